@@ -1,0 +1,90 @@
+/// One resolved step of a commit: at this location, this node from now on.
+///
+/// Assignments are absolute, so that applying a run of commits a second time, in order, leads to the
+/// same tree: recovery rests on that.
+public struct Assignment: Sendable, Equatable {
+  /// Where.
+  public var location: Location
+  /// What; absent removes.
+  public var value: Node
+
+  /// An assignment.
+  public init(_ location: Location, _ value: Node) {
+    self.location = location
+    self.value = value
+  }
+
+  /// An assignment of a node to a path.
+  public init(_ path: Path, _ value: Node) {
+    self.init(Location(path), value)
+  }
+}
+
+/// The journal's form of a commit's assignments: `[[["a/b","c/d"],value], …]`, each value once with
+/// all the locations that it goes to. So a post that is written to two places is journaled once, and
+/// is one node in memory again when the journal is read.
+public enum AssignmentCodec {
+  /// How many of the values before it each value is compared with.
+  private static let window = 4
+
+  /// Adds the assignments as JSON. O(bytes).
+  public static func encode(_ assignments: [Assignment], to output: inout JSONOutput) {
+    var groups: [(value: Node, locations: [Location])] = []
+    for assignment in assignments {
+      let recent = groups.indices.suffix(window)
+      if let i = recent.last(where: { groups[$0].value.isIdentical(to: assignment.value) }) {
+        groups[i].locations.append(assignment.location)
+      } else {
+        groups.append((assignment.value, [assignment.location]))
+      }
+    }
+    output.append(UInt8(ascii: "["))
+    for (i, group) in groups.enumerated() {
+      if i > 0 { output.append(UInt8(ascii: ",")) }
+      output.append("[[")
+      for (j, location) in group.locations.enumerated() {
+        if j > 0 { output.append(UInt8(ascii: ",")) }
+        output.append(string: location.text)
+      }
+      output.append("],")
+      output.append(group.value, style: .export)
+      output.append(UInt8(ascii: "]"))
+    }
+    output.append(UInt8(ascii: "]"))
+  }
+
+  /// The assignments, in the order of their locations.
+  ///
+  /// - Throws: `TreeError` when the bytes are not in this form.
+  public static func decode(
+    _ bytes: UnsafeRawBufferPointer
+  ) throws(TreeError) -> [Assignment] {
+    var limits = Limits()
+    limits.stringBytesMax = .max
+    var reader = JSONReader(bytes, limits: limits)
+    var result: [Assignment] = []
+    try reader.expect(UInt8(ascii: "["), "[")
+    while reader.peekToken() == UInt8(ascii: "[") {
+      reader.advance()
+      var locations: [Location] = []
+      try reader.expect(UInt8(ascii: "["), "[")
+      while reader.peekToken() == UInt8(ascii: "\"") {
+        locations.append(try Location(try reader.readText()))
+        if reader.peekToken() == UInt8(ascii: ",") { reader.advance() }
+      }
+      try reader.expect(UInt8(ascii: "]"), "]")
+      try reader.expect(UInt8(ascii: ","), ",")
+      let value = try reader.readNode()
+      guard value.serverValues.isEmpty else {
+        throw .invalidData("a journaled value may not hold server values")
+      }
+      for location in locations { result.append(Assignment(location, value.node)) }
+      try reader.expect(UInt8(ascii: "]"), "]")
+      if reader.peekToken() == UInt8(ascii: ",") { reader.advance() }
+    }
+    try reader.expect(UInt8(ascii: "]"), "]")
+    try reader.readEnd()
+    result.sort { $0.location < $1.location }
+    return result
+  }
+}

@@ -1,0 +1,25 @@
+/// Integers as decimal text, without allocating.
+enum Decimal {
+  /// The most bytes that a 64-bit integer needs.
+  static let bytesMax = 20
+
+  /// Writes `number` at the start of `bytes` (20 bytes always suffice) and returns the count.
+  @inline(__always)
+  static func write(_ number: Int64, into bytes: UnsafeMutableRawBufferPointer) -> Int {
+    var magnitude = number.magnitude
+    var count = number < 0 ? 1 : 0
+    var rest = magnitude
+    repeat {
+      count += 1
+      rest /= 10
+    } while rest != 0
+    var i = count
+    repeat {
+      i -= 1
+      bytes[i] = UInt8(truncatingIfNeeded: magnitude % 10) + UInt8(ascii: "0")
+      magnitude /= 10
+    } while magnitude != 0
+    if number < 0 { bytes[0] = UInt8(ascii: "-") }
+    return count
+  }
+}

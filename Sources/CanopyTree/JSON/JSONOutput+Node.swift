@@ -1,0 +1,94 @@
+/// How a node is written.
+public enum JSONStyle: Sendable {
+  /// Plain values; branches whose keys are mostly 0, 1, 2, … as arrays; priorities left out.
+  case plain
+  /// With priorities (`.value`, `.priority`), never arrays: reading it back gives the same node.
+  case export
+}
+
+extension JSONOutput {
+  /// Adds a node. O(size), recursive up to the depth of the tree.
+  public mutating func append(_ node: Node, style: JSONStyle = .plain) {
+    WorkCounter.touch()
+    switch node.storage {
+    case .absent: append("null")
+    case .bool(true): append("true")
+    case .bool(false): append("false")
+    case .integer(let value): append(value)
+    case .double(let value): append(value)
+    case .string(let value): append(string: value)
+    case .branch(let children): append(children, style: style)
+    case .indexed(let box): append(box.children, style: style)
+    case .prioritized(let box):
+      guard case .export = style else { return append(box.node, style: style) }
+      if let children = box.node.children {
+        append("{\".priority\":")
+        append(box.priority)
+        appendMembers(children, style: style, isFirst: false)
+        append(UInt8(ascii: "}"))
+      } else {
+        append("{\".value\":")
+        append(box.node)
+        append(",\".priority\":")
+        append(box.priority)
+        append(UInt8(ascii: "}"))
+      }
+    }
+  }
+
+  private mutating func append(_ children: Children, style: JSONStyle) {
+    if case .plain = style, let last = JSONOutput.arrayEnd(children) {
+      return append(array: children, last: last)
+    }
+    append(UInt8(ascii: "{"))
+    appendMembers(children, style: style, isFirst: true)
+    append(UInt8(ascii: "}"))
+  }
+
+  private mutating func appendMembers(_ children: Children, style: JSONStyle, isFirst: Bool) {
+    var isFirst = isFirst
+    children.forEach { child in
+      if !isFirst { append(UInt8(ascii: ",")) }
+      isFirst = false
+      append(key: child.key)
+      append(UInt8(ascii: ":"))
+      append(child.node, style: style)
+      return true
+    }
+  }
+
+  /// The largest index, if the children are to be written as an array: all keys are integers from 0
+  /// up, and the largest is smaller than twice their number. O(log n): integers sort first.
+  private static func arrayEnd(_ children: Children) -> Int32? {
+    guard let first = children.first?.key.integer, first >= 0,
+      let last = children.last?.key.integer, Int(last) < 2 * children.count
+    else { return nil }
+    return last
+  }
+
+  private mutating func append(array children: Children, last: Int32) {
+    append(UInt8(ascii: "["))
+    var next: Int32 = 0
+    children.forEach { child in
+      guard let index = child.key.integer else { return false }
+      while next < index {
+        append("null,")
+        next += 1
+      }
+      append(child.node)
+      if next < last { append(UInt8(ascii: ",")) }
+      next = index &+ 1
+      return true
+    }
+    append(UInt8(ascii: "]"))
+  }
+}
+
+extension Node {
+  /// The node as JSON text.
+  public func json(_ style: JSONStyle = .plain) -> String {
+    var output = JSONOutput()
+    output.append(self, style: style)
+    return output.text
+  }
+}

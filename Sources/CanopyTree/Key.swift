@@ -1,0 +1,179 @@
+/// The name of a child: 1 to 768 bytes of UTF-8, compared and hashed by those bytes.
+///
+/// Swift's `String` holds `é` in one code point and in two to be equal; as keys they are different
+/// children. A key therefore keeps bytes, in the form that is cheapest for what they are. Each byte
+/// sequence has exactly one form, so that equality and hashing may look at the form alone:
+///
+/// - `integer`: canonical 32-bit integers, which sort before all other keys, by number;
+/// - `short`: up to 16 bytes, packed big-endian into two words (no key contains NUL, so the padding
+///   tells the length);
+/// - `push`: the 20 characters of a push id (`PushID`), six bits each;
+/// - `long`: everything else, in an array.
+///
+/// Only `long` is reference counted, so that walking the usual trees counts nothing for their keys.
+/// 17 bytes (24 in an array). Comparing costs a few instructions, `long` keys their common prefix.
+public struct Key: Hashable, Sendable {
+  enum Form: Hashable, Sendable {
+    case integer(Int32)
+    case short(UInt64, UInt64)
+    case push(UInt64, UInt64)
+    case long([UInt8])
+  }
+
+  let form: Form
+
+  init(form: Form) {
+    self.form = form
+  }
+
+  /// A key of the UTF-8 of `text`.
+  ///
+  /// - Throws: `TreeError.invalidKey` when it is empty, too long, or holds a forbidden character.
+  public init(_ text: some StringProtocol) throws(TreeError) {
+    var text = String(text)
+    let result: Result<Key, TreeError> = text.withUTF8 { bytes in
+      do throws(TreeError) { return .success(try Key(utf8: UnsafeRawBufferPointer(bytes))) } catch {
+        return .failure(error)
+      }
+    }
+    self = try result.get()
+  }
+
+  /// A key of bytes that are known to be valid UTF-8.
+  ///
+  /// - Throws: `TreeError.invalidKey` when they are none, too many, or one of them is forbidden.
+  init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
+    guard !bytes.isEmpty else { throw .invalidKey("a key may not be empty") }
+    guard bytes.count <= Limits.keyBytesMax else {
+      throw .invalidKey("a key may have at most \(Limits.keyBytesMax) bytes of UTF-8")
+    }
+    for byte in bytes where Key.isForbidden(byte) {
+      throw .invalidKey(
+        "a key may not contain any of . $ # [ ] / or a control character; found "
+          + Key.describe(byte))
+    }
+    self.init(unchecked: bytes)
+  }
+
+  /// A key of bytes that are known to form a valid one.
+  init(unchecked bytes: UnsafeRawBufferPointer) {
+    if let number = Key.canonicalInteger(bytes) {
+      form = .integer(number)
+    } else if bytes.count <= 16 {
+      let (high, low) = Key.pack(bytes)
+      form = .short(high, low)
+    } else if bytes.count == PushID.length, let (high, low) = PushID.pack(bytes) {
+      form = .push(high, low)
+    } else {
+      form = .long([UInt8](bytes))
+    }
+  }
+
+  /// The key of an array element.
+  public init(index: Int32) {
+    form = .integer(index)
+  }
+
+  /// The number that this key is, when it is a canonical 32-bit integer (`7`, `-1`; not `07`).
+  public var integer: Int32? {
+    if case .integer(let number) = form { number } else { nil }
+  }
+
+  /// The key as text. O(length).
+  public var text: String {
+    withUTF8 { String(decoding: $0, as: UTF8.self) }
+  }
+
+  /// The number of bytes.
+  public var utf8Count: Int {
+    switch form {
+    case .long(let bytes): bytes.count
+    case .push: PushID.length
+    default: withUTF8 { $0.count }
+    }
+  }
+
+  /// Calls `body` with the bytes of the key. Nothing is allocated.
+  public func withUTF8<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
+    switch form {
+    case .long(let bytes):
+      return try bytes.withUnsafeBytes(body)
+    case .short(let high, let low):
+      var words = (high.bigEndian, low.bigEndian)
+      let count =
+        low == 0
+        ? 8 - high.trailingZeroBitCount / 8 : 16 - low.trailingZeroBitCount / 8
+      return try withUnsafeBytes(of: &words) {
+        try body(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
+      }
+    case .push(let high, let low):
+      return try withUnsafeTemporaryAllocation(byteCount: PushID.length, alignment: 1) {
+        PushID.unpack(high, low, into: $0)
+        return try body(UnsafeRawBufferPointer($0))
+      }
+    case .integer(let number):
+      return try withUnsafeTemporaryAllocation(byteCount: 11, alignment: 1) {
+        let count = Decimal.write(Int64(number), into: $0)
+        return try body(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
+      }
+    }
+  }
+
+  /// Bytes that no key contains: `. $ # [ ] /`, U+0000–001F and U+007F.
+  static func isForbidden(_ byte: UInt8) -> Bool {
+    switch byte {
+    case 0..<0x20, 0x7F: true
+    case UInt8(ascii: "."), UInt8(ascii: "$"), UInt8(ascii: "#"), UInt8(ascii: "["),
+      UInt8(ascii: "]"), UInt8(ascii: "/"):
+      true
+    default: false
+    }
+  }
+
+  private static func describe(_ byte: UInt8) -> String {
+    byte < 0x20 || byte == 0x7F
+      ? "the control character \(byte)" : "'\(Character(UnicodeScalar(byte)))'"
+  }
+
+  /// The number that the bytes spell without leading zeros, plus sign or `-0`, if it has 32 bits.
+  static func canonicalInteger(_ bytes: UnsafeRawBufferPointer) -> Int32? {
+    guard let first = bytes.first, bytes.count <= 11 else { return nil }
+    let isNegative = first == UInt8(ascii: "-")
+    let digits = bytes.dropFirst(isNegative ? 1 : 0)
+    guard let lead = digits.first else { return nil }
+    if lead == UInt8(ascii: "0") { return bytes.count == 1 ? 0 : nil }
+    var magnitude: Int64 = 0
+    for byte in digits {
+      guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
+      magnitude = magnitude * 10 + Int64(byte - UInt8(ascii: "0"))
+    }
+    return Int32(exactly: isNegative ? -magnitude : magnitude)
+  }
+
+  /// Up to 16 bytes as two big-endian words, padded with zeros.
+  private static func pack(_ bytes: UnsafeRawBufferPointer) -> (UInt64, UInt64) {
+    var words: (UInt64, UInt64) = (0, 0)
+    withUnsafeMutableBytes(of: &words) { $0.copyMemory(from: bytes) }
+    return (words.0.bigEndian, words.1.bigEndian)
+  }
+}
+
+extension Key: CustomStringConvertible {
+  /// The key as text.
+  public var description: String { text }
+}
+
+extension Key: ExpressibleByStringLiteral {
+  /// A key that is written in the program text.
+  ///
+  /// A literal that is no valid key stops the program: it is the programmer's mistake, and no data
+  /// can reach this.
+  public init(stringLiteral text: StaticString) {
+    let bytes = UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
+    precondition(
+      !bytes.isEmpty && bytes.count <= Limits.keyBytesMax
+        && !bytes.contains(where: Key.isForbidden),
+      "not a valid key: \(text)")
+    self.init(unchecked: bytes)
+  }
+}

@@ -1,0 +1,33 @@
+/// Every bound on what a client may send or make the server hold, in one place.
+///
+/// The static numbers are the format's own and the same everywhere. The others are what a server may
+/// lower. Each has a test at the bound and one just past it.
+public struct Limits: Sendable, Equatable {
+  /// Bytes of UTF-8 in a key.
+  public static let keyBytesMax = 768
+
+  /// Keys in a path, and levels below the root of the tree.
+  public static let depthMax = 32
+
+  /// Bytes of UTF-8 in one string.
+  public var stringBytesMax = 10 * 1024 * 1024
+
+  /// Bytes of JSON in one write.
+  public var writeBytesMax = 16 * 1024 * 1024
+
+  /// Bytes in one line of the line protocol, its end not counted.
+  public var lineBytesMax = 1024 * 1024
+
+  /// Requests of one connection that wait for their reply; further ones are not read until some
+  /// have been answered.
+  public var outstandingRequestsMax = 1024
+
+  /// Bytes of replies that one connection may leave unread before nothing more is read from it.
+  public var unreadReplyBytesMax = 1024 * 1024
+
+  /// Connections at one time.
+  public var connectionsMax = 20_000
+
+  /// The defaults.
+  public init() {}
+}

@@ -1,0 +1,186 @@
+extension Node {
+  /// What kind of thing a node is, with the value of a leaf.
+  public enum Value: Sendable {
+    /// Nothing.
+    case absent
+    /// A leaf.
+    case bool(Bool)
+    /// A leaf: a number that is an integer.
+    case integer(Int64)
+    /// A leaf: any other number.
+    case double(Double)
+    /// A leaf.
+    case string(String)
+    /// Children by key.
+    case branch
+  }
+
+  /// The kind and value, without the priority. O(1).
+  public var value: Value {
+    switch storage {
+    case .absent: .absent
+    case .bool(let value): .bool(value)
+    case .integer(let value): .integer(value)
+    case .double(let value): .double(value)
+    case .string(let value): .string(value)
+    case .branch, .indexed: .branch
+    case .prioritized(let box): box.node.value
+    }
+  }
+
+  /// Whether there is nothing.
+  public var isAbsent: Bool {
+    if case .absent = storage { true } else { false }
+  }
+
+  /// Whether it has children.
+  public var isBranch: Bool { children != nil }
+
+  /// Whether it is a bool, a number or a string.
+  public var isLeaf: Bool { !isAbsent && !isBranch }
+
+  /// The truth value of a bool.
+  public var boolValue: Bool? {
+    if case .bool(let value) = value { value } else { nil }
+  }
+
+  /// The number, if it is an integer of 64 bits.
+  public var integerValue: Int64? {
+    if case .integer(let value) = value { value } else { nil }
+  }
+
+  /// The number, as a double.
+  public var doubleValue: Double? {
+    switch value {
+    case .integer(let value): Double(value)
+    case .double(let value): value
+    default: nil
+    }
+  }
+
+  /// The text of a string.
+  public var stringValue: String? {
+    if case .string(let value) = value { value } else { nil }
+  }
+
+  /// The priority: absent, a number or a string.
+  public var priority: Node {
+    if case .prioritized(let box) = storage { box.priority } else { .absent }
+  }
+
+  /// The same without its priority.
+  public var withoutPriority: Node {
+    if case .prioritized(let box) = storage { box.node } else { self }
+  }
+
+  /// The same with another priority; what is absent has none.
+  public func withPriority(_ priority: Node) -> Node {
+    let node = withoutPriority
+    guard !node.isAbsent, !priority.isAbsent else { return node }
+    return Node(storage: .prioritized(Prioritized(node: node, priority: priority)))
+  }
+
+  var children: Children? {
+    switch storage {
+    case .branch(let children): children
+    case .indexed(let box): box.children
+    case .prioritized(let box): box.node.children
+    default: nil
+    }
+  }
+
+  var indexes: [OrderIndex] {
+    switch storage {
+    case .indexed(let box): box.indexes
+    case .prioritized(let box): box.node.indexes
+    default: []
+    }
+  }
+
+  /// The number of children. O(1).
+  public var childCount: Int { children?.count ?? 0 }
+
+  /// The child with this key, or absent. O(log n).
+  public func child(_ key: Key) -> Node {
+    children?.find(key)?.node ?? .absent
+  }
+
+  /// The node at a path below, or absent. O(depth × log n).
+  public func at(_ path: Path) -> Node {
+    var node = self
+    for key in path.keys {
+      guard let children = node.children, let child = children.find(key) else { return .absent }
+      node = child.node
+    }
+    return node
+  }
+
+  /// Visits the children in key order until `body` returns false.
+  public func forEachChild(_ body: (Key, Node) -> Bool) {
+    children?.forEach { body($0.key, $0.node) }
+  }
+
+  /// The levels below this node: 0 for a leaf or nothing. O(size).
+  public var height: Int {
+    var height = 0
+    forEachChild { _, child in
+      height = max(height, child.height + 1)
+      return true
+    }
+    return height
+  }
+
+  /// Whether both are the same version of the same thing, found without looking inside branches.
+  public func isIdentical(to other: Node) -> Bool {
+    switch (storage, other.storage) {
+    case (.branch(let a), .branch(let b)): a.isIdentical(to: b)
+    case (.indexed(let a), .indexed(let b)): a === b || a.children.isIdentical(to: b.children)
+    case (.branch(let a), .indexed(let b)), (.indexed(let b), .branch(let a)):
+      a.isIdentical(to: b.children)
+    case (.prioritized(let a), .prioritized(let b)): a === b
+    case (.prioritized, _), (_, .prioritized): false
+    default: isLeaf && other.isLeaf && self == other
+    }
+  }
+}
+
+extension Node: Equatable {
+  /// Whether both hold the same data, priorities included. Strings are compared by their bytes, and
+  /// indexes do not count. O(size), less what both share.
+  public static func == (a: Node, b: Node) -> Bool {
+    switch (a.storage, b.storage) {
+    case (.absent, .absent): return true
+    case (.bool(let a), .bool(let b)): return a == b
+    case (.integer(let a), .integer(let b)): return a == b
+    case (.double(let a), .double(let b)): return a == b
+    case (.string(let a), .string(let b)): return a.hasSameBytes(as: b)
+    case (.prioritized(let a), .prioritized(let b)):
+      return a === b || (a.priority == b.priority && a.node == b.node)
+    case (.prioritized, _), (_, .prioritized): return false
+    default:
+      guard let a = a.children, let b = b.children, a.count == b.count else { return false }
+      if a.isIdentical(to: b) { return true }
+      return a.forEach { child in
+        b.find(child.key).map { $0.node == child.node } ?? false
+      }
+    }
+  }
+}
+
+extension Node: ExpressibleByStringLiteral, ExpressibleByIntegerLiteral, ExpressibleByBooleanLiteral
+{
+  /// A string leaf.
+  public init(stringLiteral value: String) {
+    self.init(value)
+  }
+
+  /// A number leaf.
+  public init(integerLiteral value: Int64) {
+    self.init(value)
+  }
+
+  /// A bool leaf.
+  public init(booleanLiteral value: Bool) {
+    self.init(value)
+  }
+}

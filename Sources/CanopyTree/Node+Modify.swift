@@ -1,0 +1,82 @@
+extension Node {
+  /// Changes one child; the branch comes into being with its first child and ends with its last.
+  ///
+  /// On a leaf, a child that comes to be replaces the leaf's value and keeps its priority; none leaves
+  /// the leaf as it is. O(log n) and what `body` costs.
+  mutating func modifyChild(_ key: Key, _ body: (inout Node) -> Void) {
+    var isPrioritized = false
+    modifyChildOnly(key) {
+      body(&$0)
+      isPrioritized = $0.isPrioritized
+    }
+    if isPrioritized { addIndex(.priority) }
+  }
+
+  private mutating func modifyChildOnly(_ key: Key, _ body: (inout Node) -> Void) {
+    // The storage is moved out while it is changed, so that it counts as unshared.
+    var taken = Storage.absent
+    swap(&taken, &storage)
+    switch consume taken {
+    case .branch(var children):
+      children.modify(key) { Child.modify(&$0, key, body) }
+      storage = children.isEmpty ? .absent : .branch(children)
+    case .indexed(var box):
+      if !isKnownUniquelyReferenced(&box) { box = box.copy() }
+      box.modifyChild(key, body)
+      storage = box.children.isEmpty ? .absent : .indexed(box)
+    case .prioritized(var box):
+      if !isKnownUniquelyReferenced(&box) {
+        box = Prioritized(node: box.node, priority: box.priority)
+      }
+      box.node.modifyChild(key, body)
+      storage = box.node.isAbsent ? .absent : .prioritized(box)
+    case let leaf:
+      var child = Node.absent
+      body(&child)
+      storage = child.isAbsent ? leaf : .branch(Children(Child(key: key, node: child)))
+    }
+  }
+
+  /// Replaces what stands at a path below; absent removes it. Branches that this empties go too.
+  /// O(depth × log n).
+  public mutating func set(_ value: Node, at path: Path) {
+    modify(at: path.keys[...]) { $0 = value }
+  }
+
+  /// The same with another node at a path below.
+  public func setting(_ value: Node, at path: Path) -> Node {
+    var copy = self
+    copy.set(value, at: path)
+    return copy
+  }
+
+  /// Changes what stands at a path below.
+  mutating func modify(at keys: ArraySlice<Key>, _ body: (inout Node) -> Void) {
+    guard let key = keys.first else { return body(&self) }
+    modifyChild(key) { $0.modify(at: keys.dropFirst(), body) }
+  }
+
+  /// Keeps an index of the children in this order, if there are children and it is not kept yet.
+  /// O(n log n) the first time.
+  mutating func addIndex(_ order: Order) {
+    guard order != .key, let children, !indexes.contains(where: { $0.order == order }) else {
+      return
+    }
+    var taken = Storage.absent
+    swap(&taken, &storage)
+    switch consume taken {
+    case .indexed(var box):
+      if !isKnownUniquelyReferenced(&box) { box = box.copy() }
+      box.addIndex(order)
+      storage = .indexed(box)
+    case .prioritized(let box):
+      var node = box.node
+      node.addIndex(order)
+      storage = .prioritized(Prioritized(node: node, priority: box.priority))
+    default:
+      let box = IndexedBranch(children: children, indexes: [])
+      box.addIndex(order)
+      storage = .indexed(box)
+    }
+  }
+}

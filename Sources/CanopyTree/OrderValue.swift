@@ -1,0 +1,104 @@
+/// What a child is ordered by: a leaf's value, reduced to what counts for order.
+///
+/// Ascending: missing, false, true, numbers, strings (by UTF-16 code units), objects.
+public enum OrderValue: Sendable {
+  /// Nothing there.
+  case absent
+  /// A bool.
+  case bool(Bool)
+  /// A number that is a 64-bit integer.
+  case integer(Int64)
+  /// Any other number.
+  case double(Double)
+  /// A string.
+  case string(String)
+  /// A branch; all are equal in order.
+  case object
+
+  /// The order value of a node.
+  public init(_ node: Node) {
+    switch node.value {
+    case .absent: self = .absent
+    case .bool(let value): self = .bool(value)
+    case .integer(let value): self = .integer(value)
+    case .double(let value): self = .double(value)
+    case .string(let value): self = .string(value)
+    case .branch: self = .object
+    }
+  }
+
+  private var rank: Int {
+    switch self {
+    case .absent: 0
+    case .bool: 1
+    case .integer, .double: 2
+    case .string: 3
+    case .object: 4
+    }
+  }
+
+  /// Below, at or above zero as `a` sorts before, with or after `b`.
+  static func compare(_ a: OrderValue, _ b: OrderValue) -> Int {
+    switch (a, b) {
+    case (.integer(let a), .integer(let b)): a < b ? -1 : a == b ? 0 : 1
+    case (.double(let a), .double(let b)): a < b ? -1 : a == b ? 0 : 1
+    case (.integer(let a), .double(let b)): -compare(b, a)
+    case (.double(let a), .integer(let b)): compare(a, b)
+    case (.string(let a), .string(let b)): TextOrder.compare(a, b)
+    case (.bool(let a), .bool(let b)): a == b ? 0 : a ? 1 : -1
+    default: a.rank - b.rank
+    }
+  }
+
+  /// Compares exactly: a 64-bit integer may not have a double of its own.
+  private static func compare(_ a: Double, _ b: Int64) -> Int {
+    if a >= 0x1p63 { return 1 }
+    if a < -0x1p63 { return -1 }
+    let whole = Int64(a.rounded(.down))
+    return whole != b ? (whole < b ? -1 : 1) : a > Double(whole) ? 1 : 0
+  }
+}
+
+extension OrderValue: Comparable {
+  /// Whether `a` sorts before `b`.
+  public static func < (a: OrderValue, b: OrderValue) -> Bool { compare(a, b) < 0 }
+  /// Whether both sort alike.
+  public static func == (a: OrderValue, b: OrderValue) -> Bool { compare(a, b) == 0 }
+}
+
+/// What the children of a location are ordered by.
+public enum Order: Hashable, Sendable {
+  /// Their keys.
+  case key
+  /// Their values; ties by key.
+  case value
+  /// Their priorities; ties by key. The default of a query.
+  case priority
+  /// What stands at a path below each; ties by key.
+  case child(Path)
+
+  /// The order value of a child. For `key` all are equal, so that only the key decides.
+  public func value(of node: Node) -> OrderValue {
+    switch self {
+    case .key: .absent
+    case .value: OrderValue(node)
+    case .priority: OrderValue(node.priority)
+    case .child(let path): OrderValue(node.at(path))
+    }
+  }
+}
+
+/// A place in an order: the order value, then the key.
+struct Position: Comparable, SortedElement {
+  var value: OrderValue
+  var key: Key
+
+  var sortKey: Position { self }
+
+  static func < (a: Position, b: Position) -> Bool {
+    let values = OrderValue.compare(a.value, b.value)
+    return values != 0 ? values < 0 : a.key < b.key
+  }
+
+  static func == (a: Position, b: Position) -> Bool { a.key == b.key && a.value == b.value }
+}

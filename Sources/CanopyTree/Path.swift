@@ -1,0 +1,104 @@
+/// A location in the tree: the keys from the root down. `/` is the root.
+///
+/// Written as keys separated by `/`; a leading, trailing or doubled `/` means nothing, as in the
+/// official clients. At most `Limits.depthMax` keys.
+public struct Path: Hashable, Sendable {
+  /// The keys, outermost first.
+  public private(set) var keys: [Key]
+
+  /// The root.
+  public static let root = Path(keys: [])
+
+  init(keys: [Key]) {
+    self.keys = keys
+  }
+
+  /// A path of these keys.
+  ///
+  /// - Throws: `TreeError.invalidPath` when they are too many.
+  public init(_ keys: some Sequence<Key>) throws(TreeError) {
+    self.keys = Array(keys)
+    try checkDepth()
+  }
+
+  /// The path that `text` spells.
+  ///
+  /// - Throws: `TreeError.invalidPath`, also for a key in it that is none.
+  public init(_ text: String) throws(TreeError) {
+    keys = []
+    for part in text.utf8.split(separator: UInt8(ascii: "/")) {
+      do throws(TreeError) {
+        keys.append(try Key(Substring(part)))
+      } catch {
+        throw .invalidPath("the path is not valid: \(error.sentence)")
+      }
+    }
+    try checkDepth()
+  }
+
+  private func checkDepth() throws(TreeError) {
+    guard keys.count <= Limits.depthMax else {
+      throw .invalidPath("a path may have at most \(Limits.depthMax) keys")
+    }
+  }
+
+  /// The number of keys.
+  public var count: Int { keys.count }
+
+  /// Whether this is the root.
+  public var isRoot: Bool { keys.isEmpty }
+
+  /// The last key; nil for the root.
+  public var last: Key? { keys.last }
+
+  /// The path without its last key; nil for the root.
+  public var parent: Path? { keys.isEmpty ? nil : Path(keys: keys.dropLast()) }
+
+  /// The location of a child. A path may grow past the depth bound this way; a write there is
+  /// refused when it is checked.
+  public func child(_ key: Key) -> Path {
+    Path(keys: keys + CollectionOfOne(key))
+  }
+
+  /// The location of `other` below this one.
+  public func appending(_ other: Path) -> Path {
+    other.isRoot ? self : Path(keys: keys + other.keys)
+  }
+
+  /// The first `count` keys.
+  public func prefix(_ count: Int) -> Path {
+    Path(keys: Array(keys.prefix(count)))
+  }
+
+  /// What is left of this path below `ancestor`; nil if it is not below or at it.
+  public func relative(to ancestor: Path) -> Path? {
+    hasPrefix(ancestor) ? Path(keys: Array(keys.dropFirst(ancestor.count))) : nil
+  }
+
+  /// Whether this path is `ancestor` or below it.
+  public func hasPrefix(_ ancestor: Path) -> Bool {
+    keys.starts(with: ancestor.keys)
+  }
+
+  /// The keys joined by `/`, without a leading one. Empty for the root.
+  public var text: String {
+    var bytes: [UInt8] = []
+    for key in keys {
+      if !bytes.isEmpty { bytes.append(UInt8(ascii: "/")) }
+      key.withUTF8 { bytes.append(contentsOf: $0) }
+    }
+    return String(decoding: bytes, as: UTF8.self)
+  }
+}
+
+extension Path: CustomStringConvertible {
+  /// The path with a leading `/`.
+  public var description: String { "/" + text }
+}
+
+extension Path: Comparable {
+  /// Whether `a` comes before `b`, key by key; an ancestor before what is below it.
+  public static func < (a: Path, b: Path) -> Bool {
+    a.keys.lexicographicallyPrecedes(b.keys)
+  }
+}

@@ -1,0 +1,196 @@
+extension SortedTree {
+  /// Changes, inserts or removes the element with this key.
+  ///
+  /// - Parameter body: gets the element, or nil if there is none, and leaves the one that shall be
+  ///   there (its key must still be `key`), or nil for none.
+  mutating func modify(_ key: SortKey, _ body: (inout Element?) -> Void) {
+    if let split = Self.modify(&root, key, body).split {
+      let left = root
+      root = .inner(
+        Inner.make([
+          .init(pivot: Self.leastPivot(of: left) ?? split.pivot, page: left, total: left.total),
+          split,
+        ]))
+    }
+    // A root with one child is not needed.
+    while case .inner(let inner) = root, inner.header.count == 1 {
+      root = inner.withEntries { $0[0].page }
+    }
+  }
+
+  /// Inserts an element or replaces the one with its key.
+  mutating func insert(_ element: Element) {
+    modify(element.sortKey) { $0 = element }
+  }
+
+  /// Removes the element with this key, if there is one.
+  mutating func remove(_ key: SortKey) {
+    modify(key) { $0 = nil }
+  }
+
+  private struct Outcome {
+    var delta = 0
+    var split: Inner.Entry?
+  }
+
+  private static func leastPivot(of page: Page) -> SortKey? {
+    switch page {
+    case .leaf(let leaf): leaf.withElements { $0.first?.sortKey }
+    case .inner(let inner): inner.withEntries { $0.first?.pivot }
+    }
+  }
+
+  private static func modify(
+    _ page: inout Page, _ key: SortKey, _ body: (inout Element?) -> Void
+  ) -> Outcome {
+    WorkCounter.touch()
+    // The page is moved out of `page` while it is changed, so that it counts as unshared.
+    switch consume page {
+    case .leaf(var leaf):
+      let outcome = modify(&leaf, key, body)
+      page = .leaf(leaf)
+      return outcome
+    case .inner(var inner):
+      if !isKnownUniquelyReferenced(&inner) { inner = inner.copy() }
+      let outcome = modify(inner, key, body)
+      page = .inner(inner)
+      return outcome
+    }
+  }
+
+  private static func modify(
+    _ leaf: inout Leaf, _ key: SortKey, _ body: (inout Element?) -> Void
+  ) -> Outcome {
+    let (index, found) = leaf.search(key)
+    let count = Int(leaf.header.count)
+    if found {
+      if !isKnownUniquelyReferenced(&leaf) { leaf = leaf.copy(capacity: count) }
+      let removed = leaf.withUnsafeMutablePointerToElements { base in
+        var slot: Element? = (base + index).move()
+        body(&slot)
+        guard let element = slot else { return true }
+        (base + index).initialize(to: element)
+        return false
+      }
+      guard removed else { return Outcome() }
+      leaf.closeGap(at: index)
+      return Outcome(delta: -1)
+    }
+
+    var slot: Element?
+    body(&slot)
+    guard let element = slot else { return Outcome() }
+    guard count == pageMax else {
+      if !isKnownUniquelyReferenced(&leaf) || count == leaf.header.capacity {
+        // Small pages grow by a little: most belong to records with a fixed set of fields.
+        let capacity = min(pageMax, count < 16 ? count + 2 : count + count / 2)
+        leaf = leaf.copy(capacity: capacity)
+      }
+      leaf.insert(element, at: index)
+      return Outcome(delta: 1)
+    }
+
+    if index == count {
+      let right = Leaf.make(capacity: pageMax)
+      right.insert(element, at: 0)
+      return Outcome(delta: 1, split: .init(pivot: key, page: .leaf(right), total: 1))
+    }
+    if !isKnownUniquelyReferenced(&leaf) { leaf = leaf.copy(capacity: pageMax) }
+    let middle = pageMax / 2
+    let right = leaf.split(at: middle)
+    if index <= middle {
+      leaf.insert(element, at: index)
+    } else {
+      right.insert(element, at: index - middle)
+    }
+    let pivot = right.withElements { $0[0].sortKey }
+    return Outcome(
+      delta: 1, split: .init(pivot: pivot, page: .leaf(right), total: Int(right.header.count)))
+  }
+
+  private static func modify(
+    _ inner: Inner, _ key: SortKey, _ body: (inout Element?) -> Void
+  ) -> Outcome {
+    let index = inner.childIndex(of: key)
+    var outcome = inner.withUnsafeMutablePointerToElements { base in
+      let outcome = modify(&base[index].page, key, body)
+      base[index].total += outcome.delta - (outcome.split?.total ?? 0)
+      return outcome
+    }
+    inner.header.total += outcome.delta
+    if let split = outcome.split {
+      outcome.split = insert(split, into: inner, at: index + 1)
+    } else if outcome.delta < 0 {
+      mergeIfSparse(inner, index)
+    }
+    return outcome
+  }
+
+  /// Adds a child that was split off another; returns the half that was split off `inner` for it.
+  private static func insert(_ entry: Inner.Entry, into inner: Inner, at index: Int) -> Inner.Entry?
+  {
+    let count = Int(inner.header.count)
+    guard count == pageMax else {
+      inner.insert(entry, at: index)
+      return nil
+    }
+    let isAppend = index == count
+    let middle = isAppend ? count : pageMax / 2
+    let right = inner.split(at: middle)
+    if index <= middle, !isAppend {
+      // The total of the left page lost what it had before the split of its child: add it again.
+      inner.insert(entry, at: index)
+      inner.header.total = inner.withEntries { $0.reduce(0) { $0 + $1.total } }
+    } else {
+      right.insert(entry, at: index - middle)
+      inner.header.total = inner.withEntries { $0.reduce(0) { $0 + $1.total } }
+    }
+    right.header.total = right.withEntries { $0.reduce(0) { $0 + $1.total } }
+    let pivot = right.withEntries { $0[0].pivot }
+    return .init(pivot: pivot, page: .inner(right), total: right.header.total)
+  }
+
+  /// Removes an empty child, or merges a child with a neighbour if both fit into one page easily.
+  private static func mergeIfSparse(_ inner: Inner, _ index: Int) {
+    let counts = inner.withEntries { entries in
+      (
+        entries[index].page.count,
+        index > 0 ? entries[index - 1].page.count : Int.max / 2,
+        index + 1 < entries.count ? entries[index + 1].page.count : Int.max / 2
+      )
+    }
+    if counts.0 == 0 {
+      _ = inner.remove(at: index)
+      return
+    }
+    guard counts.0 <= pageMax / 4 else { return }
+    let bound = pageMax * 3 / 4
+    if counts.0 + counts.1 <= bound {
+      merge(inner, index - 1)
+    } else if counts.0 + counts.2 <= bound {
+      merge(inner, index)
+    }
+  }
+
+  /// Merges the child at `index` with the next one.
+  private static func merge(_ inner: Inner, _ index: Int) {
+    let right = inner.remove(at: index + 1)
+    inner.withUnsafeMutablePointerToElements { base in
+      let left = base[index]
+      switch (left.page, right.page) {
+      case (.leaf(let a), .leaf(let b)):
+        let merged = a.copy(capacity: pageMax)
+        b.withElements {
+          for element in $0 { merged.insert(element, at: Int(merged.header.count)) }
+        }
+        base[index].page = .leaf(merged)
+      case (.inner(let a), .inner(let b)):
+        base[index].page = .inner(
+          Inner.make(a.withEntries { Array($0) } + b.withEntries { Array($0) }))
+      default:
+        preconditionFailure("pages of one level are of one kind")
+      }
+      base[index].total = left.total + right.total
+    }
+  }
+}

@@ -1,0 +1,207 @@
+/// The number of elements in a page and the number that fit into it.
+struct LeafHeader {
+  var count: Int32
+  var capacity: Int32
+}
+
+/// As `LeafHeader`, and the number of elements at and below the page.
+struct InnerHeader {
+  var count: Int32
+  var capacity: Int32
+  var total: Int
+}
+
+extension SortedTree {
+  /// A page of elements, in one allocation.
+  final class Leaf: ManagedBuffer<LeafHeader, Element> {
+    deinit {
+      _ = withUnsafeMutablePointers { $1.deinitialize(count: Int($0.pointee.count)) }
+    }
+
+    static func make(capacity: Int) -> Leaf {
+      let buffer = create(minimumCapacity: capacity) { _ in
+        LeafHeader(count: 0, capacity: Int32(capacity))
+      }
+      return unsafeDowncast(buffer, to: Leaf.self)
+    }
+
+    static func make(_ elements: some Collection<Element>) -> Leaf {
+      let leaf = make(capacity: elements.count)
+      leaf.withUnsafeMutablePointerToElements { base in
+        var i = 0
+        for element in elements {
+          (base + i).initialize(to: element)
+          i += 1
+        }
+      }
+      leaf.header.count = Int32(elements.count)
+      return leaf
+    }
+
+    @inline(__always)
+    func withElements<R>(_ body: (UnsafeMutableBufferPointer<Element>) -> R) -> R {
+      withUnsafeMutablePointers {
+        body(UnsafeMutableBufferPointer(start: $1, count: Int($0.pointee.count)))
+      }
+    }
+
+    /// The index of the first element for which `isBelow`, true for a prefix, is false.
+    @inline(__always)
+    func partition(_ isBelow: (SortKey) -> Bool) -> Int {
+      withElements { elements in
+        partitionPoint(count: elements.count) { isBelow(elements[$0].sortKey) }
+      }
+    }
+
+    /// The index of the element with this key, or the one where it would be.
+    @inline(__always)
+    func search(_ key: SortKey) -> (index: Int, found: Bool) {
+      withElements { elements in
+        let i = partitionPoint(count: elements.count) { elements[$0].sortKey < key }
+        return (i, i < elements.count && elements[i].sortKey == key)
+      }
+    }
+
+    /// A page with the same elements and room for `capacity`.
+    func copy(capacity: Int) -> Leaf {
+      let copy = Leaf.make(capacity: max(capacity, Int(header.count)))
+      withElements { elements in
+        if let base = elements.baseAddress {
+          copy.withUnsafeMutablePointerToElements {
+            $0.initialize(from: base, count: elements.count)
+          }
+        }
+      }
+      copy.header.count = header.count
+      return copy
+    }
+
+    /// Inserts at an index. There must be room and no other reference to the page.
+    func insert(_ element: Element, at index: Int) {
+      let count = Int(header.count)
+      withUnsafeMutablePointerToElements { base in
+        (base + index + 1).moveInitialize(from: base + index, count: count - index)
+        (base + index).initialize(to: element)
+      }
+      header.count += 1
+    }
+
+    /// Closes the gap of an element that was moved out.
+    func closeGap(at index: Int) {
+      let count = Int(header.count)
+      withUnsafeMutablePointerToElements { base in
+        (base + index).moveInitialize(from: base + index + 1, count: count - index - 1)
+      }
+      header.count -= 1
+    }
+
+    /// Moves the elements from `index` on into a new page.
+    func split(at index: Int) -> Leaf {
+      let moved = Int(header.count) - index
+      let right = Leaf.make(capacity: pageMax)
+      withUnsafeMutablePointerToElements { base in
+        right.withUnsafeMutablePointerToElements {
+          $0.moveInitialize(from: base + index, count: moved)
+        }
+      }
+      right.header.count = Int32(moved)
+      header.count = Int32(index)
+      return right
+    }
+  }
+
+  /// A page of children, each with a key that is not above its first and above all before it.
+  final class Inner: ManagedBuffer<InnerHeader, Inner.Entry> {
+    struct Entry: Sendable {
+      var pivot: SortKey
+      var page: Page
+      var total: Int
+    }
+
+    deinit {
+      _ = withUnsafeMutablePointers { $1.deinitialize(count: Int($0.pointee.count)) }
+    }
+
+    static func make(_ entries: some Collection<Entry>) -> Inner {
+      let capacity = pageMax
+      let buffer = create(minimumCapacity: capacity) { _ in
+        InnerHeader(count: 0, capacity: Int32(capacity), total: 0)
+      }
+      let inner = unsafeDowncast(buffer, to: Inner.self)
+      var i = 0
+      for entry in entries {
+        inner.insert(entry, at: i)
+        inner.header.total += entry.total
+        i += 1
+      }
+      return inner
+    }
+
+    @inline(__always)
+    func withEntries<R>(_ body: (UnsafeMutableBufferPointer<Entry>) -> R) -> R {
+      withUnsafeMutablePointers {
+        body(UnsafeMutableBufferPointer(start: $1, count: Int($0.pointee.count)))
+      }
+    }
+
+    /// The index of the first child whose pivot is not below; `isBelow` is true for a prefix.
+    @inline(__always)
+    func partition(_ isBelow: (SortKey) -> Bool) -> Int {
+      withEntries { entries in
+        partitionPoint(count: entries.count) { isBelow(entries[$0].pivot) }
+      }
+    }
+
+    /// The index of the only child that may hold the key.
+    @inline(__always)
+    func childIndex(of key: SortKey) -> Int {
+      max(0, partition { $0 <= key } - 1)
+    }
+
+    func copy() -> Inner {
+      withEntries { Inner.make($0) }
+    }
+
+    /// Inserts at an index. There must be room; the total is the caller's to mend.
+    func insert(_ entry: Entry, at index: Int) {
+      let count = Int(header.count)
+      withUnsafeMutablePointerToElements { base in
+        (base + index + 1).moveInitialize(from: base + index, count: count - index)
+        (base + index).initialize(to: entry)
+      }
+      header.count += 1
+    }
+
+    /// Removes at an index. The total is the caller's to mend.
+    func remove(at index: Int) -> Entry {
+      let count = Int(header.count)
+      let entry = withUnsafeMutablePointerToElements { base in
+        let entry = (base + index).move()
+        (base + index).moveInitialize(from: base + index + 1, count: count - index - 1)
+        return entry
+      }
+      header.count -= 1
+      return entry
+    }
+
+    /// Moves the children from `index` on into a new page and mends both totals.
+    func split(at index: Int) -> Inner {
+      let right = withEntries { Inner.make($0[index...]) }
+      while Int(header.count) > index { _ = remove(at: Int(header.count) - 1) }
+      header.total -= right.header.total
+      return right
+    }
+  }
+}
+
+/// The first of `count` indexes for which `isBelow`, true for a prefix of them, is false.
+@inline(__always)
+func partitionPoint(count: Int, _ isBelow: (Int) -> Bool) -> Int {
+  var low = 0
+  var high = count
+  while low < high {
+    let middle = (low &+ high) / 2
+    if isBelow(middle) { low = middle &+ 1 } else { high = middle }
+  }
+  return low
+}

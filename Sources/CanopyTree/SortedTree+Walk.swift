@@ -1,0 +1,87 @@
+extension SortedTree {
+  /// Visits elements in order, from the first that is not below, until `body` returns false.
+  ///
+  /// - Parameter isBelow: true for a prefix of the elements; those are skipped, O(log n).
+  /// - Returns: whether the end was reached.
+  @discardableResult
+  func forEach(
+    from isBelow: ((SortKey) -> Bool)? = nil, _ body: (Element) -> Bool
+  ) -> Bool {
+    Self.forEach(root, from: isBelow, body)
+  }
+
+  /// Visits elements in reverse order, from the last that is not above, until `body` returns false.
+  ///
+  /// - Parameter isAbove: true for a suffix of the elements; those are skipped, O(log n).
+  /// - Returns: whether the start was reached.
+  @discardableResult
+  func forEachBackward(
+    from isAbove: ((SortKey) -> Bool)? = nil, _ body: (Element) -> Bool
+  ) -> Bool {
+    Self.forEachBackward(root, from: isAbove, body)
+  }
+
+  /// The number of elements for which `isBelow`, true for a prefix of them, is true. O(log n).
+  func countPrefix(_ isBelow: (SortKey) -> Bool) -> Int {
+    var page = root
+    var result = 0
+    while true {
+      WorkCounter.touch()
+      switch page {
+      case .leaf(let leaf): return result + leaf.partition(isBelow)
+      case .inner(let inner):
+        let index = max(0, inner.partition(isBelow) - 1)
+        inner.withEntries { entries in
+          for i in 0..<index { result += entries[i].total }
+          page = entries[index].page
+        }
+      }
+    }
+  }
+
+  private static func forEach(
+    _ page: Page, from isBelow: ((SortKey) -> Bool)?, _ body: (Element) -> Bool
+  ) -> Bool {
+    WorkCounter.touch()
+    switch page {
+    case .leaf(let leaf):
+      let start = isBelow.map(leaf.partition) ?? 0
+      return leaf.withElements { elements in
+        for i in start..<max(start, elements.count) where !body(elements[i]) { return false }
+        return true
+      }
+    case .inner(let inner):
+      let start = isBelow.map { max(0, inner.partition($0) - 1) } ?? 0
+      return inner.withEntries { entries in
+        for i in start..<max(start, entries.count)
+        where !forEach(entries[i].page, from: i == start ? isBelow : nil, body) { return false }
+        return true
+      }
+    }
+  }
+
+  private static func forEachBackward(
+    _ page: Page, from isAbove: ((SortKey) -> Bool)?, _ body: (Element) -> Bool
+  ) -> Bool {
+    WorkCounter.touch()
+    switch page {
+    case .leaf(let leaf):
+      return leaf.withElements { elements in
+        let end = isAbove.map { isAbove in leaf.partition { !isAbove($0) } } ?? elements.count
+        for i in (0..<end).reversed() where !body(elements[i]) { return false }
+        return true
+      }
+    case .inner(let inner):
+      return inner.withEntries { entries in
+        // The first child's pivot may be above although there are elements before it: never skip it.
+        let end =
+          isAbove.map { isAbove in max(1, inner.partition { !isAbove($0) }) } ?? entries.count
+        for i in (0..<min(end, entries.count)).reversed()
+        where !forEachBackward(entries[i].page, from: i == end - 1 ? isAbove : nil, body) {
+          return false
+        }
+        return true
+      }
+    }
+  }
+}

@@ -1,0 +1,140 @@
+/// What a `SortedTree` holds: something with a place in an order.
+protocol SortedElement: Sendable {
+  associatedtype SortKey: Comparable & Sendable
+  var sortKey: SortKey { get }
+}
+
+/// An ordered collection with value semantics: a B+ tree whose pages are shared between versions.
+///
+/// A copy costs one reference count. Changing one element copies the pages on its way down that
+/// another version still holds, and changes the others in place; so a version kept for readers costs
+/// one path, and a run of changes between two such versions pays for each page once.
+///
+/// Pages hold up to 64 elements. Keys here mostly arrive ascending (push ids), so a page that
+/// overflows at its end is left full and a new one begun, instead of being halved. A page is merged
+/// with its neighbour when both fit into three quarters of one; there is no other rebalancing, which
+/// keeps removal simple and the height logarithmic in the number of insertions.
+///
+/// Finding, changing, counting before a bound: O(log n). Walking: O(log n + elements visited).
+struct SortedTree<Element: SortedElement>: Sendable {
+  typealias SortKey = Element.SortKey
+
+  /// `@unchecked Sendable`: a page is changed only while the thread that changes it holds the only
+  /// reference; once shared it is read only.
+  enum Page: @unchecked Sendable {
+    case leaf(Leaf)
+    case inner(Inner)
+  }
+
+  var root: Page
+
+  /// The most elements in a leaf page and children in an inner one.
+  static var pageMax: Int { 64 }
+
+  init() {
+    root = .leaf(Leaf.make(capacity: 0))
+  }
+
+  init(_ element: Element) {
+    let leaf = Leaf.make(capacity: 4)
+    leaf.insert(element, at: 0)
+    root = .leaf(leaf)
+  }
+
+  /// A tree of elements that ascend strictly. O(n).
+  init(ascending elements: some Collection<Element>) {
+    guard elements.count > Self.pageMax else {
+      root = .leaf(Leaf.make(elements))
+      return
+    }
+    var entries: [Inner.Entry] = []
+    var rest = elements[...]
+    while let first = rest.first {
+      let page = rest.prefix(Self.pageMax)
+      rest = rest.dropFirst(Self.pageMax)
+      entries.append(
+        .init(pivot: first.sortKey, page: .leaf(Leaf.make(page)), total: page.count))
+    }
+    while entries.count > 1 {
+      var above: [Inner.Entry] = []
+      var rest = entries[...]
+      while let first = rest.first {
+        let inner = Inner.make(rest.prefix(Self.pageMax))
+        rest = rest.dropFirst(Self.pageMax)
+        above.append(.init(pivot: first.pivot, page: .inner(inner), total: inner.header.total))
+      }
+      entries = above
+    }
+    root = entries.first?.page ?? .leaf(Leaf.make(capacity: 0))
+  }
+
+  /// The number of elements. O(1).
+  var count: Int { root.total }
+
+  var isEmpty: Bool { count == 0 }
+
+  /// Whether both are the same version, found without looking at the elements.
+  func isIdentical(to other: SortedTree) -> Bool { identity == other.identity }
+
+  /// What tells this version's root page from all others that exist at the same time.
+  var identity: ObjectIdentifier {
+    switch root {
+    case .leaf(let leaf): ObjectIdentifier(leaf)
+    case .inner(let inner): ObjectIdentifier(inner)
+    }
+  }
+}
+
+extension SortedTree.Page {
+  /// The number of elements at and below the page.
+  var total: Int {
+    switch self {
+    case .leaf(let leaf): Int(leaf.header.count)
+    case .inner(let inner): inner.header.total
+    }
+  }
+
+  /// The number of elements or children in the page itself.
+  var count: Int {
+    switch self {
+    case .leaf(let leaf): Int(leaf.header.count)
+    case .inner(let inner): Int(inner.header.count)
+    }
+  }
+}
+
+extension SortedTree {
+  /// The element with this key.
+  func find(_ key: SortKey) -> Element? {
+    var page = root
+    while true {
+      WorkCounter.touch()
+      switch page {
+      case .inner(let inner): page = inner.withEntries { $0[inner.childIndex(of: key)].page }
+      case .leaf(let leaf):
+        let (i, found) = leaf.search(key)
+        return found ? leaf.withElements { $0[i] } : nil
+      }
+    }
+  }
+
+  /// The first element in order. O(log n).
+  var first: Element? {
+    var result: Element?
+    forEach { element in
+      result = element
+      return false
+    }
+    return result
+  }
+
+  /// The last element in order. O(log n).
+  var last: Element? {
+    var result: Element?
+    forEachBackward { element in
+      result = element
+      return false
+    }
+    return result
+  }
+}

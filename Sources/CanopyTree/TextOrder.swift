@@ -1,0 +1,63 @@
+internal import Foundation
+
+/// Compares UTF-8 as its UTF-16 code units would compare.
+///
+/// The two orders differ in one respect: code points from U+10000 (UTF-8 lead bytes F0–F4) are
+/// surrogates in UTF-16 and sort before U+E000–FFFF (lead bytes EE and EF). At the first byte that
+/// differs it is enough to put those lead bytes the other way round: inside a character the lead
+/// bytes were equal, and continuation bytes (80–BF) keep their order.
+enum TextOrder {
+  /// Below, at or above zero as `a` sorts before, with or after `b`. O(common prefix).
+  static func compare(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Int {
+    let common = min(a.count, b.count)
+    if common > 0, let pa = a.baseAddress, let pb = b.baseAddress, memcmp(pa, pb, common) != 0 {
+      var i = 0
+      while a[i] == b[i] { i += 1 }
+      return Int(rank(a[i])) - Int(rank(b[i]))
+    }
+    return a.count - b.count
+  }
+
+  /// Below, at or above zero as `a` sorts before, with or after `b`. O(common prefix).
+  static func compare(_ a: String, _ b: String) -> Int {
+    a.withUTF8Bytes { a in b.withUTF8Bytes { b in compare(a, b) } }
+  }
+
+  /// Whether the eight bytes of `a`, big-endian, sort before those of `b`, which differ.
+  @inline(__always)
+  static func precedes(_ a: UInt64, _ b: UInt64) -> Bool {
+    let shift = 56 - ((a ^ b).leadingZeroBitCount & ~7)
+    return rank(UInt8(truncatingIfNeeded: a >> UInt64(shift)))
+      < rank(UInt8(truncatingIfNeeded: b >> UInt64(shift)))
+  }
+
+  @inline(__always)
+  private static func rank(_ byte: UInt8) -> UInt8 {
+    byte < 0xEE ? byte : byte < 0xF0 ? byte + 8 : byte - 2
+  }
+}
+
+extension String {
+  /// Calls `body` with the UTF-8 of the text, without copying where the string is native (every
+  /// string that the tree makes is).
+  @inline(__always)
+  func withUTF8Bytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+    if let result = utf8.withContiguousStorageIfAvailable({ body(UnsafeRawBufferPointer($0)) }) {
+      return result
+    }
+    var copy = self
+    return copy.withUTF8 { body(UnsafeRawBufferPointer($0)) }
+  }
+
+  /// Whether both texts have the same bytes; `==` would hold canonically equivalent ones equal.
+  @inline(__always)
+  func hasSameBytes(as other: String) -> Bool {
+    withUTF8Bytes { a in
+      other.withUTF8Bytes { b in
+        guard a.count == b.count else { return false }
+        guard let pa = a.baseAddress, let pb = b.baseAddress, a.count > 0 else { return true }
+        return pa == pb || memcmp(pa, pb, a.count) == 0
+      }
+    }
+  }
+}

@@ -1,0 +1,112 @@
+/// One version of the whole database: the root node, and the plan of the indexes that it keeps.
+///
+/// A value: a version that a reader holds never changes.
+public struct Tree: Sendable {
+  /// The root.
+  public private(set) var root: Node
+  /// The indexes that every version keeps.
+  public private(set) var indexPlan: IndexPlan
+
+  /// A tree with these contents. O(what the plan covers).
+  public init(root: Node = .absent, indexPlan: IndexPlan = IndexPlan()) {
+    self.root = root
+    self.indexPlan = indexPlan
+    indexPlan.root.attach(&self.root)
+  }
+
+  /// Keeps one more index from now on. O(n log n) for the children at the places that match.
+  public mutating func keepIndex(_ order: Order, at pattern: [Key?]) {
+    indexPlan.declare(order, at: pattern)
+    indexPlan.root.attach(&root)
+  }
+
+  /// Carries out assignments that do not overlap.
+  ///
+  /// O(depth × log siblings) for each, whatever the sizes of the subtrees around it; and O(size) for
+  /// an assigned node in which the plan wants indexes.
+  public mutating func apply(_ assignments: [Assignment]) {
+    guard !assignments.isEmpty else { return }
+    var application = Application(isMulti: assignments.count > 1)
+    let sorted = assignments.sorted { $0.location < $1.location }
+    application.apply(sorted[...], to: &root, depth: 0, plan: indexPlan.root)
+  }
+}
+
+/// The carrying out of one commit's assignments.
+private struct Application {
+  /// Whether there is more than one assignment, so that subtrees may be shared.
+  let isMulti: Bool
+
+  /// What came of changing a subtree that stands in more than one place.
+  ///
+  /// When a commit does the same to two copies that share their memory (a star on a post in `/posts`
+  /// and in `/user-posts`), the copies share it afterwards as well. A subtree is known by the
+  /// identity of its root page. That is safe though no reference is held: each place is visited once,
+  /// so every identity looked up is that of a page that already existed when the commit began.
+  private var changed: [ObjectIdentifier: (group: ArraySlice<Assignment>, depth: Int, node: Node)] =
+    [:]
+
+  init(isMulti: Bool) {
+    self.isMulti = isMulti
+  }
+
+  /// - Parameters:
+  ///   - group: the assignments at and below `node`, in order.
+  ///   - depth: the number of keys that lead to `node`.
+  mutating func apply(
+    _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Level?
+  ) {
+    var rest = group
+    var priority: Node?
+    if let first = rest.first, first.location.path.count == depth {
+      guard first.location.isPriority else {
+        node = first.value
+        plan?.attach(&node)
+        return
+      }
+      priority = first.value
+      rest.removeFirst()
+    }
+    while let key = rest.first?.location.path.keys[depth] {
+      let end = rest.firstIndex { $0.location.path.keys[depth] != key } ?? rest.endIndex
+      let below = rest[..<end]
+      rest = rest[end...]
+      node.modifyChild(key) {
+        applyOnce(below, to: &$0, depth: depth + 1, plan: plan?.child(key))
+      }
+    }
+    plan?.attachHere(&node)
+    if let priority { node = node.withPriority(priority) }
+  }
+
+  private mutating func applyOnce(
+    _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Level?
+  ) {
+    guard isMulti, plan == nil, let identity = Application.identity(of: node) else {
+      return apply(group, to: &node, depth: depth, plan: plan)
+    }
+    if let earlier = changed[identity],
+      Application.isSame(earlier.group, earlier.depth, group, depth)
+    {
+      node = earlier.node
+      return
+    }
+    apply(group, to: &node, depth: depth, plan: plan)
+    changed[identity] = (group, depth, node)
+  }
+
+  private static func identity(of node: Node) -> ObjectIdentifier? {
+    if case .branch(let children) = node.storage { children.identity } else { nil }
+  }
+
+  private static func isSame(
+    _ a: ArraySlice<Assignment>, _ depthA: Int, _ b: ArraySlice<Assignment>, _ depthB: Int
+  ) -> Bool {
+    a.count == b.count
+      && zip(a, b).allSatisfy { a, b in
+        a.location.isPriority == b.location.isPriority
+          && a.location.path.keys[depthA...] == b.location.path.keys[depthB...]
+          && a.value.isIdentical(to: b.value)
+      }
+  }
+}

@@ -1,0 +1,39 @@
+#if CANOPY_COUNT_WORK
+  internal import Synchronization
+
+  /// Counts the tree nodes that the code of one task touches: a page of a sorted tree read, copied
+  /// or changed, or a value encoded, is one.
+  ///
+  /// Only debug builds count. Speed is checked in tests by this count, which is the same on every
+  /// machine, and never by a clock.
+  public final class WorkCounter: Sendable {
+    @TaskLocal static var current: WorkCounter?
+    private let nodes = Mutex(0)
+
+    init() {}
+
+    /// The nodes that `body` touches on this task.
+    public static func nodesTouched(_ body: () throws -> Void) rethrows -> Int {
+      let counter = WorkCounter()
+      try $current.withValue(counter) { try body() }
+      return counter.nodes.withLock { $0 }
+    }
+
+    /// The nodes that `body` touches on this task and on those that it awaits.
+    public static func nodesTouched(
+      isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Void
+    ) async rethrows -> Int {
+      let counter = WorkCounter()
+      try await $current.withValue(counter) { try await body() }
+      return counter.nodes.withLock { $0 }
+    }
+
+    static func touch() {
+      current?.nodes.withLock { $0 += 1 }
+    }
+  }
+#else
+  enum WorkCounter {
+    @inline(__always) static func touch() {}
+  }
+#endif

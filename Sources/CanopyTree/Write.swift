@@ -1,0 +1,139 @@
+/// What somebody asks to be written: one or more locations, all or none.
+///
+/// A write is checked when it is made and may hold server values. `resolved` makes it into
+/// assignments, which are what is journaled and applied.
+public struct Write: Sendable {
+  /// One location and what to put there.
+  public struct Item: Sendable {
+    /// Where.
+    public var location: Location
+    /// What; absent removes.
+    public var value: WriteValue
+
+    /// An item.
+    public init(_ location: Location, _ value: WriteValue) {
+      self.location = location
+      self.value = value
+    }
+
+    /// An item that puts a node at a path.
+    public init(_ path: Path, _ node: Node) {
+      self.init(Location(path), WriteValue(node))
+    }
+  }
+
+  /// In the order of their locations, no two of which overlap.
+  public let items: [Item]
+
+  /// A write of these items.
+  ///
+  /// - Throws: `TreeError.invalidData` when one location is at or below another, when a priority is
+  ///   no number or string, or when something would stand deeper than the tree may be.
+  public init(_ items: [Item]) throws(TreeError) {
+    var sorted = items
+    if sorted.count > 1 { sorted.sort { $0.location < $1.location } }
+    for item in sorted { try item.check() }
+    for (a, b) in zip(sorted, sorted.dropFirst()) {
+      let overlaps =
+        a.location == b.location
+        || (!a.location.isPriority && b.location.path.hasPrefix(a.location.path))
+      if overlaps {
+        throw .invalidData(
+          "one write may not set both /\(a.location.text) and /\(b.location.text), "
+            + "which is the same place or below it")
+      }
+    }
+    self.items = sorted
+  }
+
+  /// Replaces what stands at a location.
+  public static func set(_ location: Location, _ value: WriteValue) throws(TreeError) -> Write {
+    try Write([Item(location, value)])
+  }
+
+  /// Sets several locations below a path.
+  public static func update(
+    _ path: Path, _ changes: [(Location, WriteValue)]
+  ) throws(TreeError) -> Write {
+    try Write(
+      changes.map {
+        Item(Location(path.appending($0.path), isPriority: $0.isPriority), $1)
+      })
+  }
+
+  /// The assignments that this write comes to.
+  ///
+  /// - Parameters:
+  ///   - root: the tree just before the write; increments add to what stands there.
+  ///   - milliseconds: the time now, since 1970.
+  public func resolved(in root: Node, at milliseconds: Int64) -> [Assignment] {
+    items.map { item in
+      var node = item.value.node
+      for placed in item.value.serverValues {
+        let place = item.location.path.appending(placed.path)
+        let isPriority = placed.isPriority || item.location.isPriority
+        let old = isPriority ? root.at(place).priority : root.at(place).withoutPriority
+        let new = placed.value.resolve(old: old, at: milliseconds)
+        if placed.isPriority {
+          node.modify(at: placed.path.keys[...]) { $0 = $0.withPriority(new) }
+        } else {
+          node.set(new, at: placed.path)
+        }
+      }
+      return Assignment(item.location, node)
+    }
+  }
+}
+
+extension Write.Item {
+  func check() throws(TreeError) {
+    let depth = location.path.count
+    let below = value.serverValues.reduce(value.node.height) { max($0, $1.path.count) }
+    guard depth + below <= Limits.depthMax else {
+      throw .invalidData("data may stand at most \(Limits.depthMax) levels deep")
+    }
+    guard location.isPriority else { return }
+    let isServerValue = value.serverValues.allSatisfy { $0.path.isRoot && !$0.isPriority }
+    switch value.node.withoutPriority.value {
+    case .absent where isServerValue: break
+    case .integer, .double, .string: break
+    default: throw .invalidData("a priority must be a number, a string or null")
+    }
+  }
+}
+
+extension JSONReader {
+  /// Reads the argument of an update: an object whose keys are paths and whose values are values.
+  public mutating func readUpdate() throws(TreeError) -> [(Location, WriteValue)] {
+    var changes: [(Location, WriteValue)] = []
+    guard peekToken() == UInt8(ascii: "{") else { throw error("an update must be a JSON object") }
+    advance()
+    if peekToken() == UInt8(ascii: "}") {
+      advance()
+      return []
+    }
+    while true {
+      guard peekToken() == UInt8(ascii: "\"") else { throw error("expected a path in quotes") }
+      let location = try Location(try readText())
+      try expect(UInt8(ascii: ":"), "a colon after the path")
+      changes.append((location, try readNode()))
+      switch peekToken() {
+      case UInt8(ascii: ","): advance()
+      case UInt8(ascii: "}"):
+        advance()
+        return changes
+      default: throw error("expected , or } in an object")
+      }
+    }
+  }
+
+  /// Reads the argument of an update from bytes.
+  public static func readUpdate(
+    json bytes: UnsafeRawBufferPointer, limits: Limits = Limits()
+  ) throws(TreeError) -> [(Location, WriteValue)] {
+    var reader = JSONReader(bytes, limits: limits)
+    let changes = try reader.readUpdate()
+    try reader.readEnd()
+    return changes
+  }
+}

@@ -1,0 +1,74 @@
+import Testing
+
+@testable import CanopyTree
+
+struct KeyTests {
+  @Test func `canonically equivalent texts are different keys`() {
+    let one = Key("\u{E9}")
+    let two = Key("e\u{301}")
+    #expect("\u{E9}" == "e\u{301}")
+    #expect(one != two)
+    #expect(one.text.utf8.elementsEqual("\u{E9}".utf8))
+  }
+
+  @Test func `every form gives back its text`() throws {
+    let texts = [
+      "a", "0", "-1", "2147483647", "-2147483648", "2147483648", "007", "-0", "+1", "1e3",
+      "sixteen bytes ok", "seventeen bytes !", "-OaBcDeFgHiJkLmNoPqR", "--------------------",
+      "zzzzzzzzzzzzzzzzzzzz", "not a push id 20 byt", "ключ", "日本語のキー", "🌳",
+      String(repeating: "k", count: 768),
+    ]
+    for text in texts {
+      let key = try Key(text)
+      #expect(key.text == text)
+      #expect(key.utf8Count == text.utf8.count)
+    }
+    #expect(Key("2147483647").integer == .max)
+    #expect(Key("-2147483648").integer == .min)
+    for text in ["2147483648", "-2147483649", "007", "-0", "+1", "1e3", "-"] {
+      #expect(try Key(text).integer == nil)
+    }
+  }
+
+  @Test func `a key has 1 to 768 bytes`() throws {
+    #expect(try Key(String(repeating: "é", count: 384)).utf8Count == 768)
+    #expect(throws: TreeError.self) { try Key(String(repeating: "é", count: 384) + "x") }
+    let empty = ""
+    #expect(throws: TreeError.self) { try Key(empty) }
+  }
+
+  @Test func `a key holds no forbidden character`() throws {
+    for code in UInt8(0)...127 {
+      let text = "a" + String(Character(UnicodeScalar(code))) + "b"
+      let isForbidden = code < 0x20 || code == 0x7F || ".$#[]/".utf8.contains(code)
+      if isForbidden {
+        #expect(throws: TreeError.self) { try Key(text) }
+      } else {
+        #expect(try Key(text).text == text)
+      }
+    }
+  }
+
+  @Test func `integers come first by number and the rest by UTF-16 code units`() throws {
+    let texts = [
+      "10", "9", "-5", "2147483648", "a", "B", "", "\u{FFFD}", "\u{1F333}", "\u{E000}", "é", "z",
+      "-OaBcDeFgHiJkLmNoPqR", "-OaBcDeFgHiJkLmNoPqS", "-Oa", "aaaaaaaaaaaaaaaaaaaaaaaaaa", "zz",
+      "aaaaaaaaaaaaaaaaaaaaaaaaab", "aaaaaaaaaaaaaaaa", "\u{EE00}\u{1F333}", "\u{EE00}\u{FFFF}",
+      "01", "-", "-0",
+    ].filter { !$0.isEmpty }
+    let keys = try texts.map { try Key($0) }
+    for (i, a) in keys.enumerated() {
+      for (j, b) in keys.enumerated() {
+        let expected: Bool
+        switch (Int32(texts[i]), Int32(texts[j])) {
+        case (let x?, let y?) where "\(x)" == texts[i] && "\(y)" == texts[j]: expected = x < y
+        case (let x?, _) where "\(x)" == texts[i]: expected = true
+        case (_, let y?) where "\(y)" == texts[j]: expected = false
+        default: expected = texts[i].utf16.lexicographicallyPrecedes(texts[j].utf16)
+        }
+        #expect((a < b) == expected, "\(texts[i]) < \(texts[j])")
+        #expect((a == b) == (i == j))
+      }
+    }
+  }
+}
