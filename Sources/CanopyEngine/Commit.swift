@@ -1,0 +1,18 @@
+public import CanopyTree
+
+/// One step of the database's history: what was written, and its place in the one order.
+public struct Commit: Sendable, Equatable {
+  /// The sequence number: the first commit has 1, each further one the next number.
+  public var sequence: Int64
+  /// When it was accepted: milliseconds since 1970 by the server's clock.
+  public var time: Int64
+  /// What it set, with all server values resolved; they do not overlap.
+  public var assignments: [Assignment]
+
+  /// A commit.
+  public init(sequence: Int64, time: Int64, assignments: [Assignment]) {
+    self.sequence = sequence
+    self.time = time
+    self.assignments = assignments
+  }
+}

@@ -1,0 +1,338 @@
+public import CanopyTree
+public import Logging
+internal import Synchronization
+
+/// The single writer: it orders writes, applies them, has them journaled, and publishes what is
+/// durable.
+///
+/// Three things are kept apart. The *pending* tree has every accepted commit and is what transactions
+/// see; the *current* tree has every durable one and is what readers see; between them lies the queue
+/// of commits that wait for the journal. One task, `run`, takes all that is waiting, appends it in one
+/// go (group commit), publishes the tree of its last commit, and answers.
+///
+/// Guarantees: commits are numbered without gaps in the order in which they were accepted; an answer
+/// comes only when the commit, and all before it, are durable; when the journal fails, every waiting
+/// commit is answered with an error and none is visible. A refusal also waits for the commits that it
+/// was decided upon, so that no client ever learns of a state that a crash can take back.
+///
+/// Deciding happens on the caller's thread under one lock: a few microseconds, no hops. Readers take
+/// the same lock only to copy the reference to the current tree.
+public final class Engine: Sendable {
+  /// Settings of an engine.
+  public struct Configuration: Sendable {
+    /// The indexes to keep.
+    public var indexPlan = IndexPlan()
+    /// Commits that may wait for the journal; further writes are refused as overloaded.
+    public var queuedCommitsMax = 100_000
+    /// Commits after which the journal is asked to fold them into its checkpoint.
+    public var checkpointEvery = 20_000
+    /// Indexes that queries may add to those of the plan.
+    public var addedIndexesMax = 64
+
+    /// The defaults.
+    public init() {}
+  }
+
+  private let journal: any Journal
+  private let now: @Sendable () -> Int64
+  private let random: @Sendable () -> UInt64
+  private let configuration: Configuration
+  private let logger: Logger
+  private let state: Mutex<State>
+
+  private struct State {
+    var current: Tree
+    var currentSequence: Int64
+    var pending: Tree
+    var pendingSequence: Int64
+    var queue: [Waiting] = []
+    /// Whether anything waits for the journal or is with it.
+    var hasUnpublished = false
+    var pushIDs = PushIDGenerator()
+    var addedIndexes = 0
+    var checkpointSequence: Int64
+    var isStopping = false
+    /// Resumed when something is queued or the engine stops.
+    var wakeUp: CheckedContinuation<Void, Never>?
+    /// Resumed when a checkpoint is due or the engine stops.
+    var wakeUpCheckpoint: CheckedContinuation<Void, Never>?
+  }
+
+  /// Something that waits for all commits before it to be durable.
+  private struct Waiting {
+    /// Its own commit, if it has one.
+    var commit: Commit?
+    var answer: @Sendable (EngineError?) -> Void
+  }
+
+  /// An engine whose tree is the journal folded.
+  ///
+  /// - Parameters:
+  ///   - now: milliseconds since 1970.
+  ///   - random: random words for push ids.
+  /// - Throws: what the journal throws when it cannot be read.
+  public init(
+    journal: any Journal, configuration: Configuration = Configuration(),
+    now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64,
+    logger: Logger
+  ) async throws {
+    self.journal = journal
+    self.configuration = configuration
+    self.now = now
+    self.random = random
+    self.logger = logger
+    let loaded = try await journal.load()
+    var tree = Tree(root: loaded.root, indexPlan: configuration.indexPlan)
+    var sequence = loaded.checkpoint
+    for commit in loaded.commits {
+      tree.apply(commit.assignments)
+      sequence = commit.sequence
+    }
+    state = Mutex(
+      State(
+        current: tree, currentSequence: sequence, pending: tree, pendingSequence: sequence,
+        checkpointSequence: loaded.checkpoint))
+  }
+
+  /// The root of the current tree: all durable commits. O(1); what it returns never changes.
+  public var root: Node { snapshot.root }
+
+  /// The current tree and the sequence number of its last commit.
+  public var snapshot: (root: Node, sequence: Int64) {
+    state.withLock { ($0.current.root, $0.currentSequence) }
+  }
+
+  /// Carries out a transaction: reads the latest tree, decides, and writes, with nothing in between.
+  ///
+  /// - Parameters:
+  ///   - decide: sees the latest tree and returns what to write and what to tell. Runs at once, under
+  ///     the engine's lock: it must be brief and must not use the engine. What it throws refuses the
+  ///     transaction.
+  ///   - answer: called once, later or at once, on some thread, outside the lock: with what was
+  ///     decided, when it is durable; or with the error.
+  public func submit<Result: Sendable>(
+    _ decide: (inout Proposal) throws -> Decision<Result>,
+    answer: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
+  ) {
+    var immediate: Swift.Result<Committed<Result>, any Error>?
+    let wakeUp = state.withLock { state in
+      if let refusal = admission(state) {
+        immediate = .failure(refusal)
+        return nil as CheckedContinuation<Void, Never>?
+      }
+      let outcome = Swift.Result { try propose(&state, decide) }
+      let sequence = state.pendingSequence
+      switch outcome {
+      case .success(let (commit, result)):
+        let committed = Committed(result: result, sequence: sequence)
+        if commit == nil, !state.hasUnpublished {
+          immediate = .success(committed)
+          return nil
+        }
+        return enqueue(
+          &state,
+          Waiting(commit: commit) { error in
+            answer(error.map { .failure($0) } ?? .success(committed))
+          })
+      case .failure(let refusal):
+        guard state.hasUnpublished else {
+          immediate = .failure(refusal)
+          return nil
+        }
+        return enqueue(&state, Waiting(commit: nil) { answer(.failure($0 ?? refusal)) })
+      }
+    }
+    wakeUp?.resume()
+    if let immediate { answer(immediate) }
+  }
+
+  /// As `submit`, for callers that can wait.
+  public func transact<Result: Sendable>(
+    _ decide: (inout Proposal) throws -> Decision<Result>
+  ) async throws -> Committed<Result> {
+    try await withCheckedThrowingContinuation { continuation in
+      submit(decide) { continuation.resume(with: $0) }
+    }
+  }
+
+  /// Makes sure that a location keeps an index, which a query of its children needs to be cheap.
+  ///
+  /// O(n log n) for n children, once, under the lock: writes wait meanwhile. Beyond
+  /// `addedIndexesMax` nothing is done, and the query goes through all children.
+  public func keepIndex(_ order: Order, at path: Path) async {
+    await withCheckedContinuation { continuation in
+      let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        if state.isStopping { return continuation }
+        let isWanted = !Query.isIndexed(by: order, state.pending.root.at(path))
+        if isWanted, state.addedIndexes < configuration.addedIndexesMax {
+          state.pending.keepIndex(order, at: path.keys)
+          state.addedIndexes += 1
+        }
+        // In line with the commits, so that the tree with the index is the one that is published.
+        return enqueue(&state, Waiting(commit: nil) { _ in continuation.resume() })
+      }
+      wakeUp?.resume()
+    }
+  }
+
+  private func admission(_ state: State) -> EngineError? {
+    if state.isStopping { return .stopped }
+    return state.queue.count >= configuration.queuedCommitsMax ? .overloaded : nil
+  }
+
+  private func propose<Result: Sendable>(
+    _ state: inout State, _ decide: (inout Proposal) throws -> Decision<Result>
+  ) throws -> (Commit?, Result) {
+    var proposal = Proposal(
+      root: state.pending.root, now: now(), pushIDs: state.pushIDs, random: random)
+    defer { state.pushIDs = proposal.pushIDs }
+    let decision = try decide(&proposal)
+    guard let write = decision.write, !write.items.isEmpty else { return (nil, decision.result) }
+    let assignments = write.resolved(in: proposal.root, at: proposal.now)
+    let time = proposal.now
+    state.pending.apply(assignments)
+    state.pendingSequence += 1
+    return (
+      Commit(sequence: state.pendingSequence, time: time, assignments: assignments),
+      decision.result
+    )
+  }
+
+  private func enqueue(_ state: inout State, _ waiting: Waiting) -> CheckedContinuation<Void, Never>?
+  {
+    state.queue.append(waiting)
+    state.hasUnpublished = true
+    return state.wakeUp.take()
+  }
+}
+
+extension Engine {
+  /// Journals and publishes commits, and has checkpoints made, until `stop`. To be run once.
+  ///
+  /// Returns when all that was accepted has been answered.
+  public func run() async {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await self.runCheckpoints() }
+      await self.runCommits()
+      await group.waitForAll()
+    }
+  }
+
+  /// Refuses new writes from now on; `run` ends when those already accepted have been answered.
+  public func stop() {
+    let (wakeUp, wakeUpCheckpoint) = state.withLock { state in
+      state.isStopping = true
+      return (state.wakeUp.take(), state.wakeUpCheckpoint.take())
+    }
+    wakeUp?.resume()
+    wakeUpCheckpoint?.resume()
+  }
+
+  private struct Batch {
+    var waiting: [Waiting]
+    var tree: Tree
+    var sequence: Int64
+    var after: Int64
+  }
+
+  private func runCommits() async {
+    while let batch = await nextBatch() {
+      let commits = batch.waiting.compactMap(\.commit)
+      do {
+        if !commits.isEmpty { try await journal.append(commits, after: batch.after) }
+        publish(batch)
+      } catch {
+        logger.error(
+          "the journal failed",
+          metadata: ["commits": "\(commits.count)", "error": "\(error)"])
+        fail(batch, error)
+      }
+    }
+  }
+
+  private func nextBatch() async -> Batch? {
+    while true {
+      let (batch, isDone) = state.withLock { state -> (Batch?, Bool) in
+        guard !state.queue.isEmpty else { return (nil, state.isStopping) }
+        var waiting: [Waiting] = []
+        swap(&waiting, &state.queue)
+        return (
+          Batch(
+            waiting: waiting, tree: state.pending, sequence: state.pendingSequence,
+            after: state.currentSequence), false
+        )
+      }
+      if batch != nil || isDone { return batch }
+      await withCheckedContinuation { continuation in
+        let now = state.withLock { state in
+          if !state.queue.isEmpty || state.isStopping {
+            return continuation as CheckedContinuation<Void, Never>?
+          }
+          state.wakeUp = continuation
+          return nil
+        }
+        now?.resume()
+      }
+    }
+  }
+
+  private func publish(_ batch: Batch) {
+    let wakeUpCheckpoint = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      state.current = batch.tree
+      state.currentSequence = batch.sequence
+      state.hasUnpublished = !state.queue.isEmpty
+      let isDue =
+        state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
+      return isDue ? state.wakeUpCheckpoint.take() : nil
+    }
+    wakeUpCheckpoint?.resume()
+    for waiting in batch.waiting { waiting.answer(nil) }
+  }
+
+  /// Takes back everything that is not durable and answers it with an error.
+  private func fail(_ batch: Batch, _ error: any Error) {
+    var missed: [Commit] = []
+    if case JournalError.conflict(let commits) = error { missed = commits }
+    let waiting = state.withLock { state in
+      for commit in missed where commit.sequence == state.currentSequence + 1 {
+        state.current.apply(commit.assignments)
+        state.currentSequence = commit.sequence
+      }
+      state.pending = state.current
+      state.pendingSequence = state.currentSequence
+      state.hasUnpublished = false
+      var later: [Waiting] = []
+      swap(&later, &state.queue)
+      return batch.waiting + later
+    }
+    for waiting in waiting { waiting.answer(.journalFailed) }
+  }
+
+  private func runCheckpoints() async {
+    while await checkpointIsDue() {
+      let (root, sequence) = snapshot
+      do {
+        try await journal.checkpoint(root, through: sequence)
+        state.withLock { $0.checkpointSequence = sequence }
+      } catch {
+        logger.error("the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
+        // As if it had been made: so the next try comes after as many commits again.
+        state.withLock { $0.checkpointSequence = sequence }
+      }
+    }
+  }
+
+  private func checkpointIsDue() async -> Bool {
+    await withCheckedContinuation { continuation in
+      let now = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        let isDue =
+          state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
+        if isDue || state.isStopping { return continuation }
+        state.wakeUpCheckpoint = continuation
+        return nil
+      }
+      now?.resume()
+    }
+    return state.withLock { !$0.isStopping }
+  }
+}

@@ -1,0 +1,19 @@
+/// Why the engine did not carry out a write.
+public enum EngineError: Error, Equatable, Sendable {
+  /// The journal could not store it. Nothing of it is visible; it may be tried again.
+  case journalFailed
+  /// The engine is stopping, or has stopped.
+  case stopped
+  /// Too many writes are waiting for the journal.
+  case overloaded
+
+  /// One sentence that says what to do.
+  public var sentence: String {
+    switch self {
+    case .journalFailed:
+      "the write could not be stored and was not made; reads go on, try again later"
+    case .stopped: "the server is shutting down; connect again in a moment"
+    case .overloaded: "too many writes are waiting to be stored; try again in a moment"
+    }
+  }
+}

@@ -1,0 +1,56 @@
+public import CanopyTree
+
+/// Where commits are made to last: the seam between the engine and what stores its history.
+///
+/// Appending is conditional on the sequence number that the writer believes to be the last one. So
+/// when several machines share a journal, two writers can never both win, and the loser learns what
+/// it missed.
+public protocol Journal: Sendable {
+  /// Reads the state that the journal holds: the last checkpoint, and the commits since.
+  ///
+  /// - Throws: `JournalError.unreadable`.
+  func load() async throws -> JournalState
+
+  /// Appends commits whose sequence numbers follow `last`, all or none, and returns when they are
+  /// durable.
+  ///
+  /// - Throws: `JournalError.conflict` when `last` is not the last sequence number in the journal;
+  ///   any other error when they could not be stored. After an error the commits may be in the
+  ///   journal or not, all of them; the next append finds out.
+  func append(_ commits: [Commit], after last: Int64) async throws
+
+  /// Folds the commits up to `sequence` into the checkpoint, in the background, in bounded steps
+  /// between which appends go on. The engine never runs two at once.
+  ///
+  /// - Parameter root: the tree just after that commit.
+  func checkpoint(_ root: Node, through sequence: Int64) async throws
+}
+
+/// What a journal holds.
+public struct JournalState: Sendable {
+  /// The tree of the last checkpoint.
+  ///
+  /// A checkpoint is written while commits go on being made, so parts of this may be as new as the
+  /// last commit. Assignments being absolute, applying all of `commits` in order leads to the present
+  /// tree all the same.
+  public var root: Node
+  /// The sequence number of the last commit that is surely in `root` as a whole.
+  public var checkpoint: Int64
+  /// The commits after `checkpoint`, in order, without a gap.
+  public var commits: [Commit]
+
+  /// A state.
+  public init(root: Node, checkpoint: Int64, commits: [Commit]) {
+    self.root = root
+    self.checkpoint = checkpoint
+    self.commits = commits
+  }
+}
+
+/// What goes wrong with a journal in ways that the engine must tell apart.
+public enum JournalError: Error, Sendable {
+  /// Somebody else appended; these are the commits after the number that the writer believed last.
+  case conflict(missed: [Commit])
+  /// What is stored cannot be read; the sentence says why and what to do.
+  case unreadable(String)
+}

@@ -1,0 +1,44 @@
+public import CanopyTree
+
+/// What a transaction sees and may use while it decides what to write.
+///
+/// Lives only as long as the transaction's closure runs.
+public struct Proposal {
+  /// The root of the latest tree: all commits that were accepted before, durable or not. What is
+  /// decided here becomes durable after them or not at all.
+  public let root: Node
+
+  /// Milliseconds since 1970 by the server's clock.
+  public let now: Int64
+
+  var pushIDs: PushIDGenerator
+  let random: @Sendable () -> UInt64
+
+  /// A new key that sorts after all that this engine made before.
+  public mutating func nextKey() -> Key {
+    pushIDs.next(at: now, random: random)
+  }
+}
+
+/// What a transaction decided: what to write, and what to tell its caller once that is durable.
+public struct Decision<Result: Sendable> {
+  /// What to write; nil for nothing.
+  public var write: Write?
+  /// What to tell.
+  public var result: Result
+
+  /// A decision.
+  public init(_ write: Write?, _ result: Result) {
+    self.write = write
+    self.result = result
+  }
+}
+
+/// A result, and the sequence number of the commit that it came with.
+public struct Committed<Result: Sendable>: Sendable {
+  /// What the transaction decided to tell.
+  public var result: Result
+  /// The sequence number of its commit; for a transaction that wrote nothing, that of the commit
+  /// that it saw last.
+  public var sequence: Int64
+}

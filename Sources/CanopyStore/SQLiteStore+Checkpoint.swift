@@ -1,0 +1,254 @@
+public import CanopyTree
+internal import GRDB
+
+extension SQLiteStore {
+  /// Folds the commits up to `sequence` into the leaves.
+  ///
+  /// Runs in steps of a few hundred rows, each a transaction of its own, between which appends go on.
+  /// A step need not be on the disk when it ends (the next append puts it there, in order), so steps
+  /// wait for no disk. When the process dies between two steps, the leaves are of mixed age; loading
+  /// applies the commits since the last whole checkpoint, which are absolute, and that mends it.
+  public func checkpoint(_ root: Node, through sequence: Int64) async throws {
+    let taken = dirty.withLock { dirty in
+      let end = dirty.firstIndex { $0.sequence > sequence } ?? dirty.count
+      let taken = Array(dirty[..<end])
+      dirty.removeSubrange(..<end)
+      return taken
+    }
+    do {
+      var fold = Fold(root: root, locations: taken.flatMap(\.locations))
+      var isDone = false
+      while !isDone {
+        let step = fold
+        (fold, isDone) = try await withoutSync { [rows = configuration.checkpointStepRows] db in
+          var fold = step
+          let isDone = try fold.step(db, rows: rows)
+          return (fold, isDone)
+        }
+      }
+      try await withoutSync { db in
+        try db.execute(
+          sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
+      }
+      try await dropCommits(upTo: sequence - configuration.retainedCommits)
+    } catch {
+      dirty.withLock { $0.insert(contentsOf: taken, at: 0) }
+      throw error
+    }
+  }
+
+  /// A transaction that does not wait for the disk. Its effect is durable, and in order, with the next
+  /// append: both are in the same write-ahead log.
+  private func withoutSync<R: Sendable>(
+    _ body: @escaping @Sendable (Database) throws -> R
+  ) async throws -> R {
+    try await pool.writeWithoutTransaction { [pragma = configuration.durability.pragma] db in
+      try db.execute(sql: "PRAGMA synchronous = NORMAL")
+      let result = Result {
+        var result: R?
+        try db.inTransaction(.immediate) {
+          result = try body(db)
+          return .commit
+        }
+        return result
+      }
+      try db.execute(sql: "PRAGMA synchronous = \(pragma)")
+      guard let value = try result.get() else { throw CancellationError() }
+      return value
+    }
+  }
+
+  private func dropCommits(upTo sequence: Int64) async throws {
+    var dropped = 1
+    while dropped > 0 {
+      dropped = try await withoutSync { db in
+        try db.execute(
+          sql: """
+            DELETE FROM commits WHERE sequence IN (
+              SELECT sequence FROM commits WHERE sequence <= ? ORDER BY sequence LIMIT 1000)
+            """, arguments: [sequence])
+        return db.changesCount
+      }
+    }
+  }
+}
+
+/// The writing of one checkpoint: what is left to do of it.
+///
+/// Each location that was written since the last checkpoint is one of these cases:
+/// - A row stands at the path or above it: that row's whole subtree is written anew, in one piece,
+///   as it also holds what was not written since.
+/// - Otherwise the path's own subtree is: its rows go, then come anew, in as many pieces as it takes.
+///   Should the process die in between, the commit that wrote the path is still in the journal and
+///   repairs it.
+/// - For a priority, without such a row: only the row of the priority.
+struct Fold {
+  /// Bytes of JSON up to which a subtree is one row, when rows are split; an existing row may grow to
+  /// twice that.
+  static let rowBytes = 8 * 1024
+
+  private let root: Node
+  private var locations: [Location]
+  private var clearing: (from: String, to: String?)?
+  private var emitting: RowEmitter?
+  private var next: RowEmitter?
+
+  init(root: Node, locations: [Location]) {
+    self.root = root
+    var reduced: [Location] = []
+    for location in locations.sorted() {
+      if let last = reduced.last,
+        last == location || (!last.isPriority && location.path.hasPrefix(last.path))
+      {
+        continue
+      }
+      reduced.append(location)
+    }
+    self.locations = reduced.reversed()
+  }
+
+  /// Writes some rows. Returns whether nothing is left to do.
+  mutating func step(_ db: Database, rows: Int) throws -> Bool {
+    var budget = rows
+    while budget > 0 {
+      if var emitter = emitting {
+        while budget > 0 {
+          guard let (location, node) = emitter.next() else { break }
+          try Fold.put(db, location, node)
+          budget -= 1
+        }
+        emitting = budget > 0 ? nil : emitter
+      } else if let range = clearing {
+        let cleared = try Fold.clear(db, range, limit: budget)
+        if cleared < budget {
+          clearing = nil
+          emitting = next
+        }
+        budget -= max(1, cleared)
+      } else if let location = locations.popLast() {
+        budget -= 1 + (try begin(db, location))
+      } else {
+        return true
+      }
+    }
+    return false
+  }
+
+  /// Begins with a location, or does all of it. Returns the rows that this wrote.
+  private mutating func begin(_ db: Database, _ location: Location) throws -> Int {
+    let path = location.path
+    try mendPriorities(db, above: path)
+    if let covering = try Fold.coveringRow(db, path) {
+      return try rewrite(db, covering)
+    }
+    if location.isPriority {
+      return try Fold.putPriority(db, path, root.at(path))
+    }
+    clearing = Fold.rows(below: path)
+    next = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
+    return 0
+  }
+
+  private func rewrite(_ db: Database, _ path: Path) throws -> Int {
+    try db.cachedStatement(sql: "DELETE FROM leaves WHERE path = ?").execute(arguments: [path.text])
+    let node = root.at(path)
+    let isWhole = node.fits(bytes: Fold.rowBytes * 2)
+    var emitter = RowEmitter(
+      path, node, rowBytes: isWhole ? Fold.rowBytes * 2 : Fold.rowBytes)
+    var count = 0
+    while let (location, node) = emitter.next() {
+      try Fold.put(db, location, node)
+      count += 1
+    }
+    return count
+  }
+
+  /// Rows of priorities of branches above a path go with their branch; one may have come back since.
+  private func mendPriorities(_ db: Database, above path: Path) throws {
+    for count in 0..<path.count {
+      let ancestor = path.prefix(count)
+      let text = Location(ancestor, isPriority: true).text
+      let statement = try db.cachedStatement(sql: "SELECT 1 FROM leaves WHERE path = ?")
+      if try Int.fetchOne(statement, arguments: [text]) != nil {
+        _ = try Fold.putPriority(db, ancestor, root.at(ancestor))
+      }
+    }
+  }
+
+  private static func putPriority(_ db: Database, _ path: Path, _ node: Node) throws -> Int {
+    let location = Location(path, isPriority: true)
+    if node.priority.isAbsent {
+      try db.cachedStatement(sql: "DELETE FROM leaves WHERE path = ?")
+        .execute(arguments: [location.text])
+    } else {
+      try put(db, location, node.priority)
+    }
+    return 1
+  }
+
+  private static func put(_ db: Database, _ location: Location, _ node: Node) throws {
+    var output = JSONOutput(capacity: 1024)
+    output.append(node, style: .export)
+    try db.cachedStatement(
+      sql: "INSERT INTO leaves VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+    ).execute(arguments: [location.text, output.text])
+  }
+
+  /// The path at or above the given one at which a row stands.
+  private static func coveringRow(_ db: Database, _ path: Path) throws -> Path? {
+    let statement = try db.cachedStatement(sql: "SELECT 1 FROM leaves WHERE path = ?")
+    for count in (0...path.count).reversed() {
+      let candidate = path.prefix(count)
+      if try Int.fetchOne(statement, arguments: [candidate.text]) != nil { return candidate }
+    }
+    return nil
+  }
+
+  /// The bounds of the rows below a path: all texts that begin with `path/`. `0` is the character
+  /// after `/`.
+  static func rows(below path: Path) -> (from: String, to: String?) {
+    path.isRoot ? ("", nil) : (path.text + "/", path.text + "0")
+  }
+
+  private static func clear(
+    _ db: Database, _ range: (from: String, to: String?), limit: Int
+  ) throws -> Int {
+    let upper = range.to == nil ? "" : "AND path < :to"
+    var arguments: StatementArguments = ["from": range.from, "limit": limit]
+    if let to = range.to { arguments += ["to": to] }
+    try db.cachedStatement(
+      sql: """
+        DELETE FROM leaves WHERE path IN (
+          SELECT path FROM leaves WHERE path >= :from \(upper) LIMIT :limit)
+        """
+    ).execute(arguments: arguments)
+    return db.changesCount
+  }
+}
+
+/// The rows that a subtree is stored in, one after the other.
+struct RowEmitter {
+  private var stack: [(location: Location, node: Node)]
+  private let rowBytes: Int
+
+  init(_ path: Path, _ node: Node, rowBytes: Int) {
+    stack = node.isAbsent ? [] : [(Location(path), node)]
+    self.rowBytes = rowBytes
+  }
+
+  mutating func next() -> (Location, Node)? {
+    while let (location, node) = stack.popLast() {
+      if node.isLeaf || node.fits(bytes: rowBytes) { return (location, node) }
+      let start = stack.count
+      node.forEachChild { key, child in
+        stack.append((Location(location.path.child(key)), child))
+        return true
+      }
+      if !node.priority.isAbsent {
+        stack.append((Location(location.path, isPriority: true), node.priority))
+      }
+      stack[start...].reverse()
+    }
+    return nil
+  }
+}

@@ -1,0 +1,118 @@
+public import CanopyEngine
+public import CanopyTree
+internal import Foundation
+internal import GRDB
+
+extension SQLiteStore: Journal {
+  /// Reads the checkpoint in one ordered scan, and the commits since. O(size of the tree).
+  ///
+  /// - Throws: `StoreError.damaged`, naming what cannot be read.
+  public func load() async throws -> JournalState {
+    let state = try await pool.read { db in
+      let checkpoint = try SQLiteStore.checkpointSequence(db)
+      return JournalState(
+        root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
+        commits: try SQLiteStore.readCommits(db, after: checkpoint))
+    }
+    dirty.withLock {
+      $0 = state.commits.map { ($0.sequence, $0.assignments.map(\.location)) }
+    }
+    return state
+  }
+
+  /// Appends commits in one transaction, which the disk has (`full`) when this returns.
+  ///
+  /// One row a commit. The order of the rows is checked, so that an append whose outcome was
+  /// uncertain is found out by the next.
+  public func append(_ commits: [Commit], after last: Int64) async throws {
+    try await pool.write { db in
+      let present = try SQLiteStore.lastSequence(db)
+      guard present == last else {
+        throw JournalError.conflict(missed: try SQLiteStore.readCommits(db, after: last))
+      }
+      let insert = try db.cachedStatement(
+        sql: "INSERT INTO commits(sequence, time, body) VALUES (?, ?, ?)")
+      var output = JSONOutput(capacity: 1024)
+      for commit in commits {
+        output.removeAll()
+        AssignmentCodec.encode(commit.assignments, to: &output)
+        try insert.execute(arguments: [commit.sequence, commit.time, output.text])
+      }
+    }
+    dirty.withLock { dirty in
+      for commit in commits {
+        dirty.append((commit.sequence, commit.assignments.map(\.location)))
+      }
+    }
+  }
+
+  static func checkpointSequence(_ db: Database) throws -> Int64 {
+    let sequence = try Int64.fetchOne(
+      db.cachedStatement(sql: "SELECT value FROM meta WHERE name = 'checkpoint'"))
+    guard let sequence else {
+      throw StoreError.damaged(
+        "the checkpoint's number is missing: restore the data folder from a backup")
+    }
+    return sequence
+  }
+
+  static func lastSequence(_ db: Database) throws -> Int64 {
+    if let last = try Int64.fetchOne(
+      db.cachedStatement(sql: "SELECT max(sequence) FROM commits"))
+    {
+      return last
+    }
+    return try checkpointSequence(db)
+  }
+
+  static func readCommits(_ db: Database, after sequence: Int64) throws -> [Commit] {
+    var commits: [Commit] = []
+    var last = sequence
+    let rows = try Row.fetchCursor(
+      db, sql: "SELECT sequence, time, body FROM commits WHERE sequence > ? ORDER BY sequence",
+      arguments: [sequence])
+    while let row = try rows.next() {
+      let commit = try readCommit(row)
+      guard commit.sequence == last + 1 else {
+        throw StoreError.damaged(
+          "commit \(last + 1) is missing from the journal: restore the data folder from a backup")
+      }
+      last = commit.sequence
+      commits.append(commit)
+    }
+    return commits
+  }
+
+  static func readCommit(_ row: Row) throws -> Commit {
+    let sequence: Int64 = row[0]
+    do {
+      let assignments = try row.withUnsafeData(atIndex: 2) { data in
+        try (data ?? Data()).withUnsafeBytes { try AssignmentCodec.decode($0) }
+      }
+      return Commit(sequence: sequence, time: row[1], assignments: assignments)
+    } catch {
+      throw StoreError.damagedRow("commit \(sequence)", error)
+    }
+  }
+
+  static func readLeaves(_ db: Database) throws -> Node {
+    var builder = TreeBuilder()
+    var limits = Limits()
+    limits.stringBytesMax = .max
+    let rows = try Row.fetchCursor(db, sql: "SELECT path, value FROM leaves ORDER BY path")
+    do {
+      while let row = try rows.next() {
+        let value = try row.withUnsafeData(atIndex: 1) { data in
+          try (data ?? Data()).withUnsafeBytes { try WriteValue(json: $0, limits: limits) }
+        }
+        try row.withUnsafeData(atIndex: 0) { data in
+          try (data ?? Data()).withUnsafeBytes { try builder.add(value.node, at: $0) }
+        }
+      }
+      return try builder.finish()
+    } catch let error as TreeError {
+      throw StoreError.damagedRow("a row of the checkpoint", error.sentence)
+    }
+  }
+}
+

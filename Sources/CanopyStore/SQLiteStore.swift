@@ -1,0 +1,108 @@
+public import CanopyTree
+internal import Foundation
+internal import GRDB
+internal import Synchronization
+
+/// A data folder: the journal, the checkpoint and the accounts, in one SQLite file.
+///
+/// SQLite runs in WAL mode. All statements run on GRDB's own queues, never on the caller's executor.
+/// The folder is locked from opening until `close`, so that one process uses it at a time.
+public final class SQLiteStore: Sendable {
+  /// When an append counts as stored.
+  public enum Durability: String, Sendable, CaseIterable {
+    /// When it is on the disk: survives the loss of power.
+    case full
+    /// When the operating system has it: survives the end of the process, not the loss of power.
+    case relaxed
+  }
+
+  /// Settings of a store.
+  public struct Configuration: Sendable {
+    /// When an append counts as stored.
+    public var durability = Durability.full
+    /// Commits that are kept after they have been folded into the checkpoint.
+    public var retainedCommits: Int64 = 100_000
+    /// Rows that one step of a checkpoint writes; appends go on between steps.
+    public var checkpointStepRows = 256
+
+    /// The defaults.
+    public init() {}
+  }
+
+  let pool: DatabasePool
+  let configuration: Configuration
+  private let lock: FolderLock
+  /// What the commits since the checkpoint wrote, by commit, in order.
+  let dirty = Mutex<[(sequence: Int64, locations: [Location])]>([])
+
+  /// The folder.
+  public let folder: String
+
+  /// Opens a data folder, creating what is missing.
+  ///
+  /// - Throws: `StoreError`, whose sentence says what to do.
+  public init(folder: String, configuration: Configuration = Configuration()) throws {
+    self.folder = folder
+    self.configuration = configuration
+    do {
+      try FileManager.default.createDirectory(
+        atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+    } catch {
+      throw StoreError.inaccessible("the data folder \(folder) cannot be created: \(error)")
+    }
+    lock = try FolderLock(folder: folder)
+    let path = folder + "/canopy.sqlite"
+    do {
+      pool = try SQLiteStore.open(path, configuration)
+    } catch let error as StoreError {
+      throw error
+    } catch {
+      throw StoreError.opening(path, error)
+    }
+  }
+
+  private static func open(_ path: String, _ configuration: Configuration) throws -> DatabasePool {
+    var settings = GRDB.Configuration()
+    settings.label = "canopy.store"
+    settings.maximumReaderCount = 2
+    settings.busyMode = .timeout(5)
+    let pool = try DatabasePool(path: path, configuration: settings)
+    try pool.writeWithoutTransaction { db in
+      let id = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
+      let tables = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
+      guard id == Schema.applicationID || tables == 0 else {
+        throw StoreError.damaged(
+          "\(path) is a database of another program; name another data folder")
+      }
+      if try Schema.migrator.hasBeenSuperseded(db) {
+        throw StoreError.newerSchema(
+          "\(path) was written by a newer version of Canopy; run that version, or restore a backup "
+            + "made with this one")
+      }
+      // GRDB sets NORMAL for a pool, which a power cut may cost commits.
+      try db.execute(sql: "PRAGMA synchronous = \(configuration.durability.pragma)")
+      // Copying the WAL back is a pause: rarer than SQLite's 1,000 pages, with a bounded file.
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 8000")
+      try db.execute(sql: "PRAGMA cache_size = -65536")
+    }
+    try Schema.migrator.migrate(pool)
+    // A file that others may read would give them the tree and the hashes.
+    for suffix in ["", "-wal", "-shm"] { chmod(path + suffix, 0o600) }
+    return pool
+  }
+
+  /// Closes the file and gives the folder free.
+  public func close() throws {
+    defer { lock.release() }
+    try pool.close()
+  }
+}
+
+extension SQLiteStore.Durability {
+  var pragma: String {
+    switch self {
+    case .full: "FULL"
+    case .relaxed: "NORMAL"
+    }
+  }
+}

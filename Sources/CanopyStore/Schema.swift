@@ -1,0 +1,39 @@
+internal import GRDB
+
+/// The tables of `canopy.sqlite`, by version.
+///
+/// - `commits`: the journal, one row a commit; `body` as `AssignmentCodec` writes it.
+/// - `leaves`: the checkpoint, a row for each leaf or small branch; no row is at or below another.
+///   A branch that is spread over rows has its priority at `path/.priority`.
+/// - `meta`: `checkpoint`, the sequence number up to which all commits are in `leaves`.
+/// - `accounts`, `tokens`: identity; passwords only as argon2id hashes, tokens only as SHA-256.
+enum Schema {
+  static let applicationID: Int32 = 0x4341_4E50  // "CANP"
+
+  static var migrator: DatabaseMigrator {
+    var migrator = DatabaseMigrator()
+    migrator.registerMigration("1") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE commits(
+            sequence INTEGER PRIMARY KEY, time INTEGER NOT NULL, body TEXT NOT NULL) STRICT;
+          CREATE TABLE leaves(
+            path TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+          CREATE TABLE meta(
+            name TEXT PRIMARY KEY, value INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+          INSERT INTO meta VALUES('checkpoint', 0);
+          CREATE TABLE accounts(
+            uid TEXT PRIMARY KEY, email TEXT NOT NULL, email_normalized TEXT NOT NULL UNIQUE,
+            username TEXT NOT NULL, password_hash TEXT NOT NULL, created_at INTEGER NOT NULL,
+            is_disabled INTEGER NOT NULL, is_pending INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+          CREATE TABLE tokens(
+            hash BLOB PRIMARY KEY, uid TEXT NOT NULL, expires_at INTEGER NOT NULL
+            ) STRICT, WITHOUT ROWID;
+          CREATE INDEX tokens_by_uid ON tokens(uid);
+          CREATE INDEX tokens_by_expiry ON tokens(expires_at);
+          """)
+      try db.execute(sql: "PRAGMA application_id = \(applicationID)")
+    }
+    return migrator
+  }
+}

@@ -1,0 +1,43 @@
+internal import GRDB
+
+/// Why a data folder cannot be used, in a sentence that says what to do.
+public enum StoreError: Error, Equatable, Sendable {
+  /// Another process uses the folder.
+  case inUse(String)
+  /// The folder or a file in it cannot be read or written.
+  case inaccessible(String)
+  /// The folder was written by a newer program.
+  case newerSchema(String)
+  /// What is stored makes no sense.
+  case damaged(String)
+
+  /// One sentence that says what is wrong and what to do.
+  public var sentence: String {
+    switch self {
+    case .inUse(let text), .inaccessible(let text), .newerSchema(let text), .damaged(let text): text
+    }
+  }
+
+  /// What a failure of SQLite means to the one who runs the server.
+  static func opening(_ path: String, _ error: any Error) -> StoreError {
+    guard let error = error as? DatabaseError else {
+      return .inaccessible("\(path) cannot be opened: \(error)")
+    }
+    switch error.resultCode {
+    case .SQLITE_NOTADB, .SQLITE_CORRUPT:
+      return .damaged(
+        "\(path) is damaged or no Canopy database (\(error.message ?? "no details")): restore it from "
+          + "a backup, or move the data folder away to begin with an empty one")
+    default:
+      return .inaccessible(
+        "\(path) cannot be opened: \(error.message ?? "no details"); check the folder's owner, its "
+          + "permissions and the space on the disk")
+    }
+  }
+
+  static func damagedRow(_ what: String, _ error: Any) -> StoreError {
+    .damaged(
+      "\(what) cannot be read (\(error)): run canopy verify for details, and restore the data folder "
+        + "from a backup")
+  }
+}

@@ -1,0 +1,31 @@
+extension Node {
+  /// Whether the node's JSON surely fits into so many bytes. A quick estimate that looks at no more
+  /// than it must: O(bytes) at most, however large the node is.
+  public func fits(bytes: Int) -> Bool {
+    var budget = bytes
+    return spend(&budget)
+  }
+
+  private func spend(_ budget: inout Int) -> Bool {
+    switch value {
+    case .absent, .bool: budget -= 5
+    case .integer, .double: budget -= 24
+    case .string(let text):
+      // Six bytes is the longest escape; most text has none, so it is counted once.
+      budget -= text.utf8.count + 2
+    case .branch:
+      // `"k":v,` has at least six bytes.
+      if childCount > budget / 6 { return false }
+      budget -= 2
+      var fits = true
+      forEachChild { key, child in
+        budget -= key.utf8Count + 4
+        fits = budget > 0 && child.spend(&budget)
+        return fits
+      }
+      return fits
+    }
+    if !priority.isAbsent { return priority.spend(&budget) }
+    return budget > 0
+  }
+}

@@ -1,0 +1,149 @@
+/// Builds a tree from locations and values that come in the order of the locations' text.
+///
+/// What an ordered scan of a checkpoint delivers: each value once, none at or below another, a
+/// branch's priority at `path/.priority`. O(size) in all; only the branches on the way to the present
+/// location are kept apart.
+///
+/// Copies of one thing are made to share their memory again: a branch under a push id that was seen
+/// elsewhere under the same push id with the same contents becomes that same node. (A post stands in
+/// `/posts` and in `/user-posts`.)
+public struct TreeBuilder: ~Copyable {
+  private struct Level {
+    var key: Key
+    var entries: [Child] = []
+    var priority = Node.absent
+  }
+
+  private var levels: [Level] = []
+  private var rootEntries: [Child] = []
+  private var rootPriority = Node.absent
+  private var rootValue = Node.absent
+  private var keys: [Key] = []
+  private var seen: [Key: Node] = [:]
+
+  /// A builder that has nothing yet.
+  public init() {}
+
+  /// Adds what stands at a location.
+  ///
+  /// - Parameter location: UTF-8 of the location's text: keys joined by `/`.
+  /// - Throws: `TreeError` for a location that is none, or that is at or below the one before.
+  public mutating func add(
+    _ value: Node, at location: UnsafeRawBufferPointer
+  ) throws(TreeError) {
+    let isPriority = try parse(location)
+    var common = 0
+    while common < levels.count, common < keys.count, levels[common].key == keys[common] {
+      common += 1
+    }
+    if isPriority {
+      // The keys lead to a branch that is open or will be.
+      close(to: common)
+      open(upTo: keys.count)
+      if levels.isEmpty { rootPriority = value } else { levels[levels.count - 1].priority = value }
+      return
+    }
+    guard let last = keys.last else {
+      rootValue = value
+      return
+    }
+    // The branch above the last key is to be open, and nothing below it.
+    close(to: min(common, keys.count - 1))
+    open(upTo: keys.count - 1)
+    let child = Child(key: last, node: shared(value, under: last))
+    if levels.isEmpty {
+      rootEntries.append(child)
+    } else {
+      levels[levels.count - 1].entries.append(child)
+    }
+  }
+
+  /// The tree of all that was added.
+  ///
+  /// - Throws: `TreeError.invalidData` when a location came twice or below another.
+  public consuming func finish() throws(TreeError) -> Node {
+    close(to: 0)
+    guard !hasOverlap else {
+      throw .invalidData("two rows stand at one location, or one below the other")
+    }
+    let node = Node(entries: rootEntries).withPriority(rootPriority)
+    guard !rootValue.isAbsent else { return node }
+    guard node.isAbsent else {
+      throw .invalidData("two rows stand at one location, or one below the other")
+    }
+    return rootValue
+  }
+
+  private var hasOverlap = false
+
+  private mutating func open(upTo count: Int) {
+    while levels.count < count { levels.append(Level(key: keys[levels.count])) }
+  }
+
+  private mutating func close(to count: Int) {
+    while levels.count > count, let level = levels.popLast() {
+      let node = Node(entries: level.entries).withPriority(level.priority)
+      if node.childCount != level.entries.count { hasOverlap = true }
+      let child = Child(key: level.key, node: shared(node, under: level.key))
+      if levels.isEmpty {
+        rootEntries.append(child)
+      } else {
+        levels[levels.count - 1].entries.append(child)
+      }
+    }
+  }
+
+  private mutating func parse(
+    _ location: UnsafeRawBufferPointer
+  ) throws(TreeError) -> Bool {
+    keys.removeAll(keepingCapacity: true)
+    var start = 0
+    while start < location.count {
+      var end = start
+      while end < location.count, location[end] != UInt8(ascii: "/") { end += 1 }
+      let part = UnsafeRawBufferPointer(rebasing: location[start..<end])
+      if end == location.count, part.elementsEqual(".priority".utf8) { return true }
+      keys.append(try Key(utf8: part))
+      start = end + 1
+    }
+    guard keys.count <= Limits.depthMax else { throw .invalidPath("a location is too deep") }
+    return false
+  }
+
+  /// The node itself, or an equal one seen before under the same push id; likewise what is in it.
+  private mutating func shared(_ node: Node, under key: Key) -> Node {
+    guard node.isBranch else { return node }
+    if case .push = key.form {
+      if let earlier = seen[key] {
+        if earlier.isIdentical(to: node) || earlier == node { return earlier }
+      } else {
+        seen[key] = node
+        return node
+      }
+    }
+    guard case .branch(let children) = node.storage, children.contains(pushID: seen) else {
+      return node
+    }
+    var result = node
+    node.forEachChild { key, child in
+      let shared = self.shared(child, under: key)
+      if !shared.isIdentical(to: child) { result.set(shared, at: Path(keys: [key])) }
+      return true
+    }
+    return result
+  }
+}
+
+extension SortedTree<Child> {
+  /// Whether there is a branch below a push id, for which a shared copy may be known.
+  fileprivate func contains(pushID seen: [Key: Node]) -> Bool {
+    guard let first else { return false }
+    if case .push = first.key.form { return true }
+    // Branches of push ids stand two levels down at most: `/user-posts/<uid>/<id>` in a row of all.
+    return !forEach { child in
+      guard child.node.isBranch, let key = child.node.children?.first?.key else { return true }
+      if case .push = key.form { return false }
+      return true
+    }
+  }
+}
