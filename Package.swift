@@ -30,6 +30,9 @@ let package = Package(
     .target(
       name: "CanopyStore", dependencies: ["CanopyTree", "CanopyEngine", logging, grdb],
       swiftSettings: settings),
+    .target(
+      name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"], swiftSettings: settings),
+    .target(name: "CanopyWire", dependencies: ["CanopyTree"], swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
   ],

@@ -198,8 +198,9 @@ public final class Engine: Sendable {
     )
   }
 
-  private func enqueue(_ state: inout State, _ waiting: Waiting) -> CheckedContinuation<Void, Never>?
-  {
+  private func enqueue(_ state: inout State, _ waiting: Waiting) -> CheckedContinuation<
+    Void, Never
+  >? {
     state.queue.append(waiting)
     state.hasUnpublished = true
     return state.wakeUp.take()
@@ -315,7 +316,8 @@ extension Engine {
         try await journal.checkpoint(root, through: sequence)
         state.withLock { $0.checkpointSequence = sequence }
       } catch {
-        logger.error("the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
+        logger.error(
+          "the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
         // As if it had been made: so the next try comes after as many commits again.
         state.withLock { $0.checkpointSequence = sequence }
       }

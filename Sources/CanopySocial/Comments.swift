@@ -1,0 +1,59 @@
+internal import CanopyEngine
+public import CanopyTree
+
+/// Comments on posts, and the number of them that both copies of a post carry.
+public enum Comments {
+  /// Writes a comment. The result is its id.
+  ///
+  /// - Throws: `SocialError.invalid` for a text that breaks the rules.
+  public static func create(
+    on id: Key, by uid: Key, text: String
+  ) throws(SocialError) -> Transaction<Key> {
+    try Texts.checkComment(text)
+    return { proposal in
+      let root = proposal.root
+      let post = try Posts.find(id, in: root)
+      guard let author = Users.username(of: uid, in: root) else { throw SocialError.noUser }
+      let comment = proposal.nextKey()
+      let node = Node(children: [
+        (Layout.author, Node(author)), (Layout.createdAt, Node(proposal.now)),
+        (Layout.text, Node(text)), (Layout.uid, Node(uid.text)),
+      ])
+      var items = try counts(of: id, post, in: root, adding: 1)
+      items.append(.init(Layout.path(Layout.postComments, id, comment), node))
+      items.append(.init(Layout.path(Layout.userComments, uid, comment), Node(id.text)))
+      return Decision(try Write(items), comment)
+    }
+  }
+
+  /// Removes a comment; for its author and the author of the post.
+  public static func delete(_ comment: Key, on id: Key, by uid: Key) -> Transaction<Void> {
+    { proposal in
+      let root = proposal.root
+      let post = try Posts.find(id, in: root)
+      let node = root.child(Layout.postComments).child(id).child(comment)
+      guard let text = node.child(Layout.uid).stringValue, let author = try? Key(text) else {
+        throw SocialError.notFound("there is no such comment on that post, or it is gone")
+      }
+      guard try uid == author || uid == Posts.author(of: post) else {
+        throw SocialError.permissionDenied(
+          "only its author or the author of the post may delete a comment")
+      }
+      var items = try counts(of: id, post, in: root, adding: -1)
+      items.append(.init(Layout.path(Layout.postComments, id, comment), .absent))
+      items.append(.init(Layout.path(Layout.userComments, author, comment), .absent))
+      return Decision(try Write(items), ())
+    }
+  }
+
+  /// The count in both copies; none rather than 0.
+  private static func counts(
+    of id: Key, _ post: Node, in root: Node, adding delta: Int
+  ) throws(SocialError) -> [Write.Item] {
+    let count = root.child(Layout.postComments).child(id).childCount + delta
+    let node = count > 0 ? Node(Int64(count)) : .absent
+    return Layout.copies(of: id, by: try Posts.author(of: post)).map {
+      .init($0.child(Layout.commentCount), node)
+    }
+  }
+}

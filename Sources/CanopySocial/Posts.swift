@@ -1,0 +1,117 @@
+internal import CanopyEngine
+public import CanopyTree
+
+/// Posts: each is written to two places, and every change touches both in one commit.
+public enum Posts {
+  /// Writes a post. The result is its id.
+  ///
+  /// - Throws: `SocialError.invalid` for a text that breaks the rules.
+  public static func create(
+    by uid: Key, title: String, body: String
+  ) throws(SocialError) -> Transaction<Key> {
+    try Texts.checkTitle(title)
+    try Texts.checkBody(body)
+    return { proposal in
+      guard let author = Users.username(of: uid, in: proposal.root) else {
+        throw SocialError.noUser
+      }
+      let id = proposal.nextKey()
+      let post = Node(children: [
+        (Layout.author, Node(author)), (Layout.body, Node(body)),
+        (Layout.createdAt, Node(proposal.now)), (Layout.starCount, Node(Int64(0))),
+        (Layout.title, Node(title)), (Layout.uid, Node(uid.text)),
+      ])
+      let write = try Write(Layout.copies(of: id, by: uid).map { .init($0, post) })
+      return Decision(write, id)
+    }
+  }
+
+  /// Gives a post another title and body; its author only.
+  public static func edit(
+    _ id: Key, by uid: Key, title: String, body: String
+  ) throws(SocialError) -> Transaction<Void> {
+    try Texts.checkTitle(title)
+    try Texts.checkBody(body)
+    let title = Node(title)
+    let body = Node(body)
+    return { proposal in
+      try checkAuthor(of: id, is: uid, in: proposal.root)
+      let write = try Write(
+        Layout.copies(of: id, by: uid).flatMap { copy in
+          [
+            Write.Item(copy.child(Layout.title), title), Write.Item(copy.child(Layout.body), body),
+          ]
+        })
+      return Decision(write, ())
+    }
+  }
+
+  /// Removes a post and all its comments; its author only. O(comments × log).
+  public static func delete(_ id: Key, by uid: Key) -> Transaction<Void> {
+    { proposal in
+      let root = proposal.root
+      try checkAuthor(of: id, is: uid, in: root)
+      var items = Layout.copies(of: id, by: uid).map { Write.Item($0, .absent) }
+      items.append(.init(Layout.path(Layout.postComments, id), .absent))
+      root.child(Layout.postComments).child(id).forEachChild { comment, node in
+        if let text = node.child(Layout.uid).stringValue, let author = try? Key(text) {
+          items.append(.init(Layout.path(Layout.userComments, author, comment), .absent))
+        }
+        return true
+      }
+      return Decision(try Write(items), ())
+    }
+  }
+
+  /// What a star has become.
+  public struct StarState: Equatable, Sendable {
+    /// Whether the caller's star is on the post now.
+    public var isStarred: Bool
+    /// The number of stars on it now.
+    public var starCount: Int64
+  }
+
+  /// Puts the caller's star on a post, or takes it off. O(log stars).
+  ///
+  /// The count is that of the stars themselves, so that the two cannot drift apart.
+  public static func toggleStar(_ id: Key, by uid: Key) -> Transaction<StarState> {
+    { proposal in
+      let post = try find(id, in: proposal.root)
+      let stars = post.child(Layout.stars)
+      let isStarred = stars.child(uid).isAbsent
+      let count = Int64(stars.childCount) + (isStarred ? 1 : -1)
+      let write = try Write(
+        Layout.copies(of: id, by: try author(of: post)).flatMap { copy in
+          [
+            Write.Item(copy.child(Layout.stars).child(uid), isStarred ? true : .absent),
+            Write.Item(copy.child(Layout.starCount), Node(count)),
+          ]
+        })
+      return Decision(write, StarState(isStarred: isStarred, starCount: count))
+    }
+  }
+
+  /// The post with an id.
+  ///
+  /// - Throws: `SocialError.notFound`. O(log posts).
+  public static func find(_ id: Key, in root: Node) throws(SocialError) -> Node {
+    let post = root.child(Layout.posts).child(id)
+    guard !post.isAbsent else { throw .noPost }
+    return post
+  }
+
+  static func author(of post: Node) throws(SocialError) -> Key {
+    guard let text = post.child(Layout.uid).stringValue, let uid = try? Key(text) else {
+      throw .noPost
+    }
+    return uid
+  }
+
+  private static func checkAuthor(
+    of id: Key, is uid: Key, in root: Node
+  ) throws(SocialError) {
+    guard try author(of: find(id, in: root)) == uid else {
+      throw .permissionDenied("only its author may change or delete a post")
+    }
+  }
+}

@@ -1,0 +1,110 @@
+public import CanopyTree
+
+/// Checks that the parts of the tree that say the same thing agree. For `canopy verify` and tests.
+public enum SocialCheck {
+  /// What is wrong, a sentence each; empty if nothing is. O(size), and stops after `limit` findings.
+  public static func problems(in root: Node, limit: Int = 100) -> [String] {
+    var check = Check(root: root, limit: limit)
+    check.posts()
+    check.userPosts()
+    check.comments()
+    check.users()
+    return check.problems
+  }
+
+  private struct Check {
+    let root: Node
+    let limit: Int
+    var problems: [String] = []
+
+    mutating func report(_ text: @autoclosure () -> String) {
+      if problems.count < limit { problems.append(text()) }
+    }
+
+    mutating func posts() {
+      let userPosts = root.child(Layout.userPosts)
+      let postComments = root.child(Layout.postComments)
+      each(root.child(Layout.posts)) { check, id, post in
+        guard let author = try? Posts.author(of: post) else {
+          return check.report("/posts/\(id) has no uid")
+        }
+        let copy = userPosts.child(author).child(id)
+        if copy.isAbsent {
+          check.report("/posts/\(id) is not in /user-posts/\(author)")
+        } else if copy != post {
+          check.report("/posts/\(id) differs from its copy in /user-posts/\(author)")
+        }
+        let stars = post.child(Layout.stars).childCount
+        if post.child(Layout.starCount).integerValue != Int64(stars) {
+          check.report("/posts/\(id) has \(stars) stars and another starCount")
+        }
+        let comments = postComments.child(id).childCount
+        if (post.child(Layout.commentCount).integerValue ?? 0) != Int64(comments) {
+          check.report("/posts/\(id) has \(comments) comments and another commentCount")
+        }
+        if Users.username(of: author, in: check.root) != post.child(Layout.author).stringValue {
+          check.report("/posts/\(id) has another author's name than its user")
+        }
+      }
+    }
+
+    mutating func userPosts() {
+      let posts = root.child(Layout.posts)
+      each(root.child(Layout.userPosts)) { check, uid, own in
+        check.each(own) { check, id, _ in
+          if posts.child(id).isAbsent {
+            check.report("/user-posts/\(uid)/\(id) is not in /posts")
+          }
+        }
+      }
+    }
+
+    mutating func comments() {
+      let posts = root.child(Layout.posts)
+      let userComments = root.child(Layout.userComments)
+      let postComments = root.child(Layout.postComments)
+      each(postComments) { check, id, comments in
+        if posts.child(id).isAbsent { check.report("/post-comments/\(id) has no post") }
+        check.each(comments) { check, comment, node in
+          let uid = node.child(Layout.uid).stringValue.flatMap { try? Key($0) }
+          guard let uid, userComments.child(uid).child(comment).stringValue == id.text else {
+            return check.report("/post-comments/\(id)/\(comment) is not in /user-comments")
+          }
+          if Users.username(of: uid, in: check.root) != node.child(Layout.author).stringValue {
+            check.report("/post-comments/\(id)/\(comment) has another name than its user")
+          }
+        }
+      }
+      each(userComments) { check, uid, own in
+        check.each(own) { check, comment, post in
+          let id = post.stringValue.flatMap { try? Key($0) }
+          guard let id, !postComments.child(id).child(comment).isAbsent else {
+            return check.report("/user-comments/\(uid)/\(comment) is not in /post-comments")
+          }
+        }
+      }
+    }
+
+    mutating func users() {
+      let usernames = root.child(Layout.usernames)
+      let users = root.child(Layout.users)
+      each(users) { check, uid, profile in
+        let name = profile.child(Layout.username).stringValue
+        let key = name.flatMap { try? Key($0.lowercased()) }
+        guard let key, usernames.child(key).stringValue == uid.text else {
+          return check.report("/users/\(uid) has a name that is not its own in /usernames")
+        }
+      }
+      if users.childCount != usernames.childCount {
+        report("/users has \(users.childCount) entries and /usernames \(usernames.childCount)")
+      }
+    }
+
+    private mutating func each(_ node: Node, _ body: (inout Check, Key, Node) -> Void) {
+      node.forEachChild { key, child in
+        body(&self, key, child)
+        return problems.count < limit
+      }
+    }
+  }
+}

@@ -1,0 +1,56 @@
+/// The rules for what people write, with the bounds in Unicode scalars.
+public enum Texts {
+  /// The longest title.
+  public static let titleMax = 200
+  /// The longest body of a post.
+  public static let bodyMax = 65_536
+  /// The longest comment.
+  public static let commentMax = 10_000
+  /// The longest user name.
+  public static let usernameMax = 32
+
+  static func checkTitle(_ text: String) throws(SocialError) {
+    try check(text, "a title", max: titleMax)
+    guard !text.unicodeScalars.contains(where: { $0.properties.generalCategory == .control }) else {
+      throw .invalid("a title must be a single line without control characters")
+    }
+  }
+
+  static func checkBody(_ text: String) throws(SocialError) {
+    try check(text, "the body of a post", max: bodyMax)
+  }
+
+  static func checkComment(_ text: String) throws(SocialError) {
+    try check(text, "a comment", max: commentMax)
+  }
+
+  private static func check(_ text: String, _ what: String, max: Int) throws(SocialError) {
+    // A text has at least as many bytes as characters: most are short enough without counting.
+    guard text.utf8.count <= max || text.unicodeScalars.count <= max else {
+      throw .invalid("\(what) may have at most \(max) characters; this has more")
+    }
+    guard text.unicodeScalars.contains(where: { !$0.properties.isWhitespace }) else {
+      throw .invalid("\(what) must have at least one character that is not a space")
+    }
+  }
+
+  /// Checks a user name: 1 to 32 ASCII letters, digits, `_` or `-`.
+  ///
+  /// ASCII alone, because letters of other scripts look like these, and names are how people know
+  /// each other here.
+  public static func checkUsername(_ name: String) throws(SocialError) {
+    let isValid = name.utf8.allSatisfy { byte in
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"):
+        true
+      default: false
+      }
+    }
+    guard isValid, 1...usernameMax ~= name.utf8.count else {
+      throw .invalid(
+        "a user name must have 1 to \(usernameMax) characters, each a letter from a to z, a digit, _ "
+          + "or -")
+    }
+  }
+}

@@ -1,0 +1,106 @@
+internal import CanopyEngine
+public import CanopyTree
+
+/// Profiles and user names.
+public enum Users {
+  /// How a request names a user.
+  public enum Reference: Equatable, Sendable {
+    /// By uid.
+    case uid(String)
+    /// By user name, without regard to case.
+    case username(String)
+  }
+
+  /// The uid of a user.
+  ///
+  /// - Throws: `SocialError.notFound`. O(log users).
+  public static func find(_ reference: Reference, in root: Node) throws(SocialError) -> Key {
+    switch reference {
+    case .uid(let text):
+      if let uid = try? Key(text), profile(uid, in: root) != nil { return uid }
+    case .username(let name):
+      if let key = try? Key(name.lowercased()),
+        let text = root.child(Layout.usernames).child(key).stringValue, let uid = try? Key(text)
+      {
+        return uid
+      }
+    }
+    throw .noUser
+  }
+
+  /// The user name of a uid; nil if there is no such user.
+  public static func username(of uid: Key, in root: Node) -> String? {
+    profile(uid, in: root)?.child(Layout.username).stringValue
+  }
+
+  private static func profile(_ uid: Key, in root: Node) -> Node? {
+    let node = root.child(Layout.users).child(uid)
+    return node.isAbsent ? nil : node
+  }
+
+  /// Makes the profile of a new account.
+  ///
+  /// - Throws: `SocialError.invalid` for a name that breaks the rules. The transaction throws
+  ///   `conflict` when the name is taken.
+  public static func claim(
+    _ username: String, for uid: Key
+  ) throws(SocialError) -> Transaction<Void> {
+    try Texts.checkUsername(username)
+    let name = Node(username)
+    return { proposal in
+      let key = try nameKey(username, for: uid, in: proposal.root)
+      let profile = Node(children: [
+        (Layout.username, name), (Layout.createdAt, Node(proposal.now)),
+      ])
+      let write = try Write([
+        .init(Layout.path(Layout.users, uid), profile),
+        .init(Layout.path(Layout.usernames, key), Node(uid.text)),
+      ])
+      return Decision(write, ())
+    }
+  }
+
+  /// Gives a user another name, on their profile and on all that they have written, in one commit.
+  ///
+  /// O(what they have written × log). The transaction throws `conflict` when the name is taken.
+  public static func rename(
+    _ uid: Key, to username: String
+  ) throws(SocialError) -> Transaction<Void> {
+    try Texts.checkUsername(username)
+    let name = Node(username)
+    return { proposal in
+      let root = proposal.root
+      guard let old = Users.username(of: uid, in: root) else { throw SocialError.noUser }
+      let key = try nameKey(username, for: uid, in: root)
+      let oldKey = try Key(old.lowercased())
+      var items = [Write.Item(Layout.path(Layout.users, uid, Layout.username), name)]
+      if key != oldKey {
+        items.append(.init(Layout.path(Layout.usernames, oldKey), .absent))
+        items.append(.init(Layout.path(Layout.usernames, key), Node(uid.text)))
+      }
+      root.child(Layout.userPosts).child(uid).forEachChild { id, _ in
+        for copy in Layout.copies(of: id, by: uid) {
+          items.append(.init(copy.child(Layout.author), name))
+        }
+        return true
+      }
+      root.child(Layout.userComments).child(uid).forEachChild { comment, post in
+        if let text = post.stringValue, let id = try? Key(text) {
+          items.append(.init(Layout.path(Layout.postComments, id, comment, Layout.author), name))
+        }
+        return true
+      }
+      return Decision(try Write(items), ())
+    }
+  }
+
+  /// The key of a name that is free or the user's own.
+  private static func nameKey(_ name: String, for uid: Key, in root: Node) throws -> Key {
+    let key = try Key(name.lowercased())
+    let holder = root.child(Layout.usernames).child(key).stringValue
+    guard holder == nil || holder == uid.text else {
+      throw SocialError.conflict("the user name \(name) is taken; choose another")
+    }
+    return key
+  }
+}

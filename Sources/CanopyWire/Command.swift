@@ -1,0 +1,113 @@
+internal import CanopyTree
+
+/// One verb of the line protocol. The table of these makes the dispatcher, the check of the number of
+/// arguments, and the text of HELP.
+public struct Command: Sendable {
+  /// Whom the verb is for and what it works on.
+  public enum Group: String, Sendable, CaseIterable {
+    /// The connection and the account.
+    case session
+    /// Posts, comments, stars.
+    case blog
+    /// The database below.
+    case tree
+  }
+
+  /// In capitals.
+  public let verb: String
+  /// The group in which HELP lists it.
+  public let group: Group
+  /// The names of the arguments that it must have.
+  public let required: [String]
+  /// The names of those that it may have besides.
+  public let optional: [String]
+  /// What it does, in a few words.
+  public let summary: String
+
+  let read: @Sendable (inout Arguments) throws(WireError) -> Request
+
+  init(
+    _ verb: String, _ group: Group, _ required: [String], optional: [String] = [],
+    _ summary: String, read: @escaping @Sendable (inout Arguments) throws(WireError) -> Request
+  ) {
+    self.verb = verb
+    self.group = group
+    self.required = required
+    self.optional = optional
+    self.summary = summary
+    self.read = read
+  }
+
+  /// The verb with its arguments: `COMMENTS id [page]`.
+  public var usage: String {
+    ([verb] + required + optional.map { "[\($0)]" }).joined(separator: " ")
+  }
+
+  func checkCount(_ count: Int) throws(WireError) {
+    let most = required.count + optional.count
+    guard count < required.count || count > most else { return }
+    let hint = "put text with spaces in double quotes"
+    throw WireError(
+      .badRequest, "usage: \(usage)" + (count > most && most > 0 ? " (\(hint))" : ""))
+  }
+}
+
+extension Request {
+  private struct Verb: Hashable {
+    var high: UInt64 = 0
+    var low: UInt64 = 0
+
+    /// The first word of a line in capitals; nil if no verb is so long.
+    init?(_ word: UnsafeRawBufferPointer) {
+      guard word.count <= 16 else { return nil }
+      for (i, byte) in word.enumerated() {
+        let isLower = byte >= UInt8(ascii: "a") && byte <= UInt8(ascii: "z")
+        let capital = UInt64(isLower ? byte - 32 : byte)
+        if i < 8 { high = high << 8 | capital } else { low = low << 8 | capital }
+      }
+    }
+
+    init?(_ text: String) {
+      var text = text
+      guard let verb = text.withUTF8({ Verb(UnsafeRawBufferPointer($0)) }) else { return nil }
+      self = verb
+    }
+  }
+
+  private static let table: [Verb: Command] = {
+    var table: [Verb: Command] = [:]
+    for command in Command.all {
+      if let verb = Verb(command.verb) { table[verb] = command }
+    }
+    return table
+  }()
+
+  /// The command with a verb, in any case.
+  public static func command(_ verb: String) -> Command? {
+    Verb(verb).flatMap { table[$0] }
+  }
+
+  /// Reads a line, without its end.
+  ///
+  /// - Throws: `WireError`: unknown verb, wrong number of arguments, or an argument that is not what
+  ///   the verb takes.
+  public init(line: UnsafeRawBufferPointer) throws(WireError) {
+    let start = line.firstIndex { $0 != UInt8(ascii: " ") } ?? line.count
+    let end = line[start...].firstIndex(of: UInt8(ascii: " ")) ?? line.count
+    let word = UnsafeRawBufferPointer(rebasing: line[start..<end])
+    guard let verb = Verb(word), let command = Request.table[verb] else {
+      throw WireError(.unknownVerb, "\(Request.show(word)) is not a verb; HELP lists them")
+    }
+    var arguments = try Arguments(line, from: end)
+    try command.checkCount(arguments.count)
+    self = try command.read(&arguments)
+  }
+
+  /// A word for a message: what is readable of it, shortened.
+  private static func show(_ word: UnsafeRawBufferPointer) -> String {
+    guard !word.isEmpty else { return "a line of spaces" }
+    let isReadable = word.allSatisfy { $0 > 0x20 && $0 < 0x7F }
+    guard isReadable else { return "the first word" }
+    return String(decoding: word.prefix(24), as: UTF8.self) + (word.count > 24 ? "…" : "")
+  }
+}

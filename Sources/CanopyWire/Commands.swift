@@ -1,0 +1,161 @@
+internal import CanopyTree
+
+extension Command {
+  /// Every verb that the server knows, in the order of HELP.
+  public static let all: [Command] = session + blog + tree
+
+  private static let session: [Command] = [
+    Command("HELLO", .session, [], "what this server is, and its limits") { _ in .hello },
+    Command("PING", .session, [], "whether it answers") { _ in .ping },
+    Command("HELP", .session, [], optional: ["verb"], "the verbs with their arguments") {
+      arguments throws(WireError) in
+      .help(verb: arguments.hasNext ? try arguments.text("verb") : nil)
+    },
+    Command(
+      "SIGNUP", .session, ["email", "password", "username"], "open an account and be logged in"
+    ) { arguments throws(WireError) in
+      .signUp(
+        email: try arguments.text("email"), password: try arguments.text("password"),
+        username: try arguments.text("username"))
+    },
+    Command("LOGIN", .session, ["email", "password"], "be that user on this connection") {
+      arguments throws(WireError) in
+      .logIn(email: try arguments.text("email"), password: try arguments.text("password"))
+    },
+    Command("AUTH", .session, ["token"], "be the token's user on this connection") {
+      arguments throws(WireError) in
+      .authenticate(token: try arguments.text("token"))
+    },
+    Command("WHOAMI", .session, [], "who this connection is") { _ in .whoAmI },
+    Command("LOGOUT", .session, [], "end the session and revoke its token") { _ in .logOut },
+    Command("PASSWORD", .session, ["current", "new"], "change it, and revoke all other tokens") {
+      arguments throws(WireError) in
+      .changePassword(
+        current: try arguments.text("current"), new: try arguments.text("new"))
+    },
+    Command("RENAME", .session, ["username"], "change your user name wherever it is shown") {
+      arguments throws(WireError) in
+      .rename(username: try arguments.text("username"))
+    },
+    Command("QUIT", .session, [], "close the connection") { _ in .quit },
+  ]
+
+  private static let blog: [Command] = [
+    Command("POST", .blog, ["title", "body"], "write a post") { arguments throws(WireError) in
+      .post(title: try arguments.text("title"), body: try arguments.text("body"))
+    },
+    Command("EDIT", .blog, ["id", "title", "body"], "change a post of yours") {
+      arguments throws(WireError) in
+      .edit(
+        id: try arguments.id("id"), title: try arguments.text("title"),
+        body: try arguments.text("body"))
+    },
+    Command("DELETE", .blog, ["id"], "delete a post of yours and its comments") {
+      arguments throws(WireError) in
+      .delete(id: try arguments.id("id"))
+    },
+    Command("SHOW", .blog, ["id"], "one post") { arguments throws(WireError) in
+      .show(id: try arguments.id("id"))
+    },
+    Command("STAR", .blog, ["id"], "star a post, or take your star back") {
+      arguments throws(WireError) in
+      .star(id: try arguments.id("id"))
+    },
+    Command("COMMENT", .blog, ["id", "text"], "comment on a post") {
+      arguments throws(WireError) in
+      .comment(id: try arguments.id("id"), text: try arguments.text("text"))
+    },
+    Command("UNCOMMENT", .blog, ["id", "commentId"], "delete a comment of yours or on your post") {
+      arguments throws(WireError) in
+      .uncomment(id: try arguments.id("id"), comment: try arguments.id("commentId"))
+    },
+    Command("COMMENTS", .blog, ["id"], optional: ["page"], "comments on a post, newest first") {
+      arguments throws(WireError) in
+      .comments(id: try arguments.id("id"), try Options.page(&arguments, "COMMENTS"))
+    },
+    Command("RECENT", .blog, [], optional: ["page"], "posts, newest first") {
+      arguments throws(WireError) in
+      .recent(try Options.page(&arguments, "RECENT"))
+    },
+    Command("POSTS", .blog, ["user"], optional: ["page"], "a user's posts, newest first") {
+      arguments throws(WireError) in
+      .posts(
+        UserReference(try arguments.text("user")), try Options.page(&arguments, "POSTS"))
+    },
+    Command(
+      "TOP", .blog, [], optional: ["user", "{\"limit\":n}"], "posts with the most stars first"
+    ) { arguments throws(WireError) in
+      var user: UserReference?
+      if arguments.hasNext, !arguments.nextIsObject {
+        user = UserReference(try arguments.text("user"))
+      }
+      let options = try Options.read(&arguments, "TOP", allowed: ["limit"])
+      var limit: Int64?
+      if let options { limit = try Options.limit(options) }
+      guard !arguments.hasNext else {
+        throw WireError(.badRequest, "usage: TOP [user] [{\"limit\":n}]")
+      }
+      return .top(user, limit: limit)
+    },
+    Command("PROFILE", .blog, ["user"], "a user: a uid, @username or me") {
+      arguments throws(WireError) in
+      .profile(UserReference(try arguments.text("user")))
+    },
+  ]
+
+  private static let tree: [Command] = [
+    Command("GET", .tree, ["path"], optional: ["options"], "the value at a path") {
+      arguments throws(WireError) in
+      .get(try arguments.path(), try Options.get(&arguments, "GET"))
+    },
+    Command("COUNT", .tree, ["path"], optional: ["options"], "how many children match") {
+      arguments throws(WireError) in
+      .count(try arguments.path(), try Options.query(&arguments, "COUNT"))
+    },
+    Command("SET", .tree, ["path", "json"], "replace what stands there") {
+      arguments throws(WireError) in
+      .set(try arguments.location(), try arguments.value("SET"))
+    },
+    Command("UPDATE", .tree, ["path", "{\"path\":json,…}"], "set several places, all or none") {
+      arguments throws(WireError) in
+      let path = try arguments.path()
+      let changes = try arguments.json("UPDATE") { bytes throws(TreeError) in
+        try JSONReader.readUpdate(json: bytes)
+      }
+      return .update(path, changes.map { Request.Update(location: $0, value: $1) })
+    },
+    Command("REMOVE", .tree, ["path"], "remove what stands there") {
+      arguments throws(WireError) in
+      .remove(try arguments.location())
+    },
+    Command("PUSH", .tree, ["path", "json"], "add a child under a new key") {
+      arguments throws(WireError) in
+      .push(try arguments.path(), try arguments.value("PUSH"))
+    },
+    Command("CAS", .tree, ["path", "etag", "json"], "replace it if it still has that ETag") {
+      arguments throws(WireError) in
+      .compareAndSet(
+        try arguments.location(), etag: try arguments.text("etag"), try arguments.value("CAS"))
+    },
+  ]
+}
+
+extension Arguments {
+  fileprivate mutating func id(_ name: String) throws(WireError) -> Key {
+    try Options.key(try text(name), name)
+  }
+
+  fileprivate mutating func path() throws(WireError) -> Path {
+    let text = try text("path")
+    do throws(TreeError) { return try Path(text) } catch { throw WireError(error) }
+  }
+
+  fileprivate mutating func location() throws(WireError) -> Location {
+    let text = try text("path")
+    do throws(TreeError) { return try Location(text) } catch { throw WireError(error) }
+  }
+
+  fileprivate mutating func value(_ verb: String) throws(WireError) -> WriteValue {
+    try json(verb) { bytes throws(TreeError) in try WriteValue(json: bytes) }
+  }
+}

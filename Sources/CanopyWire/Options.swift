@@ -1,0 +1,95 @@
+internal import CanopyTree
+
+/// Reading of option objects: known names only, so that a misspelt option is not silently ignored.
+enum Options {
+  static func read(
+    _ arguments: inout Arguments, _ verb: String, allowed: Set<String>
+  ) throws(WireError) -> JSONValue? {
+    guard arguments.hasNext else { return nil }
+    guard arguments.nextIsObject else {
+      throw WireError(.badRequest, "the options of \(verb) must be a JSON object")
+    }
+    let options = try arguments.json(verb) { bytes throws(TreeError) in try JSONValue(json: bytes) }
+    guard case .object(let members) = options else {
+      throw WireError(.badRequest, "the options of \(verb) must be a JSON object")
+    }
+    if let unknown = members.first(where: { !allowed.contains($0.name) }) {
+      let names = allowed.sorted().joined(separator: ", ")
+      throw WireError(.badRequest, "\(verb) has no option \(unknown.name); it has \(names)")
+    }
+    return options
+  }
+
+  static func page(
+    _ arguments: inout Arguments, _ verb: String
+  ) throws(WireError) -> PageRequest {
+    guard let options = try read(&arguments, verb, allowed: ["limit", "before"]) else {
+      return PageRequest()
+    }
+    var page = PageRequest()
+    page.limit = try limit(options)
+    if let before = options["before"] {
+      guard let text = before.string else {
+        throw WireError(.badRequest, "before must be the id of an entry, as a string")
+      }
+      page.before = try key(text, "before")
+    }
+    return page
+  }
+
+  static func limit(_ options: JSONValue) throws(WireError) -> Int64? {
+    guard let value = options["limit"] else { return nil }
+    guard case .leaf(let node) = value, let limit = node.integerValue else {
+      throw WireError(.badRequest, "limit must be an integer")
+    }
+    return limit
+  }
+
+  static func query(
+    _ arguments: inout Arguments, _ verb: String
+  ) throws(WireError) -> Query {
+    guard let options = try read(&arguments, verb, allowed: Query.optionNames) else { return .all }
+    return try query(options)
+  }
+
+  private static func query(_ options: JSONValue) throws(WireError) -> Query {
+    do throws(TreeError) { return try Query(options: options) } catch { throw WireError(error) }
+  }
+
+  static func get(
+    _ arguments: inout Arguments, _ verb: String
+  ) throws(WireError) -> GetOptions {
+    let flags: Set = ["shallow", "export", "etag"]
+    guard
+      let options = try read(&arguments, verb, allowed: Query.optionNames.union(flags))
+    else { return GetOptions() }
+    var result = GetOptions()
+    result.query = try query(options)
+    result.isShallow = try flag("shallow", options)
+    result.isExport = try flag("export", options)
+    result.wantsETag = try flag("etag", options)
+    if result.isShallow, result.isExport || result.wantsETag || result.query != .all {
+      throw WireError(.badRequest, "shallow goes with no other option")
+    }
+    if result.wantsETag, result.query != .all {
+      throw WireError(.badRequest, "an ETag is of a whole location: it goes with no query")
+    }
+    return result
+  }
+
+  private static func flag(_ name: String, _ options: JSONValue) throws(WireError) -> Bool {
+    guard let value = options[name] else { return false }
+    guard case .leaf(let node) = value, let flag = node.boolValue else {
+      throw WireError(.badRequest, "\(name) must be true or false")
+    }
+    return flag
+  }
+
+  static func key(_ text: String, _ name: String) throws(WireError) -> Key {
+    do throws(TreeError) {
+      return try Key(text)
+    } catch {
+      throw WireError(.badRequest, "\(name) is not an id: \(error.sentence)")
+    }
+  }
+}
