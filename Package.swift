@@ -14,6 +14,14 @@ let settings: [SwiftSetting] = [
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
+let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
+let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
+let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
+let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
+let lifecycle = Target.Dependency.product(
+  name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let argumentParser = Target.Dependency.product(
+  name: "ArgumentParser", package: "swift-argument-parser")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 
 let package = Package(
@@ -22,17 +30,32 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
+    .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
+    .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
+    .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
+    .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
+    .systemLibrary(name: "CArgon2", providers: [.apt(["libargon2-dev"])]),
     .target(name: "CanopyTree", dependencies: [crypto], swiftSettings: settings),
     .target(
       name: "CanopyEngine", dependencies: ["CanopyTree", logging], swiftSettings: settings),
     .target(
-      name: "CanopyStore", dependencies: ["CanopyTree", "CanopyEngine", logging, grdb],
+      name: "CanopyStore",
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", logging, grdb],
       swiftSettings: settings),
+    .target(name: "CanopyAccounts", dependencies: ["CArgon2", crypto], swiftSettings: settings),
     .target(
       name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"], swiftSettings: settings),
     .target(name: "CanopyWire", dependencies: ["CanopyTree"], swiftSettings: settings),
+    .target(
+      name: "CanopyServer",
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire", logging,
+        deque, nioCore, nioPosix, nioExtras, lifecycle,
+      ],
+      swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
   ],

@@ -1,5 +1,6 @@
 public import CanopyTree
 internal import GRDB
+internal import Synchronization
 
 extension SQLiteStore {
   /// Folds the commits up to `sequence` into the leaves.

@@ -1,7 +1,8 @@
 public import CanopyEngine
-public import CanopyTree
+internal import CanopyTree
 internal import Foundation
 internal import GRDB
+internal import Synchronization
 
 extension SQLiteStore: Journal {
   /// Reads the checkpoint in one ordered scan, and the commits since. O(size of the tree).

@@ -1,4 +1,4 @@
-public import CanopyTree
+internal import CanopyTree
 internal import Foundation
 internal import GRDB
 internal import Synchronization

@@ -26,6 +26,7 @@ enum Schema {
             uid TEXT PRIMARY KEY, email TEXT NOT NULL, email_normalized TEXT NOT NULL UNIQUE,
             username TEXT NOT NULL, password_hash TEXT NOT NULL, created_at INTEGER NOT NULL,
             is_disabled INTEGER NOT NULL, is_pending INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+          CREATE INDEX accounts_pending ON accounts(uid) WHERE is_pending;
           CREATE TABLE tokens(
             hash BLOB PRIMARY KEY, uid TEXT NOT NULL, expires_at INTEGER NOT NULL
             ) STRICT, WITHOUT ROWID;

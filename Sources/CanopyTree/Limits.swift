@@ -25,6 +25,9 @@ public struct Limits: Sendable, Equatable {
   /// Bytes of replies that one connection may leave unread before nothing more is read from it.
   public var unreadReplyBytesMax = 1024 * 1024
 
+  /// Bytes of JSON, or a little less, in one reply; what is larger is refused.
+  public var replyBytesMax = 16 * 1024 * 1024
+
   /// Connections at one time.
   public var connectionsMax = 20_000
 

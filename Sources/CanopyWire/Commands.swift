@@ -106,7 +106,7 @@ extension Command {
   private static let tree: [Command] = [
     Command("GET", .tree, ["path"], optional: ["options"], "the value at a path") {
       arguments throws(WireError) in
-      .get(try arguments.path(), try Options.get(&arguments, "GET"))
+      .get(try arguments.location(), try Options.get(&arguments, "GET"))
     },
     Command("COUNT", .tree, ["path"], optional: ["options"], "how many children match") {
       arguments throws(WireError) in

@@ -57,7 +57,7 @@ public enum Request: Sendable {
   // Tree
 
   /// A value.
-  case get(Path, GetOptions)
+  case get(Location, GetOptions)
   /// The number of children that match.
   case count(Path, Query)
   /// Replaces.

@@ -1,0 +1,247 @@
+internal import CanopyTree
+internal import CanopyWire
+internal import Logging
+internal import NIOCore
+internal import NIOExtras
+
+/// Drives one connection: bytes to requests, requests to the service, replies to bytes.
+///
+/// All its state is touched on the connection's event loop alone. Reads are answered there and then;
+/// others come back to the loop with their reply. What arrives is not read on while the client leaves
+/// replies unread, or while it has too many requests outstanding: so a connection never holds more
+/// than the limits say.
+final class LineHandler: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private let service: LineService
+  private let logger: Logger
+  private var decoder: LineDecoder
+  private var pipeline = RequestPipeline<Item>()
+  private var identity = Identity.anonymous
+  private var address = ""
+  private var output = JSONOutput(capacity: 1024)
+  /// Bytes that arrived while no more requests were wanted.
+  private var backlog: ByteBuffer?
+  /// Whether nothing more is to come from the client: it said so, or we no longer listen.
+  private var inputHasEnded = false
+  private var isClosing = false
+  private var isReading = true
+  private var tasks: [Int: Task<Void, Never>] = [:]
+
+  /// A line that arrived: a request, or what was wrong with it.
+  private enum Item {
+    case request(Request)
+    case refusal(WireError)
+  }
+
+  init(_ service: LineService) {
+    self.service = service
+    self.logger = service.logger
+    decoder = LineDecoder(lineBytesMax: service.limits.lineBytesMax)
+  }
+
+  func channelActive(context: ChannelHandlerContext) {
+    address = context.remoteAddress?.ipAddress ?? "local"
+    context.fireChannelActive()
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    isClosing = true
+    for task in tasks.values { task.cancel() }
+    take(.anonymous)
+    context.fireChannelInactive()
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    logger.debug("a connection failed", metadata: ["error": "\(error)"])
+    context.close(promise: nil)
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    switch event {
+    case ChannelEvent.inputClosed, is ChannelShouldQuiesceEvent:
+      // What was received is still carried out and answered.
+      inputHasEnded = true
+      proceed(context)
+    default:
+      context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    proceed(context)
+    context.fireChannelWritabilityChanged()
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !isClosing, !inputHasEnded else { return }
+    var buffer = unwrapInboundIn(data)
+    if var kept = backlog {
+      kept.writeBuffer(&buffer)
+      backlog = kept
+    } else {
+      feed(context, buffer)
+    }
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    proceed(context)
+    context.fireChannelReadComplete()
+  }
+
+  // MARK: From bytes to requests
+
+  private func feed(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
+    var buffer = buffer
+    let outcome = buffer.withUnsafeReadableBytes { bytes in
+      decoder.feed(bytes) { line in
+        receive(context, line)
+        return canTakeMore(context)
+      }
+    }
+    switch outcome {
+    case .done: break
+    case .stopped(let consumed):
+      buffer.moveReaderIndex(forwardBy: consumed)
+      backlog = buffer
+    case .tooLong:
+      refuseLongLine(context)
+    }
+  }
+
+  private func canTakeMore(_ context: ChannelHandlerContext) -> Bool {
+    !isClosing && pipeline.count < service.limits.outstandingRequestsMax
+      && context.channel.isWritable && output.count < service.limits.unreadReplyBytesMax
+  }
+
+  private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
+    do throws(WireError) {
+      let request = try Request(line: line)
+      let kind = service.kind(of: request)
+      if pipeline.isIdle, kind == .read, canTakeMore(context) {
+        service.read(request, as: identity, to: &output)
+      } else {
+        pipeline.enqueue(.request(request), kind)
+        start(context)
+      }
+    } catch {
+      if pipeline.isIdle {
+        Reply.failure(error, to: &output)
+      } else {
+        pipeline.enqueue(.refusal(error), .read)
+      }
+    }
+  }
+
+  private func refuseLongLine(_ context: ChannelHandlerContext) {
+    let error = WireError(
+      .tooLarge,
+      "a line may have at most \(service.limits.lineBytesMax) bytes; the connection closes")
+    pipeline.enqueue(.refusal(error), .read)
+    inputHasEnded = true
+  }
+
+  // MARK: From requests to replies
+
+  /// Begins what may begin.
+  private func start(_ context: ChannelHandlerContext) {
+    while !isClosing, context.channel.isWritable, let (item, slot) = pipeline.begin() {
+      switch item {
+      case .refusal(let error):
+        Reply.failure(error, to: &output)
+      case .request(let request):
+        guard let slot else {
+          service.read(request, as: identity, to: &output)
+          continue
+        }
+        perform(context, request, slot)
+      }
+    }
+  }
+
+  private func perform(_ context: ChannelHandlerContext, _ request: Request, _ slot: Int) {
+    let loop = context.eventLoop
+    let bound = NIOLoopBound((self, context), eventLoop: loop)
+    let answer: @Sendable (Response) -> Void = { response in
+      if loop.inEventLoop {
+        let (handler, context) = bound.value
+        handler.finish(context, slot, response)
+      } else {
+        loop.execute {
+          let (handler, context) = bound.value
+          handler.finish(context, slot, response)
+          handler.proceed(context)
+        }
+      }
+    }
+    if service.kind(of: request) == .write {
+      service.write(request, as: identity, answer: answer)
+    } else {
+      // One task for a request that waits for hashing; it ends with the connection.
+      tasks[slot] = Task { [service, identity, address] in
+        answer(await service.exclusive(request, as: identity, from: address))
+      }
+    }
+  }
+
+  private func finish(_ context: ChannelHandlerContext, _ slot: Int, _ response: Response) {
+    tasks[slot] = nil
+    if let identity = response.identity {
+      // The connection may have gone meanwhile: then nobody holds the login.
+      take(identity)
+      if !context.channel.isActive { take(.anonymous) }
+    }
+    if response.closes {
+      inputHasEnded = true
+      backlog = nil
+      pipeline.dropWaiting()
+    }
+    pipeline.finish(slot, response.line)
+  }
+
+  private func take(_ identity: Identity) {
+    if case .user(let session) = self.identity { service.sessions.remove(session) }
+    self.identity = identity
+  }
+
+  /// Goes on as far as possible: begins requests, sends replies, reads on, closes.
+  private func proceed(_ context: ChannelHandlerContext) {
+    guard !isClosing else { return }
+    var hasProgress = true
+    while hasProgress {
+      start(context)
+      while let reply = pipeline.nextReply() {
+        reply.withUnsafeBytes { output.append($0) }
+        start(context)
+      }
+      send(context)
+      hasProgress = false
+      if let kept = backlog, canTakeMore(context) {
+        backlog = nil
+        feed(context, kept)
+        hasProgress = true
+      }
+    }
+    if inputHasEnded, backlog == nil, pipeline.isIdle {
+      isClosing = true
+      // Closing drops what is not sent yet, so it waits for an empty write after all the others.
+      context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { _ in
+        context.close(promise: nil)
+      }
+      return
+    }
+    let wantsMore = backlog == nil && canTakeMore(context)
+    if wantsMore != isReading {
+      isReading = wantsMore
+      context.channel.setOption(.autoRead, value: wantsMore).whenFailure { _ in }
+    }
+  }
+
+  private func send(_ context: ChannelHandlerContext) {
+    guard output.count > 0 else { return }
+    let buffer = output.withBytes { context.channel.allocator.buffer(bytes: $0) }
+    output.removeAll()
+    context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+  }
+}

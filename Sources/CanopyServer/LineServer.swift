@@ -1,0 +1,137 @@
+internal import CanopyTree
+public import Logging
+internal import NIOCore
+internal import NIOExtras
+internal import NIOPosix
+public import ServiceLifecycle
+internal import Synchronization
+
+/// The listener of the line protocol: accepts connections until it is asked to shut down.
+///
+/// Shutting down in good order: no new connections, no more bytes read; what was received is carried
+/// out and answered; then each connection closes. Whoever does not read their replies is cut off after
+/// a while.
+public final class LineServer: Service {
+  /// Where to listen.
+  public struct Configuration: Sendable {
+    /// An address or host name of this machine.
+    public var host = "127.0.0.1"
+    /// A port; 0 for any that is free.
+    public var port = 7070
+    /// Threads that serve connections.
+    public var threads = System.coreCount
+    /// Seconds that connections get to take their last replies on shutdown.
+    public var shutdownSeconds: Int64 = 10
+
+    /// The defaults.
+    public init() {}
+  }
+
+  private let service: LineService
+  private let configuration: Configuration
+  private let logger: Logger
+  private let whenReady: @Sendable (_ host: String, _ port: Int) -> Void
+
+  /// A server that is not listening yet.
+  ///
+  /// - Parameter whenReady: called once when connections are accepted, with the address.
+  public init(
+    _ service: LineService, configuration: Configuration, logger: Logger,
+    whenReady: @escaping @Sendable (_ host: String, _ port: Int) -> Void
+  ) {
+    self.service = service
+    self.configuration = configuration
+    self.logger = logger
+    self.whenReady = whenReady
+  }
+
+  /// Listens until graceful shutdown.
+  ///
+  /// - Throws: when the address cannot be had.
+  public func run() async throws {
+    let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.threads)
+    do {
+      try await serve(on: group)
+    } catch {
+      try? await group.shutdownGracefully()
+      throw error
+    }
+    try await group.shutdownGracefully()
+  }
+
+  private func serve(on group: MultiThreadedEventLoopGroup) async throws {
+    let quiescing = ServerQuiescingHelper(group: group)
+    let gate = ConnectionGate(connectionsMax: service.limits.connectionsMax)
+    let unread = service.limits.unreadReplyBytesMax
+    let bootstrap = ServerBootstrap(group: group)
+      .serverChannelOption(.backlog, value: 1024)
+      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .serverChannelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          try channel.pipeline.syncOperations.addHandler(
+            quiescing.makeServerChannelHandler(channel: channel))
+        }
+      }
+      .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .childChannelOption(.allowRemoteHalfClosure, value: true)
+      .childChannelOption(
+        .writeBufferWaterMark, value: .init(low: unread / 2, high: unread)
+      )
+      .childChannelInitializer { [service] channel in
+        channel.eventLoop.makeCompletedFuture {
+          guard gate.enter(channel) else { return }
+          try channel.pipeline.syncOperations.addHandler(LineHandler(service))
+        }
+      }
+    let channel = try await bootstrap.bind(host: configuration.host, port: configuration.port)
+      .get()
+    let port = channel.localAddress?.port ?? configuration.port
+    whenReady(configuration.host, port)
+
+    let done = group.any().makePromise(of: Void.self)
+    await withGracefulShutdownHandler {
+      try? await channel.closeFuture.get()
+    } onGracefulShutdown: {
+      quiescing.initiateShutdown(promise: done)
+    }
+    let deadline = group.any().scheduleTask(in: .seconds(configuration.shutdownSeconds)) {
+      gate.closeAll()
+    }
+    try? await done.futureResult.get()
+    deadline.cancel()
+  }
+}
+
+/// The connections there are, and how many there may be.
+private final class ConnectionGate: Sendable {
+  private let connectionsMax: Int
+  private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
+
+  init(connectionsMax: Int) {
+    self.connectionsMax = connectionsMax
+  }
+
+  /// Lets a connection in, or tells it that there are too many and closes it.
+  func enter(_ channel: any Channel) -> Bool {
+    let id = ObjectIdentifier(channel)
+    let isIn = channels.withLock { channels in
+      guard channels.count < connectionsMax else { return false }
+      channels[id] = channel
+      return true
+    }
+    guard isIn else {
+      let text = ByteBuffer(
+        string: "-OVERLOADED the server has as many connections as it takes; try again later\r\n")
+      channel.writeAndFlush(text).whenComplete { _ in channel.close(promise: nil) }
+      return false
+    }
+    channel.closeFuture.whenComplete { _ in
+      _ = self.channels.withLock { $0.removeValue(forKey: id) }
+    }
+    return true
+  }
+
+  func closeAll() {
+    for channel in channels.withLock({ Array($0.values) }) { channel.close(promise: nil) }
+  }
+}

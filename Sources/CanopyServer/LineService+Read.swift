@@ -1,0 +1,128 @@
+internal import CanopyEngine
+internal import CanopySocial
+internal import CanopyTree
+internal import CanopyWire
+
+extension LineService {
+  /// Answers a read into `output`, with a success or a failure.
+  func read(_ request: Request, as identity: Identity, to output: inout JSONOutput) {
+    do {
+      try answer(request, as: identity, to: &output)
+    } catch {
+      Reply.failure(wireError(error), to: &output)
+    }
+  }
+
+  private func answer(
+    _ request: Request, as identity: Identity, to output: inout JSONOutput
+  ) throws {
+    switch request {
+    case .ping: output.append("+\"PONG\"\r\n")
+    case .hello: hello(to: &output)
+    case .help(let verb): try help(verb, to: &output)
+    case .whoAmI: whoAmI(identity, to: &output)
+    case .get(let location, let options):
+      try requireAdministrator(identity)
+      try get(location, options, to: &output)
+    case .count(let path, let query):
+      try requireAdministrator(identity)
+      count(path, query, to: &output)
+    case .show(let id):
+      let post = try Posts.find(id, in: engine.root)
+      Reply.success(to: &output) { $0.append(entry: id, post) }
+    case .recent(let page):
+      let entries = Feeds.recent(try Feeds.Page(page), in: engine.root)
+      Reply.success(to: &output) { $0.append(entries) }
+    case .comments(let id, let page):
+      let entries = try Feeds.comments(on: id, Feeds.Page(page), in: engine.root)
+      Reply.success(to: &output) { $0.append(entries) }
+    case .posts(let reference, let page):
+      let root = engine.root
+      let uid = try find(reference, as: identity, in: root)
+      let entries = Feeds.posts(by: uid, try Feeds.Page(page), in: root)
+      Reply.success(to: &output) { $0.append(entries) }
+    case .top(let reference, let limit):
+      let root = engine.root
+      let limit = try Feeds.Page(limit: limit).limit
+      let uid = try reference.map { try find($0, as: identity, in: root) }
+      let entries = Feeds.top(by: uid, limit: limit, in: root)
+      Reply.success(to: &output) { $0.append(entries) }
+    case .profile(let reference):
+      let root = engine.root
+      let uid = try find(reference, as: identity, in: root)
+      let name = Users.username(of: uid, in: root) ?? ""
+      Reply.success(to: &output) { output in
+        output.append("{\"uid\":")
+        output.append(key: uid)
+        output.append(",\"username\":")
+        output.append(string: name)
+        output.append("}")
+      }
+    default:
+      throw WireError(.internalError, "the request is not a read")
+    }
+  }
+
+  private func find(
+    _ reference: UserReference, as identity: Identity, in root: Node
+  ) throws -> Key {
+    switch reference {
+    case .me: try caller(identity)
+    case .uid(let text): try Users.find(.uid(text), in: root)
+    case .username(let name): try Users.find(.username(name), in: root)
+    }
+  }
+
+  /// The user of a connection.
+  ///
+  /// - Throws: `WireError` when it is nobody's, or no longer anybody's.
+  func caller(_ identity: Identity) throws(WireError) -> Key {
+    guard case .user(let session) = identity else { throw .loginNeeded }
+    guard session.isValid(at: now()) else {
+      throw WireError(.unauthenticated, "the session has ended; log in again")
+    }
+    return session.uid
+  }
+
+  func requireAdministrator(_ identity: Identity) throws(WireError) {
+    guard case .administrator = identity else { throw .administratorNeeded }
+  }
+}
+
+extension Feeds.Page {
+  fileprivate init(_ request: PageRequest) throws {
+    try self.init(limit: request.limit, before: request.before)
+  }
+
+  fileprivate init(limit: Int64?, before: Key? = nil) throws {
+    // What is no Int is out of bounds all the same.
+    try self.init(limit: limit.map { Int(clamping: $0) } ?? 20, before: before)
+  }
+}
+
+extension JSONOutput {
+  /// A post or comment: its id, then what is stored.
+  mutating func append(entry key: Key, _ node: Node) {
+    append("{\"id\":")
+    append(key: key)
+    node.forEachChild { key, child in
+      append(UInt8(ascii: ","))
+      append(key: key)
+      append(UInt8(ascii: ":"))
+      append(child)
+      return true
+    }
+    append("}")
+  }
+
+  mutating func append(_ entries: [Feeds.Entry]) {
+    append("[")
+    var isFirst = true
+    for (key, node) in entries {
+      if !isFirst { append(UInt8(ascii: ",")) }
+      isFirst = false
+      append(entry: key, node)
+    }
+    append("]")
+  }
+}

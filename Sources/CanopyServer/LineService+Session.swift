@@ -1,0 +1,201 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+internal import CanopySocial
+internal import CanopyTree
+internal import CanopyWire
+internal import Logging
+
+extension LineService {
+  /// Carries out a request that changes who the connection is, or that takes its time.
+  ///
+  /// - Parameter address: whence the connection comes, for the limit on sign-ups.
+  func exclusive(
+    _ request: Request, as identity: Identity, from address: String
+  ) async -> Response {
+    do {
+      return try await perform(request, as: identity, from: address)
+    } catch let error as WireError {
+      return Response(error)
+    } catch {
+      return Response(sessionError(error))
+    }
+  }
+
+  private func perform(
+    _ request: Request, as identity: Identity, from address: String
+  ) async throws -> Response {
+    switch request {
+    case .signUp(let email, let password, let username):
+      return try await signUp(email: email, password: password, username: username, from: address)
+    case .logIn(let email, let password):
+      return try begin(try await accounts.logIn(email: email, password: password))
+    case .authenticate(let token):
+      if administratorToken.matches(token) {
+        logger.notice("the administrator has logged in", metadata: ["from": "\(address)"])
+        return Response(identity: .administrator) { $0.append("{\"administrator\":true}") }
+      }
+      return try begin(try await accounts.authenticate(token))
+    case .logOut:
+      if case .user(let session) = identity {
+        try await accounts.logOut(session.token)
+        sessions.revoke(session.uid, token: session.token)
+      }
+      return Response(identity: .anonymous) { $0.append("null") }
+    case .changePassword(let current, let new):
+      let uid = try caller(identity)
+      let session = try await accounts.changePassword(uid: uid.text, current: current, new: new)
+      sessions.revokeAll(uid)
+      return try begin(session)
+    case .quit:
+      var response = Response { $0.append("\"BYE\"") }
+      response.closes = true
+      return response
+    case .get(let location, let options):
+      try requireAdministrator(identity)
+      await keepIndex(options.query, at: location.path)
+      var output = JSONOutput()
+      read(.get(location, options), as: identity, to: &output)
+      return Response(line: output.bytes)
+    case .count(let path, let query):
+      try requireAdministrator(identity)
+      await keepIndex(query, at: path)
+      var output = JSONOutput()
+      read(.count(path, query), as: identity, to: &output)
+      return Response(line: output.bytes)
+    default:
+      throw WireError(.internalError, "the request is not one of a session")
+    }
+  }
+
+  private func keepIndex(_ query: Query, at path: Path) async {
+    // Few children are sorted faster than an index of them is kept.
+    let node = engine.root.at(path)
+    if node.childCount > 256, !query.isIndexed(in: node) {
+      await engine.keepIndex(query.order, at: path)
+    }
+  }
+
+  private func signUp(
+    email: String, password: String, username: String, from address: String
+  ) async throws -> Response {
+    try Texts.checkUsername(username)
+    let session = try await accounts.signUp(
+      email: email, password: password, username: username, from: address
+    ) { [engine] uid in
+      do {
+        _ = try await engine.transact(Users.claim(username, for: try Key(uid)))
+      } catch SocialError.conflict {
+        // The same answer as for an address that is taken: see `AccountError.taken`.
+        throw AccountError.taken
+      }
+    }
+    return try begin(session)
+  }
+
+  /// Makes a session the connection's.
+  private func begin(_ session: Session) throws -> Response {
+    let user = UserSession(
+      uid: try Key(session.uid), email: session.email, token: session.token,
+      expiresAt: session.expiresAt)
+    sessions.add(user)
+    let name = Users.username(of: user.uid, in: engine.root) ?? ""
+    return Response(identity: .user(user)) { output in
+      output.append("{\"uid\":")
+      output.append(key: user.uid)
+      output.append(",\"username\":")
+      output.append(string: name)
+      output.append(",\"email\":")
+      output.append(string: session.email)
+      output.append(",\"token\":")
+      output.append(string: session.token)
+      output.append(",\"expires\":")
+      output.append(session.expiresAt)
+      output.append("}")
+    }
+  }
+
+  /// The error for the wire; one that nobody declared comes from the store of accounts.
+  private func sessionError(_ error: any Error) -> WireError {
+    if let known = WireError(error) { return known }
+    logger.error("an account request failed", metadata: ["error": "\(error)"])
+    return WireError(.unavailable, "accounts cannot be read or written now; try again later")
+  }
+
+  func hello(to output: inout JSONOutput) {
+    Reply.success(to: &output) { output in
+      output.append("{\"server\":\"canopy\",\"version\":")
+      output.append(string: version)
+      output.append(",\"protocol\":1,\"limits\":{\"lineBytes\":")
+      output.append(Int64(limits.lineBytesMax))
+      output.append(",\"keyBytes\":")
+      output.append(Int64(Limits.keyBytesMax))
+      output.append(",\"depth\":")
+      output.append(Int64(Limits.depthMax))
+      output.append(",\"stringBytes\":")
+      output.append(Int64(limits.stringBytesMax))
+      output.append(",\"outstandingRequests\":")
+      output.append(Int64(limits.outstandingRequestsMax))
+      output.append(",\"replyBytes\":")
+      output.append(Int64(limits.replyBytesMax))
+      output.append(",\"titleCharacters\":")
+      output.append(Int64(Texts.titleMax))
+      output.append(",\"bodyCharacters\":")
+      output.append(Int64(Texts.bodyMax))
+      output.append(",\"commentCharacters\":")
+      output.append(Int64(Texts.commentMax))
+      output.append(",\"usernameCharacters\":")
+      output.append(Int64(Texts.usernameMax))
+      output.append(",\"page\":")
+      output.append(Int64(Feeds.Page.limitMax))
+      output.append("}}")
+    }
+  }
+
+  func help(_ verb: String?, to output: inout JSONOutput) throws {
+    if let verb {
+      guard let command = Request.command(verb) else {
+        throw WireError(.unknownVerb, "there is no such verb; HELP lists them")
+      }
+      return Reply.success(to: &output) { output in
+        output.append("{\"usage\":")
+        output.append(string: command.usage)
+        output.append(",\"summary\":")
+        output.append(string: command.summary)
+        output.append("}")
+      }
+    }
+    Reply.success(to: &output) { output in
+      output.append("{")
+      for (i, group) in Command.Group.allCases.enumerated() {
+        if i > 0 { output.append(",") }
+        output.append(string: group.rawValue)
+        output.append(":{")
+        for (j, command) in Command.all.filter({ $0.group == group }).enumerated() {
+          if j > 0 { output.append(",") }
+          output.append(string: command.usage)
+          output.append(":")
+          output.append(string: command.summary)
+        }
+        output.append("}")
+      }
+      output.append("}")
+    }
+  }
+
+  func whoAmI(_ identity: Identity, to output: inout JSONOutput) {
+    Reply.success(to: &output) { output in
+      switch identity {
+      case .administrator: output.append("{\"administrator\":true}")
+      case .user(let session) where session.isValid(at: now()):
+        output.append("{\"uid\":")
+        output.append(key: session.uid)
+        output.append(",\"username\":")
+        output.append(string: Users.username(of: session.uid, in: engine.root) ?? "")
+        output.append(",\"email\":")
+        output.append(string: session.email)
+        output.append("}")
+      case .user, .anonymous: output.append("null")
+      }
+    }
+  }
+}

@@ -1,0 +1,158 @@
+internal import CanopyEngine
+internal import CanopySocial
+internal import CanopyTree
+internal import CanopyWire
+
+extension LineService {
+  func get(
+    _ location: Location, _ options: GetOptions, to output: inout JSONOutput
+  ) throws(WireError) {
+    let node = engine.root.at(location)
+    let style: JSONStyle = options.isExport ? .export : .plain
+    if options.isShallow {
+      guard node.childCount <= limits.replyBytesMax / 32 else { throw replyTooLarge }
+      return Reply.success(to: &output) { $0.append(shallow: node) }
+    }
+    if options.query != .all, node.isBranch {
+      let entries = options.query.children(of: node)
+      var budget = limits.replyBytesMax
+      for (_, child) in entries where budget > 0 {
+        budget = child.fits(bytes: budget) ? budget - 32 : 0
+      }
+      guard budget > 0 else { throw replyTooLarge }
+      return Reply.success(to: &output) { $0.append(members: entries, style: style) }
+    }
+    guard node.fits(bytes: limits.replyBytesMax) else { throw replyTooLarge }
+    Reply.success(to: &output) { output in
+      let shown = options.query == .all || node.isBranch ? node : .absent
+      guard options.wantsETag else { return output.append(shown, style: style) }
+      output.append("{\"etag\":")
+      output.append(string: node.etag)
+      output.append(",\"data\":")
+      output.append(node, style: style)
+      output.append("}")
+    }
+  }
+
+  private var replyTooLarge: WireError {
+    WireError(
+      .tooLarge,
+      "the value is larger than a reply may be; ask with \"shallow\":true, with a limit, or below")
+  }
+
+  func count(_ path: Path, _ query: Query, to output: inout JSONOutput) {
+    let count = query.count(in: engine.root.at(path))
+    Reply.success(to: &output) { $0.append(Int64(count)) }
+  }
+
+  func submitTree(
+    _ request: Request, _ answer: @escaping @Sendable (Response) -> Void
+  ) throws {
+    switch request {
+    case .set(let location, let value):
+      submit(try Write.set(location, value), answer)
+    case .update(let path, let changes):
+      submit(try Write.update(path, changes.map { ($0.location, $0.value) }), answer)
+    case .remove(let location):
+      submit(try Write.set(location, WriteValue(.absent)), answer)
+    case .push(let path, let value):
+      try push(path, value, answer)
+    case .compareAndSet(let location, let etag, let value):
+      try compareAndSet(location, etag, value, answer)
+    default:
+      throw WireError(.internalError, "the request is not a write")
+    }
+  }
+
+  private func submit(_ write: Write, _ answer: @escaping @Sendable (Response) -> Void) {
+    submit({ _ in Decision(write, ()) }, answer) { output, committed in
+      output.append("{\"seq\":")
+      output.append(committed.sequence)
+      output.append("}")
+    }
+  }
+
+  private func push(
+    _ path: Path, _ value: WriteValue, _ answer: @escaping @Sendable (Response) -> Void
+  ) throws {
+    // Checked before a key is made, so that what is wrong with it is told whatever the tree is.
+    _ = try Write.set(Location(path.child(Key(index: 0))), value)
+    let transaction: Transaction<Key> = { proposal in
+      let key = proposal.nextKey()
+      return Decision(try Write.set(Location(path.child(key)), value), key)
+    }
+    submit(transaction, answer) { output, committed in
+      output.append("{\"key\":")
+      output.append(key: committed.result)
+      output.append(",\"seq\":")
+      output.append(committed.sequence)
+      output.append("}")
+    }
+  }
+
+  /// Null when it was set; otherwise what stands there.
+  private func compareAndSet(
+    _ location: Location, _ etag: String, _ value: WriteValue,
+    _ answer: @escaping @Sendable (Response) -> Void
+  ) throws {
+    let write = try Write.set(location, value)
+    let transaction: Transaction<Node?> = { proposal in
+      let present = proposal.root.at(location)
+      return present.etag == etag ? Decision(write, nil) : Decision(nil, present)
+    }
+    submit(transaction, answer) { output, committed in
+      guard let present = committed.result else {
+        output.append("{\"committed\":true,\"seq\":")
+        output.append(committed.sequence)
+        return output.append("}")
+      }
+      output.append("{\"committed\":false,\"etag\":")
+      output.append(string: present.etag)
+      output.append(",\"data\":")
+      output.append(present)
+      output.append("}")
+    }
+  }
+}
+
+extension Node {
+  /// The node or the priority at a location.
+  fileprivate func at(_ location: Location) -> Node {
+    location.isPriority ? at(location.path).priority : at(location.path)
+  }
+
+  /// The tag by which a client tells versions of a value apart: its hash. Nothing has one as well.
+  fileprivate var etag: String { isAbsent ? "null_etag" : hash }
+}
+
+extension JSONOutput {
+  fileprivate mutating func append(shallow node: Node) {
+    guard node.isBranch else { return append(node) }
+    append("{")
+    var isFirst = true
+    node.forEachChild { key, child in
+      append(key, child.isBranch ? true : child, style: .plain, isFirst: &isFirst)
+      return true
+    }
+    append("}")
+  }
+
+  /// The members in the order given; an object even where the keys are integers, to keep the order.
+  fileprivate mutating func append(members: [(key: Key, node: Node)], style: JSONStyle) {
+    guard !members.isEmpty else { return append("null") }
+    append("{")
+    var isFirst = true
+    for (key, child) in members { append(key, child, style: style, isFirst: &isFirst) }
+    append("}")
+  }
+
+  private mutating func append(
+    _ key: Key, _ child: Node, style: JSONStyle, isFirst: inout Bool
+  ) {
+    if !isFirst { append(UInt8(ascii: ",")) }
+    isFirst = false
+    append(key: key)
+    append(UInt8(ascii: ":"))
+    append(child, style: style)
+  }
+}

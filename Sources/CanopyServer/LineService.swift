@@ -1,0 +1,61 @@
+public import CanopyAccounts
+public import CanopyEngine
+internal import CanopySocial
+public import CanopyTree
+internal import CanopyWire
+public import Logging
+
+/// What carries out requests: the same for every connection, and without any state of one.
+///
+/// Reads answer into the connection's output at once, from the engine's current tree. Writes are
+/// submitted to the engine and answer when they are durable. Session requests wait for the hashing of
+/// passwords and the store.
+public final class LineService: Sendable {
+  let engine: Engine
+  let accounts: AccountService
+  let administratorToken: AdministratorToken
+  let limits: Limits
+  let version: String
+  let now: @Sendable () -> Int64
+  let logger: Logger
+  let sessions = SessionRegistry()
+
+  /// A service.
+  ///
+  /// - Parameters:
+  ///   - version: the version of the program, for HELLO.
+  ///   - now: milliseconds since 1970; the end of tokens is judged by it.
+  public init(
+    engine: Engine, accounts: AccountService, administratorToken: AdministratorToken,
+    limits: Limits, version: String, now: @escaping @Sendable () -> Int64, logger: Logger
+  ) {
+    self.engine = engine
+    self.accounts = accounts
+    self.administratorToken = administratorToken
+    self.limits = limits
+    self.version = version
+    self.now = now
+    self.logger = logger
+  }
+
+  /// How a request fits in with the others of its connection.
+  func kind(of request: Request) -> RequestKind {
+    switch request {
+    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile: .read
+    case .get(_, let options):
+      options.query.order == .key || options.query == .all ? .read : .exclusive
+    case .count(_, let query): query.order == .key || query == .all ? .read : .exclusive
+    case .signUp, .logIn, .authenticate, .logOut, .changePassword, .quit: .exclusive
+    case .rename, .post, .edit, .delete, .star, .comment, .uncomment, .set, .update, .remove, .push,
+      .compareAndSet:
+      .write
+    }
+  }
+
+  /// The error for the wire; one that nobody declared is logged and told as the server's fault.
+  func wireError(_ error: any Error) -> WireError {
+    if let known = WireError(error) { return known }
+    logger.error("a request failed", metadata: ["error": "\(error)"])
+    return WireError(.internalError, "the server made a mistake; its log says more")
+  }
+}

@@ -1,0 +1,60 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+internal import CanopySocial
+internal import CanopyTree
+internal import CanopyWire
+
+extension WireError {
+  /// What an error of the domain, the engine or the accounts is on the wire; nil for one that none of
+  /// them declares.
+  init?(_ error: any Error) {
+    switch error {
+    case let error as WireError: self = error
+    case let error as SocialError: self.init(error)
+    case let error as TreeError: self.init(error)
+    case let error as EngineError: self.init(error)
+    case let error as AccountError: self.init(error)
+    default: return nil
+    }
+  }
+
+  private init(_ error: SocialError) {
+    switch error {
+    case .notFound(let text): self.init(.notFound, text)
+    case .permissionDenied(let text): self.init(.permissionDenied, text)
+    case .invalid(let text): self.init(.invalidData, text)
+    case .conflict(let text): self.init(.conflict, text)
+    }
+  }
+
+  private init(_ error: EngineError) {
+    switch error {
+    case .journalFailed, .stopped: self.init(.unavailable, error.sentence)
+    case .overloaded: self.init(.overloaded, error.sentence)
+    }
+  }
+
+  private init(_ error: AccountError) {
+    let code: Code =
+      switch error {
+      case .invalidEmail, .invalidPassword: .invalidData
+      case .credentialsRefused, .tokenRefused: .unauthenticated
+      case .rateLimited: .rateLimited
+      case .overloaded: .overloaded
+      case .hashingFailed: .unavailable
+      case .taken: .conflict
+      case .disabled: .permissionDenied
+      case .notFound: .notFound
+      case .administratorTokenUnusable: .internalError
+      }
+    self.init(code, error.sentence)
+  }
+
+  static let loginNeeded = WireError(
+    .unauthenticated, "log in first: LOGIN email password, or SIGNUP email password username")
+
+  static let administratorNeeded = WireError(
+    .permissionDenied,
+    "tree requests are for the administrator: AUTH with the token in the data "
+      + "folder's admin-token")
+}

@@ -1,0 +1,153 @@
+public import CanopyAccounts
+internal import Foundation
+internal import GRDB
+
+extension SQLiteStore: AccountStore {
+  public func insert(_ account: Account) async throws -> Bool {
+    try await pool.write { db in
+      try db.execute(
+        sql: """
+          INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+          """,
+        arguments: [
+          account.uid, account.email, account.emailNormalized, account.username,
+          account.passwordHash, account.createdAt, account.isDisabled, account.isPending,
+        ])
+      return db.changesCount == 1
+    }
+  }
+
+  public func account(uid: String) async throws -> Account? {
+    try await pool.read { db in
+      try Row.fetchOne(db, sql: "SELECT * FROM accounts WHERE uid = ?", arguments: [uid])
+        .map(Account.init(row:))
+    }
+  }
+
+  public func account(emailNormalized: String) async throws -> Account? {
+    try await pool.read { db in
+      try Row.fetchOne(
+        db, sql: "SELECT * FROM accounts WHERE email_normalized = ?", arguments: [emailNormalized]
+      ).map(Account.init(row:))
+    }
+  }
+
+  public func accounts(after: String?, limit: Int) async throws -> [Account] {
+    try await pool.read { db in
+      try Row.fetchAll(
+        db,
+        sql: """
+          SELECT * FROM accounts WHERE ? IS NULL OR email_normalized > ?
+          ORDER BY email_normalized LIMIT ?
+          """, arguments: [after, after, max(0, limit)]
+      ).map(Account.init(row:))
+    }
+  }
+
+  public func pendingAccounts(after: String?, limit: Int) async throws -> [Account] {
+    try await pool.read { db in
+      try Row.fetchAll(
+        db,
+        sql: """
+          SELECT * FROM accounts WHERE is_pending AND (? IS NULL OR uid > ?) ORDER BY uid LIMIT ?
+          """, arguments: [after, after, max(0, limit)]
+      ).map(Account.init(row:))
+    }
+  }
+
+  public func activate(uid: String) async throws -> Bool {
+    try await change("UPDATE accounts SET is_pending = 0 WHERE uid = ? AND is_pending", [uid])
+  }
+
+  public func deletePending(uid: String) async throws -> Bool {
+    try await change("DELETE FROM accounts WHERE uid = ? AND is_pending", [uid])
+  }
+
+  public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
+    try await pool.write { db in
+      try db.execute(
+        sql: "UPDATE accounts SET is_disabled = ? WHERE uid = ?", arguments: [isDisabled, uid])
+      guard db.changesCount == 1 else { return false }
+      if isDisabled { try db.execute(sql: "DELETE FROM tokens WHERE uid = ?", arguments: [uid]) }
+      return true
+    }
+  }
+
+  public func setPasswordHash(
+    _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
+  ) async throws -> Bool {
+    try await pool.write { db in
+      try db.execute(
+        sql: """
+          UPDATE accounts SET password_hash = ?
+          WHERE uid = ? AND (? IS NULL OR password_hash = ?)
+          """, arguments: [hash, uid, expected, expected])
+      guard db.changesCount == 1 else { return false }
+      if revokingTokens {
+        try db.execute(sql: "DELETE FROM tokens WHERE uid = ?", arguments: [uid])
+      }
+      return true
+    }
+  }
+
+  public func insertToken(
+    _ token: TokenRecord, ifPasswordHash hash: String
+  ) async throws -> Bool {
+    try await change(
+      """
+      INSERT INTO tokens SELECT ?, uid, ? FROM accounts
+      WHERE uid = ? AND NOT is_pending AND NOT is_disabled AND password_hash = ?
+      """, [Data(token.digest.bytes), token.expiresAt, token.uid, hash])
+  }
+
+  public func token(
+    _ digest: TokenDigest
+  ) async throws -> (token: TokenRecord, account: Account)? {
+    try await pool.read { db in
+      try Row.fetchOne(
+        db,
+        sql: """
+          SELECT accounts.*, tokens.expires_at FROM tokens JOIN accounts USING (uid)
+          WHERE tokens.hash = ?
+          """, arguments: [Data(digest.bytes)]
+      ).map { row in
+        let account = Account(row: row)
+        let token = TokenRecord(
+          digest: digest, uid: account.uid, expiresAt: row["expires_at"])
+        return (token, account)
+      }
+    }
+  }
+
+  public func deleteToken(_ digest: TokenDigest) async throws {
+    _ = try await change("DELETE FROM tokens WHERE hash = ?", [Data(digest.bytes)])
+  }
+
+  public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
+    try await pool.write { db in
+      try db.execute(
+        sql: """
+          DELETE FROM tokens WHERE hash IN (
+            SELECT hash FROM tokens WHERE expires_at <= ? LIMIT ?)
+          """, arguments: [now, max(0, limit)])
+      return db.changesCount
+    }
+  }
+
+  /// Runs one statement; whether it changed a row.
+  private func change(_ sql: String, _ arguments: StatementArguments) async throws -> Bool {
+    try await pool.write { db in
+      try db.execute(sql: sql, arguments: arguments)
+      return db.changesCount > 0
+    }
+  }
+}
+
+extension Account {
+  fileprivate init(row: Row) {
+    self.init(
+      uid: row["uid"], email: row["email"], emailNormalized: row["email_normalized"],
+      username: row["username"], passwordHash: row["password_hash"],
+      createdAt: row["created_at"], isDisabled: row["is_disabled"], isPending: row["is_pending"])
+  }
+}

@@ -1,0 +1,263 @@
+import CanopyAccounts
+import Testing
+
+/// Checks that a store keeps the promises of ``AccountStore``.
+///
+/// Every store is tested with this one body. The store must be empty, and is not afterwards.
+func verifyContract(of store: any AccountStore) async throws {
+  let contract = AccountStoreContract(store: store)
+  try await contract.checkEmptyStore()
+  try await contract.checkInsertAndFind()
+  try await contract.checkUniqueness()
+  try await contract.checkConcurrentInserts()
+  try await contract.checkPending()
+  try await contract.checkPasswordHash()
+  try await contract.checkTokens()
+  try await contract.checkTokenCondition()
+  try await contract.checkRevocation()
+  try await contract.checkPurge()
+  try await contract.checkOrder()
+}
+
+private struct AccountStoreContract {
+  let store: any AccountStore
+
+  func checkEmptyStore() async throws {
+    #expect(try await store.accounts(after: nil, limit: 10).isEmpty, "the store must be empty")
+    #expect(try await store.pendingAccounts(after: nil, limit: 10).isEmpty)
+    #expect(try await store.account(uid: "nobody") == nil)
+    #expect(try await store.account(emailNormalized: "nobody@x") == nil)
+    #expect(try await store.token(digest(0)) == nil)
+    #expect(try await store.purgeExpired(now: .max, limit: 10) == 0)
+    #expect(try await !store.activate(uid: "nobody"))
+    #expect(try await !store.deletePending(uid: "nobody"))
+    #expect(try await !store.setDisabled(true, uid: "nobody"))
+    #expect(
+      try await !store.setPasswordHash(
+        "h", uid: "nobody", ifCurrent: nil, revokingTokens: true))
+    #expect(try await !store.insertToken(token(0, "nobody"), ifPasswordHash: "h"))
+    try await store.deleteToken(digest(0))
+  }
+
+  func checkInsertAndFind() async throws {
+    let account = Account(
+      uid: "findUid",
+      email: "Find.É@Example.org",
+      emailNormalized: "find.é@example.org",
+      username: "née \u{1F469}\u{200D}\u{1F680}, \"o'k\"; --",
+      passwordHash: "$argon2id$find",
+      createdAt: 1_700_000_000_123,
+      isDisabled: true,
+      isPending: true
+    )
+    #expect(try await store.insert(account))
+    #expect(try await store.account(uid: "findUid") == account)
+    #expect(try await store.account(emailNormalized: "find.é@example.org") == account)
+    #expect(try await store.account(uid: "finduid") == nil, "a uid is compared byte by byte")
+    #expect(try await store.account(emailNormalized: "FIND.é@example.org") == nil)
+    #expect(
+      try await store.account(emailNormalized: "find.e\u{301}@example.org") == nil,
+      "addresses are compared byte by byte")
+    #expect(try await store.deletePending(uid: "findUid"))
+  }
+
+  func checkUniqueness() async throws {
+    let first = try await inserted("unique")
+    let sameEmail = account("other", email: first.emailNormalized)
+    #expect(try await !store.insert(sameEmail))
+    #expect(try await store.account(uid: "other") == nil, "a refused account leaves no trace")
+    let sameUid = account("unique", email: "elsewhere@x")
+    #expect(try await !store.insert(sameUid))
+    #expect(try await store.account(emailNormalized: "elsewhere@x") == nil)
+    #expect(try await store.account(uid: "unique") == first)
+    let pending = account("held", isPending: true)
+    #expect(try await store.insert(pending))
+    #expect(
+      try await !store.insert(account("late", email: pending.emailNormalized)),
+      "a pending account holds its address")
+    #expect(try await store.deletePending(uid: "held"))
+  }
+
+  func checkConcurrentInserts() async throws {
+    let inserted = try await withThrowingTaskGroup(of: Bool.self) { group in
+      for number in 0..<20 {
+        group.addTask { try await store.insert(account("race\(number)", email: "race@x")) }
+      }
+      return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+    }
+    #expect(inserted == 1, "one of twenty accounts gets the address")
+  }
+
+  func checkPending() async throws {
+    for uid in ["p3", "p1", "p2"] {
+      #expect(try await store.insert(account(uid, isPending: true)))
+    }
+    #expect(try await store.pendingAccounts(after: nil, limit: 2).map(\.uid) == ["p1", "p2"])
+    #expect(try await store.pendingAccounts(after: "p2", limit: 2).map(\.uid) == ["p3"])
+    #expect(try await store.pendingAccounts(after: "p3", limit: 2).isEmpty)
+
+    #expect(try await store.activate(uid: "p1"))
+    #expect(try await !store.activate(uid: "p1"), "only a pending account is activated")
+    #expect(try await store.account(uid: "p1")?.isPending == false)
+    #expect(try await !store.deletePending(uid: "p1"), "a full account is never removed")
+    #expect(try await store.account(uid: "p1") != nil)
+
+    #expect(try await store.deletePending(uid: "p2"))
+    #expect(try await store.account(uid: "p2") == nil)
+    #expect(try await store.insert(account("p4", email: "p2@x")), "the address is free again")
+    #expect(try await store.deletePending(uid: "p3"))
+    #expect(try await store.pendingAccounts(after: nil, limit: 2).isEmpty)
+  }
+
+  func checkPasswordHash() async throws {
+    let account = try await inserted("hash")
+    #expect(
+      try await !store.setPasswordHash(
+        "new", uid: "hash", ifCurrent: "other", revokingTokens: true))
+    #expect(try await store.account(uid: "hash") == account)
+    #expect(
+      try await store.setPasswordHash(
+        "new", uid: "hash", ifCurrent: account.passwordHash, revokingTokens: false))
+    #expect(try await store.account(uid: "hash")?.passwordHash == "new")
+    #expect(
+      try await store.setPasswordHash(
+        "newer", uid: "hash", ifCurrent: nil, revokingTokens: false))
+    #expect(try await store.account(uid: "hash")?.passwordHash == "newer")
+  }
+
+  func checkTokens() async throws {
+    let account = try await inserted("token")
+    let record = token(1, "token", expiresAt: 77)
+    #expect(try await store.insertToken(record, ifPasswordHash: account.passwordHash))
+    let found = try await store.token(digest(1))
+    #expect(found?.token == record)
+    #expect(found?.account == account)
+    #expect(try await store.token(digest(2)) == nil)
+    try await store.deleteToken(digest(2))
+    #expect(try await store.token(digest(1)) != nil)
+    try await store.deleteToken(digest(1))
+    #expect(try await store.token(digest(1)) == nil)
+    try await store.deleteToken(digest(1))
+  }
+
+  func checkTokenCondition() async throws {
+    let account = try await inserted("condition")
+    let hash = account.passwordHash
+    #expect(try await !store.insertToken(token(3, "condition"), ifPasswordHash: "other"))
+    #expect(try await store.setDisabled(true, uid: "condition"))
+    #expect(try await !store.insertToken(token(3, "condition"), ifPasswordHash: hash))
+    #expect(try await store.setDisabled(false, uid: "condition"))
+    #expect(try await store.insertToken(token(3, "condition"), ifPasswordHash: hash))
+
+    let pending = self.account("conditionPending", isPending: true)
+    #expect(try await store.insert(pending))
+    #expect(
+      try await !store.insertToken(
+        token(4, "conditionPending"), ifPasswordHash: pending.passwordHash))
+    #expect(try await store.deletePending(uid: "conditionPending"))
+    #expect(try await store.token(digest(4)) == nil)
+    try await store.deleteToken(digest(3))
+  }
+
+  func checkRevocation() async throws {
+    let owner = try await inserted("owner")
+    let other = try await inserted("bystander")
+    func insertAll() async throws {
+      let hash = try await store.account(uid: "owner")?.passwordHash ?? ""
+      #expect(try await store.insertToken(token(5, "owner"), ifPasswordHash: hash))
+      #expect(try await store.insertToken(token(6, "owner"), ifPasswordHash: hash))
+    }
+    #expect(
+      try await store.insertToken(token(7, "bystander"), ifPasswordHash: other.passwordHash))
+
+    try await insertAll()
+    #expect(
+      try await store.setPasswordHash(
+        "second", uid: "owner", ifCurrent: owner.passwordHash, revokingTokens: false))
+    #expect(try await store.token(digest(5)) != nil, "tokens stay unless they are to go")
+    #expect(
+      try await !store.setPasswordHash(
+        "third", uid: "owner", ifCurrent: "first", revokingTokens: true))
+    #expect(try await store.token(digest(5)) != nil, "a refused change revokes nothing")
+    #expect(
+      try await store.setPasswordHash(
+        "third", uid: "owner", ifCurrent: "second", revokingTokens: true))
+    #expect(try await store.token(digest(5)) == nil)
+    #expect(try await store.token(digest(6)) == nil)
+
+    try await insertAll()
+    #expect(try await store.setDisabled(true, uid: "owner"))
+    #expect(try await store.account(uid: "owner")?.isDisabled == true)
+    #expect(try await store.setDisabled(false, uid: "owner"))
+    #expect(try await store.account(uid: "owner")?.isDisabled == false)
+    #expect(try await store.token(digest(5)) == nil, "disabling revokes for good")
+    #expect(try await store.token(digest(6)) == nil)
+    #expect(try await store.token(digest(7)) != nil, "other accounts keep their tokens")
+    try await store.deleteToken(digest(7))
+  }
+
+  func checkPurge() async throws {
+    let hash = try await inserted("purge").passwordHash
+    for (number, expiresAt) in [(10, 100), (11, 101), (12, 102), (13, 103)] as [(UInt8, Int64)] {
+      let record = token(number, "purge", expiresAt: expiresAt)
+      #expect(try await store.insertToken(record, ifPasswordHash: hash))
+    }
+    #expect(try await store.purgeExpired(now: 99, limit: 10) == 0)
+    #expect(try await store.purgeExpired(now: 100, limit: 10) == 1, "expired at its time")
+    #expect(try await store.token(digest(10)) == nil)
+    #expect(try await store.token(digest(11)) != nil)
+    #expect(try await store.purgeExpired(now: 1_000, limit: 2) == 2, "no more than the limit")
+    #expect(try await store.purgeExpired(now: 1_000, limit: 2) == 1)
+    #expect(try await store.purgeExpired(now: 1_000, limit: 2) == 0)
+  }
+
+  func checkOrder() async throws {
+    // By bytes: a letter beyond ASCII after all of ASCII, and one beyond the basic plane last.
+    let emails = ["order-a@x", "order-z@x", "order-é@x", "order-\u{FF41}@x", "order-\u{1F600}@x"]
+    for (number, email) in emails.reversed().enumerated() {
+      #expect(try await store.insert(account("order\(number)", email: email)))
+    }
+    var listed: [String] = []
+    var after: String? = "order-"
+    while true {
+      let page = try await store.accounts(after: after, limit: 2)
+      listed += page.map(\.emailNormalized).filter { $0.hasPrefix("order-") }
+      guard let last = page.last, page.count == 2 else { break }
+      after = last.emailNormalized
+    }
+    #expect(listed == emails)
+    let all = try await store.accounts(after: nil, limit: 1_000).map(\.emailNormalized)
+    let isSorted = zip(all, all.dropFirst()).allSatisfy {
+      $0.utf8.lexicographicallyPrecedes($1.utf8)
+    }
+    #expect(isSorted)
+    #expect(try await store.accounts(after: all.last, limit: 10).isEmpty)
+  }
+
+  private func inserted(_ uid: String) async throws -> Account {
+    let account = account(uid)
+    #expect(try await store.insert(account))
+    return account
+  }
+
+  private func account(_ uid: String, email: String? = nil, isPending: Bool = false) -> Account {
+    let email = email ?? "\(uid.lowercased())@x"
+    return Account(
+      uid: uid,
+      email: email,
+      emailNormalized: email,
+      username: uid,
+      passwordHash: "hash of \(uid)",
+      createdAt: 5,
+      isPending: isPending
+    )
+  }
+
+  private func digest(_ number: UInt8) -> TokenDigest {
+    TokenDigest(bytes: [UInt8](repeating: number, count: 32))
+  }
+
+  private func token(_ number: UInt8, _ uid: String, expiresAt: Int64 = 1_000) -> TokenRecord {
+    TokenRecord(digest: digest(number), uid: uid, expiresAt: expiresAt)
+  }
+}

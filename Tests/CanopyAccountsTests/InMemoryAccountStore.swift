@@ -1,0 +1,153 @@
+import CanopyAccounts
+
+/// An account store that forgets everything with the process: for tests.
+///
+/// An actor, so every operation is atomic. It can be told to fail, and to do something just
+/// before a token is inserted, which is where two operations can meet.
+actor InMemoryAccountStore: AccountStore {
+  private var accounts: [[UInt8]: Account] = [:]
+  private var uids: [[UInt8]: [UInt8]] = [:]
+  private var tokens: [TokenDigest: TokenRecord] = [:]
+  private var failure: (any Error)?
+  private var beforeInsertToken: (@Sendable () async throws -> Void)?
+
+  /// Digests of all tokens that are kept.
+  var digests: Set<TokenDigest> { Set(tokens.keys) }
+
+  /// Makes every operation throw, or, with nil, work again.
+  func fail(with error: (any Error)?) {
+    failure = error
+  }
+
+  /// Does something, once, before the next token is inserted.
+  func beforeNextToken(_ step: @escaping @Sendable () async throws -> Void) {
+    beforeInsertToken = step
+  }
+
+  func insert(_ account: Account) async throws -> Bool {
+    try check()
+    let (email, uid) = (Array(account.emailNormalized.utf8), Array(account.uid.utf8))
+    guard accounts[email] == nil, uids[uid] == nil else { return false }
+    accounts[email] = account
+    uids[uid] = email
+    return true
+  }
+
+  func account(uid: String) async throws -> Account? {
+    try check()
+    return find(uid)
+  }
+
+  func account(emailNormalized: String) async throws -> Account? {
+    try check()
+    return accounts[Array(emailNormalized.utf8)]
+  }
+
+  func accounts(after: String?, limit: Int) async throws -> [Account] {
+    try check()
+    return page(Array(accounts.values), by: \.emailNormalized, after: after, limit: limit)
+  }
+
+  func pendingAccounts(after: String?, limit: Int) async throws -> [Account] {
+    try check()
+    return page(accounts.values.filter(\.isPending), by: \.uid, after: after, limit: limit)
+  }
+
+  func activate(uid: String) async throws -> Bool {
+    try check()
+    guard var account = find(uid), account.isPending else { return false }
+    account.isPending = false
+    keep(account)
+    return true
+  }
+
+  func deletePending(uid: String) async throws -> Bool {
+    // As a store on disk may do; see `AccountService.uncancelled`.
+    try Task.checkCancellation()
+    try check()
+    guard let account = find(uid), account.isPending else { return false }
+    accounts[Array(account.emailNormalized.utf8)] = nil
+    uids[Array(uid.utf8)] = nil
+    return true
+  }
+
+  func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
+    try check()
+    guard var account = find(uid) else { return false }
+    account.isDisabled = isDisabled
+    keep(account)
+    if isDisabled { revokeTokens(of: uid) }
+    return true
+  }
+
+  func setPasswordHash(
+    _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
+  ) async throws -> Bool {
+    try check()
+    guard var account = find(uid), expected == nil || expected == account.passwordHash else {
+      return false
+    }
+    account.passwordHash = hash
+    keep(account)
+    if revokingTokens { revokeTokens(of: uid) }
+    return true
+  }
+
+  func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool {
+    let step = beforeInsertToken
+    beforeInsertToken = nil
+    try await step?()
+    try check()
+    guard let account = find(token.uid), !account.isPending, !account.isDisabled,
+      account.passwordHash == hash
+    else { return false }
+    tokens[token.digest] = token
+    return true
+  }
+
+  func token(_ digest: TokenDigest) async throws -> (token: TokenRecord, account: Account)? {
+    try check()
+    guard let token = tokens[digest], let account = find(token.uid) else { return nil }
+    return (token, account)
+  }
+
+  func deleteToken(_ digest: TokenDigest) async throws {
+    try check()
+    tokens[digest] = nil
+  }
+
+  func purgeExpired(now: Int64, limit: Int) async throws -> Int {
+    try check()
+    let expired = tokens.values.filter { $0.expiresAt <= now }.prefix(limit)
+    for token in expired { tokens[token.digest] = nil }
+    return expired.count
+  }
+
+  private func check() throws {
+    if let failure { throw failure }
+  }
+
+  private func find(_ uid: String) -> Account? {
+    uids[Array(uid.utf8)].flatMap { accounts[$0] }
+  }
+
+  private func keep(_ account: Account) {
+    accounts[Array(account.emailNormalized.utf8)] = account
+  }
+
+  private func revokeTokens(of uid: String) {
+    tokens = tokens.filter { $0.value.uid != uid }
+  }
+
+  private func page(
+    _ accounts: [Account], by key: KeyPath<Account, String>, after: String?, limit: Int
+  ) -> [Account] {
+    let precedes = { (left: String, right: String) in
+      left.utf8.lexicographicallyPrecedes(right.utf8)
+    }
+    let sorted = accounts.sorted { precedes($0[keyPath: key], $1[keyPath: key]) }
+    let rest = sorted.filter { account in after.map { precedes($0, account[keyPath: key]) } ?? true
+    }
+    return Array(rest.prefix(limit))
+  }
+}

@@ -1,0 +1,209 @@
+import CanopyAccounts
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct LogInTests {
+  private let fixture = ServiceFixture()
+
+  @Test func `a password opens a session under any spelling of the address`() async throws {
+    let first = try await fixture.signUp()
+    let second = try await fixture.logIn(email: "\tADA@Example.ORG ")
+    #expect(second.uid == first.uid)
+    #expect(second.email == ServiceFixture.email)
+    #expect(second.token != first.token)
+    #expect(try await fixture.service.authenticate(first.token) == first)
+    #expect(try await fixture.service.authenticate(second.token) == second)
+  }
+
+  @Test func `a password is the same in both spellings of an accent`() async throws {
+    try await fixture.signUp(password: "caf\u{E9} noir")
+    _ = try await fixture.logIn("cafe\u{301} noir")
+  }
+
+  @Test func `an unknown address is answered and costs like a wrong password`() async throws {
+    try await fixture.signUp()
+    let wrong = await fixture.refusal(of: "not the engine")
+    let unknown = await fixture.refusal(of: "not the engine", email: "nobody@example.org")
+    #expect(wrong.error == .credentialsRefused)
+    #expect(unknown.error == .credentialsRefused)
+    #expect(wrong.hashes == 1)
+    #expect(unknown.hashes == 1)
+    let calls = fixture.function.calls.suffix(2)
+    #expect(Set(calls.map(\.password)).count == 1)
+    #expect(calls.allSatisfy { $0.parameters == .cheapest })
+  }
+
+  @Test func `a disabled account says so to the right password only`() async throws {
+    let session = try await fixture.signUp()
+    try await fixture.service.setDisabled(true, .uid(session.uid))
+    let wrong = await fixture.refusal(of: "not the engine")
+    #expect(wrong.error == .credentialsRefused)
+    #expect(wrong.hashes == 1)
+    let right = await fixture.refusal(of: ServiceFixture.password)
+    #expect(right.error == .disabled)
+    #expect(right.hashes == 1)
+    try await fixture.service.setDisabled(false, .email("Ada@Example.org"))
+    _ = try await fixture.logIn()
+  }
+
+  @Test func `an over-long password is refused at the same cost and never cut`() async throws {
+    let longest = String(repeating: "xq7z", count: 32)
+    try await fixture.signUp(password: longest)
+    _ = try await fixture.logIn(longest)
+    for password in [longest + "x", String(repeating: longest, count: 1_000)] {
+      let (error, hashes) = await fixture.refusal(of: password)
+      #expect(error == .credentialsRefused)
+      #expect(hashes == 1)
+    }
+  }
+
+  @Test(arguments: ["", "garbage", "$argon2id$v=19$m=4294967295,t=4294967295,p=1$AAAA$AAAA"])
+  func `a stored hash that cannot be read is refused like a wrong password`(_ hash: String)
+    async throws
+  {
+    let session = try await fixture.signUp()
+    #expect(
+      try await fixture.store.setPasswordHash(
+        hash, uid: session.uid, ifCurrent: nil, revokingTokens: false))
+    let (error, hashes) = await fixture.refusal(of: ServiceFixture.password)
+    #expect(error == .credentialsRefused)
+    #expect(hashes == 1)
+  }
+
+  @Test func `what is no address is told so without work`() async {
+    let (error, hashes) = await fixture.refusal(of: ServiceFixture.password, email: "ada")
+    #expect(error == .invalidEmail)
+    #expect(hashes == 0)
+  }
+
+  @Test(arguments: [true, false])
+  func `five failures delay the next attempts, known address or not`(_ isKnown: Bool) async throws {
+    if isKnown { try await fixture.signUp() }
+    for _ in 0..<5 {
+      #expect(await fixture.refusal(of: "wrong password").error == .credentialsRefused)
+    }
+    for (before, left) in [(0, 1_000), (400, 600), (599, 1)] as [(Int64, Int64)] {
+      fixture.clock.advance(before)
+      let (error, hashes) = await fixture.refusal(of: ServiceFixture.password)
+      #expect(error == .rateLimited(retryAfterMilliseconds: left))
+      #expect(hashes == 0)
+    }
+    fixture.clock.advance(1)
+    #expect(await fixture.refusal(of: "wrong password").error == .credentialsRefused)
+    let (error, _) = await fixture.refusal(of: "wrong password", email: "ADA@example.org")
+    #expect(error == .rateLimited(retryAfterMilliseconds: 2_000), "spelling changes nothing")
+    #expect(error?.sentence == "too many attempts; try again in 2 seconds")
+    #expect(
+      await fixture.refusal(of: "wrong password", email: "eve@x").error == .credentialsRefused)
+  }
+
+  @Test func `success forgets the failures before it`() async throws {
+    try await fixture.signUp()
+    for _ in 0..<3 {
+      for _ in 0..<4 {
+        #expect(await fixture.refusal(of: "wrong password").error == .credentialsRefused)
+      }
+      _ = try await fixture.logIn()
+    }
+  }
+
+  @Test func `of fifty wrong guesses at once five are hashed`() async throws {
+    try await fixture.signUp()
+    let before = fixture.function.count
+    let fixture = fixture
+    let errors = await withTaskGroup(of: AccountError?.self) { group in
+      for number in 0..<50 {
+        group.addTask {
+          do {
+            _ = try await fixture.logIn("wrong guess \(number)")
+            return nil
+          } catch {
+            return error as? AccountError
+          }
+        }
+      }
+      return await group.reduce(into: []) { $0.append($1) }
+    }
+    #expect(fixture.function.count - before == 5)
+    #expect(errors.count { $0 == .credentialsRefused } == 5)
+    #expect(errors.count { $0 == .rateLimited(retryAfterMilliseconds: 1_000) } == 45)
+  }
+
+  @Test func `an attempt that was not decided is no failure`() async throws {
+    try await fixture.signUp()
+    await fixture.store.fail(with: Planned())
+    for _ in 0..<20 {
+      await #expect(throws: Planned.self) { _ = try await fixture.logIn("wrong password") }
+    }
+    await fixture.store.fail(with: nil)
+    fixture.function.fail(true)
+    for _ in 0..<20 {
+      #expect(await fixture.refusal(of: "wrong password").error == .hashingFailed)
+    }
+    fixture.function.fail(false)
+    for _ in 0..<4 {
+      #expect(await fixture.refusal(of: "wrong password").error == .credentialsRefused)
+    }
+    _ = try await fixture.logIn()
+  }
+
+  @Test func `a login renews a hash that has other parameters`() async throws {
+    let session = try await fixture.signUp()
+    let dearer = try #require(HashParameters(memoryKibibytes: 16, passes: 2, lanes: 1))
+    let service = fixture.restarted { $0.hashParameters = dearer }
+    let stored = { try await fixture.store.account(uid: session.uid)?.passwordHash }
+    let old = try await stored()
+
+    await #expect(throws: AccountError.credentialsRefused) {
+      _ = try await service.logIn(email: ServiceFixture.email, password: "wrong password")
+    }
+    #expect(try await stored() == old)
+    _ = try await service.logIn(email: ServiceFixture.email, password: ServiceFixture.password)
+    let renewed = try await stored()
+    #expect(renewed?.hasPrefix("$argon2id$v=19$m=16,t=2,p=1$") == true)
+    _ = try await service.authenticate(session.token)
+
+    let before = fixture.function.count
+    _ = try await service.logIn(email: ServiceFixture.email, password: ServiceFixture.password)
+    #expect(try await stored() == renewed)
+    #expect(fixture.function.count == before + 1, "a current hash is left alone")
+  }
+
+  @Test func `a login that meets a renewal of its hash is checked again`() async throws {
+    let session = try await fixture.signUp()
+    let (store, uid) = (fixture.store, session.uid)
+    let salt = [UInt8](repeating: 9, count: 16)
+    let tag = CountingHash.tag(Array(ServiceFixture.password.utf8), salt, .cheapest, 32)
+    let renewed = try #require(PasswordHash(parameters: .cheapest, salt: salt, tag: tag)).encoded
+    await store.beforeNextToken {
+      _ = try await store.setPasswordHash(
+        renewed, uid: uid, ifCurrent: nil, revokingTokens: false)
+    }
+    _ = try await fixture.logIn()
+  }
+
+  @Test func `a login that meets a change of password leaves no token`() async throws {
+    let session = try await fixture.signUp()
+    let (store, service) = (fixture.store, fixture.service)
+    await store.beforeNextToken {
+      try await service.setPassword("quite another", .uid(session.uid))
+    }
+    #expect(await fixture.refusal(of: ServiceFixture.password).error == .credentialsRefused)
+    #expect(await store.digests.isEmpty)
+    _ = try await fixture.logIn("quite another")
+  }
+
+  @Test func `too many logins at once are turned away and are no failures`() async throws {
+    let gated = GatedHash()
+    let hasher = PasswordHasher(function: gated, concurrentMax: 1, waitingMax: 0)
+    let service = AccountService(store: InMemoryAccountStore(), hasher: hasher)
+    let held = Task { try await service.logIn(email: "a@x", password: "wrong password") }
+    while hasher.load.running < 1 { await Task.yield() }
+    for _ in 0..<20 {
+      await #expect(throws: AccountError.overloaded) {
+        _ = try await service.logIn(email: "b@x", password: "wrong password")
+      }
+    }
+    gated.release()
+    await #expect(throws: AccountError.credentialsRefused) { _ = try await held.value }
+  }
+}

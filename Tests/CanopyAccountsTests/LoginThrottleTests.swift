@@ -1,0 +1,125 @@
+import Testing
+
+@testable import CanopyAccounts
+
+@Suite struct LoginThrottleTests {
+  private var throttle = LoginThrottle(settings: AccountSettings())
+  private let key = "ada@example.org"
+
+  private mutating func fail(at now: Int64) {
+    #expect(throttle.reserve(key, now: now) == nil)
+    throttle.failed(key, now: now)
+  }
+
+  @Test mutating func `the wait begins after five failures and doubles up to an hour`() {
+    var now: Int64 = 0
+    for _ in 0..<5 { fail(at: now) }
+    var waits: [Int64] = []
+    for _ in 0..<16 {
+      guard let wait = throttle.reserve(key, now: now) else { break }
+      waits.append(wait)
+      #expect(throttle.reserve(key, now: now + wait - 1) == 1)
+      now += wait
+      fail(at: now)
+    }
+    let seconds = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024, 2_048, 3_600, 3_600, 3_600, 3_600]
+    #expect(waits == seconds.map { Int64($0) * 1_000 })
+  }
+
+  @Test mutating func `being refused does not lengthen the wait`() {
+    for _ in 0..<5 { fail(at: 0) }
+    for now in Int64(0)..<1_000 { #expect(throttle.reserve(key, now: now) == 1_000 - now) }
+    #expect(throttle.reserve(key, now: 1_000) == nil)
+  }
+
+  @Test mutating func `attempts under way count as failures`() {
+    for _ in 0..<5 { #expect(throttle.reserve(key, now: 0) == nil) }
+    #expect(throttle.reserve(key, now: 0) == 1_000)
+    throttle.released(key)
+    #expect(throttle.reserve(key, now: 0) == nil)
+    throttle.failed(key, now: 0)
+    #expect(throttle.reserve(key, now: 0) == 1_000)
+    throttle.succeeded(key)
+    #expect(throttle.reserve(key, now: 0) == nil, "three under way and none failed")
+  }
+
+  @Test mutating func `after a wait one attempt at a time is let in`() {
+    for _ in 0..<5 { fail(at: 0) }
+    #expect(throttle.reserve(key, now: 1_000) == nil)
+    #expect(throttle.reserve(key, now: 1_000) == 2_000)
+    throttle.released(key)
+    #expect(throttle.reserve(key, now: 1_000) == nil)
+    throttle.failed(key, now: 1_000)
+    #expect(throttle.reserve(key, now: 1_000) == 2_000)
+  }
+
+  @Test mutating func `success and release leave nothing behind`() {
+    for _ in 0..<4 { fail(at: 0) }
+    #expect(throttle.reserve(key, now: 0) == nil)
+    throttle.succeeded(key)
+    #expect(throttle.count == 0)
+    for _ in 0..<4 { fail(at: 0) }
+    #expect(throttle.reserve(key, now: 0) == nil, "the failures before do not count")
+    throttle.failed(key, now: 0)
+    throttle.forget(key)
+    #expect(throttle.reserve(key, now: 0) == nil)
+    throttle.released(key)
+    #expect(throttle.count == 0)
+  }
+
+  @Test mutating func `addresses do not wait for each other`() {
+    for _ in 0..<5 { fail(at: 0) }
+    #expect(throttle.reserve("grace@example.org", now: 0) == nil)
+  }
+
+  @Test func `the number of addresses is bounded and the least recent is forgotten`() {
+    var settings = AccountSettings()
+    settings.loginAddressesMax = 2
+    settings.loginFailuresMax = 1
+    var throttle = LoginThrottle(settings: settings)
+    for key in ["a", "b"] {
+      #expect(throttle.reserve(key, now: 0) == nil)
+      throttle.failed(key, now: 0)
+    }
+    #expect(throttle.reserve("a", now: 0) == 1_000, "an attempt refused is a touch")
+    #expect(throttle.reserve("c", now: 0) == nil)
+    #expect(throttle.count == 2)
+    #expect(throttle.reserve("a", now: 0) == 1_000)
+    #expect(throttle.reserve("b", now: 0) == nil)
+  }
+
+  @Test mutating func `an attempt whose address was forgotten still ends`() {
+    #expect(throttle.reserve(key, now: 0) == nil)
+    throttle.forget(key)
+    throttle.succeeded(key)
+    throttle.released(key)
+    #expect(throttle.count == 0)
+    throttle.failed(key, now: 0)
+    #expect(throttle.count == 1)
+  }
+
+  @Test mutating func `a clock that is set back does not lengthen the wait`() {
+    for _ in 0..<5 { fail(at: 1_000_000) }
+    #expect(throttle.reserve(key, now: 0) == 1_000)
+    #expect(throttle.reserve(key, now: 999) == 1)
+    #expect(throttle.reserve(key, now: 1_000) == nil)
+  }
+
+  @Test func `absurd settings and times do not trap`() {
+    var settings = AccountSettings()
+    settings.loginFailuresMax = .min
+    settings.loginDelayMillisecondsFirst = .max
+    settings.loginDelayMillisecondsMax = .max
+    settings.loginAddressesMax = .min
+    var throttle = LoginThrottle(settings: settings)
+    for now in [Int64.min, -1, 0, .max, .min] {
+      _ = throttle.reserve("a", now: now)
+      throttle.failed("a", now: now)
+      _ = throttle.reserve("a", now: now)
+      _ = throttle.reserve("a", now: .max)
+      _ = throttle.reserve("a", now: .min)
+    }
+    for _ in 0..<200 { throttle.failed("a", now: 0) }
+    #expect(throttle.reserve("a", now: 0) == .max)
+  }
+}

@@ -1,0 +1,122 @@
+import CanopyAccounts
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct PasswordHasherTests {
+  private let function = GatedHash()
+  private static let salt = [UInt8](repeating: 0, count: 16)
+
+  private func submit(_ password: UInt8, to hasher: PasswordHasher) -> Task<PasswordHash, any Error>
+  {
+    Task { try await hasher.hash([password], salt: Self.salt, parameters: .cheapest) }
+  }
+
+  /// Gives way until the hasher is as busy as said; its callers are tasks that must be let run.
+  /// Ends with the test's time limit, and then lets every held hash go.
+  private func until(_ hasher: PasswordHasher, running: Int, waiting: Int) async {
+    while hasher.load != PasswordHasher.Load(running: running, waiting: waiting) {
+      guard !Task.isCancelled else {
+        Issue.record("the hasher has \(hasher.load), not \(running) running, \(waiting) waiting")
+        return function.release(1_000)
+      }
+      await Task.yield()
+    }
+  }
+
+  @Test func `no more than N hashes run and the others come in order`() async throws {
+    let hasher = PasswordHasher(function: function, concurrentMax: 3, waitingMax: 10)
+    var tasks: [Task<PasswordHash, any Error>] = []
+    for number in 0..<13 {
+      tasks.append(submit(UInt8(number), to: hasher))
+      await until(hasher, running: min(3, number + 1), waiting: max(0, number - 2))
+    }
+    await #expect(throws: AccountError.overloaded) {
+      _ = try await hasher.hash([99], salt: Self.salt, parameters: .cheapest)
+    }
+
+    var started = function.started.makeAsyncIterator()
+    var order: [UInt8] = []
+    for _ in 0..<3 { order.append(try #require(await started.next())) }
+    #expect(order.sorted() == [0, 1, 2])
+    for number in UInt8(3)..<13 {
+      function.release()
+      #expect(await started.next() == number)
+    }
+    function.release(3)
+    for task in tasks { _ = try await task.value }
+    #expect(function.runningMax == 3)
+    await until(hasher, running: 0, waiting: 0)
+  }
+
+  @Test func `more hashes than cores are held and tasks still run`() async throws {
+    let hasher = PasswordHasher(function: function, concurrentMax: 16)
+    let tasks = (0..<16).map { submit(UInt8($0), to: hasher) }
+    await until(hasher, running: 16, waiting: 0)
+    var started = function.started.makeAsyncIterator()
+    for _ in 0..<16 { _ = await started.next() }
+    #expect(await Task { 6 * 7 }.value == 42)
+    function.release(16)
+    for task in tasks { _ = try await task.value }
+    #expect(function.runningMax == 16)
+  }
+
+  @Test func `one that is cancelled leaves the line`() async throws {
+    let hasher = PasswordHasher(function: function, concurrentMax: 1, waitingMax: 1)
+    let held = submit(1, to: hasher)
+    await until(hasher, running: 1, waiting: 0)
+    let waiting = submit(2, to: hasher)
+    await until(hasher, running: 1, waiting: 1)
+    waiting.cancel()
+    await #expect(throws: CancellationError.self) { _ = try await waiting.value }
+    #expect(hasher.load.waiting == 0)
+
+    let next = submit(3, to: hasher)
+    await until(hasher, running: 1, waiting: 1)
+    function.release(2)
+    _ = try await held.value
+    _ = try await next.value
+    var started = function.started.makeAsyncIterator()
+    #expect(await started.next() == 1)
+    #expect(await started.next() == 3)
+  }
+
+  @Test func `one that was cancelled before it came does not wait`() async throws {
+    let hasher = PasswordHasher(function: function, concurrentMax: 1, waitingMax: 1)
+    let held = submit(1, to: hasher)
+    await until(hasher, running: 1, waiting: 0)
+    let late = Task {
+      withUnsafeCurrentTask { $0?.cancel() }
+      return try await hasher.hash([2], salt: Self.salt, parameters: .cheapest)
+    }
+    await #expect(throws: CancellationError.self) { _ = try await late.value }
+    #expect(hasher.load.waiting == 0)
+    function.release()
+    _ = try await held.value
+  }
+
+  @Test func `one that runs is finished although its caller is cancelled`() async throws {
+    let hasher = PasswordHasher(function: function, concurrentMax: 1, waitingMax: 0)
+    let held = submit(1, to: hasher)
+    await until(hasher, running: 1, waiting: 0)
+    held.cancel()
+    function.release()
+    _ = try await held.value
+  }
+
+  @Test func `whoever has an answer finds the place free`() async throws {
+    let hasher = PasswordHasher(function: CountingHash(), concurrentMax: 1, waitingMax: 0)
+    for number in UInt8(0)..<200 {
+      _ = try await hasher.hash([number], salt: Self.salt, parameters: .cheapest)
+    }
+  }
+
+  @Test func `an error of the function reaches the caller and frees the place`() async throws {
+    let failing = CountingHash()
+    let hasher = PasswordHasher(function: failing, concurrentMax: 1, waitingMax: 0)
+    failing.fail(true)
+    await #expect(throws: AccountError.hashingFailed) {
+      _ = try await hasher.hash([1], salt: Self.salt, parameters: .cheapest)
+    }
+    failing.fail(false)
+    _ = try await hasher.hash([1], salt: Self.salt, parameters: .cheapest)
+  }
+}

@@ -1,0 +1,71 @@
+import CanopyAccounts
+import Testing
+
+/// A service with a clock, a random source, a store and a hash function that a test controls.
+struct ServiceFixture {
+  let clock = ManualClock()
+  let store = InMemoryAccountStore()
+  let function = CountingHash()
+  let service: AccountService
+
+  static let email = "ada@example.org"
+  static let password = "engine of 1843"
+
+  init(_ change: (inout AccountSettings) -> Void = { _ in }) {
+    var settings = AccountSettings()
+    settings.hashParameters = .cheapest
+    change(&settings)
+    service = Self.service(store, function, clock, settings)
+  }
+
+  /// Another service over the same store, as after a restart with other settings.
+  func restarted(_ change: (inout AccountSettings) -> Void) -> AccountService {
+    var settings = AccountSettings()
+    settings.hashParameters = .cheapest
+    change(&settings)
+    return Self.service(store, function, clock, settings)
+  }
+
+  @discardableResult
+  func signUp(
+    email: String = Self.email, password: String = Self.password, username: String = "ada"
+  ) async throws -> Session {
+    try await service.signUp(
+      email: email, password: password, username: username, from: "192.0.2.1"
+    ) { _ in }
+  }
+
+  func logIn(_ password: String = Self.password, email: String = Self.email) async throws -> Session
+  {
+    try await service.logIn(email: email, password: password)
+  }
+
+  /// The error of a log-in, and how many hashes it took.
+  func refusal(
+    of password: String, email: String = Self.email
+  ) async -> (error: AccountError?, hashes: Int) {
+    let before = function.count
+    let error = await #expect(throws: AccountError.self) {
+      _ = try await logIn(password, email: email)
+    }
+    return (error, function.count - before)
+  }
+
+  private static func service(
+    _ store: InMemoryAccountStore,
+    _ function: CountingHash,
+    _ clock: ManualClock,
+    _ settings: AccountSettings
+  ) -> AccountService {
+    let random = SeededBytes()
+    return AccountService(
+      store: store,
+      hasher: PasswordHasher(function: function),
+      settings: settings,
+      environment: AccountEnvironment(now: { clock.now }, random: { random($0) })
+    )
+  }
+}
+
+/// What a test makes a store or a claim fail with.
+struct Planned: Error, Equatable {}
