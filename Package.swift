@@ -20,6 +20,7 @@ let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
+let signals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
 let argumentParser = Target.Dependency.product(
   name: "ArgumentParser", package: "swift-argument-parser")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
@@ -56,8 +57,18 @@ let package = Package(
         deque, nioCore, nioPosix, nioExtras, lifecycle,
       ],
       swiftSettings: settings),
+    .executableTarget(
+      name: "canopy",
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
+        "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
+      ],
+      swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
+    .testTarget(
+      name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CArgon2"],
+      swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6]
 )

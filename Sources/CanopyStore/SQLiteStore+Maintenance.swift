@@ -1,0 +1,68 @@
+internal import CanopyEngine
+public import CanopyTree
+internal import Foundation
+internal import GRDB
+
+extension SQLiteStore {
+  /// The tree as of the last commit, and that commit's number. O(size). For commands that work on a
+  /// folder without an engine.
+  public func tree() async throws -> (root: Node, sequence: Int64) {
+    let state = try await load()
+    var tree = Tree(root: state.root)
+    for commit in state.commits { tree.apply(commit.assignments) }
+    return (tree.root, state.commits.last?.sequence ?? state.checkpoint)
+  }
+
+  /// Replaces what stands at a path, in one transaction, whatever its size.
+  ///
+  /// The journal begins anew after it: nothing before it can be resumed from.
+  ///
+  /// - Parameter progress: gets the number of rows stored so far.
+  public func replace(
+    _ path: Path, with node: Node, progress: @escaping @Sendable (Int) -> Void
+  ) async throws {
+    let state = try await load()
+    var tree = Tree(root: state.root)
+    for commit in state.commits { tree.apply(commit.assignments) }
+    tree.apply([Assignment(path, node)])
+    let locations = state.commits.flatMap { $0.assignments.map(\.location) } + [Location(path)]
+    let root = tree.root
+    try await pool.write { db in
+      var fold = Fold(root: root, locations: locations)
+      var rows = 0
+      while try !fold.step(db, rows: 10_000) {
+        rows += 10_000
+        progress(rows)
+      }
+      let sequence = try SQLiteStore.lastSequence(db) + 1
+      try db.execute(
+        sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
+      try db.execute(sql: "DELETE FROM commits")
+    }
+  }
+
+  /// What is wrong with the file, the checkpoint or the journal, a sentence each; empty if nothing.
+  public func problems() async throws -> [String] {
+    try await pool.read { db in
+      var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+      guard problems.isEmpty else { return problems }
+      let checkpoint = try SQLiteStore.checkpointSequence(db)
+      let range = try Row.fetchOne(
+        db, sql: "SELECT min(sequence), max(sequence), count(*) FROM commits")
+      if let range, let first: Int64 = range[0], let last: Int64 = range[1] {
+        if last - first + 1 != range[2] { problems.append("the journal has gaps") }
+        if first > checkpoint + 1 {
+          problems.append("commits between the checkpoint and the journal are missing")
+        }
+        if last < checkpoint { problems.append("the journal ends before the checkpoint") }
+      }
+      let rows = try Row.fetchCursor(db, sql: "SELECT sequence, time, body FROM commits")
+      while let row = try rows.next() {
+        do { _ = try SQLiteStore.readCommit(row) } catch {
+          problems.append((error as? StoreError)?.sentence ?? "\(error)")
+        }
+      }
+      return problems
+    }
+  }
+}

@@ -1,0 +1,36 @@
+import Foundation
+
+/// What commands print: results to stdout, progress and notes to stderr.
+enum Output {
+  /// Prints a line to stdout, at once.
+  static func line(_ text: String) {
+    FileHandle.standardOutput.write(Data((text + "\n").utf8))
+  }
+
+  /// Prints a line to stderr.
+  static func note(_ text: String) {
+    FileHandle.standardError.write(Data((text + "\n").utf8))
+  }
+
+  /// Rewrites one line on stderr, if that is a terminal; ends it when `isDone`.
+  static func progress(_ text: String, isDone: Bool = false) {
+    guard isatty(2) == 1 else { return }
+    FileHandle.standardError.write(Data(("\r\u{1B}[K" + text + (isDone ? "\n" : "")).utf8))
+  }
+
+  /// A number of bytes for people.
+  static func megabytes(_ bytes: Int) -> String {
+    "\(bytes / 1_048_576) MiB"
+  }
+}
+
+/// The number of files, and so of connections, that the system lets the process have.
+enum OpenFiles {
+  /// Raises it as far as the system allows without asking.
+  static func raiseLimit() {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+    limit.rlim_cur = limit.rlim_max
+    _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
+}

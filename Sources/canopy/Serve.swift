@@ -1,0 +1,110 @@
+public import ArgumentParser
+import CanopyAccounts
+import CanopyEngine
+import CanopyServer
+public import CanopyStore
+import CanopyTree
+import Foundation
+public import Logging
+import ServiceLifecycle
+import UnixSignals
+
+struct Serve: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Serve a data folder until SIGTERM or SIGINT.",
+    discussion: """
+      When it is ready it prints one line to stdout for each listener: "ready line 127.0.0.1:7070".
+      """)
+
+  @OptionGroup var folder: FolderOption
+  @Option(help: "The address to listen on (127.0.0.1).") var host: String?
+  @Option(help: "The port; 0 for any that is free (7070).") var port: UInt16?
+  @Option(help: "When a write counts as stored: full or relaxed (full).")
+  var durability: SQLiteStore.Durability?
+  @Option(help: "The most bytes in a line (1048576).") var lineBytesMax: Int?
+  @Option(help: "The most connections at one time (20000).") var connectionsMax: Int?
+  @Option(help: "Sign-ups a minute from one address (60).") var signupsPerMinute: Int?
+  @Option(help: "Passwords hashed at one time, 19 MiB each (2).") var hashersMax: Int?
+  @Option(help: "Commits between checkpoints (20000).") var checkpointEvery: Int?
+  @Option(help: "Commits kept after a checkpoint (100000).") var retainedCommits: Int64?
+  @Option(help: "Threads that serve connections (one per core).") var threads: Int?
+  @Option(help: "trace, debug, info, notice, warning, error or critical (info).")
+  var logLevel: Logger.Level?
+
+  func run() async throws {
+    try await Failure.explaining { try await serve() }
+  }
+
+  private func serve() async throws {
+    var logger = Logger(label: "canopy") { StreamLogHandler.standardError(label: $0) }
+    logger.logLevel = try Setting.value("log-level", logLevel, default: .info)
+    OpenFiles.raiseLimit()
+
+    let folder = try folder.folder()
+    var store = SQLiteStore.Configuration()
+    store.durability = try Setting.value("durability", durability, default: .full)
+    store.retainedCommits = try positive(
+      "retained-commits", retainedCommits, default: store.retainedCommits)
+    var engine = Engine.Configuration()
+    engine.checkpointEvery = try positive(
+      "checkpoint-every", checkpointEvery, default: engine.checkpointEvery)
+    var settings = AccountSettings()
+    settings.signUpsMax = try positive(
+      "signups-per-minute", signupsPerMinute, default: settings.signUpsMax)
+    var limits = Limits()
+    limits.lineBytesMax = try positive("line-bytes-max", lineBytesMax, default: limits.lineBytesMax)
+    limits.connectionsMax = try positive(
+      "connections-max", connectionsMax, default: limits.connectionsMax)
+    var listener = LineServer.Configuration()
+    listener.host = try Setting.value("host", host, default: listener.host)
+    listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
+    listener.threads = try positive("threads", threads, default: listener.threads)
+    let hashersMax = try positive("hashers-max", hashersMax, default: 2)
+
+    if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
+      logger.warning(
+        "listening beyond this machine without TLS: passwords travel in the clear",
+        metadata: ["host": "\(listener.host)"])
+    }
+    let parts = try await Composition(
+      folder: folder, store: store, engine: engine, settings: settings, hashersMax: hashersMax,
+      logger: logger)
+    logger.info(
+      "the data folder is open",
+      metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
+    let service = LineService(
+      engine: parts.engine, accounts: parts.accounts,
+      administratorToken: try AdministratorToken.loadOrCreate(in: folder), limits: limits,
+      version: Canopy.version, now: Composition.now, logger: logger)
+    let server = LineServer(service, configuration: listener, logger: logger) { host, port in
+      Output.line("ready line \(host.contains(":") ? "[\(host)]" : host):\(port)")
+    }
+    // Services are shut down in reverse: first the listener, last the engine that it answers from.
+    let group = ServiceGroup(
+      services: [EngineService(parts: parts), TokenPurge(parts: parts, logger: logger), server],
+      gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+    let result = await Result { try await group.run() }
+    try parts.store.close()
+    try result.get()
+    logger.info("stopped in good order")
+  }
+
+  private func positive<N: FixedWidthInteger & ExpressibleByArgument>(
+    _ name: String, _ given: N?, default: N
+  ) throws -> N {
+    let value = try Setting.value(name, given, default: `default`)
+    guard value > 0 else { throw ValidationError("--\(name) must be positive") }
+    return value
+  }
+}
+
+extension Result where Failure == any Error {
+  fileprivate init(
+    isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Success
+  ) async {
+    do { self = .success(try await body()) } catch { self = .failure(error) }
+  }
+}
+
+extension SQLiteStore.Durability: ExpressibleByArgument {}
+extension Logger.Level: @retroactive ExpressibleByArgument {}

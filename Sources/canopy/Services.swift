@@ -1,0 +1,37 @@
+import CanopyAccounts
+import CanopyEngine
+import Logging
+import ServiceLifecycle
+
+/// The engine's place among the services: it runs until everything that uses it has stopped.
+struct EngineService: Service {
+  let parts: Composition
+
+  func run() async throws {
+    await withGracefulShutdownHandler {
+      await parts.engine.run()
+    } onGracefulShutdown: {
+      parts.engine.stop()
+    }
+  }
+}
+
+/// Ends what earlier sign-ups left undone, then removes expired tokens once an hour.
+struct TokenPurge: Service {
+  let parts: Composition
+  let logger: Logger
+
+  func run() async throws {
+    try await parts.recover()
+    await cancelWhenGracefulShutdown {
+      while !Task.isCancelled {
+        do {
+          while try await parts.accounts.purgeExpiredTokens() > 0 {}
+        } catch {
+          logger.error("expired tokens could not be removed", metadata: ["error": "\(error)"])
+        }
+        try? await Task.sleep(for: .seconds(3600))
+      }
+    }
+  }
+}

@@ -1,0 +1,136 @@
+import ArgumentParser
+import CanopyAccounts
+import CanopyEngine
+import CanopySocial
+import CanopyTree
+import Foundation
+import Logging
+
+struct User: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Manage accounts in a data folder that no server is using.",
+    subcommands: [Add.self, List.self, Disable.self, Enable.self, SetPassword.self])
+
+  /// Opens the folder for one operation.
+  static func with<R: Sendable>(
+    _ folder: FolderOption, _ body: @escaping @Sendable (Composition) async throws -> R
+  ) async throws -> R {
+    try await Failure.explaining {
+      let logger = Logger(label: "canopy.user") { StreamLogHandler.standardError(label: $0) }
+      return try await Composition(folder: try folder.folder(), logger: logger).use(body)
+    }
+  }
+
+  struct Add: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Open an account; the password is asked for, or read from stdin.")
+    @OptionGroup var folder: FolderOption
+    @Argument var email: String
+    @Argument var username: String
+
+    func run() async throws {
+      let password = try Password.read()
+      let (email, username) = (email, username)
+      let uid = try await User.with(folder) { parts in
+        try await parts.accounts.createAccount(
+          email: email, password: password, username: username
+        ) { uid in
+          _ = try await parts.engine.transact(Users.claim(username, for: try Key(uid)))
+        }.uid
+      }
+      Output.line(uid)
+    }
+  }
+
+  struct List: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "List accounts: uid, e-mail address, user name, state.")
+    @OptionGroup var folder: FolderOption
+
+    func run() async throws {
+      try await User.with(folder) { parts in
+        var after: String?
+        while true {
+          let accounts = try await parts.accounts.accounts(after: after, limit: 1000)
+          guard let last = accounts.last else { return }
+          after = last.emailNormalized
+          for account in accounts {
+            let name = (try? Key(account.uid)).flatMap {
+              Users.username(of: $0, in: parts.engine.root)
+            }
+            let state =
+              account.isPending ? "pending" : account.isDisabled ? "disabled" : "active"
+            Output.line("\(account.uid)\t\(account.email)\t\(name ?? "-")\t\(state)")
+          }
+        }
+      }
+    }
+  }
+
+  struct Disable: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Shut an account and revoke its tokens.")
+    @OptionGroup var folder: FolderOption
+    @Argument(help: "The e-mail address or the uid.") var account: String
+
+    func run() async throws {
+      let selector = AccountSelector(account)
+      try await User.with(folder) { try await $0.accounts.setDisabled(true, selector) }
+    }
+  }
+
+  struct Enable: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(abstract: "Open a disabled account again.")
+    @OptionGroup var folder: FolderOption
+    @Argument(help: "The e-mail address or the uid.") var account: String
+
+    func run() async throws {
+      let selector = AccountSelector(account)
+      try await User.with(folder) { try await $0.accounts.setDisabled(false, selector) }
+    }
+  }
+
+  struct SetPassword: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Give an account another password and revoke its tokens.",
+      discussion: "The password is asked for, or read from stdin.")
+    @OptionGroup var folder: FolderOption
+    @Argument(help: "The e-mail address or the uid.") var account: String
+
+    func run() async throws {
+      let password = try Password.read()
+      let selector = AccountSelector(account)
+      try await User.with(folder) { try await $0.accounts.setPassword(password, selector) }
+    }
+  }
+}
+
+extension AccountSelector {
+  fileprivate init(_ text: String) {
+    self = text.contains("@") ? .email(text) : .uid(text)
+  }
+}
+
+/// Passwords never come as arguments, where other users of the machine could see them.
+private enum Password {
+  /// Asks on a terminal, without echo; else takes the first line of stdin.
+  static func read() throws -> String {
+    guard isatty(0) == 1 else {
+      guard let line = readLine() else { throw Failure("no password came on stdin") }
+      return line
+    }
+    FileHandle.standardError.write(Data("Password: ".utf8))
+    var settings = termios()
+    tcgetattr(0, &settings)
+    let before = settings
+    settings.c_lflag &= ~tcflag_t(ECHO)
+    tcsetattr(0, TCSANOW, &settings)
+    defer {
+      var restored = before
+      tcsetattr(0, TCSANOW, &restored)
+      FileHandle.standardError.write(Data("\n".utf8))
+    }
+    guard let line = readLine() else { throw Failure("no password was given") }
+    return line
+  }
+}
