@@ -64,6 +64,9 @@ let package = Package(
         "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
       ],
       swiftSettings: settings),
+    .executableTarget(
+      name: "CanopyBench",
+      dependencies: ["CanopyTree", argumentParser, nioCore, nioPosix], swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
     .testTarget(
