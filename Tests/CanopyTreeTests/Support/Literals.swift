@@ -21,6 +21,13 @@ extension Location: ExpressibleByStringLiteral {
   }
 }
 
+extension Node {
+  /// A branch that is written in a test's text.
+  static func of(_ children: KeyValuePairs<Key, Node>) -> Node {
+    Node(children: children.map { ($0.key, $0.value) })
+  }
+}
+
 extension Key {
   /// The key of text that a test made up.
   static func of(_ text: String) -> Key {
