@@ -35,7 +35,8 @@ public indirect enum JSONValue: Equatable, Sendable {
     case (.leaf(let a), .leaf(let b)): a == b
     case (.array(let a), .array(let b)): a == b
     case (.object(let a), .object(let b)):
-      a.count == b.count && zip(a, b).allSatisfy { $0.name == $1.name && $0.value == $1.value }
+      a.count == b.count
+        && zip(a, b).allSatisfy { $0.name.hasSameBytes(as: $1.name) && $0.value == $1.value }
     default: false
     }
   }
