@@ -249,12 +249,15 @@ extension JSONReader {
       node = value
     }
     switch special.priority {
-    case .node(let priority): node = node.withPriority(priority)
+    case .node(let priority):
+      if node.isAbsent, hasServerValues || special.serverValue != nil {
+        // What will have the priority is not there until the server values are.
+        try place(.constant(priority), isPriority: true, start)
+      } else {
+        node = node.withPriority(priority)
+      }
     case .serverValue(let value): try place(value, isPriority: true, start)
     case nil: break
-    }
-    if case .node(let priority) = special.priority, special.serverValue != nil {
-      try place(.constant(priority), isPriority: true, start)
     }
     return node
   }

@@ -103,7 +103,8 @@ extension JSONReader {
     }
   }
 
-  private mutating func readMembers(
+  /// Reads the members of an array or an object, whose opening bracket is the next byte.
+  mutating func readMembers(
     close: UInt8, _ readMember: (inout JSONReader) throws(TreeError) -> Void
   ) throws(TreeError) {
     advance()

@@ -28,6 +28,13 @@ extension Node {
   }
 }
 
+extension Assignment {
+  /// An assignment to a location that is written in a test's text.
+  static func at(_ location: Location, _ value: Node) -> Assignment {
+    Assignment(location, value)
+  }
+}
+
 extension Key {
   /// The key of text that a test made up.
   static func of(_ text: String) -> Key {
