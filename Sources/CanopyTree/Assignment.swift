@@ -62,27 +62,28 @@ public enum AssignmentCodec {
     var limits = Limits()
     limits.stringBytesMax = .max
     var reader = JSONReader(bytes, limits: limits)
+    let open = UInt8(ascii: "[")
+    let close = UInt8(ascii: "]")
     var result: [Assignment] = []
-    try reader.expect(UInt8(ascii: "["), "[")
-    while reader.peekToken() == UInt8(ascii: "[") {
-      reader.advance()
+    guard reader.peekToken() == open else { throw reader.error("expected [") }
+    try reader.readMembers(close: close) { reader throws(TreeError) in
+      try reader.expect(open, "[")
+      guard reader.peekToken() == open else { throw reader.error("expected [") }
       var locations: [Location] = []
-      try reader.expect(UInt8(ascii: "["), "[")
-      while reader.peekToken() == UInt8(ascii: "\"") {
+      try reader.readMembers(close: close) { reader throws(TreeError) in
+        guard reader.peekToken() == UInt8(ascii: "\"") else {
+          throw reader.error("expected a path in quotes")
+        }
         locations.append(try Location(try reader.readText()))
-        if reader.peekToken() == UInt8(ascii: ",") { reader.advance() }
       }
-      try reader.expect(UInt8(ascii: "]"), "]")
       try reader.expect(UInt8(ascii: ","), ",")
       let value = try reader.readNode()
       guard value.serverValues.isEmpty else {
         throw .invalidData("a journaled value may not hold server values")
       }
       for location in locations { result.append(Assignment(location, value.node)) }
-      try reader.expect(UInt8(ascii: "]"), "]")
-      if reader.peekToken() == UInt8(ascii: ",") { reader.advance() }
+      try reader.expect(close, "]")
     }
-    try reader.expect(UInt8(ascii: "]"), "]")
     try reader.readEnd()
     result.sort { $0.location < $1.location }
     return result

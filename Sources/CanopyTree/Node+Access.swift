@@ -77,7 +77,8 @@ extension Node {
   public func withPriority(_ priority: Node) -> Node {
     let node = withoutPriority
     guard !node.isAbsent, !priority.isAbsent else { return node }
-    return Node(storage: .prioritized(Prioritized(node: node, priority: priority)))
+    let box = Prioritized(node: node, priority: priority.withoutPriority)
+    return Node(storage: .prioritized(box))
   }
 
   var children: Children? {
@@ -139,7 +140,7 @@ extension Node {
       a.isIdentical(to: b.children)
     case (.prioritized(let a), .prioritized(let b)): a === b
     case (.prioritized, _), (_, .prioritized): false
-    default: isLeaf && other.isLeaf && self == other
+    default: !isBranch && !other.isBranch && self == other
     }
   }
 }

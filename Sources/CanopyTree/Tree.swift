@@ -58,6 +58,7 @@ private struct Application {
   ) {
     var rest = group
     var priority: Node?
+    let oldPriority = node.priority
     if let first = rest.first, first.location.path.count == depth {
       guard first.location.isPriority else {
         node = first.value
@@ -76,7 +77,13 @@ private struct Application {
       }
     }
     plan?.attachHere(&node)
-    if let priority { node = node.withPriority(priority) }
+    if let priority {
+      node = node.withPriority(priority)
+    } else if !oldPriority.isAbsent, node.priority.isAbsent {
+      // One assignment took the last child and a later one brought another: as a whole they keep
+      // the priority, whichever comes first.
+      node = node.withPriority(oldPriority)
+    }
   }
 
   private mutating func applyOnce(
