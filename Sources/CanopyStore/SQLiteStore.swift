@@ -94,6 +94,8 @@ public final class SQLiteStore: Sendable {
   /// Closes the file and gives the folder free.
   public func close() throws {
     defer { lock.release() }
+    // So that a folder at rest is one file. A reader in another process may forbid it: no matter.
+    try? pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
     try pool.close()
   }
 }
