@@ -98,13 +98,11 @@ extension SQLiteStore: Journal {
 
   static func readLeaves(_ db: Database) throws -> Node {
     var builder = TreeBuilder()
-    var limits = Limits()
-    limits.stringBytesMax = .max
     let rows = try Row.fetchCursor(db, sql: "SELECT path, value FROM leaves ORDER BY path")
     do {
       while let row = try rows.next() {
         let value = try row.withUnsafeData(atIndex: 1) { data in
-          try (data ?? Data()).withUnsafeBytes { try WriteValue(json: $0, limits: limits) }
+          try (data ?? Data()).withUnsafeBytes { try WriteValue(json: $0, limits: .none) }
         }
         try row.withUnsafeData(atIndex: 0) { data in
           try (data ?? Data()).withUnsafeBytes { try builder.add(value.node, at: $0) }

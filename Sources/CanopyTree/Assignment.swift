@@ -59,9 +59,7 @@ public enum AssignmentCodec {
   public static func decode(
     _ bytes: UnsafeRawBufferPointer
   ) throws(TreeError) -> [Assignment] {
-    var limits = Limits()
-    limits.stringBytesMax = .max
-    var reader = JSONReader(bytes, limits: limits)
+    var reader = JSONReader(bytes, limits: .none)
     let open = UInt8(ascii: "[")
     let close = UInt8(ascii: "]")
     var result: [Assignment] = []

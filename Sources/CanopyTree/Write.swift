@@ -131,6 +131,7 @@ extension JSONReader {
   public static func readUpdate(
     json bytes: UnsafeRawBufferPointer, limits: Limits = Limits()
   ) throws(TreeError) -> [(Location, WriteValue)] {
+    try limits.checkWrite(bytes: bytes.count)
     var reader = JSONReader(bytes, limits: limits)
     let changes = try reader.readUpdate()
     try reader.readEnd()

@@ -6,6 +6,8 @@ internal import CanopyTree
 /// other is a bare word up to the next space.
 struct Arguments {
   private let line: UnsafeRawBufferPointer
+  /// What values are held to.
+  let limits: Limits
   /// At most as many as any command takes, and one more.
   private(set) var ranges: [Range<Int>] = []
   private var next = 0
@@ -16,8 +18,11 @@ struct Arguments {
   /// Cuts the arguments after the verb apart. O(bytes).
   ///
   /// - Throws: `badRequest` when something follows a JSON value without a space.
-  init(_ line: UnsafeRawBufferPointer, from start: Int) throws(WireError) {
+  init(
+    _ line: UnsafeRawBufferPointer, from start: Int, limits: Limits
+  ) throws(WireError) {
     self.line = line
+    self.limits = limits
     var index = start
     while true {
       while index < line.count, line[index] == UInt8(ascii: " ") { index += 1 }

@@ -8,9 +8,14 @@ struct EngineService: Service {
   let parts: Composition
 
   func run() async throws {
-    await withGracefulShutdownHandler {
-      await parts.engine.run()
-    } onGracefulShutdown: {
+    // Cancelled when another service fails: then the engine also answers what it has accepted.
+    await withTaskCancellationHandler {
+      await withGracefulShutdownHandler {
+        await parts.engine.run()
+      } onGracefulShutdown: {
+        parts.engine.stop()
+      }
+    } onCancel: {
       parts.engine.stop()
     }
   }

@@ -323,6 +323,7 @@ extension WriteValue {
   public init(
     json bytes: UnsafeRawBufferPointer, limits: Limits = Limits()
   ) throws(TreeError) {
+    try limits.checkWrite(bytes: bytes.count)
     var reader = JSONReader(bytes, limits: limits)
     self = try reader.readNode()
     try reader.readEnd()
