@@ -48,7 +48,8 @@ public final class SQLiteStore: Sendable {
       try FileManager.default.createDirectory(
         atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     } catch {
-      throw StoreError.inaccessible("the data folder \(folder) cannot be created: \(error)")
+      throw StoreError.inaccessible(
+        "the data folder \(folder) cannot be created: \(error.localizedDescription)")
     }
     lock = try FolderLock(folder: folder)
     let path = folder + "/canopy.sqlite"

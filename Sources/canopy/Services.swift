@@ -21,13 +21,12 @@ struct EngineService: Service {
   }
 }
 
-/// Ends what earlier sign-ups left undone, then removes expired tokens once an hour.
+/// Removes expired tokens, at the start and once an hour.
 struct TokenPurge: Service {
   let parts: Composition
   let logger: Logger
 
-  func run() async throws {
-    try await parts.recover()
+  func run() async {
     await cancelWhenGracefulShutdown {
       while !Task.isCancelled {
         do {
