@@ -64,6 +64,9 @@ let package = Package(
         "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
       ],
       swiftSettings: settings),
+    // Runs the built command; depending on it has it built.
+    .testTarget(
+      name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
     .executableTarget(
       name: "CanopyBench",
       dependencies: ["CanopyTree", argumentParser, nioCore, nioPosix], swiftSettings: settings),
