@@ -3,6 +3,7 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore: AccountStore {
+  /// Adds an account; false if its uid or address is taken.
   public func insert(_ account: Account) async throws -> Bool {
     try await pool.write { db in
       try db.execute(
@@ -17,6 +18,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// The account with a uid.
   public func account(uid: String) async throws -> Account? {
     try await pool.read { db in
       try Row.fetchOne(db, sql: "SELECT * FROM accounts WHERE uid = ?", arguments: [uid])
@@ -24,6 +26,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// The account with an address.
   public func account(emailNormalized: String) async throws -> Account? {
     try await pool.read { db in
       try Row.fetchOne(
@@ -32,6 +35,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// A page of the accounts, by address.
   public func accounts(after: String?, limit: Int) async throws -> [Account] {
     try await pool.read { db in
       try Row.fetchAll(
@@ -44,6 +48,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// A page of the accounts whose sign-up has not ended, by uid.
   public func pendingAccounts(after: String?, limit: Int) async throws -> [Account] {
     try await pool.read { db in
       try Row.fetchAll(
@@ -55,14 +60,17 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Ends a sign-up; false if there is none.
   public func activate(uid: String) async throws -> Bool {
     try await change("UPDATE accounts SET is_pending = 0 WHERE uid = ? AND is_pending", [uid])
   }
 
+  /// Takes a sign-up back; false if there is none.
   public func deletePending(uid: String) async throws -> Bool {
     try await change("DELETE FROM accounts WHERE uid = ? AND is_pending", [uid])
   }
 
+  /// Shuts an account, whose tokens go, or opens it; false if there is none.
   public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
     try await pool.write { db in
       try db.execute(
@@ -73,6 +81,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Replaces a password hash, if it is the one expected.
   public func setPasswordHash(
     _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
   ) async throws -> Bool {
@@ -90,6 +99,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Adds a token, if its account may have one and has this password hash.
   public func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String
   ) async throws -> Bool {
@@ -100,6 +110,7 @@ extension SQLiteStore: AccountStore {
       """, [Data(token.digest.bytes), token.expiresAt, token.uid, hash])
   }
 
+  /// A token and its account.
   public func token(
     _ digest: TokenDigest
   ) async throws -> (token: TokenRecord, account: Account)? {
@@ -119,10 +130,12 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Removes a token.
   public func deleteToken(_ digest: TokenDigest) async throws {
     _ = try await change("DELETE FROM tokens WHERE hash = ?", [Data(digest.bytes)])
   }
 
+  /// Removes tokens that have expired; returns how many.
   public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
     try await pool.write { db in
       try db.execute(
