@@ -64,6 +64,16 @@ let package = Package(
         "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
       ],
       swiftSettings: settings),
+    .target(
+      name: "CanopyTesting",
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyServer", logging,
+        nioCore, nioPosix,
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
     .testTarget(
