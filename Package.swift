@@ -64,15 +64,15 @@ let package = Package(
         "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
       ],
       swiftSettings: settings),
-    // Runs the built command; depending on it has it built.
-    .testTarget(
-      name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
     .executableTarget(
       name: "CanopyBench",
       dependencies: ["CanopyTree", argumentParser, nioCore, nioPosix], swiftSettings: settings),
     .target(
       name: "CanopyTesting",
-      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", logging],
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyServer", logging,
+        nioCore, nioPosix,
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "CanopyEngineTests",
@@ -84,6 +84,12 @@ let package = Package(
         "CanopyTesting", grdb,
       ],
       swiftSettings: settings),
+    .testTarget(
+      name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
+    // Runs the built command; depending on it has it built.
+    .testTarget(
+      name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
     .testTarget(

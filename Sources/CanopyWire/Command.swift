@@ -56,10 +56,13 @@ extension Request {
   private struct Verb: Hashable {
     var high: UInt64 = 0
     var low: UInt64 = 0
+    /// Tells a NUL in the word from none.
+    let count: Int
 
     /// The first word of a line in capitals; nil if no verb is so long.
     init?(_ word: UnsafeRawBufferPointer) {
       guard word.count <= 16 else { return nil }
+      count = word.count
       for (i, byte) in word.enumerated() {
         let isLower = byte >= UInt8(ascii: "a") && byte <= UInt8(ascii: "z")
         let capital = UInt64(isLower ? byte - 32 : byte)
