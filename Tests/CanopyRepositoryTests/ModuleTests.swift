@@ -44,6 +44,15 @@ struct ModuleTests {
         "ServiceLifecycle", "Synchronization", "UnixSignals",
       ]
     ),
+    // Support for tests: may know all that a test may, but not GRDB. Not part of the server.
+    (
+      "CanopyTesting",
+      [
+        "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySocial", "CanopyTree", "Foundation",
+        "Glibc", "Logging", "NIOCore", "NIOEmbedded", "NIOPosix", "ServiceLifecycle",
+        "Synchronization", "Testing",
+      ]
+    ),
     // Measures the command from outside: no part of it but JSON.
     (
       "CanopyBench",
