@@ -147,7 +147,8 @@ extension Node {
 
 extension Node: Equatable {
   /// Whether both hold the same data, priorities included. Strings are compared by their bytes, and
-  /// indexes do not count. O(size), less what both share.
+  /// indexes do not count. O(size), less what both share: versions of one thing are compared in
+  /// O(log n) for each place where they were changed.
   public static func == (a: Node, b: Node) -> Bool {
     switch (a.storage, b.storage) {
     case (.absent, .absent): return true
@@ -160,9 +161,8 @@ extension Node: Equatable {
     case (.prioritized, _), (_, .prioritized): return false
     default:
       guard let a = a.children, let b = b.children, a.count == b.count else { return false }
-      if a.isIdentical(to: b) { return true }
-      return a.forEach { child in
-        b.find(child.key).map { $0.node == child.node } ?? false
+      return Children.forEachDifference(from: a, to: b, isSame: { $0.node == $1.node }) { _, _ in
+        false
       }
     }
   }
