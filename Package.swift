@@ -70,10 +70,24 @@ let package = Package(
     .executableTarget(
       name: "CanopyBench",
       dependencies: ["CanopyTree", argumentParser, nioCore, nioPosix], swiftSettings: settings),
+    .target(
+      name: "CanopyTesting",
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", logging],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyEngineTests",
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyTesting"], swiftSettings: settings),
+    .testTarget(
+      name: "CanopyStoreTests",
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
+        "CanopyTesting", grdb,
+      ],
+      swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
     .testTarget(
-      name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CArgon2"],
+      name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],
       swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6]

@@ -188,9 +188,8 @@ public final class Engine: Sendable {
     defer { state.pushIDs = proposal.pushIDs }
     let decision = try decide(&proposal)
     guard let write = decision.write, !write.items.isEmpty else { return (nil, decision.result) }
-    let assignments = write.resolved(in: proposal.root, at: proposal.now)
     let time = proposal.now
-    state.pending.apply(assignments)
+    let assignments = state.pending.apply(write.resolved(in: proposal.root, at: time))
     state.pendingSequence += 1
     return (
       Commit(sequence: state.pendingSequence, time: time, assignments: assignments),

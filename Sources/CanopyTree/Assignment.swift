@@ -1,7 +1,8 @@
 /// One resolved step of a commit: at this location, this node from now on.
 ///
 /// Assignments are absolute, so that applying a run of commits a second time, in order, leads to the
-/// same tree: recovery rests on that.
+/// same tree, whatever part of their effect is there already: recovery rests on that. (For priorities
+/// this holds of the assignments that `Tree.apply` returns, which are the ones to journal.)
 public struct Assignment: Sendable, Equatable {
   /// Where.
   public var location: Location
@@ -84,6 +85,9 @@ public enum AssignmentCodec {
     }
     try reader.readEnd()
     result.sort { $0.location < $1.location }
+    for (a, b) in zip(result, result.dropFirst()) where a.location.overlaps(next: b.location) {
+      throw .invalidData("two assignments of one commit overlap: \(a.location.text)")
+    }
     return result
   }
 }

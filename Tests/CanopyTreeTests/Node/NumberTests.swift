@@ -32,8 +32,8 @@ struct NumberTests {
     #expect(try Node(json: node.json(.export)) == node)
   }
 
-  @Test func `a double that is an integer within 2^53 is that integer`() throws {
-    for double in [0x1p53 - 1, 0x1p53, -0x1p53, 1e15, -0x1p52 - 2, 1e3] {
+  @Test func `a double that is an integer of 64 bits is that integer`() throws {
+    for double in [0x1p53 - 1, 0x1p53, -0x1p53, 1e15, -0x1p52 - 2, 1e3, 1e18, -0x1p63] {
       let node = try #require(Node(double))
       let integer = try #require(Int64(exactly: double))
       #expect(node == Node(integer))

@@ -4,7 +4,7 @@ import CanopyTree
 enum NaiveLeaf: Hashable {
   case bool(Bool)
   case integer(Int64)
-  /// A number that is no integer within ±2^53.
+  /// A number that no 64-bit integer is.
   case double(Double)
   case string([UInt8])
 
@@ -14,8 +14,7 @@ enum NaiveLeaf: Hashable {
 
   /// A number, in the one form that it has.
   init(_ number: Double) {
-    let integer = abs(number) <= 0x1p53 ? Int64(exactly: number) : nil
-    self = integer.map(NaiveLeaf.integer) ?? .double(number)
+    self = Int64(exactly: number).map(NaiveLeaf.integer) ?? .double(number)
   }
 
   /// The leaf that a node is, whatever its priority; nil for nothing and for a branch.

@@ -46,8 +46,6 @@ extension Tree {
   /// Carries out the changes as one write, and returns what is to be journaled.
   @discardableResult
   mutating func carryOut(_ changes: [NaiveTree.Change]) throws -> [Assignment] {
-    let assignments = try Write(changes.map(\.item)).resolved(in: root, at: 0)
-    apply(assignments)
-    return assignments
+    apply(try Write(changes.map(\.item)).resolved(in: root, at: 0))
   }
 }

@@ -40,6 +40,20 @@ struct CopySharingTests {
     #expect(isShared(old) && old.root.at("posts/p") == Self.post)
   }
 
+  @Test func `equal values read from text for two places become one node`() throws {
+    let post = #"{"body":"b","at":{".sv":"timestamp"}}"#
+    let json = #"{"posts/p":\#(post),"user-posts/u/p":\#(post),"user-posts/u/q":\#(post)}"#
+    let changes = try Array(json.utf8).withUnsafeBytes { try JSONReader.readUpdate(json: $0) }
+    var tree = Tree()
+    tree.apply(try Write.update(.root, changes).resolved(in: tree.root, at: 7))
+    let copies = try ["posts/p", "user-posts/u/p", "user-posts/u/q"].map {
+      tree.root.at(try Path($0))
+    }
+    #expect(copies[0].isIdentical(to: copies[1]))
+    #expect(copies[0] == copies[2])
+    #expect(!copies[0].isIdentical(to: copies[2]))
+  }
+
   @Test func `what differs is not taken for the same`() throws {
     var tree = tree()
     tree.apply([.at("posts/p/title", "A"), .at("user-posts/u/p/title", "B")])

@@ -4,18 +4,14 @@ import Testing
 
 /// Applying a run of commits again leads to the same tree.
 struct ReplayTests {
-  /// Without priorities: that of a branch goes when the branch is empty for a moment, and a run that
-  /// is applied to a later version may empty it where it was not empty the first time.
   @Test func `a run applied to any version along it leads to its end`() throws {
     try withSeed { random in
-      for _ in 0..<150 {
-        let root = random.tree(height: 3, priorities: false).node
-        var tree = Tree(root: root, indexPlan: ApplyModelTests.plan)
+      for _ in 0..<300 {
+        var tree = Tree(root: random.tree(height: 3).node, indexPlan: ApplyModelTests.plan)
         var versions = [tree]
         var commits: [[Assignment]] = []
         for _ in 0..<8 {
-          commits.append(
-            try tree.carryOut(random.changes(1 + random.below(4), priorities: false)))
+          commits.append(try tree.carryOut(random.changes(1 + random.below(4))))
           versions.append(tree)
         }
         for (k, version) in versions.enumerated() {
@@ -24,6 +20,29 @@ struct ReplayTests {
           try #require(again.root == tree.root, "from version \(k)")
           try #require(again.root.brokenInvariant() == nil)
         }
+      }
+    }
+  }
+
+  /// What a checkpoint is that was interrupted: some of the places that the run wrote are as they were
+  /// before it, others as after it.
+  @Test func `a run applied to a mixture of its beginning and its end leads to its end`() throws {
+    try withSeed { random in
+      for _ in 0..<300 {
+        let start = Tree(root: random.tree(height: 3).node)
+        var tree = start
+        var commits: [[Assignment]] = []
+        for _ in 0..<8 {
+          commits.append(try tree.carryOut(random.changes(1 + random.below(4))))
+        }
+        var mixed = start
+        let written = Set(commits.joined().map(\.location)).sorted()
+        for location in written where random.below(2) == 0 {
+          let node = tree.root.at(location.path)
+          mixed.apply([Assignment(location, location.isPriority ? node.priority : node)])
+        }
+        for commit in commits { mixed.apply(commit) }
+        try #require(mixed.root == tree.root)
       }
     }
   }
