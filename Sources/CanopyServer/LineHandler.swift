@@ -117,7 +117,7 @@ final class LineHandler: ChannelInboundHandler {
 
   private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
     do throws(WireError) {
-      let request = try Request(line: line)
+      let request = try Request(line: line, limits: service.limits)
       let kind = service.kind(of: request)
       if pipeline.isIdle, kind == .read, canTakeMore(context) {
         service.read(request, as: identity, to: &output)

@@ -1,4 +1,4 @@
-internal import CanopyTree
+public import CanopyTree
 
 /// One verb of the line protocol. The table of these makes the dispatcher, the check of the number of
 /// arguments, and the text of HELP.
@@ -92,16 +92,17 @@ extension Request {
 
   /// Reads a line, without its end.
   ///
+  /// - Parameter limits: those on strings and values; the length of the line is `LineDecoder`'s.
   /// - Throws: `WireError`: unknown verb, wrong number of arguments, or an argument that is not what
   ///   the verb takes.
-  public init(line: UnsafeRawBufferPointer) throws(WireError) {
+  public init(line: UnsafeRawBufferPointer, limits: Limits = Limits()) throws(WireError) {
     let start = line.firstIndex { $0 != UInt8(ascii: " ") } ?? line.count
     let end = line[start...].firstIndex(of: UInt8(ascii: " ")) ?? line.count
     let word = UnsafeRawBufferPointer(rebasing: line[start..<end])
     guard let verb = Verb(word), let command = Request.table[verb] else {
       throw WireError(.unknownVerb, "\(Request.show(word)) is not a verb; HELP lists them")
     }
-    var arguments = try Arguments(line, from: end)
+    var arguments = try Arguments(line, from: end, limits: limits)
     try command.checkCount(arguments.count)
     self = try command.read(&arguments)
   }

@@ -9,7 +9,9 @@ enum Options {
     guard arguments.nextIsObject else {
       throw WireError(.badRequest, "the options of \(verb) must be a JSON object")
     }
-    let options = try arguments.json(verb) { bytes throws(TreeError) in try JSONValue(json: bytes) }
+    let options = try arguments.json(verb) { bytes, limits throws(TreeError) in
+      try JSONValue(json: bytes, limits: limits)
+    }
     guard case .object(let members) = options else {
       throw WireError(.badRequest, "the options of \(verb) must be a JSON object")
     }
