@@ -67,13 +67,14 @@ enum Options {
     else { return GetOptions() }
     var result = GetOptions()
     result.query = try query(options)
+    result.hasQuery = Query.optionNames.contains { options[$0] != nil }
     result.isShallow = try flag("shallow", options)
     result.isExport = try flag("export", options)
     result.wantsETag = try flag("etag", options)
-    if result.isShallow, result.isExport || result.wantsETag || result.query != .all {
+    if result.isShallow, result.isExport || result.wantsETag || result.hasQuery {
       throw WireError(.badRequest, "shallow goes with no other option")
     }
-    if result.wantsETag, result.query != .all {
+    if result.wantsETag, result.hasQuery {
       throw WireError(.badRequest, "an ETag is of a whole location: it goes with no query")
     }
     return result
