@@ -17,6 +17,7 @@ let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
+let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
@@ -90,6 +91,13 @@ let package = Package(
     // Runs the built command; depending on it has it built.
     .testTarget(
       name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
+    .testTarget(
+      name: "CanopyServerTests",
+      dependencies: [
+        "CanopyServer", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
+        "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
+      ],
+      swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
     .testTarget(

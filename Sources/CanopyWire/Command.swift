@@ -92,6 +92,7 @@ extension Request {
 
   /// Reads a line, without its end.
   ///
+  /// - Parameter limits: those on strings and values; the length of the line is `LineDecoder`'s.
   /// - Throws: `WireError`: unknown verb, wrong number of arguments, or an argument that is not what
   ///   the verb takes.
   public init(line: UnsafeRawBufferPointer, limits: Limits = Limits()) throws(WireError) {

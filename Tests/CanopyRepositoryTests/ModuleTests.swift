@@ -48,7 +48,8 @@ struct ModuleTests {
     (
       "CanopyTesting",
       [
-        "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySocial", "CanopyTree", "Foundation",
+        "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySocial", "CanopyTree",
+        "Foundation",
         "Glibc", "Logging", "NIOCore", "NIOEmbedded", "NIOPosix", "ServiceLifecycle",
         "Synchronization", "Testing",
       ]

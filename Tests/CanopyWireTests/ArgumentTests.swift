@@ -210,4 +210,27 @@ import Testing
     #expect(refusal("POST title bo\u{7F}dy")?.code == .badRequest)
     #expect(refusal("POST ti\ttle body")?.code == .badRequest)
   }
+
+  @Test func `strings and values may be as long as the limits say`() {
+    var limits = Limits()
+    limits.stringBytesMax = 10
+    limits.writeBytesMax = 20
+    func code(_ line: String) -> WireError.Code? {
+      switch outcome(Array(line.utf8), limits: limits) {
+      case .success: nil
+      case .failure(let error): error.code
+      }
+    }
+    let (longest, long) = (String(repeating: "é", count: 5), String(repeating: "é", count: 5) + "x")
+    for line in ["SET /a \"?\"", "PUSH /a {\"b\":\"?\"}", "POST \"?\" x", "UPDATE / {\"a\":\"?\"}"]
+    {
+      #expect(code(line.replacing("?", with: longest)) == nil)
+      #expect(code(line.replacing("?", with: long)) == .tooLarge)
+    }
+    for line in ["SET /a ?", "PUSH /a ?", "CAS /a x ?", "UPDATE / ?"] {
+      let spaces = String(repeating: " ", count: 12)
+      #expect(code(line.replacing("?", with: "{\"a\":1\(spaces) }")) == nil)
+      #expect(code(line.replacing("?", with: "{\"a\":1\(spaces)  }")) == .tooLarge)
+    }
+  }
 }

@@ -4,9 +4,9 @@ import CanopyWire
 import Testing
 
 /// The request that a line is, or why it is none.
-func outcome(_ line: [UInt8]) -> Result<Request, WireError> {
+func outcome(_ line: [UInt8], limits: Limits = Limits()) -> Result<Request, WireError> {
   line.withUnsafeBytes { bytes in
-    do throws(WireError) { return .success(try Request(line: bytes)) } catch {
+    do throws(WireError) { return .success(try Request(line: bytes, limits: limits)) } catch {
       return .failure(error)
     }
   }
