@@ -17,6 +17,7 @@ let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
+let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
@@ -64,15 +65,15 @@ let package = Package(
         "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
       ],
       swiftSettings: settings),
-    // Runs the built command; depending on it has it built.
-    .testTarget(
-      name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
     .executableTarget(
       name: "CanopyBench",
       dependencies: ["CanopyTree", argumentParser, nioCore, nioPosix], swiftSettings: settings),
     .target(
       name: "CanopyTesting",
-      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", logging],
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyServer", logging,
+        nioCore, nioPosix,
+      ],
       swiftSettings: settings),
     .testTarget(
       name: "CanopyEngineTests",
@@ -82,6 +83,19 @@ let package = Package(
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
         "CanopyTesting", grdb,
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
+    // Runs the built command; depending on it has it built.
+    .testTarget(
+      name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
+    .testTarget(
+      name: "CanopyServerTests",
+      dependencies: [
+        "CanopyServer", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
+        "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
       ],
       swiftSettings: settings),
     .testTarget(

@@ -62,6 +62,8 @@ public final class Engine: Sendable {
   private struct Waiting {
     /// Its own commit, if it has one.
     var commit: Commit?
+    /// Whether it is an index that was added.
+    var addsIndex = false
     var answer: @Sendable (EngineError?) -> Void
   }
 
@@ -164,12 +166,14 @@ public final class Engine: Sendable {
       let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
         if state.isStopping { return continuation }
         let isWanted = !Query.isIndexed(by: order, state.pending.root.at(path))
-        if isWanted, state.addedIndexes < configuration.addedIndexesMax {
+        let isAdded = isWanted && state.addedIndexes < configuration.addedIndexesMax
+        if isAdded {
           state.pending.keepIndex(order, at: path.keys)
           state.addedIndexes += 1
         }
         // In line with the commits, so that the tree with the index is the one that is published.
-        return enqueue(&state, Waiting(commit: nil) { _ in continuation.resume() })
+        return enqueue(
+          &state, Waiting(commit: nil, addsIndex: isAdded) { _ in continuation.resume() })
       }
       wakeUp?.resume()
     }
@@ -189,10 +193,13 @@ public final class Engine: Sendable {
     let decision = try decide(&proposal)
     guard let write = decision.write, !write.items.isEmpty else { return (nil, decision.result) }
     let time = proposal.now
-    let assignments = state.pending.apply(write.resolved(in: proposal.root, at: time))
+    let assignments = write.resolved(in: state.pending.root, at: time)
+    // The proposal's reference would have every page on the way to a change copied.
+    proposal.root = .absent
+    let journaled = state.pending.apply(assignments)
     state.pendingSequence += 1
     return (
-      Commit(sequence: state.pendingSequence, time: time, assignments: assignments),
+      Commit(sequence: state.pendingSequence, time: time, assignments: journaled),
       decision.result
     )
   }
@@ -303,7 +310,10 @@ extension Engine {
       state.hasUnpublished = false
       var later: [Waiting] = []
       swap(&later, &state.queue)
-      return batch.waiting + later
+      let waiting = batch.waiting + later
+      // Indexes go with the pending tree; they may be added again.
+      state.addedIndexes -= waiting.count(where: \.addsIndex)
+      return waiting
     }
     for waiting in waiting { waiting.answer(.journalFailed) }
   }

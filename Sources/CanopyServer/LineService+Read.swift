@@ -32,21 +32,21 @@ extension LineService {
       Reply.success(to: &output) { $0.append(entry: id, post) }
     case .recent(let page):
       let entries = Feeds.recent(try Feeds.Page(page), in: engine.root)
-      Reply.success(to: &output) { $0.append(entries) }
+      try append(entries, to: &output)
     case .comments(let id, let page):
       let entries = try Feeds.comments(on: id, Feeds.Page(page), in: engine.root)
-      Reply.success(to: &output) { $0.append(entries) }
+      try append(entries, to: &output)
     case .posts(let reference, let page):
       let root = engine.root
       let uid = try find(reference, as: identity, in: root)
       let entries = Feeds.posts(by: uid, try Feeds.Page(page), in: root)
-      Reply.success(to: &output) { $0.append(entries) }
+      try append(entries, to: &output)
     case .top(let reference, let limit):
       let root = engine.root
       let limit = try Feeds.Page(limit: limit).limit
       let uid = try reference.map { try find($0, as: identity, in: root) }
       let entries = Feeds.top(by: uid, limit: limit, in: root)
-      Reply.success(to: &output) { $0.append(entries) }
+      try append(entries, to: &output)
     case .profile(let reference):
       let root = engine.root
       let uid = try find(reference, as: identity, in: root)
@@ -60,6 +60,25 @@ extension LineService {
       }
     default:
       throw WireError(.internalError, "the request is not a read")
+    }
+  }
+
+  /// Writes a list. One entry may be as large as it is; more must fit into a reply.
+  private func append(
+    _ entries: [Feeds.Entry], to output: inout JSONOutput
+  ) throws(WireError) {
+    var list = JSONOutput(capacity: 4096)
+    for (index, (key, node)) in entries.enumerated() {
+      if index > 0 { list.append(UInt8(ascii: ",")) }
+      list.append(entry: key, node)
+      guard index == 0 || list.count <= limits.replyBytesMax else {
+        throw WireError(.tooLarge, "the list is larger than a reply may be; ask with a lower limit")
+      }
+    }
+    Reply.success(to: &output) { output in
+      output.append("[")
+      list.withBytes { output.append($0) }
+      output.append("]")
     }
   }
 
@@ -113,16 +132,5 @@ extension JSONOutput {
       return true
     }
     append("}")
-  }
-
-  mutating func append(_ entries: [Feeds.Entry]) {
-    append("[")
-    var isFirst = true
-    for (key, node) in entries {
-      if !isFirst { append(UInt8(ascii: ",")) }
-      isFirst = false
-      append(entry: key, node)
-    }
-    append("]")
   }
 }

@@ -9,29 +9,47 @@ extension LineService {
   ) throws(WireError) {
     let node = engine.root.at(location)
     let style: JSONStyle = options.isExport ? .export : .plain
-    if options.isShallow {
-      guard node.childCount <= limits.replyBytesMax / 32 else { throw replyTooLarge }
-      return Reply.success(to: &output) { $0.append(shallow: node) }
+    if options.hasQuery {
+      // `"k":1,` has six bytes.
+      let count = options.query.count(in: node)
+      guard count <= limits.replyBytesMax / 6 else { throw replyTooLarge }
+      let members = options.query.children(of: node)
+      return try append(members: members, style, to: &output)
     }
-    if options.query != .all, node.isBranch {
-      let entries = options.query.children(of: node)
-      var budget = limits.replyBytesMax
-      for (_, child) in entries where budget > 0 {
-        budget = child.fits(bytes: budget) ? budget - 32 : 0
+    if options.isShallow, node.isBranch {
+      guard node.childCount <= limits.replyBytesMax / 6 else { throw replyTooLarge }
+      var members: [(key: Key, node: Node)] = []
+      node.forEachChild { key, child in
+        members.append((key, child.isBranch ? true : child))
+        return true
       }
-      guard budget > 0 else { throw replyTooLarge }
-      return Reply.success(to: &output) { $0.append(members: entries, style: style) }
+      return try append(members: members, style, to: &output)
     }
     guard node.fits(bytes: limits.replyBytesMax) else { throw replyTooLarge }
     Reply.success(to: &output) { output in
-      let shown = options.query == .all || node.isBranch ? node : .absent
-      guard options.wantsETag else { return output.append(shown, style: style) }
+      guard options.wantsETag else { return output.append(node, style: style) }
       output.append("{\"etag\":")
       output.append(string: node.etag)
       output.append(",\"data\":")
       output.append(node, style: style)
       output.append("}")
     }
+  }
+
+  /// Answers members in the order given; an object even where the keys are integers, to keep that.
+  private func append(
+    members: [(key: Key, node: Node)], _ style: JSONStyle, to output: inout JSONOutput
+  ) throws(WireError) {
+    var text = JSONOutput()
+    for (key, node) in members {
+      guard node.fits(bytes: limits.replyBytesMax - text.count) else { throw replyTooLarge }
+      text.append(text.count == 0 ? "{" : ",")
+      text.append(key: key)
+      text.append(UInt8(ascii: ":"))
+      text.append(node, style: style)
+    }
+    text.append(members.isEmpty ? "null" : "}")
+    Reply.success(to: &output) { output in text.withBytes { output.append($0) } }
   }
 
   private var replyTooLarge: WireError {
@@ -96,9 +114,12 @@ extension LineService {
     _ answer: @escaping @Sendable (Response) -> Void
   ) throws {
     let write = try Write.set(location, value)
+    let (replyBytesMax, tooLarge) = (limits.replyBytesMax, replyTooLarge)
     let transaction: Transaction<Node?> = { proposal in
       let present = proposal.root.at(location)
-      return present.etag == etag ? Decision(write, nil) : Decision(nil, present)
+      if present.etag == etag { return Decision(write, nil) }
+      guard present.fits(bytes: replyBytesMax) else { throw tooLarge }
+      return Decision(nil, present)
     }
     submit(transaction, answer) { output, committed in
       guard let present = committed.result else {
@@ -123,36 +144,4 @@ extension Node {
 
   /// The tag by which a client tells versions of a value apart: its hash. Nothing has one as well.
   fileprivate var etag: String { isAbsent ? "null_etag" : hash }
-}
-
-extension JSONOutput {
-  fileprivate mutating func append(shallow node: Node) {
-    guard node.isBranch else { return append(node) }
-    append("{")
-    var isFirst = true
-    node.forEachChild { key, child in
-      append(key, child.isBranch ? true : child, style: .plain, isFirst: &isFirst)
-      return true
-    }
-    append("}")
-  }
-
-  /// The members in the order given; an object even where the keys are integers, to keep the order.
-  fileprivate mutating func append(members: [(key: Key, node: Node)], style: JSONStyle) {
-    guard !members.isEmpty else { return append("null") }
-    append("{")
-    var isFirst = true
-    for (key, child) in members { append(key, child, style: style, isFirst: &isFirst) }
-    append("}")
-  }
-
-  private mutating func append(
-    _ key: Key, _ child: Node, style: JSONStyle, isFirst: inout Bool
-  ) {
-    if !isFirst { append(UInt8(ascii: ",")) }
-    isFirst = false
-    append(key: key)
-    append(UInt8(ascii: ":"))
-    append(child, style: style)
-  }
 }

@@ -43,7 +43,7 @@ public final class LineService: Sendable {
     switch request {
     case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile: .read
     case .get(_, let options):
-      options.query.order == .key || options.query == .all ? .read : .exclusive
+      options.query.order == .key || !options.hasQuery ? .read : .exclusive
     case .count(_, let query): query.order == .key || query == .all ? .read : .exclusive
     case .signUp, .logIn, .authenticate, .logOut, .changePassword, .quit: .exclusive
     case .rename, .post, .edit, .delete, .star, .comment, .uncomment, .set, .update, .remove, .push,

@@ -6,8 +6,7 @@ internal import CanopyTree
 /// other is a bare word up to the next space.
 struct Arguments {
   private let line: UnsafeRawBufferPointer
-  /// What values are held to.
-  let limits: Limits
+  private let limits: Limits
   /// At most as many as any command takes, and one more.
   private(set) var ranges: [Range<Int>] = []
   private var next = 0
@@ -18,9 +17,7 @@ struct Arguments {
   /// Cuts the arguments after the verb apart. O(bytes).
   ///
   /// - Throws: `badRequest` when something follows a JSON value without a space.
-  init(
-    _ line: UnsafeRawBufferPointer, from start: Int, limits: Limits
-  ) throws(WireError) {
+  init(_ line: UnsafeRawBufferPointer, from start: Int, limits: Limits) throws(WireError) {
     self.line = line
     self.limits = limits
     var index = start
@@ -100,7 +97,9 @@ struct Arguments {
     let range = try take()
     switch line[range.lowerBound] {
     case UInt8(ascii: "\""):
-      let value = try json(range) { bytes throws(TreeError) in try Node(json: bytes) }
+      let value = try json(range) { bytes, limits throws(TreeError) in
+        try WriteValue(json: bytes, limits: limits).node
+      }
       guard let text = value.stringValue else {
         throw WireError(.badRequest, "\(name) must be a word or a JSON string")
       }
@@ -121,9 +120,9 @@ struct Arguments {
     }
   }
 
-  /// The next argument, handed to a reader of JSON bytes, whose offsets are made those of the line.
+  /// The next argument, handed to a reader of JSON bytes with the limits that it is to keep, whose offsets are made those of the line.
   mutating func json<R>(
-    _ verb: String, _ read: (UnsafeRawBufferPointer) throws(TreeError) -> R
+    _ verb: String, _ read: (UnsafeRawBufferPointer, Limits) throws(TreeError) -> R
   ) throws(WireError) -> R {
     let range = try take()
     let isWord = !"{[\"".utf8.contains(line[range.lowerBound])
@@ -140,20 +139,18 @@ struct Arguments {
   }
 
   private func json<R>(
-    _ range: Range<Int>, _ read: (UnsafeRawBufferPointer) throws(TreeError) -> R
+    _ range: Range<Int>, _ read: (UnsafeRawBufferPointer, Limits) throws(TreeError) -> R
   ) throws(WireError) -> R {
+    guard range.count <= limits.writeBytesMax else {
+      throw WireError(
+        .tooLarge, "a value may have at most \(limits.writeBytesMax) bytes of JSON")
+    }
     do throws(TreeError) {
-      return try read(bytes(range))
+      return try read(bytes(range), limits)
     } catch .invalidJSON(let text, let offset) {
       throw WireError(TreeError.invalidJSON(text, offset: offset + range.lowerBound))
     } catch {
       throw WireError(error)
     }
-  }
-}
-
-extension Node {
-  fileprivate init(json bytes: UnsafeRawBufferPointer) throws(TreeError) {
-    self = try WriteValue(json: bytes).node
   }
 }

@@ -56,10 +56,13 @@ extension Request {
   private struct Verb: Hashable {
     var high: UInt64 = 0
     var low: UInt64 = 0
+    /// Tells a NUL in the word from none.
+    let count: Int
 
     /// The first word of a line in capitals; nil if no verb is so long.
     init?(_ word: UnsafeRawBufferPointer) {
       guard word.count <= 16 else { return nil }
+      count = word.count
       for (i, byte) in word.enumerated() {
         let isLower = byte >= UInt8(ascii: "a") && byte <= UInt8(ascii: "z")
         let capital = UInt64(isLower ? byte - 32 : byte)
@@ -89,6 +92,7 @@ extension Request {
 
   /// Reads a line, without its end.
   ///
+  /// - Parameter limits: those on strings and values; the length of the line is `LineDecoder`'s.
   /// - Throws: `WireError`: unknown verb, wrong number of arguments, or an argument that is not what
   ///   the verb takes.
   public init(line: UnsafeRawBufferPointer, limits: Limits = Limits()) throws(WireError) {

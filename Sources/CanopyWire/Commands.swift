@@ -119,8 +119,7 @@ extension Command {
     Command("UPDATE", .tree, ["path", "{\"path\":json,…}"], "set several places, all or none") {
       arguments throws(WireError) in
       let path = try arguments.path()
-      let limits = arguments.limits
-      let changes = try arguments.json("UPDATE") { bytes throws(TreeError) in
+      let changes = try arguments.json("UPDATE") { bytes, limits throws(TreeError) in
         try JSONReader.readUpdate(json: bytes, limits: limits)
       }
       return .update(path, changes.map { Request.Update(location: $0, value: $1) })
@@ -157,7 +156,7 @@ extension Arguments {
   }
 
   fileprivate mutating func value(_ verb: String) throws(WireError) -> WriteValue {
-    let limits = limits
-    return try json(verb) { bytes throws(TreeError) in try WriteValue(json: bytes, limits: limits) }
+    try json(verb) { bytes, limits throws(TreeError) in try WriteValue(json: bytes, limits: limits)
+    }
   }
 }

@@ -9,7 +9,9 @@ enum Options {
     guard arguments.nextIsObject else {
       throw WireError(.badRequest, "the options of \(verb) must be a JSON object")
     }
-    let options = try arguments.json(verb) { bytes throws(TreeError) in try JSONValue(json: bytes) }
+    let options = try arguments.json(verb) { bytes, limits throws(TreeError) in
+      try JSONValue(json: bytes, limits: limits)
+    }
     guard case .object(let members) = options else {
       throw WireError(.badRequest, "the options of \(verb) must be a JSON object")
     }
@@ -65,13 +67,14 @@ enum Options {
     else { return GetOptions() }
     var result = GetOptions()
     result.query = try query(options)
+    result.hasQuery = Query.optionNames.contains { options[$0] != nil }
     result.isShallow = try flag("shallow", options)
     result.isExport = try flag("export", options)
     result.wantsETag = try flag("etag", options)
-    if result.isShallow, result.isExport || result.wantsETag || result.query != .all {
+    if result.isShallow, result.isExport || result.wantsETag || result.hasQuery {
       throw WireError(.badRequest, "shallow goes with no other option")
     }
-    if result.wantsETag, result.query != .all {
+    if result.wantsETag, result.hasQuery {
       throw WireError(.badRequest, "an ETag is of a whole location: it goes with no query")
     }
     return result

@@ -112,6 +112,8 @@ public struct PageRequest: Equatable, Sendable {
 public struct GetOptions: Equatable, Sendable {
   /// Which children.
   public var query = Query.all
+  /// Whether the query was asked for: its answer comes in its order, even if that is of all children.
+  public var hasQuery = false
   /// Branches as `true`.
   public var isShallow = false
   /// With priorities.

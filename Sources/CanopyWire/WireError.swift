@@ -39,15 +39,29 @@ public struct WireError: Error, Equatable, Sendable {
   /// What is wrong and what to do about it: one line.
   public var sentence: String
 
-  /// An error. Line breaks in the sentence become spaces: one message is one line.
+  /// The most Unicode scalars in a sentence: it may repeat what was sent, and that may be long.
+  private static let sentenceMax = 500
+
+  /// An error. What cannot stand in one line or is not shown becomes a space, and what is too long is
+  /// cut: one message is one short line.
   public init(_ code: Code, _ sentence: String) {
     self.code = code
-    let isOneLine = sentence.utf8.allSatisfy { $0 >= 0x20 && $0 != 0x7F }
-    self.sentence =
-      isOneLine
-      ? sentence
-      : String(
-        String.UnicodeScalarView(
-          sentence.unicodeScalars.map { $0.properties.generalCategory == .control ? " " : $0 }))
+    let isPlain = sentence.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
+    guard !isPlain || sentence.utf8.count > WireError.sentenceMax else {
+      self.sentence = sentence
+      return
+    }
+    let scalars = sentence.unicodeScalars
+    var text = String.UnicodeScalarView(
+      scalars.prefix(WireError.sentenceMax).lazy.map { WireError.isShown($0) ? $0 : " " })
+    if scalars.dropFirst(WireError.sentenceMax).first != nil { text.append("…") }
+    self.sentence = String(text)
+  }
+
+  private static func isShown(_ scalar: Unicode.Scalar) -> Bool {
+    switch scalar.properties.generalCategory {
+    case .control, .format, .lineSeparator, .paragraphSeparator: false
+    default: true
+    }
   }
 }

@@ -1,0 +1,243 @@
+// What the harness of the line protocol needs of the world, in the smallest form: a clock, random
+// numbers, a journal, accounts, a hash function and a log that a test holds in its hand.
+
+public import CanopyAccounts
+public import CanopyEngine
+public import CanopyTree
+import Foundation
+public import Logging
+import Synchronization
+
+/// A clock that moves only when it is told to. Milliseconds since 1970.
+public final class LineClock: Sendable {
+  private let time: Mutex<Int64>
+
+  /// A clock that stands at a time.
+  public init(_ time: Int64 = 1_700_000_000_000) {
+    self.time = Mutex(time)
+  }
+
+  /// The time.
+  public var now: Int64 { time.withLock { $0 } }
+
+  /// Moves it on.
+  public func advance(_ milliseconds: Int64) {
+    time.withLock { $0 += milliseconds }
+  }
+}
+
+/// SplitMix64: random numbers that a seed repeats. Not for secrets.
+public struct LineRandom: RandomNumberGenerator, Sendable {
+  private var state: UInt64
+
+  /// A generator with a seed.
+  public init(seed: UInt64) {
+    state = seed
+  }
+
+  /// A generator with a new seed, which it prints; `CANOPY_SEED=… swift test` repeats a run.
+  public init(printingSeedFor test: String) {
+    let given = ProcessInfo.processInfo.environment["CANOPY_SEED"].flatMap(UInt64.init)
+    let seed = given ?? UInt64.random(in: .min ... .max)
+    print("\(test): CANOPY_SEED=\(seed)")
+    self.init(seed: seed)
+  }
+
+  /// The next word.
+  public mutating func next() -> UInt64 {
+    state &+= 0x9E37_79B9_7F4A_7C15
+    var mixed = state
+    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
+    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
+    return mixed ^ (mixed >> 31)
+  }
+
+  /// Random bytes.
+  public mutating func bytes(_ count: Int) -> [UInt8] {
+    (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &self) }
+  }
+}
+
+/// What a test makes a store or a journal fail with.
+public struct LinePlannedFailure: Error, Equatable {
+  /// The failure.
+  public init() {}
+}
+
+/// A place where work stops until it is let through.
+public final class LineGate: Sendable {
+  private struct State {
+    var isHeld = false
+    var waiting: [CheckedContinuation<Void, Never>] = []
+    var arrivals: [CheckedContinuation<Void, Never>] = []
+  }
+
+  private let state = Mutex(State())
+
+  /// An open gate.
+  public init() {}
+
+  /// Whoever comes from now on waits.
+  public func hold() {
+    state.withLock { $0.isHeld = true }
+  }
+
+  /// Opens the gate.
+  public func release() {
+    let waiting = state.withLock { state in
+      state.isHeld = false
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for continuation in waiting { continuation.resume() }
+  }
+
+  /// Returns when somebody waits.
+  public func arrival() async {
+    await withCheckedContinuation { continuation in
+      let isThere = state.withLock { state in
+        guard state.waiting.isEmpty else { return true }
+        state.arrivals.append(continuation)
+        return false
+      }
+      if isThere { continuation.resume() }
+    }
+  }
+
+  /// Goes through, or waits.
+  public func pass() async {
+    await withCheckedContinuation { continuation in
+      let (isOpen, arrivals) = state.withLock {
+        state -> (Bool, [CheckedContinuation<Void, Never>]) in
+        guard state.isHeld else { return (true, []) }
+        state.waiting.append(continuation)
+        defer { state.arrivals = [] }
+        return (false, state.arrivals)
+      }
+      for arrival in arrivals { arrival.resume() }
+      if isOpen { continuation.resume() }
+    }
+  }
+}
+
+/// A journal in memory that can be told to fail or to take its time.
+public final class LineJournal: Journal, Sendable {
+  private struct State {
+    var commits: [Commit] = []
+    var isFailing = false
+  }
+
+  private let state = Mutex(State())
+
+  /// Holds appends up.
+  public let gate = LineGate()
+
+  /// An empty journal.
+  public init() {}
+
+  /// Makes every append throw, or work again.
+  public func fail(_ isFailing: Bool) {
+    state.withLock { $0.isFailing = isFailing }
+  }
+
+  /// The number of commits.
+  public var count: Int { state.withLock { $0.commits.count } }
+
+  /// See `Journal`.
+  public func load() async throws -> JournalState {
+    JournalState(root: .absent, checkpoint: 0, commits: state.withLock { $0.commits })
+  }
+
+  /// See `Journal`.
+  public func append(_ commits: [Commit], after last: Int64) async throws {
+    await gate.pass()
+    try state.withLock { state in
+      if state.isFailing { throw LinePlannedFailure() }
+      let present = state.commits.last?.sequence ?? 0
+      guard present == last else {
+        throw JournalError.conflict(missed: state.commits.filter { $0.sequence > last })
+      }
+      state.commits += commits
+    }
+  }
+
+  /// See `Journal`.
+  public func checkpoint(_ root: Node, through sequence: Int64) async throws {}
+}
+
+/// The cheapest argon2id, held up while the test wishes.
+public final class LineHash: PasswordHashFunction {
+  private struct State {
+    var isHeld = false
+    var running = 0
+  }
+
+  private let state = Mutex(State())
+  private let change = NSCondition()
+
+  /// A function that is not held up.
+  public init() {}
+
+  /// Hashes that begin from now on do not end until `release`.
+  public func hold() {
+    state.withLock { $0.isHeld = true }
+  }
+
+  /// Lets all end.
+  public func release() {
+    state.withLock { $0.isHeld = false }
+    change.lock()
+    change.broadcast()
+    change.unlock()
+  }
+
+  /// Hashes that have begun and not ended.
+  public var running: Int { state.withLock { $0.running } }
+
+  /// See `PasswordHashFunction`. Blocks its thread, which is the hasher's own.
+  public func tag(
+    password: [UInt8], salt: [UInt8], parameters: HashParameters, tagBytes: Int
+  ) throws -> [UInt8] {
+    state.withLock { $0.running += 1 }
+    defer { state.withLock { $0.running -= 1 } }
+    change.lock()
+    while state.withLock({ $0.isHeld }) { change.wait() }
+    change.unlock()
+    return try Argon2id().tag(
+      password: password, salt: salt, parameters: parameters, tagBytes: tagBytes)
+  }
+}
+
+/// A log that keeps its lines, of every level, with all their metadata.
+public final class LineLog: Sendable {
+  private let kept = Mutex<[String]>([])
+
+  /// An empty log.
+  public init() {}
+
+  /// The lines so far: level, message, metadata.
+  public var lines: [String] { kept.withLock { $0 } }
+
+  /// A logger that writes here.
+  public var logger: Logger {
+    var logger = Logger(label: "canopy.test") { _ in Handler(log: self) }
+    logger.logLevel = .trace
+    return logger
+  }
+
+  private struct Handler: LogHandler {
+    let log: LineLog
+    var metadata: Logger.Metadata = [:]
+    var logLevel = Logger.Level.trace
+
+    subscript(metadataKey key: String) -> Logger.Metadata.Value? {
+      get { metadata[key] }
+      set { metadata[key] = newValue }
+    }
+
+    func log(event: LogEvent) {
+      let all = metadata.merging(event.metadata ?? [:]) { $1 }
+      log.kept.withLock { $0.append("\(event.level) \(event.message) \(all)") }
+    }
+  }
+}

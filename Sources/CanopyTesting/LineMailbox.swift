@@ -1,0 +1,94 @@
+import Synchronization
+
+/// The lines that a client has received and not yet read.
+///
+/// Waiting ends when a line comes, when the server closes, or when the task is cancelled: a test's
+/// time limit is the only deadline.
+public final class LineMailbox: Sendable {
+  private struct State {
+    var partial: [UInt8] = []
+    var lines: [String] = []
+    var next = 0
+    var isClosed = false
+    var waiter: CheckedContinuation<Void, any Error>?
+
+    mutating func takeLine() -> String? {
+      guard next < lines.count else { return nil }
+      let line = lines[next]
+      next += 1
+      if next == lines.count {
+        lines.removeAll(keepingCapacity: true)
+        next = 0
+      }
+      return line
+    }
+  }
+
+  private let state = Mutex(State())
+
+  /// An empty mailbox.
+  public init() {}
+
+  /// Takes what the server sent.
+  public func receive(_ bytes: some Sequence<UInt8>) {
+    let waiter = state.withLock { state -> CheckedContinuation<Void, any Error>? in
+      for byte in bytes {
+        if byte == UInt8(ascii: "\n") {
+          // Lines of the server end in CRLF; one that does not is kept with a mark that no test expects.
+          let hasReturn = state.partial.last == UInt8(ascii: "\r")
+          if hasReturn { state.partial.removeLast() }
+          let line = String(decoding: state.partial, as: UTF8.self)
+          state.lines.append(hasReturn ? line : line + " (without CR)")
+          state.partial.removeAll(keepingCapacity: true)
+        } else {
+          state.partial.append(byte)
+        }
+      }
+      return state.next < state.lines.count ? state.waiter.take() : nil
+    }
+    waiter?.resume()
+  }
+
+  /// Notes that nothing more comes.
+  public func close() {
+    let waiter = state.withLock { state in
+      state.isClosed = true
+      return state.waiter.take()
+    }
+    waiter?.resume()
+  }
+
+  /// Lines that wait to be read.
+  public var count: Int { state.withLock { $0.lines.count - $0.next } }
+
+  /// Whether the server has closed.
+  public var isClosed: Bool { state.withLock { $0.isClosed } }
+
+  /// The next line; nil when the server has closed after all that it sent. One reader at a time.
+  public func next() async throws -> String? {
+    while true {
+      let (line, isClosed) = state.withLock { ($0.takeLine(), $0.isClosed) }
+      if line != nil || isClosed { return line }
+      try await withTaskCancellationHandler {
+        try await withCheckedThrowingContinuation { continuation in
+          let isReady = state.withLock { state in
+            guard state.next == state.lines.count, !state.isClosed else { return true }
+            state.waiter = continuation
+            return false
+          }
+          if isReady || Task.isCancelled { cancel(continuation, isReady) }
+        }
+      } onCancel: {
+        let waiter = state.withLock { $0.waiter.take() }
+        waiter?.resume(throwing: CancellationError())
+      }
+    }
+  }
+
+  private func cancel(_ continuation: CheckedContinuation<Void, any Error>, _ isReady: Bool) {
+    if isReady { return continuation.resume() }
+    // If the cancellation came before the continuation was kept, its handler found nothing.
+    let waiter = state.withLock { $0.waiter.take() }
+    waiter?.resume(throwing: CancellationError())
+  }
+}

@@ -1,0 +1,61 @@
+public import CanopyAccounts
+public import CanopyEngine
+public import CanopyServer
+import CanopySocial
+public import CanopyTree
+import Foundation
+import Synchronization
+
+/// What stands behind a listener, with everything that comes from outside in the test's hand.
+public final class LineParts: Sendable {
+  /// The time, for accounts, tokens and commits.
+  public let clock = LineClock()
+  /// The journal.
+  public let journal = LineJournal()
+  /// The accounts.
+  public let accountStore = LineAccountStore()
+  /// The hash function: the cheapest.
+  public let hash = LineHash()
+  /// Everything that was logged.
+  public let log = LineLog()
+  /// The engine; it is the caller who runs it.
+  public let engine: Engine
+  /// The accounts' service.
+  public let accounts: AccountService
+  /// What AUTH takes for the administrator.
+  public let administratorToken: AdministratorToken
+  /// The line service.
+  public let service: LineService
+
+  /// The parts.
+  public init(
+    limits: Limits = Limits(), settings: AccountSettings = AccountSettings(),
+    engine configuration: Engine.Configuration = Engine.Configuration(), hashersMax: Int = 2
+  ) async throws {
+    let clock = clock
+    let random = Mutex(LineRandom(seed: 1))
+    var settings = settings
+    settings.hashParameters = .cheapest
+    var configuration = configuration
+    configuration.indexPlan = Layout.indexPlan
+    engine = try await Engine(
+      journal: journal, configuration: configuration, now: { clock.now },
+      random: { random.withLock { $0.next() } }, logger: log.logger)
+    accounts = AccountService(
+      store: accountStore, hasher: PasswordHasher(function: hash, concurrentMax: hashersMax),
+      settings: settings,
+      environment: AccountEnvironment(
+        now: { clock.now }, random: { count in random.withLock { $0.bytes(count) } }))
+    administratorToken = try Self.token.get()
+    service = LineService(
+      engine: engine, accounts: accounts, administratorToken: administratorToken, limits: limits,
+      version: "test", now: { clock.now }, logger: log.logger)
+  }
+
+  private static let token = Result {
+    let folder = FileManager.default.temporaryDirectory.path + "/canopy-\(UUID().uuidString)"
+    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    return try AdministratorToken.loadOrCreate(in: folder)
+  }
+}

@@ -1,0 +1,79 @@
+import Foundation
+import NIOCore
+import NIOPosix
+
+/// A client on a socket.
+public final class LineSocketClient: LineClient, Sendable {
+  /// What the server has sent.
+  public let mailbox: LineMailbox
+  private let channel: any Channel
+
+  /// Connects.
+  ///
+  /// - Parameter receiveBytes: the size of the kernel's buffer for what comes in; nil for the usual.
+  public init(host: String = "127.0.0.1", port: Int, receiveBytes: Int? = nil) async throws {
+    let mailbox = LineMailbox()
+    self.mailbox = mailbox
+    var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          try channel.pipeline.syncOperations.addHandler(Receiver(mailbox))
+        }
+      }
+    if let receiveBytes {
+      bootstrap = bootstrap.channelOption(.socketOption(.so_rcvbuf), value: receiveBytes)
+    }
+    channel = try await bootstrap.connect(host: host, port: port).get()
+  }
+
+  /// See `LineClient`. The server's side is the kernel: it takes no more when the server does not read.
+  public func send(_ bytes: [UInt8]) async throws {
+    try await channel.writeAndFlush(ByteBuffer(bytes: bytes)).get()
+  }
+
+  /// See `LineClient`.
+  public func shutDownSending() async throws {
+    try await channel.close(mode: .output).get()
+  }
+
+  /// See `LineClient`.
+  public func pauseReading() async throws {
+    try await channel.setOption(.autoRead, value: false).get()
+  }
+
+  /// See `LineClient`.
+  public func resumeReading() async throws {
+    try await channel.setOption(.autoRead, value: true).get()
+  }
+
+  /// See `LineClient`. The server sees a reset connection.
+  public func disconnect() async {
+    if let socket = channel as? any SocketOptionProvider {
+      try? await socket.setSoLinger(linger(l_onoff: 1, l_linger: 0)).get()
+    }
+    try? await channel.close().get()
+  }
+
+  private final class Receiver: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    private let mailbox: LineMailbox
+
+    init(_ mailbox: LineMailbox) {
+      self.mailbox = mailbox
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      mailbox.receive(unwrapInboundIn(data).readableBytesView)
+    }
+
+    func channelInactive(context: ChannelHandlerContext) {
+      mailbox.close()
+    }
+
+    func errorCaught(context: ChannelHandlerContext, error: any Error) {
+      context.close(promise: nil)
+    }
+  }
+}

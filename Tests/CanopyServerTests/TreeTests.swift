@@ -1,0 +1,205 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+/// The Tree table of the protocol's page, for the administrator.
+@Suite(.timeLimit(.minutes(1))) struct TreeTests {
+  @Test(arguments: Depth.allCases)
+  func `tree requests are the administrator's alone`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let lines = [
+        "GET /", "GET / {\"orderBy\":\"x\"}", "COUNT /", "COUNT / {\"orderBy\":\"x\"}", "SET /a 1",
+        "UPDATE / {\"a\":1}", "REMOVE /users", "PUSH /a 1", "CAS /a null_etag 1",
+      ]
+      let clients = [try await server.connect(), try await server.connect(as: "ada")]
+      let before = server.root
+      for client in clients {
+        for line in lines { #expect(try await client.code(line) == "PERMISSION_DENIED") }
+      }
+      #expect(server.root == before)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `values are set, read, updated and removed`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let first = try #require(
+        try await client.value("SET /a {\"x\":1,\"y\":[true,\"é\"]}")["seq"]?.integer)
+      #expect(try await client.request("GET /a") == "+{\"x\":1,\"y\":[true,\"é\"]}")
+      #expect(try await client.request("GET \"/a/y/1\"") == "+\"é\"")
+      #expect(try await client.request("GET /nothing") == "+null")
+      #expect(
+        try await client.request("UPDATE /a {\"x\":null,\"z/deep\":1.5,\"y/0\":false}")
+          == "+{\"seq\":\(first + 1)}")
+      #expect(try await client.request("GET /a") == "+{\"y\":[false,\"é\"],\"z\":{\"deep\":1.5}}")
+      #expect(try await client.code("UPDATE /a {\"y\":1,\"y/0\":2}") == "INVALID_DATA")
+      #expect(try await client.request("COUNT /a") == "+2")
+      #expect(try await client.request("COUNT /a/z/deep") == "+0")
+      #expect(try await client.request("REMOVE /a/y") == "+{\"seq\":\(first + 2)}")
+      #expect(try await client.request("SET /a/z {}") == "+{\"seq\":\(first + 3)}")
+      #expect(try await client.request("GET /a") == "+null")
+      let pushed = try await client.value("PUSH /list {\"n\":1}")
+      let key = try #require(pushed["key"]?.string)
+      #expect(pushed.names == ["key", "seq"] && key.utf8.count == 20)
+      #expect(try await client.request("GET /list/\(key)") == "+{\"n\":1}")
+      #expect(try await client.request("SET /t {\".sv\":\"timestamp\"}").hasPrefix("+{\"seq\":"))
+      #expect(try await client.request("GET /t") == "+\(server.parts.clock.now)")
+      try await client.value("UPDATE / {\"t\":{\".sv\":{\"increment\":5}}}")
+      #expect(try await client.request("GET /t") == "+\(server.parts.clock.now + 5)")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `shallow, export and priorities`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value(
+        "SET /a {\"b\":{\".value\":1,\".priority\":2},\"c\":{\"d\":\"x\"},\"e\":0}")
+      try await client.value("SET /a/c/.priority \"p\"")
+      #expect(try await client.request("GET /a") == "+{\"b\":1,\"c\":{\"d\":\"x\"},\"e\":0}")
+      #expect(
+        try await client.request("GET /a {\"shallow\":true}") == "+{\"b\":1,\"c\":true,\"e\":0}")
+      #expect(try await client.request("GET /a/e {\"shallow\":true}") == "+0")
+      #expect(
+        try await client.request("GET /a {\"export\":true}") == """
+          +{"b":{".value":1,".priority":2},"c":{".priority":"p","d":"x"},"e":0}
+          """)
+      #expect(try await client.request("GET /a/b/.priority") == "+2")
+      #expect(try await client.request("GET /a/c/.priority") == "+\"p\"")
+      #expect(try await client.request("GET /a/e/.priority") == "+null")
+      let byPriority = try await client.value("GET /a {\"orderBy\":\"$priority\"}")
+      #expect(byPriority.names == ["e", "b", "c"])
+      #expect(try await client.code("SET /a/c/.priority true") == "INVALID_DATA")
+      try await client.value("REMOVE /a/c/.priority")
+      #expect(try await client.request("GET /a/c {\"export\":true}") == "+{\"d\":\"x\"}")
+      try await client.value("SET /a/b 3")
+      #expect(try await client.request("GET /a/b/.priority") == "+null", "a plain set drops it")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `CAS replaces what has not changed`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let created = try await client.value("CAS /a null_etag {\"n\":1}")
+      #expect(created.names == ["committed", "seq"])
+      let read = try await client.value("GET /a {\"etag\":true}")
+      #expect(read.names == ["etag", "data"] && read["data"]?["n"]?.integer == 1)
+      let etag = try #require(read["etag"]?.string)
+      #expect(etag == server.root.at(try Path("/a")).hash)
+      #expect(
+        try await client.request("CAS /a null_etag 2")
+          == "+{\"committed\":false,\"etag\":\"\(etag)\",\"data\":{\"n\":1}}")
+      #expect(
+        try await client.request("CAS /a \"\(etag)\" {\"n\":2}").hasPrefix("+{\"committed\":true"))
+      #expect(try await client.value("CAS /a \(etag) 3")["data"]?["n"]?.integer == 2)
+      #expect(
+        try await client.request("GET /none {\"etag\":true}")
+          == "+{\"etag\":\"null_etag\",\"data\":null}")
+      let second = try await client.text("etag", "GET /a {\"etag\":true}")
+      #expect(try await client.request("CAS /a \(second) null").hasPrefix("+{\"committed\":true"))
+      #expect(try await client.request("GET /a") == "+null")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `queries select, order and count`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value(
+        "SET /q {\"a\":{\"n\":3,\"m\":{\"v\":1}},\"b\":{\"n\":1},\"c\":{\"n\":2},\"d\":7,\"10\":{},\"9\":{\"n\":1}}"
+      )
+      func keys(_ options: String) async throws -> [String] {
+        try await client.value("GET /q \(options)").names ?? []
+      }
+      #expect(try await keys("{\"orderBy\":\"$key\"}") == ["9", "a", "b", "c", "d"])
+      #expect(try await keys("{\"orderBy\":\"n\"}") == ["d", "9", "b", "c", "a"])
+      #expect(try await keys("{\"orderBy\":\"n\",\"equalTo\":1}") == ["9", "b"])
+      #expect(
+        try await keys("{\"orderBy\":\"n\",\"startAt\":[1,\"b\"],\"limitToFirst\":2}") == [
+          "b", "c",
+        ])
+      #expect(try await keys("{\"orderBy\":\"m/v\",\"startAt\":0}") == ["a"])
+      #expect(try await keys("{\"orderBy\":\"$value\",\"endBefore\":8}") == ["d"])
+      #expect(try await keys("{\"limitToLast\":2}") == ["c", "d"])
+      #expect(try await keys("{\"orderBy\":\"$key\",\"startAfter\":\"b\"}") == ["c", "d"])
+      #expect(try await client.request("GET /q {\"orderBy\":\"n\",\"equalTo\":9}") == "+null")
+      #expect(try await client.request("COUNT /q {\"orderBy\":\"n\",\"startAt\":2}") == "+2")
+      #expect(try await client.request("COUNT /q {\"orderBy\":\"$key\",\"endAt\":\"b\"}") == "+3")
+      #expect(try await client.request("COUNT /q {\"limitToFirst\":2}") == "+2")
+      #expect(try await client.request("GET /q/d {\"limitToFirst\":1}") == "+null")
+      #expect(
+        try await client.code("GET /q {\"orderBy\":\"$key\",\"startAt\":1}") == "INVALID_QUERY")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a query of many children has an index from then on`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let members = (0..<600).map { "\"k\($0)\":{\"n\":\(($0 * 7) % 600)}" }.joined(separator: ",")
+      try await client.value("SET /q {\(members)}")
+      let path = try Path("/q")
+      #expect(!Query.isIndexed(by: .child(try Path("n")), server.root.at(path)))
+      let least = try await client.value("GET /q {\"orderBy\":\"n\",\"limitToFirst\":3}")
+      #expect(least.names?.compactMap { least[$0]?["n"]?.integer } == [0, 1, 2])
+      #expect(Query.isIndexed(by: .child(try Path("n")), server.root.at(path)))
+      try await client.value("SET /q/k1 {\"n\":-1}")
+      #expect(
+        try await client.value("GET /q {\"orderBy\":\"n\",\"limitToFirst\":1}").names == ["k1"])
+      #expect(try await client.request("COUNT /q {\"orderBy\":\"n\",\"startAt\":590}") == "+10")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a reply that would be too large is refused, however it is asked for`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.replyBytesMax = 10_000
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      let text = String(repeating: "x", count: 3_000)
+      for index in 0..<3 { try await client.value("SET /a/k\(index) \"\(text)\"") }
+      for options in ["", "{\"orderBy\":\"$key\"}", "{\"etag\":true}", "{\"export\":true}"] {
+        #expect(try await client.request("GET /a \(options)").utf8.count > 9_000)
+      }
+      try await client.value("SET /a/k3 \"\(text)\"")
+      let refused = [
+        "GET /a", "GET /", "GET /a {\"orderBy\":\"$key\"}", "GET /a {\"limitToLast\":4}",
+        "GET /a {\"orderBy\":\"$value\"}", "GET /a {\"etag\":true}", "GET /a {\"export\":true}",
+        "GET /a {\"shallow\":true}",
+      ]
+      for line in refused { #expect(try await client.code(line) == "TOO_LARGE", "\(line)") }
+      #expect(try await client.request("GET /a {\"limitToLast\":3}").hasPrefix("+{"))
+      #expect(try await client.request("GET / {\"shallow\":true}").hasPrefix("+{\"a\":true"))
+      let missed = try await client.code("CAS /a wrong 1")
+      #expect(missed == "TOO_LARGE")
+      let wide = (0..<2_000).map { "\"k\($0)\":1" }.joined(separator: ",")
+      try await client.value("SET /wide {\(wide)}")
+      for options in ["", "{\"shallow\":true}", "{\"orderBy\":\"$key\"}"] {
+        #expect(try await client.code("GET /wide \(options)") == "TOO_LARGE")
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a list of the blog that would be too large is refused`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.limits.replyBytesMax = 10_000
+    } _: { server in
+      let ada = try await server.connect(as: "ada")
+      let body = String(repeating: "x", count: 3_000)
+      var id = ""
+      for _ in 0..<4 { id = try await ada.text("id", "POST title \(body)") }
+      for line in ["RECENT", "POSTS me", "TOP", "TOP me"] {
+        #expect(try await ada.code(line) == "TOO_LARGE")
+        #expect(try await ada.request("\(line) {\"limit\":2}").hasPrefix("+["))
+      }
+      for _ in 0..<4 { try await ada.value("COMMENT \(id) \(body)") }
+      #expect(try await ada.code("COMMENTS \(id)") == "TOO_LARGE")
+      #expect(try await ada.request("COMMENTS \(id) {\"limit\":2}").hasPrefix("+["))
+    }
+  }
+}

@@ -1,0 +1,236 @@
+import CanopyTree
+import CanopyWire
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct ArgumentTests {
+  @Test(arguments: [
+    ("POST Title Body", "POST \"Title\" \"Body\""),
+    ("LOGIN ada@example.org p{a}ss[w]\"ord", "LOGIN \"ada@example.org\" \"p{a}ss[w]\\\"ord\""),
+    ("SIGNUP é ü ö", "SIGNUP \"\\u00e9\" \"ü\" \"\\u00f6\""),
+    ("GET /a/b", "GET \"/a/b\""),
+    ("SHOW abc", "SHOW \"abc\""),
+    ("HELP ping", "HELP \"ping\""),
+    ("AUTH abc-_", "AUTH \"abc-_\""),
+    ("POSTS @ada", "POSTS \"@ada\""),
+    ("TOP me", "TOP \"me\""),
+    ("CAS /a null_etag 1", "CAS \"/a\" \"null_etag\" 1"),
+  ])
+  func `text is the same as a bare word and as a JSON string`(
+    _ bare: String, _ quoted: String
+  ) throws {
+    #expect("\(try outcome(bare).get())" == "\(try outcome(quoted).get())")
+  }
+
+  @Test func `text may be empty, hold spaces and line breaks only as a JSON string`() throws {
+    guard case .post("", " a\nb ") = try outcome("POST \"\" \" a\\nb \"").get() else {
+      Issue.record("not what was sent")
+      return
+    }
+  }
+
+  @Test(arguments: ["{\"a\":1}", "[1]", "{}", "{", "["])
+  func `text is neither an object nor an array`(_ json: String) {
+    let error = refusal("POST \(json) body")
+    #expect(error?.code == .badRequest)
+    if json.count > 1 { #expect(error?.sentence == "title must be a word or a JSON string") }
+  }
+
+  @Test func `a word where JSON is wanted is told to be quoted`() {
+    let error = refusal("SET /a hello")
+    #expect(error?.code == .invalidData)
+    #expect(error?.sentence.hasSuffix("SET takes JSON here: put text in double quotes") == true)
+    #expect(error?.sentence.contains("at byte 7") == true)
+    #expect(refusal("PUSH /a hello")?.sentence.contains("PUSH takes JSON") == true)
+    #expect(refusal("CAS /a x hello")?.sentence.contains("CAS takes JSON") == true)
+    #expect(refusal("SET /a \"hello")?.sentence.contains("put text") == false)
+    for json in ["1", "-1.5", "true", "false", "null", "\"hello\"", "{}", "[]"] {
+      #expect(throws: Never.self) { try outcome("SET /a \(json)").get() }
+    }
+  }
+
+  /// Each `?` is where the error shows; the rest of the line is right.
+  @Test(arguments: [
+    "SET /a ?", "SET /a {\"x\":?}", "   SET    /a     {\"x\":?}", "SET /é {\"x\":?}",
+    "SET \"/a b\" [1,?]", "UPDATE /a {\"b\":?}", "PUSH /a {\"é\":?}", "CAS /a etag [1,?]",
+    "GET /a {\"orderBy\":?}", "COUNT /a {\"limitToFirst\": ?}", "RECENT {\"limit\":?}",
+    "COMMENTS id {\"limit\":?}", "POSTS me {?}", "TOP {\"limit\":?}", "POST \"ti\\?le\" body",
+    "POST title \"bo\\?y\"", "SET /a {\"x\":\"\\?\"}",
+  ])
+  func `the byte in an error is that of the line`(_ line: String) throws {
+    let offset = try #require(Array(line.utf8).firstIndex(of: UInt8(ascii: "?")))
+    let error = refusal(line)
+    #expect(error?.code == .invalidData)
+    #expect(error?.sentence.contains("(at byte \(offset))") == true, "\(error?.sentence ?? "")")
+  }
+
+  @Test(arguments: [
+    ("SET /a {\"x\":1}y", 14), ("SET /a \"x\"y", 10), ("SET /a []]", 9), ("POST \"a\"\"b\"", 8),
+    ("RECENT {}{}", 9), ("PUSH /é [1]\"x\"", 12),
+  ])
+  func `a JSON value is followed by a space or the end`(_ line: String, _ end: Int) {
+    let sentence = "expected a space after the JSON value that ends at byte \(end)"
+    #expect(refusal(line) == WireError(.badRequest, sentence))
+  }
+
+  @Test(arguments: [
+    "SET /a {", "SET /a [", "SET /a \"", "SET /a {\"x\":[1}", "SET /a {\"x\":1]", "SET /a [1}",
+    "SET /a {\"x\":\"}", "SET /a {\"x\":1", "SET /a [[[[", "SET /a \"\\", "SET /a {\"\\",
+    "SET /a {\"x\":{\"y\":1}", "SET /a [1,2,", "UPDATE /a {\"b\":1", "UPDATE /a {\"b\"}",
+  ])
+  func `brackets and quotes that are not closed are errors of data`(_ line: String) {
+    let error = refusal(line)
+    #expect(error?.code == .invalidData)
+    #expect(error?.sentence.contains("(at byte ") == true)
+  }
+
+  @Test func `brackets in strings do not count`() throws {
+    guard case .post("]} {[", "x") = try outcome("POST \"]} {[\" x").get() else {
+      Issue.record("not what was sent")
+      return
+    }
+    #expect(throws: Never.self) { try outcome("SET /a {\"}\":\"\\\"{[\"}").get() }
+  }
+
+  @Test(arguments: [
+    ("RECENT {\"limits\":1}", "RECENT has no option limits; it has before, limit"),
+    ("COMMENTS x {\"Limit\":1}", "COMMENTS has no option Limit; it has before, limit"),
+    ("TOP {\"before\":\"x\"}", "TOP has no option before; it has limit"),
+    ("POSTS me {\"\":1}", "POSTS has no option ; it has before, limit"),
+  ])
+  func `an unknown option is named, with those that there are`(_ line: String, _ sentence: String) {
+    #expect(refusal(line) == WireError(.badRequest, sentence))
+  }
+
+  @Test func `an option of a query is not one of COUNT for reading`() {
+    for option in ["shallow", "export", "etag"] {
+      #expect(refusal("COUNT /a {\"\(option)\":true}")?.code == .badRequest)
+    }
+    #expect(refusal("GET /a {\"orderby\":\"$key\"}")?.sentence.contains("orderBy") == true)
+  }
+
+  @Test(arguments: [
+    ("RECENT {\"limit\":\"1\"}", "limit must be an integer"),
+    ("RECENT {\"limit\":1.5}", "limit must be an integer"),
+    ("RECENT {\"limit\":null}", "limit must be an integer"),
+    ("RECENT {\"before\":1}", "before must be the id of an entry, as a string"),
+    ("RECENT {\"before\":\"a/b\"}", "before is not an id: a key may not contain"),
+    ("RECENT x", "the options of RECENT must be a JSON object"),
+    ("RECENT []", "the options of RECENT must be a JSON object"),
+    ("RECENT \"x\"", "the options of RECENT must be a JSON object"),
+    ("TOP me x", "the options of TOP must be a JSON object"),
+    ("TOP {\"limit\":1} x", "usage: TOP [user] [{\"limit\":n}]"),
+    ("GET /a {\"shallow\":1}", "shallow must be true or false"),
+    ("GET /a {\"export\":\"true\"}", "export must be true or false"),
+    ("GET /a {\"shallow\":true,\"export\":true}", "shallow goes with no other option"),
+    ("GET /a {\"shallow\":true,\"limitToLast\":1}", "shallow goes with no other option"),
+    ("GET /a {\"etag\":true,\"limitToLast\":1}", "an ETag is of a whole location"),
+    ("SHOW a/b", "id is not an id: a key may not contain"),
+    ("SHOW \"\"", "id is not an id: a key may not be empty"),
+    ("UNCOMMENT a b.c", "commentId is not an id: a key may not contain"),
+  ])
+  func `an option or id that is not what it must be is told so`(_ line: String, _ start: String) {
+    let error = refusal(line)
+    #expect(error?.code == .badRequest)
+    #expect(error?.sentence.hasPrefix(start) == true, "\(error?.sentence ?? "")")
+  }
+
+  @Test(arguments: [
+    "GET /a.b", "GET /a/$b", "SET /a#b 1", "REMOVE /[0]", "COUNT /a/.priority",
+    "PUSH /a/.priority 1", "UPDATE /.x {}", "UPDATE / {\"a.b\":1}", "GET \"/a\\u0007b\"",
+    "CAS a.b x 1",
+  ])
+  func `a path that is none is an error of its own`(_ line: String) {
+    #expect(refusal(line)?.code == .invalidPath)
+  }
+
+  @Test func `a path may be 32 keys deep and a key 768 bytes long`() {
+    let deep = String(repeating: "/a", count: 32)
+    #expect(throws: Never.self) { try outcome("GET \(deep)").get() }
+    #expect(refusal("GET \(deep)/a")?.code == .invalidPath)
+    let key = String(repeating: "é", count: 384)
+    #expect(throws: Never.self) { try outcome("GET \(key)").get() }
+    #expect(refusal("GET \(key)x")?.code == .invalidPath)
+    #expect(refusal("SHOW \(key)x")?.code == .badRequest)
+  }
+
+  @Test(arguments: [
+    "GET /a {\"orderBy\":1}", "GET /a {\"orderBy\":\"$x\"}", "GET /a {\"limitToFirst\":0}",
+    "GET /a {\"limitToFirst\":1,\"limitToLast\":1}", "GET /a {\"startAt\":1,\"startAfter\":1}",
+    "GET /a {\"equalTo\":1,\"endAt\":1}", "COUNT /a {\"orderBy\":\"$key\",\"startAt\":1}",
+    "COUNT /a {\"startAt\":{}}",
+  ])
+  func `parts of a query that do not fit together are an error of their own`(_ line: String) {
+    #expect(refusal(line)?.code == .invalidQuery)
+  }
+
+  @Test(arguments: Sample.all)
+  func `a byte that is no UTF-8 is refused wherever it stands`(_ sample: Sample) {
+    for byte in [0xFF, 0xC0, 0x80, 0xED] as [UInt8] {
+      everyPosition(of: sample, byte) { line, _ in
+        guard case .failure(let error) = outcome(line) else {
+          Issue.record("taken: \(line)")
+          return
+        }
+        #expect([.unknownVerb, .invalidData, .badRequest, .invalidPath].contains(error.code))
+      }
+    }
+  }
+
+  @Test(arguments: Sample.all)
+  func `NUL and other control bytes are refused wherever they stand`(_ sample: Sample) {
+    for byte in [0x00, 0x01, 0x0B, 0x1F] as [UInt8] {
+      everyPosition(of: sample, byte) { line, position in
+        guard case .failure(let error) = outcome(line) else {
+          Issue.record("byte \(byte) at \(position) is taken: \(line)")
+          return
+        }
+        #expect([.unknownVerb, .invalidData, .badRequest, .invalidPath].contains(error.code))
+      }
+    }
+  }
+
+  /// Lines with the byte put between any two bytes and in place of any.
+  private func everyPosition(of sample: Sample, _ byte: UInt8, _ body: ([UInt8], Int) -> Void) {
+    let line = Array(sample.maximum.utf8)
+    for position in 0...line.count {
+      var inserted = line
+      inserted.insert(byte, at: position)
+      body(inserted, position)
+      guard position < line.count else { return }
+      var replaced = line
+      replaced[position] = byte
+      body(replaced, position)
+    }
+  }
+
+  @Test func `a bare word says at which byte a control character stands`() {
+    let error = refusal("POST title bo\u{7}dy")
+    #expect(error?.code == .badRequest)
+    #expect(error?.sentence.contains("(at byte 13)") == true)
+    #expect(refusal("POST title bo\u{7F}dy")?.code == .badRequest)
+    #expect(refusal("POST ti\ttle body")?.code == .badRequest)
+  }
+
+  @Test func `strings and values may be as long as the limits say`() {
+    var limits = Limits()
+    limits.stringBytesMax = 10
+    limits.writeBytesMax = 20
+    func code(_ line: String) -> WireError.Code? {
+      switch outcome(Array(line.utf8), limits: limits) {
+      case .success: nil
+      case .failure(let error): error.code
+      }
+    }
+    let (longest, long) = (String(repeating: "é", count: 5), String(repeating: "é", count: 5) + "x")
+    for line in ["SET /a \"?\"", "PUSH /a {\"b\":\"?\"}", "POST \"?\" x", "UPDATE / {\"a\":\"?\"}"]
+    {
+      #expect(code(line.replacing("?", with: longest)) == nil)
+      #expect(code(line.replacing("?", with: long)) == .tooLarge)
+    }
+    for line in ["SET /a ?", "PUSH /a ?", "CAS /a x ?", "UPDATE / ?"] {
+      let spaces = String(repeating: " ", count: 12)
+      #expect(code(line.replacing("?", with: "{\"a\":1\(spaces) }")) == nil)
+      #expect(code(line.replacing("?", with: "{\"a\":1\(spaces)  }")) == .tooLarge)
+    }
+  }
+}

@@ -1,0 +1,156 @@
+import CanopyTesting
+import CanopyWire
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct LineDecoderTests {
+  /// What a decoder made of some input.
+  private struct Decoded: Equatable {
+    var lines: [[UInt8]] = []
+    var isTooLong = false
+  }
+
+  /// The definition, on all bytes at once.
+  private static func expected(_ bytes: [UInt8], max: Int) -> Decoded {
+    var result = Decoded()
+    var line: [UInt8] = []
+    for byte in bytes {
+      guard byte == UInt8(ascii: "\n") else {
+        line.append(byte)
+        continue
+      }
+      if line.last == UInt8(ascii: "\r") { line.removeLast() }
+      if line.count > max { return Decoded(lines: result.lines, isTooLong: true) }
+      if !line.isEmpty { result.lines.append(line) }
+      line = []
+    }
+    result.isTooLong = line.count > max + 1
+    return result
+  }
+
+  /// Feeds pieces; the consumer stops after the lines for which `stops` says so.
+  private static func decode(
+    _ pieces: [[UInt8]], max: Int, stops: (Int) -> Bool = { _ in false }
+  ) -> Decoded {
+    var decoder = LineDecoder(lineBytesMax: max)
+    var result = Decoded()
+    for piece in pieces {
+      var rest = piece
+      feeding: while true {
+        var hasStopped = false
+        let outcome = rest.withUnsafeBytes { bytes in
+          decoder.feed(bytes) { line in
+            #expect(!hasStopped, "a line came after the consumer had said to stop")
+            result.lines.append(Array(line))
+            hasStopped = stops(result.lines.count)
+            return !hasStopped
+          }
+        }
+        #expect(outcome == .tooLong || decoder.keptBytes <= max + 1)
+        switch outcome {
+        case .done: break feeding
+        case .tooLong:
+          result.isTooLong = true
+          return result
+        case .stopped(let consumed):
+          #expect(hasStopped && consumed > 0 && consumed < rest.count)
+          rest.removeFirst(consumed)
+        }
+      }
+    }
+    return result
+  }
+
+  private static func texts(_ text: String, max: Int = 100) -> [String] {
+    decode([Array(text.utf8)], max: max).lines.map { String(decoding: $0, as: UTF8.self) }
+  }
+
+  @Test func `a line ends in LF, and a CR before it is dropped`() {
+    #expect(Self.texts("a\nb\r\nc") == ["a", "b"])
+    #expect(Self.texts("a\rb\r\r\n") == ["a\rb\r"], "one CR alone, and only at the end")
+  }
+
+  @Test func `an empty line is left out`() {
+    #expect(Self.texts("\n\r\n\n\na\n\n") == ["a"])
+    #expect(Self.texts(" \n") == [" "], "a space is not nothing")
+  }
+
+  @Test func `every cut of some input in two gives the same lines`() {
+    let input = Array("PING\r\n\n\r\nSET /a \"é\r\"\n\r\r\nx\r\ny".utf8)
+    let whole = Self.expected(input, max: 20)
+    for first in 0...input.count {
+      for second in first...input.count {
+        let pieces = [input[..<first], input[first..<second], input[second...]].map(Array.init)
+        #expect(Self.decode(pieces, max: 20) == whole)
+      }
+    }
+  }
+
+  @Test func `random input in random pieces gives the same lines, whenever the consumer stops`() {
+    var random = LineRandom(printingSeedFor: "LineDecoderTests")
+    let alphabet = Array("ab\r\n\n ".utf8)
+    for _ in 0..<4_000 {
+      let max = Int.random(in: 1...8, using: &random)
+      let input = (0..<Int.random(in: 0...40, using: &random)).map { _ in
+        alphabet.randomElement(using: &random) ?? 0
+      }
+      let expected = Self.expected(input, max: max)
+      var pieces: [[UInt8]] = []
+      var rest = input[...]
+      while !rest.isEmpty {
+        let piece = rest.prefix(Int.random(in: 1...9, using: &random))
+        pieces.append(Array(piece))
+        rest = rest.dropFirst(piece.count)
+      }
+      let stopped = Set((0..<40).filter { _ in Bool.random(using: &random) })
+      let results = [
+        Self.decode([input], max: max), Self.decode(input.map { [$0] }, max: max),
+        Self.decode(pieces, max: max), Self.decode(pieces, max: max) { stopped.contains($0) },
+      ]
+      for result in results {
+        #expect(result.lines == expected.lines)
+        #expect(result.isTooLong == expected.isTooLong)
+      }
+    }
+  }
+
+  @Test(arguments: [1, 2, 1_000], [false, true])
+  func `a line of the bound is taken, and one byte more is too long`(_ max: Int, _ hasReturn: Bool)
+  {
+    let end: [UInt8] = hasReturn ? [0x0D, 0x0A] : [0x0A]
+    for excess in [0, 1] {
+      let line = [UInt8](repeating: 0x78, count: max + excess)
+      for pieces in [[line + end], (line + end).map { [$0] }, [line, end]] {
+        let result = Self.decode(pieces, max: max)
+        #expect(result.isTooLong == (excess == 1))
+        #expect(result.lines == (excess == 0 ? [line] : []))
+      }
+    }
+  }
+
+  @Test func `a line without an end is too long before more than the bound is kept`() {
+    var decoder = LineDecoder(lineBytesMax: 100)
+    let piece = [UInt8](repeating: 0x78, count: 7)
+    for count in 1... {
+      let outcome = piece.withUnsafeBytes { decoder.feed($0) { _ in true } }
+      #expect(decoder.keptBytes <= 101)
+      guard outcome == .done else {
+        #expect(outcome == .tooLong)
+        #expect(count == 15, "the first piece that goes past 101 bytes")
+        return
+      }
+    }
+  }
+
+  @Test func `what came before a line that is too long is handed on`() {
+    let result = Self.decode([Array("PING\nWHOAMI\nxxxxxxxxxx\n".utf8)], max: 8)
+    #expect(result.lines.count == 2)
+    #expect(result.isTooLong)
+  }
+
+  @Test func `a consumer that stops at the end of a piece is done with it`() {
+    var decoder = LineDecoder(lineBytesMax: 8)
+    let outcome = Array("PING\n".utf8).withUnsafeBytes { decoder.feed($0) { _ in false } }
+    #expect(outcome == .done)
+    #expect(decoder.keptBytes == 0)
+  }
+}

@@ -1,0 +1,96 @@
+import CanopyTree
+import CanopyWire
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct VerbTests {
+  @Test func `the table has the verbs of the protocol's page, with those arguments, in its order`()
+  {
+    #expect(Command.all.map(\.usage) == Sample.all.map(\.usage))
+    let groups = [Command.Group.session: Sample.session, .blog: Sample.blog, .tree: Sample.tree]
+    for (group, samples) in groups {
+      #expect(Command.all.filter { $0.group == group }.map(\.verb) == samples.map(\.verb))
+    }
+  }
+
+  @Test func `every verb has a summary of one line`() {
+    for command in Command.all {
+      #expect(!command.summary.isEmpty && isOneLine(command.summary))
+      #expect(command.verb == command.verb.uppercased())
+    }
+  }
+
+  @Test(arguments: Sample.all)
+  func `a verb takes its fewest and its most arguments, and no more or fewer`(_ sample: Sample) {
+    #expect(throws: Never.self) { try outcome(sample.minimum).get() }
+    #expect(throws: Never.self) { try outcome(sample.maximum).get() }
+    for excess in 1...12 {
+      let error = refusal(sample.maximum + String(repeating: " x", count: excess))
+      #expect(error?.code == .badRequest)
+      #expect(error?.sentence.hasPrefix("usage: \(sample.usage)") == true)
+    }
+    for count in 0..<sample.required.count {
+      let error = refusal(([sample.verb] + sample.required.prefix(count)).joined(separator: " "))
+      #expect(error == WireError(.badRequest, "usage: \(sample.usage)"))
+    }
+  }
+
+  @Test func `too many arguments are told to be put in quotes where there can be any`() {
+    #expect(refusal("POST My first post")?.sentence.contains("double quotes") == true)
+    #expect(refusal("PING now")?.sentence == "usage: PING")
+  }
+
+  @Test(arguments: Sample.all)
+  func `a verb is known in any case`(_ sample: Sample) throws {
+    let arguments = sample.maximum.dropFirst(sample.verb.count)
+    let asWritten = "\(try outcome(sample.maximum).get())"
+    let mixed = sample.verb.enumerated().map { index, letter in
+      index.isMultiple(of: 2) ? letter.lowercased() : String(letter)
+    }
+    for verb in [sample.verb.lowercased(), mixed.joined()] {
+      #expect("\(try outcome(verb + arguments).get())" == asWritten)
+      #expect(Request.command(verb)?.verb == sample.verb)
+    }
+  }
+
+  @Test func `what is no verb is named as far as it can be shown`() {
+    let long = String(repeating: "x", count: 40)
+    let sentences = [
+      ("PONG", "PONG is not a verb; HELP lists them"),
+      ("pingg", "pingg is not a verb; HELP lists them"),
+      ("PINGPING", "PINGPING is not a verb; HELP lists them"),
+      (long, "\(long.prefix(24))… is not a verb; HELP lists them"),
+      ("\u{1B}[31m", "the first word is not a verb; HELP lists them"),
+      ("é", "the first word is not a verb; HELP lists them"),
+      ("PING\t", "the first word is not a verb; HELP lists them"),
+      ("   ", "a line of spaces is not a verb; HELP lists them"),
+    ]
+    for (line, sentence) in sentences {
+      #expect(refusal(line) == WireError(.unknownVerb, sentence))
+    }
+    for word in ["", "PONG", "\0PING", "ＰＩＮＧ", String(repeating: "PING", count: 5)] {
+      #expect(Request.command(word) == nil)
+    }
+  }
+
+  @Test func `a verb with control characters in it is another word`() {
+    for command in Command.all {
+      for position in 0...command.verb.utf8.count {
+        for byte in [0x00, 0x01, 0x09, 0x0D, 0x7F, 0x80, 0xFF] as [UInt8] {
+          var line = Array(command.verb.utf8)
+          line.insert(byte, at: position)
+          guard case .failure(let error) = outcome(line) else {
+            Issue.record("\(line) is taken for \(command.verb)")
+            continue
+          }
+          #expect(error.code == .unknownVerb)
+        }
+      }
+    }
+  }
+
+  @Test func `spaces around words mean nothing`() throws {
+    let plain = "\(try outcome("COMMENTS x {\"limit\":1}").get())"
+    #expect("\(try outcome("   COMMENTS    x   {\"limit\":1}   ").get())" == plain)
+    #expect("\(try outcome("COMMENTS x { \"limit\" : 1 }").get())" == plain)
+  }
+}

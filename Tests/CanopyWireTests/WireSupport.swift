@@ -1,0 +1,106 @@
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Testing
+
+/// The request that a line is, or why it is none.
+func outcome(_ line: [UInt8], limits: Limits = Limits()) -> Result<Request, WireError> {
+  line.withUnsafeBytes { bytes in
+    do throws(WireError) { return .success(try Request(line: bytes, limits: limits)) } catch {
+      return .failure(error)
+    }
+  }
+}
+
+/// The same for text.
+func outcome(_ line: String) -> Result<Request, WireError> {
+  outcome(Array(line.utf8))
+}
+
+/// Why a line is no request; an issue if it is one.
+func refusal(_ line: String, _ location: SourceLocation = #_sourceLocation) -> WireError? {
+  switch outcome(line) {
+  case .success(let request):
+    Issue.record("\(line) is taken as \(request)", sourceLocation: location)
+    return nil
+  case .failure(let error):
+    return error
+  }
+}
+
+/// Whether text can stand in one line and shows everything that it holds.
+func isOneLine(_ text: String) -> Bool {
+  text.unicodeScalars.allSatisfy { scalar in
+    switch scalar.properties.generalCategory {
+    case .control, .format, .lineSeparator, .paragraphSeparator, .surrogate: false
+    default: true
+    }
+  }
+}
+
+/// A verb as line-protocol.md has it, the arguments of a line with as few as it takes, and those that
+/// it takes besides.
+struct Sample: CustomTestStringConvertible, Sendable {
+  var verb: String
+  var usage: String
+  var required: [String]
+  var optional: [String] = []
+
+  var minimum: String { ([verb] + required).joined(separator: " ") }
+  var maximum: String { ([verb] + required + optional).joined(separator: " ") }
+  var testDescription: String { verb }
+
+  init(_ usage: String, _ required: [String] = [], optional: [String] = []) {
+    verb = String(usage.prefix { $0 != " " })
+    self.usage = usage
+    self.required = required
+    self.optional = optional
+  }
+
+  static let id = "-OdAbCdEfGhIjKlMnOpQ"
+
+  /// The tables of line-protocol.md, in its sequence.
+  static let session = [
+    Sample("HELLO"),
+    Sample("PING"),
+    Sample("HELP [verb]", optional: ["GET"]),
+    Sample("SIGNUP email password username", ["ada@example.org", "\"engine of 1843\"", "ada"]),
+    Sample("LOGIN email password", ["ada@example.org", "\"engine of 1843\""]),
+    Sample("AUTH token", ["0123456789"]),
+    Sample("WHOAMI"),
+    Sample("LOGOUT"),
+    Sample("PASSWORD current new", ["\"engine of 1843\"", "difference-engine"]),
+    Sample("RENAME username", ["countess"]),
+    Sample("QUIT"),
+  ]
+
+  static let blog = [
+    Sample("POST title body", ["\"A title\"", "\"A body\\nof two lines\""]),
+    Sample("EDIT id title body", [id, "Title", "Body"]),
+    Sample("DELETE id", [id]),
+    Sample("SHOW id", [id]),
+    Sample("STAR id", [id]),
+    Sample("COMMENT id text", [id, "\"So it is.\""]),
+    Sample("UNCOMMENT id commentId", [id, id]),
+    Sample("COMMENTS id [page]", [id], optional: ["{\"limit\":2,\"before\":\"\(id)\"}"]),
+    Sample("RECENT [page]", optional: ["{\"limit\": 2, \"before\": \"\(id)\"}"]),
+    Sample("POSTS user [page]", ["@ada"], optional: ["{\"limit\":100}"]),
+    Sample("TOP [user] [{\"limit\":n}]", optional: ["me", "{\"limit\":3}"]),
+    Sample("PROFILE user", ["me"]),
+  ]
+
+  static let tree = [
+    Sample(
+      "GET path [options]", ["/a/b"],
+      optional: ["{\"orderBy\":\"$key\",\"startAt\":\"a\",\"limitToLast\":3,\"export\":true}"]),
+    Sample(
+      "COUNT path [options]", ["/a"], optional: ["{\"orderBy\":\"c/d\",\"equalTo\":[1,\"k\"]}"]),
+    Sample("SET path json", ["/a/.priority", "{\".sv\":\"timestamp\"}"]),
+    Sample("UPDATE path {\"path\":json,…}", ["/", "{\"a/b\":[1,2],\"c\":null}"]),
+    Sample("REMOVE path", ["\"/a b\""]),
+    Sample("PUSH path json", ["/a", "[true,false,null,-1.5e3]"]),
+    Sample("CAS path etag json", ["/a", "null_etag", "\"text\""]),
+  ]
+
+  static let all = session + blog + tree
+}
