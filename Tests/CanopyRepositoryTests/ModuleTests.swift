@@ -48,10 +48,9 @@ struct ModuleTests {
     (
       "CanopyTesting",
       [
-        "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySocial", "CanopyTree",
-        "Foundation",
-        "Glibc", "Logging", "NIOCore", "NIOEmbedded", "NIOPosix", "ServiceLifecycle",
-        "Synchronization", "Testing",
+        "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySocial", "CanopyStore",
+        "CanopyTree", "CanopyWire", "Foundation", "Glibc", "Logging", "NIOCore", "NIOEmbedded",
+        "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
       ]
     ),
     // Measures the command from outside: no part of it but JSON.

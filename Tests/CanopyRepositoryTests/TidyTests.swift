@@ -51,7 +51,7 @@ extension Ban {
       instead:
         "wait for what the test is about (a reply, a continuation, the end of a process), or "
         + "move a manual clock",
-      places: ["Tests"]),
+      places: ["Tests", "Sources/CanopyTesting"]),
     Ban(
       pattern: #"\btry!"#, instead: "`try`, and let the test or the caller have the error",
       places: ["Sources", "Tests"]),
