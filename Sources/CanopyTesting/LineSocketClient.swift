@@ -65,7 +65,7 @@ public final class LineSocketClient: LineClient, Sendable {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      mailbox.receive(unwrapInboundIn(data).readableBytesView)
+      mailbox.receive(Array(buffer: unwrapInboundIn(data)))
     }
 
     func channelInactive(context: ChannelHandlerContext) {
