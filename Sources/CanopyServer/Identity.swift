@@ -36,37 +36,52 @@ final class UserSession: Sendable {
 /// The logins that connections hold at present, so that revoking a token takes effect at once on all
 /// of them.
 final class SessionRegistry: Sendable {
-  private let sessions = Mutex<[Key: [UserSession]]>([:])
+  fileprivate struct State {
+    var sessions: [Key: [UserSession]] = [:]
+    var revocations = 0
+  }
+
+  private let state = Mutex(State())
 
   /// The number of logins.
-  var count: Int { sessions.withLock { $0.values.reduce(0) { $0 + $1.count } } }
+  var count: Int { state.withLock { $0.sessions.values.reduce(0) { $0 + $1.count } } }
+
+  /// How often tokens have been revoked. If this has not changed between asking whether a token is
+  /// valid and adding its login, it was valid then.
+  var revocations: Int { state.withLock { $0.revocations } }
 
   /// Notes that a connection took on a login.
   func add(_ session: UserSession) {
-    sessions.withLock { $0[session.uid, default: []].append(session) }
+    state.withLock { $0.sessions[session.uid, default: []].append(session) }
   }
 
   /// Notes that a connection gave its login up.
   func remove(_ session: UserSession) {
-    end(session.uid) { $0 === session }
+    state.withLock { $0.end(session.uid) { $0 === session } }
   }
 
-  /// Ends the logins with this token.
+  /// Ends the logins with this token, which the store has forgotten already.
   func revoke(_ uid: Key, token: String) {
-    end(uid) { $0.token == token }
-  }
-
-  /// Ends all logins of an account.
-  func revokeAll(_ uid: Key) {
-    end(uid) { _ in true }
-  }
-
-  private func end(_ uid: Key, where matches: (UserSession) -> Bool) {
-    sessions.withLock { sessions in
-      guard let list = sessions[uid] else { return }
-      for session in list where matches(session) { session.revoke() }
-      let rest = list.filter { !matches($0) }
-      sessions[uid] = rest.isEmpty ? nil : rest
+    state.withLock { state in
+      state.revocations += 1
+      state.end(uid) { $0.token == token }
     }
+  }
+
+  /// Ends all logins of an account, whose tokens the store has forgotten already.
+  func revokeAll(_ uid: Key) {
+    state.withLock { state in
+      state.revocations += 1
+      state.end(uid) { _ in true }
+    }
+  }
+}
+
+extension SessionRegistry.State {
+  fileprivate mutating func end(_ uid: Key, where matches: (UserSession) -> Bool) {
+    guard let list = sessions[uid] else { return }
+    for session in list where matches(session) { session.revoke() }
+    let rest = list.filter { !matches($0) }
+    sessions[uid] = rest.isEmpty ? nil : rest
   }
 }

@@ -25,7 +25,11 @@ final class LineHandler: ChannelInboundHandler {
   private var backlog: ByteBuffer?
   /// Whether nothing more is to come from the client: it said so, or we no longer listen.
   private var inputHasEnded = false
+  /// Whether the client has ended its sending side.
+  private var clientHasEnded = false
   private var isClosing = false
+  /// Closes the connection of a client that does not, when the sending side has ended.
+  private var lingering: Scheduled<Void>?
   private var isReading = true
   private var tasks: [Int: Task<Void, Never>] = [:]
 
@@ -48,6 +52,7 @@ final class LineHandler: ChannelInboundHandler {
 
   func channelInactive(context: ChannelHandlerContext) {
     isClosing = true
+    lingering?.cancel()
     for task in tasks.values { task.cancel() }
     take(.anonymous)
     context.fireChannelInactive()
@@ -60,7 +65,12 @@ final class LineHandler: ChannelInboundHandler {
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
-    case ChannelEvent.inputClosed, is ChannelShouldQuiesceEvent:
+    case ChannelEvent.inputClosed:
+      clientHasEnded = true
+      if lingering != nil { return context.close(promise: nil) }
+      inputHasEnded = true
+      proceed(context)
+    case is ChannelShouldQuiesceEvent:
       // What was received is still carried out and answered.
       inputHasEnded = true
       proceed(context)
@@ -144,9 +154,12 @@ final class LineHandler: ChannelInboundHandler {
 
   // MARK: From requests to replies
 
-  /// Begins what may begin.
+  /// Begins what may begin. No more replies are made than may be left unread: `proceed` sends them,
+  /// and begins the rest.
   private func start(_ context: ChannelHandlerContext) {
-    while !isClosing, context.channel.isWritable, let (item, slot) = pipeline.begin() {
+    while !isClosing, context.channel.isWritable,
+      output.count < service.limits.unreadReplyBytesMax, let (item, slot) = pipeline.begin()
+    {
       switch item {
       case .refusal(let error):
         Reply.failure(error, to: &output)
@@ -215,26 +228,41 @@ final class LineHandler: ChannelInboundHandler {
         reply.withUnsafeBytes { output.append($0) }
         start(context)
       }
+      hasProgress = output.count > 0
       send(context)
-      hasProgress = false
       if let kept = backlog, canTakeMore(context) {
         backlog = nil
         feed(context, kept)
         hasProgress = true
       }
     }
-    if inputHasEnded, backlog == nil, pipeline.isIdle {
-      isClosing = true
-      // Closing drops what is not sent yet, so it waits for an empty write after all the others.
-      context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { _ in
-        context.close(promise: nil)
-      }
-      return
-    }
+    // The channel may have gone while replies were sent.
+    guard !isClosing else { return }
+    if inputHasEnded, backlog == nil, pipeline.isIdle { return close(context) }
     let wantsMore = backlog == nil && canTakeMore(context)
     if wantsMore != isReading {
       isReading = wantsMore
       context.channel.setOption(.autoRead, value: wantsMore).whenFailure { _ in }
+    }
+  }
+
+  /// Closes when all replies are sent.
+  ///
+  /// Closing a socket while bytes lie in it that nobody has read resets the connection, and a reset can
+  /// take replies from the client that it has not read yet. So the sending side ends first; what still
+  /// comes is dropped until the client ends its own, or for a moment.
+  private func close(_ context: ChannelHandlerContext) {
+    isClosing = true
+    // Closing drops what is not sent yet, so it waits for an empty write after all the others.
+    context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { _ in
+      guard !self.clientHasEnded, context.channel.isActive else {
+        return context.close(promise: nil)
+      }
+      self.lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) {
+        context.close(promise: nil)
+      }
+      context.close(mode: .output, promise: nil)
+      context.channel.setOption(.autoRead, value: true).whenFailure { _ in }
     }
   }
 

@@ -45,7 +45,7 @@ public final class LineServer: Service {
     self.whenReady = whenReady
   }
 
-  /// Listens until graceful shutdown.
+  /// Listens until graceful shutdown or cancellation.
   ///
   /// - Throws: `ListenError` when the address cannot be had.
   public func run() async throws {
@@ -92,12 +92,14 @@ public final class LineServer: Service {
     let port = channel.localAddress?.port ?? configuration.port
     whenReady(configuration.host, port)
 
-    let done = group.any().makePromise(of: Void.self)
-    await withGracefulShutdownHandler {
+    // Cancelled, it shuts down as well: another service may have failed.
+    await withTaskCancellationOrGracefulShutdownHandler {
       try? await channel.closeFuture.get()
-    } onGracefulShutdown: {
-      quiescing.initiateShutdown(promise: done)
+    } onCancelOrGracefulShutdown: {
+      quiescing.initiateShutdown(promise: nil)
     }
+    let done = group.any().makePromise(of: Void.self)
+    quiescing.initiateShutdown(promise: done)
     let deadline = group.any().scheduleTask(in: .seconds(configuration.shutdownSeconds)) {
       gate.closeAll()
     }

@@ -28,13 +28,13 @@ extension LineService {
     case .signUp(let email, let password, let username):
       return try await signUp(email: email, password: password, username: username, from: address)
     case .logIn(let email, let password):
-      return try begin(try await accounts.logIn(email: email, password: password))
+      return try await begin { try await accounts.logIn(email: email, password: password) }
     case .authenticate(let token):
       if administratorToken.matches(token) {
         logger.notice("the administrator has logged in", metadata: ["from": "\(address)"])
         return Response(identity: .administrator) { $0.append("{\"administrator\":true}") }
       }
-      return try begin(try await accounts.authenticate(token))
+      return try await begin { try await accounts.authenticate(token) }
     case .logOut:
       if case .user(let session) = identity {
         try await accounts.logOut(session.token)
@@ -43,9 +43,11 @@ extension LineService {
       return Response(identity: .anonymous) { $0.append("null") }
     case .changePassword(let current, let new):
       let uid = try caller(identity)
-      let session = try await accounts.changePassword(uid: uid.text, current: current, new: new)
-      sessions.revokeAll(uid)
-      return try begin(session)
+      return try await begin {
+        let session = try await accounts.changePassword(uid: uid.text, current: current, new: new)
+        sessions.revokeAll(uid)
+        return session
+      }
     case .quit:
       var response = Response { $0.append("\"BYE\"") }
       response.closes = true
@@ -79,25 +81,35 @@ extension LineService {
     email: String, password: String, username: String, from address: String
   ) async throws -> Response {
     try Texts.checkUsername(username)
-    let session = try await accounts.signUp(
-      email: email, password: password, username: username, from: address
-    ) { [engine] uid in
-      do {
-        _ = try await engine.transact(Users.claim(username, for: try Key(uid)))
-      } catch SocialError.conflict {
-        // The same answer as for an address that is taken: see `AccountError.taken`.
-        throw AccountError.taken
+    return try await begin {
+      try await accounts.signUp(
+        email: email, password: password, username: username, from: address
+      ) { [engine] uid in
+        do {
+          _ = try await engine.transact(Users.claim(username, for: try Key(uid)))
+        } catch SocialError.conflict {
+          // The same answer as for an address that is taken: see `AccountError.taken`.
+          throw AccountError.taken
+        }
       }
     }
-    return try begin(session)
   }
 
-  /// Makes a session the connection's.
-  private func begin(_ session: Session) throws -> Response {
+  /// Makes the session that `open` opens the connection's.
+  private func begin(_ open: () async throws -> Session) async throws -> Response {
+    let revocations = sessions.revocations
+    let session = try await open()
     let user = UserSession(
       uid: try Key(session.uid), email: session.email, token: session.token,
       expiresAt: session.expiresAt)
     sessions.add(user)
+    if sessions.revocations != revocations {
+      // It may have been this token that was revoked, before the registry knew of its login.
+      do { _ = try await accounts.authenticate(user.token) } catch {
+        sessions.remove(user)
+        throw error
+      }
+    }
     let name = Users.username(of: user.uid, in: engine.root) ?? ""
     return Response(identity: .user(user)) { output in
       output.append("{\"uid\":")
@@ -117,7 +129,10 @@ extension LineService {
   /// The error for the wire; one that nobody declared comes from the store of accounts.
   private func sessionError(_ error: any Error) -> WireError {
     if let known = WireError(error) { return known }
-    logger.error("an account request failed", metadata: ["error": "\(error)"])
+    // A client that has gone ends what it asked for: that is no fault, and nobody reads the reply.
+    if !Task.isCancelled {
+      logger.error("an account request failed", metadata: ["error": "\(error)"])
+    }
     return WireError(.unavailable, "accounts cannot be read or written now; try again later")
   }
 

@@ -67,7 +67,7 @@ public struct LinePlannedFailure: Error, Equatable {
 /// A place where work stops until it is let through.
 public final class LineGate: Sendable {
   private struct State {
-    var isHeld = false
+    var holds = 0
     var waiting: [CheckedContinuation<Void, Never>] = []
     var arrivals: [CheckedContinuation<Void, Never>] = []
   }
@@ -77,15 +77,15 @@ public final class LineGate: Sendable {
   /// An open gate.
   public init() {}
 
-  /// Whoever comes from now on waits.
-  public func hold() {
-    state.withLock { $0.isHeld = true }
+  /// Whoever comes from now on waits, or only so many.
+  public func hold(_ count: Int = .max) {
+    state.withLock { $0.holds = count }
   }
 
   /// Opens the gate.
   public func release() {
     let waiting = state.withLock { state in
-      state.isHeld = false
+      state.holds = 0
       defer { state.waiting = [] }
       return state.waiting
     }
@@ -109,7 +109,8 @@ public final class LineGate: Sendable {
     await withCheckedContinuation { continuation in
       let (isOpen, arrivals) = state.withLock {
         state -> (Bool, [CheckedContinuation<Void, Never>]) in
-        guard state.isHeld else { return (true, []) }
+        guard state.holds > 0 else { return (true, []) }
+        state.holds -= 1
         state.waiting.append(continuation)
         defer { state.arrivals = [] }
         return (false, state.arrivals)
@@ -124,6 +125,7 @@ public final class LineGate: Sendable {
 public final class LineJournal: Journal, Sendable {
   private struct State {
     var commits: [Commit] = []
+    var batchMax = 0
     var isFailing = false
   }
 
@@ -139,6 +141,9 @@ public final class LineJournal: Journal, Sendable {
   public func fail(_ isFailing: Bool) {
     state.withLock { $0.isFailing = isFailing }
   }
+
+  /// The most commits that came in one append.
+  public var batchMax: Int { state.withLock { $0.batchMax } }
 
   /// The number of commits.
   public var count: Int { state.withLock { $0.commits.count } }
@@ -158,6 +163,7 @@ public final class LineJournal: Journal, Sendable {
         throw JournalError.conflict(missed: state.commits.filter { $0.sequence > last })
       }
       state.commits += commits
+      state.batchMax = max(state.batchMax, commits.count)
     }
   }
 

@@ -30,20 +30,20 @@ public final class LineMailbox: Sendable {
   public init() {}
 
   /// Takes what the server sent.
-  public func receive(_ bytes: some Sequence<UInt8>) {
+  public func receive(_ bytes: [UInt8]) {
     let waiter = state.withLock { state -> CheckedContinuation<Void, any Error>? in
-      for byte in bytes {
-        if byte == UInt8(ascii: "\n") {
-          // Lines of the server end in CRLF; one that does not is kept with a mark that no test expects.
-          let hasReturn = state.partial.last == UInt8(ascii: "\r")
-          if hasReturn { state.partial.removeLast() }
-          let line = String(decoding: state.partial, as: UTF8.self)
-          state.lines.append(hasReturn ? line : line + " (without CR)")
-          state.partial.removeAll(keepingCapacity: true)
-        } else {
-          state.partial.append(byte)
-        }
+      var rest = bytes[...]
+      while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
+        state.partial += rest[..<end]
+        rest = rest[(end + 1)...]
+        // Lines of the server end in CRLF; one that does not is kept with a mark that no test expects.
+        let hasReturn = state.partial.last == UInt8(ascii: "\r")
+        if hasReturn { state.partial.removeLast() }
+        let line = String(decoding: state.partial, as: UTF8.self)
+        state.lines.append(hasReturn ? line : line + " (without CR)")
+        state.partial.removeAll(keepingCapacity: true)
       }
+      state.partial += rest
       return state.next < state.lines.count ? state.waiter.take() : nil
     }
     waiter?.resume()

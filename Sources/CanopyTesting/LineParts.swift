@@ -26,6 +26,10 @@ public final class LineParts: Sendable {
   public let administratorToken: AdministratorToken
   /// The line service.
   public let service: LineService
+  private let hasher: PasswordHasher
+
+  /// Passwords that wait for others to be hashed.
+  public var hashesWaiting: Int { hasher.load.waiting }
 
   /// The parts.
   public init(
@@ -41,8 +45,9 @@ public final class LineParts: Sendable {
     engine = try await Engine(
       journal: journal, configuration: configuration, now: { clock.now },
       random: { random.withLock { $0.next() } }, logger: log.logger)
+    hasher = PasswordHasher(function: hash, concurrentMax: hashersMax)
     accounts = AccountService(
-      store: accountStore, hasher: PasswordHasher(function: hash, concurrentMax: hashersMax),
+      store: accountStore, hasher: hasher,
       settings: settings,
       environment: AccountEnvironment(
         now: { clock.now }, random: { count in random.withLock { $0.bytes(count) } }))

@@ -10,12 +10,17 @@ public final class LineSocketClient: LineClient, Sendable {
 
   /// Connects.
   ///
-  /// - Parameter receiveBytes: the size of the kernel's buffer for what comes in; nil for the usual.
-  public init(host: String = "127.0.0.1", port: Int, receiveBytes: Int? = nil) async throws {
+  /// - Parameters:
+  ///   - receiveBytes: the size of the kernel's buffer for what comes in; nil for the usual.
+  ///   - staysOpen: whether this side stays open when the server has ended its own.
+  public init(
+    host: String = "127.0.0.1", port: Int, receiveBytes: Int? = nil, staysOpen: Bool = false
+  ) async throws {
     let mailbox = LineMailbox()
     self.mailbox = mailbox
     var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .channelOption(.allowRemoteHalfClosure, value: staysOpen)
       .channelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
           try channel.pipeline.syncOperations.addHandler(Receiver(mailbox))
@@ -65,7 +70,12 @@ public final class LineSocketClient: LineClient, Sendable {
     }
 
     func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-      mailbox.receive(unwrapInboundIn(data).readableBytesView)
+      mailbox.receive(Array(buffer: unwrapInboundIn(data)))
+    }
+
+    func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+      if case ChannelEvent.inputClosed = event { mailbox.close() }
+      context.fireUserInboundEventTriggered(event)
     }
 
     func channelInactive(context: ChannelHandlerContext) {

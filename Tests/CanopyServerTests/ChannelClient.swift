@@ -25,6 +25,11 @@ private final class StandInSocket: ChannelOutboundHandler {
   private var clientReads = true
   private var inputEnds = false
 
+  /// The most bytes in one write.
+  private(set) var writeBytesPeak = 0
+  /// The most bytes that the client had not read.
+  private(set) var heldBytesPeak = 0
+
   init(_ mailbox: LineMailbox, heldBytesMax: Int) {
     self.mailbox = mailbox
     self.heldBytesMax = heldBytesMax
@@ -43,7 +48,9 @@ private final class StandInSocket: ChannelOutboundHandler {
   // MARK: From the handler
 
   func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-    outbound.append((unwrapOutboundIn(data), promise))
+    let buffer = unwrapOutboundIn(data)
+    writeBytesPeak = max(writeBytesPeak, buffer.readableBytes)
+    outbound.append((buffer, promise))
   }
 
   func flush(context: ChannelHandlerContext) {
@@ -76,10 +83,11 @@ private final class StandInSocket: ChannelOutboundHandler {
     while clientReads, flushed > 0 {
       let (buffer, promise) = outbound.removeFirst()
       flushed -= 1
-      mailbox.receive(buffer.readableBytesView)
+      mailbox.receive(Array(buffer: buffer))
       promise?.succeed()
     }
     let held = outbound.reduce(0) { $0 + $1.0.readableBytes }
+    heldBytesPeak = max(heldBytesPeak, held)
     let isWritable = held <= heldBytesMax
     guard let channel = context.channel as? NIOAsyncTestingChannel,
       channel.isWritable != isWritable
@@ -177,6 +185,13 @@ final class ChannelClient: LineClient {
 
   func shutDownSending() async throws {
     try await onLoop { $0.endInput() }
+  }
+
+  /// The most bytes in one write of the server, and the most that the client had not read.
+  func peaks() async throws -> (write: Int, held: Int) {
+    try await channel.eventLoop.submit { [socket] in
+      (socket.value.writeBytesPeak, socket.value.heldBytesPeak)
+    }.get()
   }
 
   func pauseReading() async throws {

@@ -42,11 +42,14 @@ final class TestServer: Sendable {
   private let open: @Sendable () async throws -> any LineClient
   /// Shuts down in good order, and returns when that is done.
   let shutDown: @Sendable () async throws -> Void
+  /// Cancels the listener's task, and returns when it has ended; nil without a listener.
+  let cancel: (@Sendable () async throws -> Void)?
 
   init(
     _ depth: Depth, _ parts: LineParts, _ settings: TestSettings, port: Int,
     open: @escaping @Sendable () async throws -> any LineClient,
-    shutDown: @escaping @Sendable () async throws -> Void
+    shutDown: @escaping @Sendable () async throws -> Void,
+    cancel: (@Sendable () async throws -> Void)? = nil
   ) {
     self.depth = depth
     self.parts = parts
@@ -54,6 +57,7 @@ final class TestServer: Sendable {
     self.port = port
     self.open = open
     self.shutDown = shutDown
+    self.cancel = cancel
   }
 
   /// What AUTH takes for the administrator.
@@ -151,6 +155,9 @@ private func withListener(
   } shutDown: {
     await group.triggerGracefulShutdown()
     try await running.value
+  } cancel: {
+    running.cancel()
+    _ = await running.result
   }
   let result: Result<Void, any Error>
   do { result = .success(try await body(test)) } catch { result = .failure(error) }
@@ -158,7 +165,7 @@ private func withListener(
   parts.hash.release()
   await clients.disconnect()
   await group.triggerGracefulShutdown()
-  try await running.value
+  _ = await running.result
   try result.get()
 }
 
