@@ -9,11 +9,16 @@ extension SQLiteStore: Journal {
   ///
   /// - Throws: `StoreError.damaged`, naming what cannot be read.
   public func load() async throws -> JournalState {
-    let state = try await pool.read { db in
-      let checkpoint = try SQLiteStore.checkpointSequence(db)
-      return JournalState(
-        root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
-        commits: try SQLiteStore.readCommits(db, after: checkpoint))
+    let state: JournalState
+    do {
+      state = try await pool.read { db in
+        let checkpoint = try SQLiteStore.checkpointSequence(db)
+        return JournalState(
+          root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
+          commits: try SQLiteStore.readCommits(db, after: checkpoint))
+      }
+    } catch let error as DatabaseError {
+      throw StoreError.opening(folder + "/canopy.sqlite", error)
     }
     dirty.withLock {
       $0 = state.commits.map { ($0.sequence, $0.assignments.map(\.location)) }

@@ -24,6 +24,8 @@ public final class SQLiteStore: Sendable {
     public var retainedCommits: Int64 = 100_000
     /// Rows that one step of a checkpoint writes; appends go on between steps.
     public var checkpointStepRows = 256
+    /// Called after every step of a checkpoint, for tests; what it throws ends the checkpoint.
+    var afterStep: @Sendable () async throws -> Void = {}
 
     /// The defaults.
     public init() {}
