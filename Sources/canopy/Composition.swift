@@ -1,3 +1,4 @@
+import ArgumentParser
 import CanopyAccounts
 import CanopyEngine
 import CanopyServer
@@ -88,12 +89,14 @@ struct Failure: Error, CustomStringConvertible {
     }
   }
 
-  /// Runs `body` and gives every error its sentence.
+  /// Runs `body` and gives every error its sentence; those of the parser have theirs.
   static func explaining<R>(
     isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> R
   ) async throws -> R {
     do {
       return try await body()
+    } catch let error as ValidationError {
+      throw error
     } catch {
       throw Failure(error)
     }
