@@ -110,12 +110,33 @@ extension SQLiteStore: Journal {
           try (data ?? Data()).withUnsafeBytes { try WriteValue(json: $0, limits: .none) }
         }
         try row.withUnsafeData(atIndex: 0) { data in
-          try (data ?? Data()).withUnsafeBytes { try builder.add(value.node, at: $0) }
+          let location = data ?? Data()
+          guard try !isPriorityOfNothing(db, location) else { return }
+          try location.withUnsafeBytes { try builder.add(value.node, at: $0) }
         }
       }
       return try builder.finish()
     } catch let error as TreeError {
       throw StoreError.damagedRow("a row of the checkpoint", error.sentence)
     }
+  }
+
+  /// Whether this is the location of a branch's priority and the branch has no other row.
+  ///
+  /// A checkpoint that ended between two steps can leave that: it had removed the branch's last
+  /// children and not yet written the next ones. Those are in commits that it was folding, and the
+  /// priority is with them (see `Commit.assignments`).
+  private static func isPriorityOfNothing(_ db: Database, _ location: Data) throws -> Bool {
+    guard location.suffix(9).elementsEqual(".priority".utf8) else { return false }
+    let branch = try Location(String(decoding: location, as: UTF8.self)).path
+    let range = Fold.rows(below: branch)
+    var arguments: StatementArguments = ["from": range.from]
+    if let to = range.to { arguments += ["to": to] }
+    let statement = try db.cachedStatement(
+      sql: """
+        SELECT 1 FROM leaves WHERE path >= :from \(range.to == nil ? "" : "AND path < :to")
+          AND substr(path, -9) <> '.priority' LIMIT 1
+        """)
+    return try Int.fetchOne(statement, arguments: arguments) == nil
   }
 }

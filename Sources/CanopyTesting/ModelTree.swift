@@ -4,7 +4,7 @@ public import CanopyTree
 ///
 /// Every change goes through both tables, so it is slow, and too simple to be wrong in the ways in
 /// which a tree of shared pages can be.
-public struct ModelTree {
+public struct ModelTree: Sendable {
   private var leaves: [[Key]: Node] = [:]
   private var priorities: [[Key]: Node] = [:]
 
