@@ -86,6 +86,10 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
+      name: "CanopySocialTests",
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyStore", "CanopySocial", "CanopyTesting"],
+      swiftSettings: settings),
+    .testTarget(
       name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
       swiftSettings: settings),
     // Runs the built command; depending on it has it built.

@@ -52,8 +52,8 @@ public enum SocialCheck {
       let posts = root.child(Layout.posts)
       each(root.child(Layout.userPosts)) { check, uid, own in
         check.each(own) { check, id, _ in
-          if posts.child(id).isAbsent {
-            check.report("/user-posts/\(uid)/\(id) is not in /posts")
+          if posts.child(id).child(Layout.uid).stringValue != uid.text {
+            check.report("/user-posts/\(uid)/\(id) is not in /posts as a post of that user")
           }
         }
       }
@@ -78,8 +78,10 @@ public enum SocialCheck {
       each(userComments) { check, uid, own in
         check.each(own) { check, comment, post in
           let id = post.stringValue.flatMap { try? Key($0) }
-          guard let id, !postComments.child(id).child(comment).isAbsent else {
-            return check.report("/user-comments/\(uid)/\(comment) is not in /post-comments")
+          let author = id.map { postComments.child($0).child(comment).child(Layout.uid) }
+          if author?.stringValue != uid.text {
+            check.report(
+              "/user-comments/\(uid)/\(comment) is not in /post-comments as a comment of that user")
           }
         }
       }

@@ -41,13 +41,17 @@ public enum Users {
   /// Makes the profile of a new account.
   ///
   /// - Throws: `SocialError.invalid` for a name that breaks the rules. The transaction throws
-  ///   `conflict` when the name is taken.
+  ///   `conflict` when the name is taken, or the account has a profile.
   public static func claim(
     _ username: String, for uid: Key
   ) throws(SocialError) -> Transaction<Void> {
     try Texts.checkUsername(username)
     let name = Node(username)
     return { proposal in
+      // A second one would leave the first name taken for ever.
+      guard profile(uid, in: proposal.root) == nil else {
+        throw SocialError.conflict("this account has a user name; change it by renaming")
+      }
       let key = try nameKey(username, for: uid, in: proposal.root)
       let profile = Node(children: [
         (Layout.username, name), (Layout.createdAt, Node(proposal.now)),

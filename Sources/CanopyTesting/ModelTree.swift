@@ -11,8 +11,7 @@ public struct ModelTree: Sendable {
   /// An empty tree.
   public init() {}
 
-  /// Carries out the assignments of one commit, in order; of one place, what is below it before its
-  /// priority.
+  /// Carries out the assignments of one commit; of one place, what is below it before its priority.
   public mutating func apply(_ assignments: [Assignment]) {
     let sorted = assignments.sorted { $0.location < $1.location }
     for assignment in sorted where !assignment.location.isPriority {
@@ -20,9 +19,11 @@ public struct ModelTree: Sendable {
     }
     for assignment in sorted where assignment.location.isPriority {
       let path = assignment.location.path.keys
-      let isPresent = leaves.keys.contains { $0.starts(with: path) }
-      priorities[path] = isPresent && !assignment.value.isAbsent ? assignment.value : nil
+      priorities[path] = assignment.value.isAbsent ? nil : assignment.value
     }
+    // A branch that has no child any more is gone, and its priority with it. A commit is judged as a
+    // whole: it may take the last child and bring another.
+    priorities = priorities.filter { place, _ in leaves.keys.contains { $0.starts(with: place) } }
   }
 
   private mutating func set(_ path: [Key], _ node: Node) {
@@ -33,8 +34,6 @@ public struct ModelTree: Sendable {
       // What is above has children now, so it is no leaf.
       for count in 0..<path.count { leaves[Array(path.prefix(count))] = nil }
     }
-    // A branch that has lost its last child is gone, and its priority with it.
-    priorities = priorities.filter { place, _ in leaves.keys.contains { $0.starts(with: place) } }
   }
 
   private mutating func insert(_ node: Node, at path: [Key]) {

@@ -1,0 +1,89 @@
+import CanopyEngine
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+/// A node from its JSON; text that is none is a string that says so.
+func json(_ text: String) -> Node {
+  (try? Node(json: text)) ?? Node("not JSON: \(text)")
+}
+
+/// The blog on an engine with a journal in memory. After every request the tree agrees with itself,
+/// and has one commit more, or is the same as before.
+struct Blog: Sendable {
+  let engine: Engine
+  let journal: InMemoryJournal
+  let clock: ManualClock
+
+  /// Runs a blog whose people are ada, bob and eve, with uids of the same names.
+  static func with<R: Sendable>(
+    clock: ManualClock = ManualClock(1_000), seed: UInt64 = 1,
+    _ body: @escaping @Sendable (Blog) async throws -> R
+  ) async throws -> R {
+    let journal = InMemoryJournal()
+    var configuration = Engine.Configuration()
+    configuration.indexPlan = Layout.indexPlan
+    return try await withEngine(journal, configuration: configuration, clock: clock, seed: seed) {
+      let blog = Blog(engine: $0, journal: journal, clock: clock)
+      for name in ["ada", "bob", "eve"] { try await blog.join(name) }
+      return try await body(blog)
+    }
+  }
+
+  var root: Node { engine.root }
+
+  func at(_ path: String) -> Node {
+    (try? Path(path)).map { root.at($0) } ?? .absent
+  }
+
+  /// Carries a request out and checks everything around it.
+  @discardableResult
+  func make<R: Sendable>(
+    _ transaction: Transaction<R>, at location: SourceLocation = #_sourceLocation
+  ) async throws -> R {
+    let before = root
+    let count = journal.commits.count
+    do {
+      let committed = try await engine.transact(transaction)
+      #expect(journal.commits.count == count + 1, "one commit", sourceLocation: location)
+      #expect(committed.sequence == Int64(count + 1), sourceLocation: location)
+      #expect(SocialCheck.problems(in: root) == [], sourceLocation: location)
+      #expect(root.brokenInvariant() == nil, sourceLocation: location)
+      return committed.result
+    } catch {
+      #expect(root == before, "a refusal changes nothing", sourceLocation: location)
+      #expect(journal.commits.count == count, sourceLocation: location)
+      throw error
+    }
+  }
+
+  /// Checks that a request is refused, and returns the error.
+  @discardableResult
+  func refusal<R: Sendable>(
+    of transaction: Transaction<R>, at location: SourceLocation = #_sourceLocation
+  ) async -> SocialError? {
+    await #expect(throws: SocialError.self, sourceLocation: location) {
+      _ = try await make(transaction, at: location)
+    }
+  }
+
+  func join(_ name: String, uid: Key? = nil) async throws {
+    try await make(Users.claim(name, for: uid ?? Key(name)))
+  }
+
+  func post(
+    _ uid: Key = "ada", _ title: String = "title", _ body: String = "body"
+  ) async throws -> Key {
+    try await make(Posts.create(by: uid, title: title, body: body))
+  }
+
+  func comment(_ uid: Key, on id: Key, _ text: String = "text") async throws -> Key {
+    try await make(Comments.create(on: id, by: uid, text: text))
+  }
+
+  @discardableResult
+  func star(_ uid: Key, _ id: Key) async throws -> Posts.StarState {
+    try await make(Posts.toggleStar(id, by: uid))
+  }
+}

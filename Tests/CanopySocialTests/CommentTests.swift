@@ -1,0 +1,73 @@
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct CommentTests {
+  @Test func `a comment is written, found by its author and counted in both copies`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post()
+      blog.clock.advance(50)
+      let comment = try await blog.comment("bob", on: id, "Well said")
+      #expect(
+        blog.at("post-comments")
+          == json(
+            """
+            {"\(id)":{"\(comment)":{"uid":"bob","author":"bob","text":"Well said","createdAt":1050}}}
+            """))
+      #expect(blog.at("user-comments") == json(#"{"bob":{"\#(comment)":"\#(id)"}}"#))
+      #expect(blog.at("posts/\(id)/commentCount") == 1)
+      #expect(blog.at("user-posts/ada/\(id)/commentCount") == 1)
+      _ = try await blog.comment("ada", on: id)
+      #expect(blog.at("posts/\(id)/commentCount") == 2)
+    }
+  }
+
+  @Test func `a comment that is deleted leaves no trace`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post()
+      let plain = blog.root
+      let first = try await blog.comment("bob", on: id)
+      let one = blog.root
+      let second = try await blog.comment("bob", on: id)
+      try await blog.make(Comments.delete(second, on: id, by: "bob"))
+      #expect(blog.root == one)
+      try await blog.make(Comments.delete(first, on: id, by: "bob"))
+      #expect(blog.root == plain, "and there is no count of 0")
+    }
+  }
+
+  @Test func `its author and the author of the post may delete a comment, nobody else`()
+    async throws
+  {
+    try await Blog.with { blog in
+      let id = try await blog.post("ada")
+      for remover in ["bob", "ada"] as [Key] {
+        let comment = try await blog.comment("bob", on: id)
+        let error = await blog.refusal(of: Comments.delete(comment, on: id, by: "eve"))
+        if case .permissionDenied = error {} else { Issue.record("\(String(describing: error))") }
+        try await blog.make(Comments.delete(comment, on: id, by: remover))
+      }
+    }
+  }
+
+  @Test func `a comment is found only on its own post`() async throws {
+    try await Blog.with { blog in
+      let one = try await blog.post()
+      let two = try await blog.post()
+      let comment = try await blog.comment("bob", on: one)
+      for (comment, id) in [(comment, two), ("none", one), (one, one)] {
+        let error = await blog.refusal(of: Comments.delete(comment, on: id, by: "bob"))
+        if case .notFound = error {} else { Issue.record("\(String(describing: error))") }
+      }
+    }
+  }
+
+  @Test func `nobody who is not a user comments`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post()
+      let error = await blog.refusal(of: try Comments.create(on: id, by: "nobody", text: "t"))
+      #expect(error == .notFound("there is no such user"))
+    }
+  }
+}

@@ -1,0 +1,138 @@
+import CanopyEngine
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct PostTests {
+  @Test func `a post stands in two places, the same in both`() async throws {
+    try await Blog.with { blog in
+      blog.clock.advance(234)
+      let id = try await blog.post("ada", "Title", "Body")
+      let post = json(
+        #"{"uid":"ada","author":"ada","title":"Title","body":"Body","createdAt":1234,"starCount":0}"#
+      )
+      #expect(blog.at("posts") == Node(children: [(id, post)]))
+      #expect(
+        blog.at("user-posts") == Node(children: [("ada" as Key, Node(children: [(id, post)]))]))
+      #expect(id.text.count == 20)
+      #expect(blog.root.childCount == 4, "users, usernames, posts, user-posts and nothing else")
+    }
+  }
+
+  @Test func `editing changes title and body in both places and nothing else`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post()
+      try await blog.star("bob", id)
+      _ = try await blog.comment("eve", on: id)
+      let before = blog.root
+      blog.clock.advance(99)
+      try await blog.make(Posts.edit(id, by: "ada", title: "New", body: "Other"))
+      var expected = before
+      for copy in ["posts/\(id)", "user-posts/ada/\(id)"] {
+        expected.set("New", at: try Path(copy + "/title"))
+        expected.set("Other", at: try Path(copy + "/body"))
+      }
+      #expect(blog.root == expected)
+    }
+  }
+
+  @Test func `deleting takes the post, its stars and all comments on it`() async throws {
+    try await Blog.with { blog in
+      let kept = try await blog.post("bob")
+      let keptComment = try await blog.comment("eve", on: kept)
+      let before = blog.root
+      let id = try await blog.post()
+      try await blog.star("bob", id)
+      for uid in ["bob", "eve", "ada", "eve"] as [Key] { _ = try await blog.comment(uid, on: id) }
+      try await blog.make(Posts.delete(id, by: "ada"))
+      #expect(blog.root == before)
+      #expect(blog.at("user-comments") == json(#"{"eve":{"\#(keptComment)":"\#(kept)"}}"#))
+    }
+  }
+
+  @Test func `deleting everything leaves the users alone`() async throws {
+    try await Blog.with { blog in
+      let before = blog.root
+      let id = try await blog.post()
+      _ = try await blog.comment("bob", on: id)
+      try await blog.make(Posts.delete(id, by: "ada"))
+      #expect(blog.root == before)
+    }
+  }
+
+  @Test func `a star is on the post or off it, and the count is that of the stars`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post()
+      let plain = blog.root
+      #expect(try await star("bob", id, on: blog) == [true, 1])
+      #expect(try await star("ada", id, on: blog) == [true, 2])
+      for copy in ["posts/\(id)", "user-posts/ada/\(id)"] {
+        #expect(blog.at(copy + "/stars") == json(#"{"ada":true,"bob":true}"#))
+        #expect(blog.at(copy + "/starCount") == 2)
+      }
+      #expect(try await star("bob", id, on: blog) == [false, 1])
+      #expect(try await star("ada", id, on: blog) == [false, 0])
+      #expect(blog.root == plain)
+    }
+  }
+
+  private func star(_ uid: Key, _ id: Key, on blog: Blog) async throws -> [Node] {
+    let state = try await blog.star(uid, id)
+    return [Node(state.isStarred), Node(state.starCount)]
+  }
+
+  @Test func `many who star at once are each counted once`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post()
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for number in 0..<50 {
+          group.addTask {
+            for _ in 0...number % 2 {
+              _ = try await blog.engine.transact(
+                Posts.toggleStar(id, by: Key(index: Int32(number))))
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(blog.at("posts/\(id)/starCount") == 25)
+      #expect(SocialCheck.problems(in: blog.root) == [])
+    }
+  }
+
+  @Test func `only its author may change or delete a post`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post()
+      for transaction in [
+        try Posts.edit(id, by: "bob", title: "t", body: "b"), Posts.delete(id, by: "bob"),
+      ] {
+        let error = await blog.refusal(of: transaction)
+        if case .permissionDenied = error {} else { Issue.record("\(String(describing: error))") }
+      }
+    }
+  }
+
+  @Test func `what is not there cannot be changed`() async throws {
+    try await Blog.with { blog in
+      let gone = try await blog.post()
+      try await blog.make(Posts.delete(gone, by: "ada"))
+      for id in [gone, "nothing"] {
+        #expect(
+          await blog.refusal(of: Posts.delete(id, by: "ada"))
+            == .notFound(
+              "there is no such post, or it is gone"))
+        #expect(await blog.refusal(of: Posts.toggleStar(id, by: "ada")) != nil)
+        #expect(await blog.refusal(of: try Posts.edit(id, by: "ada", title: "t", body: "b")) != nil)
+        #expect(await blog.refusal(of: try Comments.create(on: id, by: "ada", text: "t")) != nil)
+        #expect(await blog.refusal(of: Comments.delete("c", on: id, by: "ada")) != nil)
+        #expect(throws: SocialError.self) { try Posts.find(id, in: blog.root) }
+        #expect(throws: SocialError.self) {
+          try Feeds.comments(on: id, Feeds.Page(), in: blog.root)
+        }
+      }
+      let error = await blog.refusal(of: try Posts.create(by: "nobody", title: "t", body: "b"))
+      #expect(error == .notFound("there is no such user"))
+    }
+  }
+}

@@ -1,0 +1,124 @@
+import CanopyEngine
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct UserTests {
+  @Test func `a user has a profile, and the name's key is in lower case`() async throws {
+    try await Blog.with { blog in
+      blog.clock.advance(5)
+      try await blog.join("Grace_H", uid: "u9")
+      #expect(blog.at("users/u9") == json(#"{"username":"Grace_H","createdAt":1005}"#))
+      #expect(blog.at("usernames/grace_h") == "u9")
+      #expect(blog.at("usernames").childCount == 4)
+    }
+  }
+
+  @Test func `a name is taken without regard to case`() async throws {
+    try await Blog.with { blog in
+      for name in ["ada", "ADA", "aDa"] {
+        for transaction in [try Users.claim(name, for: "u9"), try Users.rename("bob", to: name)] {
+          let error = await blog.refusal(of: transaction)
+          if case .conflict(let sentence) = error {
+            #expect(sentence.contains(name) && sentence.contains("another"))
+          } else {
+            Issue.record("\(String(describing: error))")
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `of many who want one name at once one gets it`() async throws {
+    try await Blog.with { blog in
+      let winners = try await withThrowingTaskGroup(of: Bool.self) { group in
+        for number in 0..<20 {
+          group.addTask {
+            let name = number % 2 == 0 ? "Zoe" : "zOE"
+            let claim = try Users.claim(name, for: Key(index: Int32(number)))
+            return (try? await blog.engine.transact(claim)) != nil
+          }
+        }
+        return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
+      }
+      #expect(winners == 1)
+      #expect(SocialCheck.problems(in: blog.root) == [])
+    }
+  }
+
+  @Test func `renaming touches the profile, every post in both places and every comment`()
+    async throws
+  {
+    try await Blog.with { blog in
+      let own = try await blog.post("ada")
+      let second = try await blog.post("ada")
+      let others = try await blog.post("bob")
+      try await blog.star("ada", others)
+      let comments = [
+        (own, try await blog.comment("ada", on: own)),
+        (others, try await blog.comment("ada", on: others)),
+      ]
+      _ = try await blog.comment("bob", on: own)
+      var expected = blog.root
+      for place in [
+        "users/ada/username", "posts/\(own)/author", "posts/\(second)/author",
+        "user-posts/ada/\(own)/author", "user-posts/ada/\(second)/author",
+      ] + comments.map({ "post-comments/\($0)/\($1)/author" }) {
+        expected.set("Countess", at: try Path(place))
+      }
+      expected.set(.absent, at: try Path("usernames/ada"))
+      expected.set("ada", at: try Path("usernames/countess"))
+      try await blog.make(Users.rename("ada", to: "Countess"))
+      #expect(blog.root == expected)
+
+      try await blog.join("ada", uid: "u9")
+      #expect(try Users.find(.username("ADA"), in: blog.root) == "u9", "the old name is free")
+    }
+  }
+
+  @Test func `a name may change its case, or not change at all`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post("ada")
+      for name in ["ADA", "Ada", "Ada"] {
+        try await blog.make(Users.rename("ada", to: name))
+        #expect(blog.at("users/ada/username") == Node(name))
+        #expect(blog.at("posts/\(id)/author") == Node(name))
+        #expect(blog.at("usernames") == json(#"{"ada":"ada","bob":"bob","eve":"eve"}"#))
+      }
+    }
+  }
+
+  @Test func `nobody who is not a user is renamed`() async throws {
+    try await Blog.with { blog in
+      let error = await blog.refusal(of: try Users.rename("nobody", to: "somebody"))
+      #expect(error == .notFound("there is no such user"))
+    }
+  }
+
+  @Test func `who has a profile does not get another by signing up again`() async throws {
+    try await Blog.with { blog in
+      let error = await blog.refusal(of: try Users.claim("Second", for: "ada"))
+      if case .conflict = error {} else { Issue.record("\(String(describing: error))") }
+    }
+  }
+
+  @Test func `a user is found by uid as it is, and by name without regard to case`() async throws {
+    try await Blog.with { blog in
+      try await blog.join("Grace", uid: "U9")
+      let root = blog.root
+      #expect(try Users.find(.uid("U9"), in: root) == "U9")
+      #expect(try Users.find(.username("gRACE"), in: root) == "U9")
+      #expect(Users.username(of: "U9", in: root) == "Grace")
+      #expect(Users.username(of: "u9", in: root) == nil)
+      for reference in [
+        Users.Reference.uid("u9"), .uid("Grace"), .uid(""), .uid("a/b"), .uid("users"),
+        .username("U9"), .username(""), .username("a.b"), .username("grac"),
+      ] {
+        #expect(throws: SocialError.notFound("there is no such user"), "\(reference)") {
+          try Users.find(reference, in: root)
+        }
+      }
+    }
+  }
+}
