@@ -65,6 +65,9 @@ let package = Package(
         "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
       ],
       swiftSettings: settings),
+    .executableTarget(
+      name: "CanopyBench",
+      dependencies: ["CanopyTree", argumentParser, nioCore, nioPosix], swiftSettings: settings),
     .target(
       name: "CanopyTesting",
       dependencies: [
@@ -73,8 +76,21 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
+      name: "CanopyEngineTests",
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyTesting"], swiftSettings: settings),
+    .testTarget(
+      name: "CanopyStoreTests",
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
+        "CanopyTesting", grdb,
+      ],
+      swiftSettings: settings),
+    .testTarget(
       name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
       swiftSettings: settings),
+    // Runs the built command; depending on it has it built.
+    .testTarget(
+      name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
     .testTarget(
       name: "CanopyServerTests",
       dependencies: [
@@ -85,7 +101,7 @@ let package = Package(
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
     .testTarget(
-      name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CArgon2"],
+      name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],
       swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6]

@@ -6,7 +6,8 @@ public struct Commit: Sendable, Equatable {
   public var sequence: Int64
   /// When it was accepted: milliseconds since 1970 by the server's clock.
   public var time: Int64
-  /// What it set, with all server values resolved; they do not overlap.
+  /// What it set, with all server values resolved, in the order of their locations; they do not
+  /// overlap. As `Tree.apply` returns them, so that they may be applied again.
   public var assignments: [Assignment]
 
   /// A commit.

@@ -39,6 +39,7 @@ public final class Engine: Sendable {
   private let configuration: Configuration
   private let logger: Logger
   private let state: Mutex<State>
+  let listeners = Listeners()
 
   private struct State {
     var current: Tree
@@ -62,6 +63,8 @@ public final class Engine: Sendable {
   private struct Waiting {
     /// Its own commit, if it has one.
     var commit: Commit?
+    /// Whether it is an index that was added.
+    var addsIndex = false
     var answer: @Sendable (EngineError?) -> Void
   }
 
@@ -161,18 +164,33 @@ public final class Engine: Sendable {
   /// `addedIndexesMax` nothing is done, and the query goes through all children.
   public func keepIndex(_ order: Order, at path: Path) async {
     await withCheckedContinuation { continuation in
-      let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
-        if state.isStopping { return continuation }
-        let isWanted = !Query.isIndexed(by: order, state.pending.root.at(path))
-        if isWanted, state.addedIndexes < configuration.addedIndexesMax {
-          state.pending.keepIndex(order, at: path.keys)
-          state.addedIndexes += 1
-        }
-        // In line with the commits, so that the tree with the index is the one that is published.
-        return enqueue(&state, Waiting(commit: nil) { _ in continuation.resume() })
-      }
-      wakeUp?.resume()
+      let isAccepted = inLine(keeping: order, at: path) { _ in continuation.resume() }
+      if !isAccepted { continuation.resume() }
     }
+  }
+
+  /// Has something done in line with the commits: when all that were accepted before are published,
+  /// or have failed, and no later one is. The published tree then has the index.
+  ///
+  /// - Parameter body: called on the engine's task.
+  /// - Returns: whether it will be called; not when the engine is stopping.
+  func inLine(
+    keeping order: Order, at path: Path, _ body: @escaping @Sendable (Engine) -> Void
+  ) -> Bool {
+    let (isAccepted, wakeUp) = state.withLock {
+      state -> (Bool, CheckedContinuation<Void, Never>?) in
+      if state.isStopping { return (false, nil) }
+      let isWanted = !Query.isIndexed(by: order, state.pending.root.at(path))
+      let isAdded = isWanted && state.addedIndexes < configuration.addedIndexesMax
+      if isAdded {
+        state.pending.keepIndex(order, at: path.keys)
+        state.addedIndexes += 1
+      }
+      let waiting = Waiting(commit: nil, addsIndex: isAdded) { _ in body(self) }
+      return (true, enqueue(&state, waiting))
+    }
+    wakeUp?.resume()
+    return isAccepted
   }
 
   private func admission(_ state: State) -> EngineError? {
@@ -188,12 +206,14 @@ public final class Engine: Sendable {
     defer { state.pushIDs = proposal.pushIDs }
     let decision = try decide(&proposal)
     guard let write = decision.write, !write.items.isEmpty else { return (nil, decision.result) }
-    let assignments = write.resolved(in: proposal.root, at: proposal.now)
     let time = proposal.now
-    state.pending.apply(assignments)
+    let assignments = write.resolved(in: state.pending.root, at: time)
+    // The proposal's reference would have every page on the way to a change copied.
+    proposal.root = .absent
+    let journaled = state.pending.apply(assignments)
     state.pendingSequence += 1
     return (
-      Commit(sequence: state.pendingSequence, time: time, assignments: assignments),
+      Commit(sequence: state.pendingSequence, time: time, assignments: journaled),
       decision.result
     )
   }
@@ -278,15 +298,18 @@ extension Engine {
   }
 
   private func publish(_ batch: Batch) {
-    let wakeUpCheckpoint = state.withLock { state -> CheckedContinuation<Void, Never>? in
+    let (before, wakeUpCheckpoint) = state.withLock {
+      state -> (Tree, CheckedContinuation<Void, Never>?) in
+      let before = state.current
       state.current = batch.tree
       state.currentSequence = batch.sequence
       state.hasUnpublished = !state.queue.isEmpty
       let isDue =
         state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
-      return isDue ? state.wakeUpCheckpoint.take() : nil
+      return (before, isDue ? state.wakeUpCheckpoint.take() : nil)
     }
     wakeUpCheckpoint?.resume()
+    tell(batch.waiting.compactMap(\.commit), since: before)
     for waiting in batch.waiting { waiting.answer(nil) }
   }
 
@@ -294,18 +317,25 @@ extension Engine {
   private func fail(_ batch: Batch, _ error: any Error) {
     var missed: [Commit] = []
     if case JournalError.conflict(let commits) = error { missed = commits }
-    let waiting = state.withLock { state in
-      for commit in missed where commit.sequence == state.currentSequence + 1 {
+    let (before, waiting) = state.withLock { state in
+      let before = state.current
+      missed = missed.filter { commit in
+        guard commit.sequence == state.currentSequence + 1 else { return false }
         state.current.apply(commit.assignments)
         state.currentSequence = commit.sequence
+        return true
       }
       state.pending = state.current
       state.pendingSequence = state.currentSequence
       state.hasUnpublished = false
       var later: [Waiting] = []
       swap(&later, &state.queue)
-      return batch.waiting + later
+      let waiting = batch.waiting + later
+      // Indexes go with the pending tree; they may be added again.
+      state.addedIndexes -= waiting.count(where: \.addsIndex)
+      return (before, waiting)
     }
+    tell(missed, since: before)
     for waiting in waiting { waiting.answer(.journalFailed) }
   }
 

@@ -6,7 +6,7 @@ public import CanopyTree
 public struct Proposal {
   /// The root of the latest tree: all commits that were accepted before, durable or not. What is
   /// decided here becomes durable after them or not at all.
-  public let root: Node
+  public internal(set) var root: Node
 
   /// Milliseconds since 1970 by the server's clock.
   public let now: Int64

@@ -47,7 +47,7 @@ public final class LineServer: Service {
 
   /// Listens until graceful shutdown or cancellation.
   ///
-  /// - Throws: when the address cannot be had.
+  /// - Throws: `ListenError` when the address cannot be had.
   public func run() async throws {
     let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.threads)
     do {
@@ -83,8 +83,12 @@ public final class LineServer: Service {
           try channel.pipeline.syncOperations.addHandler(LineHandler(service))
         }
       }
-    let channel = try await bootstrap.bind(host: configuration.host, port: configuration.port)
-      .get()
+    let channel: any Channel
+    do {
+      channel = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
+    } catch {
+      throw ListenError(host: configuration.host, port: configuration.port, reason: "\(error)")
+    }
     let port = channel.localAddress?.port ?? configuration.port
     whenReady(configuration.host, port)
 
@@ -101,6 +105,16 @@ public final class LineServer: Service {
     }
     try? await done.futureResult.get()
     deadline.cancel()
+  }
+}
+
+/// The address cannot be listened on.
+public struct ListenError: Error, Sendable {
+  /// One sentence that says what to do.
+  public let sentence: String
+
+  init(host: String, port: Int, reason: String) {
+    sentence = "cannot listen on \(host):\(port) (\(reason)); name another address or port"
   }
 }
 

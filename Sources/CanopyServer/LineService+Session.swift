@@ -136,32 +136,29 @@ extension LineService {
     return WireError(.unavailable, "accounts cannot be read or written now; try again later")
   }
 
+  /// The bounds that a client does well to know.
+  private var bounds: KeyValuePairs<String, Int> {
+    [
+      "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
+      "stringBytes": limits.stringBytesMax,
+      "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
+      "titleCharacters": Texts.titleMax, "bodyCharacters": Texts.bodyMax,
+      "commentCharacters": Texts.commentMax, "usernameCharacters": Texts.usernameMax,
+      "page": Feeds.Page.limitMax,
+    ]
+  }
+
   func hello(to output: inout JSONOutput) {
     Reply.success(to: &output) { output in
       output.append("{\"server\":\"canopy\",\"version\":")
       output.append(string: version)
-      output.append(",\"protocol\":1,\"limits\":{\"lineBytes\":")
-      output.append(Int64(limits.lineBytesMax))
-      output.append(",\"keyBytes\":")
-      output.append(Int64(Limits.keyBytesMax))
-      output.append(",\"depth\":")
-      output.append(Int64(Limits.depthMax))
-      output.append(",\"stringBytes\":")
-      output.append(Int64(limits.stringBytesMax))
-      output.append(",\"outstandingRequests\":")
-      output.append(Int64(limits.outstandingRequestsMax))
-      output.append(",\"replyBytes\":")
-      output.append(Int64(limits.replyBytesMax))
-      output.append(",\"titleCharacters\":")
-      output.append(Int64(Texts.titleMax))
-      output.append(",\"bodyCharacters\":")
-      output.append(Int64(Texts.bodyMax))
-      output.append(",\"commentCharacters\":")
-      output.append(Int64(Texts.commentMax))
-      output.append(",\"usernameCharacters\":")
-      output.append(Int64(Texts.usernameMax))
-      output.append(",\"page\":")
-      output.append(Int64(Feeds.Page.limitMax))
+      output.append(",\"protocol\":1,\"limits\":{")
+      for (i, (name, bound)) in bounds.enumerated() {
+        if i > 0 { output.append(",") }
+        output.append(string: name)
+        output.append(":")
+        output.append(Int64(bound))
+      }
       output.append("}}")
     }
   }

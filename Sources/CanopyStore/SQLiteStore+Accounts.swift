@@ -3,6 +3,7 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore: AccountStore {
+  /// Inserts one row; false if the uid or the address is taken. One synced transaction.
   public func insert(_ account: Account) async throws -> Bool {
     try await pool.write { db in
       try db.execute(
@@ -17,6 +18,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Looks an account up by its primary key.
   public func account(uid: String) async throws -> Account? {
     try await pool.read { db in
       try Row.fetchOne(db, sql: "SELECT * FROM accounts WHERE uid = ?", arguments: [uid])
@@ -24,6 +26,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Looks an account up by the unique index of addresses.
   public func account(emailNormalized: String) async throws -> Account? {
     try await pool.read { db in
       try Row.fetchOne(
@@ -32,6 +35,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Walks the index of addresses from a point on.
   public func accounts(after: String?, limit: Int) async throws -> [Account] {
     try await pool.read { db in
       try Row.fetchAll(
@@ -44,6 +48,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Walks the partial index of pending accounts from a point on.
   public func pendingAccounts(after: String?, limit: Int) async throws -> [Account] {
     try await pool.read { db in
       try Row.fetchAll(
@@ -55,14 +60,17 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Makes a pending account a full one. One synced transaction.
   public func activate(uid: String) async throws -> Bool {
     try await change("UPDATE accounts SET is_pending = 0 WHERE uid = ? AND is_pending", [uid])
   }
 
+  /// Deletes an account that is still pending. One synced transaction.
   public func deletePending(uid: String) async throws -> Bool {
     try await change("DELETE FROM accounts WHERE uid = ? AND is_pending", [uid])
   }
 
+  /// Sets the mark and, when it shuts the account, deletes its tokens, in one transaction.
   public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
     try await pool.write { db in
       try db.execute(
@@ -73,6 +81,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Replaces a hash, if it still is the expected one, and deletes tokens, in one transaction.
   public func setPasswordHash(
     _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
   ) async throws -> Bool {
@@ -90,6 +99,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Inserts a token if its account still has that hash, by one statement.
   public func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String
   ) async throws -> Bool {
@@ -100,6 +110,7 @@ extension SQLiteStore: AccountStore {
       """, [Data(token.digest.bytes), token.expiresAt, token.uid, hash])
   }
 
+  /// Looks a token up by its primary key, with its account.
   public func token(
     _ digest: TokenDigest
   ) async throws -> (token: TokenRecord, account: Account)? {
@@ -119,10 +130,12 @@ extension SQLiteStore: AccountStore {
     }
   }
 
+  /// Deletes a token by its primary key.
   public func deleteToken(_ digest: TokenDigest) async throws {
     _ = try await change("DELETE FROM tokens WHERE hash = ?", [Data(digest.bytes)])
   }
 
+  /// Deletes tokens by the index of their ends, at most `limit`.
   public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
     try await pool.write { db in
       try db.execute(

@@ -26,11 +26,13 @@ extension SQLiteStore {
           let isDone = try fold.step(db, rows: rows)
           return (fold, isDone)
         }
+        try await configuration.afterStep()
       }
       try await withoutSync { db in
         try db.execute(
           sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
       }
+      try await configuration.afterStep()
       try await dropCommits(upTo: sequence - configuration.retainedCommits)
     } catch {
       dirty.withLock { $0.insert(contentsOf: taken, at: 0) }

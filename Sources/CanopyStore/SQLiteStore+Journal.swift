@@ -9,11 +9,16 @@ extension SQLiteStore: Journal {
   ///
   /// - Throws: `StoreError.damaged`, naming what cannot be read.
   public func load() async throws -> JournalState {
-    let state = try await pool.read { db in
-      let checkpoint = try SQLiteStore.checkpointSequence(db)
-      return JournalState(
-        root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
-        commits: try SQLiteStore.readCommits(db, after: checkpoint))
+    let state: JournalState
+    do {
+      state = try await pool.read { db in
+        let checkpoint = try SQLiteStore.checkpointSequence(db)
+        return JournalState(
+          root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
+          commits: try SQLiteStore.readCommits(db, after: checkpoint))
+      }
+    } catch let error as DatabaseError {
+      throw StoreError.opening(folder + "/canopy.sqlite", error)
     }
     dirty.withLock {
       $0 = state.commits.map { ($0.sequence, $0.assignments.map(\.location)) }
@@ -98,21 +103,40 @@ extension SQLiteStore: Journal {
 
   static func readLeaves(_ db: Database) throws -> Node {
     var builder = TreeBuilder()
-    var limits = Limits()
-    limits.stringBytesMax = .max
     let rows = try Row.fetchCursor(db, sql: "SELECT path, value FROM leaves ORDER BY path")
     do {
       while let row = try rows.next() {
         let value = try row.withUnsafeData(atIndex: 1) { data in
-          try (data ?? Data()).withUnsafeBytes { try WriteValue(json: $0, limits: limits) }
+          try (data ?? Data()).withUnsafeBytes { try WriteValue(json: $0, limits: .none) }
         }
         try row.withUnsafeData(atIndex: 0) { data in
-          try (data ?? Data()).withUnsafeBytes { try builder.add(value.node, at: $0) }
+          let location = data ?? Data()
+          guard try !isPriorityOfNothing(db, location) else { return }
+          try location.withUnsafeBytes { try builder.add(value.node, at: $0) }
         }
       }
       return try builder.finish()
     } catch let error as TreeError {
       throw StoreError.damagedRow("a row of the checkpoint", error.sentence)
     }
+  }
+
+  /// Whether this is the location of a branch's priority and the branch has no other row.
+  ///
+  /// A checkpoint that ended between two steps can leave that: it had removed the branch's last
+  /// children and not yet written the next ones. Those are in commits that it was folding, and the
+  /// priority is with them (see `Commit.assignments`).
+  private static func isPriorityOfNothing(_ db: Database, _ location: Data) throws -> Bool {
+    guard location.suffix(9).elementsEqual(".priority".utf8) else { return false }
+    let branch = try Location(String(decoding: location, as: UTF8.self)).path
+    let range = Fold.rows(below: branch)
+    var arguments: StatementArguments = ["from": range.from]
+    if let to = range.to { arguments += ["to": to] }
+    let statement = try db.cachedStatement(
+      sql: """
+        SELECT 1 FROM leaves WHERE path >= :from \(range.to == nil ? "" : "AND path < :to")
+          AND substr(path, -9) <> '.priority' LIMIT 1
+        """)
+    return try Int.fetchOne(statement, arguments: arguments) == nil
   }
 }

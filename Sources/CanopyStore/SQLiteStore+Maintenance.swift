@@ -43,26 +43,43 @@ extension SQLiteStore {
 
   /// What is wrong with the file, the checkpoint or the journal, a sentence each; empty if nothing.
   public func problems() async throws -> [String] {
-    try await pool.read { db in
-      var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
-      guard problems.isEmpty else { return problems }
-      let checkpoint = try SQLiteStore.checkpointSequence(db)
-      let range = try Row.fetchOne(
-        db, sql: "SELECT min(sequence), max(sequence), count(*) FROM commits")
-      if let range, let first: Int64 = range[0], let last: Int64 = range[1] {
-        if last - first + 1 != range[2] { problems.append("the journal has gaps") }
-        if first > checkpoint + 1 {
-          problems.append("commits between the checkpoint and the journal are missing")
+    do {
+      return try await pool.read { db in
+        var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+        guard problems.isEmpty else { return problems }
+        let checkpoint = try SQLiteStore.checkpointSequence(db)
+        problems += try SQLiteStore.journalProblems(db, checkpoint)
+        problems += try RowCheck.problems(db)
+        if problems.isEmpty {
+          _ = try SQLiteStore.readLeaves(db)
+          _ = try SQLiteStore.readCommits(db, after: checkpoint)
         }
-        if last < checkpoint { problems.append("the journal ends before the checkpoint") }
+        return problems
       }
-      let rows = try Row.fetchCursor(db, sql: "SELECT sequence, time, body FROM commits")
-      while let row = try rows.next() {
-        do { _ = try SQLiteStore.readCommit(row) } catch {
-          problems.append((error as? StoreError)?.sentence ?? "\(error)")
-        }
-      }
-      return problems
+    } catch let error as StoreError {
+      return [error.sentence]
+    } catch let error as DatabaseError {
+      return [StoreError.opening(folder + "/canopy.sqlite", error).sentence]
     }
+  }
+
+  private static func journalProblems(_ db: Database, _ checkpoint: Int64) throws -> [String] {
+    var problems: [String] = []
+    let range = try Row.fetchOne(
+      db, sql: "SELECT min(sequence), max(sequence), count(*) FROM commits")
+    if let range, let first: Int64 = range[0], let last: Int64 = range[1] {
+      if last - first + 1 != range[2] { problems.append("the journal has gaps") }
+      if first > checkpoint + 1 {
+        problems.append("commits between the checkpoint and the journal are missing")
+      }
+      if last < checkpoint { problems.append("the journal ends before the checkpoint") }
+    }
+    let rows = try Row.fetchCursor(db, sql: "SELECT sequence, time, body FROM commits")
+    while let row = try rows.next() {
+      do { _ = try SQLiteStore.readCommit(row) } catch {
+        problems.append((error as? StoreError)?.sentence ?? "\(error)")
+      }
+    }
+    return problems
   }
 }

@@ -24,6 +24,8 @@ public final class SQLiteStore: Sendable {
     public var retainedCommits: Int64 = 100_000
     /// Rows that one step of a checkpoint writes; appends go on between steps.
     public var checkpointStepRows = 256
+    /// Called after every step of a checkpoint, for tests; what it throws ends the checkpoint.
+    var afterStep: @Sendable () async throws -> Void = {}
 
     /// The defaults.
     public init() {}
@@ -48,7 +50,8 @@ public final class SQLiteStore: Sendable {
       try FileManager.default.createDirectory(
         atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
     } catch {
-      throw StoreError.inaccessible("the data folder \(folder) cannot be created: \(error)")
+      throw StoreError.inaccessible(
+        "the data folder \(folder) cannot be created: \(error.localizedDescription)")
     }
     lock = try FolderLock(folder: folder)
     let path = folder + "/canopy.sqlite"
@@ -94,6 +97,8 @@ public final class SQLiteStore: Sendable {
   /// Closes the file and gives the folder free.
   public func close() throws {
     defer { lock.release() }
+    // So that a folder at rest is one file. A reader in another process may forbid it: no matter.
+    try? pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
     try pool.close()
   }
 }

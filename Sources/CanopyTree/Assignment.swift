@@ -1,7 +1,8 @@
 /// One resolved step of a commit: at this location, this node from now on.
 ///
 /// Assignments are absolute, so that applying a run of commits a second time, in order, leads to the
-/// same tree: recovery rests on that.
+/// same tree, whatever part of their effect is there already: recovery rests on that. (For priorities
+/// this holds of the assignments that `Tree.apply` returns, which are the ones to journal.)
 public struct Assignment: Sendable, Equatable {
   /// Where.
   public var location: Location
@@ -59,32 +60,34 @@ public enum AssignmentCodec {
   public static func decode(
     _ bytes: UnsafeRawBufferPointer
   ) throws(TreeError) -> [Assignment] {
-    var limits = Limits()
-    limits.stringBytesMax = .max
-    var reader = JSONReader(bytes, limits: limits)
+    var reader = JSONReader(bytes, limits: .none)
+    let open = UInt8(ascii: "[")
+    let close = UInt8(ascii: "]")
     var result: [Assignment] = []
-    try reader.expect(UInt8(ascii: "["), "[")
-    while reader.peekToken() == UInt8(ascii: "[") {
-      reader.advance()
+    guard reader.peekToken() == open else { throw reader.error("expected [") }
+    try reader.readMembers(close: close) { reader throws(TreeError) in
+      try reader.expect(open, "[")
+      guard reader.peekToken() == open else { throw reader.error("expected [") }
       var locations: [Location] = []
-      try reader.expect(UInt8(ascii: "["), "[")
-      while reader.peekToken() == UInt8(ascii: "\"") {
+      try reader.readMembers(close: close) { reader throws(TreeError) in
+        guard reader.peekToken() == UInt8(ascii: "\"") else {
+          throw reader.error("expected a path in quotes")
+        }
         locations.append(try Location(try reader.readText()))
-        if reader.peekToken() == UInt8(ascii: ",") { reader.advance() }
       }
-      try reader.expect(UInt8(ascii: "]"), "]")
       try reader.expect(UInt8(ascii: ","), ",")
       let value = try reader.readNode()
       guard value.serverValues.isEmpty else {
         throw .invalidData("a journaled value may not hold server values")
       }
       for location in locations { result.append(Assignment(location, value.node)) }
-      try reader.expect(UInt8(ascii: "]"), "]")
-      if reader.peekToken() == UInt8(ascii: ",") { reader.advance() }
+      try reader.expect(close, "]")
     }
-    try reader.expect(UInt8(ascii: "]"), "]")
     try reader.readEnd()
     result.sort { $0.location < $1.location }
+    for (a, b) in zip(result, result.dropFirst()) where a.location.overlaps(next: b.location) {
+      throw .invalidData("two assignments of one commit overlap: \(a.location.text)")
+    }
     return result
   }
 }

@@ -33,4 +33,18 @@ public struct Limits: Sendable, Equatable {
 
   /// The defaults.
   public init() {}
+
+  /// No bounds on sizes: for what the server itself has stored.
+  public static var none: Limits {
+    var limits = Limits()
+    limits.stringBytesMax = .max
+    limits.writeBytesMax = .max
+    return limits
+  }
+
+  func checkWrite(bytes: Int) throws(TreeError) {
+    guard bytes <= writeBytesMax else {
+      throw .tooLarge("one write may have at most \(writeBytesMax) bytes of JSON")
+    }
+  }
 }

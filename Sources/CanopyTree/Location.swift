@@ -38,3 +38,10 @@ extension Location: Comparable {
     a.path != b.path ? a.path < b.path : !a.isPriority && b.isPriority
   }
 }
+
+extension Location {
+  /// Whether the location that comes next in order is the same one or below it.
+  func overlaps(next: Location) -> Bool {
+    self == next || (!isPriority && next.path.hasPrefix(path))
+  }
+}

@@ -77,7 +77,8 @@ extension Node {
   public func withPriority(_ priority: Node) -> Node {
     let node = withoutPriority
     guard !node.isAbsent, !priority.isAbsent else { return node }
-    return Node(storage: .prioritized(Prioritized(node: node, priority: priority)))
+    let box = Prioritized(node: node, priority: priority.withoutPriority)
+    return Node(storage: .prioritized(box))
   }
 
   var children: Children? {
@@ -139,14 +140,15 @@ extension Node {
       a.isIdentical(to: b.children)
     case (.prioritized(let a), .prioritized(let b)): a === b
     case (.prioritized, _), (_, .prioritized): false
-    default: isLeaf && other.isLeaf && self == other
+    default: !isBranch && !other.isBranch && self == other
     }
   }
 }
 
 extension Node: Equatable {
   /// Whether both hold the same data, priorities included. Strings are compared by their bytes, and
-  /// indexes do not count. O(size), less what both share.
+  /// indexes do not count. O(size), less what both share: versions of one thing are compared in
+  /// O(log n) for each place where they were changed.
   public static func == (a: Node, b: Node) -> Bool {
     switch (a.storage, b.storage) {
     case (.absent, .absent): return true
@@ -159,9 +161,8 @@ extension Node: Equatable {
     case (.prioritized, _), (_, .prioritized): return false
     default:
       guard let a = a.children, let b = b.children, a.count == b.count else { return false }
-      if a.isIdentical(to: b) { return true }
-      return a.forEach { child in
-        b.find(child.key).map { $0.node == child.node } ?? false
+      return Children.forEachDifference(from: a, to: b, isSame: { $0.node == $1.node }) { _, _ in
+        false
       }
     }
   }

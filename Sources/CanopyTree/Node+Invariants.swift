@@ -7,7 +7,7 @@ extension Node {
     case .integer: return nil
     case .double(let value):
       if !value.isFinite { return "a number is not finite" }
-      return value.magnitude <= 0x1p53 && value == value.rounded() ? "an integer is a double" : nil
+      return Int64(exactly: value) == nil ? nil : "an integer is a double"
     case .branch(let children):
       return check(children, [])
     case .indexed(let box):

@@ -13,27 +13,28 @@ extension Node {
   }
 
   private mutating func modifyChildOnly(_ key: Key, _ body: (inout Node) -> Void) {
-    // The storage is moved out while it is changed, so that it counts as unshared.
-    var taken = Storage.absent
-    swap(&taken, &storage)
-    switch consume taken {
-    case .branch(var children):
+    // What is changed is taken out of the storage meanwhile, so that it counts as unshared. (A
+    // `switch` would keep a second reference to it in debug builds.)
+    if case .branch(var children) = storage {
+      storage = .absent
       children.modify(key) { Child.modify(&$0, key, body) }
       storage = children.isEmpty ? .absent : .branch(children)
-    case .indexed(var box):
+    } else if case .indexed(var box) = storage {
+      storage = .absent
       if !isKnownUniquelyReferenced(&box) { box = box.copy() }
       box.modifyChild(key, body)
       storage = box.children.isEmpty ? .absent : .indexed(box)
-    case .prioritized(var box):
+    } else if case .prioritized(var box) = storage {
+      storage = .absent
       if !isKnownUniquelyReferenced(&box) {
         box = Prioritized(node: box.node, priority: box.priority)
       }
       box.node.modifyChild(key, body)
       storage = box.node.isAbsent ? .absent : .prioritized(box)
-    case let leaf:
+    } else {
       var child = Node.absent
       body(&child)
-      storage = child.isAbsent ? leaf : .branch(Children(Child(key: key, node: child)))
+      if !child.isAbsent { storage = .branch(Children(Child(key: key, node: child))) }
     }
   }
 

@@ -3,8 +3,8 @@
 /// Immutable in use: a node is a value, and changing a copy leaves the original as it was, while both
 /// share all that did not change. 17 bytes; a copy costs at most one reference count.
 ///
-/// Always in normal form: a branch has at least one child, no child is absent, and a number that is
-/// integral and within ±2^53 is kept as an integer, whichever way it was written.
+/// Always in normal form: a branch has at least one child, no child is absent, and a number that a
+/// 64-bit integer can hold is kept as one, whichever way it was written.
 ///
 /// A node may have a priority (a number or a string) that orders it among its siblings.
 public struct Node: Sendable {
@@ -41,7 +41,7 @@ public struct Node: Sendable {
   /// A leaf; nil for NaN and the infinities, which the tree does not hold.
   public init?(_ value: Double) {
     guard value.isFinite else { return nil }
-    if value.magnitude <= 0x1p53, let integer = Int64(exactly: value) {
+    if let integer = Int64(exactly: value) {
       storage = .integer(integer)
     } else {
       storage = .double(value)

@@ -185,8 +185,12 @@ extension SortedTree {
         }
         base[index].page = .leaf(merged)
       case (.inner(let a), .inner(let b)):
-        base[index].page = .inner(
-          Inner.make(a.withEntries { Array($0) } + b.withEntries { Array($0) }))
+        var entries = a.withEntries { Array($0) }
+        let seam = entries.count
+        b.withEntries { entries.append(contentsOf: $0) }
+        // The first child of a page may hold elements below its pivot; they are not below the page's.
+        entries[seam].pivot = right.pivot
+        base[index].page = .inner(Inner.make(entries))
       default:
         preconditionFailure("pages of one level are of one kind")
       }

@@ -77,12 +77,7 @@ struct SortedTree<Element: SortedElement>: Sendable {
   func isIdentical(to other: SortedTree) -> Bool { identity == other.identity }
 
   /// What tells this version's root page from all others that exist at the same time.
-  var identity: ObjectIdentifier {
-    switch root {
-    case .leaf(let leaf): ObjectIdentifier(leaf)
-    case .inner(let inner): ObjectIdentifier(inner)
-    }
-  }
+  var identity: ObjectIdentifier { root.identity }
 }
 
 extension SortedTree.Page {

@@ -24,11 +24,52 @@ public struct Tree: Sendable {
   ///
   /// O(depth × log siblings) for each, whatever the sizes of the subtrees around it; and O(size) for
   /// an assigned node in which the plan wants indexes.
-  public mutating func apply(_ assignments: [Assignment]) {
-    guard !assignments.isEmpty else { return }
+  ///
+  /// - Returns: assignments that come to the same, and that lead to the same tree also when a run of
+  ///   commits is applied a second time. See `Assignment`.
+  @discardableResult
+  public mutating func apply(_ assignments: [Assignment]) -> [Assignment] {
+    guard !assignments.isEmpty else { return [] }
     var application = Application(isMulti: assignments.count > 1)
-    let sorted = assignments.sorted { $0.location < $1.location }
+    let sorted = assignments.sortedByLocation()
     application.apply(sorted[...], to: &root, depth: 0, plan: indexPlan.root)
+    return application.touchesPriorities ? repeatable(sorted) : sorted
+  }
+
+  /// The assignments made independent of what stood there before, after they were applied.
+  ///
+  /// A branch loses its priority with its last child and keeps it otherwise. Which of the two it is
+  /// depends on the children there are, and a second application may find children that were only
+  /// added later. So the outcome is written down: what has vanished, as removed from the uppermost
+  /// place that is empty now; what has a priority, with that priority.
+  private func repeatable(_ assignments: [Assignment]) -> [Assignment] {
+    var result: [Location: Node] = [:]
+    for assignment in assignments {
+      let path = assignment.location.path
+      var node = root
+      var depth = 0
+      while depth < path.count, !node.isAbsent {
+        if !node.priority.isAbsent {
+          result[Location(path.prefix(depth), isPriority: true)] = node.priority
+        }
+        node = node.child(path.keys[depth])
+        depth += 1
+      }
+      if node.isAbsent {
+        result[Location(path.prefix(depth))] = .absent
+      } else {
+        result[assignment.location] = assignment.value
+      }
+    }
+    return result.map { Assignment($0, $1) }.sortedByLocation()
+  }
+}
+
+extension [Assignment] {
+  /// In the order of their locations, in which they mostly are already.
+  func sortedByLocation() -> [Assignment] {
+    let isSorted = zip(self, dropFirst()).allSatisfy { $0.location < $1.location }
+    return isSorted ? self : sorted { $0.location < $1.location }
   }
 }
 
@@ -46,6 +87,9 @@ private struct Application {
   private var changed: [ObjectIdentifier: (group: ArraySlice<Assignment>, depth: Int, node: Node)] =
     [:]
 
+  /// Whether a priority was assigned, or a node that had one was changed.
+  private(set) var touchesPriorities = false
+
   init(isMulti: Bool) {
     self.isMulti = isMulti
   }
@@ -58,6 +102,8 @@ private struct Application {
   ) {
     var rest = group
     var priority: Node?
+    let oldPriority = node.priority
+    if !oldPriority.isAbsent { touchesPriorities = true }
     if let first = rest.first, first.location.path.count == depth {
       guard first.location.isPriority else {
         node = first.value
@@ -65,6 +111,7 @@ private struct Application {
         return
       }
       priority = first.value
+      touchesPriorities = true
       rest.removeFirst()
     }
     while let key = rest.first?.location.path.keys[depth] {
@@ -76,7 +123,13 @@ private struct Application {
       }
     }
     plan?.attachHere(&node)
-    if let priority { node = node.withPriority(priority) }
+    if let priority {
+      node = node.withPriority(priority)
+    } else if !oldPriority.isAbsent, node.priority.isAbsent {
+      // One assignment took the last child and a later one brought another: as a whole they keep
+      // the priority, whichever comes first.
+      node = node.withPriority(oldPriority)
+    }
   }
 
   private mutating func applyOnce(

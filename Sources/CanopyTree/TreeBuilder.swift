@@ -50,7 +50,7 @@ public struct TreeBuilder: ~Copyable {
     // The branch above the last key is to be open, and nothing below it.
     close(to: min(common, keys.count - 1))
     open(upTo: keys.count - 1)
-    let child = Child(key: last, node: shared(value, under: last))
+    let child = Child(key: last, node: shared(value, under: last, isRead: true))
     if levels.isEmpty {
       rootEntries.append(child)
     } else {
@@ -84,7 +84,7 @@ public struct TreeBuilder: ~Copyable {
     while levels.count > count, let level = levels.popLast() {
       let node = Node(entries: level.entries).withPriority(level.priority)
       if node.childCount != level.entries.count { hasOverlap = true }
-      let child = Child(key: level.key, node: shared(node, under: level.key))
+      let child = Child(key: level.key, node: shared(node, under: level.key, isRead: false))
       if levels.isEmpty {
         rootEntries.append(child)
       } else {
@@ -110,40 +110,30 @@ public struct TreeBuilder: ~Copyable {
     return false
   }
 
-  /// The node itself, or an equal one seen before under the same push id; likewise what is in it.
-  private mutating func shared(_ node: Node, under key: Key) -> Node {
+  /// The node itself, or an equal one seen before under the same push id.
+  ///
+  /// - Parameter isRead: whether the node comes from a row; what is in it has not been looked at yet.
+  private mutating func shared(_ node: Node, under key: Key, isRead: Bool) -> Node {
     guard node.isBranch else { return node }
-    if case .push = key.form {
-      if let earlier = seen[key] {
-        if earlier.isIdentical(to: node) || earlier == node { return earlier }
-      } else {
-        seen[key] = node
-        return node
-      }
+    if case .push = key.form, let earlier = seen[key],
+      earlier.isIdentical(to: node) || earlier == node
+    {
+      return earlier
     }
-    guard case .branch(let children) = node.storage, children.contains(pushID: seen) else {
-      return node
-    }
+    let result = isRead ? sharedInside(node) : node
+    if case .push = key.form { seen[key] = result }
+    return result
+  }
+
+  /// The same with its branches under push ids shared.
+  private mutating func sharedInside(_ node: Node) -> Node {
     var result = node
     node.forEachChild { key, child in
-      let shared = self.shared(child, under: key)
+      guard child.isBranch else { return true }
+      let shared = self.shared(child, under: key, isRead: true)
       if !shared.isIdentical(to: child) { result.set(shared, at: Path(keys: [key])) }
       return true
     }
     return result
-  }
-}
-
-extension SortedTree<Child> {
-  /// Whether there is a branch below a push id, for which a shared copy may be known.
-  fileprivate func contains(pushID seen: [Key: Node]) -> Bool {
-    guard let first else { return false }
-    if case .push = first.key.form { return true }
-    // Branches of push ids stand two levels down at most: `/user-posts/<uid>/<id>` in a row of all.
-    return !forEach { child in
-      guard child.node.isBranch, let key = child.node.children?.first?.key else { return true }
-      if case .push = key.form { return false }
-      return true
-    }
   }
 }

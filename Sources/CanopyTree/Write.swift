@@ -34,10 +34,7 @@ public struct Write: Sendable {
     if sorted.count > 1 { sorted.sort { $0.location < $1.location } }
     for item in sorted { try item.check() }
     for (a, b) in zip(sorted, sorted.dropFirst()) {
-      let overlaps =
-        a.location == b.location
-        || (!a.location.isPriority && b.location.path.hasPrefix(a.location.path))
-      if overlaps {
+      if a.location.overlaps(next: b.location) {
         throw .invalidData(
           "one write may not set both /\(a.location.text) and /\(b.location.text), "
             + "which is the same place or below it")
@@ -67,7 +64,7 @@ public struct Write: Sendable {
   ///   - root: the tree just before the write; increments add to what stands there.
   ///   - milliseconds: the time now, since 1970.
   public func resolved(in root: Node, at milliseconds: Int64) -> [Assignment] {
-    items.map { item in
+    var assignments = items.map { item in
       var node = item.value.node
       for placed in item.value.serverValues {
         let place = item.location.path.appending(placed.path)
@@ -81,6 +78,22 @@ public struct Write: Sendable {
         }
       }
       return Assignment(item.location, node)
+    }
+    if assignments.count > 1 { Write.shareEqualValues(&assignments) }
+    return assignments
+  }
+
+  /// Makes equal branches that go to places with the same last key one node: a post that a client
+  /// writes to two places, read from text twice, is then kept and journaled once.
+  private static func shareEqualValues(_ assignments: inout [Assignment]) {
+    var seen: [Key: Node] = [:]
+    for i in assignments.indices where assignments[i].value.isBranch {
+      guard let key = assignments[i].location.path.last else { continue }
+      if let earlier = seen[key], earlier == assignments[i].value {
+        assignments[i].value = earlier
+      } else {
+        seen[key] = assignments[i].value
+      }
     }
   }
 }
@@ -131,6 +144,7 @@ extension JSONReader {
   public static func readUpdate(
     json bytes: UnsafeRawBufferPointer, limits: Limits = Limits()
   ) throws(TreeError) -> [(Location, WriteValue)] {
+    try limits.checkWrite(bytes: bytes.count)
     var reader = JSONReader(bytes, limits: limits)
     let changes = try reader.readUpdate()
     try reader.readEnd()

@@ -1,5 +1,7 @@
+import ArgumentParser
 import CanopyAccounts
 import CanopyEngine
+import CanopyServer
 import CanopySocial
 import CanopyStore
 import CanopyTree
@@ -33,7 +35,8 @@ struct Composition: Sendable {
       environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))
   }
 
-  /// Ends what sign-ups left undone when the process last ended.
+  /// Ends what sign-ups left undone when the process last ended. To be called before there are new
+  /// ones.
   func recover() async throws {
     try await accounts.recoverPending { [engine] uid in
       guard let key = try? Key(uid) else { return false }
@@ -81,16 +84,19 @@ struct Failure: Error, CustomStringConvertible {
     case let error as SocialError: description = error.sentence
     case let error as TreeError: description = error.sentence
     case let error as EngineError: description = error.sentence
+    case let error as ListenError: description = error.sentence
     default: description = "\(error)"
     }
   }
 
-  /// Runs `body` and gives every error its sentence.
+  /// Runs `body` and gives every error its sentence; those of the parser have theirs.
   static func explaining<R>(
     isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> R
   ) async throws -> R {
     do {
       return try await body()
+    } catch let error as ValidationError {
+      throw error
     } catch {
       throw Failure(error)
     }

@@ -25,9 +25,7 @@ struct Seed: AsyncParsableCommand {
     guard let data = FileManager.default.contents(atPath: file) else {
       throw Failure("\(file) cannot be read")
     }
-    var limits = Limits()
-    limits.stringBytesMax = .max
-    let json = try data.withUnsafeBytes { try JSONValue(json: $0, limits: limits) }
+    let json = try data.withUnsafeBytes { try JSONValue(json: $0, limits: .none) }
     let fixture = try Fixture(json)
     let clock = FixtureClock()
     let logger = Logger(label: "canopy.seed") { StreamLogHandler.standardError(label: $0) }

@@ -72,6 +72,8 @@ struct Serve: AsyncParsableCommand {
     logger.info(
       "the data folder is open",
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
+    // Before there are new sign-ups, which would look the same.
+    try await parts.recover()
     let service = LineService(
       engine: parts.engine, accounts: parts.accounts,
       administratorToken: try AdministratorToken.loadOrCreate(in: folder), limits: limits,

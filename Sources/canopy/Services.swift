@@ -8,21 +8,25 @@ struct EngineService: Service {
   let parts: Composition
 
   func run() async throws {
-    await withGracefulShutdownHandler {
-      await parts.engine.run()
-    } onGracefulShutdown: {
+    // Cancelled when another service fails: then the engine also answers what it has accepted.
+    await withTaskCancellationHandler {
+      await withGracefulShutdownHandler {
+        await parts.engine.run()
+      } onGracefulShutdown: {
+        parts.engine.stop()
+      }
+    } onCancel: {
       parts.engine.stop()
     }
   }
 }
 
-/// Ends what earlier sign-ups left undone, then removes expired tokens once an hour.
+/// Removes expired tokens, at the start and once an hour.
 struct TokenPurge: Service {
   let parts: Composition
   let logger: Logger
 
-  func run() async throws {
-    try await parts.recover()
+  func run() async {
     await cancelWhenGracefulShutdown {
       while !Task.isCancelled {
         do {

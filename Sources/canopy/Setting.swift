@@ -33,7 +33,7 @@ enum Setting {
 
 /// The data folder, which almost every command works on.
 struct FolderOption: ParsableArguments {
-  @Option(name: .long, help: "The data folder; it is created if it is missing.")
+  @Option(name: .long, help: "The data folder.")
   var data: String?
 
   func folder() throws -> String {

@@ -1,3 +1,4 @@
+import CanopyTesting
 import Foundation
 import Testing
 

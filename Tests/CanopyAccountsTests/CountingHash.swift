@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyTesting
 import Synchronization
 
 /// A hash function that costs nothing and remembers what it was asked for.

@@ -1,3 +1,4 @@
+import CanopyTesting
 import Testing
 
 @Suite struct InMemoryAccountStoreTests {

@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(1))) struct LogInTests {

@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyTesting
 import Testing
 
 /// A service with a clock, a random source, a store and a hash function that a test controls.

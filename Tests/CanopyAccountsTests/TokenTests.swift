@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyTesting
 import Testing
 
 @Suite struct TokenTests {

@@ -69,15 +69,7 @@ extension JSONReader {
     return text
   }
 
-  private func checkDepth(_ depth: Int) throws(TreeError) {
-    // `.value` and `.sv` objects stand one level below the deepest node.
-    guard depth <= Limits.depthMax else {
-      throw error("a value may have at most \(Limits.depthMax) levels")
-    }
-  }
-
   private mutating func readArray(depth: Int) throws(TreeError) -> Node {
-    try checkDepth(depth)
     advance()
     let mark = entries.count
     var index: Int32 = 0
@@ -100,6 +92,10 @@ extension JSONReader {
   }
 
   private mutating func readChild(_ key: Key, depth: Int) throws(TreeError) {
+    // Checked for children, as an object with `.value` or `.sv` may stand on the deepest level.
+    guard depth < Limits.depthMax else {
+      throw error("a value may have at most \(Limits.depthMax) levels")
+    }
     keys.append(key)
     let node = try readNode(depth: depth + 1)
     keys.removeLast()
@@ -108,7 +104,6 @@ extension JSONReader {
 
   private mutating func readObject(depth: Int) throws(TreeError) -> Node {
     let start = offset
-    try checkDepth(depth)
     advance()
     let mark = entries.count
     let serverValuesBefore = serverValues.count
@@ -254,12 +249,15 @@ extension JSONReader {
       node = value
     }
     switch special.priority {
-    case .node(let priority): node = node.withPriority(priority)
+    case .node(let priority):
+      if node.isAbsent, hasServerValues || special.serverValue != nil {
+        // What will have the priority is not there until the server values are.
+        try place(.constant(priority), isPriority: true, start)
+      } else {
+        node = node.withPriority(priority)
+      }
     case .serverValue(let value): try place(value, isPriority: true, start)
     case nil: break
-    }
-    if case .node(let priority) = special.priority, special.serverValue != nil {
-      try place(.constant(priority), isPriority: true, start)
     }
     return node
   }
@@ -325,6 +323,7 @@ extension WriteValue {
   public init(
     json bytes: UnsafeRawBufferPointer, limits: Limits = Limits()
   ) throws(TreeError) {
+    try limits.checkWrite(bytes: bytes.count)
     var reader = JSONReader(bytes, limits: limits)
     self = try reader.readNode()
     try reader.readEnd()

@@ -95,9 +95,11 @@ public struct JSONReader: ~Copyable {
     advance()
   }
 
-  /// Checks that nothing but white space is left.
+  /// Checks that nothing but white space is left, and that the source came to its end.
   public mutating func readEnd() throws(TreeError) {
     if peekToken() != nil { throw error("expected nothing after the JSON value") }
+    // A number may have been cut short by the failure, and look complete.
+    if sourceError != nil { throw error("the source of the JSON text failed") }
   }
 
   mutating func readLiteral(_ text: StaticString) throws(TreeError) {

@@ -35,7 +35,8 @@ public indirect enum JSONValue: Equatable, Sendable {
     case (.leaf(let a), .leaf(let b)): a == b
     case (.array(let a), .array(let b)): a == b
     case (.object(let a), .object(let b)):
-      a.count == b.count && zip(a, b).allSatisfy { $0.name == $1.name && $0.value == $1.value }
+      a.count == b.count
+        && zip(a, b).allSatisfy { $0.name.hasSameBytes(as: $1.name) && $0.value == $1.value }
     default: false
     }
   }
@@ -102,7 +103,8 @@ extension JSONReader {
     }
   }
 
-  private mutating func readMembers(
+  /// Reads the members of an array or an object, whose opening bracket is the next byte.
+  mutating func readMembers(
     close: UInt8, _ readMember: (inout JSONReader) throws(TreeError) -> Void
   ) throws(TreeError) {
     advance()

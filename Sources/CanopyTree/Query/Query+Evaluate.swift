@@ -56,7 +56,7 @@ extension Query {
     }
   }
 
-  private func positions(of node: Node, _ children: Children) -> SortedTree<Position> {
+  func positions(of node: Node, _ children: Children) -> SortedTree<Position> {
     let index = node.indexes.first { $0.order == order } ?? OrderIndex(order, of: children)
     return index.positions
   }

@@ -1,30 +1,34 @@
-import CanopyAccounts
+public import CanopyAccounts
 
 /// An account store that forgets everything with the process: for tests.
 ///
 /// An actor, so every operation is atomic. It can be told to fail, and to do something just
 /// before a token is inserted, which is where two operations can meet.
-actor InMemoryAccountStore: AccountStore {
+public actor InMemoryAccountStore: AccountStore {
   private var accounts: [[UInt8]: Account] = [:]
   private var uids: [[UInt8]: [UInt8]] = [:]
   private var tokens: [TokenDigest: TokenRecord] = [:]
   private var failure: (any Error)?
   private var beforeInsertToken: (@Sendable () async throws -> Void)?
 
+  /// An empty store.
+  public init() {}
+
   /// Digests of all tokens that are kept.
-  var digests: Set<TokenDigest> { Set(tokens.keys) }
+  public var digests: Set<TokenDigest> { Set(tokens.keys) }
 
   /// Makes every operation throw, or, with nil, work again.
-  func fail(with error: (any Error)?) {
+  public func fail(with error: (any Error)?) {
     failure = error
   }
 
   /// Does something, once, before the next token is inserted.
-  func beforeNextToken(_ step: @escaping @Sendable () async throws -> Void) {
+  public func beforeNextToken(_ step: @escaping @Sendable () async throws -> Void) {
     beforeInsertToken = step
   }
 
-  func insert(_ account: Account) async throws -> Bool {
+  /// Adds an account; false if its uid or address is taken.
+  public func insert(_ account: Account) async throws -> Bool {
     try check()
     let (email, uid) = (Array(account.emailNormalized.utf8), Array(account.uid.utf8))
     guard accounts[email] == nil, uids[uid] == nil else { return false }
@@ -33,27 +37,32 @@ actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  func account(uid: String) async throws -> Account? {
+  /// The account with a uid.
+  public func account(uid: String) async throws -> Account? {
     try check()
     return find(uid)
   }
 
-  func account(emailNormalized: String) async throws -> Account? {
+  /// The account with an address.
+  public func account(emailNormalized: String) async throws -> Account? {
     try check()
     return accounts[Array(emailNormalized.utf8)]
   }
 
-  func accounts(after: String?, limit: Int) async throws -> [Account] {
+  /// A page of the accounts, by address.
+  public func accounts(after: String?, limit: Int) async throws -> [Account] {
     try check()
     return page(Array(accounts.values), by: \.emailNormalized, after: after, limit: limit)
   }
 
-  func pendingAccounts(after: String?, limit: Int) async throws -> [Account] {
+  /// A page of the accounts whose sign-up has not ended, by uid.
+  public func pendingAccounts(after: String?, limit: Int) async throws -> [Account] {
     try check()
     return page(accounts.values.filter(\.isPending), by: \.uid, after: after, limit: limit)
   }
 
-  func activate(uid: String) async throws -> Bool {
+  /// Ends a sign-up; false if there is none.
+  public func activate(uid: String) async throws -> Bool {
     try check()
     guard var account = find(uid), account.isPending else { return false }
     account.isPending = false
@@ -61,7 +70,8 @@ actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  func deletePending(uid: String) async throws -> Bool {
+  /// Takes a sign-up back; false if there is none.
+  public func deletePending(uid: String) async throws -> Bool {
     // As a store on disk may do; see `AccountService.uncancelled`.
     try Task.checkCancellation()
     try check()
@@ -71,7 +81,8 @@ actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
+  /// Shuts an account, whose tokens go, or opens it; false if there is none.
+  public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
     try check()
     guard var account = find(uid) else { return false }
     account.isDisabled = isDisabled
@@ -80,7 +91,8 @@ actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  func setPasswordHash(
+  /// Replaces a password hash, if it is the one expected.
+  public func setPasswordHash(
     _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
   ) async throws -> Bool {
     try check()
@@ -93,7 +105,8 @@ actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool {
+  /// Adds a token, if its account may have one and has this password hash.
+  public func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool {
     let step = beforeInsertToken
     beforeInsertToken = nil
     try await step?()
@@ -105,18 +118,21 @@ actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  func token(_ digest: TokenDigest) async throws -> (token: TokenRecord, account: Account)? {
+  /// A token and its account.
+  public func token(_ digest: TokenDigest) async throws -> (token: TokenRecord, account: Account)? {
     try check()
     guard let token = tokens[digest], let account = find(token.uid) else { return nil }
     return (token, account)
   }
 
-  func deleteToken(_ digest: TokenDigest) async throws {
+  /// Removes a token.
+  public func deleteToken(_ digest: TokenDigest) async throws {
     try check()
     tokens[digest] = nil
   }
 
-  func purgeExpired(now: Int64, limit: Int) async throws -> Int {
+  /// Removes tokens that have expired; returns how many.
+  public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
     try check()
     let expired = tokens.values.filter { $0.expiresAt <= now }.prefix(limit)
     for token in expired { tokens[token.digest] = nil }

@@ -1,10 +1,10 @@
-import CanopyAccounts
-import Testing
+public import CanopyAccounts
+internal import Testing
 
 /// Checks that a store keeps the promises of ``AccountStore``.
 ///
 /// Every store is tested with this one body. The store must be empty, and is not afterwards.
-func verifyContract(of store: any AccountStore) async throws {
+public func verifyContract(of store: any AccountStore) async throws {
   let contract = AccountStoreContract(store: store)
   try await contract.checkEmptyStore()
   try await contract.checkInsertAndFind()

@@ -1,0 +1,19 @@
+import ArgumentParser
+
+/// Measures and torments a server from outside, through its protocol alone.
+@main
+struct Bench: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "CanopyBench",
+    abstract: "Load, contention, crashes and data sets for Canopy.",
+    subcommands: [Load.self, Contention.self, Crash.self, Generate.self])
+}
+
+/// Why a measurement ended early.
+struct BenchFailure: Error, CustomStringConvertible {
+  let description: String
+
+  init(_ description: String) {
+    self.description = description
+  }
+}

@@ -1,0 +1,77 @@
+import Foundation
+
+/// A `canopy serve` of this build, run as a process of its own.
+final class Server {
+  let port: Int
+  private let process: Process
+  let folder: String
+
+  /// The `canopy` that was built beside this program.
+  static var executable: URL {
+    URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
+      .deletingLastPathComponent().appendingPathComponent("canopy")
+  }
+
+  /// Starts a server on a free port and returns when it is ready.
+  init(folder: String, arguments: [String] = []) throws {
+    self.folder = folder
+    process = Process()
+    process.executableURL = Server.executable
+    process.arguments =
+      [
+        "serve", "--data", folder, "--port", "0", "--signups-per-minute", "1000000",
+        "--log-level", "error",
+      ] + arguments
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    var text = ""
+    while !text.contains("\n") {
+      let data = output.fileHandleForReading.availableData
+      guard !data.isEmpty else { throw BenchFailure("the server ended before it was ready") }
+      text += String(decoding: data, as: UTF8.self)
+    }
+    guard let last = text.split(separator: ":").last,
+      let port = Int(last.trimmingCharacters(in: .whitespacesAndNewlines))
+    else { throw BenchFailure("the server printed no port: \(text)") }
+    self.port = port
+  }
+
+  var processID: Int32 { process.processIdentifier }
+
+  /// Ends it as a power cut would, as far as the process is concerned.
+  func kill() {
+    Foundation.kill(process.processIdentifier, SIGKILL)
+    process.waitUntilExit()
+  }
+
+  /// Ends it in good order.
+  func stop() throws {
+    process.terminate()
+    process.waitUntilExit()
+    guard process.terminationStatus == 0 else {
+      throw BenchFailure("the server ended with code \(process.terminationStatus)")
+    }
+  }
+
+  /// Runs another subcommand of `canopy` and returns what it printed and its exit code.
+  static func run(_ arguments: [String]) throws -> (output: String, status: Int32) {
+    let process = Process()
+    process.executableURL = executable
+    process.arguments = arguments
+    let pipe = Pipe()
+    process.standardOutput = pipe
+    try process.run()
+    let data = pipe.fileHandleForReading.readDataToEndOfFile()
+    process.waitUntilExit()
+    return (String(decoding: data, as: UTF8.self), process.terminationStatus)
+  }
+
+  /// A number from `/proc/PID/status`, in KiB: `VmHWM`, `VmRSS`.
+  func memoryKibibytes(_ name: String) -> Int? {
+    let path = "/proc/\(processID)/status"
+    guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }
+    let line = text.split(separator: "\n").first { $0.hasPrefix(name + ":") }
+    return line?.split(whereSeparator: { !$0.isNumber }).first.flatMap { Int($0) }
+  }
+}

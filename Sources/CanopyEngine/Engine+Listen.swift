@@ -1,0 +1,68 @@
+public import CanopyTree
+
+/// What tells one listener from all others of its engine.
+public struct ListenerID: Hashable, Sendable {
+  let number: Int
+}
+
+extension Engine {
+  /// Begins to listen.
+  ///
+  /// The listener is told what every commit after the starting point did to what it listens to, in
+  /// the order of the commits, each once, and only when the commit is durable. It is told before the
+  /// writer of the commit gets its answer.
+  ///
+  /// - Parameters:
+  ///   - listener: called on the engine's task; it must be brief, and hand on what takes time.
+  ///   - started: called once, before the listener is: with the location as it is at the starting
+  ///     point, and the sequence number of the last commit in it. On the engine's task as well, or at
+  ///     once when the engine is stopping; then with no id, and the listener is never called.
+  public func listen(
+    _ listening: Listening, _ listener: @escaping @Sendable (Notification) -> Void,
+    started: @escaping @Sendable (ListenerID?, _ node: Node, _ sequence: Int64) -> Void
+  ) {
+    // In line with the commits: between two of them, with nothing lost or told twice.
+    let isAccepted = inLine(keeping: listening.query.order, at: listening.path) { engine in
+      let (root, sequence) = engine.snapshot
+      let id = engine.listeners.add(listening, listener)
+      started(ListenerID(number: id), root.at(listening.path), sequence)
+    }
+    guard !isAccepted else { return }
+    let (root, sequence) = snapshot
+    started(nil, root.at(listening.path), sequence)
+  }
+
+  /// Ends listening. The listener may still be called by a commit that is being told at this moment.
+  ///
+  /// - Returns: whether there was such a listener.
+  @discardableResult
+  public func unlisten(_ id: ListenerID) -> Bool {
+    listeners.remove(id.number)
+  }
+
+  /// The number of listeners, and of the views that they share.
+  public var listenerCounts: (listeners: Int, views: Int) { listeners.counts }
+
+  /// Tells listeners what commits did, one commit after the other.
+  ///
+  /// The versions between the commits of a group are made anew from the last published one, only as
+  /// far as somebody listens.
+  ///
+  /// - Parameter tree: as it was before the first of the commits.
+  func tell(_ commits: [Commit], since tree: Tree) {
+    let concerned = commits.map { listeners.views(concernedBy: $0.assignments) }
+    guard let last = concerned.lastIndex(where: { !$0.isEmpty }) else { return }
+    var tree = tree
+    for (commit, views) in zip(commits, concerned).prefix(last + 1) {
+      let before = tree.root
+      tree.apply(commit.assignments)
+      for view in views {
+        let events = view.listening.events(
+          from: before, to: tree.root, by: commit.assignments)
+        if !events.isEmpty {
+          view.tell(Notification(sequence: commit.sequence, events: events))
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,119 @@
+internal import CanopyTree
+internal import Synchronization
+
+/// Who listens where: views by location, found by walking the paths that a commit writes.
+///
+/// A commit concerns the views at each location that it writes, above it, and below it. Finding them
+/// costs the length of the path and the views found, however many others there are. A view exists
+/// while it has listeners.
+final class Listeners: Sendable {
+  typealias Listener = @Sendable (Notification) -> Void
+
+  /// One wish, and all who have it.
+  final class View: Sendable {
+    let listening: Listening
+    fileprivate let listeners = Mutex<[Int: Listener]>([:])
+
+    fileprivate init(_ listening: Listening) {
+      self.listening = listening
+    }
+
+    func tell(_ notification: Notification) {
+      // Called outside the lock: a listener may end another one, or itself.
+      for listener in listeners.withLock({ Array($0.values) }) { listener(notification) }
+    }
+  }
+
+  private struct Level {
+    var views: [Listening: View] = [:]
+    var children: [Key: Level] = [:]
+
+    var isEmpty: Bool { views.isEmpty && children.isEmpty }
+
+    /// Changes the level at a path and drops those that this leaves empty.
+    mutating func modify<R>(at keys: ArraySlice<Key>, _ body: (inout Level) -> R) -> R {
+      guard let key = keys.first else { return body(&self) }
+      var child = children.removeValue(forKey: key) ?? Level()
+      defer { if !child.isEmpty { children[key] = child } }
+      return child.modify(at: keys.dropFirst(), body)
+    }
+
+    func collect(into views: inout [ObjectIdentifier: View]) {
+      for view in self.views.values { views[ObjectIdentifier(view)] = view }
+      for child in children.values { child.collect(into: &views) }
+    }
+  }
+
+  private struct State {
+    var root = Level()
+    var paths: [Int: Listening] = [:]
+    var lastID = 0
+  }
+
+  private let state = Mutex(State())
+
+  /// The number of listeners, and of the views that they share.
+  var counts: (listeners: Int, views: Int) {
+    state.withLock { state in
+      var views: [ObjectIdentifier: View] = [:]
+      state.root.collect(into: &views)
+      return (state.paths.count, views.count)
+    }
+  }
+
+  var isEmpty: Bool { state.withLock { $0.paths.isEmpty } }
+
+  /// Adds a listener, which is told what commits do that are published from now on.
+  func add(_ listening: Listening, _ listener: @escaping Listener) -> Int {
+    state.withLock { state in
+      state.lastID += 1
+      let id = state.lastID
+      state.paths[id] = listening
+      state.root.modify(at: listening.path.keys[...]) { level in
+        let view = level.views[listening] ?? View(listening)
+        level.views[listening] = view
+        view.listeners.withLock { $0[id] = listener }
+      }
+      return id
+    }
+  }
+
+  /// Removes a listener, and its view if it was the last. Whether there was one.
+  @discardableResult
+  func remove(_ id: Int) -> Bool {
+    state.withLock { state in
+      guard let listening = state.paths.removeValue(forKey: id) else { return false }
+      state.root.modify(at: listening.path.keys[...]) { level in
+        guard let view = level.views[listening] else { return }
+        let isLast = view.listeners.withLock { listeners in
+          listeners[id] = nil
+          return listeners.isEmpty
+        }
+        if isLast { level.views[listening] = nil }
+      }
+      return true
+    }
+  }
+
+  /// The views that a commit concerns, each once.
+  func views(concernedBy assignments: [Assignment]) -> [View] {
+    state.withLock { state in
+      guard !state.paths.isEmpty else { return [] }
+      var views: [ObjectIdentifier: View] = [:]
+      for assignment in assignments { collect(assignment.location.path, state.root, &views) }
+      return Array(views.values)
+    }
+  }
+
+  private func collect(
+    _ path: Path, _ root: Level, _ views: inout [ObjectIdentifier: View]
+  ) {
+    var level = root
+    for key in path.keys {
+      for view in level.views.values { views[ObjectIdentifier(view)] = view }
+      guard let child = level.children[key] else { return }
+      level = child
+    }
+    level.collect(into: &views)
+  }
+}

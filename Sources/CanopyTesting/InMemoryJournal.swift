@@ -1,0 +1,70 @@
+public import CanopyEngine
+public import CanopyTree
+internal import Synchronization
+
+/// A journal that forgets everything with the process: for tests.
+///
+/// Keeps the promises of `Journal`, and remembers what was asked of it.
+public final class InMemoryJournal: Journal {
+  private struct State {
+    var root: Node
+    var checkpoint: Int64
+    var commits: [Commit] = []
+    var groups: [Int] = []
+    var checkpoints: [Int64] = []
+  }
+
+  private let state: Mutex<State>
+
+  /// A journal that holds a tree as its checkpoint, and no commits.
+  public init(root: Node = .absent, checkpoint: Int64 = 0) {
+    state = Mutex(State(root: root, checkpoint: checkpoint))
+  }
+
+  /// All commits that were ever appended.
+  public var commits: [Commit] { state.withLock { $0.commits } }
+
+  /// The number of commits of each append that succeeded.
+  public var groups: [Int] { state.withLock { $0.groups } }
+
+  /// The sequence numbers through which checkpoints were asked for.
+  public var checkpoints: [Int64] { state.withLock { $0.checkpoints } }
+
+  /// What was appended and checkpointed.
+  public func load() async throws -> JournalState {
+    state.withLock { state in
+      JournalState(
+        root: state.root, checkpoint: state.checkpoint,
+        commits: state.commits.filter { $0.sequence > state.checkpoint })
+    }
+  }
+
+  /// Appends commits after the last one.
+  public func append(_ commits: [Commit], after last: Int64) async throws {
+    try state.withLock { state in
+      guard last == state.commits.last?.sequence ?? state.checkpoint else {
+        throw JournalError.conflict(missed: state.commits.filter { $0.sequence > last })
+      }
+      state.commits += commits
+      state.groups.append(commits.count)
+    }
+  }
+
+  /// Keeps the tree as the checkpoint.
+  public func checkpoint(_ root: Node, through sequence: Int64) async throws {
+    state.withLock { state in
+      state.root = root
+      state.checkpoint = sequence
+      state.checkpoints.append(sequence)
+    }
+  }
+}
+
+extension Sequence<Commit> {
+  /// The tree that the commits lead to, one after the other.
+  public func folded(onto root: Node = .absent) -> Node {
+    var tree = Tree(root: root)
+    for commit in self { tree.apply(commit.assignments) }
+    return tree.root
+  }
+}

@@ -1,0 +1,83 @@
+public import CanopyTree
+
+/// Makes random writes that get in each other's way: few places, all kinds of values.
+public struct RandomWrites: Sendable {
+  /// Keys that are awkward where paths are text: some sort between a key and what is below it.
+  public static let keys: [Key] = [
+    "a", "a!", "a-b", "a0", "b c", "q\"u'o;te", "%", "🌳", "é", "e\u{301}", "1", "-7", "a_z",
+    "-OaBcDeFgHiJkLmNoPqR",
+  ]
+
+  /// The most keys in a location.
+  public var depthMax = 4
+  /// How many of `keys` are used; fewer get in each other's way more often.
+  public var keysMax = RandomWrites.keys.count
+  /// Once in so many values, one is too big for one row of a checkpoint.
+  public var bigOnceIn = 12
+
+  /// The defaults.
+  public init() {}
+
+  /// A write to one place, or to several.
+  public func next(_ random: inout SeededGenerator) -> Write {
+    while true {
+      let count = random.oneIn(3) ? Int.random(in: 2...4, using: &random) : 1
+      let items = (0..<count).map { _ in item(&random) }
+      if let write = try? Write(items) { return write }
+    }
+  }
+
+  private func item(_ random: inout SeededGenerator) -> Write.Item {
+    if random.oneIn(6) {
+      let priority = random.oneIn(4) ? Node.absent : self.priority(&random)
+      return .init(Location(path(&random), isPriority: true), WriteValue(priority))
+    }
+    return .init(path(&random), random.oneIn(3) ? .absent : value(&random, depth: 2))
+  }
+
+  private func path(_ random: inout SeededGenerator) -> Path {
+    let isRoot = random.oneIn(40)
+    let count = isRoot ? 0 : Int.random(in: 1...depthMax, using: &random)
+    return (0..<count).reduce(.root) { path, _ in path.child(key(&random)) }
+  }
+
+  private func key(_ random: inout SeededGenerator) -> Key {
+    random.pick(RandomWrites.keys.prefix(keysMax))
+  }
+
+  private func priority(_ random: inout SeededGenerator) -> Node {
+    random.oneIn(2) ? Node(Int64.random(in: -3...3, using: &random)) : Node("p")
+  }
+
+  /// A leaf or a branch, now and then with a priority.
+  public func value(_ random: inout SeededGenerator, depth: Int) -> Node {
+    var node = leaf(&random)
+    if random.oneIn(bigOnceIn) {
+      node = big(&random)
+    } else if depth > 0, random.oneIn(2) {
+      let count = Int.random(in: 1...4, using: &random)
+      node = Node(
+        children: (0..<count).map { _ in (key(&random), value(&random, depth: depth - 1)) })
+    }
+    return random.oneIn(5) ? node.withPriority(priority(&random)) : node
+  }
+
+  private func big(_ random: inout SeededGenerator) -> Node {
+    let text = String(repeating: "x", count: Int.random(in: 200...2000, using: &random))
+    let keys = RandomWrites.keys.shuffled(using: &random).prefix(9)
+    let node = Node(children: keys.map { ($0, Node(text)) })
+    return random.oneIn(2) ? node : Node(children: [(key(&random), node), ("a", "small")])
+  }
+
+  private func leaf(_ random: inout SeededGenerator) -> Node {
+    switch Int.random(in: 0..<7, using: &random) {
+    case 0: Node(random.oneIn(2))
+    case 1: Node(Int64.random(in: .min ... .max, using: &random))
+    case 2: Node(Double.random(in: -1...1, using: &random)) ?? 0
+    case 3: Node(random.pick([Int64.max, .min, 1 << 53 + 1, 0, -1]))
+    case 4: Node("\u{0}\"\\/\n e\u{301} 🌳")
+    case 5: Node("")
+    default: Node("text \(random.next() % 100)")
+    }
+  }
+}

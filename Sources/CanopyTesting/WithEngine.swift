@@ -1,0 +1,37 @@
+public import CanopyEngine
+internal import Logging
+
+/// Runs an engine while `body` uses it, then stops it and waits until it has ended.
+///
+/// - Parameters:
+///   - clock: the engine's time.
+///   - seed: decides the push ids.
+public func withEngine<R: Sendable>(
+  _ journal: any Journal = InMemoryJournal(), configuration: Engine.Configuration = .init(),
+  clock: ManualClock = ManualClock(), seed: UInt64 = 1,
+  _ body: @escaping @Sendable (Engine) async throws -> R
+) async throws -> R {
+  let engine = try await Engine.forTests(
+    journal, configuration: configuration, clock: clock, seed: seed)
+  return try await withThrowingTaskGroup(of: Void.self) { group in
+    group.addTask { await engine.run() }
+    let result: Result<R, any Error>
+    do { result = .success(try await body(engine)) } catch { result = .failure(error) }
+    engine.stop()
+    try await group.waitForAll()
+    return try result.get()
+  }
+}
+
+extension Engine {
+  /// An engine that does not run yet, and logs nothing.
+  public static func forTests(
+    _ journal: any Journal, configuration: Configuration = .init(),
+    clock: ManualClock = ManualClock(), seed: UInt64 = 1
+  ) async throws -> Engine {
+    let random = SeededBytes(seed: seed)
+    return try await Engine(
+      journal: journal, configuration: configuration, now: { clock.now },
+      random: { random.word() }, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+  }
+}

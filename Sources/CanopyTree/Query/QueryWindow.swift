@@ -1,0 +1,105 @@
+/// What a query shows of one version of a location: a run of its children in the query's order.
+///
+/// Found by rank, without walking it: O(log n) to make, to ask whether a child is in it, and for the
+/// neighbour of a child, where the location keeps the index (else O(n log n) to make).
+struct QueryWindow {
+  private let order: Order
+  private let children: Children
+  /// Nil where the order is that of the keys.
+  private let positions: SortedTree<Position>?
+  /// Ranks, in the whole location, of the children shown.
+  let ranks: Range<Int>
+  private let ends: (first: Position, last: Position)?
+
+  init(_ query: Query, of node: Node) {
+    order = query.order
+    guard let children = node.children else {
+      self.children = Children()
+      positions = nil
+      ranks = 0..<0
+      ends = nil
+      return
+    }
+    self.children = children
+    let positions = query.followsKeys(node) ? nil : query.positions(of: node, children)
+    self.positions = positions
+    let range = QueryRange(query)
+    let start = QueryWindow.countPrefix(children, positions) { range.isBelow($0, $1) }
+    let end = QueryWindow.countPrefix(children, positions) { !range.isAbove($0, $1) }
+    switch query.limit {
+    case _ where end <= start: ranks = 0..<0
+    case .first(let n): ranks = start..<start + min(n, end - start)
+    case .last(let n): ranks = end - min(n, end - start)..<end
+    case nil: ranks = start..<end
+    }
+    if let first = QueryWindow.position(children, positions, ranks.lowerBound), !ranks.isEmpty,
+      let last = QueryWindow.position(children, positions, ranks.upperBound - 1)
+    {
+      ends = (first, last)
+    } else {
+      ends = nil
+    }
+  }
+
+  private static func countPrefix(
+    _ children: Children, _ positions: SortedTree<Position>?, _ body: (OrderValue, Key) -> Bool
+  ) -> Int {
+    positions?.countPrefix { body($0.value, $0.key) } ?? children.countPrefix { body(.absent, $0) }
+  }
+
+  private static func position(
+    _ children: Children, _ positions: SortedTree<Position>?, _ rank: Int
+  ) -> Position? {
+    if let positions { return positions.element(atRank: rank) }
+    return children.element(atRank: rank).map { Position(value: .absent, key: $0.key) }
+  }
+
+  /// Where a child stands in the order of this version.
+  func position(of key: Key, _ node: Node) -> Position {
+    Position(value: positions == nil ? .absent : order.value(of: node), key: key)
+  }
+
+  /// Whether a child of this version at a position is shown.
+  func contains(_ position: Position) -> Bool {
+    guard let ends else { return false }
+    return !(position < ends.first) && !(ends.last < position)
+  }
+
+  /// The key of the shown child before a position.
+  func previous(to position: Position) -> Key? {
+    let rank =
+      positions?.countPrefix { $0 < position } ?? children.countPrefix { $0 < position.key }
+    guard rank > ranks.lowerBound else { return nil }
+    return QueryWindow.position(children, positions, min(rank, ranks.upperBound) - 1)?.key
+  }
+
+  /// The children that are shown here, but would not be in the window of another version, were they
+  /// there unchanged. O(log n + their number).
+  func outside(_ other: QueryWindow) -> [(position: Position, node: Node)] {
+    var result: [(Position, Node)] = []
+    var low = ranks.lowerBound
+    while low < ranks.upperBound, let entry = entry(low), other.isBefore(entry.position) {
+      result.append(entry)
+      low += 1
+    }
+    var high = ranks.upperBound
+    while high > low, let entry = entry(high - 1), other.isAfter(entry.position) {
+      result.append(entry)
+      high -= 1
+    }
+    return result
+  }
+
+  private func entry(_ rank: Int) -> (position: Position, node: Node)? {
+    guard let position = QueryWindow.position(children, positions, rank) else { return nil }
+    return (position, children.find(position.key)?.node ?? .absent)
+  }
+
+  private func isBefore(_ position: Position) -> Bool {
+    ends.map { position < $0.first } ?? true
+  }
+
+  private func isAfter(_ position: Position) -> Bool {
+    ends.map { $0.last < position } ?? true
+  }
+}

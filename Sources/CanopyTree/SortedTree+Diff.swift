@@ -1,0 +1,127 @@
+extension SortedTree {
+  /// Visits the elements in which two versions differ, in order, until `body` returns false.
+  ///
+  /// Pages that both versions share are passed over, so this costs O(log n) for each page that was
+  /// changed between them, however many elements there are. Elements with equal keys are visited
+  /// unless `isSame` holds them to be the same.
+  ///
+  /// - Parameter body: gets the old element, the new element, or both.
+  /// - Returns: whether the end was reached.
+  @discardableResult
+  static func forEachDifference(
+    from old: SortedTree, to new: SortedTree, isSame: (Element, Element) -> Bool,
+    _ body: (Element?, Element?) -> Bool
+  ) -> Bool {
+    var a = Cursor(old)
+    var b = Cursor(new)
+    while true {
+      switch (a.current, b.current) {
+      case (.end, .end):
+        return true
+      case (.page(let page, let height), .page(let other, let otherHeight)):
+        WorkCounter.touch()
+        if page.identity == other.identity {
+          a.advance()
+          b.advance()
+          continue
+        }
+        if height >= otherHeight { a.descend() }
+        if height <= otherHeight { b.descend() }
+      case (.page, _):
+        a.descend()
+      case (_, .page):
+        b.descend()
+      case (.element(let element), .end):
+        guard body(element, nil) else { return false }
+        a.advance()
+      case (.end, .element(let element)):
+        guard body(nil, element) else { return false }
+        b.advance()
+      case (.element(let x), .element(let y)):
+        if x.sortKey == y.sortKey {
+          guard isSame(x, y) || body(x, y) else { return false }
+          a.advance()
+          b.advance()
+        } else if x.sortKey < y.sortKey {
+          guard body(x, nil) else { return false }
+          a.advance()
+        } else {
+          guard body(nil, y) else { return false }
+          b.advance()
+        }
+      }
+    }
+  }
+
+  /// A place in a tree: before an element, or before a page that has not been entered.
+  private struct Cursor {
+    enum Current {
+      case page(Page, height: Int)
+      case element(Element)
+      case end
+    }
+
+    /// The pages entered, outermost first, each with the index of what is next in it.
+    private var stack: [(page: Page, next: Int)] = []
+    private var root: Page?
+    private let height: Int
+
+    init(_ tree: SortedTree) {
+      root = tree.root
+      var height = 1
+      var page = tree.root
+      while case .inner(let inner) = page {
+        height += 1
+        page = inner.withEntries { $0[0].page }
+      }
+      self.height = height
+    }
+
+    var current: Current {
+      if let root { return .page(root, height: height) }
+      guard let top = stack.last else { return .end }
+      switch top.page {
+      case .leaf(let leaf): return .element(leaf.withElements { $0[top.next] })
+      case .inner(let inner):
+        return .page(inner.withEntries { $0[top.next].page }, height: height - stack.count)
+      }
+    }
+
+    /// Enters the page that is next.
+    mutating func descend() {
+      guard case .page(let page, _) = current else { return }
+      WorkCounter.touch()
+      if root != nil {
+        root = nil
+      } else {
+        stack[stack.count - 1].next += 1
+      }
+      stack.append((page, 0))
+      leaveExhausted()
+    }
+
+    /// Goes past the element or page that is next.
+    mutating func advance() {
+      if root != nil {
+        root = nil
+        return
+      }
+      stack[stack.count - 1].next += 1
+      leaveExhausted()
+    }
+
+    private mutating func leaveExhausted() {
+      while let top = stack.last, top.next >= top.page.count { stack.removeLast() }
+    }
+  }
+}
+
+extension SortedTree.Page {
+  /// What tells the page from all others that exist at the same time.
+  var identity: ObjectIdentifier {
+    switch self {
+    case .leaf(let leaf): ObjectIdentifier(leaf)
+    case .inner(let inner): ObjectIdentifier(inner)
+    }
+  }
+}

@@ -1,0 +1,153 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct FailureTests {
+  let store = InMemoryJournal()
+
+  @Test func `when the journal fails, its group and all later ones are answered with an error`()
+    async throws
+  {
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      try await engine.set("kept", 1)
+      let gate = Gate()
+      journal.plan(.delay(gate), .failBefore)
+      let answers = Answers<Outcome>()
+      engine.submitSet("kept", 2, answers)
+      await gate.reached()
+      engine.submitSet("more", 3, answers)
+      engine.submitRead(answers)
+      engine.submitSet("kept", .absent, answers)
+      gate.open()
+      #expect(
+        await answers.wait(for: 4)
+          == [EngineError](repeating: .journalFailed, count: 4)
+          .map { .failed($0) })
+      #expect(engine.root == json(#"{"kept":1}"#))
+
+      let seen = try await engine.transact { Decision(nil, $0.root) }
+      #expect(seen.result == engine.root, "the pending tree is rolled back")
+      #expect(seen.sequence == 1)
+      #expect(try await engine.set("next", 4) == 2)
+      #expect(engine.root == json(#"{"kept":1,"next":4}"#))
+    }
+    #expect(store.commits.map(\.sequence) == [1, 2])
+    #expect(store.commits.folded() == json(#"{"kept":1,"next":4}"#))
+  }
+
+  @Test func `a refusal waits for what it was decided upon, and fails with it`() async throws {
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      for fails in [false, true] {
+        let gate = Gate()
+        if fails { journal.plan(.delay(gate), .failBefore) } else { journal.plan(.delay(gate)) }
+        let answers = Answers<Outcome>()
+        engine.submitSet("name", "taken", answers)
+        await gate.reached()
+        engine.submitRefused(answers)
+        #expect(answers.values.isEmpty)
+        gate.open()
+        let outcomes = await answers.wait(for: 2)
+        #expect(
+          outcomes
+            == (fails
+              ? [.failed(.journalFailed), .failed(.journalFailed)] : [.committed(1), .refused]))
+      }
+    }
+  }
+
+  @Test func `commits that were stored though the journal said no are found out and adopted`()
+    async throws
+  {
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      try await engine.set("n", 1)
+      journal.plan(.failAfter)
+      await #expect(throws: EngineError.journalFailed) { try await engine.increment("n") }
+      #expect(engine.value("n") == 1, "nobody was told that it is stored")
+      await #expect(throws: EngineError.journalFailed) { try await engine.set("other", 5) }
+      #expect(engine.snapshot.sequence == 2)
+      #expect(engine.value("n") == 2, "the second append found it")
+      #expect(engine.value("other").isAbsent)
+      #expect(try await engine.increment("n") == 3)
+      #expect(engine.snapshot.sequence == 3)
+    }
+    #expect(store.commits.map(\.sequence) == [1, 2, 3])
+    #expect(store.commits.folded() == json(#"{"n":3}"#))
+  }
+
+  @Test func `a whole group of unknown fate is adopted, and what queued behind it is not made`()
+    async throws
+  {
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine async throws in
+      let first = journal.holdNextAppend()
+      let second = Gate()
+      journal.plan(.delay(second), .failAfter)
+      let answers = Answers<Outcome>()
+      engine.submitSet("a", 1, answers)
+      await first.reached()
+      engine.submitSet("b", 2, answers)
+      engine.submitSet("c", 3, answers)
+      first.open()
+      await second.reached()
+      engine.submitSet("d", 4, answers)
+      second.open()
+      let outcomes = await answers.wait(for: 4)
+      #expect(outcomes[0] == .committed(1))
+      #expect(outcomes[1...].allSatisfy { $0 == .failed(.journalFailed) })
+      await #expect(throws: EngineError.journalFailed) { try await engine.set("e", 5) }
+      #expect(engine.snapshot.sequence == 3)
+      #expect(engine.root == json(#"{"a":1,"b":2,"c":3}"#))
+      #expect(try await engine.set("e", 5) == 4)
+    }
+    #expect(store.commits.map(\.sequence) == [1, 2, 3, 4])
+  }
+
+  @Test func `a writer that another one overtook learns what it missed`() async throws {
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      try await engine.set("n", 1)
+      let others = [
+        Commit(sequence: 2, time: 5, assignments: [Assignment(try Path("n"), 10)]),
+        Commit(sequence: 3, time: 6, assignments: [Assignment(try Path("m"), 20)]),
+      ]
+      journal.plan(.overtaken(others))
+      await #expect(throws: EngineError.journalFailed) { try await engine.increment("n") }
+      #expect(engine.root == json(#"{"n":10,"m":20}"#))
+      #expect(engine.snapshot.sequence == 3)
+      #expect(try await engine.increment("n") == 11)
+    }
+    #expect(store.commits.map(\.sequence) == [1, 2, 3, 4])
+    #expect(store.commits.folded() == json(#"{"n":11,"m":20}"#))
+  }
+
+  @Test func `two engines on one journal never both win a number`() async throws {
+    let store = store
+    try await withEngine(store) { one in
+      try await withEngine(store, seed: 2) { two in
+        var sums: [Int64] = []
+        for turn in 0..<40 {
+          let engine = turn % 3 == 0 ? one : two
+          if let sum = try? await engine.increment("n") { sums.append(sum) }
+        }
+        #expect(sums == Array(1...Int64(sums.count)), "no increment was lost or made twice")
+        #expect(sums.count > 10)
+      }
+    }
+    let numbers = store.commits.map(\.sequence)
+    #expect(numbers == Array(1...Int64(numbers.count)))
+    #expect(store.commits.folded().child("n") == Node(Int64(numbers.count)))
+  }
+
+  @Test func `an engine whose journal cannot be read does not come into being`() async throws {
+    struct Unreadable: Journal {
+      func load() async throws -> JournalState { throw JournalError.unreadable("the disk is gone") }
+      func append(_ commits: [Commit], after last: Int64) async throws {}
+      func checkpoint(_ root: Node, through sequence: Int64) async throws {}
+    }
+    await #expect(throws: JournalError.self) { try await Engine.forTests(Unreadable()) }
+  }
+}

@@ -1,0 +1,112 @@
+import CanopyEngine
+import CanopyTree
+import Synchronization
+
+/// A value that tests pass as an error.
+struct Refusal: Error, Equatable {}
+
+/// A node from its JSON; text that is none is a string that says so.
+func json(_ text: String) -> Node {
+  (try? Node(json: text)) ?? Node("not JSON: \(text)")
+}
+
+/// Collects answers in the order in which they come.
+final class Answers<Value: Sendable>: Sendable {
+  private struct State {
+    var values: [Value] = []
+    var waiting: (count: Int, continuation: CheckedContinuation<Void, Never>)?
+  }
+
+  private let state = Mutex(State())
+
+  var values: [Value] { state.withLock { $0.values } }
+
+  func add(_ value: Value) {
+    let ready = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      state.values.append(value)
+      guard let waiting = state.waiting, state.values.count >= waiting.count else { return nil }
+      state.waiting = nil
+      return waiting.continuation
+    }
+    ready?.resume()
+  }
+
+  /// Waits until so many have come.
+  func wait(for count: Int) async -> [Value] {
+    await withCheckedContinuation { continuation in
+      let isReady = state.withLock { state in
+        if state.values.count < count { state.waiting = (count, continuation) }
+        return state.values.count >= count
+      }
+      if isReady { continuation.resume() }
+    }
+    return values
+  }
+}
+
+/// How a submission ended.
+enum Outcome: Equatable {
+  case committed(Int64)
+  case failed(EngineError)
+  case refused
+}
+
+extension Engine {
+  /// Sets what stands at a path, and returns the sequence number.
+  @discardableResult
+  func set(_ path: String, _ value: Node) async throws -> Int64 {
+    try await transact { _ in Decision(try .set(Location(path), WriteValue(value)), ()) }.sequence
+  }
+
+  /// Adds one to the number at a path by reading it and writing it, and returns the sum.
+  @discardableResult
+  func increment(_ path: String) async throws -> Int64 {
+    try await transact { proposal in
+      let path = try Path(path)
+      let sum = (proposal.root.at(path).integerValue ?? 0) + 1
+      return Decision(try .set(Location(path), WriteValue(Node(sum))), sum)
+    }.result
+  }
+
+  /// What stands at a path in the current tree.
+  func value(_ path: String) -> Node {
+    (try? Path(path)).map { root.at($0) } ?? .absent
+  }
+
+  /// Submits the setting of a path without waiting.
+  func submitSet(_ path: String, _ value: Node, _ answers: Answers<Outcome>) {
+    submit { _ in
+      Decision(try .set(Location(path), WriteValue(value)), ())
+    } answer: {
+      answers.add(Outcome($0))
+    }
+  }
+
+  /// Submits something that is refused, without waiting.
+  func submitRefused(_ answers: Answers<Outcome>) {
+    submit { _ -> Decision<Void> in
+      throw Refusal()
+    } answer: {
+      answers.add(Outcome($0))
+    }
+  }
+
+  /// Submits something that writes nothing, without waiting.
+  func submitRead(_ answers: Answers<Outcome>) {
+    submit { _ in
+      Decision(nil, ())
+    } answer: {
+      answers.add(Outcome($0))
+    }
+  }
+}
+
+extension Outcome {
+  init(_ result: Result<Committed<Void>, any Error>) {
+    switch result {
+    case .success(let committed): self = .committed(committed.sequence)
+    case .failure(let error as EngineError): self = .failed(error)
+    case .failure: self = .refused
+    }
+  }
+}

@@ -1,0 +1,113 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@Suite(.timeLimit(.minutes(1))) struct TransactionTests {
+  let store = InMemoryJournal()
+
+  @Test func `increments that wait together count each other`() async throws {
+    let journal = FaultyJournal(store)
+    let gate = journal.holdNextAppend()
+    try await withEngine(journal) { engine in
+      let sums = try await withThrowingTaskGroup(of: Int64.self) { group in
+        group.addTask { try await engine.increment("n") }
+        await gate.reached()
+        for _ in 0..<200 { group.addTask { try await engine.increment("n") } }
+        group.addTask {
+          gate.open()
+          return try await engine.increment("n")
+        }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      #expect(sums.sorted() == Array(1...202))
+      #expect(engine.value("n") == 202)
+    }
+  }
+
+  @Test func `a transaction sees the latest pending tree and readers the current one`()
+    async throws
+  {
+    let journal = FaultyJournal(store)
+    let gate = journal.holdNextAppend()
+    try await withEngine(journal) { engine in
+      let answers = Answers<Outcome>()
+      engine.submitSet("a", 1, answers)
+      await gate.reached()
+      engine.submitSet("a", 2, answers)
+      engine.submit { proposal in
+        #expect(proposal.root.child("a") == 2)
+        return Decision(try .set(Location("a"), WriteValue(3)), ())
+      } answer: {
+        answers.add(Outcome($0))
+      }
+      #expect(engine.root.isAbsent)
+      gate.open()
+      #expect(await answers.wait(for: 3) == [.committed(1), .committed(2), .committed(3)])
+      #expect(engine.value("a") == 3)
+    }
+  }
+
+  @Test func `server values are resolved against what is pending, and journaled resolved`()
+    async throws
+  {
+    let journal = FaultyJournal(store)
+    let gate = journal.holdNextAppend()
+    let clock = ManualClock(7_000)
+    try await withEngine(journal, clock: clock) { engine in
+      let answers = Answers<Outcome>()
+      engine.submitSet("n", 40, answers)
+      await gate.reached()
+      for text in [
+        #"{".sv":{"increment":1}}"#, #"{".sv":{"increment":1}}"#, #"{".sv":"timestamp"}"#,
+      ] {
+        clock.advance(1)
+        let path = text.contains("timestamp") ? "t" : "n"
+        engine.submit { _ in
+          Decision(try .set(Location(path), try WriteValue(json: text)), ())
+        } answer: {
+          answers.add(Outcome($0))
+        }
+      }
+      gate.open()
+      _ = await answers.wait(for: 4)
+      #expect(engine.root == json(#"{"n":42,"t":7003}"#))
+    }
+    #expect(store.commits.map { $0.assignments.map(\.value) } == [[40], [41], [42], [7003]])
+    #expect(store.commits.folded() == json(#"{"n":42,"t":7003}"#))
+  }
+
+  @Test func `an update is one commit, all or none`() async throws {
+    try await withEngine(store) { engine in
+      try await engine.set("a", json(#"{"x":1,"y":2}"#))
+      _ = try await engine.transact { _ in
+        let changes = [
+          (try Location("x"), WriteValue(.absent)), (try Location("z/deep"), WriteValue(3)),
+        ]
+        return Decision(try .update(Path("a"), changes), ())
+      }
+      #expect(engine.root == json(#"{"a":{"y":2,"z":{"deep":3}}}"#))
+      await #expect(throws: TreeError.self) {
+        try await engine.transact { _ in
+          let changes = [(try Location("y"), WriteValue(1)), (try Location("y/z"), WriteValue(3))]
+          return Decision(try .update(Path("a"), changes), ())
+        }
+      }
+    }
+    #expect(store.commits.count == 2)
+  }
+
+  @Test func `values that are equal and one stay one in memory`() async throws {
+    try await withEngine(store) { engine in
+      let value = json(#"{"x":{"y":1}}"#)
+      _ = try await engine.transact { _ in
+        Decision(try Write([.init(Path("a"), value), .init(Path("b"), value)]), ())
+      }
+      _ = try await engine.transact { _ in
+        Decision(try Write([.init(Path("a/x/y"), 2), .init(Path("b/x/y"), 2)]), ())
+      }
+      #expect(engine.value("a/x/y") == 2)
+      #expect(engine.value("a").isIdentical(to: engine.value("b")))
+    }
+  }
+}

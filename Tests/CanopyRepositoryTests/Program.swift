@@ -1,0 +1,81 @@
+import Foundation
+
+/// A folder that is gone when nobody refers to it any more.
+final class TemporaryFolder: Sendable {
+  let url: URL
+
+  init() throws {
+    url = FileManager.default.temporaryDirectory
+      .appending(path: "canopy-repository-tests-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(at: url)
+  }
+
+  /// The path of something in it.
+  func path(_ name: String) -> String { url.appending(path: name).path }
+}
+
+/// Other programs, run to their end.
+enum Program {
+  struct Outcome: Sendable {
+    var status: Int32
+    var output: String
+    var errors: String
+  }
+
+  /// The built command: it lies beside the bundle of the tests.
+  static let canopy = URL(filePath: CommandLine.arguments[0])
+    .resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "canopy").path
+
+  /// Runs a program and returns what it said. A test that is cancelled ends it.
+  ///
+  /// - Parameters:
+  ///   - environment: all of it: nothing of the caller's settings gets through.
+  ///   - current: the folder in which it runs.
+  static func run(
+    _ program: String, _ arguments: [String], environment: [String: String] = standardEnvironment,
+    in current: URL = Repository.root
+  ) async throws -> Outcome {
+    let folder = try TemporaryFolder()
+    let process = Process()
+    process.executableURL = URL(filePath: program)
+    process.arguments = arguments
+    process.environment = environment
+    process.currentDirectoryURL = current
+    process.standardInput = FileHandle.nullDevice
+    // Files, unlike pipes, take any amount without being read meanwhile.
+    let files = try ["output", "errors"].map { name in
+      try Data().write(to: folder.url.appending(path: name))
+      return try FileHandle(forWritingTo: folder.url.appending(path: name))
+    }
+    (process.standardOutput, process.standardError) = (files[0], files[1])
+    try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { (done: CheckedContinuation<Void, any Error>) in
+        process.terminationHandler = { _ in done.resume() }
+        do { try process.run() } catch { done.resume(throwing: error) }
+      }
+    } onCancel: {
+      if process.isRunning { process.terminate() }
+    }
+    for file in files { try file.close() }
+    return Outcome(
+      status: process.terminationStatus,
+      output: try String(contentsOfFile: folder.path("output"), encoding: .utf8),
+      errors: try String(contentsOfFile: folder.path("errors"), encoding: .utf8))
+  }
+
+  static let standardEnvironment: [String: String] = {
+    let inherited = ProcessInfo.processInfo.environment
+    return inherited.filter { ["PATH", "HOME", "LD_LIBRARY_PATH", "TMPDIR"].contains($0.key) }
+  }()
+}
+
+/// Work that blocks its thread, done on a thread on which nobody else waits.
+func blocking<R: Sendable>(_ body: @escaping @Sendable () throws -> R) async throws -> R {
+  try await withCheckedThrowingContinuation { done in
+    Thread.detachNewThread { done.resume(with: Result { try body() }) }
+  }
+}

@@ -1,0 +1,123 @@
+import Foundation
+
+/// The README, cut into the parts that can be checked.
+struct Readme {
+  let text: String
+
+  /// A fenced block of code.
+  struct Block {
+    var language: String
+    /// The number of the line after the opening fence.
+    var firstLine: Int
+    var lines: [String]
+  }
+
+  /// What one person types on one connection, and what comes back.
+  struct Transcript: Sendable {
+    struct Exchange: Sendable {
+      var line: Int
+      var typed: String
+      var replies: [String]
+    }
+
+    /// Where it begins, as its name in the output of tests.
+    var line: Int
+    var exchanges: [Exchange]
+  }
+
+  init() throws {
+    text = try Repository.text("README.md")
+  }
+
+  var blocks: [Block] {
+    var blocks: [Block] = []
+    var open: Block?
+    let lines = text.split(separator: "\n", omittingEmptySubsequences: false)
+    for (index, line) in lines.enumerated() {
+      if var block = open {
+        if line == "```" {
+          blocks.append(block)
+          open = nil
+        } else {
+          block.lines.append(String(line))
+          open = block
+        }
+      } else if line.hasPrefix("```") {
+        open = Block(language: String(line.dropFirst(3)), firstLine: index + 2, lines: [])
+      }
+    }
+    return blocks
+  }
+
+  /// The blocks that begin with a typed line.
+  var transcripts: [Transcript] {
+    blocks.compactMap { block in
+      guard block.lines.first?.hasPrefix("> ") == true else { return nil }
+      var exchanges: [Transcript.Exchange] = []
+      for (index, line) in block.lines.enumerated() {
+        if line.hasPrefix("> ") {
+          exchanges.append(
+            .init(line: block.firstLine + index, typed: String(line.dropFirst(2)), replies: []))
+        } else {
+          exchanges[exchanges.count - 1].replies.append(line)
+        }
+      }
+      return Transcript(line: block.firstLine, exchanges: exchanges)
+    }
+  }
+
+  /// Whether a word is the id of a post or comment, or of an account: 20 characters.
+  static func isID(_ word: Substring) -> Bool {
+    word.count == 20 && (word.hasPrefix("-") || word.allSatisfy { $0 != "-" && $0 != "_" })
+  }
+
+  /// Words of the characters that ids are made of.
+  static var word: Regex<Substring> { /[-0-9A-Z_a-z]+/ }
+}
+
+/// Compares replies with those of the README, in which `…` stands for anything, and every id for the
+/// one that the server has made in its place: the same one wherever it stands.
+struct ReplyMatcher {
+  private var actual: [String: String] = [:]
+
+  /// What to send for a typed line: with the server's own ids.
+  func sent(_ typed: String) -> String {
+    typed.replacing(Readme.word) { match in
+      actual[String(match.output)] ?? String(match.output)
+    }
+  }
+
+  /// Whether a reply is as the README has it; takes note of the ids that come in it first.
+  mutating func matches(_ expected: String, _ reply: String) throws -> Bool {
+    var pattern = ""
+    var new: [String] = []
+    var rest = expected[...]
+    while let match = rest.firstMatch(of: /…|[-0-9A-Z_a-z]+/) {
+      pattern += Self.quoted(rest[..<match.range.lowerBound])
+      let word = String(match.output)
+      if word == "…" {
+        pattern += ".*?"
+      } else if !Readme.isID(match.output) {
+        pattern += Self.quoted(match.output)
+      } else if let known = actual[word] {
+        pattern += Self.quoted(known[...])
+      } else if let index = new.firstIndex(of: word) {
+        pattern += "\\\(index + 1)"
+      } else {
+        new.append(word)
+        pattern += "([-0-9A-Z_a-z]{20})"
+      }
+      rest = rest[match.range.upperBound...]
+    }
+    pattern += Self.quoted(rest)
+    guard let match = reply.wholeMatch(of: try Regex(pattern)) else { return false }
+    for (index, id) in new.enumerated() {
+      actual[id] = match.output[index + 1].substring.map(String.init)
+    }
+    return true
+  }
+
+  private static func quoted(_ text: Substring) -> String {
+    NSRegularExpression.escapedPattern(for: String(text))
+  }
+}

@@ -1,0 +1,46 @@
+import Foundation
+
+/// The files of this repository, found from where this one is.
+enum Repository {
+  static let root = URL(filePath: #filePath)
+    .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
+
+  /// The text of a file, by its path from the root.
+  static func text(_ path: String) throws -> String {
+    try String(contentsOf: root.appending(path: path), encoding: .utf8)
+  }
+
+  static func contains(_ path: String) -> Bool {
+    FileManager.default.fileExists(atPath: root.appending(path: path).path)
+  }
+
+  /// The paths of the files in a folder and below it, sorted.
+  static func files(in folder: String, suffix: String = "") -> [String] {
+    let files = FileManager.default.enumerator(atPath: root.appending(path: folder).path)
+    return (files?.compactMap { $0 as? String } ?? [])
+      .map { "\(folder)/\($0)" }
+      .filter { path in
+        var isFolder: ObjCBool = false
+        let url = root.appending(path: path)
+        return path.hasSuffix(suffix)
+          && FileManager.default.fileExists(atPath: url.path, isDirectory: &isFolder)
+          && !isFolder.boolValue
+      }
+      .sorted()
+  }
+
+  /// The names of the folders in Sources.
+  static func modules() throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
+      .sorted()
+  }
+
+  /// Every file that people write: code, scripts, settings, texts.
+  static func writtenFiles() throws -> [String] {
+    let folders = ["Sources", "Tests", "Scripts", "Seeds", ".ci"].flatMap { files(in: $0) }
+    let single = [
+      ".gitignore", ".swift-format", "Package.swift", "README.md",
+    ]
+    return folders + single
+  }
+}

@@ -1,0 +1,122 @@
+import Foundation
+
+/// `canopy serve` on a free port.
+final class RunningServer: Sendable {
+  struct Failure: Error, CustomStringConvertible {
+    var description: String
+  }
+
+  private let process: Process
+  /// Where it says that it listens.
+  let host: String
+  let port: UInt16
+
+  /// Starts a server and waits, at most a minute, until it is ready.
+  init(data: String) async throws {
+    let process = Process()
+    process.executableURL = URL(filePath: Program.canopy)
+    process.arguments = ["serve", "--data", data, "--port", "0", "--log-level", "error"]
+    process.environment = Program.standardEnvironment
+    process.standardInput = FileHandle.nullDevice
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    self.process = process
+    let reader = output.fileHandleForReading
+    let line = try await blocking { try RunningServer.firstLine(reader.fileDescriptor) }
+    guard let match = line.firstMatch(of: /^ready line (.+):([0-9]+)$/), let port = UInt16(match.2)
+    else {
+      process.terminate()
+      throw Failure(description: "instead of a ready line the server said: \(line)")
+    }
+    host = String(match.1)
+    self.port = port
+  }
+
+  deinit {
+    if process.isRunning { kill(process.processIdentifier, SIGKILL) }
+  }
+
+  /// Asks it to stop, and returns its exit code.
+  func stop() async throws -> Int32 {
+    process.terminate()
+    return try await blocking { [process] in
+      process.waitUntilExit()
+      return process.terminationStatus
+    }
+  }
+
+  private static func firstLine(_ descriptor: Int32) throws -> String {
+    var line: [UInt8] = []
+    while true {
+      var wait = pollfd(fd: descriptor, events: Int16(POLLIN), revents: 0)
+      guard poll(&wait, 1, 60_000) > 0 else {
+        throw Failure(description: "the server is not ready within a minute")
+      }
+      var byte: UInt8 = 0
+      guard read(descriptor, &byte, 1) == 1, byte != UInt8(ascii: "\n") else {
+        return String(decoding: line, as: UTF8.self)
+      }
+      line.append(byte)
+    }
+  }
+}
+
+/// A connection that sends and receives lines; each waits half a minute at most.
+final class LineConnection {
+  private let descriptor: Int32
+  private var received: [UInt8] = []
+
+  init(to server: RunningServer) throws {
+    descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    var time = timeval(tv_sec: 30, tv_usec: 0)
+    setsockopt(
+      descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = server.port.bigEndian
+    guard inet_pton(AF_INET, server.host, &address.sin_addr) == 1 else {
+      throw RunningServer.Failure(description: "\(server.host) is not an IPv4 address")
+    }
+    let result = withUnsafePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    guard result == 0 else {
+      throw RunningServer.Failure(description: "cannot connect to \(server.host):\(server.port)")
+    }
+  }
+
+  deinit {
+    close(descriptor)
+  }
+
+  func send(_ line: String) throws {
+    let bytes = Array((line + "\n").utf8)
+    var sent = 0
+    while sent < bytes.count {
+      let count = bytes[sent...].withUnsafeBytes {
+        Foundation.send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+      }
+      guard count > 0 else { throw RunningServer.Failure(description: "sending failed") }
+      sent += count
+    }
+  }
+
+  /// The next line without its end, or nil when the server has closed the connection.
+  func receive() throws -> String? {
+    while true {
+      if let end = received.firstIndex(of: UInt8(ascii: "\n")) {
+        let line = received[..<end].filter { $0 != UInt8(ascii: "\r") }
+        received.removeSubrange(...end)
+        return String(decoding: line, as: UTF8.self)
+      }
+      var buffer = [UInt8](repeating: 0, count: 65_536)
+      let count = recv(descriptor, &buffer, buffer.count, 0)
+      guard count >= 0 else { throw RunningServer.Failure(description: "no reply came in time") }
+      guard count > 0 else { return nil }
+      received += buffer.prefix(count)
+    }
+  }
+}

@@ -1,0 +1,165 @@
+import Foundation
+import Testing
+
+struct ScriptTests {
+  static let scripts = Repository.files(in: "Scripts") + [".ci/run"]
+
+  @Test(arguments: scripts)
+  func `a script can be run, says in two lines what it does, and stops at the first error`(
+    path: String
+  ) throws {
+    let file = Repository.root.appending(path: path).path
+    #expect(FileManager.default.isExecutableFile(atPath: file))
+    let lines = try Repository.text(path).split(separator: "\n", omittingEmptySubsequences: false)
+    try #require(lines.count > 4)
+    #expect(lines[0] == "#!/usr/bin/env bash")
+    #expect(lines[1].hasPrefix("# ") && lines[2].hasPrefix("# "))
+    #expect(lines[3] == "set -euo pipefail")
+  }
+
+  @Test func `continuous integration runs the check and nothing else`() throws {
+    let commands = try Repository.text(".ci/run").split(separator: "\n").filter {
+      !$0.hasPrefix("#")
+    }
+    #expect(
+      commands == [
+        "set -euo pipefail", #"cd "$(dirname "${BASH_SOURCE[0]}")/..""#, "exec ./Scripts/check",
+      ])
+  }
+}
+
+/// Scripts/dependencies on machines of many kinds, each made of stand-ins for the system's commands.
+struct DependenciesScriptTests {
+  private static let swift = "echo 'Swift version 6.2 (swift-6.2-RELEASE)'"
+
+  /// A machine: a folder that is all of PATH. `calls` lists what apt-get was asked for.
+  private final class Machine {
+    private let folder: TemporaryFolder
+
+    /// - Parameters:
+    ///   - swift: what the compiler's stand-in does; nil for none.
+    ///   - installed: packages that are there.
+    ///   - hasLists: whether apt-get knows any package before an update.
+    init(
+      swift: String? = DependenciesScriptTests.swift, installed: [String], isRoot: Bool = true,
+      hasSudo: Bool = false, hasLists: Bool = true, offers: Bool = true
+    ) throws {
+      folder = try TemporaryFolder()
+      for tool in ["bash", "env", "sed", "touch"] {
+        let real = ["/usr/bin/", "/bin/"].map { $0 + tool }
+          .first { FileManager.default.isExecutableFile(atPath: $0) }
+        try FileManager.default.createSymbolicLink(
+          atPath: folder.path(tool), withDestinationPath: try #require(real))
+      }
+      try write("dpkg-query", #"[[ -e $HOME/${@: -1} ]] && printf installed"#)
+      try write("id", "echo \(isRoot ? 0 : 1000)")
+      // As apt-get does, this installs only what it has heard of, and only for root.
+      try write(
+        "apt-get",
+        """
+        echo "$*" >>"$HOME/calls"
+        [[ $(id -u) == 0 ]] || exit 100
+        if [[ $1 == update ]]; then touch "$HOME/lists"; exit 0; fi
+        [[ -e $HOME/lists && \(offers) == true ]] || exit 100
+        for word in "$@"; do [[ $word != lib* ]] || touch "$HOME/$word"; done
+        """)
+      // Becomes root by putting another id in place of the first.
+      if hasSudo { try write("sudo", "shift; id() { echo 0; }; export -f id; \"$@\"") }
+      if let swift { try write("swift", swift) }
+      for name in installed + (hasLists ? ["lists"] : []) {
+        try Data().write(to: folder.url.appending(path: name))
+      }
+    }
+
+    private func write(_ name: String, _ body: String) throws {
+      try Data("#!/usr/bin/env bash\n\(body)\n".utf8).write(to: folder.url.appending(path: name))
+      try FileManager.default.setAttributes(
+        [.posixPermissions: 0o755], ofItemAtPath: folder.path(name))
+    }
+
+    func run() async throws -> Program.Outcome {
+      try await Program.run(
+        Repository.root.appending(path: "Scripts/dependencies").path, [],
+        environment: ["PATH": folder.url.path, "HOME": folder.url.path])
+    }
+
+    var calls: [String] {
+      let text = try? String(contentsOfFile: folder.path("calls"), encoding: .utf8)
+      return (text ?? "").split(separator: "\n").map(String.init)
+    }
+  }
+
+  private static let both = ["libsqlite3-dev", "libargon2-dev"]
+  private static let install = "install --yes --no-install-recommends"
+
+  @Test func `nothing happens where everything is there`() async throws {
+    let machine = try Machine(installed: Self.both)
+    let outcome = try await machine.run()
+    #expect(outcome.status == 0)
+    #expect(outcome.output + outcome.errors == "")
+    #expect(machine.calls == [])
+  }
+
+  @Test func `root installs only what is missing, without an update where none is needed`()
+    async throws
+  {
+    let machine = try Machine(installed: ["libsqlite3-dev"])
+    let outcome = try await machine.run()
+    #expect(outcome.status == 0, "\(outcome.errors)")
+    #expect(outcome.output == "")
+    #expect(machine.calls == ["\(Self.install) libargon2-dev"])
+  }
+
+  @Test func `package lists are fetched when apt-get does not know the packages`() async throws {
+    let machine = try Machine(installed: [], hasLists: false)
+    let outcome = try await machine.run()
+    #expect(outcome.status == 0, "\(outcome.errors)")
+    let install = "\(Self.install) libsqlite3-dev libargon2-dev"
+    #expect(machine.calls == [install, "update", install])
+  }
+
+  @Test func `sudo is used where it asks for no password`() async throws {
+    let machine = try Machine(installed: [], isRoot: false, hasSudo: true)
+    let outcome = try await machine.run()
+    #expect(outcome.status == 0, "\(outcome.errors)")
+    #expect(machine.calls == ["\(Self.install) libsqlite3-dev libargon2-dev"])
+  }
+
+  @Test func `without the right to install it says exactly what to install`() async throws {
+    let machine = try Machine(installed: ["libargon2-dev"], isRoot: false)
+    let outcome = try await machine.run()
+    #expect(outcome.status == 1)
+    #expect(outcome.errors.contains("apt-get update && apt-get install libsqlite3-dev\n"))
+    #expect(machine.calls == [])
+  }
+
+  @Test func `a package that cannot be had is named`() async throws {
+    let machine = try Machine(installed: ["libsqlite3-dev"], offers: false)
+    let outcome = try await machine.run()
+    #expect(outcome.status == 1)
+    #expect(outcome.errors.contains("libargon2-dev could not be installed"))
+  }
+
+  @Test(arguments: [
+    (nil, "not installed"),
+    ("echo 'Swift version 6.1.3 (swift-6.1.3-RELEASE)'", "Swift 6.1 is too old"),
+    ("echo 'Apple Swift version 5.10 (swiftlang)'", "Swift 5.10 is too old"),
+    ("exit 1", "cannot be read"),
+  ])
+  func `a compiler that is missing or too old is told in a sentence`(
+    swift: String?, sentence: String
+  ) async throws {
+    let machine = try Machine(swift: swift, installed: Self.both)
+    let outcome = try await machine.run()
+    #expect(outcome.status == 1)
+    #expect(outcome.errors.contains(sentence), "\(outcome.errors)")
+    #expect(outcome.errors.contains("Swift 6.2 or newer"))
+  }
+
+  @Test(arguments: ["6.2", "6.3.1", "7.0", "10.1"])
+  func `a newer compiler will do`(version: String) async throws {
+    let machine = try Machine(
+      swift: "echo 'Swift version \(version) (swift-\(version)-RELEASE)'", installed: Self.both)
+    #expect(try await machine.run().status == 0)
+  }
+}

@@ -1,0 +1,151 @@
+import Foundation
+import Testing
+
+/// Something that must not come back into the code, and what to use in its place.
+struct Ban: CustomTestStringConvertible, Sendable {
+  /// A regular expression, searched for in each line.
+  var pattern: String
+  /// What to do instead.
+  var instead: String
+  /// The folders and files of Swift code that are searched, without comments and contents of strings;
+  /// nil for every line of every file that people write.
+  var places: [String]?
+  /// Files, or folders with a `/` at the end, that need it, and why.
+  var allowed: [String: String] = [:]
+
+  var testDescription: String { pattern }
+}
+
+extension Ban {
+  static let all = [
+    Ban(
+      pattern:
+        #"\bDate\(\)|\bDate\.now\b|clock_gettime|gettimeofday|\b(Continuous|Suspending)Clock\b"#,
+      instead: "take the time as a parameter (`now`), so that a test or a replay decides it",
+      places: ["Sources"],
+      allowed: [
+        "Sources/CanopyAccounts/AccountEnvironment.swift": "the one live clock",
+        "Sources/CanopyBench/": "measures time, and is not part of the server",
+      ]),
+    Ban(
+      pattern:
+        #"\.random\(in:(?!.*using:)|SystemRandomNumberGenerator|\.(randomElement|shuffled|shuffle)\(\)|\bUUID\(\)"#,
+      instead: "take the source of randomness as a parameter (`random`)",
+      places: ["Sources"],
+      allowed: [
+        "Sources/CanopyAccounts/AccountEnvironment.swift": "the live source for secrets",
+        "Sources/canopy/Composition.swift": "the live source for push ids",
+        "Sources/CanopyBench/": "draws a seed, which it prints, and names nobody else has",
+        "Sources/CanopyTesting/": "draws a seed, which it prints",
+      ]),
+    Ban(
+      pattern: #"\b(print|debugPrint|dump|NSLog)\("#,
+      instead: "write to the Logger; in the command, results go through `Output`",
+      places: ["Sources"],
+      allowed: [
+        "Sources/CanopyBench/": "what it measures is its output",
+        "Sources/CanopyTesting/": "the seed of a run, in the output of a test",
+      ]),
+    Ban(
+      pattern: #"\b(sleep|usleep|nanosleep)\(|\b(Task|Thread)\.sleep"#,
+      instead:
+        "wait for what the test is about (a reply, a continuation, the end of a process), or "
+        + "move a manual clock",
+      places: ["Tests", "Sources/CanopyTesting"]),
+    Ban(
+      pattern: #"\btry!"#, instead: "`try`, and let the test or the caller have the error",
+      places: ["Sources", "Tests"]),
+    Ban(
+      pattern: #"\bas!"#, instead: "`as?` with a guard, or `try #require(… as? …)` in a test",
+      places: ["Sources", "Tests"]),
+    Ban(
+      pattern: #"\.(first|last|min\(\)|max\(\)|randomElement\(\))!"#,
+      instead: "`guard let`, or `try #require(…)` in a test", places: ["Sources", "Tests"]),
+    Ban(
+      pattern: #"\bfatalError\("#,
+      instead:
+        "throw an error with a sentence; `precondition` for what only a mistake in this code "
+        + "can cause",
+      places: ["Sources", "Tests"]),
+    Ban(
+      pattern: #"\bimport XCTest\b"#,
+      instead: "Swift Testing; Scripts/test runs no others", places: ["Tests"]),
+    Ban(
+      pattern: #"\bunsafeFlags\b"#,
+      instead: "the settings that all targets share", places: ["Package.swift"]),
+    // Spelt so that this file does not hold what it forbids.
+    Ban(
+      pattern: #"\b(TO"# + #"DO|FIX"# + #"ME|XX"# + #"X|HA"# + #"CK)\b"#,
+      instead: "finish it, or say plainly in a comment what is not done and why"),
+    Ban(
+      pattern: #"(^|[^\w.)-])/(work|home|root|Users)/"#,
+      instead: "a path from the root of the repository, or one that is given as a parameter"),
+  ]
+}
+
+struct TidyTests {
+  @Test(arguments: Ban.all)
+  func `what is banned is not there, except where a reason is given`(_ ban: Ban) throws {
+    let pattern = try Regex(ban.pattern)
+    var allowedThatAreNeeded: Set<String> = []
+    for (path, lines) in try Self.lines(ban.places) {
+      for (index, line) in lines.enumerated() where line.contains(pattern) {
+        if let place = ban.allowed.keys.first(where: {
+          $0.hasSuffix("/") ? path.hasPrefix($0) : path == $0
+        }) {
+          allowedThatAreNeeded.insert(place)
+        } else {
+          Issue.record("\(path):\(index + 1): \(line)\ninstead: \(ban.instead)")
+        }
+      }
+    }
+    #expect(allowedThatAreNeeded == Set(ban.allowed.keys), "an exception is no longer needed")
+  }
+
+  @Test func `whatever the compiler is told to trust has its reason in a comment beside it`() throws
+  {
+    let pattern = /@unchecked Sendable|nonisolated\(unsafe\)|unowned\(unsafe\)|@preconcurrency/
+    for path in Repository.files(in: "Sources", suffix: ".swift") {
+      let source = try Repository.text(path)
+      let text = source.split(separator: "\n", omittingEmptySubsequences: false)
+      for (index, line) in SwiftCode(source).lines.enumerated() where line.contains(pattern) {
+        let nearby = text[max(0, index - 6)...index]
+        #expect(
+          nearby.contains { $0.contains("//") },
+          "\(path):\(index + 1): say in a comment why this is safe: \(line)")
+      }
+    }
+  }
+
+  @Test(.enabled("in a clone, where git says what is tracked") { Repository.contains(".git") })
+  func `no build product and no data is tracked`() async throws {
+    let tracked = try await Program.run(
+      "/usr/bin/env", ["git", "-C", Repository.root.path, "ls-files"])
+    #expect(tracked.status == 0, "\(tracked.errors)")
+    let files = tracked.output.split(separator: "\n")
+    #expect(files.contains("Package.swift"))
+    let product =
+      /(^|\/)(\.build[^\/]*|\.swiftpm|data|DerivedData)\/|\.(o|a|so|swiftmodule|xctest|sqlite|log|orig|rej)$|~$/
+    for file in files {
+      #expect(!file.contains(product), "\(file) is made by a build or a run; git rm --cached it")
+    }
+  }
+}
+
+extension TidyTests {
+  private static func lines(_ places: [String]?) throws -> [(path: String, lines: [String])] {
+    guard let places else {
+      return try Repository.writtenFiles().map { path in
+        (
+          path,
+          try Repository.text(path).split(separator: "\n", omittingEmptySubsequences: false)
+            .map(String.init)
+        )
+      }
+    }
+    let paths = places.flatMap {
+      $0.hasSuffix(".swift") ? [$0] : Repository.files(in: $0, suffix: ".swift")
+    }
+    return try paths.map { ($0, SwiftCode(try Repository.text($0)).lines) }
+  }
+}

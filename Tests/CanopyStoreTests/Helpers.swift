@@ -1,0 +1,51 @@
+import CanopyEngine
+import CanopyTree
+import Foundation
+import GRDB
+import Testing
+
+@testable import CanopyStore
+
+/// A node from its JSON; text that is none is a string that says so.
+func json(_ text: String) -> Node {
+  (try? Node(json: text)) ?? Node("not JSON: \(text)")
+}
+
+/// A commit that sets one place.
+func commit(_ sequence: Int64, _ location: String, _ value: Node) throws -> Commit {
+  Commit(
+    sequence: sequence, time: 1_000 + sequence,
+    assignments: [Assignment(try Location(location), value)])
+}
+
+extension SQLiteStore {
+  /// The rows of the checkpoint, by location.
+  func leaves() async throws -> [String: String] {
+    try await pool.read { db in
+      try Row.fetchAll(db, sql: "SELECT path, value FROM leaves")
+        .reduce(into: [:]) { $0[$1[0]] = $1[1] }
+    }
+  }
+
+  func number(_ sql: String) async throws -> Int64 {
+    try await pool.read { try Int64.fetchOne($0, sql: sql) ?? -1 }
+  }
+
+  /// Changes the file behind the store's back.
+  func damage(_ sql: String, _ arguments: StatementArguments = []) async throws {
+    try await pool.write { try $0.execute(sql: sql, arguments: arguments) }
+  }
+
+  /// The checkpoint alone, without the commits since.
+  func checkpointRoot() async throws -> Node {
+    try await pool.read { try SQLiteStore.readLeaves($0) }
+  }
+}
+
+/// Checks that the sentence of an error tells its reader what to do.
+func expectAdvice(_ error: StoreError?, mentions words: String...) {
+  guard let error else { return }
+  for word in words {
+    #expect(error.sentence.contains(word), "\(error.sentence)")
+  }
+}

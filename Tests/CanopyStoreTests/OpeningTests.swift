@@ -1,0 +1,156 @@
+import CanopyEngine
+import CanopyTree
+import Foundation
+import GRDB
+import Testing
+
+@testable import CanopyStore
+
+struct OpeningTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  private func open() throws -> SQLiteStore {
+    try SQLiteStore(folder: folder.path)
+  }
+
+  private func refusal() -> StoreError? {
+    #expect(throws: StoreError.self) { try open() }
+  }
+
+  @Test func `a folder that is missing is made, with those above it`() async throws {
+    let store = try SQLiteStore(folder: folder.path + "/deep/er")
+    try await store.append([commit(1, "n", 1)], after: 0)
+    try store.close()
+    let mode = try FileManager.default.attributesOfItem(atPath: folder.path + "/deep/er")[
+      .posixPermissions]
+    #expect(mode as? Int == 0o700)
+  }
+
+  @Test func `nobody else may read the files`() async throws {
+    try FileManager.default.setAttributes(
+      [.posixPermissions: 0o755], ofItemAtPath: folder.path)
+    for _ in 0..<2 {
+      try await folder.withStore { store in
+        let last = try await store.tree().sequence
+        try await store.append([commit(last + 1, "n", 1)], after: last)
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        #expect(
+          Set(names) == ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "lock"])
+        for name in names {
+          let attributes = try FileManager.default.attributesOfItem(
+            atPath: folder.path + "/" + name)
+          #expect(attributes[.posixPermissions] as? Int == 0o600, "\(name)")
+        }
+      }
+    }
+  }
+
+  @Test func `a file of a newer program is refused and left as it is`() async throws {
+    try await folder.withStore { store in
+      try await store.append([commit(1, "n", 1)], after: 0)
+      try await store.damage("INSERT INTO grdb_migrations VALUES ('99')")
+    }
+    let error = refusal()
+    if case .newerSchema = error {} else { Issue.record("\(String(describing: error))") }
+    expectAdvice(error, mentions: "newer version", "run that version", "backup")
+    let queue = try DatabaseQueue(path: folder.database)
+    let commits = try await queue.read {
+      try Int.fetchOne($0, sql: "SELECT count(*) FROM commits")
+    }
+    #expect(commits == 1)
+  }
+
+  @Test func `a database of another program is refused and left as it is`() async throws {
+    let queue = try DatabaseQueue(path: folder.database)
+    try await queue.write { try $0.execute(sql: "CREATE TABLE songs(name TEXT)") }
+    try queue.close()
+    expectAdvice(refusal(), mentions: "another program", "another data folder")
+    let again = try DatabaseQueue(path: folder.database)
+    let tables = try await again.read {
+      try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema")
+    }
+    #expect(tables == ["songs"])
+  }
+
+  @Test func `a file that is no database is refused and left as it is`() throws {
+    let garbage = Data((0..<20_000).map { UInt8(truncatingIfNeeded: $0 * 31 + 7) })
+    try garbage.write(to: URL(filePath: folder.database))
+    expectAdvice(refusal(), mentions: "no Canopy database", "backup", "move the data folder")
+    #expect(try Data(contentsOf: URL(filePath: folder.database)) == garbage)
+  }
+
+  @Test(arguments: [100, 4_000, 4_096, 6_000, 8_192, 20_480, 40_000])
+  func `a file that was cut off is refused when it is opened, loaded or verified`(
+    bytes: Int
+  ) async throws {
+    try await folder.withStore { store in
+      for sequence in 1...40 as ClosedRange<Int64> {
+        let text = Node(String(repeating: "x", count: 3_000))
+        try await store.append([commit(sequence, "n/\(sequence)", text)], after: sequence - 1)
+      }
+      try await store.checkpoint(try await store.tree().root, through: 30)
+      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+    }
+    let file = try FileHandle(forUpdating: URL(filePath: folder.database))
+    #expect(try file.seekToEnd() > UInt64(bytes))
+    try file.truncate(atOffset: UInt64(bytes))
+    try file.close()
+    do {
+      try await folder.withStore { store in
+        #expect(try await !store.problems().isEmpty)
+        _ = try await store.load()
+        Issue.record("nothing was noticed")
+      }
+    } catch let error as StoreError {
+      expectAdvice(error, mentions: "backup")
+    }
+  }
+
+  @Test func `a folder that cannot be written is refused`() throws {
+    try Data("a file".utf8).write(to: URL(filePath: folder.path + "/file"))
+    let error = #expect(throws: StoreError.self) {
+      try SQLiteStore(folder: folder.path + "/file/below")
+    }
+    if case .inaccessible = error {} else { Issue.record("\(String(describing: error))") }
+  }
+
+  @Test func `a folder is used by one at a time`() throws {
+    let store = try open()
+    let error = refusal()
+    if case .inUse = error {} else { Issue.record("\(String(describing: error))") }
+    expectAdvice(error, mentions: "process \(getpid())", "stop that server", folder.path)
+    try store.close()
+    try open().close()
+  }
+
+  @Test func `a folder that could not be opened is free again`() throws {
+    try Data("garbage, garbage, garbage".utf8).write(to: URL(filePath: folder.database))
+    expectAdvice(refusal(), mentions: "no Canopy database")
+    try FileManager.default.removeItem(atPath: folder.database)
+    try open().close()
+  }
+
+  @Test func `a folder is free when the process that had it has died`() throws {
+    // util-linux' flock takes the same lock; the shell that it becomes writes its id as we do.
+    let holder = Process()
+    holder.executableURL = URL(filePath: "/usr/bin/flock")
+    holder.arguments = [
+      "--no-fork", folder.path + "/lock", "/bin/sh", "-c",
+      "echo $$ > \"$0\"; echo ready; read forever", folder.path + "/lock",
+    ]
+    let output = Pipe()
+    holder.standardOutput = output
+    holder.standardInput = Pipe()
+    try holder.run()
+    defer { if holder.isRunning { kill(holder.processIdentifier, SIGKILL) } }
+    #expect(output.fileHandleForReading.availableData == Data("ready\n".utf8))
+    expectAdvice(refusal(), mentions: "process \(holder.processIdentifier)")
+    kill(holder.processIdentifier, SIGKILL)
+    holder.waitUntilExit()
+    try open().close()
+  }
+}

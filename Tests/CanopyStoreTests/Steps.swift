@@ -1,0 +1,34 @@
+import Synchronization
+
+/// Counts calls.
+final class Steps: Sendable {
+  private let count = Mutex(0)
+
+  /// The number of this call, from 1.
+  func next() -> Int {
+    count.withLock {
+      $0 += 1
+      return $0
+    }
+  }
+}
+
+/// A task that is to be cancelled from within.
+final class Cancellation: Sendable {
+  private let task = Mutex<Task<Void, any Error>?>(nil)
+
+  /// Starts something that may cancel itself.
+  func start(
+    _ body: @escaping @Sendable (Cancellation) async throws -> Void
+  ) -> Task<Void, any Error> {
+    task.withLock { task in
+      let started = Task { try await body(self) }
+      task = started
+      return started
+    }
+  }
+
+  func cancel() {
+    task.withLock { $0 }?.cancel()
+  }
+}

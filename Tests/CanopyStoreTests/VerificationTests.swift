@@ -1,0 +1,113 @@
+import CanopyEngine
+import CanopyTree
+import Foundation
+import GRDB
+import Testing
+
+@testable import CanopyStore
+
+struct VerificationTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  /// The problems of a store with a checkpoint at 4 of 8 commits, once it has been damaged.
+  private func problems(after sql: String...) async throws -> [String] {
+    let folder = folder
+    var configuration = SQLiteStore.Configuration()
+    configuration.retainedCommits = 2
+    return try await folder.withStore(configuration) { store in
+      for sequence in 1...8 as ClosedRange<Int64> {
+        try await store.append(
+          [commit(sequence, "n/\(sequence)", Node(sequence))], after: sequence - 1)
+        if sequence == 4 {
+          try await store.checkpoint(try await store.tree().root, through: 4)
+        }
+      }
+      #expect(try await store.problems().isEmpty)
+      for statement in sql { try await store.damage(statement) }
+      return try await store.problems()
+    }
+  }
+
+  @Test func `a commit that is missing is found`() async throws {
+    #expect(
+      try await problems(after: "DELETE FROM commits WHERE sequence = 6") == [
+        "the journal has gaps"
+      ])
+  }
+
+  @Test func `commits that are missing after the checkpoint are found`() async throws {
+    let problems = try await problems(after: "DELETE FROM commits WHERE sequence < 6")
+    #expect(problems.count == 1)
+    #expect(problems.first?.contains("between the checkpoint and the journal") == true)
+  }
+
+  @Test func `a journal that ends before the checkpoint is found`() async throws {
+    let problems = try await problems(after: "DELETE FROM commits WHERE sequence > 3")
+    #expect(problems == ["the journal ends before the checkpoint"])
+  }
+
+  @Test func `a checkpoint without a number is found`() async throws {
+    let problems = try await problems(after: "DELETE FROM meta")
+    #expect(problems.count == 1)
+    #expect(problems.first?.contains("checkpoint's number") == true)
+  }
+
+  @Test func `a commit that cannot be read is found, be it folded already or not`() async throws {
+    let problems = try await problems(
+      after: "UPDATE commits SET body = '[' WHERE sequence IN (3, 7)")
+    #expect(problems.count == 2)
+    #expect(problems.first?.contains("commit 3") == true)
+    #expect(problems.last?.contains("commit 7") == true)
+  }
+
+  @Test(
+    arguments: [
+      "INSERT INTO leaves VALUES('n/1/x', '1')", "INSERT INTO leaves VALUES('', '{\"a\":1}')",
+      "INSERT INTO leaves VALUES('n/1/.priority', '1')", "INSERT INTO leaves VALUES('n', '1')",
+      "INSERT INTO leaves VALUES('n', '1'), ('n!', '1'), ('n-x', '1')",
+    ])
+  func `rows at or below one another are found`(sql: String) async throws {
+    let problems = try await problems(
+      after: "DELETE FROM leaves",
+      "INSERT INTO leaves VALUES('n/1', '1'), ('n/1!', '1'), ('n/10', '1')", sql)
+    #expect(problems.first?.contains("and below") == true, "\(problems)")
+  }
+
+  @Test(
+    arguments: [
+      "INSERT INTO leaves VALUES('x', '{')", "INSERT INTO leaves VALUES('x', '')",
+      "INSERT INTO leaves VALUES('x', 'null')", "INSERT INTO leaves VALUES('a#b', '1')",
+      "INSERT INTO leaves VALUES('a//b', '1')", "INSERT INTO leaves VALUES('/a', '1')",
+      "INSERT INTO leaves VALUES('x', '{\".sv\":\"timestamp\"}')",
+      "INSERT INTO leaves VALUES('x/.priority', '{\"a\":1}')",
+      "INSERT INTO leaves VALUES('x/.priority', 'true')",
+    ])
+  func `rows that make no sense are found`(sql: String) async throws {
+    let problems = try await problems(after: sql)
+    #expect(problems.count == 1, "\(problems)")
+    #expect(problems.first?.contains("row") == true)
+  }
+
+  @Test func `pages that are damaged are found`() async throws {
+    let folder = folder
+    try await folder.withStore { store in
+      for sequence in 1...100 as ClosedRange<Int64> {
+        try await store.append(
+          [commit(sequence, "n/\(sequence)", Node(String(repeating: "x", count: 500)))],
+          after: sequence - 1)
+      }
+      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+    }
+    let file = try FileHandle(forUpdating: URL(filePath: folder.database))
+    try file.seek(toOffset: try file.seekToEnd() - 4_096)
+    try file.write(contentsOf: Data(repeating: 0xFF, count: 2_000))
+    try file.close()
+    try await folder.withStore { store async throws in
+      #expect(try await !store.problems().isEmpty)
+    }
+  }
+}

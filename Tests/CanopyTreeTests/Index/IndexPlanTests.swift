@@ -1,0 +1,118 @@
+import Testing
+
+@testable import CanopyTree
+
+/// Indexes are where the plan wants them, whatever kind of write made the branch.
+struct IndexPlanTests {
+  private func tree(_ declarations: (Order, [Key?])..., root: Node = .absent) -> Tree {
+    var plan = IndexPlan()
+    for (order, pattern) in declarations { plan.declare(order, at: pattern) }
+    return Tree(root: root, indexPlan: plan)
+  }
+
+  private func orders(_ tree: Tree, _ path: Path) -> Set<Order> {
+    Set(tree.root.at(path).indexes.map(\.order))
+  }
+
+  @Test func `an exact pattern names one place`() {
+    var tree = tree((.child("n"), ["posts"]))
+    tree.apply([.at("posts/p/n", 1), .at("other/p/n", 1), .at("posts2/p", 1)])
+    #expect(orders(tree, "posts") == [.child("n")])
+    #expect(orders(tree, "other").isEmpty && orders(tree, "posts/p").isEmpty)
+  }
+
+  @Test func `a wildcard stands for any key`() {
+    var tree = tree((.value, ["u", nil]), (.child("n"), [nil, "x", nil]))
+    tree.apply([.at("u/a/k", 1), .at("u/b/k", 1), .at("v/x/y/z", 1), .at("u/x/y/z", 1)])
+    #expect(orders(tree, "u/a") == [.value] && orders(tree, "u/b") == [.value])
+    #expect(orders(tree, "v/x/y") == [.child("n")] && orders(tree, "u/x/y") == [.child("n")])
+    #expect(orders(tree, "u/x") == [.value] && orders(tree, "v/x").isEmpty)
+    #expect(orders(tree, "u").isEmpty && orders(tree, "").isEmpty)
+  }
+
+  @Test func `exact and wildcard patterns add up, in any sequence of declarations`() {
+    let declarations: [(Order, [Key?])] = [
+      (.child("e"), ["a", "b"]), (.child("w"), [nil, "b"]), (.child("x"), ["a", nil]),
+      (.child("y"), [nil, nil]), (.value, []), (.child("e"), ["a", "b"]),
+    ]
+    for sequence in [declarations, declarations.reversed()] {
+      var plan = IndexPlan()
+      for (order, pattern) in sequence { plan.declare(order, at: pattern) }
+      var tree = Tree(indexPlan: plan)
+      tree.apply([.at("a/b/k", 1), .at("a/c/k", 1), .at("z/b/k", 1), .at("z/c/k", 1)])
+      #expect(orders(tree, "a/b") == [.child("e"), .child("w"), .child("x"), .child("y")])
+      #expect(tree.root.at("a/b").indexes.count == 4)
+      #expect(orders(tree, "a/c") == [.child("x"), .child("y")])
+      #expect(orders(tree, "z/b") == [.child("w"), .child("y")])
+      #expect(orders(tree, "z/c") == [.child("y")])
+      #expect(orders(tree, "") == [.value])
+    }
+  }
+
+  static let writes: [[(String, Node)]] = [
+    [("", .of(["u": .of(["a": .of(["k": 1])])]))], [("u", .of(["a": .of(["k": 1])]))],
+    [("u/a", .of(["k": 1]))], [("u/a/k", 1)], [("u/a/k/deeper/still", 1)],
+    [("u/a/k", 1), ("u/a/l", 2)], [("u/a/k", 1), ("x", 1)], [("u/b", 5), ("u/a", .of(["k": 1]))],
+    [("u/a/k", Node(1).withPriority(1))], [("u/a", Node.of(["k": 1]).withPriority(1))],
+    [("u", Node.of(["a": .of(["k": 1])]).withPriority(1))], [("u/a/.priority", 1), ("u/a/k", 1)],
+  ]
+
+  @Test(arguments: writes)
+  func `a branch gets its indexes however it comes to be`(write: [(String, Node)]) throws {
+    let roots: [Node] = [
+      .absent, 5, .of(["u": 5]), .of(["u": .of(["a": 5])]), .of(["u": Node.of(["b": 1])]),
+      .of(["u": .of(["a": Node(5).withPriority(1)])]), .of(["u": .of(["a": .of(["old": 1])])]),
+    ]
+    for root in roots {
+      var tree = tree((.value, ["u", nil]), (.child("k"), ["u"]), root: root)
+      tree.apply(try write.map { Assignment(try Location($0.0), $0.1) })
+      #expect(orders(tree, "u/a").contains(.value), "\(root.json()) with \(write)")
+      #expect(orders(tree, "u").contains(.child("k")))
+      #expect(tree.root.brokenInvariant() == nil)
+    }
+  }
+
+  @Test func `an index may be declared when the data is there`() {
+    var tree = Tree(root: .of(["u": .of(["a": .of(["k": 1]), "b": .of(["k": 2]), "c": 3])]))
+    let old = tree
+    tree.keepIndex(.value, at: ["u", nil])
+    tree.keepIndex(.child("k"), at: ["u"])
+    #expect(orders(tree, "u/a") == [.value] && orders(tree, "u/b") == [.value])
+    #expect(orders(tree, "u") == [.child("k")])
+    #expect(orders(old, "u").isEmpty && orders(old, "u/a").isEmpty)
+    #expect(tree.root == old.root)
+    #expect(tree.root.brokenInvariant() == nil)
+    tree.apply([.at("u/a/k", 9)])
+    #expect(tree.root.brokenInvariant() == nil)
+  }
+
+  @Test func `by key there is nothing to keep`() {
+    var tree = tree((.key, ["u"]))
+    tree.apply([.at("u/a", 1)])
+    #expect(tree.root.at("u").indexes.isEmpty)
+  }
+
+  @Test func `a nested order value keeps its index right when it changes far below`() throws {
+    var tree = tree((.child("metrics/views"), ["posts"]))
+    for i in 0..<200 {
+      tree.apply([
+        .init(Path.root.child("posts").child(Key(index: Int32(i))), .of(["t": Node(Int64(i))]))
+      ])
+    }
+    try withSeed { random in
+      for _ in 0..<300 {
+        let post = Key(index: Int32(random.below(200)))
+        let path = try Path([Key("posts"), post, Key("metrics"), Key("views")])
+        let choice = random.below(4)
+        let views = Node(Int64(random.below(50)))
+        switch choice {
+        case 0: tree.apply([Assignment(path, views)])
+        case 1: tree.apply([Assignment(path, .absent)])
+        case 2: tree.apply([Assignment(path.prefix(3), .of(["views": views]))])
+        default: tree.apply([Assignment(path.prefix(3), views)])
+        }
+      }
+    }
+    #expect(tree.root.brokenInvariant() == nil)
+  }
+}

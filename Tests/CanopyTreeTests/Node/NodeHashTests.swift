@@ -1,0 +1,44 @@
+import Testing
+
+@testable import CanopyTree
+
+/// Hashes against Python's (`base64(sha1(text))`, the text written by hand) and the naive model's.
+struct NodeHashTests {
+  @Test(arguments: [
+    ("true", "E5z61QM0lN/U2WsOnusszCTkR8M="),
+    ("false", "aSSNoqcS4oQwJ2xxH20rvpp3zP0="),
+    ("1", "YPVfR2bXt/lcDjiQZ8pOkAd3qkQ="),
+    ("-0.5", "/r6we9NY8SVfOWrAH6omHfBJtYA="),
+    ("0", "7ysMph9WPitGP7poMnMHMVPtUlI="),
+    ("1e300", "PATxuxN46FZOmKG2i19P8ZCsqpw="),
+    (#""a""#, "eMfSk0nU+CieTkCbO5r7cKNp7qU="),
+    (#""""#, "Ki0Xy0V6morg0TO3Sxi/jwugYDQ="),
+    (#""é🌳""#, "HNLm9/E4S0EjTm6AwESLLaj8LJI="),
+    // priority:number:4000000000000000:number:3ff0000000000000
+    (#"{".value":1,".priority":2}"#, "FvGzv2x5RbRTIc6uhMwY3pMW2oU="),
+    (#"{".value":"x",".priority":"p"}"#, "Ee+tTXV5cvjTnBMuKXMyU8fA5VY="),
+    // :a:<hash of a>:b:<hash of b>
+    (#"{"b":"x","a":1}"#, "jRI9dwRS9sb4SWm8uuoN7+xBk4g="),
+    // :9:… before :10:…, as integers
+    (#"{"10":true,"9":true}"#, "diccQVI8LImfaOX3tx04eI9cRUY="),
+    // By priority: none, numbers, strings.
+    (
+      #"{".priority":7,"a":{".value":1,".priority":2},"b":{".value":1,".priority":1},"#
+        + #""c":1,"d":{".value":1,".priority":"a"}}"#,
+      "pOCYEsufrQ0mwziblDrQeI6HCeQ="
+    ),
+    ("null", ""), ("{}", ""),
+  ])
+  func `a node hashes as the official clients hash it`(json: String, hash: String) throws {
+    #expect(try Node(json: json).hash == hash)
+  }
+
+  @Test func `random trees hash as the naive model does`() throws {
+    try withSeed { random in
+      for _ in 0..<300 {
+        let model = random.tree(height: 3)
+        try #require(model.node.hash == model.hash, "\(model.json)")
+      }
+    }
+  }
+}

@@ -1,0 +1,87 @@
+import Testing
+
+@testable import CanopyTree
+
+struct PriorityTests {
+  private func hasPriorityIndex(_ node: Node) -> Bool {
+    node.indexes.contains { $0.order == .priority }
+  }
+
+  @Test func `nothing has no priority`() {
+    #expect(Node.absent.withPriority(1).isAbsent)
+    #expect(Node.absent.withPriority(1).priority.isAbsent)
+  }
+
+  @Test func `a priority is kept beside the value and can be taken away`() {
+    for node: Node in [1, "x", true, Node.of(["a": 1])] {
+      let prioritized = node.withPriority(5)
+      #expect(prioritized.priority == 5)
+      #expect(prioritized != node)
+      #expect(prioritized.withoutPriority == node)
+      #expect(prioritized.withPriority("p").priority == "p")
+      #expect(prioritized.withPriority(.absent) == node)
+      #expect(prioritized.brokenInvariant() == nil)
+    }
+  }
+
+  @Test func `a priority has no priority of its own`() throws {
+    let node = Node("x").withPriority(Node(1).withPriority(2))
+    #expect(node == Node("x").withPriority(1))
+    #expect(try Node(json: node.json(.export)) == node)
+    let write = try Write.set(
+      "a/.priority", WriteValue(json: #"{".value":1,".priority":2}"#))
+    var tree = Tree(root: Node.of(["a": "x"]))
+    tree.apply(write.resolved(in: tree.root, at: 0))
+    #expect(try Node(json: tree.root.json(.export)) == tree.root)
+  }
+
+  @Test func `a set drops the priority of what it replaces`() {
+    var node = Node.of(["a": Node(1).withPriority(5)])
+    node.set(2, at: "a")
+    #expect(node.child("a").priority.isAbsent)
+  }
+
+  @Test func `a branch keeps its priority while its children change and loses it with the last`() {
+    var node = Node.of(["a": 1]).withPriority(5)
+    node.set(2, at: "b/c")
+    #expect(node.priority == 5)
+    node.set(.absent, at: "a")
+    #expect(node.priority == 5)
+    node.set(.absent, at: "b/c")
+    #expect(node.isAbsent && node.priority.isAbsent)
+  }
+
+  @Test func `a leaf that gives way to a child leaves it its priority`() {
+    var node = Node(1).withPriority(5)
+    node.set(.absent, at: "a/b")
+    #expect(node == Node(1).withPriority(5))
+    node.set(2, at: "a/b")
+    #expect(node.priority == 5)
+    #expect(node.at("a/b") == 2)
+  }
+
+  @Test func `a branch with a child that has a priority keeps an index by priority`() throws {
+    let leaf = Node(1).withPriority(5)
+    let built = Node.of(["a": leaf, "b": 2])
+    #expect(hasPriorityIndex(built))
+    #expect(hasPriorityIndex(try Node(json: built.json(.export))))
+    var node = Node.of(["b": 2])
+    #expect(!hasPriorityIndex(node))
+    node.set(leaf, at: "a")
+    #expect(hasPriorityIndex(node))
+    var deep = Node.absent
+    deep.set(leaf, at: "x/y/z")
+    #expect(hasPriorityIndex(deep.at("x/y")) && !hasPriorityIndex(deep.at("x")))
+    var prioritized = Node.of(["b": 2]).withPriority(1)
+    prioritized.set(leaf, at: "a")
+    #expect(hasPriorityIndex(prioritized))
+    for node in [built, node, deep, prioritized] { #expect(node.brokenInvariant() == nil) }
+  }
+
+  @Test func `an array element may have a priority`() throws {
+    let node = try Node(json: #"[1,{".value":2,".priority":0}]"#)
+    #expect(hasPriorityIndex(node))
+    #expect(node.json() == "[1,2]")
+    #expect(node.json(.export) == #"{"0":1,"1":{".value":2,".priority":0}}"#)
+  }
+}

@@ -1,0 +1,165 @@
+import Testing
+
+@testable import CanopyTree
+
+/// Queries select what the naive tree selects, with an index and without.
+struct QueryModelTests {
+  static let orders: [Order] = [.key, .value, .priority, .child("v"), .child("a/b")]
+
+  /// A child of each kind of value, several of some.
+  static let values: [Node] = [
+    .absent, false, true, -1, 0, 1, 1, "", "a", "a", "\u{1F333}", "\u{FFFD}", .of(["x": 1]),
+    .of(["x": 2]), Node(.min), Node(.max), Node(0.5) ?? 0, Node(0x1p63) ?? 0,
+  ]
+
+  static let keys: [Key] = [
+    "3", "10", "-1", "b", "a", "c", "A", "é", "-OaBcDeFgHiJkLmNoPqR", "-OaBcDeFgHiJkLmNoPqS", "z",
+    "\u{1F333}", "\u{FFFD}", "007", "2147483647", "2147483648", "k", "aa",
+  ]
+
+  /// The values as children, as `v` and `a/b` of children, and as priorities.
+  static let trees: [Node] = {
+    let children = zip(keys, values)
+    return [
+      Node(children: children.map { ($0, $1) }),
+      Node(children: children.map { ($0, Node.of(["v": $1, "x": 0])) }),
+      Node(children: children.map { ($0, Node.of(["a": .of(["b": $1]), "x": 0])) }),
+      Node(
+        children: children.map { key, value in
+          (key, Node(true).withPriority(value.isBranch || value.boolValue != nil ? .absent : value))
+        }),
+    ]
+  }()
+
+  static let bounds: [Query.Bound?] = {
+    let values: [BoundValue] = [
+      .absent, .bool(false), .bool(true), .integer(-1), .integer(1), .double(0.5), .double(0x1p63),
+      .string([]), .string(Array("a".utf8)), .string(Array("\u{1F333}".utf8)), .integer(.max),
+    ]
+    let keys: [Key?] = [nil, "-5", "3", "a", "b", "zz"]
+    var bounds: [Query.Bound?] = [nil]
+    for value in values {
+      for key in keys {
+        for isInclusive in [true, false] {
+          bounds.append(Query.Bound(value, key: key, isInclusive: isInclusive))
+        }
+      }
+    }
+    return bounds
+  }()
+
+  static let limits: [Query.Limit?] = [nil, .first(1), .first(3), .last(1), .last(4), .first(99)]
+
+  private func check(
+    _ query: Query, _ node: Node, _ indexed: Node, _ positions: [NaiveTree.Position]
+  ) throws {
+    let expected = NaiveTree.keys(of: query, from: positions)
+    for node in [node, indexed] {
+      let children = query.children(of: node)
+      let agrees =
+        children.map { NaiveKey($0.key) } == expected && query.count(in: node) == expected.count
+        && children.allSatisfy { $0.node.isIdentical(to: node.child($0.key)) }
+      guard agrees, query.isIndexed(in: indexed) else {
+        try #require(Bool(false), "\(query) of \(node.json(.export)) gives \(children)")
+        return
+      }
+    }
+  }
+
+  @Test(arguments: orders)
+  func `every bound on either side, and equality, with every limit`(order: Order) throws {
+    for tree in Self.trees {
+      let positions = NaiveTree(tree).positions(order)
+      var indexed = tree
+      indexed.addIndex(order)
+      for bound in Self.bounds where order != .key || bound == nil || bound?.key != nil {
+        for limit in Self.limits where bound?.key == nil || limit == nil || bound?.key == "b" {
+          try check(Query(order: order, lower: bound, limit: limit), tree, indexed, positions)
+          try check(Query(order: order, upper: bound, limit: limit), tree, indexed, positions)
+          try check(
+            Query(order: order, lower: bound, upper: bound, limit: limit), tree, indexed, positions)
+        }
+      }
+    }
+  }
+
+  @Test func `random ranges of random trees`() throws {
+    try withSeed { random in
+      for _ in 0..<2000 {
+        let model = random.tree(height: 2)
+        let order = random.pick(
+          [.key, .value, .priority, .child("a"), .child("0"), .child("a/b")] as [Order])
+        func bound() -> Query.Bound? {
+          if random.oneIn(3) { return nil }
+          let leaf = random.oneIn(5) ? Node.absent : random.leaf().node
+          let key = order == .key || random.oneIn(2) ? Key.of(random.key().description) : nil
+          return Query.Bound(
+            BoundValue(leaf) ?? .absent, key: key, isInclusive: random.oneIn(2))
+        }
+        let n = 1 + random.below(4)
+        let query = try Query(
+          order: order, lower: bound(), upper: bound(),
+          limit: random.pick([nil, .first(n), .last(n)]))
+        let node = model.node
+        var indexed = node
+        indexed.addIndex(order)
+        try check(query, node, indexed, model.positions(order))
+      }
+    }
+  }
+
+  @Test func `a large branch, whose index has many pages`() throws {
+    try withSeed { random in
+      var node = Node(
+        children: (0..<3000).map { (Key(index: $0), Node.of(["v": Node(Int64($0 * 7 % 100))])) })
+      node.addIndex(.child("v"))
+      for _ in 0..<200 {
+        let path = Path.root.child(Key(index: Int32(random.below(3000)))).child("v")
+        node.set(Node(Int64(random.below(100))), at: path)
+      }
+      #expect(node.brokenInvariant() == nil)
+      var all: [(value: Int64, key: Int32)] = []
+      node.forEachChild { key, child in
+        all.append((child.child("v").integerValue ?? 0, key.integer ?? 0))
+        return true
+      }
+      all.sort { $0 < $1 }
+      for _ in 0..<100 {
+        let (low, high) = (Int64(random.below(100)), Int64(random.below(100)))
+        let n = 1 + random.below(200)
+        let inRange = all.filter { $0.value >= low && $0.value < high }
+        for limit in [Query.Limit.first(n), .last(n)] {
+          let query = try Query(
+            order: .child("v"), lower: .init(.integer(low)),
+            upper: .init(.integer(high), isInclusive: false), limit: limit)
+          let keys = query.children(of: node).map { $0.key.integer }
+          let expected = limit == .first(n) ? inRange.prefix(n) : inRange.suffix(n)
+          try #require(keys == expected.map(\.key))
+          try #require(query.count(in: node) == expected.count)
+        }
+      }
+    }
+  }
+
+  @Test func `a leaf and nothing have no children`() throws {
+    for node: Node in [.absent, 1, "x", Node(1).withPriority(1)] {
+      for order in Self.orders {
+        let query = try Query(order: order, limit: .first(5))
+        #expect(query.children(of: node).isEmpty)
+        #expect(query.count(in: node) == 0)
+        #expect(query.isIndexed(in: node))
+      }
+    }
+  }
+
+  @Test func `a branch with a priority is queried as one without`() throws {
+    for tree in Self.trees {
+      for order in Self.orders {
+        let query = try Query(order: order, limit: .last(5))
+        #expect(
+          query.children(of: tree.withPriority(1)).map(\.key)
+            == query.children(of: tree).map(\.key))
+      }
+    }
+  }
+}

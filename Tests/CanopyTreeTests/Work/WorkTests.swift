@@ -1,0 +1,137 @@
+#if CANOPY_COUNT_WORK
+  import Testing
+
+  @testable import CanopyTree
+
+  /// How many nodes operations touch in a branch of a thousand children and in one of a million: the
+  /// bounds hold on any machine.
+  @Suite(.serialized) struct WorkTests {
+    /// Numbers by integer keys, with an index by value.
+    private static func branch(_ count: Int32) -> Node {
+      var node = Node(children: (0..<count).map { (Key(index: $0), Node(Int64($0))) })
+      node.addIndex(.value)
+      return node
+    }
+
+    private static let thousand = branch(1000)
+    private static let million = branch(1_000_000)
+
+    /// The nodes that `body` touches in the small branch and in the large one.
+    private func touched(
+      _ name: String, _ body: (inout Node, _ middle: Int32) throws -> Void
+    ) throws -> (small: Int, large: Int) {
+      var small = Self.thousand
+      var large = Self.million
+      let result = (
+        small: try WorkCounter.nodesTouched { try body(&small, 500) },
+        large: try WorkCounter.nodesTouched { try body(&large, 500_000) }
+      )
+      print("nodes touched, \(name): \(result.small) of 1,000 and \(result.large) of 1,000,000")
+      return result
+    }
+
+    @Test func `finding a child`() throws {
+      let work = try touched("find") { node, middle in _ = node.child(Key(index: middle)) }
+      #expect(work.large <= 2 * work.small)
+      #expect(work.large <= 6)
+    }
+
+    @Test func `replacing, adding and removing a child`() throws {
+      let replace = try touched("replace, index kept") {
+        $0.set(-1, at: Path.root.child(Key(index: $1)))
+      }
+      #expect(replace.large <= 2 * replace.small)
+      #expect(replace.large <= 20)
+      let add = try touched("add, index kept") { node, _ in node.set(7, at: "new") }
+      #expect(add.large <= 2 * add.small)
+      let remove = try touched("remove, index kept") {
+        $0.set(.absent, at: Path.root.child(Key(index: $1)))
+      }
+      #expect(remove.large <= 2 * remove.small)
+    }
+
+    @Test func `twenty children by key`() throws {
+      for limit in [Query.Limit.first(20), .last(20)] {
+        let all = try touched("query by key") { node, _ in
+          _ = try Query(order: .key, limit: limit).children(of: node)
+        }
+        #expect(all.large <= 2 * all.small)
+        let bounded = try touched("query by key from a bound") { node, middle in
+          let bound = Query.Bound(.absent, key: Key(index: middle))
+          let isFirst = limit == .first(20)
+          let query = try Query(
+            order: .key, lower: isFirst ? bound : nil, upper: isFirst ? nil : bound, limit: limit)
+          #expect(query.children(of: node).count == 20)
+        }
+        #expect(bounded.large <= 2 * bounded.small)
+        #expect(bounded.large <= 12)
+      }
+    }
+
+    @Test func `twenty children by index`() throws {
+      for limit in [Query.Limit.first(20), .last(20)] {
+        let all = try touched("query by index") { node, _ in
+          _ = try Query(order: .value, limit: limit).children(of: node)
+        }
+        #expect(all.large <= 2 * all.small + 2)
+        #expect(all.large <= 100)
+        let bounded = try touched("query by index from a bound") { node, middle in
+          let bound = Query.Bound(.integer(Int64(middle)))
+          let isFirst = limit == .first(20)
+          let query = try Query(
+            order: .value, lower: isFirst ? bound : nil, upper: isFirst ? nil : bound,
+            limit: limit)
+          #expect(query.children(of: node).count == 20)
+        }
+        #expect(bounded.large <= 2 * bounded.small + 2)
+        #expect(bounded.large <= 100)
+      }
+    }
+
+    @Test func `counting a range`() throws {
+      for order in [Order.key, .value] {
+        let work = try touched("count by \(order)") { node, middle in
+          let query = try Query(
+            order: order, lower: .init(.integer(10), key: "10"),
+            upper: .init(.integer(Int64(middle)), key: Key(index: middle)))
+          #expect(query.count(in: node) == Int(middle) - 9)
+        }
+        #expect(work.large <= 2 * work.small)
+        #expect(work.large <= 12)
+      }
+    }
+
+    @Test func `starring a post that stands in two places and has a million stars`() throws {
+      func touched(_ stars: Int32) throws -> Int {
+        let post = Node.of([
+          "title": "Hello", "body": "…", "uid": "u", "starCount": Node(Int64(stars)),
+          "stars": Node(children: (0..<stars).map { (Key(index: $0), true) }),
+        ])
+        let posts = Node(children: (0..<10_000).map { (Key(index: $0), $0 == 5000 ? post : 1) })
+        let root = Node.of([
+          "posts": posts, "user-posts": .of(["u": posts]), "users": .of(["u": "U"]),
+        ])
+        var tree = Tree(root: root)
+        let old = tree
+        let write = try Write([
+          .init("posts/5000/stars/me", true),
+          .init(Location("posts/5000/starCount"), WriteValue(json: #"{".sv":{"increment":1}}"#)),
+          .init("user-posts/u/5000/stars/me", true),
+          .init(
+            Location("user-posts/u/5000/starCount"), WriteValue(json: #"{".sv":{"increment":1}}"#)),
+        ])
+        let nodes = WorkCounter.nodesTouched {
+          tree.apply(write.resolved(in: tree.root, at: 0))
+        }
+        #expect(
+          tree.root.at("posts/5000").isIdentical(to: tree.root.at("user-posts/u/5000")))
+        #expect(tree.root.at("posts/5000/stars").childCount == Int(stars) + 1)
+        #expect(old.root.at("posts/5000/stars").childCount == Int(stars))
+        return nodes
+      }
+      let (small, large) = (try touched(1000), try touched(1_000_000))
+      print("nodes touched, starring: \(small) of 1,000 stars and \(large) of 1,000,000")
+      #expect(large <= 60)
+    }
+  }
+#endif

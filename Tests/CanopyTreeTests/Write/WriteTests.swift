@@ -1,0 +1,113 @@
+import Testing
+
+@testable import CanopyTree
+
+/// Which writes are refused.
+struct WriteTests {
+  private func write(_ locations: String...) throws -> Write {
+    try Write(locations.map { Write.Item(try Location($0), WriteValue(1)) })
+  }
+
+  @Test(arguments: [
+    ["a", "a"], ["a", "a/b"], ["a/b", "a"], ["", "a"], ["", ".priority"], ["a", "a/.priority"],
+    ["a/b/c", "x", "a"], ["a", "a/b/.priority"], ["a/.priority", "a/.priority"],
+    ["a!", "a/b", "ab", "b", "a"], ["a/b/c/d", "a/b!", "a/b"], ["10", "9", "10/a"],
+  ])
+  func `one location at or below another is refused`(locations: [String]) throws {
+    for locations in [locations, locations.reversed()] {
+      #expect {
+        try Write(locations.map { Write.Item(try Location($0), WriteValue(1)) })
+      } throws: {
+        if case .invalidData? = $0 as? TreeError { true } else { false }
+      }
+    }
+  }
+
+  @Test(arguments: [
+    ["a", "b"], ["a/b", "a/c"], ["a/b", "a/bc"], ["a/.priority", "a/b"], [".priority", "a"],
+    ["a/.priority", "b", "a/b/.priority", "a/c"], ["a!", "a/b", "ab"], [],
+  ])
+  func `locations that do not overlap are accepted in any order`(locations: [String]) throws {
+    let items = try locations.map { Write.Item(try Location($0), WriteValue(1)) }
+    let write = try Write(items)
+    #expect(try Write(items.reversed()).items.map(\.location) == write.items.map(\.location))
+    #expect(write.items.map(\.location) == write.items.map(\.location).sorted())
+  }
+
+  @Test func `random writes are refused exactly when two locations overlap`() throws {
+    try withSeed { random in
+      for _ in 0..<3000 {
+        let changes = random.changes(2) + random.changes(2)
+        var overlaps = false
+        for (i, a) in changes.enumerated() {
+          for b in changes[(i + 1)...] where a.overlaps(b) { overlaps = true }
+        }
+        let write = try? Write(changes.map(\.item))
+        try #require((write == nil) == overlaps)
+      }
+    }
+  }
+
+  private func deep(_ levels: Int, _ leaf: Node = 1) -> Node {
+    (0..<levels).reduce(leaf) { node, _ in Node.of(["a": node]) }
+  }
+
+  private func path(_ count: Int) throws -> Path {
+    try Path([Key](repeating: "p", count: count))
+  }
+
+  @Test func `data stand at most 32 levels deep`() throws {
+    for depth in [0, 1, 16, 31, 32] {
+      _ = try Write([.init(try path(depth), deep(32 - depth))])
+      #expect(throws: TreeError.self) { try Write([.init(try path(depth), deep(33 - depth))]) }
+    }
+    var location = try path(32)
+    _ = try Write([.init(location, .absent)])
+    location = location.child("a")
+    #expect(throws: TreeError.self) { try Write([.init(location, 1)]) }
+    #expect(throws: TreeError.self) { try Write.update(try path(32), [("a", WriteValue(1))]) }
+  }
+
+  @Test func `server values stand at most 32 levels deep`() throws {
+    let value = try WriteValue(json: #"{"a":{"b":{".sv":"timestamp"}}}"#)
+    _ = try Write.set(Location(try path(30)), value)
+    #expect(throws: TreeError.self) { try Write.set(Location(try path(31)), value) }
+  }
+
+  static let priorities: [(String, Bool)] = [
+    ("1", true), ("1.5", true), (#""p""#, true), ("null", true), (#"{".sv":"timestamp"}"#, true),
+    (#"{".sv":{"increment":1}}"#, true), ("true", false), (#"{"a":1}"#, false), ("[1]", false),
+    (#"{"a":{".sv":"timestamp"}}"#, false), (#"{".sv":"timestamp",".priority":1}"#, false),
+  ]
+
+  @Test(arguments: priorities)
+  func `a priority is a number, a string or null`(json: String, isLegal: Bool) throws {
+    let value = try WriteValue(json: json)
+    #expect(((try? Write.set("a/.priority", value)) != nil) == isLegal)
+    #expect(((try? Write.set(".priority", value)) != nil) == isLegal)
+  }
+
+  @Test func `an update sets paths below a path`() throws {
+    let bytes = Array(#" { "a/b" : 1 , "/c/" : null, "d/.priority" : 2, ".priority":"p" } "#.utf8)
+    let changes = try bytes.withUnsafeBytes { try JSONReader.readUpdate(json: $0) }
+    let write = try Write.update("x/y", changes)
+    #expect(
+      write.items.map(\.location) == ["x/y/.priority", "x/y/a/b", "x/y/c", "x/y/d/.priority"])
+  }
+
+  @Test(arguments: [
+    "", "1", "[]", "null", #"{"a"}"#, #"{"a":1,}"#, #"{"a.b":1}"#, #"{"a":1}x"#, "{",
+  ])
+  func `an update is an object of paths`(text: String) {
+    #expect(throws: TreeError.self) {
+      try Array(text.utf8).withUnsafeBytes { try JSONReader.readUpdate(json: $0) }
+    }
+  }
+
+  @Test func `an empty update changes nothing`() throws {
+    let changes = try Array("{}".utf8).withUnsafeBytes { try JSONReader.readUpdate(json: $0) }
+    var tree = Tree(root: .of(["a": 1]))
+    tree.apply(try Write.update("a", changes).resolved(in: tree.root, at: 0))
+    #expect(tree.root == .of(["a": 1]))
+  }
+}
