@@ -103,7 +103,8 @@ let package = Package(
       ],
       swiftSettings: settings),
     .testTarget(
-      name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
+      name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
     .testTarget(
       name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],
       swiftSettings: settings),

@@ -1,5 +1,5 @@
-// What the harness of the line protocol needs of the world, in the smallest form: a clock, random
-// numbers, a journal, accounts, a hash function and a log that a test holds in its hand.
+// What the harness of the line protocol needs of the world, in the smallest form: a journal,
+// a hash function and a log that a test holds in its hand.
 
 public import CanopyAccounts
 public import CanopyEngine
@@ -7,56 +7,6 @@ public import CanopyTree
 import Foundation
 public import Logging
 import Synchronization
-
-/// A clock that moves only when it is told to. Milliseconds since 1970.
-public final class LineClock: Sendable {
-  private let time: Mutex<Int64>
-
-  /// A clock that stands at a time.
-  public init(_ time: Int64 = 1_700_000_000_000) {
-    self.time = Mutex(time)
-  }
-
-  /// The time.
-  public var now: Int64 { time.withLock { $0 } }
-
-  /// Moves it on.
-  public func advance(_ milliseconds: Int64) {
-    time.withLock { $0 += milliseconds }
-  }
-}
-
-/// SplitMix64: random numbers that a seed repeats. Not for secrets.
-public struct LineRandom: RandomNumberGenerator, Sendable {
-  private var state: UInt64
-
-  /// A generator with a seed.
-  public init(seed: UInt64) {
-    state = seed
-  }
-
-  /// A generator with a new seed, which it prints; `CANOPY_SEED=… swift test` repeats a run.
-  public init(printingSeedFor test: String) {
-    let given = ProcessInfo.processInfo.environment["CANOPY_SEED"].flatMap(UInt64.init)
-    let seed = given ?? UInt64.random(in: .min ... .max)
-    print("\(test): CANOPY_SEED=\(seed)")
-    self.init(seed: seed)
-  }
-
-  /// The next word.
-  public mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
-
-  /// Random bytes.
-  public mutating func bytes(_ count: Int) -> [UInt8] {
-    (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &self) }
-  }
-}
 
 /// What a test makes a store or a journal fail with.
 public struct LinePlannedFailure: Error, Equatable {

@@ -76,7 +76,7 @@ import Testing
   @Test(arguments: Depth.allCases)
   func `random bytes never break a connection that other lines share`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
-      var random = LineRandom(printingSeedFor: "BadInputTests")
+      var random = SeededGenerator(printingSeedFor: "BadInputTests")
       let client = try await server.connectAsAdministrator()
       let watcher = try await server.connect()
       for _ in 0..<40 {

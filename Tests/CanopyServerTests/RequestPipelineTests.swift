@@ -122,7 +122,7 @@ private struct PipelineModel {
   }
 
   @Test func `long random sequences keep their order`() {
-    var random = LineRandom(printingSeedFor: "RequestPipelineTests")
+    var random = SeededGenerator(printingSeedFor: "RequestPipelineTests")
     for _ in 0..<300 {
       let kinds = (0..<60).map { _ in Self.kinds.randomElement(using: &random) ?? .read }
       var model = PipelineModel(kinds)

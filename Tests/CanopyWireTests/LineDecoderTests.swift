@@ -86,7 +86,7 @@ import Testing
   }
 
   @Test func `random input in random pieces gives the same lines, whenever the consumer stops`() {
-    var random = LineRandom(printingSeedFor: "LineDecoderTests")
+    var random = SeededGenerator(printingSeedFor: "LineDecoderTests")
     let alphabet = Array("ab\r\n\n ".utf8)
     for _ in 0..<4_000 {
       let max = Int.random(in: 1...8, using: &random)
