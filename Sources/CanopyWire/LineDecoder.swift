@@ -39,7 +39,7 @@ public struct LineDecoder: Sendable {
     while start < piece.count {
       guard let end = LineDecoder.firstLineFeed(piece, from: start) else {
         // One byte more than the bound may be a CR that turns out to belong to the end.
-        guard partial.count + piece.count - start <= lineBytesMax + 1 else { return .tooLong }
+        guard partial.count + piece.count - start - 1 <= lineBytesMax else { return .tooLong }
         partial.append(contentsOf: piece[start...])
         return .done
       }

@@ -141,6 +141,12 @@ import Testing
     }
   }
 
+  @Test func `the bound may be the largest number there is`() {
+    #expect(Self.decode([Array("PI".utf8), Array("NG\n".utf8)], max: .max - 1).lines.count == 1)
+    var decoder = LineDecoder(lineBytesMax: .max)
+    #expect(Array("PI".utf8).withUnsafeBytes { decoder.feed($0) { _ in true } } == .done)
+  }
+
   @Test func `what came before a line that is too long is handed on`() {
     let result = Self.decode([Array("PING\nWHOAMI\nxxxxxxxxxx\n".utf8)], max: 8)
     #expect(result.lines.count == 2)
