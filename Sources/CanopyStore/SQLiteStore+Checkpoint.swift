@@ -95,6 +95,8 @@ struct Fold {
   private var clearing: (from: String, to: String?)?
   private var emitting: RowEmitter?
   private var next: RowEmitter?
+  /// The row that was written anew last; what else was written below it is in there, too.
+  private var rewritten: Path?
 
   init(root: Node, locations: [Location]) {
     self.root = root
@@ -140,8 +142,10 @@ struct Fold {
   /// Begins with a location, or does all of it. Returns the rows that this wrote.
   private mutating func begin(_ db: Database, _ location: Location) throws -> Int {
     let path = location.path
+    if let rewritten, path.hasPrefix(rewritten) { return 0 }
     try mendPriorities(db, above: path)
     if let covering = try Fold.coveringRow(db, path) {
+      rewritten = covering
       return try rewrite(db, covering)
     }
     if location.isPriority {

@@ -1,0 +1,142 @@
+#if CANOPY_COUNT_WORK
+  import CanopyEngine
+  import CanopySocial
+  import CanopyTesting
+  import CanopyTree
+  import Testing
+
+  /// What requests cost: the tree nodes that they touch, which are the same on every machine.
+  @Suite(.serialized, .timeLimit(.minutes(2))) struct WorkTests {
+    /// A tree of posts by users with 100 posts each. The posts of one user are whole; all others are
+    /// of a few kinds that share their memory, so that a million take a moment.
+    struct World {
+      let root: Node
+      /// The user whose posts are whole, and the posts.
+      let uid: Key = "u5"
+      let ids: [Key]
+
+      init(posts count: Int, stars: Int = 0) throws {
+        let users = count / 100
+        var generator = PushIDGenerator()
+        var posts: [(Key, Node)] = []
+        var own: [[(Key, Node)]] = Array(repeating: [], count: users)
+        posts.reserveCapacity(count)
+        let kinds = (0..<100).map { World.post("somebody", stars: $0 / 25) }
+        for turn in 0..<100 {
+          for user in 0..<users {
+            let id = generator.next(at: Int64(turn * users + user)) { 0 }
+            let post = user == 5 ? World.post("u5", stars: turn / 25) : kinds[turn]
+            posts.append((id, post))
+            own[user].append((id, post))
+          }
+        }
+        ids = own[5].map(\.0)
+        let profile = json(#"{"username":"ada","createdAt":1}"#)
+        root = Node(children: [
+          (Key("users"), Node(children: try (0..<users).map { (try Key("u\($0)"), profile) })),
+          (Key("posts"), Node(children: posts)),
+          (
+            Key("user-posts"),
+            Node(children: try own.enumerated().map { (try Key("u\($0)"), Node(children: $1)) })
+          ),
+        ])
+      }
+
+      static func post(_ uid: String, stars: Int) -> Node {
+        var post = json(
+          #"{"author":"ada","body":"body","createdAt":1,"title":"title","uid":"\#(uid)"}"#)
+        let all = Node(children: (0..<stars).map { (Key(index: Int32($0)), true) })
+        post.set(all, at: Path.root.child("stars"))
+        post.set(Node(Int64(stars)), at: Path.root.child("starCount"))
+        return post
+      }
+
+      /// An engine on this tree while `body` uses it.
+      func withEngine<R: Sendable>(
+        _ body: @escaping @Sendable (Engine) async throws -> R
+      ) async throws -> R {
+        var configuration = Engine.Configuration()
+        configuration.indexPlan = Layout.indexPlan
+        return try await CanopyTesting.withEngine(
+          InMemoryJournal(root: root, checkpoint: 1), configuration: configuration,
+          clock: ManualClock(1_700_000_000_000), body)
+      }
+    }
+
+    /// What requests touch: reads including the encoding of their answers; writes in deciding and
+    /// applying.
+    private func touched(in world: World) async throws -> [(name: String, nodes: Int)] {
+      let (uid, id) = (world.uid, world.ids[50])
+      return try await world.withEngine { engine in
+        func read(_ entries: (Node) throws -> [Feeds.Entry]) throws -> Int {
+          let root = engine.root
+          return try WorkCounter.nodesTouched {
+            var output = JSONOutput()
+            for entry in try entries(root) { output.append(entry.node) }
+          }
+        }
+        func write<T: Sendable>(_ transaction: Transaction<T>) async throws -> Int {
+          try await WorkCounter.nodesTouched { _ = try await engine.transact(transaction) }
+        }
+        return [
+          ("RECENT 20", try read { Feeds.recent(try Feeds.Page(limit: 20), in: $0) }),
+          (
+            "RECENT 20 before",
+            try read { Feeds.recent(try Feeds.Page(limit: 20, before: id), in: $0) }
+          ),
+          ("TOP 10", try read { Feeds.top(by: nil, limit: 10, in: $0) }),
+          ("TOP 10 of a user", try read { Feeds.top(by: uid, limit: 10, in: $0) }),
+          ("SHOW", try read { [(id, try Posts.find(id, in: $0))] }),
+          ("POST", try await write(Posts.create(by: uid, title: "t", body: "b"))),
+          ("STAR", try await write(Posts.toggleStar(id, by: "me"))),
+          ("unSTAR", try await write(Posts.toggleStar(id, by: "me"))),
+          ("EDIT", try await write(Posts.edit(id, by: uid, title: "t", body: "b"))),
+          ("COMMENT", try await write(Comments.create(on: id, by: uid, text: "c"))),
+        ]
+      }
+    }
+
+    @Test func `a request costs hardly more among a million posts than among a thousand`()
+      async throws
+    {
+      let small = try await touched(in: World(posts: 1_000))
+      let large = try await touched(in: World(posts: 1_000_000))
+      for (small, large) in zip(small, large) {
+        print(
+          "nodes touched, \(small.name): \(small.nodes) of 1,000 posts, \(large.nodes) of 1,000,000"
+        )
+      }
+      for (small, large) in zip(small, large) {
+        #expect(2 * large.nodes <= 3 * small.nodes, "\(small.name): \(small.nodes), \(large.nodes)")
+      }
+    }
+
+    @Test func `a star costs hardly more on a post that has a hundred thousand`() async throws {
+      var counts: [Int] = []
+      for stars in [3, 100_000] {
+        let id: Key = "p"
+        let post = World.post("u", stars: stars)
+        let root = Node(children: [
+          (Key("posts"), Node(children: [(id, post)])),
+          (Key("user-posts"), Node(children: [(Key("u"), Node(children: [(id, post)]))])),
+        ])
+        var configuration = Engine.Configuration()
+        configuration.indexPlan = Layout.indexPlan
+        counts += try await withEngine(
+          InMemoryJournal(root: root, checkpoint: 1), configuration: configuration
+        ) { engine in
+          var counts: [Int] = []
+          for _ in 0..<2 {
+            let star = Posts.toggleStar(id, by: "me")
+            counts.append(
+              try await WorkCounter.nodesTouched { _ = try await engine.transact(star) })
+          }
+          return counts
+        }
+      }
+      print("nodes touched, STAR and unSTAR: \(counts) on 3 and 100,000 stars")
+      #expect(2 * counts[2] <= 3 * counts[0])
+      #expect(2 * counts[3] <= 3 * counts[1])
+    }
+  }
+#endif
