@@ -99,8 +99,11 @@ let package = Package(
       name: "CanopyServerTests",
       dependencies: [
         "CanopyServer", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
-        "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
+        "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded, nioExtras,
       ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
       swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],

@@ -1,5 +1,5 @@
-// What the harness of the line protocol needs of the world, in the smallest form: a journal,
-// a hash function and a log that a test holds in its hand.
+// What the harness of the line protocol needs of the world besides what CanopyTesting has for all: a
+// gate that opens and shuts, a journal and a hash function behind such gates, and a log that is kept.
 
 public import CanopyAccounts
 public import CanopyEngine
@@ -71,15 +71,10 @@ public final class LineGate: Sendable {
   }
 }
 
-/// A journal in memory that can be told to fail or to take its time.
+/// A journal in memory that fails or is held up while a test wishes, however many appends come.
 public final class LineJournal: Journal, Sendable {
-  private struct State {
-    var commits: [Commit] = []
-    var batchMax = 0
-    var isFailing = false
-  }
-
-  private let state = Mutex(State())
+  private let journal = InMemoryJournal()
+  private let isFailing = Mutex(false)
 
   /// Holds appends up.
   public let gate = LineGate()
@@ -89,36 +84,31 @@ public final class LineJournal: Journal, Sendable {
 
   /// Makes every append throw, or work again.
   public func fail(_ isFailing: Bool) {
-    state.withLock { $0.isFailing = isFailing }
+    self.isFailing.withLock { $0 = isFailing }
   }
 
-  /// The most commits that came in one append.
-  public var batchMax: Int { state.withLock { $0.batchMax } }
-
   /// The number of commits.
-  public var count: Int { state.withLock { $0.commits.count } }
+  public var count: Int { journal.commits.count }
+
+  /// The most commits that came in one append.
+  public var batchMax: Int { journal.groups.max() ?? 0 }
 
   /// See `Journal`.
   public func load() async throws -> JournalState {
-    JournalState(root: .absent, checkpoint: 0, commits: state.withLock { $0.commits })
+    try await journal.load()
   }
 
   /// See `Journal`.
   public func append(_ commits: [Commit], after last: Int64) async throws {
     await gate.pass()
-    try state.withLock { state in
-      if state.isFailing { throw LinePlannedFailure() }
-      let present = state.commits.last?.sequence ?? 0
-      guard present == last else {
-        throw JournalError.conflict(missed: state.commits.filter { $0.sequence > last })
-      }
-      state.commits += commits
-      state.batchMax = max(state.batchMax, commits.count)
-    }
+    if isFailing.withLock({ $0 }) { throw LinePlannedFailure() }
+    try await journal.append(commits, after: last)
   }
 
   /// See `Journal`.
-  public func checkpoint(_ root: Node, through sequence: Int64) async throws {}
+  public func checkpoint(_ root: Node, through sequence: Int64) async throws {
+    try await journal.checkpoint(root, through: sequence)
+  }
 }
 
 /// The cheapest argon2id, held up while the test wishes.
