@@ -94,6 +94,7 @@ public final class Engine: Sendable {
     state = Mutex(
       State(
         current: tree, currentSequence: sequence, pending: tree, pendingSequence: sequence,
+        pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
         checkpointSequence: loaded.checkpoint))
   }
 

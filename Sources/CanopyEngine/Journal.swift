@@ -38,19 +38,31 @@ public struct JournalState: Sendable {
   public var checkpoint: Int64
   /// The commits after `checkpoint`, in order, without a gap.
   public var commits: [Commit]
+  /// The time of the last commit of all, if it is known: keys that are made from now on sort after
+  /// those made then, also when the clock has been set back.
+  public var lastTime: Int64?
 
   /// A state.
-  public init(root: Node, checkpoint: Int64, commits: [Commit]) {
+  public init(root: Node, checkpoint: Int64, commits: [Commit], lastTime: Int64? = nil) {
     self.root = root
     self.checkpoint = checkpoint
     self.commits = commits
+    self.lastTime = lastTime ?? commits.last?.time
   }
 }
 
 /// What goes wrong with a journal in ways that the engine must tell apart.
-public enum JournalError: Error, Sendable {
+public enum JournalError: Error, Sendable, CustomStringConvertible {
   /// Somebody else appended; these are the commits after the number that the writer believed last.
   case conflict(missed: [Commit])
   /// What is stored cannot be read; the sentence says why and what to do.
   case unreadable(String)
+
+  /// What happened, for the log; without the contents of commits.
+  public var description: String {
+    switch self {
+    case .conflict(let missed): "\(missed.count) commits of another writer were found"
+    case .unreadable(let text): text
+    }
+  }
 }

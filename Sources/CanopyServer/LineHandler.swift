@@ -31,6 +31,7 @@ final class LineHandler: ChannelInboundHandler {
   /// Closes the connection of a client that does not, when the sending side has ended.
   private var lingering: Scheduled<Void>?
   private var isReading = true
+  /// Tasks of which nobody has anything when the connection is gone.
   private var tasks: [Int: Task<Void, Never>] = [:]
 
   /// A line that arrived: a request, or what was wrong with it.
@@ -122,6 +123,7 @@ final class LineHandler: ChannelInboundHandler {
 
   private func canTakeMore(_ context: ChannelHandlerContext) -> Bool {
     !isClosing && pipeline.count < service.limits.outstandingRequestsMax
+      && pipeline.waitingBytes < service.limits.waitingRequestBytesMax
       && context.channel.isWritable && output.count < service.limits.unreadReplyBytesMax
   }
 
@@ -132,7 +134,7 @@ final class LineHandler: ChannelInboundHandler {
       if pipeline.isIdle, kind == .read, canTakeMore(context) {
         service.read(request, as: identity, to: &output)
       } else {
-        pipeline.enqueue(.request(request), kind)
+        pipeline.enqueue(.request(request), kind, bytes: line.count)
         start(context)
       }
     } catch {
@@ -191,10 +193,11 @@ final class LineHandler: ChannelInboundHandler {
     if service.kind(of: request) == .write {
       service.write(request, as: identity, answer: answer)
     } else {
-      // One task for a request that waits for hashing; it ends with the connection.
-      tasks[slot] = Task { [service, identity, address] in
+      // One task for a request that waits for hashing.
+      let task = Task { [service, identity, address] in
         answer(await service.exclusive(request, as: identity, from: address))
       }
+      if service.endsWithItsConnection(request) { tasks[slot] = task }
     }
   }
 

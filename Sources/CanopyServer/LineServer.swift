@@ -76,6 +76,8 @@ public final class LineServer: Service {
         }
       }
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
+      // So that a peer that is gone without a word gives its place free some day.
+      .childChannelOption(.socketOption(.so_keepalive), value: 1)
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       .childChannelOption(
         .writeBufferWaterMark, value: .init(low: unread / 2, high: unread)

@@ -44,9 +44,16 @@ extension LineService {
     case .changePassword(let current, let new):
       let uid = try caller(identity)
       return try await begin {
-        let session = try await accounts.changePassword(uid: uid.text, current: current, new: new)
-        sessions.revokeAll(uid)
-        return session
+        do {
+          let session = try await accounts.changePassword(
+            uid: uid.text, current: current, new: new)
+          sessions.revokeAll(uid)
+          return session
+        } catch {
+          // The store may have taken the new password before it failed, and ended all sessions.
+          if !(error is AccountError) { sessions.revokeAll(uid) }
+          throw error
+        }
       }
     case .quit:
       var response = Response { $0.append("\"BYE\"") }

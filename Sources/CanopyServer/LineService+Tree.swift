@@ -52,10 +52,11 @@ extension LineService {
     Reply.success(to: &output) { output in text.withBytes { output.append($0) } }
   }
 
-  private var replyTooLarge: WireError {
+  var replyTooLarge: WireError {
     WireError(
       .tooLarge,
-      "the value is larger than a reply may be; ask with \"shallow\":true, with a limit, or below")
+      "what you ask for is larger than a reply may be; ask for fewer entries, with a limit, with "
+        + "\"shallow\":true, or further below")
   }
 
   func count(_ path: Path, _ query: Query, to output: inout JSONOutput) {
@@ -117,9 +118,9 @@ extension LineService {
     let (replyBytesMax, tooLarge) = (limits.replyBytesMax, replyTooLarge)
     let transaction: Transaction<Node?> = { proposal in
       let present = proposal.root.at(location)
-      if present.etag == etag { return Decision(write, nil) }
+      // Nobody can have the ETag of what no reply could hold; hashing it would keep others waiting.
       guard present.fits(bytes: replyBytesMax) else { throw tooLarge }
-      return Decision(nil, present)
+      return present.etag == etag ? Decision(write, nil) : Decision(nil, present)
     }
     submit(transaction, answer) { output, committed in
       guard let present = committed.result else {

@@ -52,6 +52,17 @@ public final class LineService: Sendable {
     }
   }
 
+  /// Whether a request is of no use to anybody when its connection has gone.
+  ///
+  /// What ends sessions is carried out all the same: a thief who cuts the line must not keep a login
+  /// that its owner has just ended.
+  func endsWithItsConnection(_ request: Request) -> Bool {
+    switch request {
+    case .changePassword, .logOut: false
+    default: true
+    }
+  }
+
   /// The error for the wire; one that nobody declared is logged and told as the server's fault.
   func wireError(_ error: any Error) -> WireError {
     if let known = WireError(error) { return known }

@@ -27,7 +27,9 @@ struct RequestPipeline<Request> {
     case replied([UInt8])
   }
 
-  private var waiting: Deque<(request: Request, kind: Kind)> = []
+  private var waiting: Deque<(request: Request, kind: Kind, bytes: Int)> = []
+  /// Bytes of the requests that have not begun.
+  private(set) var waitingBytes = 0
   private var slots: Deque<Slot> = []
   private var firstSlot = 0
   private var underWay = 0
@@ -40,8 +42,11 @@ struct RequestPipeline<Request> {
   var count: Int { waiting.count + slots.count }
 
   /// Adds the next request of the connection.
-  mutating func enqueue(_ request: Request, _ kind: Kind) {
-    waiting.append((request, kind))
+  ///
+  /// - Parameter bytes: what it takes to keep it until it begins.
+  mutating func enqueue(_ request: Request, _ kind: Kind, bytes: Int = 0) {
+    waiting.append((request, kind, bytes))
+    waitingBytes += bytes
   }
 
   /// The next request, if it may begin.
@@ -53,7 +58,7 @@ struct RequestPipeline<Request> {
     switch next.kind {
     case .read:
       guard slots.isEmpty else { return nil }
-      waiting.removeFirst()
+      removeFirstWaiting()
       return (next.request, nil)
     case .exclusive:
       guard slots.isEmpty else { return nil }
@@ -61,7 +66,7 @@ struct RequestPipeline<Request> {
     case .write:
       break
     }
-    waiting.removeFirst()
+    removeFirstWaiting()
     slots.append(.underWay)
     underWay += 1
     return (next.request, firstSlot + slots.count - 1)
@@ -87,5 +92,10 @@ struct RequestPipeline<Request> {
   /// Drops what has not begun: the connection is to be closed.
   mutating func dropWaiting() {
     waiting.removeAll()
+    waitingBytes = 0
+  }
+
+  private mutating func removeFirstWaiting() {
+    waitingBytes -= waiting.removeFirst().bytes
   }
 }

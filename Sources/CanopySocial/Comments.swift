@@ -13,7 +13,7 @@ public enum Comments {
     return { proposal in
       let root = proposal.root
       let post = try Posts.find(id, in: root)
-      guard let author = Users.username(of: uid, in: root) else { throw SocialError.noUser }
+      guard let author = Users.username(of: uid, in: root) else { throw SocialError.noProfile }
       let comment = proposal.nextKey()
       let node = Node(children: [
         (Layout.author, Node(author)), (Layout.createdAt, Node(proposal.now)),
@@ -52,7 +52,7 @@ public enum Comments {
   ) throws(SocialError) -> [Write.Item] {
     let count = root.child(Layout.postComments).child(id).childCount + delta
     let node = count > 0 ? Node(Int64(count)) : .absent
-    return Layout.copies(of: id, by: try Posts.author(of: post)).map {
+    return Layout.presentCopies(of: id, by: try Posts.author(of: post), in: root).map {
       .init($0.child(Layout.commentCount), node)
     }
   }

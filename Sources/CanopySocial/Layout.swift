@@ -50,6 +50,12 @@ public enum Layout {
   static func copies(of id: Key, by uid: Key) -> [Path] {
     [path(posts, id), path(userPosts, uid, id)]
   }
+
+  /// Those of the places of a post where it stands. The administrator may have removed one by a tree
+  /// request; a field written there would be a post without all the others.
+  static func presentCopies(of id: Key, by uid: Key, in root: Node) -> [Path] {
+    copies(of: id, by: uid).filter { root.at($0).child(Layout.uid).stringValue == uid.text }
+  }
 }
 
 /// What the engine carries out for one request of the domain: see `Engine.submit`.

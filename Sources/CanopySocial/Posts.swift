@@ -13,7 +13,7 @@ public enum Posts {
     try Texts.checkBody(body)
     return { proposal in
       guard let author = Users.username(of: uid, in: proposal.root) else {
-        throw SocialError.noUser
+        throw SocialError.noProfile
       }
       let id = proposal.nextKey()
       let post = Node(children: [
@@ -37,7 +37,7 @@ public enum Posts {
     return { proposal in
       try checkAuthor(of: id, is: uid, in: proposal.root)
       let write = try Write(
-        Layout.copies(of: id, by: uid).flatMap { copy in
+        Layout.presentCopies(of: id, by: uid, in: proposal.root).flatMap { copy in
           [
             Write.Item(copy.child(Layout.title), title), Write.Item(copy.child(Layout.body), body),
           ]
@@ -81,7 +81,7 @@ public enum Posts {
       let isStarred = stars.child(uid).isAbsent
       let count = Int64(stars.childCount) + (isStarred ? 1 : -1)
       let write = try Write(
-        Layout.copies(of: id, by: try author(of: post)).flatMap { copy in
+        Layout.presentCopies(of: id, by: try author(of: post), in: proposal.root).flatMap { copy in
           [
             Write.Item(copy.child(Layout.stars).child(uid), isStarred ? true : .absent),
             Write.Item(copy.child(Layout.starCount), Node(count)),

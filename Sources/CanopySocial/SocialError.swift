@@ -18,5 +18,7 @@ public enum SocialError: Error, Equatable, Sendable {
   }
 
   static let noPost = SocialError.notFound("there is no such post, or it is gone")
+  static let noProfile = SocialError.notFound(
+    "your account has no profile any more; choose a user name with RENAME")
   static let noUser = SocialError.notFound("there is no such user")
 }

@@ -66,6 +66,8 @@ public enum Users {
 
   /// Gives a user another name, on their profile and on all that they have written, in one commit.
   ///
+  /// A profile that is missing (an import may not have had it) is made anew.
+  ///
   /// O(what they have written × log). The transaction throws `conflict` when the name is taken.
   public static func rename(
     _ uid: Key, to username: String
@@ -74,23 +76,29 @@ public enum Users {
     let name = Node(username)
     return { proposal in
       let root = proposal.root
-      guard let old = Users.username(of: uid, in: root) else { throw SocialError.noUser }
       let key = try nameKey(username, for: uid, in: root)
-      let oldKey = try Key(old.lowercased())
+      let oldKey = Users.username(of: uid, in: root).flatMap { try? Key($0.lowercased()) }
       var items = [Write.Item(Layout.path(Layout.users, uid, Layout.username), name)]
+      if root.child(Layout.users).child(uid).isAbsent {
+        items.append(
+          .init(Layout.path(Layout.users, uid, Layout.createdAt), Node(proposal.now)))
+      }
       if key != oldKey {
-        items.append(.init(Layout.path(Layout.usernames, oldKey), .absent))
+        if let oldKey { items.append(.init(Layout.path(Layout.usernames, oldKey), .absent)) }
         items.append(.init(Layout.path(Layout.usernames, key), Node(uid.text)))
       }
       root.child(Layout.userPosts).child(uid).forEachChild { id, _ in
-        for copy in Layout.copies(of: id, by: uid) {
+        for copy in Layout.presentCopies(of: id, by: uid, in: root) {
           items.append(.init(copy.child(Layout.author), name))
         }
         return true
       }
       root.child(Layout.userComments).child(uid).forEachChild { comment, post in
         if let text = post.stringValue, let id = try? Key(text) {
-          items.append(.init(Layout.path(Layout.postComments, id, comment, Layout.author), name))
+          let place = Layout.path(Layout.postComments, id, comment)
+          if root.at(place).child(Layout.uid).stringValue == uid.text {
+            items.append(.init(place.child(Layout.author), name))
+          }
         }
         return true
       }

@@ -15,7 +15,9 @@ extension SQLiteStore: Journal {
         let checkpoint = try SQLiteStore.checkpointSequence(db)
         return JournalState(
           root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
-          commits: try SQLiteStore.readCommits(db, after: checkpoint))
+          commits: try SQLiteStore.readCommits(db, after: checkpoint),
+          lastTime: try Int64.fetchOne(
+            db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"))
       }
     } catch let error as DatabaseError {
       throw StoreError.opening(folder + "/canopy.sqlite", error)
@@ -31,11 +33,9 @@ extension SQLiteStore: Journal {
   /// One row a commit. The order of the rows is checked, so that an append whose outcome was
   /// uncertain is found out by the next.
   public func append(_ commits: [Commit], after last: Int64) async throws {
-    try await pool.write { db in
+    let missed: [Commit]? = try await pool.write { db -> [Commit]? in
       let present = try SQLiteStore.lastSequence(db)
-      guard present == last else {
-        throw JournalError.conflict(missed: try SQLiteStore.readCommits(db, after: last))
-      }
+      guard present == last else { return try SQLiteStore.readCommits(db, after: last) }
       let insert = try db.cachedStatement(
         sql: "INSERT INTO commits(sequence, time, body) VALUES (?, ?, ?)")
       var output = JSONOutput(capacity: 1024)
@@ -44,12 +44,15 @@ extension SQLiteStore: Journal {
         AssignmentCodec.encode(commit.assignments, to: &output)
         try insert.execute(arguments: [commit.sequence, commit.time, output.text])
       }
+      return nil
     }
+    // The writer will take the missed commits for its own, so the next checkpoint must fold them in.
     dirty.withLock { dirty in
-      for commit in commits {
+      for commit in missed ?? commits where commit.sequence > dirty.last?.sequence ?? 0 {
         dirty.append((commit.sequence, commit.assignments.map(\.location)))
       }
     }
+    if let missed { throw JournalError.conflict(missed: missed) }
   }
 
   static func checkpointSequence(_ db: Database) throws -> Int64 {

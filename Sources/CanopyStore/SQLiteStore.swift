@@ -56,12 +56,28 @@ public final class SQLiteStore: Sendable {
     lock = try FolderLock(folder: folder)
     let path = folder + "/canopy.sqlite"
     do {
+      try SQLiteStore.checkNotLost(path, folder)
       pool = try SQLiteStore.open(path, configuration)
     } catch let error as StoreError {
       throw error
     } catch {
       throw StoreError.opening(path, error)
     }
+  }
+
+  /// A missing or empty file beside traces of an earlier one is a loss, not a beginning: SQLite would
+  /// make a new file, and drop the commits that are still in the write-ahead log.
+  private static func checkNotLost(_ path: String, _ folder: String) throws {
+    let files = FileManager.default
+    func size(_ path: String) -> Int? {
+      (try? files.attributesOfItem(atPath: path))?[.size] as? Int
+    }
+    guard size(path) ?? 0 == 0 else { return }
+    let hasLog = size(path + "-wal") ?? 0 > 0
+    guard hasLog || files.fileExists(atPath: folder + "/admin-token") else { return }
+    throw StoreError.damaged(
+      "\(path) is missing or empty, but the folder has been used: restore the file from a backup, or "
+        + "name another data folder")
   }
 
   private static func open(_ path: String, _ configuration: Configuration) throws -> DatabasePool {

@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import GRDB
 
 /// Why a data folder cannot be used, in a sentence that says what to do.
@@ -36,8 +37,9 @@ public enum StoreError: Error, Equatable, Sendable {
   }
 
   static func damagedRow(_ what: String, _ error: Any) -> StoreError {
-    .damaged(
-      "\(what) cannot be read (\(error)): run canopy verify for details, and restore the data folder "
+    let reason = (error as? TreeError)?.sentence ?? "\(error)"
+    return .damaged(
+      "\(what) cannot be read (\(reason)): run canopy verify for details, and restore the data folder "
         + "from a backup")
   }
 }

@@ -22,6 +22,10 @@ public struct Limits: Sendable, Equatable {
   /// have been answered.
   public var outstandingRequestsMax = 1024
 
+  /// Bytes of requests of one connection that have arrived and not begun; no more are read until some
+  /// have. One line may exceed it.
+  public var waitingRequestBytesMax = 1024 * 1024
+
   /// Bytes of replies that one connection may leave unread before nothing more is read from it.
   public var unreadReplyBytesMax = 1024 * 1024
 

@@ -11,8 +11,9 @@ extension Node {
     case .absent, .bool: budget -= 5
     case .integer, .double: budget -= 24
     case .string(let text):
-      // Six bytes is the longest escape; most text has none, so it is counted once.
-      budget -= text.utf8.count + 2
+      budget -= 2
+      if budget < text.utf8.count { return false }
+      budget -= text.withUTF8Bytes(JSONScan.escapedCount)
     case .branch:
       // `"k":v,` has at least six bytes.
       if childCount > budget / 6 { return false }

@@ -67,6 +67,13 @@ public struct PushIDGenerator: Sendable {
   /// A generator that has made no key yet.
   public init() {}
 
+  /// A generator whose keys sort after all that were made up to a time, whatever the clock says now.
+  public init(after milliseconds: Int64) {
+    time = min(max(milliseconds, -1), PushIDGenerator.timeMax)
+    // As if the last key of that millisecond had been made.
+    random = (0xFFF, 0xFFF_FFFF_FFFF_FFFF)
+  }
+
   /// The next key.
   ///
   /// - Parameters:

@@ -52,7 +52,10 @@ public struct Write: Sendable {
   public static func update(
     _ path: Path, _ changes: [(Location, WriteValue)]
   ) throws(TreeError) -> Write {
-    try Write(
+    if changes.contains(where: { $0.0.path.isRoot && !$0.0.isPriority }) {
+      throw .invalidData("an update sets places below its path; set the path itself to replace it")
+    }
+    return try Write(
       changes.map {
         Item(Location(path.appending($0.path), isPriority: $0.isPriority), $1)
       })

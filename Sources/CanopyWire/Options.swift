@@ -15,6 +15,9 @@ enum Options {
     guard case .object(let members) = options else {
       throw WireError(.badRequest, "the options of \(verb) must be a JSON object")
     }
+    if Set(members.map(\.name)).count < members.count {
+      throw WireError(.badRequest, "an option of \(verb) is given twice")
+    }
     if let unknown = members.first(where: { !allowed.contains($0.name) }) {
       let names = allowed.sorted().joined(separator: ", ")
       throw WireError(.badRequest, "\(verb) has no option \(unknown.name); it has \(names)")

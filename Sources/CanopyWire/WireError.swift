@@ -1,6 +1,8 @@
 /// Why a request failed: a code for programs and one sentence for people.
 ///
-/// Both are safe to show, and neither ever says whether an e-mail address has an account.
+/// Both are safe to show. A login never says whether an e-mail address has an account. (A sign-up
+/// that is refused does not say whether the address or the user name is taken; whoever knows the name
+/// to be free can tell. Only confirmation by e-mail could hide that.)
 public struct WireError: Error, Equatable, Sendable {
   /// The codes of the protocol. A code never changes its meaning.
   public enum Code: String, Sendable, CaseIterable {

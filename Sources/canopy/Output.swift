@@ -3,19 +3,29 @@ import Foundation
 /// What commands print: results to stdout, progress and notes to stderr.
 enum Output {
   /// Prints a line to stdout, at once.
-  static func line(_ text: String) {
-    FileHandle.standardOutput.write(Data((text + "\n").utf8))
+  ///
+  /// - Throws: `Failure` when nobody takes it.
+  static func line(_ text: String) throws {
+    try bytes(Data((text + "\n").utf8))
+  }
+
+  /// Writes bytes to stdout, at once.
+  static func bytes(_ data: Data) throws {
+    do { try FileHandle.standardOutput.write(contentsOf: data) } catch {
+      throw Failure("nothing can be written to stdout")
+    }
   }
 
   /// Prints a line to stderr.
   static func note(_ text: String) {
-    FileHandle.standardError.write(Data((text + "\n").utf8))
+    try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
   }
 
   /// Rewrites one line on stderr, if that is a terminal; ends it when `isDone`.
   static func progress(_ text: String, isDone: Bool = false) {
     guard isatty(2) == 1 else { return }
-    FileHandle.standardError.write(Data(("\r\u{1B}[K" + text + (isDone ? "\n" : "")).utf8))
+    try? FileHandle.standardError.write(
+      contentsOf: Data(("\r\u{1B}[K" + text + (isDone ? "\n" : "")).utf8))
   }
 
   /// A number of bytes for people.

@@ -29,17 +29,33 @@ struct Seed: AsyncParsableCommand {
     let fixture = try Fixture(json)
     let clock = FixtureClock()
     let logger = Logger(label: "canopy.seed") { StreamLogHandler.standardError(label: $0) }
-    let parts = try await Composition(
-      folder: try folder.folder(), now: { clock.now }, logger: logger)
-    let counts = try await parts.use { parts in
-      guard parts.engine.root.isAbsent else {
-        throw Failure("the data folder has data already; seed an empty one")
+    // Filled under another name, so that a seeding that is cut short leaves no half-filled folder.
+    let folder = try folder.folder()
+    try checkIsFree(folder)
+    let filling = folder + ".seeding-\(ProcessInfo.processInfo.processIdentifier)"
+    let counts: Fixture.Counts
+    do {
+      let parts = try await Composition(folder: filling, now: { clock.now }, logger: logger)
+      counts = try await parts.use { try await fixture.load(into: $0, clock: clock) }
+      // Replaces an empty folder as well.
+      guard rename(filling, folder) == 0 else {
+        throw Failure("\(folder) cannot be made: \(String(cString: strerror(errno)))")
       }
-      return try await fixture.load(into: parts, clock: clock)
+    } catch {
+      try? FileManager.default.removeItem(atPath: filling)
+      throw error
     }
     Output.note(
       "seeded \(counts.people) people, \(counts.posts) posts, \(counts.comments) comments, "
         + "\(counts.stars) stars")
+  }
+
+  private func checkIsFree(_ folder: String) throws {
+    let files = FileManager.default
+    guard files.fileExists(atPath: folder) else { return }
+    guard let contents = try? files.contentsOfDirectory(atPath: folder), contents.isEmpty else {
+      throw Failure("\(folder) is in use already; name a folder that is new or empty")
+    }
   }
 }
 

@@ -59,6 +59,7 @@ struct Serve: AsyncParsableCommand {
     listener.host = try Setting.value("host", host, default: listener.host)
     listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
     listener.threads = try positive("threads", threads, default: listener.threads)
+    guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
     let hashersMax = try positive("hashers-max", hashersMax, default: 2)
 
     if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
@@ -78,8 +79,11 @@ struct Serve: AsyncParsableCommand {
       engine: parts.engine, accounts: parts.accounts,
       administratorToken: try AdministratorToken.loadOrCreate(in: folder), limits: limits,
       version: Canopy.version, now: Composition.now, logger: logger)
-    let server = LineServer(service, configuration: listener, logger: logger) { host, port in
-      Output.line("ready line \(host.contains(":") ? "[\(host)]" : host):\(port)")
+    let server = LineServer(service, configuration: listener, logger: logger) {
+      [log = logger] host, port in
+      let ready = "ready line \(host.contains(":") ? "[\(host)]" : host):\(port)"
+      // A closed stdout is no reason not to serve.
+      do { try Output.line(ready) } catch { log.warning("\(ready), but nobody reads stdout") }
     }
     // Services are shut down in reverse: first the listener, last the engine that it answers from.
     let group = ServiceGroup(

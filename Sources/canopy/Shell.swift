@@ -27,7 +27,7 @@ struct Shell: AsyncParsableCommand {
         .connect(host: host, port: port).get()
     } catch {
       throw Failure(
-        "no server answers at \(host):\(port) (\(error)); start one with canopy serve --data DIR")
+        "no server answers at \(host):\(port); start one with canopy serve --data DIR")
     }
     // Reading a terminal blocks, so it has a thread of its own; it ends with the process.
     let input = Thread {
@@ -47,6 +47,8 @@ private final class PrintHandler: ChannelInboundHandler {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let buffer = unwrapInboundIn(data)
-    FileHandle.standardOutput.write(Data(buffer.readableBytesView.filter { $0 != 0x0D }))
+    let text = Data(buffer.readableBytesView.filter { $0 != 0x0D })
+    // Nobody reads what is said: there is nothing to go on for.
+    do { try Output.bytes(text) } catch { context.close(promise: nil) }
   }
 }

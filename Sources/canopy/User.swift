@@ -12,12 +12,17 @@ struct User: AsyncParsableCommand {
     subcommands: [Add.self, List.self, Disable.self, Enable.self, SetPassword.self])
 
   /// Opens the folder for one operation.
+  ///
+  /// - Parameter creates: whether a folder that is missing is made.
   static func with<R: Sendable>(
-    _ folder: FolderOption, _ body: @escaping @Sendable (Composition) async throws -> R
+    _ folder: FolderOption, creates: Bool = false,
+    _ body: @escaping @Sendable (Composition) async throws -> R
   ) async throws -> R {
     try await Failure.explaining {
       let logger = Logger(label: "canopy.user") { StreamLogHandler.standardError(label: $0) }
-      return try await Composition(folder: try folder.folder(), logger: logger).use(body)
+      return try await Composition(
+        folder: try creates ? folder.folder() : folder.existingFolder(), logger: logger
+      ).use(body)
     }
   }
 
@@ -31,14 +36,14 @@ struct User: AsyncParsableCommand {
     func run() async throws {
       let password = try Password.read()
       let (email, username) = (email, username)
-      let uid = try await User.with(folder) { parts in
+      let uid = try await User.with(folder, creates: true) { parts in
         try await parts.accounts.createAccount(
           email: email, password: password, username: username
         ) { uid in
           _ = try await parts.engine.transact(Users.claim(username, for: try Key(uid)))
         }.uid
       }
-      Output.line(uid)
+      try Output.line(uid)
     }
   }
 
@@ -60,7 +65,7 @@ struct User: AsyncParsableCommand {
             }
             let state =
               account.isPending ? "pending" : account.isDisabled ? "disabled" : "active"
-            Output.line("\(account.uid)\t\(account.email)\t\(name ?? "-")\t\(state)")
+            try Output.line("\(account.uid)\t\(account.email)\t\(name ?? "-")\t\(state)")
           }
         }
       }
@@ -119,7 +124,7 @@ private enum Password {
       guard let line = readLine() else { throw Failure("no password came on stdin") }
       return line
     }
-    FileHandle.standardError.write(Data("Password: ".utf8))
+    try? FileHandle.standardError.write(contentsOf: Data("Password: ".utf8))
     var settings = termios()
     tcgetattr(0, &settings)
     let before = settings
@@ -128,7 +133,7 @@ private enum Password {
     defer {
       var restored = before
       tcsetattr(0, TCSANOW, &restored)
-      FileHandle.standardError.write(Data("\n".utf8))
+      try? FileHandle.standardError.write(contentsOf: Data("\n".utf8))
     }
     guard let line = readLine() else { throw Failure("no password was given") }
     return line

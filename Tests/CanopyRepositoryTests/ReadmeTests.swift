@@ -119,6 +119,7 @@ struct ReadmeTests {
     // Seen by a client only in what they lead to, or implied by another.
     let untold = [
       "writeBytesMax": "a write is never larger than its line",
+      "waitingRequestBytesMax": "requests wait to be read, and none is refused",
       "unreadReplyBytesMax": "whoever reads their replies never meets it",
       "connectionsMax": "whoever reads HELLO is connected",
     ]

@@ -177,6 +177,20 @@ enum JSONScan {
     value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
   }
 
+  /// The bytes that a text has in a JSON string, without the quotes.
+  static func escapedCount(_ bytes: UnsafeRawBufferPointer) -> Int {
+    var count = bytes.count
+    var i = plainPrefix(bytes, from: 0)
+    while i < bytes.count {
+      switch bytes[i] {
+      case UInt8(ascii: "\""), UInt8(ascii: "\\"), 0x0A, 0x0D, 0x09: count += 1
+      default: count += 5
+      }
+      i = plainPrefix(bytes, from: i + 1)
+    }
+    return count
+  }
+
   /// The index, from `start` on, of the first byte that a JSON string cannot hold as it is: a quote,
   /// a backslash or a control character; the count if there is none. Eight bytes at a time.
   @inline(__always)
