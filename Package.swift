@@ -99,11 +99,15 @@ let package = Package(
       name: "CanopyServerTests",
       dependencies: [
         "CanopyServer", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
-        "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
+        "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded, nioExtras,
       ],
       swiftSettings: settings),
     .testTarget(
-      name: "CanopyTreeTests", dependencies: ["CanopyTree"], swiftSettings: settings),
+      name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
     .testTarget(
       name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],
       swiftSettings: settings),

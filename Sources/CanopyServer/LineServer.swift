@@ -1,4 +1,5 @@
 internal import CanopyTree
+internal import Foundation
 public import Logging
 internal import NIOCore
 internal import NIOExtras
@@ -53,6 +54,8 @@ public final class LineServer: Service {
     do {
       try await serve(on: group)
     } catch {
+      // What a failed attempt to listen leaves on the loops uses them once more when it is dropped.
+      for loop in group.makeIterator() { try? await loop.submit {}.get() }
       try? await group.shutdownGracefully()
       throw error
     }
@@ -87,7 +90,9 @@ public final class LineServer: Service {
     do {
       channel = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
     } catch {
-      throw ListenError(host: configuration.host, port: configuration.port, reason: "\(error)")
+      let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) }
+      throw ListenError(
+        host: configuration.host, port: configuration.port, reason: reason ?? "\(error)")
     }
     let port = channel.localAddress?.port ?? configuration.port
     whenReady(configuration.host, port)

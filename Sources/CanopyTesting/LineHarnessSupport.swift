@@ -1,5 +1,5 @@
-// What the harness of the line protocol needs of the world, in the smallest form: a clock, random
-// numbers, a journal, accounts, a hash function and a log that a test holds in its hand.
+// What the harness of the line protocol needs of the world besides what CanopyTesting has for all: a
+// gate that opens and shuts, a journal and a hash function behind such gates, and a log that is kept.
 
 public import CanopyAccounts
 public import CanopyEngine
@@ -7,56 +7,6 @@ public import CanopyTree
 import Foundation
 public import Logging
 import Synchronization
-
-/// A clock that moves only when it is told to. Milliseconds since 1970.
-public final class LineClock: Sendable {
-  private let time: Mutex<Int64>
-
-  /// A clock that stands at a time.
-  public init(_ time: Int64 = 1_700_000_000_000) {
-    self.time = Mutex(time)
-  }
-
-  /// The time.
-  public var now: Int64 { time.withLock { $0 } }
-
-  /// Moves it on.
-  public func advance(_ milliseconds: Int64) {
-    time.withLock { $0 += milliseconds }
-  }
-}
-
-/// SplitMix64: random numbers that a seed repeats. Not for secrets.
-public struct LineRandom: RandomNumberGenerator, Sendable {
-  private var state: UInt64
-
-  /// A generator with a seed.
-  public init(seed: UInt64) {
-    state = seed
-  }
-
-  /// A generator with a new seed, which it prints; `CANOPY_SEED=… swift test` repeats a run.
-  public init(printingSeedFor test: String) {
-    let given = ProcessInfo.processInfo.environment["CANOPY_SEED"].flatMap(UInt64.init)
-    let seed = given ?? UInt64.random(in: .min ... .max)
-    print("\(test): CANOPY_SEED=\(seed)")
-    self.init(seed: seed)
-  }
-
-  /// The next word.
-  public mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
-  }
-
-  /// Random bytes.
-  public mutating func bytes(_ count: Int) -> [UInt8] {
-    (0..<count).map { _ in UInt8.random(in: .min ... .max, using: &self) }
-  }
-}
 
 /// What a test makes a store or a journal fail with.
 public struct LinePlannedFailure: Error, Equatable {
@@ -121,15 +71,10 @@ public final class LineGate: Sendable {
   }
 }
 
-/// A journal in memory that can be told to fail or to take its time.
+/// A journal in memory that fails or is held up while a test wishes, however many appends come.
 public final class LineJournal: Journal, Sendable {
-  private struct State {
-    var commits: [Commit] = []
-    var batchMax = 0
-    var isFailing = false
-  }
-
-  private let state = Mutex(State())
+  private let journal = InMemoryJournal()
+  private let isFailing = Mutex(false)
 
   /// Holds appends up.
   public let gate = LineGate()
@@ -139,36 +84,31 @@ public final class LineJournal: Journal, Sendable {
 
   /// Makes every append throw, or work again.
   public func fail(_ isFailing: Bool) {
-    state.withLock { $0.isFailing = isFailing }
+    self.isFailing.withLock { $0 = isFailing }
   }
 
-  /// The most commits that came in one append.
-  public var batchMax: Int { state.withLock { $0.batchMax } }
-
   /// The number of commits.
-  public var count: Int { state.withLock { $0.commits.count } }
+  public var count: Int { journal.commits.count }
+
+  /// The most commits that came in one append.
+  public var batchMax: Int { journal.groups.max() ?? 0 }
 
   /// See `Journal`.
   public func load() async throws -> JournalState {
-    JournalState(root: .absent, checkpoint: 0, commits: state.withLock { $0.commits })
+    try await journal.load()
   }
 
   /// See `Journal`.
   public func append(_ commits: [Commit], after last: Int64) async throws {
     await gate.pass()
-    try state.withLock { state in
-      if state.isFailing { throw LinePlannedFailure() }
-      let present = state.commits.last?.sequence ?? 0
-      guard present == last else {
-        throw JournalError.conflict(missed: state.commits.filter { $0.sequence > last })
-      }
-      state.commits += commits
-      state.batchMax = max(state.batchMax, commits.count)
-    }
+    if isFailing.withLock({ $0 }) { throw LinePlannedFailure() }
+    try await journal.append(commits, after: last)
   }
 
   /// See `Journal`.
-  public func checkpoint(_ root: Node, through sequence: Int64) async throws {}
+  public func checkpoint(_ root: Node, through sequence: Int64) async throws {
+    try await journal.checkpoint(root, through: sequence)
+  }
 }
 
 /// The cheapest argon2id, held up while the test wishes.

@@ -9,7 +9,7 @@ import Synchronization
 /// What stands behind a listener, with everything that comes from outside in the test's hand.
 public final class LineParts: Sendable {
   /// The time, for accounts, tokens and commits.
-  public let clock = LineClock()
+  public let clock = ManualClock()
   /// The journal.
   public let journal = LineJournal()
   /// The accounts.
@@ -37,7 +37,7 @@ public final class LineParts: Sendable {
     engine configuration: Engine.Configuration = Engine.Configuration(), hashersMax: Int = 2
   ) async throws {
     let clock = clock
-    let random = Mutex(LineRandom(seed: 1))
+    let random = Mutex(SeededGenerator(seed: 1))
     var settings = settings
     settings.hashParameters = .cheapest
     var configuration = configuration

@@ -89,7 +89,8 @@ struct ReadmeTests {
       help[command] = outcome.output
     }
     let all = help.values.joined()
-    let scripts = try (ScriptTests.scripts + Repository.files(in: "Tests"))
+    let support = Repository.files(in: "Tests") + Repository.files(in: "Sources/CanopyTesting")
+    let scripts = try (ScriptTests.scripts + support)
       .map { try Repository.text($0) }.joined()
     for match in readme.text.matches(of: /`?(--[a-z][a-z-]*|CANOPY_[A-Z_]+)/) {
       let name = String(match.1)

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyServer
 
 /// What a client may send that it should not: a clear line, nothing changed, and the connection goes on.
-@Suite(.timeLimit(.minutes(1))) struct BadInputTests {
+@Suite(.timeLimit(.minutes(3))) struct BadInputTests {
   private static let deep = String(repeating: "/a", count: 32)
 
   @Test(arguments: Depth.allCases)
@@ -76,7 +76,7 @@ import Testing
   @Test(arguments: Depth.allCases)
   func `random bytes never break a connection that other lines share`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
-      var random = LineRandom(printingSeedFor: "BadInputTests")
+      var random = SeededGenerator(printingSeedFor: "BadInputTests")
       let client = try await server.connectAsAdministrator()
       let watcher = try await server.connect()
       for _ in 0..<40 {

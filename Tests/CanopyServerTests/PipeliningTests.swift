@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyServer
 
 /// Requests that are sent without waiting for replies.
-@Suite(.timeLimit(.minutes(1))) struct PipeliningTests {
+@Suite(.timeLimit(.minutes(3))) struct PipeliningTests {
   /// Requests of all kinds, and the reply that each must get if they are carried out in order.
   private struct Script {
     var lines: [String] = []
@@ -14,7 +14,7 @@ import Testing
     /// Counts up at `/n` and reads it back, between requests of other kinds.
     ///
     /// - Parameter sequence: the number of the first commit.
-    init(_ count: Int, sequence: Int, token: String, _ random: inout LineRandom) {
+    init(_ count: Int, sequence: Int, token: String, _ random: inout SeededGenerator) {
       var value = "null"
       var sequence = sequence
       for number in 0..<count {
@@ -46,7 +46,7 @@ import Testing
     try await withServer(depth) {
       $0.limits.outstandingRequestsMax = outstanding
     } _: { server in
-      var random = LineRandom(printingSeedFor: "PipeliningTests")
+      var random = SeededGenerator(printingSeedFor: "PipeliningTests")
       let token = server.administratorToken
       let script = Script(1_000, sequence: 1, token: token, &random)
       let client = try await server.connectAsAdministrator()
@@ -61,7 +61,7 @@ import Testing
   @Test(arguments: Depth.allCases)
   func `lines may come in any pieces`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
-      var random = LineRandom(printingSeedFor: "PipeliningTests.pieces")
+      var random = SeededGenerator(printingSeedFor: "PipeliningTests.pieces")
       let token = server.administratorToken
       let script = Script(150, sequence: 1, token: token, &random)
       let client = try await server.connectAsAdministrator()
@@ -135,7 +135,7 @@ import Testing
     try await withServer(depth) {
       $0.limits.outstandingRequestsMax = 16
     } _: { server in
-      var random = LineRandom(printingSeedFor: "PipeliningTests.half")
+      var random = SeededGenerator(printingSeedFor: "PipeliningTests.half")
       let token = server.administratorToken
       let script = Script(300, sequence: 1, token: token, &random)
       let client = try await server.connectAsAdministrator()

@@ -81,7 +81,7 @@ private struct PipelineModel {
   }
 }
 
-@Suite(.timeLimit(.minutes(1))) struct RequestPipelineTests {
+@Suite(.timeLimit(.minutes(3))) struct RequestPipelineTests {
   private static let kinds: [RequestKind] = [.read, .write, .exclusive]
 
   private static func sequences(_ count: Int) -> [[RequestKind]] {
@@ -122,7 +122,7 @@ private struct PipelineModel {
   }
 
   @Test func `long random sequences keep their order`() {
-    var random = LineRandom(printingSeedFor: "RequestPipelineTests")
+    var random = SeededGenerator(printingSeedFor: "RequestPipelineTests")
     for _ in 0..<300 {
       let kinds = (0..<60).map { _ in Self.kinds.randomElement(using: &random) ?? .read }
       var model = PipelineModel(kinds)

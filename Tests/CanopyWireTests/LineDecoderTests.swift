@@ -2,7 +2,7 @@ import CanopyTesting
 import CanopyWire
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct LineDecoderTests {
+@Suite(.timeLimit(.minutes(3))) struct LineDecoderTests {
   /// What a decoder made of some input.
   private struct Decoded: Equatable {
     var lines: [[UInt8]] = []
@@ -86,7 +86,7 @@ import Testing
   }
 
   @Test func `random input in random pieces gives the same lines, whenever the consumer stops`() {
-    var random = LineRandom(printingSeedFor: "LineDecoderTests")
+    var random = SeededGenerator(printingSeedFor: "LineDecoderTests")
     let alphabet = Array("ab\r\n\n ".utf8)
     for _ in 0..<4_000 {
       let max = Int.random(in: 1...8, using: &random)

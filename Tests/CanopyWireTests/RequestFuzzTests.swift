@@ -3,7 +3,7 @@ import CanopyTree
 import CanopyWire
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct RequestFuzzTests {
+@Suite(.timeLimit(.minutes(3))) struct RequestFuzzTests {
   private func check(_ line: [UInt8]) {
     guard case .failure(let error) = outcome(line) else { return }
     let sentence = error.sentence
@@ -13,14 +13,14 @@ import Testing
   }
 
   @Test func `random bytes are a request or an error of one printable line`() {
-    var random = LineRandom(printingSeedFor: "RequestFuzzTests.bytes")
+    var random = SeededGenerator(printingSeedFor: "RequestFuzzTests.bytes")
     for _ in 0..<20_000 {
       check(random.bytes(Int.random(in: 0...60, using: &random)))
     }
   }
 
   @Test func `random JSON characters after a verb are a request or an error of one line`() {
-    var random = LineRandom(printingSeedFor: "RequestFuzzTests.characters")
+    var random = SeededGenerator(printingSeedFor: "RequestFuzzTests.characters")
     let alphabet = Array("{}[]\"\"\\:,, /.$-019eEtfnu\u{e9}\u{2028}\0".utf8)
     for _ in 0..<20_000 {
       let verb = Array((Sample.all.randomElement(using: &random)?.verb ?? "SET").utf8)
@@ -32,7 +32,7 @@ import Testing
   }
 
   @Test func `mutated valid lines are a request or an error of one printable line`() {
-    var random = LineRandom(printingSeedFor: "RequestFuzzTests.mutations")
+    var random = SeededGenerator(printingSeedFor: "RequestFuzzTests.mutations")
     let lines = Sample.all.map { Array($0.maximum.utf8) }
     for _ in 0..<30_000 {
       var line = lines.randomElement(using: &random) ?? []
@@ -43,7 +43,7 @@ import Testing
     }
   }
 
-  private func mutate(_ line: inout [UInt8], _ lines: [[UInt8]], _ random: inout LineRandom) {
+  private func mutate(_ line: inout [UInt8], _ lines: [[UInt8]], _ random: inout SeededGenerator) {
     let position = Int.random(in: 0...line.count, using: &random)
     let length = Int.random(in: 0...min(8, line.count - position), using: &random)
     switch Int.random(in: 0..<6, using: &random) {

@@ -1,4 +1,5 @@
 import Foundation
+import CanopyTesting
 import Testing
 
 @testable import CanopyTree

@@ -1,3 +1,4 @@
+import CanopyTesting
 import Testing
 
 @testable import CanopyTree

@@ -1,3 +1,4 @@
+import CanopyTesting
 import CanopyTree
 
 extension SeededRandom {

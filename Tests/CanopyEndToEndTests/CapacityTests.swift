@@ -1,0 +1,161 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// What a server does where the machine ends.
+@Suite(.timeLimit(.minutes(3)), .serialized) struct CapacityTests {
+  private static let connections = 10_000
+
+  /// Raises the limit on open files; returns what it is then.
+  private static let filesMax: UInt = {
+    var limit = rlimit()
+    let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
+    guard getrlimit(files, &limit) == 0 else { return 0 }
+    limit.rlim_cur = limit.rlim_max
+    _ = setrlimit(files, &limit)
+    return limit.rlim_cur
+  }()
+
+  /// A socket that is connected and does nothing.
+  private static func idleSocket(port: Int) -> Int32? {
+    let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    guard descriptor >= 0 else { return nil }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = UInt16(port).bigEndian
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    let result = withUnsafePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        Foundation.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    guard result == 0 else {
+      close(descriptor)
+      return nil
+    }
+    return descriptor
+  }
+
+  @Test(
+    .enabled(
+      if: filesMax > UInt(connections + 500),
+      "the hard limit on open files is too low for 10,000 connections"))
+  func `ten thousand idle connections leave others served, at little memory each`() async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path)
+    let client = try await server.connect()
+    try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    let before = try server.residentBytes()
+    var idle: [Int32] = []
+    defer { for descriptor in idle { close(descriptor) } }
+    while idle.count < Self.connections {
+      for _ in 0..<250 { idle.append(try #require(Self.idleSocket(port: server.port))) }
+      // Answered when those before it have been accepted: the kernel keeps few that have not, and
+      // lets the rest wait for seconds.
+      let late = try await server.connect()
+      #expect(try await late.request("PING") == "+\"PONG\"")
+      await late.disconnect()
+    }
+    let files = try FileManager.default.contentsOfDirectory(atPath: "/proc/\(server.pid)/fd").count
+    #expect(files > Self.connections)
+    #expect(try await client.text("id", "POST title body").utf8.count == 20)
+    let bytes = (try server.residentBytes() - before) / Self.connections
+    print("CapacityTests: \(bytes) bytes of the server's memory for each idle connection")
+    #expect(bytes < 64 * 1_024)
+    #expect(try await server.terminate() == 0)
+  }
+
+  /// A folder on a disk of its own that is soon full.
+  private final class SmallDisk: Sendable {
+    let folder: TemporaryFolder
+    private let filler: String
+
+    init?() async throws {
+      folder = try TemporaryFolder()
+      filler = folder.path + "/filler"
+      let options = ["-t", "tmpfs", "-o", "size=16m", "canopy-test", folder.path]
+      guard
+        let ending = try? await Command.run(options, program: "/usr/bin/mount"), ending.status == 0
+      else { return nil }
+    }
+
+    /// Takes all the space that is left.
+    func fill() {
+      let file = open(filler, O_WRONLY | O_CREAT | O_APPEND, 0o600)
+      let piece = [UInt8](repeating: 0, count: 4_096)
+      while write(file, piece, piece.count) > 0 {}
+      close(file)
+    }
+
+    func makeRoom() {
+      unlink(filler)
+    }
+
+    func unmount() async throws {
+      try await Command.run([folder.path], program: "/usr/bin/umount")
+    }
+  }
+
+  @Test func `a full disk refuses writes, reads go on, and writes work again when there is space`()
+    async throws
+  {
+    guard let disk = try await SmallDisk()
+    else {
+      print("CapacityTests: no tmpfs can be mounted here; the size of files is limited instead")
+      return try await checkFullDisk(data: TemporaryFolder().path, limit: true)
+    }
+    let result: Result<Void, any Error>
+    do {
+      try await checkFullDisk(
+        data: disk.folder.path, limit: false, fill: disk.fill, makeRoom: disk.makeRoom)
+      result = .success(())
+    } catch {
+      result = .failure(error)
+    }
+    try await disk.unmount()
+    try result.get()
+  }
+
+  private func checkFullDisk(
+    data: String, limit: Bool, fill: () -> Void = {}, makeRoom: () -> Void = {}
+  ) async throws {
+    let server = try await ServerProcess(data: data)
+    func setLimit(_ bytes: String) async throws {
+      try await Command.run(
+        ["--pid", "\(server.pid)", "--fsize=\(bytes)"], program: "/usr/bin/prlimit")
+    }
+    let client = try await server.connect()
+    try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    let id = try await client.text("id", "POST title body")
+    fill()
+    if limit { try await setLimit("1000000:unlimited") }
+    let body = String(repeating: "x", count: 50_000)
+    var reply = ""
+    var acknowledged: [String] = []
+    for _ in 0..<400 {
+      reply = try await client.request("POST title \(body)")
+      guard reply.hasPrefix("+") else { break }
+      acknowledged.append(
+        try #require(try JSONValue(json: String(reply.dropFirst()))["id"]?.string))
+    }
+    #expect(reply.hasPrefix("-UNAVAILABLE "), "\(reply)")
+    for _ in 0..<5 {
+      #expect(try await client.code("POST title \(body)") == "UNAVAILABLE")
+      #expect(try await client.text("title", "SHOW \(id)") == "title")
+      #expect(try await client.request("PING") == "+\"PONG\"")
+    }
+    makeRoom()
+    if limit { try await setLimit("unlimited:unlimited") }
+    for _ in 0..<5 {
+      acknowledged.append(try await client.text("id", "POST title \(body)"))
+    }
+    #expect(try await server.terminate() == 0)
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 0, "\(verified.text) \(verified.errors)")
+    let restarted = try await ServerProcess(data: data)
+    let again = try await restarted.connect()
+    for id in acknowledged { #expect(try await again.request("SHOW \(id)").hasPrefix("+{\"id\"")) }
+    #expect(try await restarted.terminate() == 0)
+  }
+}

@@ -1,0 +1,92 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// Options of `canopy serve`, from the command line and from the environment.
+@Suite(.timeLimit(.minutes(3)), .serialized) struct OptionTests {
+  /// Each option, a value that is right, and values that are not.
+  private static let options: [(name: String, right: String, wrong: [String])] = [
+    ("data", "", []), ("host", "127.0.0.1", []), ("port", "0", ["65536", "-1", "http", "1.5"]),
+    ("durability", "relaxed", ["fast"]), ("line-bytes-max", "2000", ["0", "-1", "1k"]),
+    ("connections-max", "3", ["0", "many"]), ("signups-per-minute", "1", ["0", "x"]),
+    ("hashers-max", "1", ["0", "99999999999999999999"]), ("checkpoint-every", "10", ["0", "-5"]),
+    ("retained-commits", "10", ["0", "all"]), ("threads", "1", ["0", "two"]),
+    ("log-level", "debug", ["loud"]),
+  ]
+
+  private static func variable(_ name: String) -> String {
+    "CANOPY_" + name.uppercased().replacing("-", with: "_")
+  }
+
+  @Test func `the options are those of the help text`() async throws {
+    let help = try await Command.run(["serve", "--help"])
+    #expect(help.status == 0)
+    let names = help.text.split(separator: "\n").compactMap { line in
+      line.drop { $0 == " " }.hasPrefix("--")
+        ? line.drop { $0 == " " }.dropFirst(2).prefix { $0 != " " } : nil
+    }
+    let listed = Set(names.map(String.init)).subtracting(["help", "version"])
+    #expect(listed == Set(Self.options.map(\.name)))
+  }
+
+  @Test func `every option can be given in the environment`() async throws {
+    let folder = try TemporaryFolder()
+    var environment: [String: String] = [:]
+    for option in Self.options { environment[Self.variable(option.name)] = option.right }
+    environment["CANOPY_DATA"] = folder.path
+    let server = try await ServerProcess(data: nil, environment: environment)
+    let client = try await server.connect()
+    #expect(try await client.value("HELLO")["limits"]?["lineBytes"]?.integer == 2_000)
+    try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    let code = try await client.code("SIGNUP eve@example.org \"engine of 1843\" eve")
+    #expect(code == "RATE_LIMITED")
+    for number in 0..<30 { try await client.value("POST title \(number)") }
+    let others = [try await server.connect(), try await server.connect()]
+    for other in others { #expect(try await other.request("PING") == "+\"PONG\"") }
+    let last = try await server.connect()
+    #expect(try await last.readLine().hasPrefix("-OVERLOADED "))
+    #expect(try await server.terminate() == 0)
+    #expect(FileManager.default.fileExists(atPath: folder.path + "/canopy.sqlite"))
+    #expect(server.log.contains(" debug "))
+  }
+
+  @Test func `the command line wins over the environment`() async throws {
+    let folder = try TemporaryFolder()
+    let environment = ["CANOPY_LINE_BYTES_MAX": "2000", "CANOPY_DATA": "/nowhere/at/all"]
+    let server = try await ServerProcess(
+      data: folder.path, ["--line-bytes-max", "3000"], environment: environment)
+    let client = try await server.connect()
+    #expect(try await client.value("HELLO")["limits"]?["lineBytes"]?.integer == 3_000)
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `a wrong value is answered with a sentence that names the option`() async throws {
+    let folder = try TemporaryFolder()
+    for option in Self.options {
+      for value in option.wrong {
+        let arguments = ["serve", "--data", folder.path]
+        let given = try await Command.run(arguments + ["--\(option.name)=\(value)"])
+        #expect(given.isSentence, "--\(option.name) \(value): \(given.status) \(given.errors)")
+        #expect(given.errors.contains("--\(option.name)"))
+        let set = try await Command.run(
+          arguments, environment: [Self.variable(option.name): value])
+        #expect(set.isSentence, "\(option.name)=\(value): \(set.status) \(set.errors)")
+        let names = ["--\(option.name)", Self.variable(option.name)]
+        #expect(names.contains { set.errors.contains($0) }, "\(set.errors)")
+      }
+    }
+  }
+
+  @Test func `a folder that is missing or cannot be made is told`() async throws {
+    let missing = try await Command.run(["serve"])
+    #expect(missing.isSentence && missing.errors.contains("CANOPY_DATA"))
+    let impossible = try await Command.run(["serve", "--data", "/proc/canopy"])
+    #expect(impossible.status > 0 && impossible.status < 128)
+    #expect(impossible.errors.hasPrefix("Error: the data folder /proc/canopy cannot be created"))
+    for command in ["verify", "export"] {
+      let nothing = try await Command.run([command, "--data", "/proc/canopy"])
+      #expect(nothing.isSentence, "\(nothing.errors)")
+    }
+  }
+}
