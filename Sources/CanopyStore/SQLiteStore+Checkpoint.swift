@@ -85,6 +85,9 @@ extension SQLiteStore {
 ///   Should the process die in between, the commit that wrote the path is still in the journal and
 ///   repairs it.
 /// - For a priority, without such a row: only the row of the priority.
+///
+/// Nothing else changes: when a write takes a branch's last child, and with it the priority that the
+/// branch has in a row of its own, `Tree.apply` names the branch as removed.
 struct Fold {
   /// Bytes of JSON up to which a subtree is one row, when rows are split; an existing row may grow to
   /// twice that.
@@ -143,7 +146,6 @@ struct Fold {
   private mutating func begin(_ db: Database, _ location: Location) throws -> Int {
     let path = location.path
     if let rewritten, path.hasPrefix(rewritten) { return 0 }
-    try mendPriorities(db, above: path)
     if let covering = try Fold.coveringRow(db, path) {
       rewritten = covering
       return try rewrite(db, covering)
@@ -168,18 +170,6 @@ struct Fold {
       count += 1
     }
     return count
-  }
-
-  /// Rows of priorities of branches above a path go with their branch; one may have come back since.
-  private func mendPriorities(_ db: Database, above path: Path) throws {
-    for count in 0..<path.count {
-      let ancestor = path.prefix(count)
-      let text = Location(ancestor, isPriority: true).text
-      let statement = try db.cachedStatement(sql: "SELECT 1 FROM leaves WHERE path = ?")
-      if try Int.fetchOne(statement, arguments: [text]) != nil {
-        _ = try Fold.putPriority(db, ancestor, root.at(ancestor))
-      }
-    }
   }
 
   private static func putPriority(_ db: Database, _ path: Path, _ node: Node) throws -> Int {

@@ -24,8 +24,8 @@ extension SQLiteStore {
     let state = try await load()
     var tree = Tree(root: state.root)
     for commit in state.commits { tree.apply(commit.assignments) }
-    tree.apply([Assignment(path, node)])
-    let locations = state.commits.flatMap { $0.assignments.map(\.location) } + [Location(path)]
+    let written = state.commits.flatMap(\.assignments) + tree.apply([Assignment(path, node)])
+    let locations = written.map(\.location)
     let root = tree.root
     try await pool.write { db in
       var fold = Fold(root: root, locations: locations)

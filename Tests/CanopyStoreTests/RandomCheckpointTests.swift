@@ -12,7 +12,7 @@ import Testing
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "RandomCheckpointTests")
-    for _ in 0..<40 { try await Run(&random).carryOut() }
+    for _ in 0..<25 { try await Run(&random).carryOut() }
   }
 }
 

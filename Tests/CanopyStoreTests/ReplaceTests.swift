@@ -66,6 +66,25 @@ import Testing
     }
   }
 
+  @Test func `an import of nothing takes the branches that it empties, and their priorities`()
+    async throws
+  {
+    let folder = try Folder()
+    let text = Node(String(repeating: "x", count: 9_000))
+    let branch = Node(children: [("b" as Key, Node(children: [("c" as Key, text)]))])
+    try await folder.withStore { store in
+      let root = Node(children: [
+        ("a" as Key, branch.withPriority(5)), ("e" as Key, Node(Int64(1))),
+      ])
+      try await store.replace(.root, with: root) { _ in }
+      #expect(try await store.leaves().keys.sorted() == ["a/.priority", "a/b/c", "e"])
+      try await store.replace(Path("a/b/c"), with: .absent) { _ in }
+      #expect(try await store.leaves() == ["e": "1"])
+      try await store.replace(Path("a/b"), with: 2) { _ in }
+      #expect(try await store.checkpointRoot() == json(#"{"a":{"b":2},"e":1}"#))
+    }
+  }
+
   @Test func `an import that does not end leaves everything as it was`() async throws {
     let folder = try Folder()
     let text = Node(String(repeating: "x", count: 9_000))
