@@ -89,10 +89,49 @@ import Testing
     }
   }
 
-  @Test func `nobody who is not a user is renamed`() async throws {
+  @Test func `whose profile is gone gets a new one by choosing a name`() async throws {
     try await Blog.with { blog in
-      let error = await blog.refusal(of: try Users.rename("nobody", to: "somebody"))
-      #expect(error == .notFound("there is no such user"))
+      let id = try await blog.post("ada")
+      _ = try await blog.engine.transact { _ in
+        Decision(
+          try Write([
+            .init(try Path("users/ada"), .absent), .init(try Path("usernames/ada"), .absent),
+          ]), ())
+      }
+      let error = await blog.refusal(of: try Posts.create(by: "ada", title: "t", body: "b"))
+      #expect(error?.sentence.contains("RENAME") == true)
+      #expect(
+        await blog.refusal(of: try Users.rename("ada", to: "Bob")) != nil, "a name of another")
+      try await blog.make(Users.rename("ada", to: "Ada2"))
+      #expect(blog.at("users/ada/username") == "Ada2")
+      #expect(blog.at("usernames/ada2") == "ada")
+      #expect(blog.at("posts/\(id)/author") == "Ada2")
+      #expect(SocialCheck.problems(in: blog.root) == [])
+    }
+  }
+
+  @Test func `what the administrator removed does not come back in fragments`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post("ada")
+      let comment = try await blog.engine.transact(Comments.create(on: id, by: "ada", text: "t"))
+        .result
+      let kept = try await blog.post("ada")
+      for place in ["posts/\(id)", "post-comments/\(id)/\(comment)", "user-posts/ada/\(kept)"] {
+        _ = try await blog.engine.transact { _ in
+          Decision(try Write([.init(try Path(place), .absent)]), ())
+        }
+      }
+      try await blog.make(Users.rename("ada", to: "Ada2"))
+      _ = try await blog.engine.transact(Posts.toggleStar(kept, by: "bob"))
+      #expect(blog.at("posts/\(id)") == .absent)
+      #expect(blog.at("post-comments/\(id)") == .absent)
+      #expect(blog.at("user-posts/ada/\(kept)") == .absent)
+      #expect(blog.at("posts/\(kept)/starCount") == 1)
+      // What is left is not whole, as `SocialCheck` would say: the administrator removes it as well.
+      _ = try await blog.engine.transact { _ in
+        let places = ["posts", "user-posts", "post-comments", "user-comments"]
+        return Decision(try Write(places.map { .init(try Path($0), .absent) }), ())
+      }
     }
   }
 

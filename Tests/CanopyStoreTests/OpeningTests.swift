@@ -2,6 +2,7 @@ import CanopyEngine
 import CanopyTree
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 
 @testable import CanopyStore
@@ -134,12 +135,56 @@ struct OpeningTests {
     try open().close()
   }
 
+  @Test func `removing the file with the process id does not give the folder free`() throws {
+    let store = try open()
+    try FileManager.default.removeItem(atPath: folder.path + "/lock")
+    expectAdvice(refusal(), mentions: "in use")
+    try store.close()
+    try open().close()
+  }
+
+  @Test(arguments: ["canopy.sqlite-wal", "admin-token"])
+  func `a database file that is gone or empty is a loss, where there are traces of one`(
+    trace: String
+  ) throws {
+    try open().close()
+    let database = folder.path + "/canopy.sqlite"
+    try Data("trace".utf8).write(to: URL(filePath: folder.path + "/" + trace))
+    for isEmpty in [true, false] {
+      try? FileManager.default.removeItem(atPath: database)
+      if isEmpty { try Data().write(to: URL(filePath: database)) }
+      expectAdvice(refusal(), mentions: "missing or empty", "backup")
+    }
+    try FileManager.default.removeItem(atPath: folder.path + "/" + trace)
+    try open().close()
+  }
+
+  @Test func `what another writer appended is folded in by the next checkpoint`() async throws {
+    try await folder.withStore { store in
+      let other = [try commit(1, "a", 1), try commit(2, "b", 2)]
+      try await store.append(other, after: 0)
+      // As if they were another's: this writer does not know of them.
+      store.dirty.withLock { $0.removeAll() }
+      await #expect(throws: JournalError.self) {
+        try await store.append([commit(1, "c", 3)], after: 0)
+      }
+      try await store.append([commit(3, "d", 4)], after: 2)
+      let root = try Node(json: #"{"a":1,"b":2,"d":4}"#)
+      try await store.checkpoint(root, through: 3)
+    }
+    try await folder.withStore { store in
+      let state = try await store.load()
+      #expect(state.checkpoint == 3)
+      #expect(state.root.childCount == 3)
+    }
+  }
+
   @Test func `a folder is free when the process that had it has died`() throws {
     // util-linux' flock takes the same lock; the shell that it becomes writes its id as we do.
     let holder = Process()
     holder.executableURL = URL(filePath: "/usr/bin/flock")
     holder.arguments = [
-      "--no-fork", folder.path + "/lock", "/bin/sh", "-c",
+      "--no-fork", folder.path, "/bin/sh", "-c",
       "echo $$ > \"$0\"; echo ready; read forever", folder.path + "/lock",
     ]
     let output = Pipe()
