@@ -121,7 +121,7 @@ import Testing
           Decision(try Write([.init(try Path(place), .absent)]), ())
         }
       }
-      try await blog.make(Users.rename("ada", to: "Ada2"))
+      _ = try await blog.engine.transact(Users.rename("ada", to: "Ada2"))
       _ = try await blog.engine.transact(Posts.toggleStar(kept, by: "bob"))
       #expect(blog.at("posts/\(id)") == .absent)
       #expect(blog.at("post-comments/\(id)") == .absent)
