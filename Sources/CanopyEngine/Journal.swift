@@ -8,7 +8,7 @@ public import CanopyTree
 public protocol Journal: Sendable {
   /// Reads the state that the journal holds: the last checkpoint, and the commits since.
   ///
-  /// - Throws: `JournalError.unreadable`.
+  /// - Throws: an error that says why it cannot be read: `JournalError.unreadable`, or the store's own.
   func load() async throws -> JournalState
 
   /// Appends commits whose sequence numbers follow `last`, all or none, and returns when they are
