@@ -24,6 +24,7 @@ let lifecycle = Target.Dependency.product(
 let signals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
 let argumentParser = Target.Dependency.product(
   name: "ArgumentParser", package: "swift-argument-parser")
+let histogram = Target.Dependency.product(name: "Histogram", package: "hdrhistogram-swift")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 
 let package = Package(
@@ -32,6 +33,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
     .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
@@ -40,6 +42,7 @@ let package = Package(
   ],
   targets: [
     .systemLibrary(name: "CArgon2", providers: [.apt(["libargon2-dev"])]),
+    .systemLibrary(name: "CEpoll"),
     .target(name: "CanopyTree", dependencies: [crypto], swiftSettings: settings),
     .target(
       name: "CanopyEngine", dependencies: ["CanopyTree", logging], swiftSettings: settings),
@@ -67,7 +70,8 @@ let package = Package(
       swiftSettings: settings),
     .executableTarget(
       name: "CanopyBench",
-      dependencies: ["CanopyTree", argumentParser, nioCore, nioPosix], swiftSettings: settings),
+      dependencies: ["CEpoll", "CanopyTree", argumentParser, histogram, nioCore, nioPosix],
+      swiftSettings: settings),
     .target(
       name: "CanopyTesting",
       dependencies: [
@@ -105,6 +109,8 @@ let package = Package(
     .testTarget(
       name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
       swiftSettings: settings),
+    .testTarget(
+      name: "CanopyBenchTests", dependencies: ["CanopyBench"], swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
       swiftSettings: settings),

@@ -5,8 +5,10 @@ import ArgumentParser
 struct Bench: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "CanopyBench",
-    abstract: "Load, contention, crashes and data sets for Canopy.",
-    subcommands: [Load.self, Contention.self, Crash.self, Generate.self])
+    abstract: "Comparison with other systems, load, contention, crashes and data sets for Canopy.",
+    subcommands: [
+      Compare.self, Load.self, Contention.self, Crash.self, Generate.self, EchoServer.self,
+    ])
 }
 
 /// Why a measurement ended early.

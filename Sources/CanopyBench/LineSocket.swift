@@ -3,28 +3,12 @@ import Foundation
 
 /// A blocking connection to a server: one request, one reply.
 final class LineSocket {
-  private let descriptor: Int32
+  private let socket: TCPSocket
   private var buffer: [UInt8] = []
   private var start = 0
 
   init(port: Int) throws {
-    descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-    var address = sockaddr_in()
-    address.sin_family = sa_family_t(AF_INET)
-    address.sin_port = in_port_t(port).bigEndian
-    address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
-    let result = withUnsafePointer(to: &address) {
-      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
-      }
-    }
-    guard descriptor >= 0, result == 0 else {
-      throw BenchFailure("cannot connect: \(String(cString: strerror(errno)))")
-    }
-  }
-
-  deinit {
-    close(descriptor)
+    socket = try TCPSocket(port: port)
   }
 
   /// Sends a line and returns the reply's line; nil if the connection ended first.
@@ -33,7 +17,7 @@ final class LineSocket {
     var sent = 0
     while sent < bytes.count {
       let count = bytes[sent...].withUnsafeBytes {
-        send(descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+        send(socket.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
       }
       guard count > 0 else { return nil }
       sent += count
@@ -53,7 +37,7 @@ final class LineSocket {
         return String(decoding: line.last == 13 ? line.dropLast() : line, as: UTF8.self)
       }
       var chunk = [UInt8](repeating: 0, count: 65536)
-      let count = recv(descriptor, &chunk, chunk.count, 0)
+      let count = recv(socket.descriptor, &chunk, chunk.count, 0)
       guard count > 0 else { return nil }
       buffer.append(contentsOf: chunk[..<count])
     }

@@ -25,6 +25,7 @@ final class Server {
     let output = Pipe()
     process.standardOutput = output
     try process.run()
+    Children.add(process.processIdentifier, endedBy: SIGKILL)
     var text = ""
     while !text.contains("\n") {
       let data = output.fileHandleForReading.availableData
@@ -43,12 +44,14 @@ final class Server {
   func kill() {
     Foundation.kill(process.processIdentifier, SIGKILL)
     process.waitUntilExit()
+    Children.remove(process.processIdentifier)
   }
 
   /// Ends it in good order.
   func stop() throws {
     process.terminate()
     process.waitUntilExit()
+    Children.remove(process.processIdentifier)
     guard process.terminationStatus == 0 else {
       throw BenchFailure("the server ended with code \(process.terminationStatus)")
     }

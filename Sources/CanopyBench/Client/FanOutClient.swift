@@ -1,0 +1,144 @@
+import Foundation
+import Histogram
+
+/// How a system tells many listeners of one write.
+struct FanOutDialect<Framer: ReplyFramer> {
+  /// What each listener sends, one request after the other.
+  var subscribe: [[UInt8]]
+  /// What the publisher sends before anything else.
+  var logIn: [[UInt8]]
+  /// The request that has the listeners told of a text.
+  var publish: (_ text: String) -> [UInt8]
+  /// What begins an event.
+  var eventPrefix: StaticString
+  /// Bytes of the text.
+  var textBytes: Int
+
+  /// The text of an event: its number and something to fill it up.
+  func text(_ number: Int) -> String {
+    let digits = String(number)
+    let head = String(repeating: "0", count: max(0, 12 - digits.count)) + digits
+    return head + String(repeating: "x", count: max(0, textBytes - head.utf8.count))
+  }
+}
+
+/// One publisher and many listeners: how fast does a write reach all?
+///
+/// Some writes are under way at a time; the next one follows when one has reached every listener. A
+/// latency is the time from sending a write until the last listener has it.
+final class FanOutClient<Framer: ReplyFramer> {
+  /// Writes under way.
+  private static var window: Int { 4 }
+  /// One listener in so many has the contents of its events checked.
+  private static var checkedListeners: Int { 16 }
+
+  private let dialect: FanOutDialect<Framer>
+  private let listeners: [Channel<Framer>]
+  private let publisher: Channel<Framer>
+  private let poller: Poller
+  /// Bytes of an event as it was received.
+  let eventBytes: Int
+
+  init(_ dialect: FanOutDialect<Framer>, port: Int, listeners count: Int) throws {
+    self.dialect = dialect
+    publisher = try Channel(port: port)
+    for request in dialect.logIn { try Self.succeed(publisher, request) }
+    listeners = try (0..<count).map { _ in
+      let listener = try Channel<Framer>(port: port, capacity: 8 * 1024)
+      for request in dialect.subscribe { try Self.succeed(listener, request) }
+      return listener
+    }
+    // Whatever a subscription begins with is over when the first event of ours has come.
+    try Self.succeed(publisher, dialect.publish(dialect.text(0)))
+    let first = dialect.text(0)
+    var bytes = 0
+    for listener in listeners {
+      var reply = try listener.awaitReply()
+      while !reply.bytes.contains(first) { reply = try listener.awaitReply() }
+      bytes = reply.bytes.count
+    }
+    eventBytes = bytes
+    poller = try Poller()
+    for (id, channel) in (listeners + [publisher]).enumerated() {
+      channel.socket.stopWaiting()
+      try poller.add(channel.socket, id: id)
+    }
+  }
+
+  private static func succeed(_ channel: Channel<Framer>, _ request: [UInt8]) throws {
+    let reply = try channel.exchange(request)
+    guard !reply.frame.isError else { throw BenchFailure(reply.text) }
+  }
+
+  /// - Parameter usage: CPU seconds that the server has used.
+  func run(warmUpSeconds: Double, seconds: Double, usage: () throws -> Double) throws -> Sample {
+    var sample = Sample()
+    // Listeners receive in order, so its count tells a listener which event is next.
+    var received = Array(repeating: 0, count: listeners.count)
+    var missing = Array(repeating: listeners.count, count: Self.window)
+    var sentAt = Array(repeating: Int64(0), count: Self.window)
+    var published = 0
+    var completed = 0
+    var acknowledged = 0
+    var startedAt: Int64 = 0
+    var usageAtStart = 0.0
+    var clientAtStart = 0.0
+    var isMeasuring = false
+    var isSending = true
+    var boundary = monotonicNanoseconds() + Int64(warmUpSeconds * 1e9)
+
+    func publish() throws {
+      missing[published % Self.window] = listeners.count
+      sentAt[published % Self.window] = monotonicNanoseconds()
+      published += 1
+      publisher.output += dialect.publish(dialect.text(published))
+      guard try publisher.flush() else { throw BenchFailure("there is no room for a write") }
+    }
+
+    for _ in 0..<Self.window { try publish() }
+    while completed < published || acknowledged < published {
+      try poller.wait { id, _ in
+        let channel = id < listeners.count ? listeners[id] : publisher
+        try channel.receive()
+        while let reply = try channel.nextReply() {
+          guard id < listeners.count else {
+            if reply.frame.isError { sample.addWrong(reply.text) }
+            acknowledged += 1
+            continue
+          }
+          let number = received[id]
+          received[id] += 1
+          if isMeasuring { sample.operations += 1 }
+          if !reply.bytes.starts(with: dialect.eventPrefix)
+            || id % Self.checkedListeners == 0 && !reply.bytes.contains(dialect.text(number + 1))
+          {
+            sample.addWrong("event \(number + 1): \(reply.text.prefix(200))")
+          }
+          let place = number % Self.window
+          missing[place] -= 1
+          guard missing[place] == 0 else { continue }
+          completed += 1
+          if isMeasuring {
+            sample.latencies.record(UInt64(monotonicNanoseconds() - sentAt[place]))
+          }
+          if isSending { try publish() }
+        }
+      }
+      guard isSending, monotonicNanoseconds() >= boundary else { continue }
+      if isMeasuring {
+        sample.seconds = Double(monotonicNanoseconds() - startedAt) / 1e9
+        sample.serverCPUSeconds = try usage() - usageAtStart
+        sample.clientCPUSeconds = ownCPUSeconds() - clientAtStart
+        isMeasuring = false
+        isSending = false
+      } else {
+        usageAtStart = try usage()
+        clientAtStart = ownCPUSeconds()
+        startedAt = monotonicNanoseconds()
+        boundary = startedAt + Int64(seconds * 1e9)
+        isMeasuring = true
+      }
+    }
+    return sample
+  }
+}

@@ -1,0 +1,142 @@
+import Foundation
+import Histogram
+
+/// The load generator: connections that each keep so many requests in flight, driven by one thread.
+///
+/// The same for every system; only the bytes differ. A closed loop: the next request goes out when a
+/// reply has come in.
+final class LoadClient<D: Dialect> {
+  private let dialect: D
+  private let users: [User]
+  private let poller: Poller
+
+  /// A connection, and what it is waiting for: replies come in the order of requests.
+  private final class User {
+    let channel: Channel<D.Framer>
+    var random = SplitMix(state: 0)
+    var inFlight: [(request: BlogRequest, sentAt: Int64)] = []
+    /// Where the oldest request in flight is in the ring.
+    var oldest = 0
+    var waiting = 0
+    var wantsRoom = false
+    var replies = 0
+
+    init(_ channel: Channel<D.Framer>) {
+      self.channel = channel
+    }
+  }
+
+  /// - Parameter channels: one for each user, logged in, with nothing under way.
+  init(_ dialect: D, _ channels: [Channel<D.Framer>]) throws {
+    self.dialect = dialect
+    poller = try Poller()
+    users = channels.map { User($0) }
+    for (id, user) in users.enumerated() {
+      user.channel.socket.stopWaiting()
+      try poller.add(user.channel.socket, id: id)
+    }
+  }
+
+  /// Loads the server, first unmeasured, then measured, then until all is answered.
+  ///
+  /// - Parameter usage: CPU seconds that the server has used; asked at both ends of the measured time.
+  func run(_ round: Round, usage: () throws -> Double) throws -> Sample {
+    var sample = Sample()
+    var sending = true
+    var isMeasuring = false
+    var boundary = monotonicNanoseconds() + Int64(round.warmUpSeconds * 1e9)
+    var startedAt: Int64 = 0
+    var usageAtStart = 0.0
+    var clientAtStart = 0.0
+    for (id, user) in users.enumerated() {
+      user.random = SplitMix(state: round.seed &* 1_000_003 &+ UInt64(id))
+      user.inFlight = Array(repeating: (.ping, 0), count: round.depth)
+      user.oldest = 0
+      try send(user, id, round.depth, round, at: monotonicNanoseconds())
+    }
+    var waiting = users.count * round.depth
+    while waiting > 0 {
+      try poller.wait { id, hasRoom in
+        let user = users[id]
+        if hasRoom, user.wantsRoom { try flush(user, id) }
+        try user.channel.receive()
+        let now = monotonicNanoseconds()
+        var count = 0
+        while let reply = try user.channel.nextReply() {
+          take(reply, user, id, now, isMeasuring, &sample)
+          count += 1
+        }
+        guard count > 0 else { return }
+        waiting -= count
+        if sending {
+          waiting += count
+          try send(user, id, count, round, at: now)
+        }
+      }
+      guard sending, monotonicNanoseconds() >= boundary else { continue }
+      if isMeasuring {
+        sample.seconds = Double(monotonicNanoseconds() - startedAt) / 1e9
+        sample.serverCPUSeconds = try usage() - usageAtStart
+        sample.clientCPUSeconds = ownCPUSeconds() - clientAtStart
+        isMeasuring = false
+        sending = false
+      } else {
+        usageAtStart = try usage()
+        clientAtStart = ownCPUSeconds()
+        startedAt = monotonicNanoseconds()
+        boundary = startedAt + Int64(round.seconds * 1e9)
+        isMeasuring = true
+      }
+    }
+    return sample
+  }
+
+  private func take(
+    _ reply: Channel<D.Framer>.Reply, _ user: User, _ id: Int, _ now: Int64, _ isMeasuring: Bool,
+    _ sample: inout Sample
+  ) {
+    guard user.waiting > 0 else {
+      sample.addWrong("a reply that nobody asked for: \(reply.text.prefix(200))")
+      return
+    }
+    let (request, sentAt) = user.inFlight[user.oldest]
+    user.oldest = user.oldest + 1 == user.inFlight.count ? 0 : user.oldest + 1
+    user.waiting -= 1
+    user.replies += 1
+    if isMeasuring {
+      sample.operations += 1
+      sample.latencies.record(UInt64(max(1, now - sentAt)))
+    }
+    let verdict =
+      reply.frame.isError
+      ? .wrong
+      : dialect.judge(
+        reply.frame, reply.bytes, to: request, as: id, isThorough: user.replies & 63 == 1)
+    switch verdict {
+    case .right: break
+    case .starred(let isOn): sample.stars += isOn ? 1 : -1
+    case .wrong: sample.addWrong("\(request): \(reply.text.prefix(200))")
+    }
+    if case .post = request { sample.posts += 1 }
+  }
+
+  private func send(_ user: User, _ id: Int, _ count: Int, _ round: Round, at now: Int64) throws {
+    for _ in 0..<count {
+      let request = round.mix.next(posts: round.posts, &user.random)
+      var place = user.oldest + user.waiting
+      if place >= user.inFlight.count { place -= user.inFlight.count }
+      user.inFlight[place] = (request, now)
+      user.waiting += 1
+      dialect.write(request, as: id, to: &user.channel.output)
+    }
+    try flush(user, id)
+  }
+
+  private func flush(_ user: User, _ id: Int) throws {
+    let wantsRoom = try !user.channel.flush()
+    if wantsRoom != user.wantsRoom {
+      user.wantsRoom = wantsRoom
+      try poller.change(user.channel.socket, id: id, wantsRoom: wantsRoom)
+    }
+  }
+}

@@ -1,0 +1,53 @@
+import Foundation
+
+/// A TCP connection to a port of this machine.
+final class TCPSocket {
+  let descriptor: Int32
+
+  init(port: Int) throws {
+    descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_port = in_port_t(port).bigEndian
+    address.sin_addr.s_addr = in_addr_t(0x7F00_0001).bigEndian
+    let result = withUnsafePointer(to: &address) {
+      $0.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size))
+      }
+    }
+    guard descriptor >= 0, result == 0 else {
+      throw BenchFailure("cannot connect to port \(port): \(systemError())")
+    }
+    var yes: Int32 = 1
+    setsockopt(
+      descriptor, Int32(IPPROTO_TCP), TCP_NODELAY, &yes, socklen_t(MemoryLayout<Int32>.size))
+  }
+
+  deinit {
+    close(descriptor)
+  }
+
+  /// From here on neither `receive` nor `send` waits.
+  func stopWaiting() {
+    _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+  }
+
+  /// Reads what is there. Zero when there is nothing now.
+  ///
+  /// - Throws: when the other side has ended the connection, or it has broken.
+  func receive(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
+    let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
+    if count > 0 { return count }
+    if count < 0, errno == EAGAIN || errno == EINTR { return 0 }
+    throw BenchFailure(
+      count == 0 ? "the server closed a connection" : "recv: \(systemError())")
+  }
+
+  /// Sends as much as there is room for, and returns how much that was.
+  func send(_ bytes: UnsafeRawBufferPointer) throws -> Int {
+    let count = Foundation.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
+    if count >= 0 { return count }
+    if errno == EAGAIN || errno == EINTR { return 0 }
+    throw BenchFailure("send: \(systemError())")
+  }
+}

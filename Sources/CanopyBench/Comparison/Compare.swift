@@ -1,0 +1,92 @@
+import ArgumentParser
+import Foundation
+
+struct Compare: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Canopy beside Redis and PostgreSQL: the same work, durable before each reply.",
+    discussion: """
+      Starts all servers on this machine, fills them with the same posts, and loads one after the \
+      other, round by round. Ends with exit code 1 when an answer was wrong, not when a goal is missed.
+      """)
+
+  @Flag(help: "About two minutes instead of ten.") var quick = false
+  @Option(
+    help: "Only this work; may be repeated. \(Work.names.joined(separator: ", ")).")
+  var only: [String] = []
+  @Option(help: "Only this system besides; may be repeated. canopy, redis, postgresql, echo.")
+  var system: [String] = []
+  @Option(help: "Connections, each a user of its own.") var connections = 50
+  @Option(help: "Posts there are at the start.") var posts = 100_000
+  @Option(help: "Their authors.") var users = 1_000
+  @Option(help: "Connections that listen in fan-out.") var listeners = 1_000
+  @Option(help: "Rounds of each work, if not the usual.") var rounds: Int?
+  @Option(help: "Measured seconds of each round, if not the usual.") var seconds: Double?
+  @Option(help: "0 for a new one.") var seed: UInt64 = 0
+  @Option(help: "A file for the tables.") var markdown: String?
+  @Option(help: "A file for all numbers.") var json: String?
+
+  func validate() throws {
+    for name in only where !Work.names.contains(name) {
+      throw ValidationError("\(name) is no work; there are \(Work.names.joined(separator: ", "))")
+    }
+    for name in system where !PeerName.allCases.contains(where: { $0.matches(name) }) {
+      throw ValidationError("\(name) is no system; there are canopy, redis, postgresql, echo")
+    }
+    guard 1...users ~= connections else {
+      throw ValidationError("--connections must be 1 to the number of users")
+    }
+    guard posts >= BlogRequest.topCount * users else {
+      throw ValidationError("there must be at least \(BlogRequest.topCount) posts for each user")
+    }
+  }
+
+  func run() throws {
+    let started = monotonicNanoseconds()
+    let signals = Children.endAllOnSignals()
+    defer {
+      Children.endAll()
+      withExtendedLifetime(signals) {}
+    }
+    raiseFileLimit()
+    var plan = quick ? Plan.quick : Plan.full
+    if let rounds { plan.rounds = max(1, rounds) }
+    if let seconds { plan.seconds = seconds }
+    let comparison = try Comparison(
+      plan, connections: connections, listeners: listeners,
+      seed: seed == 0 ? UInt64.random(in: 1...UInt64.max >> 16) : seed,
+      data: DataSet(posts: posts, users: users),
+      works: Set(only.isEmpty ? Work.names : only),
+      systems: Set(
+        PeerName.allCases.filter { name in
+          system.isEmpty || system.contains(where: name.matches)
+        }))
+    try comparison.run()
+    var report = comparison.report
+    let elapsed = Double(monotonicNanoseconds() - started) / 1e9
+    report.setting.append("took \(Int(elapsed)) s")
+    print("\n" + report.markdown)
+    if let markdown {
+      try report.markdown.write(toFile: markdown, atomically: true, encoding: .utf8)
+    }
+    if let json {
+      let encoder = JSONEncoder()
+      encoder.outputFormatting = [.prettyPrinted, .sortedKeys]
+      try encoder.encode(report).write(to: URL(fileURLWithPath: json))
+    }
+    if !report.failures.isEmpty { throw ExitCode(1) }
+  }
+
+  /// A thousand listeners are two thousand open files.
+  private func raiseFileLimit() {
+    var limit = rlimit()
+    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
+    limit.rlim_cur = limit.rlim_max
+    setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
+  }
+}
+
+extension PeerName {
+  fileprivate func matches(_ name: String) -> Bool {
+    rawValue.lowercased() == name.lowercased()
+  }
+}

@@ -1,0 +1,58 @@
+extension Comparison {
+  /// One write to many listeners: Canopy's event of a value, and Redis' PUBLISH of as many bytes.
+  ///
+  /// Canopy's write is on the disk before anyone is told of it; what Redis publishes is never stored.
+  func measureFanOut(_ peers: [any Peer]) throws {
+    guard let canopy = peers.lazy.compactMap({ $0 as? CanopyPeer }).first else { return }
+    let client = try FanOutClient(
+      try canopy.fanOut(textBytes: 300), port: canopy.server.port, listeners: listeners)
+    let redis = try peers.lazy.compactMap { $0 as? RedisPeer }.first.map { peer in
+      let dialect = RedisPeer.fanOut(textBytes: client.eventBytes - 2)
+      return (peer, try FanOutClient(dialect, port: peer.port, listeners: listeners))
+    }
+    var samples: [PeerName: [Sample]] = [:]
+    for _ in 0..<plan.rounds {
+      canopy.usage.resetPeak()
+      var sample = try client.run(
+        warmUpSeconds: plan.warmUpSeconds, seconds: plan.seconds, usage: canopy.usage.cpuSeconds)
+      sample.peakBytes = canopy.usage.peakBytes()
+      samples[.canopy, default: []].append(sample)
+      guard let (peer, client) = redis else { continue }
+      peer.usage.resetPeak()
+      sample = try client.run(
+        warmUpSeconds: plan.warmUpSeconds, seconds: plan.seconds, usage: peer.usage.cpuSeconds)
+      sample.peakBytes = peer.usage.peakBytes()
+      samples[.redis, default: []].append(sample)
+    }
+    let title = "one write to \(shortText(Double(listeners))) listeners"
+    for name in [PeerName.canopy, .redis] {
+      guard let samples = samples[name] else { continue }
+      var row = Report.Row(title, name, samples)
+      row.unit = "events"
+      add(row)
+      for sample in samples where sample.wrong > 0 {
+        fail("\(title), \(name.rawValue): \(sample.wrong) wrong: \(sample.firstWrong ?? "")")
+      }
+    }
+    find(title, "events per second", .redis, .atLeast(1))
+  }
+}
+
+extension CanopyPeer {
+  fileprivate func fanOut(textBytes: Int) throws -> FanOutDialect<LineFramer> {
+    let logIn = Array("AUTH \(try administratorToken())\n".utf8)
+    return FanOutDialect(
+      subscribe: [logIn, Array("LISTEN /fan-out {\"events\":\"value\"}\n".utf8)], logIn: [logIn],
+      publish: { Array("SET /fan-out \"\($0)\"\n".utf8) }, eventPrefix: ">{\"sub\":",
+      textBytes: textBytes)
+  }
+}
+
+extension RedisPeer {
+  fileprivate static func fanOut(textBytes: Int) -> FanOutDialect<RESPFramer> {
+    FanOutDialect(
+      subscribe: [RESP.command(["SUBSCRIBE", "fan-out"])], logIn: [],
+      publish: { RESP.command(["PUBLISH", "fan-out", $0]) },
+      eventPrefix: "*3\r\n$7\r\nmessage\r\n", textBytes: textBytes)
+  }
+}

@@ -1,0 +1,211 @@
+import Foundation
+import NIOCore
+
+/// One run: prepares the data, starts the systems, measures work after work, and checks at the end that
+/// what the systems hold is what their answers said.
+final class Comparison {
+  let plan: Plan
+  let connections: Int
+  let listeners: Int
+  let works: Set<String>
+  let systems: Set<PeerName>
+  let data: DataSet
+  let folder: String
+  let folders: CanopyFolders?
+  var report: Report
+  /// Resident bytes that the posts take.
+  private var memory: [PeerName: Int] = [:]
+  private let seed: UInt64
+  private var roundNumber: UInt64 = 0
+
+  init(
+    _ plan: Plan, connections: Int, listeners: Int, seed: UInt64, data: DataSet,
+    works: Set<String>, systems: Set<PeerName>
+  ) throws {
+    self.plan = plan
+    self.connections = connections
+    self.listeners = listeners
+    self.seed = seed
+    self.works = works
+    self.systems = systems
+    folder = try Children.makeFolder()
+    say("seed \(seed)")
+    var data = data
+    if systems.contains(.canopy) {
+      say("signing up \(connections) users")
+      let folders = try CanopyFolders(in: folder, users: connections)
+      data.uids = folders.uids
+      self.folders = folders
+    } else {
+      folders = nil
+    }
+    self.data = data
+    report = Report(setting: [
+      "\(System.coreCount) cores, shared by the server and its clients; \(connections) connections; "
+        + "\(shortText(Double(data.posts))) posts by \(shortText(Double(data.users))) users, "
+        + "bodies of \(data.bodyBytes) bytes",
+      "medians of \(plan.rounds) rounds of \(plan.seconds) s; seed \(seed)",
+      "Canopy --durability full; Redis appendfsync always; PostgreSQL synchronous_commit on",
+    ])
+  }
+
+  func run() throws {
+    let wanted = Work.all.filter { works.contains($0.name) }
+    if !wanted.isEmpty || works.contains("memory") || works.contains("fan-out") {
+      let peers = try startPeers(forPing: works.contains("ping"))
+      for work in wanted { try measure(work, peers) }
+      if works.contains("fan-out") { try attempt("fan-out") { try measureFanOut(peers) } }
+      for peer in peers { try peer.stop() }
+      if systems.contains(.canopy) { try verify(folder + "/canopy") }
+    }
+    if works.contains("start-up") || works.contains("scale") {
+      try attempt("many posts") { try measureManyPosts() }
+    }
+  }
+
+  /// A failure here is told at the end, and the rest goes on.
+  private func attempt(_ what: String, _ body: () throws -> Void) throws {
+    do {
+      try body()
+    } catch let failure as BenchFailure {
+      fail("\(what): \(failure)")
+    }
+  }
+
+  func fail(_ text: String) {
+    say("FAILED: \(text)")
+    report.failures.append(text)
+  }
+
+  /// The next round's seed: each round asks for something else, the same of each system.
+  func nextSeed() -> UInt64 {
+    roundNumber += 1
+    return seed &+ roundNumber
+  }
+}
+
+extension Comparison {
+  fileprivate func startPeers(forPing: Bool) throws -> [any Peer] {
+    var peers: [any Peer] = []
+    if let folders {
+      say("Canopy: loading")
+      try folders.make(folder + "/canopy", holding: data)
+      let empty = works.contains("memory") ? try CanopyPeer.residentBytes(folders) : 0
+      let peer = try CanopyPeer(data, folder: folder + "/canopy", tokens: folders.tokens)
+      say("Canopy: ready, process \(peer.usage.processID)")
+      memory[.canopy] = peer.usage.residentBytes() - empty
+      peers.append(peer)
+    }
+    if systems.contains(.redis) {
+      say("Redis: loading")
+      let peer = try RedisPeer(data, folder: folder + "/redis")
+      let empty = try peer.info("used_memory_rss")
+      try peer.load()
+      peer.stop()
+      try peer.start()
+      memory[.redis] = try peer.info("used_memory_rss") - empty
+      peers.append(peer)
+    }
+    if works.contains("memory") { findMemory() }
+    if systems.contains(.postgres), works.contains(where: { $0 != "memory" && $0 != "fan-out" }) {
+      say("PostgreSQL: loading")
+      let peer = try PostgresPeer(data, folder: folder + "/postgres")
+      try peer.load()
+      peers.append(peer)
+    }
+    if forPing, systems.contains(.echo) { peers.append(try EchoPeer(folder: folder)) }
+    for peer in peers { try peer.connect(connections) }
+    return peers
+  }
+
+  private func findMemory() {
+    guard let canopy = memory[.canopy], let redis = memory[.redis] else { return }
+    report.findings.append(
+      Report.Finding(
+        work: "memory", measure: "bytes per post", canopy: Double(canopy) / Double(data.posts),
+        against: PeerName.redis.rawValue, other: Double(redis) / Double(data.posts),
+        goal: .atMost(1.5)))
+    if let finding = report.findings.last { say(finding.markdown) }
+  }
+
+  fileprivate func measure(_ work: Work, _ peers: [any Peer]) throws {
+    let peers = peers.filter { peer in
+      peer.name == .canopy || work.goals.contains { $0.peer == peer.name }
+    }
+    let before = try peers.map { try $0.totals() }
+    var samples: [PeerName: [Sample]] = [:]
+    for _ in 0..<plan.rounds {
+      let seed = nextSeed()
+      for peer in peers {
+        samples[peer.name, default: []].append(
+          try peer.measure(
+            Round(
+              mix: work.mix, depth: work.depth, warmUpSeconds: plan.warmUpSeconds,
+              seconds: plan.seconds, posts: data.posts, seed: seed)))
+      }
+    }
+    for (peer, before) in zip(peers, before) {
+      let samples = samples[peer.name] ?? []
+      add(Report.Row(work.title, peer.name, samples))
+      for sample in samples where sample.wrong > 0 {
+        fail(
+          "\(work.title), \(peer.name.rawValue): \(sample.wrong) wrong: \(sample.firstWrong ?? "")")
+      }
+      if let before, let after = try peer.totals() {
+        check(work, peer.name, before, after, samples)
+      }
+    }
+    for goal in work.goals {
+      find(work.title, "operations per second", goal.peer, .atLeast(goal.ratio))
+    }
+  }
+
+  /// The data must have grown by what was acknowledged, no more and no less.
+  private func check(
+    _ work: Work, _ name: PeerName, _ before: Totals, _ after: Totals, _ samples: [Sample]
+  ) {
+    var expected = before
+    let posts = samples.reduce(0) { $0 + $1.posts }
+    expected.posts += posts
+    expected.copies += posts
+    if work.mix == .starOne {
+      let stars = samples.reduce(0) { $0 + $1.stars }
+      expected.starCount += stars
+      expected.stars += stars
+    }
+    if after != expected {
+      fail("\(work.title), \(name.rawValue): holds \(after) and should hold \(expected)")
+    }
+  }
+
+  private func verify(_ folder: String) throws {
+    let verdict = try Server.run(["verify", "--data", folder])
+    if verdict.status != 0 { fail("canopy verify: \(verdict.output)") }
+  }
+}
+
+extension Comparison {
+  func add(_ row: Report.Row) {
+    if report.rows.isEmpty { say(Report.Row.markdownHead.dropLast()) }
+    say(row.markdown)
+    report.rows.append(row)
+  }
+
+  /// Compares the rates of Canopy and a peer at a work that both have rows for.
+  func find(_ work: String, _ measure: String, _ peer: PeerName, _ goal: Report.Goal) {
+    func rate(_ name: PeerName) -> Double? {
+      report.rows.last { $0.work == work && $0.system == name }?.perSecond
+    }
+    guard let canopy = rate(.canopy), let other = rate(peer) else { return }
+    report.findings.append(
+      Report.Finding(
+        work: work, measure: measure, canopy: canopy, against: peer.rawValue, other: other,
+        goal: goal))
+  }
+}
+
+/// Tells what goes on, at once also where the output is a file.
+func say(_ text: some StringProtocol) {
+  print(text)
+  fflush(nil)
+}

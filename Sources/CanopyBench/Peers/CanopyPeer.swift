@@ -1,0 +1,119 @@
+import CanopyTree
+import Foundation
+
+/// Canopy on a data folder.
+final class CanopyPeer: Peer {
+  let name = PeerName.canopy
+  let server: Server
+  private let data: DataSet
+  private let tokens: [String]
+  private let dialect: LineDialect
+  private var client: LoadClient<LineDialect>?
+
+  var usage: Usage { Usage(processID: server.processID) }
+
+  init(_ data: DataSet, folder: String, tokens: [String]) throws {
+    self.data = data
+    self.tokens = tokens
+    dialect = LineDialect(data)
+    server = try Server(folder: folder)
+  }
+
+  func connect(_ connections: Int) throws {
+    client = try LoadClient(
+      dialect,
+      tokens.prefix(connections).map { token in
+        let channel = try Channel<LineFramer>(port: server.port)
+        let reply = try channel.exchange(Array("AUTH \(token)\n".utf8))
+        guard !reply.frame.isError else { throw BenchFailure("AUTH: \(reply.text)") }
+        return channel
+      })
+  }
+
+  func run(_ round: Round) throws -> Sample {
+    guard let client else { throw BenchFailure("Canopy is not connected") }
+    return try client.run(round, usage: usage.cpuSeconds)
+  }
+
+  /// A connection that may read and write the whole tree.
+  func administrator() throws -> LineSocket {
+    let socket = try LineSocket(port: server.port)
+    _ = try socket.success("AUTH \(try administratorToken())")
+    return socket
+  }
+
+  func administratorToken() throws -> String {
+    try String(contentsOfFile: server.folder + "/admin-token", encoding: .utf8)
+      .trimmingCharacters(in: .whitespacesAndNewlines)
+  }
+
+  /// What a server takes that has no posts.
+  static func residentBytes(_ folders: CanopyFolders) throws -> Int {
+    let server = try Server(folder: folders.accounts)
+    let bytes = Usage(processID: server.processID).residentBytes()
+    try server.stop()
+    return bytes
+  }
+
+  func totals() throws -> Totals? {
+    let socket = try administrator()
+    let copies = try (0..<data.users).reduce(0) { sum, user in
+      sum + (try count(socket, "/user-posts/\(data.uid(user))"))
+    }
+    let key = try keyOfPopularPost()
+    let post = try socket.success("SHOW \(key)")
+    guard case .leaf(let starCount) = post["starCount"] else {
+      throw BenchFailure("SHOW has no starCount")
+    }
+    return Totals(
+      posts: try count(socket, "/posts"), copies: copies,
+      starCount: Int(starCount.integerValue ?? -1),
+      stars: try count(socket, "/posts/\(key)/stars"))
+  }
+
+  private func keyOfPopularPost() throws -> String {
+    guard let key = DataSet(posts: Mix.popularPost + 1, users: 1).keys().last else {
+      throw BenchFailure("there are no posts")
+    }
+    return key.text
+  }
+
+  private func count(_ socket: LineSocket, _ path: String) throws -> Int {
+    guard case .leaf(let node) = try socket.success("COUNT \(path)") else { return -1 }
+    return Int(node.integerValue ?? -1)
+  }
+
+  func stop() throws {
+    client = nil
+    try server.stop()
+  }
+}
+
+/// Folders of data for Canopy, with accounts for the users that connect.
+struct CanopyFolders {
+  /// Has the accounts and no posts.
+  let accounts: String
+  let uids: [String]
+  let tokens: [String]
+
+  /// Signs up the users. Once for all folders: hashing a password is slow, as it should be.
+  init(in folder: String, users: Int) throws {
+    accounts = folder + "/canopy-accounts"
+    let server = try Server(folder: accounts)
+    let socket = try LineSocket(port: server.port)
+    let signedUp = try (0..<users).map { try socket.signUp("user\($0)") }
+    uids = signedUp.map(\.uid)
+    tokens = signedUp.map(\.token)
+    try server.stop()
+  }
+
+  /// Makes a folder with the posts of a data set, by way of an export.
+  func make(_ folder: String, holding data: DataSet) throws {
+    try FileManager.default.copyItem(atPath: accounts, toPath: folder)
+    let file = folder + ".json"
+    defer { try? FileManager.default.removeItem(atPath: file) }
+    try data.writeExport(to: file)
+    let outcome = try Server.run(["import", "--data", folder, "/", file])
+    guard outcome.status == 0 else { throw BenchFailure("canopy import: \(outcome.output)") }
+  }
+}

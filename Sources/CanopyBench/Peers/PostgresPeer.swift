@@ -1,0 +1,142 @@
+import Foundation
+
+/// PostgreSQL on a data folder of its own, in which a commit is on the disk before it is answered.
+final class PostgresPeer: Peer {
+  static let folderOfPrograms = "/usr/lib/postgresql/15/bin"
+
+  let name = PeerName.postgres
+  private let data: DataSet
+  private let port: Int
+  private let process: ChildProcess
+  private let user: String
+  private var client: LoadClient<PostgresDialect>?
+
+  var usage: Usage { Usage(processID: process.processID, hasChildren: true) }
+
+  init(_ data: DataSet, folder: String) throws {
+    self.data = data
+    port = try freePort()
+    // It refuses to run as root; Debian's package has made a user for it.
+    let isRoot = getuid() == 0
+    user = isRoot ? "postgres" : NSUserName()
+    let programs = Self.folderOfPrograms
+    try FileManager.default.createDirectory(
+      atPath: folder, withIntermediateDirectories: true,
+      attributes: [.posixPermissions: 0o700])
+    if isRoot {
+      try FileManager.default.setAttributes([.ownerAccountName: user], ofItemAtPath: folder)
+    }
+    func command(_ words: [String]) -> (String, [String]) {
+      isRoot
+        ? (
+          "/usr/bin/setpriv",
+          ["--reuid=postgres", "--regid=postgres", "--init-groups", "--"] + words
+        ) : (words[0], Array(words.dropFirst()))
+    }
+    let (initialize, options) = command([
+      "\(programs)/initdb", "-D", folder, "-U", user, "--auth=trust", "--encoding=UTF8",
+      "--locale=C",
+    ])
+    try ChildProcess.run(initialize, options)
+    let settings = [
+      "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "100",
+      // Durable as it is by default; room for all data, and no checkpoint in the midst of a round.
+      "synchronous_commit": "on", "fsync": "on", "shared_buffers": "1GB",
+      "max_wal_size": "8GB", "checkpoint_timeout": "30min", "jit": "off",
+      "max_parallel_workers_per_gather": "0", "plan_cache_mode": "force_generic_plan",
+    ]
+    let (serve, arguments) = command(
+      ["\(programs)/postgres", "-D", folder, "-p", "\(port)"]
+        + settings.flatMap { ["-c", "\($0)=\($1)"] })
+    // By SIGQUIT it ends at once and takes its processes along.
+    process = try ChildProcess(serve, arguments, log: folder + ".log", endedBy: SIGQUIT)
+    _ = try process.waitUntilReady { try open() }
+  }
+
+  private func open() throws -> Channel<PostgresFramer> {
+    let channel = try Channel<PostgresFramer>(port: port)
+    let message = PostgresMessages.startup(user: user, database: "postgres")
+    try check(channel.exchange(message), "starting a session")
+    return channel
+  }
+
+  private func check(_ reply: Channel<PostgresFramer>.Reply, _ what: String) throws {
+    guard reply.frame.isError else { return }
+    let text = reply.text.map { $0.isASCII && $0 != "\0" ? $0 : " " }
+    throw BenchFailure("\(what): \(String(text))")
+  }
+
+  /// Makes the tables and fills them by COPY; indexes come after, which is faster.
+  func load() throws {
+    let channel = try open()
+    try query(channel, PostgresDialect.schema)
+    try copy(channel, to: "posts")
+    try copy(channel, to: "user_posts")
+    try query(channel, "SELECT setval('posts_id_seq', \(data.posts))")
+    try query(channel, PostgresDialect.indexes)
+    for table in ["posts", "user_posts"] { try query(channel, "VACUUM (ANALYZE, FREEZE) \(table)") }
+    try query(channel, "CHECKPOINT")
+  }
+
+  private func copy(_ channel: Channel<PostgresFramer>, to table: String) throws {
+    channel.output += PostgresMessages.query(
+      "COPY \(table) (id, uid, author, title, body, created_at) FROM STDIN")
+    for post in 0..<data.posts {
+      let user = data.author(of: post)
+      let line =
+        "\(post + 1)\t\(user)\t\(data.username(user))\t\(data.title(post))\t"
+        + "\(data.body(post))\t\(data.createdAt(post))\n"
+      channel.output.append(message: "d") { $0 += line.utf8 }
+      if channel.output.count > 256 * 1024 { while try !channel.flush() {} }
+    }
+    channel.output.append(message: "c") { _ in }
+    while try !channel.flush() {}
+    try check(channel.awaitReply(), "COPY")
+  }
+
+  private func query(_ channel: Channel<PostgresFramer>, _ text: String) throws {
+    try check(channel.exchange(PostgresMessages.query(text)), text)
+  }
+
+  func connect(_ connections: Int) throws {
+    client = try LoadClient(
+      PostgresDialect(data),
+      (0..<connections).map { _ in
+        let channel = try open()
+        try check(
+          channel.exchange(PostgresMessages.prepare(PostgresDialect.statements)), "preparing")
+        return channel
+      })
+  }
+
+  func run(_ round: Round) throws -> Sample {
+    guard let client else { throw BenchFailure("PostgreSQL is not connected") }
+    return try client.run(round, usage: usage.cpuSeconds)
+  }
+
+  func totals() throws -> Totals? {
+    let channel = try open()
+    let post = Mix.popularPost + 1
+    return Totals(
+      posts: try number(channel, "SELECT count(*) FROM posts"),
+      copies: try number(channel, "SELECT count(*) FROM user_posts"),
+      starCount: try number(channel, "SELECT star_count FROM posts WHERE id = \(post)"),
+      stars: try number(channel, "SELECT count(*) FROM stars WHERE post = \(post)"))
+  }
+
+  /// The only number of a row of text.
+  private func number(_ channel: Channel<PostgresFramer>, _ text: String) throws -> Int {
+    let reply = try channel.exchange(PostgresMessages.query(text))
+    try check(reply, text)
+    let start = reply.frame.firstRow + 7
+    guard reply.frame.rows == 1, start + 4 <= reply.bytes.count else { return -1 }
+    let length = Int(reply.bytes.bigEndian(Int32.self, at: start))
+    let digits = reply.bytes[(start + 4)..<(start + 4 + length)]
+    return Int(String(decoding: digits, as: UTF8.self)) ?? -1
+  }
+
+  func stop() {
+    client = nil
+    process.stop(SIGQUIT)
+  }
+}

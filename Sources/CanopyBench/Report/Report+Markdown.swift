@@ -1,0 +1,70 @@
+import Foundation
+
+extension Report {
+  /// The tables, for people.
+  var markdown: String {
+    var text = setting.map { "- \($0)\n" }.joined() + "\n"
+    if !failures.isEmpty {
+      text += "**Wrong answers and errors: the rest does not count.**\n\n"
+      text += failures.map { "- \($0)\n" }.joined() + "\n"
+    }
+    text += "| work | measure | Canopy | against | it | ratio | goal | |\n"
+    text += "|---|---|---:|---|---:|---:|---:|---|\n"
+    for finding in findings { text += finding.markdown + "\n" }
+    text += "\n" + Row.markdownHead
+    for row in rows { text += row.markdown + "\n" }
+    return text
+  }
+}
+
+extension Report.Finding {
+  var markdown: String {
+    let cells = [
+      work, measure, shortText(canopy), against, shortText(other), String(format: "%.2f", ratio),
+      goal.markdown, isMet ? "met" : "**missed**",
+    ]
+    return "| " + cells.joined(separator: " | ") + " |"
+  }
+}
+
+extension Report.Goal {
+  fileprivate var markdown: String {
+    switch self {
+    case .atLeast(let bound): "≥ " + String(format: "%.1f", bound)
+    case .atMost(let bound): "≤ " + String(format: "%.1f", bound)
+    }
+  }
+}
+
+extension Report.Row {
+  static let markdownHead = """
+    | work | system | per second | p50 ms | p99 ms | p99.9 ms | server CPU s | CPU µs each | peak MiB | client cores |
+    |---|---|---:|---:|---:|---:|---:|---:|---:|---:|
+
+    """
+
+  var markdown: String {
+    let cells = [
+      work, system.rawValue, shortText(perSecond), String(format: "%.3f", millisecondsP50),
+      String(format: "%.3f", millisecondsP99), String(format: "%.3f", millisecondsP999),
+      String(format: "%.2f", cpuSeconds), shortText(cpuMicrosecondsPerOperation),
+      shortText(peakMebibytes), String(format: "%.2f", clientCores),
+    ]
+    return "| " + cells.joined(separator: " | ") + " |"
+  }
+}
+
+/// A number with about three digits that matter, and commas between thousands.
+func shortText(_ number: Double) -> String {
+  guard number.isFinite else { return "–" }
+  guard abs(number) >= 100 else {
+    return String(format: abs(number) >= 10 ? "%.1f" : "%.2f", number)
+  }
+  var digits = String(Int(number.rounded()))
+  var text = ""
+  while digits.count > 3, digits.dropLast(3) != "-" {
+    text = "," + digits.suffix(3) + text
+    digits.removeLast(3)
+  }
+  return digits + text
+}
