@@ -62,6 +62,6 @@ extension SplitMix {
   /// A number from 0 up to, and without, a bound below 2³². Faster than `Int.random(in:using:)`, and as
   /// even as a benchmark needs (Lemire 2019, without the rejection).
   mutating func below(_ bound: Int) -> Int {
-    Int((next() >> 32) &* UInt64(bound) >> 32)
+    Int(((next() >> 32) &* UInt64(bound)) >> 32)
   }
 }

@@ -1,8 +1,9 @@
 /// PostgreSQL: each request is one prepared statement with one Sync, so one round trip and one
 /// transaction.
 ///
-/// Bind, Execute and Sync go out together; a statement that writes to several tables does so in common
-/// table expressions, which spares the messages of BEGIN and COMMIT and all planning but the first.
+/// Bind, Execute and Sync go out together; what writes to several tables does so in a common table
+/// expression or a function, which spares the messages of BEGIN and COMMIT and all planning but the
+/// first.
 struct PostgresDialect: Dialect {
   typealias Framer = PostgresFramer
 
@@ -27,6 +28,24 @@ struct PostgresDialect: Dialect {
     CREATE INDEX comments_of_post ON comments (post, id);
     """
 
+  /// All who star one post queue up at a lock of the transaction's own before they touch the row: that
+  /// is two to three times as fast as to have them meet at the row, and no slower where they do not meet.
+  static let functions = """
+    CREATE FUNCTION toggle_star(
+      starred_post bigint, user_id integer, OUT starred boolean, OUT count integer)
+    LANGUAGE plpgsql AS $$
+    BEGIN
+      PERFORM pg_advisory_xact_lock(starred_post);
+      INSERT INTO stars VALUES (starred_post, user_id) ON CONFLICT DO NOTHING;
+      starred := FOUND;
+      IF NOT starred THEN
+        DELETE FROM stars WHERE post = starred_post AND uid = user_id;
+      END IF;
+      UPDATE posts SET star_count = star_count + CASE WHEN starred THEN 1 ELSE -1 END
+      WHERE id = starred_post RETURNING star_count INTO count;
+    END $$;
+    """
+
   private static let now = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
   private static let columns =
     "id, uid, author, title, body, created_at, star_count, comment_count"
@@ -41,19 +60,7 @@ struct PostgresDialect: Dialect {
       INSERT INTO user_posts SELECT * FROM post RETURNING id
       """
     ),
-    (
-      "star",
-      """
-      WITH gone AS (DELETE FROM stars WHERE post = $1::bigint AND uid = $2::integer RETURNING 1),
-        come AS (
-          INSERT INTO stars SELECT $1::bigint, $2::integer WHERE NOT EXISTS (SELECT FROM gone)
-          RETURNING 1)
-      UPDATE posts
-      SET star_count = star_count + CASE WHEN EXISTS (SELECT FROM come) THEN 1 ELSE -1 END
-      WHERE id = $1::bigint
-      RETURNING EXISTS (SELECT FROM come), star_count
-      """
-    ),
+    ("star", "SELECT starred, count FROM toggle_star($1::bigint, $2::integer)"),
     (
       "comment",
       """

@@ -44,6 +44,8 @@ final class PostgresPeer: Peer {
       "synchronous_commit": "on", "fsync": "on", "shared_buffers": "1GB",
       "max_wal_size": "8GB", "checkpoint_timeout": "30min", "jit": "off",
       "max_parallel_workers_per_gather": "0", "plan_cache_mode": "force_generic_plan",
+      // Plans are made once, some when their table is still empty; they are to be those of full ones.
+      "enable_seqscan": "off",
     ]
     let (serve, arguments) = command(
       ["\(programs)/postgres", "-D", folder, "-p", "\(port)"]
@@ -74,6 +76,7 @@ final class PostgresPeer: Peer {
     try copy(channel, to: "user_posts")
     try query(channel, "SELECT setval('posts_id_seq', \(data.posts))")
     try query(channel, PostgresDialect.indexes)
+    try query(channel, PostgresDialect.functions)
     for table in ["posts", "user_posts"] { try query(channel, "VACUUM (ANALYZE, FREEZE) \(table)") }
     try query(channel, "CHECKPOINT")
   }
