@@ -9,11 +9,22 @@ public struct Commit: Sendable, Equatable {
   /// What it set, with all server values resolved, in the order of their locations; they do not
   /// overlap. As `Tree.apply` returns them, so that they may be applied again.
   public var assignments: [Assignment]
+  /// What takes it back: see `Tree.beforeImage`. Nil where that is not known (any more); then nobody
+  /// can be told exactly what this commit changed for them.
+  public var beforeImage: [Assignment]?
+  /// The on-disconnect write that this carries out, which the journal forgets in the same step. Not
+  /// kept with the commit.
+  public var settles: DisconnectWriteID?
 
   /// A commit.
-  public init(sequence: Int64, time: Int64, assignments: [Assignment]) {
+  public init(
+    sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]? = nil,
+    settles: DisconnectWriteID? = nil
+  ) {
     self.sequence = sequence
     self.time = time
     self.assignments = assignments
+    self.beforeImage = beforeImage
+    self.settles = settles
   }
 }

@@ -1,4 +1,4 @@
-public import CanopyTree
+internal import CanopyTree
 
 /// What tells one listener from all others of its engine.
 public struct ListenerID: Hashable, Sendable {
@@ -13,23 +13,23 @@ extension Engine {
   /// writer of the commit gets its answer.
   ///
   /// - Parameters:
+  ///   - group: whom the listener is one of. Of those with the same wish in one group only the first
+  ///     one's closure is called, for all of them; so many connections on one thread cost one call.
   ///   - listener: called on the engine's task; it must be brief, and hand on what takes time.
-  ///   - started: called once, before the listener is: with the location as it is at the starting
-  ///     point, and the sequence number of the last commit in it. On the engine's task as well, or at
-  ///     once when the engine is stopping; then with no id, and the listener is never called.
+  ///   - started: called once, before the listener is, with the starting point. On the engine's task
+  ///     as well, or at once when the engine is stopping; then with no id, and the listener is never
+  ///     called.
   public func listen(
-    _ listening: Listening, _ listener: @escaping @Sendable (Notification) -> Void,
-    started: @escaping @Sendable (ListenerID?, _ node: Node, _ sequence: Int64) -> Void
+    _ listening: Listening, group: ObjectIdentifier? = nil,
+    _ listener: @escaping @Sendable (Notification) -> Void,
+    started: @escaping @Sendable (ListenerID?, ListenStart) -> Void
   ) {
     // In line with the commits: between two of them, with nothing lost or told twice.
     let isAccepted = inLine(keeping: listening.query.order, at: listening.path) { engine in
-      let (root, sequence) = engine.snapshot
-      let id = engine.listeners.add(listening, listener)
-      started(ListenerID(number: id), root.at(listening.path), sequence)
+      let id = engine.listeners.add(listening, group: group, listener)
+      started(ListenerID(number: id), ListenStart(listening, engine.snapshot))
     }
-    guard !isAccepted else { return }
-    let (root, sequence) = snapshot
-    started(nil, root.at(listening.path), sequence)
+    if !isAccepted { started(nil, ListenStart(listening, snapshot)) }
   }
 
   /// Ends listening. The listener may still be called by a commit that is being told at this moment.

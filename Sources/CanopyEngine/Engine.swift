@@ -33,7 +33,7 @@ public final class Engine: Sendable {
     public init() {}
   }
 
-  private let journal: any Journal
+  let journal: any Journal
   private let now: @Sendable () -> Int64
   private let random: @Sendable () -> UInt64
   private let configuration: Configuration
@@ -209,12 +209,15 @@ public final class Engine: Sendable {
     guard let write = decision.write, !write.items.isEmpty else { return (nil, decision.result) }
     let time = proposal.now
     let assignments = write.resolved(in: state.pending.root, at: time)
+    let beforeImage = state.pending.beforeImage(of: assignments)
     // The proposal's reference would have every page on the way to a change copied.
     proposal.root = .absent
     let journaled = state.pending.apply(assignments)
     state.pendingSequence += 1
     return (
-      Commit(sequence: state.pendingSequence, time: time, assignments: journaled),
+      Commit(
+        sequence: state.pendingSequence, time: time, assignments: journaled,
+        beforeImage: beforeImage, settles: decision.settles),
       decision.result
     )
   }

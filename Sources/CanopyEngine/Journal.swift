@@ -19,6 +19,12 @@ public protocol Journal: Sendable {
   ///   journal or not, all of them; the next append finds out.
   func append(_ commits: [Commit], after last: Int64) async throws
 
+  /// The commits after one and up to another, in order, with their before-images; fewer, or none, when
+  /// the journal no longer has them all.
+  ///
+  /// - Throws: the store's error when it cannot be read.
+  func commits(after first: Int64, through last: Int64) async throws -> [Commit]
+
   /// Folds the commits up to `sequence` into the checkpoint, in the background, in bounded steps
   /// between which appends go on. The engine never runs two at once.
   ///

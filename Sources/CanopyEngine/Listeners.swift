@@ -12,15 +12,44 @@ final class Listeners: Sendable {
   /// One wish, and all who have it.
   final class View: Sendable {
     let listening: Listening
-    fileprivate let listeners = Mutex<[Int: Listener]>([:])
+    private let audience = Mutex(Audience())
+
+    private struct Audience {
+      var single: [Int: Listener] = [:]
+      var groups: [ObjectIdentifier: (listener: Listener, members: Set<Int>)] = [:]
+    }
 
     fileprivate init(_ listening: Listening) {
       self.listening = listening
     }
 
+    fileprivate func add(_ id: Int, _ group: ObjectIdentifier?, _ listener: @escaping Listener) {
+      audience.withLock { audience in
+        guard let group else { return audience.single[id] = listener }
+        audience.groups[group, default: (listener, [])].members.insert(id)
+      }
+    }
+
+    /// Whether it was the last.
+    fileprivate func remove(_ id: Int, _ group: ObjectIdentifier?) -> Bool {
+      audience.withLock { audience in
+        if let group {
+          audience.groups[group]?.members.remove(id)
+          if audience.groups[group]?.members.isEmpty == true { audience.groups[group] = nil }
+        } else {
+          audience.single[id] = nil
+        }
+        return audience.single.isEmpty && audience.groups.isEmpty
+      }
+    }
+
     func tell(_ notification: Notification) {
       // Called outside the lock: a listener may end another one, or itself.
-      for listener in listeners.withLock({ Array($0.values) }) { listener(notification) }
+      let (single, groups) = audience.withLock {
+        (Array($0.single.values), Array($0.groups.values))
+      }
+      for listener in single { listener(notification) }
+      for group in groups { group.listener(notification) }
     }
   }
 
@@ -46,7 +75,7 @@ final class Listeners: Sendable {
 
   private struct State {
     var root = Level()
-    var paths: [Int: Listening] = [:]
+    var wishes: [Int: (listening: Listening, group: ObjectIdentifier?)] = [:]
     var lastID = 0
   }
 
@@ -57,22 +86,22 @@ final class Listeners: Sendable {
     state.withLock { state in
       var views: [ObjectIdentifier: View] = [:]
       state.root.collect(into: &views)
-      return (state.paths.count, views.count)
+      return (state.wishes.count, views.count)
     }
   }
 
-  var isEmpty: Bool { state.withLock { $0.paths.isEmpty } }
-
   /// Adds a listener, which is told what commits do that are published from now on.
-  func add(_ listening: Listening, _ listener: @escaping Listener) -> Int {
+  func add(
+    _ listening: Listening, group: ObjectIdentifier?, _ listener: @escaping Listener
+  ) -> Int {
     state.withLock { state in
       state.lastID += 1
       let id = state.lastID
-      state.paths[id] = listening
+      state.wishes[id] = (listening, group)
       state.root.modify(at: listening.path.keys[...]) { level in
         let view = level.views[listening] ?? View(listening)
         level.views[listening] = view
-        view.listeners.withLock { $0[id] = listener }
+        view.add(id, group, listener)
       }
       return id
     }
@@ -82,14 +111,10 @@ final class Listeners: Sendable {
   @discardableResult
   func remove(_ id: Int) -> Bool {
     state.withLock { state in
-      guard let listening = state.paths.removeValue(forKey: id) else { return false }
+      guard let (listening, group) = state.wishes.removeValue(forKey: id) else { return false }
       state.root.modify(at: listening.path.keys[...]) { level in
         guard let view = level.views[listening] else { return }
-        let isLast = view.listeners.withLock { listeners in
-          listeners[id] = nil
-          return listeners.isEmpty
-        }
-        if isLast { level.views[listening] = nil }
+        if view.remove(id, group) { level.views[listening] = nil }
       }
       return true
     }
@@ -98,7 +123,7 @@ final class Listeners: Sendable {
   /// The views that a commit concerns, each once.
   func views(concernedBy assignments: [Assignment]) -> [View] {
     state.withLock { state in
-      guard !state.paths.isEmpty else { return [] }
+      guard !state.wishes.isEmpty else { return [] }
       var views: [ObjectIdentifier: View] = [:]
       for assignment in assignments { collect(assignment.location.path, state.root, &views) }
       return Array(views.values)

@@ -1,4 +1,5 @@
 public import CanopyTree
+internal import Synchronization
 
 /// What a listener listens to: a location, which of its children, and the form of the events.
 ///
@@ -46,10 +47,40 @@ public final class Notification: Sendable {
   public let sequence: Int64
   /// What happened, in the order in which it is told.
   public let events: [ListenEvent]
+  private let derived = Mutex<[ObjectIdentifier: any Sendable]>([:])
 
   init(sequence: Int64, events: [ListenEvent]) {
     self.sequence = sequence
     self.events = events
+  }
+
+  /// What `make` makes of this, made once, by whoever asks first, and shared by all: the text that
+  /// every subscriber is sent.
+  ///
+  /// - Parameter make: the same for all that ask for the type. Others wait for it.
+  public func shared<Value: Sendable>(_ make: () -> Value) -> Value {
+    derived.withLock { derived in
+      if let value = derived[ObjectIdentifier(Value.self)] as? Value { return value }
+      let value = make()
+      derived[ObjectIdentifier(Value.self)] = value
+      return value
+    }
+  }
+}
+
+/// Where a listener begins: the last commit that it is not told of, and what that left.
+public struct ListenStart: Sendable {
+  /// The location.
+  public var node: Node { root.at(listening.path) }
+  /// The sequence number of the commit.
+  public let sequence: Int64
+  let listening: Listening
+  let root: Node
+
+  init(_ listening: Listening, _ snapshot: (root: Node, sequence: Int64)) {
+    self.listening = listening
+    root = snapshot.root
+    sequence = snapshot.sequence
   }
 }
 
@@ -80,7 +111,7 @@ extension Listening {
   }
 
   /// The places written below the location, relative to it.
-  private func puts(_ before: Node, _ after: Node, _ assignments: [Assignment]) -> [Assignment] {
+  func puts(_ before: Node, _ after: Node, _ assignments: [Assignment]) -> [Assignment] {
     guard before != after else { return [] }
     var puts: [Assignment] = []
     for assignment in assignments {

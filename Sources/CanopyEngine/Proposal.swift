@@ -26,11 +26,14 @@ public struct Decision<Result: Sendable> {
   public var write: Write?
   /// What to tell.
   public var result: Result
+  /// The on-disconnect write that this carries out. See `Commit.settles`.
+  public var settles: DisconnectWriteID?
 
   /// A decision.
-  public init(_ write: Write?, _ result: Result) {
+  public init(_ write: Write?, _ result: Result, settles: DisconnectWriteID? = nil) {
     self.write = write
     self.result = result
+    self.settles = settles
   }
 }
 

@@ -19,6 +19,16 @@ final class LineHandler: ChannelInboundHandler {
   private var decoder: LineDecoder
   private var pipeline = RequestPipeline<Item>()
   private var identity = Identity.anonymous
+  private var context: ChannelHandlerContext?
+  /// Nil until the first one begins: most connections have none.
+  private var subscriptions: Subscriptions?
+  /// The writes to be made when the connection ends.
+  private var armed: [ArmedWrite] = []
+  /// Whether the connection has ended as far as others are concerned.
+  private var hasLeft = false
+  /// Bytes handed to the channel that it has not sent; counted while there are subscriptions.
+  private var queuedBytes = 0
+  private var flushIsDue = false
   private var address = ""
   private var output = JSONOutput(capacity: 1024)
   /// Bytes that arrived while no more requests were wanted.
@@ -46,6 +56,14 @@ final class LineHandler: ChannelInboundHandler {
     decoder = LineDecoder(lineBytesMax: service.limits.lineBytesMax)
   }
 
+  func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    self.context = nil
+  }
+
   func channelActive(context: ChannelHandlerContext) {
     address = context.remoteAddress?.ipAddress ?? "local"
     context.fireChannelActive()
@@ -55,6 +73,7 @@ final class LineHandler: ChannelInboundHandler {
     isClosing = true
     lingering?.cancel()
     for task in tasks.values { task.cancel() }
+    leave(context.eventLoop)
     take(.anonymous)
     context.fireChannelInactive()
   }
@@ -132,7 +151,7 @@ final class LineHandler: ChannelInboundHandler {
       let request = try Request(line: line, limits: service.limits)
       let kind = service.kind(of: request)
       if pipeline.isIdle, kind == .read, canTakeMore(context) {
-        service.read(request, as: identity, to: &output)
+        read(request)
       } else {
         pipeline.enqueue(.request(request), kind, bytes: line.count)
         start(context)
@@ -167,11 +186,26 @@ final class LineHandler: ChannelInboundHandler {
         Reply.failure(error, to: &output)
       case .request(let request):
         guard let slot else {
-          service.read(request, as: identity, to: &output)
+          read(request)
           continue
         }
         perform(context, request, slot)
       }
+    }
+  }
+
+  private func read(_ request: Request) {
+    guard case .unlisten(let number) = request else {
+      return service.read(request, as: identity, to: &output)
+    }
+    do throws(WireError) {
+      guard let subscriptions else {
+        throw WireError(.notFound, "this connection has no subscription \(number)")
+      }
+      try subscriptions.end(number)
+      output.append("+null\r\n")
+    } catch {
+      Reply.failure(error, to: &output)
     }
   }
 
@@ -192,10 +226,12 @@ final class LineHandler: ChannelInboundHandler {
     }
     if service.kind(of: request) == .write {
       service.write(request, as: identity, answer: answer)
+    } else if subscribe(context, request, slot) {
+      return
     } else {
       // One task for a request that waits for hashing.
-      let task = Task { [service, identity, address] in
-        answer(await service.exclusive(request, as: identity, from: address))
+      let task = Task { [service, identity, address, armed] in
+        answer(await service.exclusive(request, as: identity, from: address, armed))
       }
       if service.endsWithItsConnection(request) { tasks[slot] = task }
     }
@@ -208,6 +244,10 @@ final class LineHandler: ChannelInboundHandler {
       take(identity)
       if !context.channel.isActive { take(.anonymous) }
     }
+    if let armed = response.armed {
+      self.armed = armed
+      if hasLeft { carryOut(context.eventLoop) }
+    }
     if response.closes {
       inputHasEnded = true
       backlog = nil
@@ -219,6 +259,10 @@ final class LineHandler: ChannelInboundHandler {
   private func take(_ identity: Identity) {
     if case .user(let session) = self.identity { service.sessions.remove(session) }
     self.identity = identity
+    if case .administrator = identity { return }
+    for subscription in subscriptions?.ofAdministrator ?? [] {
+      cancel(subscription, .permissionDenied)
+    }
   }
 
   /// Goes on as far as possible: begins requests, sends replies, reads on, closes.
@@ -256,6 +300,7 @@ final class LineHandler: ChannelInboundHandler {
   /// comes is dropped until the client ends its own, or for a moment.
   private func close(_ context: ChannelHandlerContext) {
     isClosing = true
+    leave(context.eventLoop)
     // Closing drops what is not sent yet, so it waits for an empty write after all the others.
     context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { _ in
       guard !self.clientHasEnded, context.channel.isActive else {
@@ -273,6 +318,122 @@ final class LineHandler: ChannelInboundHandler {
     guard output.count > 0 else { return }
     let buffer = output.withBytes { context.channel.allocator.buffer(bytes: $0) }
     output.removeAll()
-    context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+    guard subscriptions != nil else {
+      return context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
+    }
+    write(context, buffer)
+    context.flush()
+  }
+
+  private func write(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
+    let count = buffer.readableBytes
+    queuedBytes += count
+    context.write(wrapOutboundOut(buffer)).assumeIsolated().whenComplete { _ in
+      self.queuedBytes -= count
+    }
+  }
+
+  // MARK: Subscriptions, and what is to be done when the connection ends
+
+  /// Whether the request is one to listen.
+  private func subscribe(
+    _ context: ChannelHandlerContext, _ request: Request, _ slot: Int
+  ) -> Bool {
+    let wish: Wish?
+    do throws(WireError) { wish = try service.wish(request, as: identity) } catch {
+      finish(context, slot, Response(error))
+      return true
+    }
+    guard let wish else { return false }
+    let subscriptions =
+      subscriptions
+      ?? Subscriptions(service, service.hubs.hub(of: context.eventLoop), for: self)
+    self.subscriptions = subscriptions
+    var isAtOnce = true
+    subscriptions.begin(wish) { [self] line in
+      finish(context, slot, Response(line: line))
+      if !isAtOnce { proceed(context) }
+    }
+    isAtOnce = false
+    return true
+  }
+
+  /// Ends what others have of this connection. Once.
+  private func leave(_ loop: any EventLoop) {
+    guard !hasLeft else { return }
+    hasLeft = true
+    subscriptions?.endAll()
+    carryOut(loop)
+  }
+
+  private func carryOut(_ loop: any EventLoop) {
+    guard !armed.isEmpty else { return }
+    service.carryOut(armed, on: loop)
+    armed = []
+  }
+}
+
+extension LineHandler: Subscriber {
+  /// Lines from so many bytes on are handed to the channel as they are, shared with all others that
+  /// get them; it costs less to copy shorter ones together.
+  private static let sharedBytesMin = 4096
+
+  func receive(_ lines: EventLines, of subscription: Subscription) {
+    guard !isClosing, let context else { return }
+    let waiting = queuedBytes + output.count
+    if waiting > 0, waiting + lines.bytes > service.limits.queuedBytesMax {
+      return overload(context)
+    }
+    for rest in lines.rests {
+      EventLine.begin(subscription.number, to: &output)
+      if rest.readableBytes < LineHandler.sharedBytesMin {
+        rest.withUnsafeReadableBytes { output.append($0) }
+      } else {
+        write(context, output.withBytes { context.channel.allocator.buffer(bytes: $0) })
+        output.removeAll()
+        write(context, rest)
+      }
+    }
+    flushLater(context)
+  }
+
+  func cancel(_ subscription: Subscription, _ code: WireError.Code) {
+    subscriptions?.remove(subscription)
+    guard !isClosing, let context else { return }
+    for rest in EventLines(cancel: code).rests {
+      EventLine.begin(subscription.number, to: &output)
+      rest.withUnsafeReadableBytes { output.append($0) }
+    }
+    flushLater(context)
+  }
+
+  private func flushLater(_ context: ChannelHandlerContext) {
+    guard !flushIsDue else { return }
+    flushIsDue = true
+    service.hubs.hub(of: context.eventLoop).flushLater(self)
+  }
+
+  func flushEvents() {
+    flushIsDue = false
+    guard !isClosing, let context else { return }
+    if output.count > 0 { send(context) } else { context.flush() }
+  }
+
+  /// Gives up on a client that does not take its events: it is told, should it still read, and
+  /// disconnected.
+  private func overload(_ context: ChannelHandlerContext) {
+    let error = WireError(
+      .overloaded,
+      "this connection has left more than \(service.limits.queuedBytesMax) bytes of events unread; it "
+        + "closes")
+    Reply.failure(error, to: &output)
+    inputHasEnded = true
+    backlog = nil
+    pipeline.dropWaiting()
+    send(context)
+    close(context)
+    lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(10)) {
+      context.close(promise: nil)
+    }
   }
 }

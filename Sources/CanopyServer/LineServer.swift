@@ -21,6 +21,11 @@ public final class LineServer: Service {
     public var port = 7070
     /// Threads that serve connections.
     public var threads = System.coreCount
+    /// Seconds of silence after which a connection is probed; at most 32,767.
+    public var heartbeatSeconds = 15
+    /// Seconds after which a connection has ended whose other side gives no sign of life, or takes
+    /// nothing of what it is sent; at most 32,767. It is noticed at most one heartbeat later.
+    public var timeoutSeconds = 45
     /// Seconds that connections get to take their last replies on shutdown.
     public var shutdownSeconds: Int64 = 10
 
@@ -48,8 +53,10 @@ public final class LineServer: Service {
 
   /// Listens until graceful shutdown or cancellation.
   ///
-  /// - Throws: `ListenError` when the address cannot be had.
+  /// - Throws: `ListenError` when the address cannot be had; the store's or the engine's error when
+  ///   what connections left behind in the last run cannot be done.
   public func run() async throws {
+    try await service.carryOutAbandoned()
     let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.threads)
     do {
       try await serve(on: group)
@@ -76,8 +83,12 @@ public final class LineServer: Service {
         }
       }
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-      // So that a peer that is gone without a word gives its place free some day.
+      // A peer that is gone without a word: the kernel asks whether it is there, so that a person
+      // with a terminal need not answer, and gives up on one that acknowledges nothing.
       .childChannelOption(.socketOption(.so_keepalive), value: 1)
+      .childChannelOption(.tcp(TCP_KEEPIDLE), value: configuration.heartbeatSeconds)
+      .childChannelOption(.tcp(TCP_KEEPINTVL), value: configuration.heartbeatSeconds)
+      .childChannelOption(.tcp(TCP_USER_TIMEOUT), value: configuration.timeoutSeconds * 1000)
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       .childChannelOption(
         .writeBufferWaterMark, value: .init(low: unread / 2, high: unread)
@@ -112,6 +123,13 @@ public final class LineServer: Service {
     }
     try? await done.futureResult.get()
     deadline.cancel()
+  }
+}
+
+extension ChannelOption where Self == ChannelOptions.Types.SocketOption {
+  /// An option of TCP by the number that the kernel has for it.
+  fileprivate static func tcp(_ number: CInt) -> Self {
+    Self(level: .tcp, name: NIOBSDSocket.Option(rawValue: number))
   }
 }
 

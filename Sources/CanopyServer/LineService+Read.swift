@@ -27,6 +27,9 @@ extension LineService {
     case .count(let path, let query):
       try requireAdministrator(identity)
       count(path, query, to: &output)
+    case .info(let path):
+      let node = try info(path)
+      Reply.success(to: &output) { $0.append(node) }
     case .show(let id):
       let post = try Posts.find(id, in: engine.root)
       Reply.success(to: &output) { $0.append(entry: id, post) }
@@ -82,7 +85,7 @@ extension LineService {
     }
   }
 
-  private func find(
+  func find(
     _ reference: UserReference, as identity: Identity, in root: Node
   ) throws -> Key {
     switch reference {
@@ -113,7 +116,7 @@ extension Feeds.Page {
     try self.init(limit: request.limit, before: request.before)
   }
 
-  fileprivate init(limit: Int64?, before: Key? = nil) throws {
+  init(limit: Int64?, before: Key? = nil) throws {
     // What is no Int is out of bounds all the same.
     try self.init(limit: limit.map { Int(clamping: $0) } ?? 20, before: before)
   }

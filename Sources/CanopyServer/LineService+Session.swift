@@ -8,11 +8,18 @@ internal import Logging
 extension LineService {
   /// Carries out a request that changes who the connection is, or that takes its time.
   ///
-  /// - Parameter address: whence the connection comes, for the limit on sign-ups.
+  /// - Parameters:
+  ///   - address: whence the connection comes, for the limit on sign-ups.
+  ///   - armed: the connection's on-disconnect writes.
   func exclusive(
-    _ request: Request, as identity: Identity, from address: String
+    _ request: Request, as identity: Identity, from address: String, _ armed: [ArmedWrite]
   ) async -> Response {
     do {
+      if case .onDisconnect(let request, let text) = request {
+        var response = Response.null
+        response.armed = try await arm(request, text: text, as: identity, armed)
+        return response
+      }
       return try await perform(request, as: identity, from: address)
     } catch let error as WireError {
       return Response(error)
@@ -133,14 +140,14 @@ extension LineService {
     }
   }
 
-  /// The error for the wire; one that nobody declared comes from the store of accounts.
+  /// The error for the wire; one that nobody declared comes from the store.
   private func sessionError(_ error: any Error) -> WireError {
     if let known = WireError(error) { return known }
     // A client that has gone ends what it asked for: that is no fault, and nobody reads the reply.
     if !Task.isCancelled {
-      logger.error("an account request failed", metadata: ["error": "\(error)"])
+      logger.error("the store failed", metadata: ["error": "\(error)"])
     }
-    return WireError(.unavailable, "accounts cannot be read or written now; try again later")
+    return WireError(.unavailable, "the store cannot be read or written now; try again later")
   }
 
   /// The bounds that a client does well to know.
@@ -149,6 +156,8 @@ extension LineService {
       "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
       "stringBytes": limits.stringBytesMax,
       "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
+      "listeners": limits.listenersMax, "queuedBytes": limits.queuedBytesMax,
+      "disconnectWrites": limits.disconnectWritesMax, "disconnectBytes": limits.disconnectBytesMax,
       "titleCharacters": Texts.titleMax, "bodyCharacters": Texts.bodyMax,
       "commentCharacters": Texts.commentMax, "usernameCharacters": Texts.usernameMax,
       "page": Feeds.Page.limitMax,
@@ -159,7 +168,9 @@ extension LineService {
     Reply.success(to: &output) { output in
       output.append("{\"server\":\"canopy\",\"version\":")
       output.append(string: version)
-      output.append(",\"protocol\":1,\"limits\":{")
+      output.append(",\"protocol\":1,\"time\":")
+      output.append(now())
+      output.append(",\"limits\":{")
       for (i, (name, bound)) in bounds.enumerated() {
         if i > 0 { output.append(",") }
         output.append(string: name)

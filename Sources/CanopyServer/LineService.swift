@@ -18,21 +18,27 @@ public final class LineService: Sendable {
   let version: String
   let now: @Sendable () -> Int64
   let logger: Logger
+  let disconnectStore: any DisconnectStore
   let sessions = SessionRegistry()
+  let hubs: EventHubs
 
   /// A service.
   ///
   /// - Parameters:
+  ///   - disconnectStore: where on-disconnect writes are kept until their connection ends.
   ///   - version: the version of the program, for HELLO.
   ///   - now: milliseconds since 1970; the end of tokens is judged by it.
   public init(
     engine: Engine, accounts: AccountService, administratorToken: AdministratorToken,
-    limits: Limits, version: String, now: @escaping @Sendable () -> Int64, logger: Logger
+    disconnectStore: any DisconnectStore, limits: Limits, version: String,
+    now: @escaping @Sendable () -> Int64, logger: Logger
   ) {
     self.engine = engine
     self.accounts = accounts
     self.administratorToken = administratorToken
+    self.disconnectStore = disconnectStore
     self.limits = limits
+    hubs = EventHubs(engine: engine, bytesMax: limits.replyBytesMax)
     self.version = version
     self.now = now
     self.logger = logger
@@ -41,11 +47,15 @@ public final class LineService: Sendable {
   /// How a request fits in with the others of its connection.
   func kind(of request: Request) -> RequestKind {
     switch request {
-    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile: .read
+    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile, .info,
+      .unlisten:
+      .read
     case .get(_, let options):
       options.query.order == .key || !options.hasQuery ? .read : .exclusive
     case .count(_, let query): query.order == .key || query == .all ? .read : .exclusive
-    case .signUp, .logIn, .authenticate, .logOut, .changePassword, .quit: .exclusive
+    case .signUp, .logIn, .authenticate, .logOut, .changePassword, .quit, .watch, .listen,
+      .listenToInfo, .onDisconnect:
+      .exclusive
     case .rename, .post, .edit, .delete, .star, .comment, .uncomment, .set, .update, .remove, .push,
       .compareAndSet:
       .write
@@ -55,10 +65,11 @@ public final class LineService: Sendable {
   /// Whether a request is of no use to anybody when its connection has gone.
   ///
   /// What ends sessions is carried out all the same: a thief who cuts the line must not keep a login
-  /// that its owner has just ended.
+  /// that its owner has just ended. And an on-disconnect write that has begun to be kept must be known
+  /// of, to be made.
   func endsWithItsConnection(_ request: Request) -> Bool {
     switch request {
-    case .changePassword, .logOut: false
+    case .changePassword, .logOut, .onDisconnect: false
     default: true
     }
   }

@@ -7,6 +7,8 @@ struct Response: Sendable {
   var line: [UInt8]
   /// Who the connection is from now on; nil for no change.
   var identity: Identity?
+  /// The on-disconnect writes that the connection has from now on; nil for no change.
+  var armed: [ArmedWrite]?
   /// Whether the connection closes after the reply.
   var closes = false
 

@@ -33,7 +33,7 @@ extension SQLiteStore {
           sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
       }
       try await configuration.afterStep()
-      try await dropCommits(upTo: sequence - configuration.retainedCommits)
+      try await dropCommits(upTo: sequence)
     } catch {
       dirty.withLock { $0.insert(contentsOf: taken, at: 0) }
       throw error
@@ -61,15 +61,32 @@ extension SQLiteStore {
     }
   }
 
+  /// Drops commits that are in the checkpoint and that nobody is to resume from any more: from the
+  /// oldest on, until one is to stay.
   private func dropCommits(upTo sequence: Int64) async throws {
+    let kept = configuration.retainedCommits
+    let span = configuration.retainedMilliseconds
+    let end = try await pool.read { db -> Int64 in
+      let last = try Row.fetchOne(
+        db, sql: "SELECT sequence, time FROM commits ORDER BY sequence DESC LIMIT 1")
+      guard let last else { return 0 }
+      let (lastSequence, lastTime): (Int64, Int64) = (last[0], last[1])
+      let first = try Int64.fetchOne(
+        db,
+        sql:
+          "SELECT sequence FROM commits WHERE sequence > ? AND time >= ? ORDER BY sequence LIMIT 1",
+        arguments: [max(0, lastSequence - kept), lastTime - min(span, lastTime)])
+      // The last one stays in any case: the next keys are to sort after its time.
+      return min(first ?? lastSequence, lastSequence, sequence + 1)
+    }
     var dropped = 1
     while dropped > 0 {
       dropped = try await withoutSync { db in
         try db.execute(
           sql: """
             DELETE FROM commits WHERE sequence IN (
-              SELECT sequence FROM commits WHERE sequence <= ? ORDER BY sequence LIMIT 1000)
-            """, arguments: [sequence])
+              SELECT sequence FROM commits WHERE sequence < ? ORDER BY sequence LIMIT 1000)
+            """, arguments: [end])
         return db.changesCount
       }
     }

@@ -37,12 +37,17 @@ extension SQLiteStore: Journal {
       let present = try SQLiteStore.lastSequence(db)
       guard present == last else { return try SQLiteStore.readCommits(db, after: last) }
       let insert = try db.cachedStatement(
-        sql: "INSERT INTO commits(sequence, time, body) VALUES (?, ?, ?)")
+        sql: "INSERT INTO commits(sequence, time, body, before) VALUES (?, ?, ?, ?)")
       var output = JSONOutput(capacity: 1024)
       for commit in commits {
         output.removeAll()
         AssignmentCodec.encode(commit.assignments, to: &output)
-        try insert.execute(arguments: [commit.sequence, commit.time, output.text])
+        let body = output.text
+        let image = commit.beforeImage.flatMap {
+          BeforeImageCodec.encode($0, of: commit.assignments, &output)
+        }
+        try insert.execute(arguments: [commit.sequence, commit.time, body, image])
+        if let id = commit.settles { try SQLiteStore.deleteDisconnectWrite(db, id) }
       }
       return nil
     }
@@ -53,6 +58,29 @@ extension SQLiteStore: Journal {
       }
     }
     if let missed { throw JournalError.conflict(missed: missed) }
+  }
+
+  /// Commits of a part of the journal: see `Journal`.
+  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
+    try await pool.read { db in
+      let rows = try Row.fetchCursor(
+        db,
+        sql: """
+          SELECT sequence, time, body, before FROM commits
+          WHERE sequence > ? AND sequence <= ? ORDER BY sequence
+          """, arguments: [first, last])
+      var commits: [Commit] = []
+      while let row = try rows.next() {
+        var commit = try SQLiteStore.readCommit(row)
+        commit.beforeImage = try row.withUnsafeData(atIndex: 3) { data in
+          try data.map { data in
+            try data.withUnsafeBytes { try BeforeImageCodec.decode($0, of: commit.assignments) }
+          }
+        }
+        commits.append(commit)
+      }
+      return commits
+    }
   }
 
   static func checkpointSequence(_ db: Database) throws -> Int64 {

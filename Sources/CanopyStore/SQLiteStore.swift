@@ -20,8 +20,11 @@ public final class SQLiteStore: Sendable {
   public struct Configuration: Sendable {
     /// When an append counts as stored.
     public var durability = Durability.full
-    /// Commits that are kept after they have been folded into the checkpoint.
+    /// Commits that are kept at most after they have been folded into the checkpoint, for those who
+    /// resume listening.
     public var retainedCommits: Int64 = 100_000
+    /// Milliseconds before the last commit from which on commits are kept.
+    public var retainedMilliseconds: Int64 = 3_600_000
     /// Rows that one step of a checkpoint writes; appends go on between steps.
     public var checkpointStepRows = 256
     /// Called after every step of a checkpoint, for tests; what it throws ends the checkpoint.

@@ -2,7 +2,10 @@ internal import GRDB
 
 /// The tables of `canopy.sqlite`, by version.
 ///
-/// - `commits`: the journal, one row a commit; `body` as `AssignmentCodec` writes it.
+/// - `commits`: the journal, one row a commit; `body` as `AssignmentCodec` writes it. `before` is what
+///   takes it back, as `BeforeImageCodec` writes it; null where that is not known, or large.
+/// - `disconnect_writes`: what connections want written when they end. `exceptions` is an array of
+///   paths.
 /// - `leaves`: the checkpoint, a row for each leaf or small branch; no row is at or below another.
 ///   A branch that is spread over rows has its priority at `path/.priority`.
 /// - `meta`: `checkpoint`, the sequence number up to which all commits are in `leaves`.
@@ -34,6 +37,15 @@ enum Schema {
           CREATE INDEX tokens_by_expiry ON tokens(expires_at);
           """)
       try db.execute(sql: "PRAGMA application_id = \(applicationID)")
+    }
+    migrator.registerMigration("2") { db in
+      try db.execute(
+        sql: """
+          ALTER TABLE commits ADD COLUMN before TEXT;
+          CREATE TABLE disconnect_writes(
+            id INTEGER PRIMARY KEY AUTOINCREMENT, identity TEXT NOT NULL, request TEXT NOT NULL,
+            exceptions TEXT NOT NULL) STRICT;
+          """)
     }
     return migrator
   }

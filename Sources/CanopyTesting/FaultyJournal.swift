@@ -69,6 +69,11 @@ public final class FaultyJournal: Journal {
     try await journal.append(commits, after: last)
   }
 
+  /// Those of the journal behind this one.
+  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
+    try await journal.commits(after: first, through: last)
+  }
+
   /// Does what is planned, then has the journal behind this one make the checkpoint.
   public func checkpoint(_ root: Node, through sequence: Int64) async throws {
     switch checkpointFaults.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {

@@ -12,6 +12,8 @@ public final class InMemoryJournal: Journal {
     var commits: [Commit] = []
     var groups: [Int] = []
     var checkpoints: [Int64] = []
+    var disconnectWrites: [DisconnectWrite] = []
+    var lastDisconnectID: DisconnectWriteID = 0
   }
 
   private let state: Mutex<State>
@@ -39,6 +41,18 @@ public final class InMemoryJournal: Journal {
     }
   }
 
+  /// Commits of a part of the journal.
+  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
+    state.withLock { state in
+      state.commits.filter { $0.sequence > first && $0.sequence <= last }
+    }
+  }
+
+  /// Forgets the commits up to one, as a journal does that keeps only so many.
+  public func forget(through sequence: Int64) {
+    state.withLock { $0.commits.removeAll { $0.sequence <= sequence } }
+  }
+
   /// Appends commits after the last one.
   public func append(_ commits: [Commit], after last: Int64) async throws {
     try state.withLock { state in
@@ -46,6 +60,9 @@ public final class InMemoryJournal: Journal {
         throw JournalError.conflict(missed: state.commits.filter { $0.sequence > last })
       }
       state.commits += commits
+      for commit in commits {
+        state.disconnectWrites.removeAll { $0.id == commit.settles }
+      }
       state.groups.append(commits.count)
     }
   }
@@ -56,6 +73,33 @@ public final class InMemoryJournal: Journal {
       state.root = root
       state.checkpoint = sequence
       state.checkpoints.append(sequence)
+    }
+  }
+}
+
+extension InMemoryJournal: DisconnectStore {
+  /// See `DisconnectStore`.
+  public func disconnectWrites() async throws -> [DisconnectWrite] {
+    state.withLock { $0.disconnectWrites }
+  }
+
+  /// See `DisconnectStore`.
+  public func changeDisconnectWrites(
+    adding request: (identity: String, request: String)?,
+    exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
+  ) async throws -> DisconnectWriteID? {
+    state.withLock { state in
+      state.disconnectWrites.removeAll { removed.contains($0.id) }
+      for i in state.disconnectWrites.indices {
+        guard let paths = exceptions[state.disconnectWrites[i].id] else { continue }
+        state.disconnectWrites[i].exceptions = paths
+      }
+      guard let request else { return nil }
+      state.lastDisconnectID += 1
+      state.disconnectWrites.append(
+        DisconnectWrite(
+          id: state.lastDisconnectID, identity: request.identity, request: request.request))
+      return state.lastDisconnectID
     }
   }
 }

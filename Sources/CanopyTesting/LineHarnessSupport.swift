@@ -106,8 +106,36 @@ public final class LineJournal: Journal, Sendable {
   }
 
   /// See `Journal`.
+  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
+    try await journal.commits(after: first, through: last)
+  }
+
+  /// Forgets the commits up to one.
+  public func forget(through sequence: Int64) {
+    journal.forget(through: sequence)
+  }
+
+  /// See `Journal`.
   public func checkpoint(_ root: Node, through sequence: Int64) async throws {
     try await journal.checkpoint(root, through: sequence)
+  }
+}
+
+extension LineJournal: DisconnectStore {
+  /// See `DisconnectStore`.
+  public func disconnectWrites() async throws -> [DisconnectWrite] {
+    try await journal.disconnectWrites()
+  }
+
+  /// See `DisconnectStore`. Held up and failing as appends are.
+  public func changeDisconnectWrites(
+    adding request: (identity: String, request: String)?,
+    exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
+  ) async throws -> DisconnectWriteID? {
+    await gate.pass()
+    if isFailing.withLock({ $0 }) { throw LinePlannedFailure() }
+    return try await journal.changeDisconnectWrites(
+      adding: request, exceptions: exceptions, removing: removed)
   }
 }
 

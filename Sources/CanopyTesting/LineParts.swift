@@ -53,7 +53,8 @@ public final class LineParts: Sendable {
         now: { clock.now }, random: { count in random.withLock { $0.bytes(count) } }))
     administratorToken = try Self.token.get()
     service = LineService(
-      engine: engine, accounts: accounts, administratorToken: administratorToken, limits: limits,
+      engine: engine, accounts: accounts, administratorToken: administratorToken,
+      disconnectStore: journal, limits: limits,
       version: "test", now: { clock.now }, logger: log.logger)
   }
 

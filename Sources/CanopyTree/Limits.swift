@@ -32,6 +32,19 @@ public struct Limits: Sendable, Equatable {
   /// Bytes of JSON, or a little less, in one reply; what is larger is refused.
   public var replyBytesMax = 16 * 1024 * 1024
 
+  /// Subscriptions of one connection at one time.
+  public var listenersMax = 1_000
+
+  /// Bytes of events that wait for one connection to take them, besides one event that may be larger;
+  /// who has more is disconnected.
+  public var queuedBytesMax = 16 * 1024 * 1024
+
+  /// On-disconnect writes of one connection.
+  public var disconnectWritesMax = 100
+
+  /// Bytes of the requests of one connection's on-disconnect writes together.
+  public var disconnectBytesMax = 1024 * 1024
+
   /// Connections at one time.
   public var connectionsMax = 20_000
 

@@ -41,7 +41,7 @@ extension Location: Comparable {
 
 extension Location {
   /// Whether the location that comes next in order is the same one or below it.
-  func overlaps(next: Location) -> Bool {
+  public func overlaps(next: Location) -> Bool {
     self == next || (!isPriority && next.path.hasPrefix(path))
   }
 }

@@ -82,6 +82,12 @@ struct Arguments {
   /// Whether the next argument is a JSON object.
   var nextIsObject: Bool { hasNext && line[ranges[next].lowerBound] == UInt8(ascii: "{") }
 
+  /// What follows the verb, as it was sent.
+  var restText: String {
+    guard let first = ranges.first else { return "" }
+    return String(decoding: line[first.lowerBound...], as: UTF8.self)
+  }
+
   private mutating func take() throws(WireError) -> Range<Int> {
     guard hasNext else { throw WireError(.badRequest, "an argument is missing") }
     defer { next += 1 }

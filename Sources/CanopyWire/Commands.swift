@@ -101,12 +101,27 @@ extension Command {
       arguments throws(WireError) in
       .profile(UserReference(try arguments.text("user")))
     },
+    Command(
+      "WATCH", .blog, ["RECENT|POSTS|TOP|SHOW|COMMENTS"], optional: ["user|id", "options"],
+      "a list or post, then what becomes of it"
+    ) { arguments throws(WireError) in
+      let target = try arguments.watchTarget()
+      let options = try Options.watch(&arguments, isList: target.isList)
+      guard !arguments.hasNext else { throw WatchTarget.usage }
+      return .watch(target, options)
+    },
   ]
 
   private static let tree: [Command] = [
     Command("GET", .tree, ["path"], optional: ["options"], "the value at a path") {
       arguments throws(WireError) in
-      .get(try arguments.location(), try Options.get(&arguments, "GET"))
+      if let path = try arguments.infoPath() {
+        guard !arguments.hasNext else {
+          throw WireError(.badRequest, "a path below /.info takes no options")
+        }
+        return .info(path)
+      }
+      return .get(try arguments.location(), try Options.get(&arguments, "GET"))
     },
     Command("COUNT", .tree, ["path"], optional: ["options"], "how many children match") {
       arguments throws(WireError) in
@@ -137,7 +152,92 @@ extension Command {
       .compareAndSet(
         try arguments.location(), etag: try arguments.text("etag"), try arguments.value("CAS"))
     },
+    Command(
+      "LISTEN", .tree, ["path"], optional: ["options"], "what stands there, then what becomes of it"
+    ) { arguments throws(WireError) in
+      if let path = try arguments.infoPath() {
+        return .listenToInfo(path, try Options.listen(&arguments, "LISTEN"))
+      }
+      return .listen(try arguments.path(), try Options.listen(&arguments, "LISTEN"))
+    },
+    Command("UNLISTEN", .tree, ["sub"], "end a subscription, also one of WATCH") {
+      arguments throws(WireError) in
+      guard let number = Int64(try arguments.text("sub")), number > 0 else {
+        throw WireError(.badRequest, "sub must be the number of a subscription")
+      }
+      return .unlisten(number)
+    },
+    Command(
+      "ONDISCONNECT", .tree, ["SET|UPDATE|REMOVE|CANCEL", "path"], optional: ["json"],
+      "write it when this connection ends, however it ends"
+    ) { arguments throws(WireError) in
+      let text = arguments.restText
+      return .onDisconnect(try arguments.disconnectRequest(), text: text)
+    },
   ]
+}
+
+extension WatchTarget {
+  fileprivate static let usage = WireError(
+    .badRequest,
+    "usage: WATCH RECENT [options], WATCH POSTS user [options], WATCH TOP [user] [options], "
+      + "WATCH SHOW id, or WATCH COMMENTS id [options]")
+
+  fileprivate var isList: Bool {
+    if case .show = self { false } else { true }
+  }
+}
+
+extension Arguments {
+  fileprivate mutating func watchTarget() throws(WireError) -> WatchTarget {
+    let list = try text("the list").uppercased()
+    let hasName = hasNext && !nextIsObject
+    switch list {
+    case "RECENT": return .recent
+    case "TOP": return .top(hasName ? UserReference(try text("user")) : nil)
+    case "POSTS" where hasName: return .posts(UserReference(try text("user")))
+    case "SHOW" where hasName: return .show(id: try id("id"))
+    case "COMMENTS" where hasName: return .comments(id: try id("id"))
+    default: throw WatchTarget.usage
+    }
+  }
+
+  /// The path below `/.info`, if the next argument is one.
+  fileprivate mutating func infoPath() throws(WireError) -> Path? {
+    var rest = self
+    let path = try rest.text("path")
+    let text = path.hasPrefix("/") ? String(path.dropFirst()) : path
+    guard text == ".info" || text.hasPrefix(".info/") else { return nil }
+    self = rest
+    do throws(TreeError) {
+      return try Path(String(text.dropFirst(".info".count)))
+    } catch {
+      throw WireError(error)
+    }
+  }
+
+  /// The request that ONDISCONNECT holds.
+  fileprivate mutating func disconnectRequest() throws(WireError) -> DisconnectRequest {
+    let kind = try text("what to do").uppercased()
+    let needsValue = kind == "SET" || kind == "UPDATE"
+    guard needsValue == (count == 3), needsValue || kind == "REMOVE" || kind == "CANCEL" else {
+      throw WireError(
+        .badRequest,
+        "usage: ONDISCONNECT SET path json, ONDISCONNECT UPDATE path {…}, ONDISCONNECT REMOVE path, "
+          + "or ONDISCONNECT CANCEL path")
+    }
+    switch kind {
+    case "SET": return .set(try location(), try value("ONDISCONNECT SET"))
+    case "UPDATE":
+      let path = try path()
+      let changes = try json("ONDISCONNECT UPDATE") { bytes, limits throws(TreeError) in
+        try JSONReader.readUpdate(json: bytes, limits: limits)
+      }
+      return .update(path, changes.map { Request.Update(location: $0, value: $1) })
+    case "REMOVE": return .set(try location(), WriteValue(.absent))
+    default: return .cancel(try path())
+    }
+  }
 }
 
 extension Arguments {

@@ -42,6 +42,39 @@ enum Options {
     return page
   }
 
+  static func watch(
+    _ arguments: inout Arguments, isList: Bool
+  ) throws(WireError) -> WatchOptions {
+    let allowed: Set = isList ? ["limit", "since"] : ["since"]
+    guard let options = try read(&arguments, "WATCH", allowed: allowed) else {
+      return WatchOptions()
+    }
+    return WatchOptions(limit: try limit(options), since: try since(options))
+  }
+
+  static func listen(
+    _ arguments: inout Arguments, _ verb: String
+  ) throws(WireError) -> ListenOptions {
+    let allowed = Query.optionNames.union(["events", "since"])
+    guard let options = try read(&arguments, verb, allowed: allowed) else { return ListenOptions() }
+    var result = ListenOptions(query: try query(options), since: try since(options))
+    if let form = options["events"] {
+      guard let form = form.string.flatMap(EventForm.init(rawValue:)) else {
+        throw WireError(.badRequest, "events must be \"child\", \"value\" or \"sync\"")
+      }
+      result.form = form
+    }
+    return result
+  }
+
+  private static func since(_ options: JSONValue) throws(WireError) -> Int64? {
+    guard let value = options["since"] else { return nil }
+    guard case .leaf(let node) = value, let since = node.integerValue, since >= 0 else {
+      throw WireError(.badRequest, "since must be the seq of an event, an integer from 0 on")
+    }
+    return since
+  }
+
   static func limit(_ options: JSONValue) throws(WireError) -> Int64? {
     guard let value = options["limit"] else { return nil }
     guard case .leaf(let node) = value, let limit = node.integerValue else {

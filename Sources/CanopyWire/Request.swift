@@ -53,6 +53,8 @@ public enum Request: Sendable {
   case top(UserReference?, limit: Int64?)
   /// A user's profile.
   case profile(UserReference)
+  /// A list, and what becomes of it.
+  case watch(WatchTarget, WatchOptions)
 
   // Tree
 
@@ -70,6 +72,16 @@ public enum Request: Sendable {
   case push(Path, WriteValue)
   /// Replaces if nothing has changed.
   case compareAndSet(Location, etag: String, WriteValue)
+  /// What becomes of a location.
+  case listen(Path, ListenOptions)
+  /// The end of a subscription.
+  case unlisten(Int64)
+  /// Something to be written when the connection ends, and its text.
+  case onDisconnect(DisconnectRequest, text: String)
+  /// What the server knows of the connection: a path below `/.info`.
+  case info(Path)
+  /// The same, as a subscription.
+  case listenToInfo(Path, ListenOptions)
 
   /// One step of an update.
   public struct Update: Sendable {

@@ -23,10 +23,19 @@ struct Serve: AsyncParsableCommand {
   var durability: SQLiteStore.Durability?
   @Option(help: "The most bytes in a line (1048576).") var lineBytesMax: Int?
   @Option(help: "The most connections at one time (20000).") var connectionsMax: Int?
+  @Option(help: "The most subscriptions of a connection (1000).") var listenersMax: Int?
+  @Option(help: "The most bytes of events that wait for a connection (16777216).")
+  var queuedBytesMax: Int?
+  @Option(help: "Seconds of silence after which a connection is probed (15).")
+  var heartbeatSeconds: Int?
+  @Option(help: "Seconds without a sign of life after which a connection has ended (45).")
+  var timeoutSeconds: Int?
   @Option(help: "Sign-ups a minute from one address (60).") var signupsPerMinute: Int?
   @Option(help: "Passwords hashed at one time, 19 MiB each (2).") var hashersMax: Int?
   @Option(help: "Commits between checkpoints (20000).") var checkpointEvery: Int?
-  @Option(help: "Commits kept after a checkpoint (100000).") var retainedCommits: Int64?
+  @Option(help: "The most commits kept after a checkpoint, to resume from (100000).")
+  var retainedCommits: Int64?
+  @Option(help: "Seconds that they are kept at most (3600).") var retainedSeconds: Int64?
   @Option(help: "Threads that serve connections (one per core).") var threads: Int?
   @Option(help: "trace, debug, info, notice, warning, error or critical (info).")
   var logLevel: Logger.Level?
@@ -45,6 +54,12 @@ struct Serve: AsyncParsableCommand {
     store.durability = try Setting.value("durability", durability, default: .full)
     store.retainedCommits = try positive(
       "retained-commits", retainedCommits, default: store.retainedCommits)
+    let retained = try positive(
+      "retained-seconds", retainedSeconds, default: store.retainedMilliseconds / 1000)
+    guard retained <= 1_000_000_000_000 else {
+      throw ValidationError("--retained-seconds must be at most 1000000000000")
+    }
+    store.retainedMilliseconds = retained * 1000
     var engine = Engine.Configuration()
     engine.checkpointEvery = try positive(
       "checkpoint-every", checkpointEvery, default: engine.checkpointEvery)
@@ -55,7 +70,17 @@ struct Serve: AsyncParsableCommand {
     limits.lineBytesMax = try positive("line-bytes-max", lineBytesMax, default: limits.lineBytesMax)
     limits.connectionsMax = try positive(
       "connections-max", connectionsMax, default: limits.connectionsMax)
+    limits.listenersMax = try positive("listeners-max", listenersMax, default: limits.listenersMax)
+    limits.queuedBytesMax = try positive(
+      "queued-bytes-max", queuedBytesMax, default: limits.queuedBytesMax)
     var listener = LineServer.Configuration()
+    listener.heartbeatSeconds = try positive(
+      "heartbeat-seconds", heartbeatSeconds, default: listener.heartbeatSeconds)
+    listener.timeoutSeconds = try positive(
+      "timeout-seconds", timeoutSeconds, default: listener.timeoutSeconds)
+    guard listener.heartbeatSeconds <= 32_767, listener.timeoutSeconds <= 32_767 else {
+      throw ValidationError("--heartbeat-seconds and --timeout-seconds must be at most 32767")
+    }
     listener.host = try Setting.value("host", host, default: listener.host)
     listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
     listener.threads = try positive("threads", threads, default: listener.threads)
@@ -77,7 +102,8 @@ struct Serve: AsyncParsableCommand {
     try await parts.recover()
     let service = LineService(
       engine: parts.engine, accounts: parts.accounts,
-      administratorToken: try AdministratorToken.loadOrCreate(in: folder), limits: limits,
+      administratorToken: try AdministratorToken.loadOrCreate(in: folder),
+      disconnectStore: parts.store, limits: limits,
       version: Canopy.version, now: Composition.now, logger: logger)
     let server = LineServer(service, configuration: listener, logger: logger) {
       [log = logger] host, port in

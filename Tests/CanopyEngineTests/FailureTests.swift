@@ -146,6 +146,7 @@ import Testing
     struct Unreadable: Journal {
       func load() async throws -> JournalState { throw JournalError.unreadable("the disk is gone") }
       func append(_ commits: [Commit], after last: Int64) async throws {}
+      func commits(after first: Int64, through last: Int64) async throws -> [Commit] { [] }
       func checkpoint(_ root: Node, through sequence: Int64) async throws {}
     }
     await #expect(throws: JournalError.self) { try await Engine.forTests(Unreadable()) }

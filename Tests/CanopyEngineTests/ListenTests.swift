@@ -27,16 +27,44 @@ private final class Replica: Sendable {
   func start(_ engine: Engine) async -> ListenerID? {
     engine.listen(listening) { [self] in
       take($0)
-    } started: { [self] id, node, sequence in
-      state.withLock { state in
-        state.children = listening.query.children(of: node)
-        state.value = listening.query.value(of: node)
-        state.copy = Tree(root: listening.query.value(of: node))
-        state.sequences = [sequence]
-      }
+    } started: { [self] id, start in
+      reset(start)
       started.add(id)
     }
     return await started.wait(for: 1).first ?? nil
+  }
+
+  private func reset(_ start: ListenStart) {
+    state.withLock { state in
+      state.children = listening.query.children(of: start.node)
+      state.value = listening.query.value(of: start.node)
+      state.copy = Tree(root: listening.query.value(of: start.node))
+      state.sequences = [start.sequence]
+    }
+  }
+
+  /// Begins to listen again, with what it has, and is told what it missed.
+  ///
+  /// - Returns: the id, and whether everything was told anew.
+  func resume(_ engine: Engine) async throws -> (id: ListenerID, isAnew: Bool) {
+    let starts = Answers<(ListenerID?, ListenStart)>()
+    engine.listen(listening) { [self] in
+      take($0)
+    } started: {
+      starts.add(($0, $1))
+    }
+    let (id, start) = try #require(await starts.wait(for: 1).first)
+    let since = try #require(sequences.last)
+    let changes = try await engine.changes(since: since, to: start)
+    if let changes {
+      state.withLock { state in
+        state.take(changes)
+        state.sequences.append(start.sequence)
+      }
+    } else {
+      reset(start)
+    }
+    return (try #require(id), changes == nil)
   }
 
   var sequences: [Int64] { state.withLock { $0.sequences } }
@@ -47,14 +75,7 @@ private final class Replica: Sendable {
         state.problem = "commit \(notification.sequence) came after \(last)"
       }
       state.sequences.append(notification.sequence)
-      for event in notification.events {
-        switch event {
-        case .child(let change): state.take(change)
-        case .value(let node): state.value = node
-        case .put(let puts): state.copy.apply(puts)
-        }
-      }
-      state.insertArrived()
+      state.take(notification.events)
     }
   }
 
@@ -77,6 +98,17 @@ private final class Replica: Sendable {
 }
 
 extension Replica.State {
+  mutating func take(_ events: [ListenEvent]) {
+    for event in events {
+      switch event {
+      case .child(let change): take(change)
+      case .value(let node): value = node
+      case .put(let puts): copy.apply(puts)
+      }
+    }
+    insertArrived()
+  }
+
   /// Children that arrived in this commit wait until all that leave have left.
   mutating func take(_ change: ChildChange) {
     switch change.kind {
@@ -156,6 +188,84 @@ extension Replica.State {
     }
   }
 
+  @Test(arguments: [1, 2, 3, 4])
+  func `a replica that was away and resumes equals one that never left`(turn: Int) async throws {
+    let random = SeededGenerator(printingSeedFor: "ListenTests.resuming")
+    let journal = InMemoryJournal()
+    try await withEngine(journal) { engine in
+      var random = random
+      var writes = RandomWrites()
+      writes.keysMax = 4
+      writes.bigOnceIn = 1000
+      var present: [(replica: Replica, id: ListenerID)] = []
+      var away: [Replica] = []
+      var resumptions = 0
+      for round in 0..<1000 {
+        if round % 20 == 0 {
+          let replica = Replica(try Self.listening(&random))
+          present.append((replica, try #require(await replica.start(engine))))
+        }
+        if !present.isEmpty, random.oneIn(3) {
+          let (replica, id) = present.remove(at: Int.random(in: present.indices, using: &random))
+          engine.unlisten(id)
+          away.append(replica)
+        }
+        let write = writes.next(&random)
+        _ = try? await engine.transact { _ in Decision(write, ()) }
+        if !away.isEmpty, random.oneIn(3) {
+          let replica = away.remove(at: Int.random(in: away.indices, using: &random))
+          let (id, isAnew) = try await replica.resume(engine)
+          #expect(!isAnew)
+          present.append((replica, id))
+          resumptions += 1
+        }
+        for (replica, _) in present {
+          if let problem = replica.problem(engine.root) {
+            Issue.record("round \(round): \(problem)")
+            return
+          }
+        }
+      }
+      #expect(resumptions > 200)
+    }
+  }
+
+  @Test func `where the journal no longer reaches, everything is told anew`() async throws {
+    let journal = InMemoryJournal()
+    try await withEngine(journal) { engine in
+      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      for replica in replicas {
+        let id = try #require(await replica.start(engine))
+        engine.unlisten(id)
+      }
+      for i in 1...10 { try await engine.set("n\(i % 3)", Node(Int64(i))) }
+      journal.forget(through: 1)
+      for replica in replicas {
+        let (id, isAnew) = try await replica.resume(engine)
+        #expect(isAnew)
+        #expect(replica.problem(engine.root) == nil)
+        engine.unlisten(id)
+        // They have the tenth commit now, and the journal has all that follow.
+        try await engine.set("later", Node(engine.snapshot.sequence))
+        #expect(try await !replica.resume(engine).isAnew)
+        #expect(replica.problem(engine.root) == nil)
+      }
+    }
+  }
+
+  @Test func `nobody can resume from a commit that is yet to come`() async throws {
+    try await withEngine { engine in
+      let starts = Answers<ListenStart>()
+      engine.listen(Listening(.root)) { _ in
+      } started: {
+        starts.add($1)
+      }
+      let start = try #require(await starts.wait(for: 1).first)
+      #expect(try await engine.changes(since: 0, to: start) == [])
+      #expect(try await engine.changes(since: 1, to: start) == nil)
+    }
+  }
+
   @Test func `eight writers and a hundred listeners: one order, no gap, nothing twice`()
     async throws
   {
@@ -196,8 +306,8 @@ extension Replica.State {
       let order = Answers<String>()
       engine.listen(Listening(.root, form: .value)) {
         order.add("event \($0.sequence)")
-      } started: { _, _, sequence in
-        order.add("start \(sequence)")
+      } started: { _, start in
+        order.add("start \(start.sequence)")
       }
       _ = await order.wait(for: 1)
       engine.submit { _ in

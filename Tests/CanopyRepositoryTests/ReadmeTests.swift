@@ -111,7 +111,8 @@ struct ReadmeTests {
       let described = rest.firstMatch(of: /\(([^)]*)\)/)
       #expect(described?.1 == row.2, "the default of \(row.1)")
     }
-    let options = Set(serve.matches(of: /\[(--[a-z-]+) </).map { String($0.1) })
+    let options = Set(
+      (help["serve"] ?? "").matches(of: /(?m)^ +(--[a-z-]+) </).map { String($0.1) })
     #expect(options == Set(rows.map { String($0.1) }), "each option of serve has its row")
   }
 

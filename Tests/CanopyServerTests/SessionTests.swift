@@ -15,11 +15,13 @@ import Testing
     } _: { server in
       let client = try await server.connect()
       let hello = try await client.value("HELLO")
-      #expect(hello.names == ["server", "version", "protocol", "limits"])
+      #expect(hello.names == ["server", "version", "protocol", "time", "limits"])
+      #expect(hello["time"]?.integer == server.parts.clock.now)
       #expect(hello["server"]?.string == "canopy")
       #expect(hello["version"]?.string == "test")
       #expect(hello["protocol"]?.integer == 1)
       #expect(hello["limits"]?["lineBytes"]?.integer == 5_000)
+      #expect(hello["limits"]?["listeners"]?.integer == 1_000)
       #expect(hello["limits"]?["depth"]?.integer == 32)
       #expect(try await client.request("ping") == "+\"PONG\"")
     }

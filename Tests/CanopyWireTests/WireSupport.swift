@@ -46,11 +46,17 @@ struct Sample: CustomTestStringConvertible, Sendable {
   var required: [String]
   var optional: [String] = []
 
-  var minimum: String { ([verb] + required).joined(separator: " ") }
+  /// Where the fewest arguments are not the first of the most.
+  var fewest: [String]?
+
+  var minimum: String { ([verb] + (fewest ?? required)).joined(separator: " ") }
   var maximum: String { ([verb] + required + optional).joined(separator: " ") }
   var testDescription: String { verb }
 
-  init(_ usage: String, _ required: [String] = [], optional: [String] = []) {
+  init(
+    _ usage: String, _ required: [String] = [], optional: [String] = [], fewest: [String]? = nil
+  ) {
+    self.fewest = fewest
     verb = String(usage.prefix { $0 != " " })
     self.usage = usage
     self.required = required
@@ -87,6 +93,9 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("POSTS user [page]", ["@ada"], optional: ["{\"limit\":100}"]),
     Sample("TOP [user] [{\"limit\":n}]", optional: ["me", "{\"limit\":3}"]),
     Sample("PROFILE user", ["me"]),
+    Sample(
+      "WATCH RECENT|POSTS|TOP|SHOW|COMMENTS [user|id] [options]", ["top"],
+      optional: ["@ada", "{\"limit\":3,\"since\":41}"]),
   ]
 
   static let tree = [
@@ -100,6 +109,13 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("REMOVE path", ["\"/a b\""]),
     Sample("PUSH path json", ["/a", "[true,false,null,-1.5e3]"]),
     Sample("CAS path etag json", ["/a", "null_etag", "\"text\""]),
+    Sample(
+      "LISTEN path [options]", ["/a"],
+      optional: ["{\"orderBy\":\"c\",\"limitToFirst\":2,\"events\":\"sync\",\"since\":0}"]),
+    Sample("UNLISTEN sub", ["3"]),
+    Sample(
+      "ONDISCONNECT SET|UPDATE|REMOVE|CANCEL path [json]", ["UPDATE", "/a"],
+      optional: ["{\"b/c\":{\".sv\":\"timestamp\"},\"d\":null}"], fewest: ["CANCEL", "/a"]),
   ]
 
   static let all = session + blog + tree

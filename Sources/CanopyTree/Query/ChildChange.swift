@@ -23,6 +23,14 @@ public struct ChildChange: Sendable, Equatable {
   public var node: Node
   /// The shown child before it in the query's order; nil for the first, and for one that was removed.
   public var previous: Key?
+
+  /// A change.
+  public init(kind: Kind, key: Key, node: Node, previous: Key?) {
+    self.kind = kind
+    self.key = key
+    self.node = node
+    self.previous = previous
+  }
 }
 
 extension Query {

@@ -1,0 +1,75 @@
+internal import CanopyEngine
+internal import CanopyTree
+internal import CanopyWire
+
+/// A write that waits for its connection to end.
+struct ArmedWrite: Sendable {
+  let id: DisconnectWriteID
+  /// What it writes: all, or none.
+  var items: [Write.Item]
+  /// Where it no longer applies, because something asked for later does, or nothing.
+  var exceptions: [Location]
+  /// Bytes of the request.
+  let bytes: Int
+
+  init(id: DisconnectWriteID, items: [Write.Item], exceptions: [Location] = [], bytes: Int) {
+    self.id = id
+    self.items = items
+    self.exceptions = exceptions
+    self.bytes = bytes
+    for location in exceptions { remove(location) }
+  }
+
+  /// One that was kept when the process ended.
+  ///
+  /// - Throws: `WireError` or `TreeError` when it cannot be read.
+  init(_ kept: DisconnectWrite) throws {
+    var text = "ONDISCONNECT " + kept.request
+    let request = try text.withUTF8 { bytes in
+      try Request(line: UnsafeRawBufferPointer(bytes), limits: .none)
+    }
+    guard case .onDisconnect(let request, _) = request else {
+      throw WireError(.internalError, "not an on-disconnect write: \(kept.request)")
+    }
+    self.init(
+      id: kept.id, items: try request.write()?.items ?? [],
+      exceptions: try kept.exceptions.map { text throws(TreeError) in try Location(text) },
+      bytes: kept.request.utf8.count)
+  }
+
+  /// Takes back what would be written at a location and below it. Whether that was anything.
+  mutating func except(_ locations: [Location]) -> Bool {
+    let count = items.count
+    for location in locations { remove(location) }
+    guard items.count < count else { return false }
+    exceptions += locations
+    return true
+  }
+
+  private mutating func remove(_ location: Location) {
+    items.removeAll { item in
+      item.location == location
+        || (!location.isPriority && item.location.path.hasPrefix(location.path))
+    }
+  }
+}
+
+extension DisconnectRequest {
+  /// What is to be written; nil for nothing.
+  ///
+  /// - Throws: `TreeError` when no such write can be made.
+  func write() throws(TreeError) -> Write? {
+    switch self {
+    case .set(let location, let value): try Write.set(location, value)
+    case .update(let path, let changes):
+      try Write.update(path, changes.map { ($0.location, $0.value) })
+    case .cancel: nil
+    }
+  }
+
+  /// The places whose earlier on-disconnect writes it replaces.
+  func locations(of write: Write?) -> [Location] {
+    if case .cancel(let path) = self { return [Location(path)] }
+    return write?.items.map(\.location) ?? []
+  }
+}

@@ -1,0 +1,147 @@
+internal import CanopyEngine
+internal import CanopyTree
+internal import CanopyWire
+internal import NIOCore
+
+/// The lines of some events without the numbers of the subscriptions: made once for all subscribers.
+struct EventLines: Sendable {
+  /// One for each line: what follows `EventLine.begin`.
+  let rests: [ByteBuffer]
+  /// Their bytes.
+  let bytes: Int
+
+  /// Lines that `write` writes one after the other into an output; it ends each with a call of its
+  /// argument.
+  private init(_ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void) {
+    var rests: [ByteBuffer] = []
+    var output = JSONOutput(capacity: 512)
+    write(&output) { output in
+      rests.append(output.withBytes { ByteBuffer(bytes: $0) })
+      output.removeAll()
+    }
+    self.rests = rests
+    bytes = rests.reduce(0) { $0 + $1.readableBytes }
+  }
+
+  /// What a commit did to what `listening` shows.
+  ///
+  /// - Throws: `WireError` when one event is larger than a line may be.
+  init(
+    _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, bytesMax: Int
+  ) throws(WireError) {
+    for event in events {
+      guard event.fits(bytes: bytesMax) else { throw EventLines.tooLarge }
+    }
+    self.init { output, endLine in
+      for (index, event) in events.enumerated() {
+        switch event {
+        case .child(let change):
+          EventLine.child(change, sequence, isMore: index + 1 < events.count, to: &output)
+        case .value(let node):
+          EventLine.value(sequence, to: &output) { $0.append(listening.query, of: node) }
+        case .put(let puts) where puts.count == 1:
+          EventLine.put(puts[0].location, sequence, to: &output) {
+            $0.append(puts[0].value, style: .export)
+          }
+        case .put(let puts):
+          EventLine.patch(puts, sequence, to: &output)
+        }
+        endLine(&output)
+      }
+    }
+  }
+
+  /// Everything that `listening` shows of a location.
+  ///
+  /// - Parameter isAgain: whether the client has an earlier version, which this replaces.
+  /// - Throws: `WireError` when one event is larger than a line may be.
+  init(
+    start: ListenStart, of listening: Listening, isAgain: Bool, bytesMax: Int
+  ) throws(WireError) {
+    let query = listening.query
+    if listening.form == .child, !isAgain {
+      var previous: Key?
+      let events = query.children(of: start.node).map { key, node in
+        defer { previous = key }
+        return ListenEvent.child(
+          ChildChange(kind: .added, key: key, node: node, previous: previous))
+      }
+      try self.init(events, start.sequence, of: listening, bytesMax: bytesMax)
+      return
+    }
+    let node = query.value(of: start.node)
+    guard node.fits(bytes: bytesMax) else { throw EventLines.tooLarge }
+    self.init { output, endLine in
+      switch listening.form {
+      case .value: EventLine.value(start.sequence, to: &output) { $0.append(query, of: node) }
+      case .child:
+        EventLine.put(.init(.root), start.sequence, to: &output) { $0.append(query, of: node) }
+      case .sync:
+        EventLine.put(.init(.root), start.sequence, to: &output) {
+          $0.append(node, style: .export)
+        }
+      }
+      endLine(&output)
+    }
+  }
+
+  /// A subscription has ended.
+  init(cancel code: WireError.Code) {
+    self.init { output, endLine in
+      EventLine.cancel(code, to: &output)
+      endLine(&output)
+    }
+  }
+
+  /// A value that never changes.
+  init(constant node: Node, _ sequence: Int64, form: EventForm) {
+    self.init { output, endLine in
+      switch form {
+      case .value: EventLine.value(sequence, to: &output) { $0.append(node) }
+      case .sync: EventLine.put(.init(.root), sequence, to: &output) { $0.append(node) }
+      case .child:
+        let keys = Query.all.children(of: node)
+        for (index, (key, child)) in keys.enumerated() {
+          let change = ChildChange(
+            kind: .added, key: key, node: child, previous: index > 0 ? keys[index - 1].key : nil)
+          EventLine.child(change, sequence, isMore: index + 1 < keys.count, to: &output)
+          endLine(&output)
+        }
+        return
+      }
+      endLine(&output)
+    }
+  }
+
+  static let tooLarge = WireError(
+    .tooLarge,
+    "what you listen to is larger than an event may be; listen further below, or with a limit")
+}
+
+extension ListenEvent {
+  fileprivate func fits(bytes: Int) -> Bool {
+    switch self {
+    case .child(let change): change.node.fits(bytes: bytes)
+    case .value(let node): node.fits(bytes: bytes)
+    case .put(let puts): puts.allSatisfy { $0.value.fits(bytes: bytes / puts.count) }
+    }
+  }
+}
+
+extension JSONOutput {
+  /// What a query shows as a value. In the query's order where there is one, also of keys that are
+  /// integers: then as an object, to keep that order.
+  fileprivate mutating func append(_ query: Query, of node: Node) {
+    guard node.isBranch, !query.isUnbounded || query.order != .priority else {
+      return append(node)
+    }
+    append("{")
+    for (index, (key, child)) in query.children(of: node).enumerated() {
+      if index > 0 { append(UInt8(ascii: ",")) }
+      append(key: key)
+      append(UInt8(ascii: ":"))
+      append(child)
+    }
+    append("}")
+  }
+}

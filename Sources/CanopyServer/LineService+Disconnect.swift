@@ -1,0 +1,110 @@
+internal import CanopyEngine
+internal import CanopyTree
+internal import CanopyWire
+internal import Logging
+internal import NIOCore
+
+/// On-disconnect writes: kept by the store before the client gets its reply, so that they are made
+/// however the connection ends, and if it is with the server's own end, at its next start.
+extension LineService {
+  /// Who asked for the writes that are kept; the rules will judge them as theirs.
+  private static let administrator = "administrator"
+
+  /// Arms or takes back on-disconnect writes of a connection.
+  ///
+  /// - Parameter armed: those that the connection has.
+  /// - Returns: those that it has now.
+  /// - Throws: `WireError` or `TreeError` when the request cannot be granted; the store's error.
+  func arm(
+    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
+  ) async throws -> [ArmedWrite] {
+    try requireAdministrator(identity)
+    let write = try request.write()
+    let replaced = request.locations(of: write)
+    var kept: [ArmedWrite] = []
+    var changed: [DisconnectWriteID: [String]] = [:]
+    var removed: [DisconnectWriteID] = []
+    for var other in armed {
+      if !other.except(replaced) {
+        kept.append(other)
+      } else if other.items.isEmpty {
+        removed.append(other.id)
+      } else {
+        kept.append(other)
+        changed[other.id] = other.exceptions.map(\.text)
+      }
+    }
+    let items = write?.items ?? []
+    let bytes = text.utf8.count
+    if !items.isEmpty {
+      guard kept.count < limits.disconnectWritesMax,
+        kept.reduce(bytes, { $0 + $1.bytes }) <= limits.disconnectBytesMax
+      else {
+        throw WireError(
+          .tooLarge,
+          "a connection may have at most \(limits.disconnectWritesMax) on-disconnect writes of "
+            + "\(limits.disconnectBytesMax) bytes together; cancel some first")
+      }
+    }
+    let id = try await disconnectStore.changeDisconnectWrites(
+      adding: items.isEmpty ? nil : (LineService.administrator, text), exceptions: changed,
+      removing: removed)
+    if let id { kept.append(ArmedWrite(id: id, items: items, bytes: bytes)) }
+    return kept
+  }
+
+  /// Makes the on-disconnect writes of a connection that has ended, in the order in which they were
+  /// asked for; again and again while the journal fails. Returns at once.
+  ///
+  /// When the engine has stopped they stay in the store, for the next start.
+  func carryOut(_ armed: [ArmedWrite], on loop: any EventLoop) {
+    for write in armed {
+      submit(write) { [self] error in
+        switch error {
+        case nil: return
+        case EngineError.stopped?:
+          logger.notice("an on-disconnect write is left for the next start")
+        case let error?:
+          logger.error(
+            "an on-disconnect write failed; it is tried again", metadata: ["error": "\(error)"])
+          loop.scheduleTask(in: .seconds(1)) { [self] in carryOut([write], on: loop) }
+        }
+      }
+    }
+  }
+
+  private func submit(
+    _ armed: ArmedWrite, answer: @escaping @Sendable ((any Error)?) -> Void
+  ) {
+    engine.submit { _ in
+      Decision(try Write(armed.items), (), settles: armed.id)
+    } answer: { result in
+      if case .failure(let error) = result { answer(error) } else { answer(nil) }
+    }
+  }
+
+  /// Makes the on-disconnect writes that the last process left behind. To be called, with the engine
+  /// running, before there are connections.
+  ///
+  /// - Throws: the store's or the engine's error. One that cannot be read is logged and forgotten.
+  func carryOutAbandoned() async throws {
+    for kept in try await disconnectStore.disconnectWrites() {
+      let armed: ArmedWrite
+      do { armed = try ArmedWrite(kept) } catch {
+        logger.error(
+          "an on-disconnect write cannot be read, and is dropped",
+          metadata: ["request": "\(kept.request)", "error": "\(error)"])
+        _ = try await disconnectStore.changeDisconnectWrites(
+          adding: nil, exceptions: [:], removing: [kept.id])
+        continue
+      }
+      try await withCheckedThrowingContinuation {
+        (continuation: CheckedContinuation<Void, any Error>) in
+        submit(armed) { error in
+          if let error { continuation.resume(throwing: error) } else { continuation.resume() }
+        }
+      }
+      logger.notice("made an on-disconnect write of a connection that ended with the server")
+    }
+  }
+}

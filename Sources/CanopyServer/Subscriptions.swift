@@ -1,0 +1,182 @@
+internal import CanopyEngine
+internal import CanopyTree
+internal import CanopyWire
+internal import Logging
+internal import NIOCore
+
+/// What a connection wants to listen to.
+struct Wish {
+  /// What: a place in the tree, or a value that never changes.
+  enum Subject {
+    case tree(Listening)
+    case constant(Node, EventForm)
+  }
+
+  var subject: Subject
+  /// The last commit of which the client was told everything.
+  var since: Int64?
+  /// Commits since then beyond which everything is told anew rather than what changed.
+  var historyMax = Int64.max
+  /// Whether only the administrator may have it.
+  var needsAdministrator: Bool
+}
+
+/// The subscriptions of one connection. Touched on its event loop alone.
+final class Subscriptions {
+  private let service: LineService
+  private let hub: EventHub
+  private unowned let subscriber: any Subscriber
+  private var byNumber: [Int64: Subscription] = [:]
+  private var lastNumber: Int64 = 0
+  private var hasEnded = false
+
+  init(_ service: LineService, _ hub: EventHub, for subscriber: any Subscriber) {
+    self.service = service
+    self.hub = hub
+    self.subscriber = subscriber
+  }
+
+  /// Begins a subscription. What `answer` gets is the reply, and with it all that the client is to
+  /// know at the beginning; events come after it.
+  func begin(_ wish: Wish, answer: @escaping ([UInt8]) -> Void) {
+    guard byNumber.count < service.limits.listenersMax else {
+      return answer(
+        Response(
+          WireError(
+            .tooLarge,
+            "a connection may have at most \(service.limits.listenersMax) subscriptions; end some "
+              + "with UNLISTEN first")
+        ).line)
+    }
+    lastNumber += 1
+    let subscription = Subscription(
+      number: lastNumber, needsAdministrator: wish.needsAdministrator, subscriber: subscriber)
+    byNumber[lastNumber] = subscription
+    switch wish.subject {
+    case .constant(let node, let form):
+      let sequence = service.engine.snapshot.sequence
+      answer(reply(subscription, sequence, EventLines(constant: node, sequence, form: form)))
+    case .tree(let listening):
+      hub.begin(subscription, listening) { [self] start in
+        guard let start else {
+          return answer(refuse(subscription, service.wireError(EngineError.stopped)))
+        }
+        guard let since = wish.since, !hasEnded else {
+          return answer(
+            reply(subscription, start.sequence) { () throws(WireError) in
+              try EventLines(start: start, of: listening, isAgain: false, bytesMax: bytesMax)
+            })
+        }
+        resume(subscription, listening, since, wish.historyMax, start, answer)
+      }
+    }
+  }
+
+  private var bytesMax: Int { service.limits.replyBytesMax }
+
+  /// Finds out what the client missed, off the loop; what happens meanwhile waits.
+  private func resume(
+    _ subscription: Subscription, _ listening: Listening, _ since: Int64, _ historyMax: Int64,
+    _ start: ListenStart, _ answer: @escaping ([UInt8]) -> Void
+  ) {
+    subscription.hold()
+    let bound = NIOLoopBound((self, subscription, answer), eventLoop: hub.loop)
+    let isNear = start.sequence - since <= historyMax
+    Task { [service, hub] in
+      var missed: Result<[ListenEvent]?, any Error> = .success(nil)
+      if isNear {
+        do { missed = .success(try await service.engine.changes(since: since, to: start)) } catch {
+          missed = .failure(error)
+        }
+      }
+      hub.loop.execute { [missed] in
+        let (subscriptions, subscription, answer) = bound.value
+        subscriptions.finish(subscription, listening, missed, start, answer)
+        subscription.release()
+      }
+    }
+  }
+
+  private func finish(
+    _ subscription: Subscription, _ listening: Listening,
+    _ missed: Result<[ListenEvent]?, any Error>, _ start: ListenStart,
+    _ answer: ([UInt8]) -> Void
+  ) {
+    switch missed {
+    case .failure(let error):
+      service.logger.error("the journal cannot be read", metadata: ["error": "\(error)"])
+      let sentence = "what has changed cannot be read now; listen without since, or try later"
+      answer(refuse(subscription, WireError(.unavailable, sentence)))
+    case .success(let events):
+      answer(
+        reply(subscription, start.sequence) { () throws(WireError) in
+          guard let events else {
+            return try EventLines(start: start, of: listening, isAgain: true, bytesMax: bytesMax)
+          }
+          return try EventLines(events, start.sequence, of: listening, bytesMax: bytesMax)
+        })
+    }
+  }
+
+  private func refuse(_ subscription: Subscription, _ error: WireError) -> [UInt8] {
+    remove(subscription)
+    return Response(error).line
+  }
+
+  private func reply(
+    _ subscription: Subscription, _ sequence: Int64, _ lines: () throws(WireError) -> EventLines
+  ) -> [UInt8] {
+    do throws(WireError) {
+      return reply(subscription, sequence, try lines())
+    } catch {
+      return refuse(subscription, error)
+    }
+  }
+
+  private func reply(
+    _ subscription: Subscription, _ sequence: Int64, _ lines: EventLines
+  ) -> [UInt8] {
+    var output = JSONOutput(capacity: 64 + lines.bytes + 24 * lines.rests.count)
+    Reply.success(to: &output) { output in
+      output.append("{\"sub\":")
+      output.append(subscription.number)
+      output.append(",\"seq\":")
+      output.append(sequence)
+      output.append(",\"initial\":")
+      output.append(Int64(lines.rests.count))
+      output.append("}")
+    }
+    for rest in lines.rests {
+      EventLine.begin(subscription.number, to: &output)
+      rest.withUnsafeReadableBytes { output.append($0) }
+    }
+    return output.bytes
+  }
+
+  /// Ends a subscription.
+  ///
+  /// - Throws: `WireError` when there is none of this number.
+  func end(_ number: Int64) throws(WireError) {
+    guard let subscription = byNumber[number] else {
+      throw WireError(.notFound, "this connection has no subscription \(number)")
+    }
+    remove(subscription)
+  }
+
+  func remove(_ subscription: Subscription) {
+    byNumber[subscription.number] = nil
+    hub.end(subscription)
+  }
+
+  /// Ends all; those that are just beginning as well.
+  func endAll() {
+    hasEnded = true
+    for subscription in byNumber.values { hub.end(subscription) }
+    byNumber = [:]
+  }
+
+  /// Those that only the administrator may have, in the order of their numbers.
+  var ofAdministrator: [Subscription] {
+    byNumber.values.filter(\.needsAdministrator).sorted { $0.number < $1.number }
+  }
+}

@@ -1,0 +1,61 @@
+public import CanopyEngine
+internal import CanopyTree
+internal import GRDB
+
+extension SQLiteStore: DisconnectStore {
+  /// See `DisconnectStore`.
+  public func disconnectWrites() async throws -> [DisconnectWrite] {
+    try await pool.read { db in
+      try Row.fetchAll(
+        db, sql: "SELECT id, identity, request, exceptions FROM disconnect_writes ORDER BY id"
+      ).map { row in
+        DisconnectWrite(
+          id: row[0], identity: row[1], request: row[2],
+          exceptions: try SQLiteStore.readPaths(row[3]))
+      }
+    }
+  }
+
+  /// See `DisconnectStore`. One transaction, on the disk (`full`) when this returns.
+  public func changeDisconnectWrites(
+    adding request: (identity: String, request: String)?,
+    exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
+  ) async throws -> DisconnectWriteID? {
+    try await pool.write { db in
+      for id in removed { try SQLiteStore.deleteDisconnectWrite(db, id) }
+      for (id, paths) in exceptions {
+        try db.execute(
+          sql: "UPDATE disconnect_writes SET exceptions = ? WHERE id = ?",
+          arguments: [SQLiteStore.text(of: paths), id])
+      }
+      guard let request else { return nil }
+      try db.execute(
+        sql: "INSERT INTO disconnect_writes(identity, request, exceptions) VALUES (?, ?, '[]')",
+        arguments: [request.identity, request.request])
+      return db.lastInsertedRowID
+    }
+  }
+
+  static func deleteDisconnectWrite(_ db: Database, _ id: DisconnectWriteID) throws {
+    try db.cachedStatement(sql: "DELETE FROM disconnect_writes WHERE id = ?")
+      .execute(arguments: [id])
+  }
+
+  private static func text(of paths: [String]) -> String {
+    var output = JSONOutput()
+    output.append("[")
+    for (index, path) in paths.enumerated() {
+      if index > 0 { output.append(",") }
+      output.append(string: path)
+    }
+    output.append("]")
+    return output.text
+  }
+
+  private static func readPaths(_ text: String) throws -> [String] {
+    guard case .array(let items) = try JSONValue(json: text, limits: .none) else {
+      throw StoreError.damagedRow("an on-disconnect write", "its exceptions are no array")
+    }
+    return items.compactMap(\.string)
+  }
+}

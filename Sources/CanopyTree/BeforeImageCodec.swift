@@ -1,0 +1,56 @@
+/// The form in which a commit's before-image is stored: mostly just the old values, as the places are
+/// those that the commit writes: see `Tree.beforeImage`.
+///
+/// `[v1,v2,…]` in the order of the commit's assignments, or `{"of":…}` with places of its own.
+public enum BeforeImageCodec {
+  /// Bytes of JSON beyond which an image is not kept: removing much must not store it once more.
+  public static let bytesMax = 64 * 1024
+
+  /// The text; nil if it is large. O(bytes kept).
+  ///
+  /// - Parameter output: what the text is made in; it is emptied.
+  public static func encode(
+    _ image: [Assignment], of assignments: [Assignment], _ output: inout JSONOutput
+  ) -> String? {
+    for assignment in image where !assignment.value.fits(bytes: bytesMax) { return nil }
+    output.removeAll()
+    if image.elementsEqual(assignments, by: { $0.location == $1.location }) {
+      output.append("[")
+      for (index, assignment) in image.enumerated() {
+        if index > 0 { output.append(",") }
+        output.append(assignment.value, style: .export)
+        guard output.count <= bytesMax else { return nil }
+      }
+      output.append("]")
+    } else {
+      output.append("{\"of\":")
+      AssignmentCodec.encode(image, to: &output)
+      output.append("}")
+    }
+    return output.count <= bytesMax ? output.text : nil
+  }
+
+  /// The image of assignments.
+  ///
+  /// - Throws: `TreeError` when the text is in neither form.
+  public static func decode(
+    _ bytes: UnsafeRawBufferPointer, of assignments: [Assignment]
+  ) throws(TreeError) -> [Assignment] {
+    let prefix = "{\"of\":"
+    if bytes.starts(with: prefix.utf8) {
+      let rest = bytes.dropFirst(prefix.utf8.count).dropLast()
+      return try AssignmentCodec.decode(UnsafeRawBufferPointer(rebasing: rest))
+    }
+    var reader = JSONReader(bytes, limits: .none)
+    guard reader.peekToken() == UInt8(ascii: "[") else { throw reader.error("expected [") }
+    var values: [Node] = []
+    try reader.readMembers(close: UInt8(ascii: "]")) { reader throws(TreeError) in
+      values.append(try reader.readNode().node)
+    }
+    try reader.readEnd()
+    guard values.count == assignments.count else {
+      throw .invalidData("a before-image has \(values.count) values")
+    }
+    return zip(assignments, values).map { Assignment($0.location, $1) }
+  }
+}

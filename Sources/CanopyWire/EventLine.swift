@@ -1,0 +1,105 @@
+public import CanopyTree
+
+/// The server's lines about a subscription: `>{"sub":3,"event":"child_added","key":"-O…",…,"seq":41}`.
+///
+/// Many subscribers are sent the same: so a line is in two parts, the number of the subscription
+/// (`begin`), which differs, and the rest, which is made once and shared.
+public enum EventLine {
+  /// Writes the first part.
+  @inline(__always)
+  public static func begin(_ subscription: Int64, to output: inout JSONOutput) {
+    output.append(">{\"sub\":")
+    output.append(subscription)
+  }
+
+  /// The rest of a line about a child.
+  ///
+  /// - Parameter isMore: whether further events of the same commit follow for the subscription. Only
+  ///   with the last one has a client seen the commit, and may resume from it.
+  public static func child(
+    _ change: ChildChange, _ sequence: Int64, isMore: Bool, to output: inout JSONOutput
+  ) {
+    let name: StaticString =
+      switch change.kind {
+      case .added: "child_added"
+      case .changed: "child_changed"
+      case .moved: "child_moved"
+      case .removed: "child_removed"
+      }
+    begin(name, to: &output)
+    output.append(",\"key\":")
+    output.append(key: change.key)
+    if change.kind != .removed {
+      output.append(",\"prev\":")
+      if let previous = change.previous {
+        output.append(key: previous)
+      } else {
+        output.append("null")
+      }
+    }
+    output.append(",\"data\":")
+    output.append(change.node)
+    if isMore { output.append(",\"more\":true") }
+    end(sequence, to: &output)
+  }
+
+  /// The rest of a line about a whole value, whose data `body` writes.
+  public static func value(
+    _ sequence: Int64, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
+  ) {
+    begin("value", to: &output)
+    output.append(",\"data\":")
+    body(&output)
+    end(sequence, to: &output)
+  }
+
+  /// The rest of a line that says what stands at a place now, relative to the listener's; `body`
+  /// writes the data.
+  public static func put(
+    _ location: Location, _ sequence: Int64, to output: inout JSONOutput,
+    _ body: (inout JSONOutput) -> Void
+  ) {
+    begin("put", to: &output)
+    output.append(",\"path\":")
+    output.append(string: "/" + location.text)
+    output.append(",\"data\":")
+    body(&output)
+    end(sequence, to: &output)
+  }
+
+  /// The rest of a line that says what stands at several places now. With priorities.
+  public static func patch(
+    _ assignments: [Assignment], _ sequence: Int64, to output: inout JSONOutput
+  ) {
+    begin("patch", to: &output)
+    output.append(",\"path\":\"/\",\"data\":{")
+    for (index, assignment) in assignments.enumerated() {
+      if index > 0 { output.append(UInt8(ascii: ",")) }
+      output.append(string: assignment.location.text)
+      output.append(UInt8(ascii: ":"))
+      output.append(assignment.value, style: .export)
+    }
+    output.append("}")
+    end(sequence, to: &output)
+  }
+
+  /// The rest of a line that says that the subscription has ended.
+  public static func cancel(_ code: WireError.Code, to output: inout JSONOutput) {
+    begin("cancel", to: &output)
+    output.append(",\"code\":")
+    output.append(string: code.rawValue)
+    output.append("}\r\n")
+  }
+
+  private static func begin(_ name: StaticString, to output: inout JSONOutput) {
+    output.append(",\"event\":\"")
+    output.append(name)
+    output.append("\"")
+  }
+
+  private static func end(_ sequence: Int64, to output: inout JSONOutput) {
+    output.append(",\"seq\":")
+    output.append(sequence)
+    output.append("}\r\n")
+  }
+}
