@@ -80,9 +80,7 @@ final class FanOutClient<Framer: ReplyFramer> {
     var published = 0
     var completed = 0
     var acknowledged = 0
-    var startedAt: Int64 = 0
-    var usageAtStart = 0.0
-    var clientAtStart = 0.0
+    var start: UsageMark?
     var isMeasuring = false
     var isSending = true
     var boundary = monotonicNanoseconds() + Int64(warmUpSeconds * 1e9)
@@ -125,17 +123,14 @@ final class FanOutClient<Framer: ReplyFramer> {
         }
       }
       guard isSending, monotonicNanoseconds() >= boundary else { continue }
-      if isMeasuring {
-        sample.seconds = Double(monotonicNanoseconds() - startedAt) / 1e9
-        sample.serverCPUSeconds = try usage() - usageAtStart
-        sample.clientCPUSeconds = ownCPUSeconds() - clientAtStart
+      let mark = try UsageMark(usage)
+      if let start {
+        mark.fill(&sample, since: start)
         isMeasuring = false
         isSending = false
       } else {
-        usageAtStart = try usage()
-        clientAtStart = ownCPUSeconds()
-        startedAt = monotonicNanoseconds()
-        boundary = startedAt + Int64(seconds * 1e9)
+        start = mark
+        boundary = monotonicNanoseconds() + Int64(seconds * 1e9)
         isMeasuring = true
       }
     }

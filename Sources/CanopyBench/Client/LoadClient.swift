@@ -42,12 +42,10 @@ final class LoadClient<D: Dialect> {
   /// - Parameter usage: CPU seconds that the server has used; asked at both ends of the measured time.
   func run(_ round: Round, usage: () throws -> Double) throws -> Sample {
     var sample = Sample()
-    var sending = true
+    var isSending = true
     var isMeasuring = false
     var boundary = monotonicNanoseconds() + Int64(round.warmUpSeconds * 1e9)
-    var startedAt: Int64 = 0
-    var usageAtStart = 0.0
-    var clientAtStart = 0.0
+    var start: UsageMark?
     for (id, user) in users.enumerated() {
       user.random = SplitMix(state: round.seed &* 1_000_003 &+ UInt64(id))
       user.inFlight = Array(repeating: (.ping, 0), count: round.depth)
@@ -68,23 +66,20 @@ final class LoadClient<D: Dialect> {
         }
         guard count > 0 else { return }
         waiting -= count
-        if sending {
+        if isSending {
           waiting += count
           try send(user, id, count, round, at: now)
         }
       }
-      guard sending, monotonicNanoseconds() >= boundary else { continue }
-      if isMeasuring {
-        sample.seconds = Double(monotonicNanoseconds() - startedAt) / 1e9
-        sample.serverCPUSeconds = try usage() - usageAtStart
-        sample.clientCPUSeconds = ownCPUSeconds() - clientAtStart
+      guard isSending, monotonicNanoseconds() >= boundary else { continue }
+      let mark = try UsageMark(usage)
+      if let start {
+        mark.fill(&sample, since: start)
         isMeasuring = false
-        sending = false
+        isSending = false
       } else {
-        usageAtStart = try usage()
-        clientAtStart = ownCPUSeconds()
-        startedAt = monotonicNanoseconds()
-        boundary = startedAt + Int64(round.seconds * 1e9)
+        start = mark
+        boundary = monotonicNanoseconds() + Int64(round.seconds * 1e9)
         isMeasuring = true
       }
     }

@@ -22,6 +22,8 @@ struct Sample {
     highestTrackableValue: 60_000_000_000, numberOfSignificantValueDigits: .three)
   var serverCPUSeconds = 0.0
   var clientCPUSeconds = 0.0
+  /// Of all programs on the machine.
+  var machineCPUSeconds = 0.0
   /// The most memory that the server had.
   var peakBytes = 0
   /// Stars put on posts less those taken off, warm-up included.
@@ -48,6 +50,30 @@ func monotonicNanoseconds() -> Int64 {
   var time = timespec()
   clock_gettime(CLOCK_MONOTONIC, &time)
   return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
+}
+
+/// What was used until a moment; the difference of two goes into a sample.
+struct UsageMark {
+  private let at: Int64
+  private let server: Double
+  private let client: Double
+  private let machine: Double
+
+  /// - Parameter server: CPU seconds that the server has used.
+  init(_ server: () throws -> Double) throws {
+    self.server = try server()
+    client = ownCPUSeconds()
+    machine = Machine.busySeconds()
+    at = monotonicNanoseconds()
+  }
+
+  /// Writes what was used since an earlier mark.
+  func fill(_ sample: inout Sample, since earlier: UsageMark) {
+    sample.seconds = Double(at - earlier.at) / 1e9
+    sample.serverCPUSeconds = server - earlier.server
+    sample.clientCPUSeconds = client - earlier.client
+    sample.machineCPUSeconds = machine - earlier.machine
+  }
 }
 
 /// CPU seconds of this process.

@@ -45,6 +45,7 @@ final class Comparison {
         + "\(shortText(Double(data.posts))) posts by \(shortText(Double(data.users))) users, "
         + "bodies of \(data.bodyBytes) bytes",
       "medians of \(plan.rounds) rounds of \(plan.seconds) s; seed \(seed)",
+      "4 KiB are on the disk after \(String(format: "%.2f", try Machine.syncMilliseconds(in: folder))) ms",
       "Canopy --durability full; Redis appendfsync always; PostgreSQL synchronous_commit on",
     ])
   }

@@ -38,8 +38,8 @@ extension Report.Goal {
 
 extension Report.Row {
   static let markdownHead = """
-    | work | system | per second | p50 ms | p99 ms | p99.9 ms | server CPU s | CPU µs each | peak MiB | client cores |
-    |---|---|---:|---:|---:|---:|---:|---:|---:|---:|
+    | work | system | per second | p50 ms | p99 ms | p99.9 ms | server CPU s | CPU µs each | peak MiB | client cores | other cores |
+    |---|---|---:|---:|---:|---:|---:|---:|---:|---:|---:|
 
     """
 
@@ -49,6 +49,7 @@ extension Report.Row {
       String(format: "%.3f", millisecondsP99), String(format: "%.3f", millisecondsP999),
       String(format: "%.2f", cpuSeconds), shortText(cpuMicrosecondsPerOperation),
       shortText(peakMebibytes), String(format: "%.2f", clientCores),
+      String(format: "%.2f", otherCores),
     ]
     return "| " + cells.joined(separator: " | ") + " |"
   }

@@ -18,6 +18,9 @@ struct Report: Codable {
     var peakMebibytes: Double
     /// The part of a core that the client took. Near 1, the client was as fast as it can be.
     var clientCores: Double
+    /// The part of a core that neither server nor client took: other programs, and the network's work
+    /// that is nobody's. Well above the least of them, a row tells of a machine that was busy.
+    var otherCores: Double
     /// Operations per second of each round, in order.
     var rounds: [Double]
   }
@@ -72,6 +75,10 @@ extension Report.Row {
     cpuMicrosecondsPerOperation = median(
       samples.map { $0.serverCPUSeconds * 1e6 / Double(max(1, $0.operations)) })
     peakMebibytes = Double(samples.map(\.peakBytes).max() ?? 0) / 1_048_576
+    otherCores = median(
+      samples.map {
+        ($0.machineCPUSeconds - $0.serverCPUSeconds - $0.clientCPUSeconds) / max($0.seconds, 1e-9)
+      })
     clientCores = median(samples.map { $0.clientCPUSeconds / max($0.seconds, 1e-9) })
   }
 }
