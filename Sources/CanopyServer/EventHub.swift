@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyTree
 internal import CanopyWire
 internal import DequeModule
 internal import NIOCore
@@ -75,10 +76,11 @@ final class EventHub: Sendable {
   /// What comes from a socket overtakes what others have the loop do: so before a connection with
   /// subscriptions gets a reply, this makes sure that it has the events that come before the reply.
   func takeArrived() {
-    state.value.arrived.append(contentsOf: sent.withLock { sent in
-      defer { sent = [] }
-      return sent
-    })
+    state.value.arrived.append(
+      contentsOf: sent.withLock { sent in
+        defer { sent = [] }
+        return sent
+      })
     // What is done here may lead here again, and goes on where this is.
     while let next = state.value.arrived.popFirst() { next() }
   }
@@ -135,6 +137,8 @@ protocol Subscriber: AnyObject {
 /// One subscription of one connection.
 final class Subscription {
   let number: Int64
+  /// Bytes of the beginning of its lines, with the number.
+  let beginBytes: Int
   /// Whether only the administrator may have it.
   let needsAdministrator: Bool
   /// Until it has ended.
@@ -149,6 +153,9 @@ final class Subscription {
 
   init(number: Int64, needsAdministrator: Bool, subscriber: any Subscriber) {
     self.number = number
+    var output = JSONOutput(capacity: 32)
+    EventLine.begin(number, to: &output)
+    beginBytes = output.count
     self.needsAdministrator = needsAdministrator
     self.subscriber = subscriber
   }

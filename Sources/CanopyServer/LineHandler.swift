@@ -384,7 +384,8 @@ extension LineHandler: Subscriber {
   func receive(_ lines: EventLines, of subscription: Subscription) {
     guard !isClosing, let context else { return }
     let waiting = queuedBytes + output.count
-    if waiting > 0, waiting + lines.bytes > service.limits.queuedBytesMax {
+    let bytes = lines.bytes + lines.rests.count * subscription.beginBytes
+    if waiting > 0, waiting + bytes > service.limits.queuedBytesMax {
       return overload(context)
     }
     for rest in lines.rests {

@@ -112,7 +112,8 @@ import Testing
         ("UNLISTEN", "BAD_REQUEST"), ("UNLISTEN x", "BAD_REQUEST"), ("UNLISTEN 0", "BAD_REQUEST"),
         ("UNLISTEN 99999999999999999999", "BAD_REQUEST"), ("UNLISTEN 1", "NOT_FOUND"),
         ("LISTEN /.info/nothing", "NOT_FOUND"), ("GET /.info/serverTimeOffset", "NOT_FOUND"),
-        ("GET /.info/connected {\"shallow\":true}", "BAD_REQUEST"), ("SET /.info 1", "INVALID_PATH"),
+        ("GET /.info/connected {\"shallow\":true}", "BAD_REQUEST"),
+        ("SET /.info 1", "INVALID_PATH"),
       ]
       for (line, code) in refusals { #expect(try await client.code(line) == code, "\(line)") }
       #expect(server.parts.engine.listenerCounts == (0, 0))
