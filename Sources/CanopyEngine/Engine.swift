@@ -47,8 +47,12 @@ public final class Engine: Sendable {
     var pending: Tree
     var pendingSequence: Int64
     var queue: [Waiting] = []
-    /// Whether anything waits for the journal or is with it.
+    /// Whether anything waits for the journal, is with it, or is being told to listeners.
     var hasUnpublished = false
+    /// The last commit of the current tree that listeners have been told of.
+    var toldSequence: Int64
+    /// Called when they have been told of all.
+    var whenTold: [@Sendable () -> Void] = []
     var pushIDs = PushIDGenerator()
     var addedIndexes = 0
     var checkpointSequence: Int64
@@ -94,6 +98,7 @@ public final class Engine: Sendable {
     state = Mutex(
       State(
         current: tree, currentSequence: sequence, pending: tree, pendingSequence: sequence,
+        toldSequence: sequence,
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
         checkpointSequence: loaded.checkpoint))
   }
@@ -307,14 +312,35 @@ extension Engine {
       let before = state.current
       state.current = batch.tree
       state.currentSequence = batch.sequence
-      state.hasUnpublished = !state.queue.isEmpty
       let isDue =
         state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
       return (before, isDue ? state.wakeUpCheckpoint.take() : nil)
     }
     wakeUpCheckpoint?.resume()
     tell(batch.waiting.compactMap(\.commit), since: before)
+    endTelling()
     for waiting in batch.waiting { waiting.answer(nil) }
+  }
+
+  private func endTelling() {
+    let told = state.withLock { state in
+      state.toldSequence = state.currentSequence
+      state.hasUnpublished = !state.queue.isEmpty
+      defer { state.whenTold = [] }
+      return state.whenTold
+    }
+    for body in told { body() }
+  }
+
+  /// Calls `body` when listeners have been told of every commit that the current tree has: at once, as
+  /// a rule. So a reply about the tree can be held back until after the events that led there.
+  public func whenTold(_ body: @escaping @Sendable () -> Void) {
+    let isTold = state.withLock { state in
+      if state.toldSequence == state.currentSequence { return true }
+      state.whenTold.append(body)
+      return false
+    }
+    if isTold { body() }
   }
 
   /// Takes back everything that is not durable and answers it with an error.
@@ -331,7 +357,6 @@ extension Engine {
       }
       state.pending = state.current
       state.pendingSequence = state.currentSequence
-      state.hasUnpublished = false
       var later: [Waiting] = []
       swap(&later, &state.queue)
       let waiting = batch.waiting + later
@@ -340,6 +365,7 @@ extension Engine {
       return (before, waiting)
     }
     tell(missed, since: before)
+    endTelling()
     for waiting in waiting { waiting.answer(.journalFailed) }
   }
 

@@ -1,5 +1,7 @@
 internal import CanopyEngine
+internal import CanopyTree
 internal import CanopyWire
+internal import DequeModule
 internal import NIOCore
 internal import Synchronization
 
@@ -19,7 +21,12 @@ final class EventHub: Sendable {
   private struct State {
     var views: [Listening: LocalView] = [:]
     var unflushed: [any Subscriber] = []
+    /// What came from the engine and has not been done, in order.
+    var arrived: Deque<@Sendable () -> Void> = []
   }
+
+  /// What the engine has sent and the loop has not taken.
+  private let sent = Mutex<[@Sendable () -> Void]>([])
 
   /// - Parameter bytesMax: bytes of JSON in one event.
   init(loop: any EventLoop, engine: Engine, bytesMax: Int) {
@@ -40,10 +47,10 @@ final class EventHub: Sendable {
     view.starting += 1
     let boundView = NIOLoopBound(view, eventLoop: loop)
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
-    engine.listen(listening, group: ObjectIdentifier(self)) { [loop] notification in
-      loop.execute { boundView.value.deliver(notification) }
+    engine.listen(listening, group: ObjectIdentifier(self)) { [self] notification in
+      send { boundView.value.deliver(notification) }
     } started: { [self] id, start in
-      loop.execute { [self] in
+      send { [self] in
         let view = boundView.value
         let (subscription, started) = bound.value
         view.starting -= 1
@@ -53,6 +60,29 @@ final class EventHub: Sendable {
         started(id == nil ? nil : start)
       }
     }
+  }
+
+  /// Has something done on the loop, after all that was sent before. From any thread.
+  private func send(_ body: @escaping @Sendable () -> Void) {
+    let isFirst = sent.withLock { sent in
+      sent.append(body)
+      return sent.count == 1
+    }
+    if isFirst { loop.execute { self.takeArrived() } }
+  }
+
+  /// Hands on all that the engine has sent until now. On the loop.
+  ///
+  /// What comes from a socket overtakes what others have the loop do: so before a connection with
+  /// subscriptions gets a reply, this makes sure that it has the events that come before the reply.
+  func takeArrived() {
+    state.value.arrived.append(
+      contentsOf: sent.withLock { sent in
+        defer { sent = [] }
+        return sent
+      })
+    // What is done here may lead here again, and goes on where this is.
+    while let next = state.value.arrived.popFirst() { next() }
   }
 
   /// Ends what `begin` began.
@@ -107,6 +137,8 @@ protocol Subscriber: AnyObject {
 /// One subscription of one connection.
 final class Subscription {
   let number: Int64
+  /// Bytes of the beginning of its lines, with the number.
+  let beginBytes: Int
   /// Whether only the administrator may have it.
   let needsAdministrator: Bool
   /// Until it has ended.
@@ -121,6 +153,9 @@ final class Subscription {
 
   init(number: Int64, needsAdministrator: Bool, subscriber: any Subscriber) {
     self.number = number
+    var output = JSONOutput(capacity: 32)
+    EventLine.begin(number, to: &output)
+    beginBytes = output.count
     self.needsAdministrator = needsAdministrator
     self.subscriber = subscriber
   }

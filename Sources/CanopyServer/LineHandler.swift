@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyTree
 internal import CanopyWire
 internal import Logging
@@ -22,6 +23,8 @@ final class LineHandler: ChannelInboundHandler {
   private var context: ChannelHandlerContext?
   /// Nil until the first one begins: most connections have none.
   private var subscriptions: Subscriptions?
+  /// Whether a request to listen has come: then replies wait for the events before them.
+  private var mayListen = false
   /// The writes to be made when the connection ends.
   private var armed: [ArmedWrite] = []
   /// Whether the connection has ended as far as others are concerned.
@@ -149,9 +152,14 @@ final class LineHandler: ChannelInboundHandler {
   private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
     do throws(WireError) {
       let request = try Request(line: line, limits: service.limits)
-      let kind = service.kind(of: request)
+      var kind = service.kind(of: request)
+      if mayListen {
+        if kind == .read { kind = .exclusive }
+      } else if service.isAboutEvents(request) {
+        mayListen = true
+      }
       if pipeline.isIdle, kind == .read, canTakeMore(context) {
-        read(request)
+        service.read(request, as: identity, to: &output)
       } else {
         pipeline.enqueue(.request(request), kind, bytes: line.count)
         start(context)
@@ -186,26 +194,11 @@ final class LineHandler: ChannelInboundHandler {
         Reply.failure(error, to: &output)
       case .request(let request):
         guard let slot else {
-          read(request)
+          service.read(request, as: identity, to: &output)
           continue
         }
         perform(context, request, slot)
       }
-    }
-  }
-
-  private func read(_ request: Request) {
-    guard case .unlisten(let number) = request else {
-      return service.read(request, as: identity, to: &output)
-    }
-    do throws(WireError) {
-      guard let subscriptions else {
-        throw WireError(.notFound, "this connection has no subscription \(number)")
-      }
-      try subscriptions.end(number)
-      output.append("+null\r\n")
-    } catch {
-      Reply.failure(error, to: &output)
     }
   }
 
@@ -224,11 +217,17 @@ final class LineHandler: ChannelInboundHandler {
         }
       }
     }
-    if service.kind(of: request) == .write {
+    switch service.kind(of: request) {
+    case .write:
       service.write(request, as: identity, answer: answer)
-    } else if subscribe(context, request, slot) {
-      return
-    } else {
+    case .read:
+      // Read now, told when the events are that led to what was read.
+      var text = JSONOutput()
+      service.read(request, as: identity, to: &text)
+      let response = Response(line: text.bytes)
+      service.engine.whenTold { answer(response) }
+    case .exclusive:
+      if service.isAboutEvents(request) { return changeSubscriptions(context, request, slot) }
       // One task for a request that waits for hashing.
       let task = Task { [service, identity, address, armed] in
         answer(await service.exclusive(request, as: identity, from: address, armed))
@@ -272,6 +271,7 @@ final class LineHandler: ChannelInboundHandler {
     while hasProgress {
       start(context)
       while let reply = pipeline.nextReply() {
+        subscriptions?.hub.takeArrived()
         reply.withUnsafeBytes { output.append($0) }
         start(context)
       }
@@ -335,27 +335,30 @@ final class LineHandler: ChannelInboundHandler {
 
   // MARK: Subscriptions, and what is to be done when the connection ends
 
-  /// Whether the request is one to listen.
-  private func subscribe(
+  /// Carries out LISTEN, WATCH and UNLISTEN.
+  private func changeSubscriptions(
     _ context: ChannelHandlerContext, _ request: Request, _ slot: Int
-  ) -> Bool {
-    let wish: Wish?
-    do throws(WireError) { wish = try service.wish(request, as: identity) } catch {
-      finish(context, slot, Response(error))
-      return true
-    }
-    guard let wish else { return false }
-    let subscriptions =
-      subscriptions
-      ?? Subscriptions(service, service.hubs.hub(of: context.eventLoop), for: self)
+  ) {
+    let hub = service.hubs.hub(of: context.eventLoop)
+    let subscriptions = subscriptions ?? Subscriptions(service, hub, for: self)
     self.subscriptions = subscriptions
-    var isAtOnce = true
-    subscriptions.begin(wish) { [self] line in
-      finish(context, slot, Response(line: line))
-      if !isAtOnce { proceed(context) }
+    do throws(WireError) {
+      if case .unlisten(let number) = request {
+        try subscriptions.end(number)
+        return finish(context, slot, .null)
+      }
+      let wish = try service.wish(request, as: identity)
+      var isAtOnce = true
+      subscriptions.begin(wish) { [self] line in
+        finish(context, slot, Response(line: line))
+        // Nothing else is under way, so it goes out now, and what comes next is an event.
+        while let reply = pipeline.nextReply() { reply.withUnsafeBytes { output.append($0) } }
+        if !isAtOnce { proceed(context) }
+      }
+      isAtOnce = false
+    } catch {
+      finish(context, slot, Response(error))
     }
-    isAtOnce = false
-    return true
   }
 
   /// Ends what others have of this connection. Once.
@@ -381,7 +384,8 @@ extension LineHandler: Subscriber {
   func receive(_ lines: EventLines, of subscription: Subscription) {
     guard !isClosing, let context else { return }
     let waiting = queuedBytes + output.count
-    if waiting > 0, waiting + lines.bytes > service.limits.queuedBytesMax {
+    let bytes = lines.bytes + lines.rests.count * subscription.beginBytes
+    if waiting > 0, waiting + bytes > service.limits.queuedBytesMax {
       return overload(context)
     }
     for rest in lines.rests {
@@ -394,23 +398,23 @@ extension LineHandler: Subscriber {
         write(context, rest)
       }
     }
-    flushLater(context)
+    flushLater()
   }
 
   func cancel(_ subscription: Subscription, _ code: WireError.Code) {
     subscriptions?.remove(subscription)
-    guard !isClosing, let context else { return }
+    guard !isClosing else { return }
     for rest in EventLines(cancel: code).rests {
       EventLine.begin(subscription.number, to: &output)
       rest.withUnsafeReadableBytes { output.append($0) }
     }
-    flushLater(context)
+    flushLater()
   }
 
-  private func flushLater(_ context: ChannelHandlerContext) {
-    guard !flushIsDue else { return }
+  private func flushLater() {
+    guard !flushIsDue, let subscriptions else { return }
     flushIsDue = true
-    service.hubs.hub(of: context.eventLoop).flushLater(self)
+    subscriptions.hub.flushLater(self)
   }
 
   func flushEvents() {

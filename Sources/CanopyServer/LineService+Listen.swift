@@ -10,9 +10,8 @@ extension LineService {
 
   /// What a request wants to listen to.
   ///
-  /// - Throws: `WireError` when it may not, or when there is no such thing; nil when the request is
-  ///   not of that kind.
-  func wish(_ request: Request, as identity: Identity) throws(WireError) -> Wish? {
+  /// - Throws: `WireError` when it may not, or when there is no such thing.
+  func wish(_ request: Request, as identity: Identity) throws(WireError) -> Wish {
     do {
       switch request {
       case .listen(let path, let options):
@@ -26,7 +25,7 @@ extension LineService {
         return Wish(
           subject: .tree(try listening(target, options, as: identity)), since: options.since,
           historyMax: LineService.watchHistoryMax, needsAdministrator: false)
-      default: return nil
+      default: throw WireError(.internalError, "the request is not one to listen")
       }
     } catch {
       throw wireError(error)

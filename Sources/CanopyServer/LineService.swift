@@ -47,18 +47,25 @@ public final class LineService: Sendable {
   /// How a request fits in with the others of its connection.
   func kind(of request: Request) -> RequestKind {
     switch request {
-    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile, .info,
-      .unlisten:
+    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile, .info:
       .read
     case .get(_, let options):
       options.query.order == .key || !options.hasQuery ? .read : .exclusive
     case .count(_, let query): query.order == .key || query == .all ? .read : .exclusive
     case .signUp, .logIn, .authenticate, .logOut, .changePassword, .quit, .watch, .listen,
-      .listenToInfo, .onDisconnect:
+      .listenToInfo, .unlisten, .onDisconnect:
       .exclusive
     case .rename, .post, .edit, .delete, .star, .comment, .uncomment, .set, .update, .remove, .push,
       .compareAndSet:
       .write
+    }
+  }
+
+  /// Whether a request begins or ends a subscription.
+  func isAboutEvents(_ request: Request) -> Bool {
+    switch request {
+    case .watch, .listen, .listenToInfo, .unlisten: true
+    default: false
     }
   }
 

@@ -24,7 +24,7 @@ struct Wish {
 /// The subscriptions of one connection. Touched on its event loop alone.
 final class Subscriptions {
   private let service: LineService
-  private let hub: EventHub
+  let hub: EventHub
   private unowned let subscriber: any Subscriber
   private var byNumber: [Int64: Subscription] = [:]
   private var lastNumber: Int64 = 0

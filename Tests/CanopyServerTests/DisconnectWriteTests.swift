@@ -1,0 +1,201 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CanopyServer
+
+/// ONDISCONNECT: what is written when a connection ends.
+@Suite(.timeLimit(.minutes(3))) struct DisconnectWriteTests {
+  /// The ways in which a client can end its connection.
+  enum End: CaseIterable, Sendable {
+    case quit
+    case endOfInput
+    case reset
+  }
+
+  private func end(_ client: any LineClient, _ end: End) async throws {
+    switch end {
+    case .quit: #expect(try await client.request("QUIT") == "+\"BYE\"")
+    case .endOfInput: try await client.shutDownSending()
+    case .reset: await client.disconnect()
+    }
+  }
+
+  private func kept(_ server: TestServer) async throws -> Int {
+    try await server.parts.journal.disconnectWrites().count
+  }
+
+  @Test(arguments: Depth.allCases, End.allCases)
+  func `it is written when the connection ends, and not before`(
+    _ depth: Depth, _ way: End
+  ) async throws {
+    try await withServer(depth) { server in
+      let watcher = try await server.connectAsAdministrator()
+      _ = try await watcher.begin("LISTEN /presence")
+      let client = try await server.connectAsAdministrator()
+      try await client.value("SET /presence {\"ada\":true,\"n\":1}")
+      #expect(
+        try await client.request("ONDISCONNECT SET /presence/ada {\".sv\":\"timestamp\"}")
+          == "+null")
+      #expect(
+        try await client.request(
+          "ONDISCONNECT UPDATE /presence {\"n\":{\".sv\":{\"increment\":5}}}")
+          == "+null")
+      #expect(try await client.request("ONDISCONNECT REMOVE /presence/nothing") == "+null")
+      #expect(try await kept(server) == 3)
+      server.parts.clock.advance(1_000)
+      #expect(try await watcher.arrived() == ["added ada", "added n after ada"])
+      try await end(client, way)
+      #expect(try await watcher.event().brief == "changed ada")
+      #expect(try await watcher.event().data?.integer == 6)
+      #expect(server.root.at(try Path("presence/ada")) == Node(server.parts.clock.now))
+      try await server.eventually { try await kept(server) == 0 }
+      #expect(try await watcher.arrived().isEmpty)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `what is asked for later replaces what was asked for before, at and below its place`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("SET /p 5")
+      let requests = [
+        "SET /a 1", "SET /a/b 2", "UPDATE /u {\"x\":1,\"y\":2,\"z/w\":3}", "SET /u/x 4",
+        "CANCEL /u/z", "SET /gone/deep 1", "SET /gone 2", "CANCEL /gone", "SET /p/.priority 7",
+        "SET /p/.priority 8", "UPDATE /nothing {}", "CANCEL /nothing",
+      ]
+      for request in requests {
+        #expect(try await client.request("ONDISCONNECT \(request)") == "+null", "\(request)")
+      }
+      #expect(try await kept(server) == 5)
+      await client.disconnect()
+      try await server.eventually { try await kept(server) == 0 }
+      let expected = try WriteValue(
+        json: """
+          {"a":{"b":2},"u":{"x":4,"y":2},"p":{".value":5,".priority":8}}
+          """
+      ).node
+      #expect(server.root == expected)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `what cannot be written is refused at once`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.limits.disconnectWritesMax = 2
+      $0.limits.disconnectBytesMax = 100
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      let refusals = [
+        ("ONDISCONNECT", "BAD_REQUEST"), ("ONDISCONNECT SET /a", "BAD_REQUEST"),
+        ("ONDISCONNECT REMOVE /a 1", "BAD_REQUEST"), ("ONDISCONNECT PUSH /a 1", "BAD_REQUEST"),
+        ("ONDISCONNECT CANCEL", "BAD_REQUEST"), ("ONDISCONNECT SET /a hello", "INVALID_DATA"),
+        ("ONDISCONNECT SET a//b# 1", "INVALID_PATH"),
+        ("ONDISCONNECT UPDATE /a {\"b\":1,\"b/c\":2}", "INVALID_DATA"),
+        ("ONDISCONNECT UPDATE /a {\"/\":1}", "INVALID_DATA"),
+        ("ONDISCONNECT SET /a/.priority true", "INVALID_DATA"),
+        (
+          "ONDISCONNECT SET /a \(String(reflecting: String(repeating: "x", count: 100)))",
+          "TOO_LARGE"
+        ),
+      ]
+      for (line, code) in refusals { #expect(try await client.code(line) == code, "\(line)") }
+      try await client.value("ONDISCONNECT SET /a 1")
+      try await client.value("ONDISCONNECT SET /b 1")
+      #expect(try await client.code("ONDISCONNECT SET /c 1") == "TOO_LARGE")
+      try await client.value("ONDISCONNECT SET /b 2")
+      let nobody = try await server.connect()
+      #expect(try await nobody.code("ONDISCONNECT SET /a 1") == "PERMISSION_DENIED")
+      #expect(try await kept(server) == 2)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a store that fails keeps nothing, and says so`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("ONDISCONNECT SET /a 1")
+      server.parts.journal.fail(true)
+      #expect(try await client.code("ONDISCONNECT SET /a 2") == "UNAVAILABLE")
+      #expect(try await client.code("ONDISCONNECT CANCEL /a") == "UNAVAILABLE")
+      server.parts.journal.fail(false)
+      await client.disconnect()
+      try await server.eventually { try await kept(server) == 0 }
+      #expect(server.root.at(try Path("a")) == 1)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `it is written when the journal works again`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("ONDISCONNECT SET /a {\".sv\":{\"increment\":1}}")
+      server.parts.journal.fail(true)
+      await client.disconnect()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("an on-disconnect write failed") }
+      }
+      server.parts.journal.fail(false)
+      if let channel = (client as? ChannelClient)?.channel {
+        await channel.testingEventLoop.advanceTime(by: .seconds(1))
+      }
+      try await server.eventually { try await kept(server) == 0 }
+      #expect(server.root.at(try Path("a")) == 1)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that goes while it is being kept has it written all the same`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      server.parts.journal.gate.hold()
+      try await client.send("ONDISCONNECT SET /a 1\n")
+      await server.parts.journal.gate.arrival()
+      await client.disconnect()
+      server.parts.journal.gate.release()
+      try await server.eventually { server.root.at(try Path("a")) == 1 }
+      try await server.eventually { try await kept(server) == 0 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a server that shuts down writes it before it has ended`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("ONDISCONNECT SET /a 1")
+      try await server.shutDown()
+      try await server.eventually { try await kept(server) == 0 }
+      #expect(server.root.at(try Path("a")) == 1)
+    }
+  }
+
+  @Test func `what a server left behind is written at the next start, and once`() async throws {
+    let parts = try await LineParts()
+    let journal = parts.journal
+    let add = { (request: String) in
+      try await journal.changeDisconnectWrites(
+        adding: ("administrator", request), exceptions: [:], removing: [])
+    }
+    _ = try await add("SET /a {\".sv\":{\"increment\":1}}")
+    let update = try #require(try await add("UPDATE /u {\"x\":1,\"y\":2}"))
+    _ = try await add("SET /a nonsense")
+    _ = try await journal.changeDisconnectWrites(
+      adding: nil, exceptions: [update: ["u/x"]], removing: [])
+    let engine = Task { await parts.engine.run() }
+    try await parts.service.carryOutAbandoned()
+    #expect(parts.engine.root == (try WriteValue(json: "{\"a\":1,\"u\":{\"y\":2}}").node))
+    #expect(try await journal.disconnectWrites().isEmpty)
+    try await parts.service.carryOutAbandoned()
+    #expect(parts.engine.root.at(try Path("a")) == 1)
+    #expect(parts.log.lines.count { $0.hasPrefix("error") } == 1)
+    parts.engine.stop()
+    await engine.value
+  }
+}

@@ -1,0 +1,110 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyServer
+
+/// Subscribers that do not take their events.
+@Suite(.timeLimit(.minutes(3))) struct OverloadTests {
+  private static let bound = 200_000
+  private static let text = String(repeating: "x", count: 9_000)
+
+  private func withWriter(
+    _ depth: Depth, _ body: (TestServer, any LineClient) async throws -> Void
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.queuedBytesMax = Self.bound
+      $0.receiveBytes = 16_384
+    } _: { server in
+      try await body(server, try await server.connectAsAdministrator())
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `who does not read is told and disconnected; others hear everything`(
+    _ depth: Depth
+  ) async throws {
+    try await withWriter(depth) { server, writer in
+      let slow = try await server.connectAsAdministrator()
+      _ = try await slow.begin("LISTEN /n {\"events\":\"value\"}")
+      try await slow.value("ONDISCONNECT SET /slow \"gone\"")
+      let fast = try await server.connectAsAdministrator()
+      _ = try await fast.begin("LISTEN /n {\"events\":\"value\"}")
+      try await slow.pauseReading()
+      var rounds = 0
+      // The kernel takes some megabytes before the server has to keep anything.
+      while server.parts.engine.listenerCounts.listeners == 2, rounds < 10_000 {
+        rounds += 1
+        try await writer.value("SET /n \"\(rounds)\(Self.text)\"")
+        #expect(try await fast.event().sequence == Int64(rounds))
+      }
+      #expect(server.parts.engine.listenerCounts == (1, 1))
+      if let channel = slow as? ChannelClient {
+        #expect(rounds * 9_000 <= Self.bound + 20_000)
+        #expect(try await channel.peaks().held <= Self.bound + 1_000)
+      }
+      try await server.eventually { server.root.at(try Path("slow")).stringValue == "gone" }
+      try await slow.resumeReading()
+      let lines = try await slow.readToEnd()
+      // In order, without a gap, up to where it was given up; then the reason.
+      #expect(lines.last?.hasPrefix("-OVERLOADED ") == true)
+      let sequences = try lines.dropLast().map { try Event($0).sequence }
+      #expect(sequences == (1...Int64(sequences.count)).map { $0 })
+      #expect(sequences.count < rounds)
+      try await writer.value("SET /n 1")
+      #expect(try await fast.event().data == .leaf(1))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `who reads slowly, but reads, keeps its subscription`(_ depth: Depth) async throws {
+    try await withWriter(depth) { server, writer in
+      let slow = try await server.connectAsAdministrator()
+      _ = try await slow.begin("LISTEN /n {\"events\":\"value\"}")
+      for round in 0..<30 {
+        try await slow.pauseReading()
+        for i in 0..<10 { try await writer.value("SET /n \"\(round) \(i)\(Self.text)\"") }
+        try await slow.resumeReading()
+        for i in 1...10 { #expect(try await slow.event().sequence == Int64(round * 10 + i)) }
+      }
+      #expect(server.parts.engine.listenerCounts == (1, 1))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `one event may exceed the bound where nothing else waits`(_ depth: Depth) async throws {
+    try await withWriter(depth) { server, writer in
+      let client = try await server.connectAsAdministrator()
+      _ = try await client.begin("LISTEN /n {\"events\":\"value\"}")
+      let text = String(reflecting: String(repeating: "x", count: Self.bound * 2))
+      try await writer.value("SET /n \(text)")
+      #expect(try await client.event().sequence == 1)
+      #expect(try await client.request("PING") == "+\"PONG\"")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a bound's worth of events may wait, and a byte more may not`(_ depth: Depth) async throws {
+    guard depth == .inProcess else { return }  // Over a socket the kernel takes an unknown part.
+    for (excess, survives) in [(0, true), (1, false)] {
+      // The stand-in for the kernel takes nothing from a client that does not read.
+      let line = ">{\"sub\":1,\"event\":\"value\",\"data\":\"\",\"seq\":1}\r\n".utf8.count
+      try await withServer(depth) {
+        $0.limits.queuedBytesMax = 10 * (line + 500) - excess
+        $0.receiveBytes = 0
+      } _: { server in
+        let writer = try await server.connectAsAdministrator()
+        let slow = try await server.connectAsAdministrator()
+        _ = try await slow.begin("LISTEN /n {\"events\":\"value\"}")
+        try await slow.pauseReading()
+        for i in 0..<9 {
+          try await writer.value("SET /n \"\(String(repeating: "\(i)", count: 500))\"")
+        }
+        _ = try await writer.value("SET /n \"\(String(repeating: "b", count: 499))\"")
+        #expect((server.parts.engine.listenerCounts == (1, 1)) == survives)
+        try await slow.resumeReading()
+      }
+    }
+  }
+}
