@@ -90,14 +90,14 @@ struct ReadmeTests {
     }
     let all = help.values.joined()
     let support = Repository.files(in: "Tests") + Repository.files(in: "Sources/CanopyTesting")
-    let scripts = try (ScriptTests.scripts + support)
-      .map { try Repository.text($0) }.joined()
+    let shell = try ScriptTests.scripts.map { try Repository.text($0) }.joined()
+    let scripts = try shell + support.map { try Repository.text($0) }.joined()
     for match in readme.text.matches(of: /`?(--[a-z][a-z-]*|CANOPY_[A-Z_]+)/) {
       let name = String(match.1)
       let option = "--" + name.dropFirst(7).lowercased().replacing("_", with: "-")
       let exists =
         name.hasPrefix("--")
-        ? all.contains(name + " ") || name == "--help"
+        ? all.contains(name + " ") || shell.contains("[\(name)") || name == "--help"
         : all.contains(option + " ") || scripts.contains(name)
       #expect(exists, "\(name)")
     }

@@ -77,9 +77,9 @@ struct DependenciesScriptTests {
         [.posixPermissions: 0o755], ofItemAtPath: folder.path(name))
     }
 
-    func run() async throws -> Program.Outcome {
+    func run(_ packages: String...) async throws -> Program.Outcome {
       try await Program.run(
-        Repository.root.appending(path: "Scripts/dependencies").path, [],
+        Repository.root.appending(path: "Scripts/dependencies").path, packages,
         environment: ["PATH": folder.url.path, "HOME": folder.url.path])
     }
 
@@ -108,6 +108,12 @@ struct DependenciesScriptTests {
     #expect(outcome.status == 0, "\(outcome.errors)")
     #expect(outcome.output == "")
     #expect(machine.calls == ["\(Self.install) libargon2-dev"])
+  }
+
+  @Test func `what a caller needs besides is installed too`() async throws {
+    let machine = try Machine(installed: Self.both)
+    #expect(try await machine.run("libmore").status == 0)
+    #expect(machine.calls == ["\(Self.install) libmore"])
   }
 
   @Test func `package lists are fetched when apt-get does not know the packages`() async throws {
