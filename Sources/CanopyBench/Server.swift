@@ -65,8 +65,10 @@ final class Server {
     let pipe = Pipe()
     process.standardOutput = pipe
     try process.run()
+    Children.add(process.processIdentifier, endedBy: SIGKILL)
     let data = pipe.fileHandleForReading.readDataToEndOfFile()
     process.waitUntilExit()
+    Children.remove(process.processIdentifier)
     return (String(decoding: data, as: UTF8.self), process.terminationStatus)
   }
 

@@ -52,8 +52,10 @@ final class ChildProcess {
     process.standardOutput = pipe
     process.standardError = pipe
     try process.run()
+    Children.add(process.processIdentifier, endedBy: SIGKILL)
     let output = pipe.fileHandleForReading.readDataToEndOfFile()
     process.waitUntilExit()
+    Children.remove(process.processIdentifier)
     guard process.terminationStatus == 0 else {
       throw BenchFailure("\(executable): \(String(decoding: output, as: UTF8.self))")
     }

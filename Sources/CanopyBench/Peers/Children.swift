@@ -26,18 +26,22 @@ enum Children {
     return folder
   }
 
-  static func endAll() {
-    let (signals, folder) = state.withLock { state in
-      defer { state = ([:], nil) }
-      return state
+  /// Ends them, and removes the folder.
+  ///
+  /// - Parameter code: with which this program then ends, if it is to. Nobody else gets past here
+  ///   meanwhile: whoever fails because its server is gone waits, and the code is this one.
+  static func endAll(thenExitWith code: Int32? = nil) {
+    state.withLock { state in
+      for (processID, signal) in state.signals { kill(processID, signal) }
+      for processID in state.signals.keys {
+        // Those that are waited for elsewhere are gone here: that is the end of them, too.
+        var status: Int32 = 0
+        waitpid(processID, &status, 0)
+      }
+      if let folder = state.folder { try? FileManager.default.removeItem(atPath: folder) }
+      state = ([:], nil)
+      if let code { exit(code) }
     }
-    for (processID, signal) in signals { kill(processID, signal) }
-    for processID in signals.keys {
-      // Those that are waited for elsewhere are gone here: that is the end of them, too.
-      var status: Int32 = 0
-      waitpid(processID, &status, 0)
-    }
-    if let folder { try? FileManager.default.removeItem(atPath: folder) }
   }
 
   /// Has the signals that ask a program to end do so only after `endAll`.
@@ -48,8 +52,7 @@ enum Children {
       signal(number, SIG_IGN)
       let source = DispatchSource.makeSignalSource(signal: number, queue: .global())
       source.setEventHandler {
-        endAll()
-        exit(128 + number)
+        endAll(thenExitWith: 128 + number)
       }
       source.resume()
       return source
