@@ -12,7 +12,7 @@ struct Plan {
 
   /// About ten minutes.
   static let full = Plan(
-    rounds: 5, warmUpSeconds: 0.4, seconds: 1.4, manyPosts: 1_000_000, startUps: 3)
+    rounds: 7, warmUpSeconds: 0.4, seconds: 1.4, manyPosts: 1_000_000, startUps: 3)
   /// About two minutes. Tells what is far off, not what is a little off.
   static let quick = Plan(
     rounds: 3, warmUpSeconds: 0.15, seconds: 0.45, manyPosts: 200_000, startUps: 1)
