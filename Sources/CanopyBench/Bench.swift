@@ -7,7 +7,8 @@ struct Bench: AsyncParsableCommand {
     commandName: "CanopyBench",
     abstract: "Comparison with other systems, load, contention, crashes and data sets for Canopy.",
     subcommands: [
-      Compare.self, Load.self, Contention.self, Crash.self, Generate.self, EchoServer.self,
+      Compare.self, Load.self, Contention.self, SlowReader.self, Crash.self, Generate.self,
+      EchoServer.self,
     ])
 }
 

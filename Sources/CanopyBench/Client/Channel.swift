@@ -18,8 +18,8 @@ final class Channel<Framer: ReplyFramer> {
   private var start = 0
   private var end = 0
 
-  init(port: Int, capacity: Int = 64 * 1024) throws {
-    socket = try TCPSocket(port: port)
+  init(port: Int, capacity: Int = 64 * 1024, receiveBytes: Int32? = nil) throws {
+    socket = try TCPSocket(port: port, receiveBytes: receiveBytes)
     input = .allocate(byteCount: capacity, alignment: 16)
   }
 

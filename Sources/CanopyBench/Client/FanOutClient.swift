@@ -27,20 +27,23 @@ struct FanOutDialect<Framer: ReplyFramer> {
 /// Some writes are under way at a time; the next one follows when one has reached every listener. A
 /// latency is the time from sending a write until the last listener has it.
 final class FanOutClient<Framer: ReplyFramer> {
-  /// Writes under way.
-  private static var window: Int { 4 }
   /// One listener in so many has the contents of its events checked.
   private static var checkedListeners: Int { 16 }
 
   private let dialect: FanOutDialect<Framer>
+  private let window: Int
   private let listeners: [Channel<Framer>]
   private let publisher: Channel<Framer>
   private let poller: Poller
   /// Bytes of an event as it was received.
   let eventBytes: Int
 
-  init(_ dialect: FanOutDialect<Framer>, port: Int, listeners count: Int) throws {
+  /// - Parameter window: writes under way.
+  init(
+    _ dialect: FanOutDialect<Framer>, port: Int, listeners count: Int, window: Int = 4
+  ) throws {
     self.dialect = dialect
+    self.window = window
     publisher = try Channel(port: port)
     for request in dialect.logIn { try Self.succeed(publisher, request) }
     listeners = try (0..<count).map { _ in
@@ -75,8 +78,8 @@ final class FanOutClient<Framer: ReplyFramer> {
     var sample = Sample()
     // Listeners receive in order, so its count tells a listener which event is next.
     var received = Array(repeating: 0, count: listeners.count)
-    var missing = Array(repeating: listeners.count, count: Self.window)
-    var sentAt = Array(repeating: Int64(0), count: Self.window)
+    var missing = Array(repeating: listeners.count, count: window)
+    var sentAt = Array(repeating: Int64(0), count: window)
     var published = 0
     var completed = 0
     var acknowledged = 0
@@ -86,14 +89,14 @@ final class FanOutClient<Framer: ReplyFramer> {
     var boundary = monotonicNanoseconds() + Int64(warmUpSeconds * 1e9)
 
     func publish() throws {
-      missing[published % Self.window] = listeners.count
-      sentAt[published % Self.window] = monotonicNanoseconds()
+      missing[published % window] = listeners.count
+      sentAt[published % window] = monotonicNanoseconds()
       published += 1
       publisher.output += dialect.publish(dialect.text(published))
       guard try publisher.flush() else { throw BenchFailure("there is no room for a write") }
     }
 
-    for _ in 0..<Self.window { try publish() }
+    for _ in 0..<window { try publish() }
     while completed < published || acknowledged < published {
       try poller.wait { id, _ in
         let channel = id < listeners.count ? listeners[id] : publisher
@@ -112,7 +115,7 @@ final class FanOutClient<Framer: ReplyFramer> {
           {
             sample.addWrong("event \(number + 1): \(reply.text.prefix(200))")
           }
-          let place = number % Self.window
+          let place = number % window
           missing[place] -= 1
           guard missing[place] == 0 else { continue }
           completed += 1

@@ -4,8 +4,13 @@ import Foundation
 final class TCPSocket {
   let descriptor: Int32
 
-  init(port: Int) throws {
+  /// - Parameter receiveBytes: what the kernel takes that is not read; nil for the usual.
+  init(port: Int, receiveBytes: Int32? = nil) throws {
     descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
+    if var bytes = receiveBytes {
+      setsockopt(
+        descriptor, SOL_SOCKET, SO_RCVBUF, &bytes, socklen_t(MemoryLayout<Int32>.size))
+    }
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
     address.sin_port = in_port_t(port).bigEndian
@@ -30,6 +35,13 @@ final class TCPSocket {
   /// From here on neither `receive` nor `send` waits.
   func stopWaiting() {
     _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
+  }
+
+  /// From here on `receive` waits no longer than this.
+  func waitAtMost(seconds: Int) {
+    var time = timeval(tv_sec: seconds, tv_usec: 0)
+    setsockopt(
+      descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
   }
 
   /// Reads what is there. Zero when there is nothing now.

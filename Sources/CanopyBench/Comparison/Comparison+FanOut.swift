@@ -40,11 +40,7 @@ extension Comparison {
 
 extension CanopyPeer {
   fileprivate func fanOut(textBytes: Int) throws -> FanOutDialect<LineFramer> {
-    let logIn = Array("AUTH \(try administratorToken())\n".utf8)
-    return FanOutDialect(
-      subscribe: [logIn, Array("LISTEN /fan-out {\"events\":\"value\"}\n".utf8)], logIn: [logIn],
-      publish: { Array("SET /fan-out \"\($0)\"\n".utf8) }, eventPrefix: ">{\"sub\":",
-      textBytes: textBytes)
+    try .values(server, textBytes: textBytes)
   }
 }
 
