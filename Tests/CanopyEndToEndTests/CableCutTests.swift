@@ -83,7 +83,8 @@ struct CableCutTests {
 
   /// - Parameter heardBefore: whether there were signs of life until the cut.
   private func check(_ time: Double, _ what: String, heardBefore: Bool = true) {
-    print("CableCutTests: \(what): \(time) seconds from the cut to the write")
+    let text = String(format: "%.2f", time)
+    print("CableCutTests: \(what): \(text) seconds from the cut to the write")
     #expect(time <= Self.secondsMax, "\(what)")
     // Else it was told, and this is no cut.
     guard heardBefore else { return }
