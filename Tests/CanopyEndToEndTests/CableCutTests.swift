@@ -86,9 +86,9 @@ struct CableCutTests {
     let text = String(format: "%.2f", time)
     print("CableCutTests: \(what): \(text) seconds from the cut to the write")
     #expect(time <= Self.secondsMax, "\(what)")
-    // Else it was told, and this is no cut.
+    // Else it was told, and this is no cut. The last sign of life was some time before.
     guard heardBefore else { return }
-    #expect(time >= Double(Self.timeoutSeconds - Self.heartbeatSeconds), "\(what)")
+    #expect(time >= 0.5, "\(what)")
   }
 
   @Test func `an idle connection's write is made within timeout and heartbeat`() async throws {
