@@ -71,13 +71,12 @@ import Testing
     // Ends when nothing is written any more: then two visits begin at the same commit.
     var last: Int64 = -1
     for visit in 0..<2000 {
-      // A moment of listening: its own write is told to it, if to anybody, before this returns.
-      let write = writes().next(&random)
-      if visit < 40 { _ = try? await engine.transact { _ in Decision(write, ()) } }
+      // One write while it listens, which is told before it is answered, and perhaps one without.
+      let writes = [writes().next(&random), writes().next(&random)]
+      if visit < 40 { _ = try? await engine.transact { _ in Decision(writes[0], ()) } }
       replica.leave(engine, id)
-      let write2 = writes().next(&random)
       if visit < 40, random.oneIn(2) {
-        _ = try? await engine.transact { _ in Decision(write2, ()) }
+        _ = try? await engine.transact { _ in Decision(writes[1], ()) }
       }
       if random.oneIn(5) { faulty?.planRead(.failBefore) }
       while true {
