@@ -109,6 +109,7 @@ public final class LineServer: Service {
     }
     let port = channel.localAddress?.port ?? configuration.port
     whenReady(configuration.host, port)
+    let silence = closeSilent(of: gate, on: group.any())
 
     // Cancelled, it shuts down as well: another service may have failed.
     await withTaskCancellationOrGracefulShutdownHandler {
@@ -116,6 +117,7 @@ public final class LineServer: Service {
     } onCancelOrGracefulShutdown: {
       quiescing.initiateShutdown(promise: nil)
     }
+    silence.cancel()
     let done = group.any().makePromise(of: Void.self)
     quiescing.initiateShutdown(promise: done)
     let deadline = group.any().scheduleTask(in: .seconds(configuration.shutdownSeconds)) {
@@ -123,6 +125,23 @@ public final class LineServer: Service {
     }
     try? await done.futureResult.get()
     deadline.cancel()
+  }
+}
+
+extension LineServer {
+  /// Closes connections that have given no sign of life for too long, twice a heartbeat.
+  ///
+  /// The kernel by itself is late where there is something to send: it then asks no more whether the
+  /// other side is there, and counts the seconds anew from what it sent. So of many who hear of each
+  /// other and are cut off together, each that is noticed would delay the others.
+  private func closeSilent(of gate: ConnectionGate, on loop: any EventLoop) -> RepeatedTask {
+    let heartbeat = Int64(configuration.heartbeatSeconds) * 1000
+    let timeout = Int64(configuration.timeoutSeconds) * 1000
+    let silenceMax = max(timeout, heartbeat) + heartbeat / 2
+    let interval = TimeAmount.milliseconds(heartbeat / 2)
+    return loop.scheduleRepeatedTask(initialDelay: interval, delay: interval) { _ in
+      gate.closeSilent(milliseconds: silenceMax)
+    }
   }
 }
 
@@ -170,6 +189,18 @@ private final class ConnectionGate: Sendable {
       _ = self.channels.withLock { $0.removeValue(forKey: id) }
     }
     return true
+  }
+
+  /// Closes those of which nothing has been heard for so long, not even that the other side's kernel
+  /// has got something.
+  func closeSilent(milliseconds: Int64) {
+    for channel in channels.withLock({ Array($0.values) }) {
+      guard let socket = channel as? any SocketOptionProvider else { continue }
+      socket.getTCPInfo().whenSuccess { info in
+        let silence = min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)
+        if Int64(silence) > milliseconds { channel.close(promise: nil) }
+      }
+    }
   }
 
   func closeAll() {

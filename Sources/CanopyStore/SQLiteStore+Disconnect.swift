@@ -6,14 +6,41 @@ extension SQLiteStore: DisconnectStore {
   /// See `DisconnectStore`.
   public func disconnectWrites() async throws -> [DisconnectWrite] {
     try await pool.read { db in
-      try Row.fetchAll(
-        db, sql: "SELECT id, identity, request, exceptions FROM disconnect_writes ORDER BY id"
-      ).map { row in
-        DisconnectWrite(
-          id: row[0], identity: row[1], request: row[2],
-          exceptions: try SQLiteStore.readPaths(row[3]))
+      try SQLiteStore.disconnectRows(db).map { try SQLiteStore.readDisconnectWrite($0) }
+    }
+  }
+
+  private static func disconnectRows(_ db: Database) throws -> [Row] {
+    try Row.fetchAll(
+      db, sql: "SELECT id, identity, request, exceptions FROM disconnect_writes ORDER BY id")
+  }
+
+  /// What is wrong with the rows, a sentence each; whether their requests can be carried out is for
+  /// those to say who keep them.
+  static func disconnectProblems(_ db: Database) throws -> [String] {
+    try disconnectRows(db).compactMap { row in
+      do {
+        for path in try readDisconnectWrite(row).exceptions { _ = try Location(path) }
+        return nil
+      } catch let error as TreeError {
+        return StoreError.damagedRow(disconnectName(row), error).sentence
+      } catch let error as StoreError {
+        return error.sentence
       }
     }
+  }
+
+  private static func readDisconnectWrite(_ row: Row) throws -> DisconnectWrite {
+    do {
+      return DisconnectWrite(
+        id: row[0], identity: row[1], request: row[2], exceptions: try readPaths(row[3]))
+    } catch {
+      throw StoreError.damagedRow(disconnectName(row), error)
+    }
+  }
+
+  private static func disconnectName(_ row: Row) -> String {
+    "on-disconnect write \(row[0] as Int64)"
   }
 
   /// See `DisconnectStore`. One transaction, on the disk (`full`) when this returns.
@@ -52,10 +79,13 @@ extension SQLiteStore: DisconnectStore {
     return output.text
   }
 
-  private static func readPaths(_ text: String) throws -> [String] {
+  private static func readPaths(_ text: String) throws(TreeError) -> [String] {
     guard case .array(let items) = try JSONValue(json: text, limits: .none) else {
-      throw StoreError.damagedRow("an on-disconnect write", "its exceptions are no array")
+      throw .invalidData("its exceptions are no array")
     }
-    return items.compactMap(\.string)
+    return try items.map { item throws(TreeError) in
+      guard let path = item.string else { throw .invalidData("an exception is no path") }
+      return path
+    }
   }
 }

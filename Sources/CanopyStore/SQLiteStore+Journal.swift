@@ -70,15 +70,7 @@ extension SQLiteStore: Journal {
           WHERE sequence > ? AND sequence <= ? ORDER BY sequence
           """, arguments: [first, last])
       var commits: [Commit] = []
-      while let row = try rows.next() {
-        var commit = try SQLiteStore.readCommit(row)
-        commit.beforeImage = try row.withUnsafeData(atIndex: 3) { data in
-          try data.map { data in
-            try data.withUnsafeBytes { try BeforeImageCodec.decode($0, of: commit.assignments) }
-          }
-        }
-        commits.append(commit)
-      }
+      while let row = try rows.next() { commits.append(try SQLiteStore.readCommitAndImage(row)) }
       return commits
     }
   }
@@ -130,6 +122,21 @@ extension SQLiteStore: Journal {
     } catch {
       throw StoreError.damagedRow("commit \(sequence)", error)
     }
+  }
+
+  /// A commit with its before-image, which stands behind the other columns.
+  static func readCommitAndImage(_ row: Row) throws -> Commit {
+    var commit = try readCommit(row)
+    do {
+      commit.beforeImage = try row.withUnsafeData(atIndex: 3) { data in
+        try data.map { data in
+          try data.withUnsafeBytes { try BeforeImageCodec.decode($0, of: commit.assignments) }
+        }
+      }
+    } catch {
+      throw StoreError.damagedRow("the before-image of commit \(commit.sequence)", error)
+    }
+    return commit
   }
 
   static func readLeaves(_ db: Database) throws -> Node {

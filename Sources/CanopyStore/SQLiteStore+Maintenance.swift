@@ -49,6 +49,7 @@ extension SQLiteStore {
         guard problems.isEmpty else { return problems }
         let checkpoint = try SQLiteStore.checkpointSequence(db)
         problems += try SQLiteStore.journalProblems(db, checkpoint)
+        problems += try SQLiteStore.disconnectProblems(db)
         problems += try RowCheck.problems(db)
         if problems.isEmpty {
           _ = try SQLiteStore.readLeaves(db)
@@ -74,9 +75,9 @@ extension SQLiteStore {
       }
       if last < checkpoint { problems.append("the journal ends before the checkpoint") }
     }
-    let rows = try Row.fetchCursor(db, sql: "SELECT sequence, time, body FROM commits")
+    let rows = try Row.fetchCursor(db, sql: "SELECT sequence, time, body, before FROM commits")
     while let row = try rows.next() {
-      do { _ = try SQLiteStore.readCommit(row) } catch {
+      do { _ = try SQLiteStore.readCommitAndImage(row) } catch {
         problems.append((error as? StoreError)?.sentence ?? "\(error)")
       }
     }

@@ -22,6 +22,7 @@ public final class FaultyJournal: Journal {
   private let journal: any Journal
   private let faults = Mutex<[[Fault]]>([])
   private let checkpointFaults = Mutex<[Fault]>([])
+  private let readFaults = Mutex<[Fault]>([])
 
   /// A journal in front of another.
   public init(_ journal: any Journal) {
@@ -37,6 +38,11 @@ public final class FaultyJournal: Journal {
   /// Plans what happens to the next checkpoint that has no plan yet.
   public func planCheckpoint(_ fault: Fault) {
     checkpointFaults.withLock { $0.append(fault) }
+  }
+
+  /// Plans what happens to the next reading of commits that has no plan yet.
+  public func planRead(_ fault: Fault) {
+    readFaults.withLock { $0.append(fault) }
   }
 
   /// Plans that the next append waits.
@@ -69,9 +75,14 @@ public final class FaultyJournal: Journal {
     try await journal.append(commits, after: last)
   }
 
-  /// Those of the journal behind this one.
+  /// Does what is planned, then reads those of the journal behind this one.
   public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
-    try await journal.commits(after: first, through: last)
+    switch readFaults.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
+    case .delay(let gate): await gate.pass()
+    case .failBefore, .failAfter, .overtaken: throw Failure()
+    case nil: break
+    }
+    return try await journal.commits(after: first, through: last)
   }
 
   /// Does what is planned, then has the journal behind this one make the checkpoint.

@@ -53,6 +53,15 @@ public final class InMemoryJournal: Journal {
     state.withLock { $0.commits.removeAll { $0.sequence <= sequence } }
   }
 
+  /// Forgets what takes the commits up to one back, as a journal does where that is large.
+  public func forgetImages(through sequence: Int64) {
+    state.withLock { state in
+      for i in state.commits.indices where state.commits[i].sequence <= sequence {
+        state.commits[i].beforeImage = nil
+      }
+    }
+  }
+
   /// Appends commits after the last one.
   public func append(_ commits: [Commit], after last: Int64) async throws {
     try state.withLock { state in

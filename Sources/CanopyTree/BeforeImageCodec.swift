@@ -38,6 +38,9 @@ public enum BeforeImageCodec {
   ) throws(TreeError) -> [Assignment] {
     let prefix = "{\"of\":"
     if bytes.starts(with: prefix.utf8) {
+      guard bytes.last == UInt8(ascii: "}") else {
+        throw .invalidData("a before-image does not end with }")
+      }
       let rest = bytes.dropFirst(prefix.utf8.count).dropLast()
       return try AssignmentCodec.decode(UnsafeRawBufferPointer(rebasing: rest))
     }
@@ -45,7 +48,11 @@ public enum BeforeImageCodec {
     guard reader.peekToken() == UInt8(ascii: "[") else { throw reader.error("expected [") }
     var values: [Node] = []
     try reader.readMembers(close: UInt8(ascii: "]")) { reader throws(TreeError) in
-      values.append(try reader.readNode().node)
+      let value = try reader.readNode()
+      guard value.serverValues.isEmpty else {
+        throw .invalidData("a before-image may not hold server values")
+      }
+      values.append(value.node)
     }
     try reader.readEnd()
     guard values.count == assignments.count else {

@@ -66,6 +66,87 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  /// Connections, each with further subscriptions in every step.
+  private struct Listeners {
+    static let connections = 1_000
+    static let perConnection = 10
+
+    let server: ServerProcess
+    var clients: [LineSocketClient] = []
+    private var before: Int
+
+    init(_ server: ServerProcess, authentication: String) async throws {
+      self.server = server
+      before = try server.residentBytes()
+      for _ in 0..<Self.connections {
+        let client = try await server.connect()
+        try await client.value(authentication)
+        clients.append(client)
+      }
+    }
+
+    /// Has each connection listen to some more.
+    func listen(_ requests: (_ connection: Int) -> [String]) async throws {
+      for (number, client) in clients.enumerated() {
+        let lines = requests(number)
+        try await client.send(lines.joined(separator: "\n") + "\n")
+        for _ in lines {
+          let reply = try await client.readLine()
+          #expect(reply.hasSuffix("\"initial\":1}"), "\(reply)")
+          _ = try await client.readLine()
+        }
+      }
+    }
+
+    /// The server's memory that has come since the last call, for each of so many.
+    mutating func bytes(_ what: String, of count: Int) throws -> Int {
+      let now = try server.residentBytes()
+      defer { before = now }
+      let bytes = (now - before) / count
+      print("CapacityTests: \(bytes) bytes of the server's memory for each \(what)")
+      return bytes
+    }
+  }
+
+  @Test func `idle subscriptions cost little memory each, to one place or to many`() async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path)
+    let warm = try await server.connect()
+    #expect(try await warm.request("PING") == "+\"PONG\"")
+    var listeners = try await Listeners(
+      server, authentication: try ServerProcess.authentication(data: folder.path))
+    let (connections, each) = (Listeners.connections, Listeners.perConnection)
+    let idle = try listeners.bytes("connection that has authenticated", of: connections)
+
+    try await listeners.listen { _ in ["LISTEN /news {\"events\":\"value\"}"] }
+    let first = try listeners.bytes(
+      "connection's first subscription, to one place", of: connections)
+    print("CapacityTests: \(idle + first) bytes for a connection with one subscription")
+
+    try await listeners.listen { _ in
+      (0..<each).map { "LISTEN /news/\($0) {\"events\":\"value\"}" }
+    }
+    let equal = try listeners.bytes(
+      "subscription, \(each) a connection to \(each) places", of: connections * each)
+    try await listeners.listen { connection in
+      (0..<each).map { "LISTEN /users/\(connection)/\($0) {\"events\":\"value\"}" }
+    }
+    let distinct = try listeners.bytes(
+      "subscription, each to a place of its own", of: connections * each)
+    for bytes in [first, equal, distinct] { #expect(bytes <= 4_096) }
+
+    // They are there: each hears what concerns it, and nothing else.
+    try await listeners.clients[0].send("SET /users/7/3 1\nSET /news/5 1\n")
+    #expect(try await listeners.clients[7].readLine().contains("\"data\":1"))
+    for client in [listeners.clients[7], listeners.clients[999]] {
+      let lines = try await client.readLines(2)
+      #expect(lines.contains { $0.contains("\"data\":{\"5\":1}") }, "\(lines)")
+      #expect(lines.contains { $0.contains("\"data\":1") }, "\(lines)")
+    }
+    for client in listeners.clients { await client.disconnect() }
+    #expect(try await server.terminate() == 0)
+  }
+
   /// A folder on a disk of its own that is soon full.
   private final class SmallDisk: Sendable {
     let folder: TemporaryFolder

@@ -84,6 +84,21 @@ final class ProcessEnding: Sendable {
   }
 }
 
+extension LineMailbox {
+  /// Takes the lines that come through a pipe.
+  func receive(from pipe: Pipe) {
+    pipe.fileHandleForReading.readabilityHandler = { handle in
+      let data = handle.availableData
+      // The mailbox is made for lines of the protocol.
+      self.receive(Array(data).flatMap { $0 == 0x0A ? [0x0D, 0x0A] : [$0] })
+      if data.isEmpty {
+        handle.readabilityHandler = nil
+        self.close()
+      }
+    }
+  }
+}
+
 /// A folder that goes with the last reference to it.
 final class TemporaryFolder: Sendable {
   let path: String
@@ -107,16 +122,21 @@ final class ServerProcess: Sendable {
   private let folder: TemporaryFolder
 
   /// Starts `canopy serve` and waits until it is ready.
+  ///
+  /// - Parameter command: a program, with its first arguments, that becomes the server.
   init(
-    data: String?, _ arguments: [String] = [], environment: [String: String] = [:]
+    data: String?, _ arguments: [String] = [], environment: [String: String] = [:],
+    through command: [String] = []
   ) async throws {
     folder = try TemporaryFolder()
     errorsPath = folder.path + "/errors"
     try Data().write(to: URL(fileURLWithPath: errorsPath))
     let process = Process()
-    process.executableURL = URL(fileURLWithPath: Command.path)
-    process.arguments =
-      ["serve"] + (data.map { ["--data", $0, "--port", "0"] } ?? []) + arguments
+    let words =
+      command + [Command.path, "serve"] + (data.map { ["--data", $0, "--port", "0"] } ?? [])
+      + arguments
+    process.executableURL = URL(fileURLWithPath: words[0])
+    process.arguments = Array(words[1...])
     process.environment = Command.base.merging(environment) { $1 }
     process.standardError = try FileHandle(forWritingTo: URL(fileURLWithPath: errorsPath))
     let output = Pipe()
@@ -125,15 +145,7 @@ final class ServerProcess: Sendable {
     let ending = ProcessEnding()
     self.ending = ending
     let lines = LineMailbox()
-    output.fileHandleForReading.readabilityHandler = { handle in
-      let data = handle.availableData
-      // The mailbox is made for lines of the protocol.
-      lines.receive(Array(data).flatMap { $0 == 0x0A ? [0x0D, 0x0A] : [$0] })
-      if data.isEmpty {
-        handle.readabilityHandler = nil
-        lines.close()
-      }
-    }
+    lines.receive(from: output)
     process.terminationHandler = { ending.set($0) }
     try process.run()
     pid = process.processIdentifier
@@ -164,6 +176,12 @@ final class ServerProcess: Sendable {
 
   func connect() async throws -> LineSocketClient {
     try await LineSocketClient(port: port)
+  }
+
+  /// The request that makes a connection the administrator's.
+  static func authentication(data: String) throws -> String {
+    let token = try String(contentsOfFile: data + "/admin-token", encoding: .utf8)
+    return "AUTH \(token.trimmingCharacters(in: .whitespacesAndNewlines))"
   }
 
   /// Asks it to end; returns its exit status.

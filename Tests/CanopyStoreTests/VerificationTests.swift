@@ -13,6 +13,10 @@ struct VerificationTests {
     folder = try Folder()
   }
 
+  init(folder: Folder) {
+    self.folder = folder
+  }
+
   /// The problems of a store with a checkpoint at 4 of 8 commits, once it has been damaged.
   private func problems(after sql: String...) async throws -> [String] {
     let folder = folder
@@ -62,6 +66,36 @@ struct VerificationTests {
     #expect(problems.count == 2)
     #expect(problems.first?.contains("commit 3") == true)
     #expect(problems.last?.contains("commit 7") == true)
+  }
+
+  @Test func `a before-image that cannot be read is found`() async throws {
+    for image in ["", "[", "[1,2]", "{\"of\":[]", "[{\".sv\":\"timestamp\"}]"] {
+      let problems = try await Self(folder: Folder()).problems(
+        after: "UPDATE commits SET before = '\(image)' WHERE sequence IN (4, 7)")
+      #expect(problems.count == 2, "\(problems)")
+      #expect(problems.first?.contains("before-image of commit 4") == true)
+      #expect(problems.last?.contains("before-image of commit 7") == true)
+    }
+  }
+
+  @Test func `commits whose before-image is not known are no problem`() async throws {
+    #expect(try await problems(after: "UPDATE commits SET before = NULL").isEmpty)
+    let images = Self(folder: try Folder())
+    #expect(try await images.problems(after: "UPDATE commits SET before = '[null]'").isEmpty)
+  }
+
+  @Test func `on-disconnect writes that cannot be read are found`() async throws {
+    let problems = try await problems(
+      after: """
+        INSERT INTO disconnect_writes(identity, request, exceptions) VALUES
+          ('administrator', 'SET /a 1', '[]'), ('administrator', 'SET /a 1', '{}'),
+          ('administrator', 'SET /a 1', '["a/b"]'), ('administrator', 'SET /a 1', '["a.b"]'),
+          ('administrator', 'SET /a 1', '[1]')
+        """)
+    #expect(problems.count == 3, "\(problems)")
+    for (problem, id) in zip(problems, [2, 4, 5]) {
+      #expect(problem.hasPrefix("on-disconnect write \(id) cannot be read"), "\(problem)")
+    }
   }
 
   @Test(

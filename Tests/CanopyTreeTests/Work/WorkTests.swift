@@ -50,6 +50,29 @@
       #expect(remove.large <= 2 * remove.small)
     }
 
+    @Test func `the before-image of a write, and taking it back`() throws {
+      let image = try touched("before-image") { node, middle in
+        let key = Key(index: middle)
+        let image = Tree(root: node).beforeImage(of: [
+          Assignment(Path.root.child(key), .absent), Assignment(Path.root.child("new"), 1),
+          Assignment(Path.root.child(Key(index: middle + 1)).child("below"), 1),
+        ])
+        #expect(image.count == 3)
+      }
+      #expect(image.large <= 2 * image.small)
+      #expect(image.large <= 20)
+      let undo = try touched("a write and its undoing, index kept") { node, middle in
+        var tree = Tree(root: node)
+        node = .absent
+        let assignments = [Assignment(Path.root.child(Key(index: middle)), -1)]
+        let image = tree.beforeImage(of: assignments)
+        tree.apply(assignments)
+        tree.apply(image)
+      }
+      #expect(undo.large <= 2 * undo.small)
+      #expect(undo.large <= 60)
+    }
+
     @Test func `twenty children by key`() throws {
       for limit in [Query.Limit.first(20), .last(20)] {
         let all = try touched("query by key") { node, _ in

@@ -1,0 +1,197 @@
+public import CanopyEngine
+public import CanopyTree
+internal import Synchronization
+
+/// What a listener makes of what it is told: a copy that must equal the answer of its query.
+///
+/// Strict: a child that arrives twice, or leaves or changes without being there, is a problem, as is
+/// a commit that is told late or twice.
+public final class Replica: Sendable {
+  fileprivate struct State {
+    var children: [(key: Key, node: Node)] = []
+    var arrived: [ChildChange] = []
+    var value = Node.absent
+    var copy = Tree()
+    var sequences: [Int64] = []
+    var problem: String?
+    /// Told since it resumed, as long as it is not known what was missed before.
+    var held: [Notification]?
+    /// Grows whenever it begins or ends to listen: who is told by an earlier beginning is late.
+    var turn = 0
+  }
+
+  /// What it listens to.
+  public let listening: Listening
+  private let state = Mutex(State())
+
+  /// A replica that does not listen yet.
+  public init(_ listening: Listening) {
+    self.listening = listening
+  }
+
+  /// Begins to listen, and returns when that has begun; nil when the engine is stopping.
+  public func start(_ engine: Engine) async -> ListenerID? {
+    await listen(engine) { $0.reset($1, self.listening) }.id
+  }
+
+  /// Begins to listen again, with what it has, and is told what it missed.
+  ///
+  /// - Returns: the id, and whether everything was told anew; nil when the engine is stopping.
+  /// - Throws: what the journal throws; then it is as before, and does not listen.
+  public func resume(_ engine: Engine) async throws -> (id: ListenerID, isAnew: Bool)? {
+    let (id, start) = await listen(engine) { state, _ in state.held = [] }
+    guard let id else { return nil }
+    let since = sequences.last ?? 0
+    let changes: [ListenEvent]?
+    do { changes = try await engine.changes(since: since, to: start) } catch {
+      leave(engine, id)
+      throw error
+    }
+    state.withLock { state in
+      let held = state.held ?? []
+      state.held = nil
+      if let changes {
+        state.take(changes)
+        state.sequences.append(start.sequence)
+      } else {
+        state.reset(start, listening)
+      }
+      for notification in held { state.take(notification) }
+    }
+    return (id, changes == nil)
+  }
+
+  /// Ends to listen: nothing that is told from now on counts.
+  public func leave(_ engine: Engine, _ id: ListenerID) {
+    state.withLock { state in
+      state.turn += 1
+      state.held = nil
+    }
+    engine.unlisten(id)
+  }
+
+  private func listen(
+    _ engine: Engine, _ begin: @escaping @Sendable (inout State, ListenStart) -> Void
+  ) async -> (id: ListenerID?, start: ListenStart) {
+    let turn = state.withLock { state in
+      state.turn += 1
+      return state.turn
+    }
+    return await withCheckedContinuation { continuation in
+      engine.listen(listening) { [self] notification in
+        state.withLock { state in
+          guard state.turn == turn else { return }
+          if state.held != nil {
+            state.held?.append(notification)
+          } else {
+            state.take(notification)
+          }
+        }
+      } started: { [self] id, start in
+        if id != nil { state.withLock { begin(&$0, start) } }
+        continuation.resume(returning: (id, start))
+      }
+    }
+  }
+
+  /// The commits of which it was told, after the one that it began or resumed at.
+  public var sequences: [Int64] { state.withLock { $0.sequences } }
+
+  /// What is wrong with the replica, given the tree; nil if nothing is.
+  public func problem(_ root: Node) -> String? {
+    state.withLock { state in
+      let node = root.at(listening.path)
+      let isRight =
+        switch listening.form {
+        case .child:
+          state.children.elementsEqual(listening.query.children(of: node)) {
+            $0.key == $1.key && $0.node == $1.node
+          }
+        case .value: state.value == listening.query.value(of: node)
+        case .sync: state.copy.root == listening.query.value(of: node)
+        }
+      return state.problem ?? (isRight ? nil : "the replica of \(listening) differs")
+    }
+  }
+}
+
+extension Replica.State {
+  fileprivate mutating func reset(_ start: ListenStart, _ listening: Listening) {
+    children = listening.query.children(of: start.node)
+    value = listening.query.value(of: start.node)
+    copy = Tree(root: listening.query.value(of: start.node))
+    sequences = [start.sequence]
+  }
+
+  fileprivate mutating func take(_ notification: Notification) {
+    if let last = sequences.last, last >= notification.sequence {
+      problem = problem ?? "commit \(notification.sequence) came after \(last)"
+    }
+    sequences.append(notification.sequence)
+    take(notification.events)
+  }
+
+  fileprivate mutating func take(_ events: [ListenEvent]) {
+    for event in events {
+      switch event {
+      case .child(let change): take(change)
+      case .value(let node): value = node
+      case .put(let puts): copy.apply(puts)
+      }
+    }
+    insertArrived()
+  }
+
+  /// Children that arrived in this commit wait until all that leave have left.
+  private mutating func take(_ change: ChildChange) {
+    let index = children.firstIndex { $0.key == change.key }
+    if (index == nil) != (change.kind == .added), !arrived.contains(where: { $0.key == change.key })
+    {
+      problem = problem ?? "\(change.key.text) was \(change.kind), being there: \(index != nil)"
+    }
+    switch change.kind {
+    case .removed: children.removeAll { $0.key == change.key }
+    case .moved, .added:
+      children.removeAll { $0.key == change.key }
+      arrived.append(change)
+    case .changed:
+      if let index { children[index].node = change.node }
+    }
+  }
+
+  private mutating func insertArrived() {
+    while !arrived.isEmpty {
+      let ready = arrived.firstIndex { change in
+        change.previous.map { key in children.contains { $0.key == key } } ?? true
+      }
+      guard let ready else {
+        problem = problem ?? "a neighbour is not there"
+        return
+      }
+      let change = arrived.remove(at: ready)
+      let index = change.previous.flatMap { key in children.firstIndex { $0.key == key } }
+      children.insert((change.key, change.node), at: index.map { $0 + 1 } ?? 0)
+    }
+  }
+}
+
+extension Listening {
+  /// A wish for a place that `RandomWrites` with few keys writes to: all of it, or a part.
+  public static func random(
+    _ random: inout SeededGenerator, keysMax: Int = 4
+  ) throws -> Listening {
+    let keys = RandomWrites.keys.prefix(keysMax)
+    let count = Int.random(in: 0...2, using: &random)
+    let path = (0..<count).reduce(Path.root) { path, _ in path.child(random.pick(keys)) }
+    let form = random.pick(Listening.Form.allCases)
+    if random.oneIn(2) { return Listening(path, form: form) }
+    let order: Order = random.pick([.key, .value, .priority, .child(Path.root.child(keys[0]))])
+    let n = Int.random(in: 1...3, using: &random)
+    let limit: Query.Limit? = random.pick([nil, .first(n), .last(n)])
+    var lower: Query.Bound?
+    if random.oneIn(3) {
+      lower = Query.Bound(.absent, key: random.pick(keys), isInclusive: random.oneIn(2))
+    }
+    return Listening(path, try Query(order: order, lower: lower, limit: limit), form: form)
+  }
+}

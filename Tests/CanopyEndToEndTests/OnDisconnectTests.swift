@@ -1,0 +1,108 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// On-disconnect writes are made however a connection ends.
+@Suite(.timeLimit(.minutes(2)), .serialized) struct OnDisconnectTests {
+  private static let shown = "made an on-disconnect write"
+
+  /// An administrator's connection to a server.
+  private func administrator(_ server: ServerProcess, _ data: String) async throws
+    -> LineSocketClient
+  {
+    let client = try await server.connect()
+    try await client.value(try ServerProcess.authentication(data: data))
+    return client
+  }
+
+  @Test func `when the client is killed, says QUIT, or ends its input`() async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path)
+    let observer = try await administrator(server, folder.path)
+    for end in ["kill -9", "QUIT", "end of input"] {
+      let client = try ClientProcess(port: server.port)
+      try await client.value(try ServerProcess.authentication(data: folder.path))
+      try await client.value("SET /presence {\"ada\":\"here\",\"times\":0}")
+      try await client.value("ONDISCONNECT SET /presence/ada \"gone\"")
+      try await client.value(
+        "ONDISCONNECT UPDATE /presence {\"times\":{\".sv\":{\"increment\":1}}}")
+      let sub = try await observer.value("LISTEN /presence {\"events\":\"value\"}")["sub"]?.integer
+      _ = try await observer.readLine()
+      let clock = ContinuousClock()
+      let start = clock.now
+      switch end {
+      case "QUIT": try await client.send("QUIT\n")
+      case "end of input": try await client.shutDownSending()
+      default: await client.disconnect()
+      }
+      let events = try await observer.readLines(2)
+      print("OnDisconnectTests: \(end): \(clock.now - start) to the last write")
+      #expect(events[0].contains("\"data\":{\"ada\":\"gone\",\"times\":0}"), "\(events)")
+      #expect(events[1].contains("\"data\":{\"ada\":\"gone\",\"times\":1}"), "\(events)")
+      try await observer.value("UNLISTEN \(try #require(sub))")
+    }
+    #expect(try await server.terminate() == 0)
+    // Nothing is left for the next start.
+    let again = try await ServerProcess(data: folder.path)
+    #expect(!again.log.contains(Self.shown))
+    #expect(try await again.terminate() == 0)
+  }
+
+  @Test func `when the server is killed: at the next start, before it is ready, and once`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    var server = try await ServerProcess(data: folder.path)
+    let first = try await administrator(server, folder.path)
+    let second = try await administrator(server, folder.path)
+    try await first.value("SET /presence {\"a\":1,\"b\":1,\"c\":{\"x\":1,\"y\":1},\"times\":0}")
+    try await first.value("ONDISCONNECT REMOVE /presence/a")
+    try await first.value(
+      "ONDISCONNECT UPDATE /presence {\"times\":{\".sv\":{\"increment\":1}}}")
+    try await second.value("ONDISCONNECT REMOVE /presence/b")
+    try await second.value("ONDISCONNECT CANCEL /presence/b")
+    // Taken back in part.
+    try await second.value("ONDISCONNECT UPDATE /presence/c {\"x\":2,\"y\":2}")
+    try await second.value("ONDISCONNECT CANCEL /presence/c/y")
+    // Replaced by one that was asked for later.
+    try await second.value("ONDISCONNECT SET /presence/d 1")
+    try await second.value("ONDISCONNECT SET /presence/d 2")
+    try await server.destroy()
+    let clock = ContinuousClock()
+    let start = clock.now
+    server = try await ServerProcess(data: folder.path)
+    let log = server.log
+    print("OnDisconnectTests: after a crash, ready with the writes made: \(clock.now - start)")
+    #expect(log.components(separatedBy: Self.shown).count == 5, "\(log)")
+    let expected = "+{\"b\":1,\"c\":{\"x\":2,\"y\":1},\"d\":2,\"times\":1}"
+    var client = try await administrator(server, folder.path)
+    #expect(try await client.request("GET /presence") == expected)
+
+    // Killed again, and started once more: they are not made again.
+    try await client.value("SET /presence/b 5")
+    try await server.destroy()
+    server = try await ServerProcess(data: folder.path)
+    #expect(!server.log.contains(Self.shown))
+    client = try await administrator(server, folder.path)
+    #expect(
+      try await client.request("GET /presence")
+        == expected.replacing("\"b\":1", with: "\"b\":5"))
+    #expect(try await server.terminate() == 0)
+    let verified = try await Command.run(["verify", "--data", folder.path])
+    #expect(verified.status == 0, "\(verified.text)")
+  }
+
+  @Test func `when the server shuts down in good order`() async throws {
+    let folder = try TemporaryFolder()
+    var server = try await ServerProcess(data: folder.path)
+    var client = try await administrator(server, folder.path)
+    try await client.value("SET /presence/a 1")
+    try await client.value("ONDISCONNECT REMOVE /presence")
+    #expect(try await server.terminate() == 0)
+    server = try await ServerProcess(data: folder.path)
+    client = try await administrator(server, folder.path)
+    #expect(try await client.request("GET /presence") == "+null")
+    #expect(try await server.terminate() == 0)
+  }
+}
