@@ -1,5 +1,4 @@
 internal import CanopyEngine
-internal import CanopyTree
 internal import CanopyWire
 internal import DequeModule
 internal import NIOCore
@@ -22,11 +21,19 @@ final class EventHub: Sendable {
     var views: [Listening: LocalView] = [:]
     var unflushed: [any Subscriber] = []
     /// What came from the engine and has not been done, in order.
-    var arrived: Deque<@Sendable () -> Void> = []
+    var arrived: Deque<Item> = []
+  }
+
+  /// Something that the engine has sent.
+  private enum Item: Sendable {
+    /// What a commit did to a view.
+    case notification(NIOLoopBound<LocalView>, Notification)
+    /// Anything else that is to be done in order with these.
+    case other(@Sendable () -> Void)
   }
 
   /// What the engine has sent and the loop has not taken.
-  private let sent = Mutex<[@Sendable () -> Void]>([])
+  private let sent = Mutex<[Item]>([])
 
   /// - Parameter bytesMax: bytes of JSON in one event.
   init(loop: any EventLoop, engine: Engine, bytesMax: Int) {
@@ -48,24 +55,29 @@ final class EventHub: Sendable {
     let boundView = NIOLoopBound(view, eventLoop: loop)
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
     engine.listen(listening, group: ObjectIdentifier(self)) { [self] notification in
-      send { boundView.value.deliver(notification) }
+      send(.notification(boundView, notification))
     } started: { [self] id, start in
-      send { [self] in
-        let view = boundView.value
-        let (subscription, started) = bound.value
-        view.starting -= 1
-        subscription.listener = id
-        if id != nil, !subscription.hasEnded { view.add(subscription) } else { drop(subscription) }
-        removeIfUnused(view)
-        started(id == nil ? nil : start)
-      }
+      send(
+        .other { [self] in
+          let view = boundView.value
+          let (subscription, started) = bound.value
+          view.starting -= 1
+          subscription.listener = id
+          if id != nil, !subscription.hasEnded {
+            view.add(subscription)
+          } else {
+            drop(subscription)
+          }
+          removeIfUnused(view)
+          started(id == nil ? nil : start)
+        })
     }
   }
 
   /// Has something done on the loop, after all that was sent before. From any thread.
-  private func send(_ body: @escaping @Sendable () -> Void) {
+  private func send(_ item: Item) {
     let isFirst = sent.withLock { sent in
-      sent.append(body)
+      sent.append(item)
       return sent.count == 1
     }
     if isFirst { loop.execute { self.takeArrived() } }
@@ -76,13 +88,27 @@ final class EventHub: Sendable {
   /// What comes from a socket overtakes what others have the loop do: so before a connection with
   /// subscriptions gets a reply, this makes sure that it has the events that come before the reply.
   func takeArrived() {
-    state.value.arrived.append(
-      contentsOf: sent.withLock { sent in
-        defer { sent = [] }
-        return sent
-      })
+    let items = sent.withLock { sent in
+      defer { sent = [] }
+      return sent
+    }
+    state.value.arrived.append(contentsOf: items)
     // What is done here may lead here again, and goes on where this is.
-    while let next = state.value.arrived.popFirst() { next() }
+    while let next = state.value.arrived.popFirst() {
+      switch next {
+      case .other(let body): body()
+      case .notification(let view, let notification):
+        let view = view.value
+        var notifications = [notification]
+        while case .notification(let other, let notification)? = state.value.arrived.first,
+          other.value === view
+        {
+          notifications.append(notification)
+          state.value.arrived.removeFirst()
+        }
+        view.deliver(notifications)
+      }
+    }
   }
 
   /// Ends what `begin` began.
@@ -106,15 +132,31 @@ final class EventHub: Sendable {
     state.value.views[view.listening] = nil
   }
 
-  /// Has a subscriber flushed when the tasks that wait on the loop now are done.
+  /// Has a subscriber flushed soon: when the tasks that wait on the loop now are done, or a moment
+  /// later.
+  ///
+  /// Sending to each of many takes longer than a commit: what is committed in the first moment of that
+  /// would need another round. So where there are many, it is waited for, as long as sending takes.
   func flushLater(_ subscriber: any Subscriber) {
     state.value.unflushed.append(subscriber)
     guard state.value.unflushed.count == 1 else { return }
     loop.execute { [self] in
-      var unflushed: [any Subscriber] = []
-      swap(&unflushed, &state.value.unflushed)
-      for subscriber in unflushed { subscriber.flushEvents() }
+      let count = state.value.unflushed.count
+      guard count >= EventHub.manySubscribers else { return flush() }
+      let wait = min(Int64(count) * EventHub.sendNanoseconds, EventHub.waitNanosecondsMax)
+      loop.scheduleTask(in: .nanoseconds(wait)) { [self] in flush() }
     }
+  }
+
+  private static let manySubscribers = 64
+  /// What sending to one takes, at least.
+  private static let sendNanoseconds: Int64 = 1_000
+  private static let waitNanosecondsMax: Int64 = 1_000_000
+
+  private func flush() {
+    var unflushed: [any Subscriber] = []
+    swap(&unflushed, &state.value.unflushed)
+    for subscriber in unflushed { subscriber.flushEvents() }
   }
 
   /// The number of views, and of the subscriptions that share them.
@@ -126,8 +168,8 @@ final class EventHub: Sendable {
 
 /// A connection, as far as events are concerned.
 protocol Subscriber: AnyObject {
-  /// Takes events of one of its subscriptions.
-  func receive(_ lines: EventLines, of subscription: Subscription)
+  /// Takes lines about one of its subscriptions.
+  func receive(_ lines: ByteBuffer, of subscription: Subscription)
   /// Learns that one of its subscriptions cannot go on.
   func cancel(_ subscription: Subscription, _ code: WireError.Code)
   /// Sends what it has received.
@@ -137,8 +179,6 @@ protocol Subscriber: AnyObject {
 /// One subscription of one connection.
 final class Subscription {
   let number: Int64
-  /// Bytes of the beginning of its lines, with the number.
-  let beginBytes: Int
   /// Whether only the administrator may have it.
   let needsAdministrator: Bool
   /// Until it has ended.
@@ -153,9 +193,6 @@ final class Subscription {
 
   init(number: Int64, needsAdministrator: Bool, subscriber: any Subscriber) {
     self.number = number
-    var output = JSONOutput(capacity: 32)
-    EventLine.begin(number, to: &output)
-    beginBytes = output.count
     self.needsAdministrator = needsAdministrator
     self.subscriber = subscriber
   }
@@ -175,18 +212,14 @@ final class Subscription {
   func release() {
     guard let held, let view else { return }
     self.held = nil
-    for notification in held where !hasEnded { take(notification, view) }
+    if !held.isEmpty { view.deliver(held, to: CollectionOfOne(self)) }
   }
 
-  fileprivate func take(_ notification: Notification, _ view: LocalView) {
-    if held != nil {
-      held?.append(notification)
-      return
-    }
-    switch view.lines(of: notification) {
-    case .success(let lines): subscriber?.receive(lines, of: self)
-    case .failure(let error): subscriber?.cancel(self, error.code)
-    }
+  /// Keeps what happens, if it is to be kept.
+  fileprivate func keep(_ notifications: [Notification]) -> Bool {
+    guard held != nil else { return false }
+    held?.append(contentsOf: notifications)
+    return true
   }
 }
 
@@ -223,14 +256,51 @@ private final class LocalView {
     subscriptions.removeLast()
   }
 
-  func deliver(_ notification: Notification) {
+  /// Hands on what some commits did, in order.
+  func deliver(_ notifications: [Notification]) {
     // A copy: one that is told may end, and others with it.
+    deliver(notifications, to: subscriptions)
+  }
+
+  func deliver(_ notifications: [Notification], to subscriptions: some Collection<Subscription>) {
+    let lines: EventLines
+    do throws(WireError) {
+      lines = try self.lines(of: notifications)
+    } catch {
+      // What came before that which cannot be told is told.
+      if notifications.count > 1 {
+        for notification in notifications { deliver([notification], to: subscriptions) }
+        return
+      }
+      for subscription in subscriptions where !subscription.hasEnded {
+        subscription.subscriber?.cancel(subscription, error.code)
+      }
+      return
+    }
+    // Most are the first of their connection: then all of them get the very same bytes.
+    var last: (number: Int64, bytes: ByteBuffer)?
     for subscription in subscriptions where !subscription.hasEnded {
-      subscription.take(notification, self)
+      if subscription.keep(notifications) { continue }
+      let number = subscription.number
+      let bytes: ByteBuffer
+      if let last, last.number == number {
+        bytes = last.bytes
+      } else {
+        bytes = lines.bytes(for: number)
+        last = (number, bytes)
+      }
+      subscription.subscriber?.receive(bytes, of: subscription)
     }
   }
 
-  func lines(of notification: Notification) -> Result<EventLines, WireError> {
+  private func lines(of notifications: [Notification]) throws(WireError) -> EventLines {
+    if notifications.count == 1, let only = notifications.first { return try lines(of: only).get() }
+    var all: [EventLines] = []
+    for notification in notifications { all.append(try lines(of: notification).get()) }
+    return EventLines(joining: all)
+  }
+
+  private func lines(of notification: Notification) -> Result<EventLines, WireError> {
     notification.shared {
       Result { () throws(WireError) in
         try EventLines(

@@ -5,22 +5,53 @@ internal import NIOCore
 
 /// The lines of some events without the numbers of the subscriptions: made once for all subscribers.
 struct EventLines: Sendable {
-  /// One for each line: what follows `EventLine.begin`.
-  let rests: [ByteBuffer]
-  /// Their bytes.
-  let bytes: Int
+  /// What follows `EventLine.begin` in each line, one after the other.
+  private let rests: ByteBuffer
+  /// Where each of them ends.
+  private let ends: [Int]
 
   /// Lines that `write` writes one after the other into an output; it ends each with a call of its
   /// argument.
   private init(_ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void) {
-    var rests: [ByteBuffer] = []
+    var ends: [Int] = []
     var output = JSONOutput(capacity: 512)
-    write(&output) { output in
-      rests.append(output.withBytes { ByteBuffer(bytes: $0) })
-      output.removeAll()
+    write(&output) { ends.append($0.count) }
+    rests = output.withBytes { ByteBuffer(bytes: $0) }
+    self.ends = ends
+  }
+
+  /// Those of several, in order.
+  init(joining all: [EventLines]) {
+    var rests = ByteBuffer()
+    var ends: [Int] = []
+    for lines in all {
+      ends += lines.ends.map { rests.readableBytes + $0 }
+      rests.writeImmutableBuffer(lines.rests)
     }
     self.rests = rests
-    bytes = rests.reduce(0) { $0 + $1.readableBytes }
+    self.ends = ends
+  }
+
+  /// The number of lines.
+  var count: Int { ends.count }
+
+  /// The lines for a subscription.
+  func bytes(for number: Int64) -> ByteBuffer {
+    var output = JSONOutput(capacity: rests.readableBytes + 24 * count)
+    append(to: &output, for: number)
+    return output.withBytes { ByteBuffer(bytes: $0) }
+  }
+
+  /// Writes the lines for a subscription.
+  func append(to output: inout JSONOutput, for number: Int64) {
+    rests.withUnsafeReadableBytes { bytes in
+      var start = 0
+      for end in ends {
+        EventLine.begin(number, to: &output)
+        output.append(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
+        start = end
+      }
+    }
   }
 
   /// What a commit did to what `listening` shows.

@@ -29,8 +29,12 @@ final class LineHandler: ChannelInboundHandler {
   private var armed: [ArmedWrite] = []
   /// Whether the connection has ended as far as others are concerned.
   private var hasLeft = false
-  /// Bytes handed to the channel that it has not sent; counted while there are subscriptions.
+  /// Bytes handed to the channel and not flushed.
+  private var unflushedBytes = 0
+  /// Bytes flushed that the channel has not sent; counted while there are subscriptions.
   private var queuedBytes = 0
+  /// Events to be sent before `output`: bytes that others get as well, and that are not copied.
+  private var sharedEvents: ByteBuffer?
   private var flushIsDue = false
   private var address = ""
   private var output = JSONOutput(capacity: 1024)
@@ -315,20 +319,33 @@ final class LineHandler: ChannelInboundHandler {
   }
 
   private func send(_ context: ChannelHandlerContext) {
-    guard output.count > 0 else { return }
+    let events = sharedEvents.take()
+    guard output.count > 0 else {
+      if let events { writeAndFlush(context, events) }
+      return
+    }
     let buffer = output.withBytes { context.channel.allocator.buffer(bytes: $0) }
     output.removeAll()
     guard subscriptions != nil else {
       return context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
     }
-    write(context, buffer)
-    context.flush()
+    if let events { write(context, events) }
+    writeAndFlush(context, buffer)
   }
 
+  /// Hands bytes to the channel, which sends them with the next flush.
   private func write(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
-    let count = buffer.readableBytes
+    unflushedBytes += buffer.readableBytes
+    context.write(wrapOutboundOut(buffer), promise: nil)
+  }
+
+  /// Sends all that the channel has been handed. What goes out last went out after all the rest: so
+  /// one promise counts for all.
+  private func writeAndFlush(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
+    let count = unflushedBytes + buffer.readableBytes
+    unflushedBytes = 0
     queuedBytes += count
-    context.write(wrapOutboundOut(buffer)).assumeIsolated().whenComplete { _ in
+    context.writeAndFlush(wrapOutboundOut(buffer)).assumeIsolated().whenComplete { _ in
       self.queuedBytes -= count
     }
   }
@@ -377,36 +394,36 @@ final class LineHandler: ChannelInboundHandler {
 }
 
 extension LineHandler: Subscriber {
-  /// Lines from so many bytes on are handed to the channel as they are, shared with all others that
-  /// get them; it costs less to copy shorter ones together.
-  private static let sharedBytesMin = 4096
-
-  func receive(_ lines: EventLines, of subscription: Subscription) {
+  func receive(_ lines: ByteBuffer, of subscription: Subscription) {
     guard !isClosing, let context else { return }
-    let waiting = queuedBytes + output.count
-    let bytes = lines.bytes + lines.rests.count * subscription.beginBytes
-    if waiting > 0, waiting + bytes > service.limits.queuedBytesMax {
-      return overload(context)
-    }
-    for rest in lines.rests {
-      EventLine.begin(subscription.number, to: &output)
-      if rest.readableBytes < LineHandler.sharedBytesMin {
-        rest.withUnsafeReadableBytes { output.append($0) }
-      } else {
-        write(context, output.withBytes { context.channel.allocator.buffer(bytes: $0) })
-        output.removeAll()
-        write(context, rest)
+    let count = lines.readableBytes
+    let waiting =
+      queuedBytes + unflushedBytes + output.count + (sharedEvents?.readableBytes ?? 0)
+    if waiting > 0, waiting + count > service.limits.queuedBytesMax { return overload(context) }
+    if output.count > 0 {
+      if count < LineHandler.sharedBytesMin {
+        lines.withUnsafeReadableBytes { output.append($0) }
+        return flushLater()
       }
+      // In order: the events before, the replies, these.
+      if let events = sharedEvents.take() { write(context, events) }
+      write(context, output.withBytes { context.channel.allocator.buffer(bytes: $0) })
+      output.removeAll()
+    } else if let events = sharedEvents.take() {
+      write(context, events)
     }
+    sharedEvents = lines
     flushLater()
   }
+
+  /// Lines from so many bytes on are not copied to follow others in one buffer.
+  private static let sharedBytesMin = 4096
 
   func cancel(_ subscription: Subscription, _ code: WireError.Code) {
     subscriptions?.remove(subscription)
     guard !isClosing else { return }
-    for rest in EventLines(cancel: code).rests {
-      EventLine.begin(subscription.number, to: &output)
-      rest.withUnsafeReadableBytes { output.append($0) }
+    EventLines(cancel: code).bytes(for: subscription.number).withUnsafeReadableBytes {
+      output.append($0)
     }
     flushLater()
   }
@@ -419,8 +436,7 @@ extension LineHandler: Subscriber {
 
   func flushEvents() {
     flushIsDue = false
-    guard !isClosing, let context else { return }
-    if output.count > 0 { send(context) } else { context.flush() }
+    if !isClosing, let context { send(context) }
   }
 
   /// Gives up on a client that does not take its events: it is told, should it still read, and

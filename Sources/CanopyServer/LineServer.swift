@@ -19,8 +19,10 @@ public final class LineServer: Service {
     public var host = "127.0.0.1"
     /// A port; 0 for any that is free.
     public var port = 7070
-    /// Threads that serve connections.
-    public var threads = System.coreCount
+    /// Threads that serve connections. Half of the cores: the other half is for the engine, the store,
+    /// hashing, and whoever is on the other end. (On two cores, one thread answers PING and tells
+    /// listeners a third faster than two do, which contend with their clients for the cores.)
+    public var threads = max(1, System.coreCount / 2)
     /// Seconds of silence after which a connection is probed; at most 32,767.
     public var heartbeatSeconds = 15
     /// Seconds after which a connection has ended whose other side gives no sign of life, or takes

@@ -136,20 +136,17 @@ final class Subscriptions {
   private func reply(
     _ subscription: Subscription, _ sequence: Int64, _ lines: EventLines
   ) -> [UInt8] {
-    var output = JSONOutput(capacity: 64 + lines.bytes + 24 * lines.rests.count)
+    var output = JSONOutput(capacity: 256)
     Reply.success(to: &output) { output in
       output.append("{\"sub\":")
       output.append(subscription.number)
       output.append(",\"seq\":")
       output.append(sequence)
       output.append(",\"initial\":")
-      output.append(Int64(lines.rests.count))
+      output.append(Int64(lines.count))
       output.append("}")
     }
-    for rest in lines.rests {
-      EventLine.begin(subscription.number, to: &output)
-      rest.withUnsafeReadableBytes { output.append($0) }
-    }
+    lines.append(to: &output, for: subscription.number)
     return output.bytes
   }
 

@@ -36,7 +36,7 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The most commits kept after a checkpoint, to resume from (100000).")
   var retainedCommits: Int64?
   @Option(help: "Seconds that they are kept at most (3600).") var retainedSeconds: Int64?
-  @Option(help: "Threads that serve connections (one per core).") var threads: Int?
+  @Option(help: "Threads that serve connections (one per two cores).") var threads: Int?
   @Option(help: "trace, debug, info, notice, warning, error or critical (info).")
   var logLevel: Logger.Level?
 

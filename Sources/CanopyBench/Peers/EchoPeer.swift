@@ -12,7 +12,7 @@ struct EchoServer: AsyncParsableCommand {
   @Argument var port: Int
 
   func run() async throws {
-    let group = MultiThreadedEventLoopGroup(numberOfThreads: System.coreCount)
+    let group = MultiThreadedEventLoopGroup(numberOfThreads: max(1, System.coreCount / 2))
     let channel = try await ServerBootstrap(group: group)
       .serverChannelOption(.backlog, value: 1024)
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
