@@ -111,25 +111,23 @@ struct Fold {
   static let rowBytes = 8 * 1024
 
   private let root: Node
-  private var locations: [Location]
+  /// What was written, in order, none below another. Not changed, so that a copy of this is cheap.
+  private let locations: [Location]
+  /// The first of them that is to be done.
+  private var next = 0
+  /// The number of keys in the path of the row that was found last.
+  private var rowDepth = 0
   private var clearing: (from: String, to: String?)?
   private var emitting: RowEmitter?
-  private var next: RowEmitter?
+  private var waiting: RowEmitter?
   /// The row that was written anew last; what else was written below it is in there, too.
   private var rewritten: Path?
 
   init(root: Node, locations: [Location]) {
     self.root = root
-    var reduced: [Location] = []
-    for location in locations.sorted() {
-      if let last = reduced.last,
-        last == location || (!last.isPriority && location.path.hasPrefix(last.path))
-      {
-        continue
-      }
-      reduced.append(location)
-    }
-    self.locations = reduced.reversed()
+    var set = LocationSet()
+    for location in locations { set.insert(location) }
+    self.locations = set.sorted
   }
 
   /// Writes some rows. Returns whether nothing is left to do.
@@ -147,11 +145,12 @@ struct Fold {
         let cleared = try Fold.clear(db, range, limit: budget)
         if cleared < budget {
           clearing = nil
-          emitting = next
+          emitting = waiting
         }
         budget -= max(1, cleared)
-      } else if let location = locations.popLast() {
-        budget -= 1 + (try begin(db, location))
+      } else if next < locations.count {
+        next += 1
+        budget -= 1 + (try begin(db, locations[next - 1]))
       } else {
         return true
       }
@@ -163,7 +162,7 @@ struct Fold {
   private mutating func begin(_ db: Database, _ location: Location) throws -> Int {
     let path = location.path
     if let rewritten, path.hasPrefix(rewritten) { return 0 }
-    if let covering = try Fold.coveringRow(db, path) {
+    if let covering = try coveringRow(db, path) {
       rewritten = covering
       return try rewrite(db, covering)
     }
@@ -171,14 +170,17 @@ struct Fold {
       return try Fold.putPriority(db, path, root.at(path))
     }
     clearing = Fold.rows(below: path)
-    next = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
+    waiting = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
     return 0
   }
 
   private func rewrite(_ db: Database, _ path: Path) throws -> Int {
-    try db.cachedStatement(sql: "DELETE FROM leaves WHERE path = ?").execute(arguments: [path.text])
     let node = root.at(path)
     let isWhole = node.fits(bytes: Fold.rowBytes * 2)
+    if !isWhole || node.isAbsent {
+      try db.cachedStatement(sql: "DELETE FROM leaves WHERE path = ?")
+        .execute(arguments: [path.text])
+    }
     var emitter = RowEmitter(
       path, node, rowBytes: isWhole ? Fold.rowBytes * 2 : Fold.rowBytes)
     var count = 0
@@ -208,12 +210,17 @@ struct Fold {
     ).execute(arguments: [location.text, output.text])
   }
 
-  /// The path at or above the given one at which a row stands.
-  private static func coveringRow(_ db: Database, _ path: Path) throws -> Path? {
+  /// The path at or above the given one at which a row stands. There is at most one, and mostly as
+  /// deep as the last: so that is tried first.
+  private mutating func coveringRow(_ db: Database, _ path: Path) throws -> Path? {
     let statement = try db.cachedStatement(sql: "SELECT 1 FROM leaves WHERE path = ?")
-    for count in (0...path.count).reversed() {
+    let likely = rowDepth <= path.count ? rowDepth : 0
+    for count in [likely] + (0...path.count).reversed().filter({ $0 != likely }) {
       let candidate = path.prefix(count)
-      if try Int.fetchOne(statement, arguments: [candidate.text]) != nil { return candidate }
+      if try Int.fetchOne(statement, arguments: [candidate.text]) != nil {
+        rowDepth = count
+        return candidate
+      }
     }
     return nil
   }
