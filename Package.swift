@@ -41,6 +41,7 @@ let package = Package(
   targets: [
     .systemLibrary(name: "CArgon2", providers: [.apt(["libargon2-dev"])]),
     .target(name: "CanopyTree", dependencies: [crypto], swiftSettings: settings),
+    .target(name: "CanopyRules", dependencies: ["CanopyTree"], swiftSettings: settings),
     .target(
       name: "CanopyEngine", dependencies: ["CanopyTree", logging], swiftSettings: settings),
     .target(
@@ -107,6 +108,9 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyRulesTests", dependencies: ["CanopyRules", "CanopyTree", "CanopyTesting"],
       swiftSettings: settings),
     .testTarget(
       name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],

@@ -1,0 +1,68 @@
+internal import CanopyTree
+
+extension Evaluator {
+  /// The node that a snapshot stands for.
+  mutating func node(_ index: Int32) throws(RuleFailure) -> Node {
+    let snapshot = program.snapshots[Int(index)]
+    if snapshot.mustCollect { return try collect(snapshot) }
+    var node = try base(snapshot)
+    for step in snapshot.steps {
+      switch step {
+      case .key(let key): node = node.child(key)
+      case .path(let operation): node = try descend(from: node, operation)
+      case .up, .nowhere: node = .absent
+      }
+    }
+    return node
+  }
+
+  private func base(_ snapshot: Program.Snapshot) throws(RuleFailure) -> Node {
+    let depth = snapshot.base == .root ? 0 : keys.count
+    guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
+    return snapshot.base == .newData ? after[depth - snapshot.up] : before[depth - snapshot.up]
+  }
+
+  /// Goes down the path that an operation comes to. A path with a key that is none leads nowhere.
+  private mutating func descend(
+    from node: Node, _ operation: Int32
+  ) throws(RuleFailure) -> Node {
+    switch try value(operation) {
+    case .key(let key):
+      return node.child(key)
+    case .string(let text):
+      if !text.utf8.contains(UInt8(ascii: "/")) {
+        return (try? Key(text)).map { node.child($0) } ?? .absent
+      }
+      return (try? Path(text)).map { node.at($0) } ?? .absent
+    case let value:
+      throw RuleFailure(operation, .expected("a string", found: value))
+    }
+  }
+
+  /// The slow way, for `….child(<not written out>).parent()`: the keys must be known to go up.
+  private mutating func collect(_ snapshot: Program.Snapshot) throws(RuleFailure) -> Node {
+    let depth = snapshot.base == .root ? 0 : keys.count
+    guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
+    var way: [Key?] = keys.prefix(depth - snapshot.up).map { $0 }
+    for step in snapshot.steps {
+      switch step {
+      case .key(let key): way.append(key)
+      case .nowhere: way.append(nil)
+      case .up:
+        guard way.popLast() != nil else { throw RuleFailure(-1, .noParent) }
+      case .path(let operation):
+        if let path = try? Path(try string(operation)) {
+          way.append(contentsOf: path.keys)
+        } else {
+          way.append(nil)
+        }
+      }
+    }
+    var node = snapshot.base == .newData ? after[0] : before[0]
+    for key in way {
+      guard let key else { return .absent }
+      node = node.child(key)
+    }
+    return node
+  }
+}
