@@ -111,6 +111,7 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "CanopyRulesTests", dependencies: ["CanopyRules", "CanopyTree", "CanopyTesting"],
+      exclude: ["BuiltInCases.json"],
       swiftSettings: settings),
     .testTarget(
       name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],

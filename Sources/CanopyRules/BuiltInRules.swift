@@ -15,7 +15,8 @@ public enum BuiltInRules {
   public static let text = #"""
     {
       // What no rule grants is refused: the root, /posts, /user-posts and so on can be neither written
-      // nor removed as a whole.
+      // nor removed as a whole. A rule that needs a number or a text fails, and so refuses, where
+      // there is something else. Nothing here has a priority.
       "rules": {
         // Profiles. A name is claimed and given up in /usernames in the same write. With posts or
         // comments under the old name, RENAME is the way: it changes them all.
@@ -26,7 +27,7 @@ public enum BuiltInRules {
             ".validate": "newData.hasChild('username') && newData.getPriority() === null
               && \#(createdAtIsKept)",
             "username": {
-              ".validate": "newData.isString() && newData.getPriority() === null
+              ".validate": "newData.getPriority() === null
                 && newData.val().matches(/\#(username)/)
                 && \#(up(3)).child('usernames').child(newData.val().toLowerCase()).val() === $uid
                 && (!data.exists() || newData.val() === data.val()
@@ -47,8 +48,7 @@ public enum BuiltInRules {
         "usernames": {
           "$name": {
             ".read": true,
-            ".write": "auth.uid != null
-              && (data.exists() ? data.val() === auth.uid : newData.val() === auth.uid)
+            ".write": "auth.uid === (data.exists() ? data.val() : newData.val())
               && (newData.exists()
                 || \#(up(2)).child('users').child(auth.uid).child('username').val().toLowerCase()
                   !== $name)",
@@ -62,7 +62,7 @@ public enum BuiltInRules {
           ".read": true,
           ".indexOn": "starCount",
           "$postid": {
-    \#(post(depth: 2, uid: ""))
+    \#(post(depth: 2, uid: uid))
           }
         },
 
@@ -72,7 +72,7 @@ public enum BuiltInRules {
           "$uid": {
             ".indexOn": "starCount",
             "$postid": {
-    \#(post(depth: 3, uid: " && newData.val() === $uid"))
+    \#(post(depth: 3, uid: "newData.getPriority() === null && newData.val() === $uid"))
             }
           }
         },
@@ -102,7 +102,7 @@ public enum BuiltInRules {
           "$uid": {
             "$commentid": {
               ".write": "$uid === auth.uid",
-              ".validate": "newData.isString() && newData.getPriority() === null
+              ".validate": "newData.getPriority() === null
                 && \#(up(3)).child('post-comments').child(newData.val()).child($commentid)
                   .child('uid').val() === $uid"
             }
@@ -115,7 +115,7 @@ public enum BuiltInRules {
 
   /// A post, in either of its places. Its keys are written out, as the two places differ only in how
   /// far the root is.
-  private static func post(depth: Int, uid more: String) -> String {
+  private static func post(depth: Int, uid: String) -> String {
     #"""
             // Its author writes it, changes it and removes it. Anybody else who is logged in may
             // write it too, but not change what the author wrote: that leaves the star.
@@ -123,7 +123,6 @@ public enum BuiltInRules {
               ? newData.child('uid').val() === auth.uid
               : data.child('uid').val() === auth.uid || (newData.exists()
                 && newData.child('uid').val() === data.child('uid').val()
-                && newData.child('author').val() === data.child('author').val()
                 && newData.child('title').val() === data.child('title').val()
                 && newData.child('body').val() === data.child('body').val()
                 && newData.child('createdAt').val() === data.child('createdAt').val()))",
@@ -141,7 +140,7 @@ public enum BuiltInRules {
               && (newData.child('commentCount').val() === data.child('commentCount').val()
                 || \#(count("newData", "commentCount"))
                   === \#(up(depth)).child('post-comments').child($postid).childCount())",
-            "uid": { ".validate": "\#(uid)\#(more)" },
+            "uid": { ".validate": "\#(uid)" },
             "author": { ".validate": "\#(author(depth: depth))" },
             "title": {
               ".validate": "\#(text(unitsMax: 200))
@@ -158,11 +157,10 @@ public enum BuiltInRules {
               }
             },
             "starCount": {
-              ".validate": "newData.isNumber() && newData.getPriority() === null
-                && newData.val() >= 0 && newData.val() % 1 === 0"
+              ".validate": "newData.getPriority() === null && newData.val() >= 0"
             },
             "commentCount": {
-              ".validate": "newData.isNumber() && newData.getPriority() === null"
+              ".validate": "newData.getPriority() === null"
             },
             "$other": { ".validate": false }
     """#
@@ -177,15 +175,14 @@ public enum BuiltInRules {
 
   /// The author's own, and fixed once set.
   private static let uid = """
-    newData.isString() && newData.getPriority() === null \
-    && newData.val() === (data.exists() ? data.val() : auth.uid)
+    newData.getPriority() === null && newData.val() === (data.exists() ? data.val() : auth.uid)
     """
 
   /// The name of the caller's profile, or what was there; without a profile, a name that is free.
   private static func author(depth: Int) -> String {
     let root = up(depth + 1)
     return """
-      newData.isString() && newData.getPriority() === null && (newData.val() === data.val()
+      newData.getPriority() === null && (newData.val() === data.val()
                 || (newData.parent().child('uid').val() === auth.uid
                   && (\(root).child('users').child(auth.uid).exists()
                     ? newData.val() === \(root).child('users').child(auth.uid).child('username').val()
@@ -194,10 +191,10 @@ public enum BuiltInRules {
       """
   }
 
-  /// A text that is not blank.
+  /// A text that is not blank. What is no text has no `length` that could be asked for: the rule fails.
   private static func text(unitsMax: Int) -> String {
     #"""
-    newData.isString() && newData.getPriority() === null && (newData.val() === data.val()
+    newData.getPriority() === null && (newData.val() === data.val()
                 || (newData.val().length <= \#(unitsMax) && newData.val().matches(/\\S/)))
     """#
   }
@@ -205,7 +202,7 @@ public enum BuiltInRules {
   /// A time, fixed once set; not in the future. `{".sv": "timestamp"}` is the time of the write.
   private static let createdAt = """
     "createdAt": {
-              ".validate": "newData.isNumber() && newData.getPriority() === null
+              ".validate": "newData.getPriority() === null
                 && (data.exists() ? newData.val() === data.val()
                   : newData.val() > 0 && newData.val() <= now && newData.val() % 1 === 0)"
             }

@@ -141,7 +141,9 @@ struct Compiler {
       return Part(
         operation: emit(code, left.operation, right.operation, for: syntax), types: .bool)
     case .add:
-      let (a, b) = (try compile(a, as: [.number, .string]), try compile(b, as: [.number, .string]))
+      let (a, b) = (
+        try compile(a, as: [.number, .string]), try compile(b, as: [.number, .string])
+      )
       let types: ValueTypes =
         a.types == .string || b.types == .string
         ? .string : a.types == .number && b.types == .number ? .number : [.number, .string]

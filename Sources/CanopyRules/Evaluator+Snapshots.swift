@@ -51,7 +51,8 @@ extension Evaluator {
       case .up:
         guard way.popLast() != nil else { throw RuleFailure(-1, .noParent) }
       case .path(let operation):
-        if let path = try? Path(try string(operation)) {
+        let text = try string(operation)
+        if let path = try? Path(text) {
           way.append(contentsOf: path.keys)
         } else {
           way.append(nil)

@@ -144,7 +144,8 @@ struct PatternParser {
     while let scalar = next, scalar != "|", scalar != ")" {
       if scalar == "$" {
         guard index + 1 == scalars.count else {
-          throw problem("expected $ only at the end of the regular expression; \\$ is the character")
+          throw problem(
+            "expected $ only at the end of the regular expression; \\$ is the character")
         }
         break
       }
@@ -212,7 +213,9 @@ struct PatternParser {
       }
       set.ranges.append(low...high)
     }
-    guard !set.ranges.isEmpty else { throw problem("expected a character in this class", at: start) }
+    guard !set.ranges.isEmpty else {
+      throw problem("expected a character in this class", at: start)
+    }
     set.isNegated = isNegated
     return set
   }

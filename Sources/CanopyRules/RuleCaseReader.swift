@@ -61,7 +61,8 @@ struct RuleCaseReader {
       switch operation {
       case "read":
         return .read(
-          try Path(path), try value["query"].map { query throws(TreeError) in
+          try Path(path),
+          try value["query"].map { query throws(TreeError) in
             try Query(options: query)
           })
       case "set":

@@ -47,7 +47,7 @@ public struct RuleCases: Sendable {
   }
 
   /// In the order of the file.
-  public private(set) var cases: [Case]
+  public internal(set) var cases: [Case]
 
   /// Reads a file of cases.
   ///

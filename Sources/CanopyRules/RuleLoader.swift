@@ -77,7 +77,9 @@ struct RuleLoader {
       if member.name.hasPrefix(".") {
         loadRule(member, at: index)
       } else if let (key, child) = loadChild(member, of: index) {
-        if let key { children.append((key, child)) } else {
+        if let key {
+          children.append((key, child))
+        } else {
           tree.places[Int(index)].wildcard = child
         }
         let below = tree.places[Int(child)]

@@ -28,7 +28,9 @@ enum Value {
 
   /// A number; an integer if it is one.
   init(_ number: Double) {
-    if let integer = Int64(exactly: number) { self = .integer(integer) } else {
+    if let integer = Int64(exactly: number) {
+      self = .integer(integer)
+    } else {
       self = .double(number)
     }
   }

@@ -10,6 +10,8 @@ struct ModuleTests {
     ("CArgon2", []),
     // No I/O, no clock, no logging: a value and what can be computed from it.
     ("CanopyTree", ["Crypto", "Foundation", "Synchronization"]),
+    // Not sockets, storage or who is logged in: a tree, a caller and a verdict.
+    ("CanopyRules", ["CanopyTree"]),
     // Not SQLite, sockets or posts.
     ("CanopyEngine", ["CanopyTree", "Logging", "Synchronization"]),
     // Not the tree, not sockets.
