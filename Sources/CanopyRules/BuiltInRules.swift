@@ -39,7 +39,7 @@ public enum BuiltInRules {
                       || \#(up(3)).child('usernames').child(data.val().toLowerCase()).val()
                         !== $uid)))"
             },
-            \#(createdAt),
+            \#(createdAt()),
             "$other": { ".validate": false }
           }
         },
@@ -72,7 +72,7 @@ public enum BuiltInRules {
           "$uid": {
             ".indexOn": "starCount",
             "$postid": {
-    \#(post(depth: 3, uid: "newData.getPriority() === null && newData.val() === $uid"))
+    \#(post(depth: 3, uid: "\(uid) && newData.val() === $uid"))
             }
           }
         },
@@ -90,7 +90,7 @@ public enum BuiltInRules {
               "uid": { ".validate": "\#(uid)" },
               "author": { ".validate": "\#(author(depth: 3))" },
               "text": { ".validate": "\#(text(unitsMax: 10_000))" },
-              \#(createdAt),
+              \#(createdAt()),
               "$other": { ".validate": false }
             }
           }
@@ -117,15 +117,11 @@ public enum BuiltInRules {
   /// far the root is.
   private static func post(depth: Int, uid: String) -> String {
     #"""
-            // Its author writes it, changes it and removes it. Anybody else who is logged in may
-            // write it too, but not change what the author wrote: that leaves the star.
-            ".write": "auth.uid != null && (!data.exists()
-              ? newData.child('uid').val() === auth.uid
-              : data.child('uid').val() === auth.uid || (newData.exists()
-                && newData.child('uid').val() === data.child('uid').val()
-                && newData.child('title').val() === data.child('title').val()
-                && newData.child('body').val() === data.child('body').val()
-                && newData.child('createdAt').val() === data.child('createdAt').val()))",
+            // Its author writes and removes it. Everybody who is logged in may change it; but what the
+            // author wrote, the rules below let only them change. That leaves stars, and counts.
+            ".write": "auth.uid != null && (data.exists()
+              ? newData.exists() || data.child('uid').val() === auth.uid
+              : newData.child('uid').val() === auth.uid)",
 
             // Stars: the rule at stars/$uid lets no star of somebody else come to be. Here, the number
             // of stars may change only by the caller's own, so none of somebody else's can go either;
@@ -136,7 +132,7 @@ public enum BuiltInRules {
               && newData.child('stars').childCount() - data.child('stars').childCount()
                 === \#(ownStar("newData")) - \#(ownStar("data"))
               && \#(count("newData", "starCount")) - \#(count("data", "starCount"))
-                === \#(ownStar("newData")) - \#(ownStar("data"))
+                === newData.child('stars').childCount() - data.child('stars').childCount()
               && (newData.child('commentCount').val() === data.child('commentCount').val()
                 || \#(count("newData", "commentCount"))
                   === \#(up(depth)).child('post-comments').child($postid).childCount())",
@@ -148,7 +144,7 @@ public enum BuiltInRules {
                   || !newData.val().matches(/[\u0000-\u001F\u007F-\u009F]/))"
             },
             "body": { ".validate": "\#(text(unitsMax: 65_536))" },
-            \#(createdAt),
+            \#(createdAt(if: "newData.parent().child('uid').val() === auth.uid && ")),
             "stars": {
               ".validate": "newData.hasChildren() && newData.getPriority() === null",
               "$star": {
@@ -175,7 +171,8 @@ public enum BuiltInRules {
 
   /// The author's own, and fixed once set.
   private static let uid = """
-    newData.getPriority() === null && newData.val() === (data.exists() ? data.val() : auth.uid)
+    newData.getPriority() === null \
+    && newData.val() === (data.parent().exists() ? data.val() : auth.uid)
     """
 
   /// The name of the caller's profile, or what was there; without a profile, a name that is free.
@@ -195,18 +192,21 @@ public enum BuiltInRules {
   private static func text(unitsMax: Int) -> String {
     #"""
     newData.getPriority() === null && (newData.val() === data.val()
-                || (newData.val().length <= \#(unitsMax) && newData.val().matches(/\\S/)))
+                || (newData.parent().child('uid').val() === auth.uid
+                  && newData.val().length <= \#(unitsMax) && newData.val().matches(/\\S/)))
     """#
   }
 
   /// A time, fixed once set; not in the future. `{".sv": "timestamp"}` is the time of the write.
-  private static let createdAt = """
+  private static func createdAt(if condition: String = "") -> String {
+    """
     "createdAt": {
               ".validate": "newData.getPriority() === null
-                && (data.exists() ? newData.val() === data.val()
-                  : newData.val() > 0 && newData.val() <= now && newData.val() % 1 === 0)"
+                && (data.exists() ? newData.val() === data.val() : \(condition)newData.val() > 0
+                  && newData.val() <= now && newData.val() % 1 === 0)"
             }
     """
+  }
 
   /// For the place above `createdAt`: a rule there is not asked when it is removed.
   private static let createdAtIsKept = """

@@ -38,6 +38,11 @@ extension Compiler {
     let index = Int32(program.keys.count - 1)
     if Int(object) == last, program.operations[last].code == .auth {
       let count = program.operations[last].b
+      if count == 0, key == "uid" {
+        program.operations[last] = .init(code: .uid)
+        program.ranges[last] = Int32(syntax.range.lowerBound)..<Int32(syntax.range.upperBound)
+        return object
+      }
       let start = program.operations[last].a
       if count == 0 || start + count == index {
         program.operations[last] = .init(

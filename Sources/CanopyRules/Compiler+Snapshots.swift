@@ -1,9 +1,28 @@
 internal import CanopyTree
 
+/// The way to a place in the tree, while it is being compiled.
+struct SnapshotPath {
+  var base: Program.Snapshot.Base
+  var up: Int32 = 0
+  var steps: [Step] = []
+
+  enum Step {
+    case key(Key)
+    case path(Int32)
+    case up
+    case nowhere
+  }
+
+  /// Whether a step up follows one that is not known yet.
+  var mustCollect: Bool {
+    steps.contains { if case .up = $0 { true } else { false } }
+  }
+}
+
 extension Compiler {
   /// The place that an expression such as `root.child('users').child($uid)` stands for; nil if it is
   /// no snapshot.
-  mutating func snapshot(_ syntax: Syntax) throws(TextProblem) -> Program.Snapshot? {
+  mutating func snapshot(_ syntax: Syntax) throws(TextProblem) -> SnapshotPath? {
     switch syntax.kind {
     case .name("root"): return .init(base: .root)
     case .name("data"): return .init(base: .data)
@@ -29,7 +48,7 @@ extension Compiler {
 
   /// Adds the steps that a path takes; one that is written out is cut into its keys here.
   mutating func go(
-    to path: Syntax, in snapshot: inout Program.Snapshot
+    to path: Syntax, in snapshot: inout SnapshotPath
   ) throws(TextProblem) {
     guard case .string(let text) = path.kind else {
       snapshot.steps.append(.path(try compile(path, as: .string).operation))
@@ -42,23 +61,35 @@ extension Compiler {
     }
   }
 
-  private func goUp(_ snapshot: inout Program.Snapshot) {
+  private func goUp(_ snapshot: inout SnapshotPath) {
     switch snapshot.steps.last {
     case .key: snapshot.steps.removeLast()
     case nil: snapshot.up += 1
-    default:
-      snapshot.steps.append(.up)
-      snapshot.mustCollect = true
+    default: snapshot.steps.append(.up)
     }
   }
 
-  private mutating func add(_ snapshot: Program.Snapshot) -> Int32 {
-    program.snapshots.append(snapshot)
+  private mutating func add(_ path: SnapshotPath) -> Int32 {
+    let first = Int32(program.steps.count)
+    for step in path.steps {
+      switch step {
+      case .key(let key):
+        program.keys.append(key)
+        program.steps.append(.init(kind: .key, index: Int32(program.keys.count - 1)))
+      case .path(let operation): program.steps.append(.init(kind: .path, index: operation))
+      case .up: program.steps.append(.init(kind: .up))
+      case .nowhere: program.steps.append(.init(kind: .nowhere))
+      }
+    }
+    program.snapshots.append(
+      .init(
+        base: path.base, mustCollect: path.mustCollect, up: path.up, firstStep: first,
+        stepCount: Int32(path.steps.count)))
     return Int32(program.snapshots.count - 1)
   }
 
   mutating func compile(
-    _ name: String, of snapshot: Program.Snapshot, _ arguments: [Syntax], _ syntax: Syntax
+    _ name: String, of snapshot: SnapshotPath, _ arguments: [Syntax], _ syntax: Syntax
   ) throws(TextProblem) -> Part {
     guard let method = Method.snapshot[name] else {
       let known = Method.snapshot.keys.sorted().joined(separator: ", ")
@@ -81,7 +112,7 @@ extension Compiler {
   }
 
   private mutating func compileHasChildren(
-    _ snapshot: Program.Snapshot, _ arguments: [Syntax], _ syntax: Syntax
+    _ snapshot: SnapshotPath, _ arguments: [Syntax], _ syntax: Syntax
   ) throws(TextProblem) -> Part {
     guard !arguments.isEmpty else {
       return Part(operation: emit(.hasAnyChild, add(snapshot), for: syntax), types: .bool)

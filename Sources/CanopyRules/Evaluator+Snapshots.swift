@@ -2,30 +2,26 @@ internal import CanopyTree
 
 extension Evaluator {
   /// The node that a snapshot stands for.
-  mutating func node(_ index: Int32) throws(RuleFailure) -> Node {
+  func node(_ index: Int32) throws(RuleFailure) -> Node {
     let snapshot = program.snapshots[Int(index)]
     if snapshot.mustCollect { return try collect(snapshot) }
-    var node = try base(snapshot)
-    for step in snapshot.steps {
-      switch step {
-      case .key(let key): node = node.child(key)
-      case .path(let operation): node = try descend(from: node, operation)
-      case .up, .nowhere: node = .absent
+    let depth = snapshot.base == .root ? 0 : keys.count
+    guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
+    let base = depth - Int(snapshot.up)
+    var node = snapshot.base == .newData ? after[base] : before[base]
+    for i in snapshot.firstStep..<snapshot.firstStep + snapshot.stepCount {
+      let step = program.steps[Int(i)]
+      switch step.kind {
+      case .key: node = node.child(program.keys[Int(step.index)])
+      case .path: node = try descend(from: node, step.index)
+      case .up, .nowhere: return .absent
       }
     }
     return node
   }
 
-  private func base(_ snapshot: Program.Snapshot) throws(RuleFailure) -> Node {
-    let depth = snapshot.base == .root ? 0 : keys.count
-    guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
-    return snapshot.base == .newData ? after[depth - snapshot.up] : before[depth - snapshot.up]
-  }
-
   /// Goes down the path that an operation comes to. A path with a key that is none leads nowhere.
-  private mutating func descend(
-    from node: Node, _ operation: Int32
-  ) throws(RuleFailure) -> Node {
+  private func descend(from node: Node, _ operation: Int32) throws(RuleFailure) -> Node {
     switch try value(operation) {
     case .key(let key):
       return node.child(key)
@@ -40,18 +36,19 @@ extension Evaluator {
   }
 
   /// The slow way, for `….child(<not written out>).parent()`: the keys must be known to go up.
-  private mutating func collect(_ snapshot: Program.Snapshot) throws(RuleFailure) -> Node {
+  private func collect(_ snapshot: Program.Snapshot) throws(RuleFailure) -> Node {
     let depth = snapshot.base == .root ? 0 : keys.count
     guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
-    var way: [Key?] = keys.prefix(depth - snapshot.up).map { $0 }
-    for step in snapshot.steps {
-      switch step {
-      case .key(let key): way.append(key)
+    var way: [Key?] = keys.prefix(depth - Int(snapshot.up)).map { $0 }
+    for i in snapshot.firstStep..<snapshot.firstStep + snapshot.stepCount {
+      let step = program.steps[Int(i)]
+      switch step.kind {
+      case .key: way.append(program.keys[Int(step.index)])
       case .nowhere: way.append(nil)
       case .up:
         guard way.popLast() != nil else { throw RuleFailure(-1, .noParent) }
-      case .path(let operation):
-        let text = try string(operation)
+      case .path:
+        let text = try string(step.index)
         if let path = try? Path(text) {
           way.append(contentsOf: path.keys)
         } else {

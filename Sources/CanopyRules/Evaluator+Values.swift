@@ -2,7 +2,7 @@ internal import CanopyTree
 
 extension Evaluator {
   /// `<`, `<=`, `>`, `>=`: of two numbers, exactly; of two strings, by their UTF-16 code units.
-  mutating func compare(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
+  func compare(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let a = try value(operation.a)
     let b = try value(operation.b)
     let left: OrderValue
@@ -27,7 +27,7 @@ extension Evaluator {
     }
   }
 
-  mutating func calculate(
+  func calculate(
     _ operation: Program.Operation, _ index: Int32
   ) throws(RuleFailure) -> Value {
     let a = try value(operation.a)
@@ -70,7 +70,7 @@ extension Evaluator {
   }
 
   /// The methods of strings that come to a bool.
-  mutating func test(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
+  func test(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let text = try string(operation.a)
     switch operation.code {
     case .contains: return text.containsBytes(try string(operation.b))
@@ -81,7 +81,7 @@ extension Evaluator {
   }
 
   /// The other methods of strings. `length` counts UTF-16 code units, as JavaScript does.
-  mutating func text(
+  func text(
     _ operation: Program.Operation, _ index: Int32
   ) throws(RuleFailure) -> Value {
     let text = try string(operation.a)

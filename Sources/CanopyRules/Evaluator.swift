@@ -9,7 +9,7 @@ struct Evaluator<T: Trace> {
   let program: Program
   let caller: RuleCaller
   let query: Query?
-  var trace: T
+  let trace: T
 
   /// The keys from the root to the place.
   private(set) var keys: [Key] = []
@@ -65,7 +65,7 @@ struct Evaluator<T: Trace> {
   }
 
   /// Whether a rule holds at the place. What fails does not.
-  mutating func holds(_ rule: Int32) -> Bool {
+  func holds(_ rule: Int32) -> Bool {
     let operation = program.rules[Int(rule)].operation
     trace.begin(rule, at: keys)
     do throws(RuleFailure) {
@@ -79,7 +79,7 @@ struct Evaluator<T: Trace> {
   }
 
   /// Evaluates an operation that must come to a bool.
-  mutating func bool(_ index: Int32) throws(RuleFailure) -> Bool {
+  func bool(_ index: Int32) throws(RuleFailure) -> Bool {
     let operation = program.operations[Int(index)]
     let result: Bool
     switch operation.code {
@@ -127,13 +127,14 @@ struct Evaluator<T: Trace> {
   }
 
   /// Evaluates an operation.
-  mutating func value(_ index: Int32) throws(RuleFailure) -> Value {
+  func value(_ index: Int32) throws(RuleFailure) -> Value {
     let operation = program.operations[Int(index)]
     let result: Value
     switch operation.code {
     case .constant: return program.constants[Int(operation.a)]
     case .wildcard: result = .key(keys[Int(operation.a)])
     case .now: result = .integer(caller.now)
+    case .uid: result = caller.uid
     case .auth: result = member(operation)
     case .member:
       result = member(of: try value(operation.a), program.keys[Int(operation.b)])
@@ -165,7 +166,7 @@ struct Evaluator<T: Trace> {
   }
 
   /// Both operands are evaluated, in sequence; most often one is a constant.
-  private mutating func equal(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
+  private func equal(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let a = try value(operation.a)
     return Value.equal(a, try value(operation.b))
   }
@@ -184,7 +185,7 @@ struct Evaluator<T: Trace> {
   }
 
   /// A name that an operation comes to; nil if no key has it.
-  private mutating func key(_ index: Int32) throws(RuleFailure) -> Key? {
+  private func key(_ index: Int32) throws(RuleFailure) -> Key? {
     switch try value(index) {
     case .key(let key): return key
     case .string(let text): return try? Key(text)
@@ -193,7 +194,7 @@ struct Evaluator<T: Trace> {
   }
 
   /// The text that an operation comes to.
-  mutating func string(_ index: Int32) throws(RuleFailure) -> String {
+  func string(_ index: Int32) throws(RuleFailure) -> String {
     let value = try value(index)
     guard let text = value.text else {
       throw RuleFailure(index, .expected("a string", found: value))

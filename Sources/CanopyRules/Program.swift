@@ -21,6 +21,8 @@ struct Program: Sendable {
     case now
     /// The members of the token: b keys from a on, in `keys`. None of them: the token itself.
     case auth
+    /// `auth.uid`, which a caller has at hand.
+    case uid
     /// a: the object; b: in `keys`.
     case member
     /// a: the object; b: the name.
@@ -53,7 +55,7 @@ struct Program: Sendable {
 
   /// How to get to a place in the tree.
   struct Snapshot: Sendable {
-    enum Base: Sendable {
+    enum Base: UInt8, Sendable {
       /// The root before the request.
       case root
       /// Where the rule is, before.
@@ -62,23 +64,30 @@ struct Program: Sendable {
       case newData
     }
 
-    enum Step: Sendable {
-      /// To a child.
-      case key(Key)
+    var base: Base
+    /// Whether a step up follows one that is only known when the rule is asked.
+    var mustCollect = false
+    /// How many levels up from the base, before the steps.
+    var up: Int32 = 0
+    /// Where in `steps` its steps begin, and how many they are.
+    var firstStep: Int32 = 0
+    var stepCount: Int32 = 0
+  }
+
+  struct Step: Sendable {
+    enum Kind: UInt8, Sendable {
+      /// To a child; its key is in `keys`.
+      case key
       /// To what a path says that an operation comes to.
-      case path(Int32)
+      case path
       /// To the parent.
       case up
       /// To where nothing can be: the path has a key that is none.
       case nowhere
     }
 
-    var base: Base
-    /// How many levels up from the base, before the steps.
-    var up = 0
-    var steps: [Step] = []
-    /// Whether a step up follows one that is only known when the rule is asked.
-    var mustCollect = false
+    var kind: Kind
+    var index: Int32 = 0
   }
 
   enum QueryField: Int32, Sendable, CaseIterable {
@@ -103,6 +112,7 @@ struct Program: Sendable {
   var constants: [Value] = []
   var keys: [Key] = []
   var snapshots: [Snapshot] = []
+  var steps: [Step] = []
   var lists: [Int32] = []
   var patterns: [Pattern] = []
   var rules: [Rule] = []

@@ -68,18 +68,34 @@ public struct RuleCases: Sendable {
 }
 
 extension RuleCases.Case {
-  /// What rules say of the case.
+  /// What rules say of the case, and how they come to that.
   func explanation(by rules: RuleSet) -> Explanation {
     switch request {
     case .read(let path, let query):
       return rules.explainRead(path, query, in: data, as: caller)
     case .write(let write):
-      let assignments = write.resolved(in: data, at: caller.now)
-      var tree = Tree(root: data)
-      tree.apply(assignments)
+      let (assignments, after) = carryOut(write)
       return rules.explainWrite(
-        assignments.map(\.location), before: data, after: tree.root, as: caller)
+        assignments.map(\.location), before: data, after: after, as: caller)
     }
+  }
+
+  /// What rules say of the case.
+  func verdict(by rules: RuleSet) -> Bool {
+    switch request {
+    case .read(let path, let query):
+      return rules.mayRead(path, query, in: data, as: caller)
+    case .write(let write):
+      let (assignments, after) = carryOut(write)
+      return rules.judge(assignments, before: data, after: after, as: caller).isAllowed
+    }
+  }
+
+  private func carryOut(_ write: Write) -> ([Assignment], Node) {
+    let assignments = write.resolved(in: data, at: caller.now)
+    var tree = Tree(root: data)
+    tree.apply(assignments)
+    return (assignments, tree.root)
   }
 }
 

@@ -5,7 +5,7 @@ internal import CanopyTree
 /// Numbers are IEEE doubles, except that what a 64-bit integer holds is kept as one, as in the tree;
 /// unlike there, a double may be NaN here (which division by zero gives). A key stands for its text:
 /// most wildcards are only compared, and making text of them would allocate.
-enum Value {
+enum Value: Sendable {
   case null
   case bool(Bool)
   case integer(Int64)

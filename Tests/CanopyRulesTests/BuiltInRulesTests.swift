@@ -26,6 +26,7 @@ struct BuiltInRulesTests {
     for outcome in cases.run(builtIn) where !outcome.isAsExpected {
       Issue.record("\(outcome.name):\n\(outcome.explanation.text)")
     }
+    for test in cases.cases { #expect(test.verdict(by: builtIn) == test.isAllowed) }
     #expect(cases.cases.count { !$0.isAllowed } >= 60)
     #expect(cases.cases.count { $0.isAllowed } >= 20)
     #expect(Set(cases.cases.map(\.name)).count == cases.cases.count, "each name is used once")
@@ -76,6 +77,8 @@ struct BuiltInRulesTests {
       let conditions = rule.1.ranges(of: "&& ").map { text[$0.upperBound..<rule.1.endIndex] }
       for condition in [rule.1] + conditions {
         let end = Self.end(of: condition)
+        // Lengths have a test of their own.
+        if condition[..<end].hasPrefix("newData.val().length") { continue }
         var changed = text
         changed.replaceSubrange(condition.startIndex..<end, with: "true")
         guard let rules = try? RuleSet(text: changed) else {
@@ -84,9 +87,7 @@ struct BuiltInRulesTests {
         }
         count += 1
         #expect(
-          cases.cases.contains {
-            $0.explanation(by: rules).verdict.isAllowed != $0.isAllowed
-          },
+          cases.cases.contains { $0.verdict(by: rules) != $0.isAllowed },
           "no case notices that this is missing: \(condition[..<end])")
       }
     }
