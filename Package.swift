@@ -110,7 +110,8 @@ let package = Package(
       name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
       swiftSettings: settings),
     .testTarget(
-      name: "CanopyRulesTests", dependencies: ["CanopyRules", "CanopyTree", "CanopyTesting"],
+      name: "CanopyRulesTests",
+      dependencies: ["CanopyRules", "CanopyTree", "CanopySocial", "CanopyTesting"],
       exclude: ["BuiltInCases.json"],
       swiftSettings: settings),
     .testTarget(

@@ -41,10 +41,10 @@ struct Evaluator<T: Trace> {
 
   /// Goes to a child of the place.
   mutating func push(_ key: Key) {
-    let (data, newData) = (data, newData)
+    let depth = keys.count
+    before.append(before[depth].child(key))
+    after.append(after[depth].child(key))
     keys.append(key)
-    before.append(data.child(key))
-    after.append(newData.child(key))
   }
 
   /// Goes to the same child in a read, which changes nothing.

@@ -18,8 +18,9 @@ struct WriteJudge<T: Trace> {
   }
 
   mutating func judge(_ locations: some Sequence<Location>) -> Verdict {
-    if let denial = enter(0, isGranted: false) { return .denied(denial) }
     for location in locations {
+      // Only a write that writes something is judged at all.
+      if way.isEmpty, let denial = enter(0, isGranted: false) { return .denied(denial) }
       if let denial = judge(location) { return .denied(denial) }
     }
     return .allowed

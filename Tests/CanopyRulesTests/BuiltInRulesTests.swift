@@ -1,3 +1,4 @@
+import CanopySocial
 import CanopyTree
 import Foundation
 import Testing
@@ -48,14 +49,25 @@ struct BuiltInRulesTests {
       return try builtIn.maySet(location, json, in: root, as: user("ann"))
     }
     for (location, rest, count) in [
-      ("posts/q", #""body":"b","title":""#, 200), ("posts/q", #""title":"t","body":""#, 65_536),
-      ("post-comments/p/c", #""text":""#, 10_000),
+      ("posts/q", #""body":"b","title":""#, Texts.titleMax),
+      ("posts/q", #""title":"t","body":""#, Texts.bodyMax),
+      ("post-comments/p/c", #""text":""#, Texts.commentMax),
     ] {
       #expect(try maySet(location, String(repeating: "x", count: count), rest))
       #expect(try !maySet(location, String(repeating: "x", count: count + 1), rest))
       // Two UTF-16 code units each.
       #expect(try maySet(location, String(repeating: "🌳", count: count / 2), rest))
       #expect(try !maySet(location, String(repeating: "🌳", count: count / 2 + 1), rest))
+    }
+  }
+
+  @Test func `the indexes that the blog needs are declared`() throws {
+    let root = try tree(#"{"posts":{"p":{"a":1}},"user-posts":{"ann":{"p":{"a":1}}}}"#)
+    for plan in [builtIn.indexPlan, Layout.indexPlan] {
+      let indexed = Tree(root: root, indexPlan: plan).root
+      let byStars = Order.child(try Path("starCount"))
+      #expect(Query.isIndexed(by: byStars, indexed.child("posts")))
+      #expect(Query.isIndexed(by: byStars, indexed.at(try Path("user-posts/ann"))))
     }
   }
 

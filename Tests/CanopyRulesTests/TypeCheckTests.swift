@@ -95,6 +95,12 @@ struct TypeCheckTests {
     for (open, close) in [("(", ")"), ("!", ""), ("true ? (", ") : true"), ("[", "]")] {
       #expect(nested(10_000, open, close).isInvalid)
     }
+    func paths(_ count: Int) -> Evaluated {
+      let opening = String(repeating: "root.child(", count: count)
+      return evaluate(opening + "'a'" + String(repeating: ").val()", count: count) + " == null")
+    }
+    #expect(paths(30).hasFailed)
+    #expect(paths(40).isInvalid)
     let and = Array(repeating: "true", count: 5_000).joined(separator: " && ")
     #expect(evaluate(and) == .isTrue)
     let or = Array(repeating: "false", count: 5_000).joined(separator: " || ")
