@@ -72,7 +72,7 @@ public enum BuiltInRules {
           "$uid": {
             ".indexOn": "starCount",
             "$postid": {
-    \#(post(depth: 3, uid: "\(uid) && newData.val() === $uid"))
+    \#(post(depth: 3, uid: ownCopy))
             }
           }
         },
@@ -173,6 +173,14 @@ public enum BuiltInRules {
   private static let uid = """
     newData.getPriority() === null \
     && newData.val() === (data.parent().exists() ? data.val() : auth.uid)
+    """
+
+  /// Of the copy by author: also the one whose posts these are, and of no post of somebody else.
+  private static let ownCopy = """
+    \(uid)
+                && newData.val() === $uid
+                && (!\(up(4)).child('posts').child($postid).exists()
+                  || \(up(4)).child('posts').child($postid).child('uid').val() === $uid)
     """
 
   /// The name of the caller's profile, or what was there; without a profile, a name that is free.

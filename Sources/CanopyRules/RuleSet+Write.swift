@@ -7,10 +7,11 @@ extension RuleSet {
   /// that applies must hold: on the way to the location, at it, and below it at all that was written;
   /// each only where there is something after the write.
   ///
-  /// Firebase's documentation says that validate rules must be met "at all levels of the hierarchy",
-  /// and shows a rule `hasChildren([…])` of a parent refusing a write to a child that leaves the parent
-  /// incomplete: so those above a location are asked as well. They are asked of removals too, as long
-  /// as something is left where they stand; a rule against removal belongs into `.write`.
+  /// Firebase's documentation says that validate rules must be satisfied at all levels of the
+  /// hierarchy, and a simulator that was compared with its server asks those above a location as well:
+  /// a rule `hasChildren([…])` of a parent refuses a write to a child that leaves the parent
+  /// incomplete. So they are asked here; of removals too, as long as something is left where they
+  /// stand. A rule against removal belongs into `.write`.
   ///
   /// - Parameters:
   ///   - locations: what is written; in order, and such that none is below another, as in a `Write`.
