@@ -44,6 +44,7 @@ let package = Package(
     .systemLibrary(name: "CArgon2", providers: [.apt(["libargon2-dev"])]),
     .systemLibrary(name: "CEpoll"),
     .target(name: "CanopyTree", dependencies: [crypto], swiftSettings: settings),
+    .target(name: "CanopyRules", dependencies: ["CanopyTree"], swiftSettings: settings),
     .target(
       name: "CanopyEngine", dependencies: ["CanopyTree", logging], swiftSettings: settings),
     .target(
@@ -113,6 +114,11 @@ let package = Package(
       name: "CanopyBenchTests", dependencies: ["CanopyBench"], swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyRulesTests",
+      dependencies: ["CanopyRules", "CanopyTree", "CanopySocial", "CanopyTesting"],
+      exclude: ["BuiltInCases.json"],
       swiftSettings: settings),
     .testTarget(
       name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],

@@ -11,6 +11,8 @@ struct ModuleTests {
     ("CEpoll", []),
     // No I/O, no clock, no logging: a value and what can be computed from it.
     ("CanopyTree", ["Crypto", "Foundation", "Synchronization"]),
+    // Not sockets, storage or who is logged in: a tree, a caller and a verdict.
+    ("CanopyRules", ["CanopyTree"]),
     // Not SQLite, sockets or posts.
     ("CanopyEngine", ["CanopyTree", "Logging", "Synchronization"]),
     // Not the tree, not sockets.

@@ -1,0 +1,232 @@
+/// The rules of the blog, for raw requests to the tree; its own requests (POST, STAR…) do not ask them.
+///
+/// What they see to, place by place, stands in the comments of the text. All in all: everybody writes
+/// only what is theirs, and whatever one write may reach, a name, a count or a star says afterwards
+/// what it should. Lengths are those of the blog, in UTF-16 code units, as the language counts.
+public enum BuiltInRules {
+  /// The rules, made anew: who needs them often keeps them.
+  ///
+  /// - Throws: nothing as long as the tests pass.
+  public static func load() throws(RulesError) -> RuleSet {
+    try RuleSet(text: text, file: "built-in rules")
+  }
+
+  /// The rules as a file.
+  public static let text = #"""
+    {
+      // What no rule grants is refused: the root, /posts, /user-posts and so on can be neither written
+      // nor removed as a whole. A rule that needs a number or a text fails, and so refuses, where
+      // there is something else. Nothing here has a priority.
+      "rules": {
+        // Profiles. A name is claimed and given up in /usernames in the same write. With posts or
+        // comments under the old name, RENAME is the way: it changes them all.
+        "users": {
+          "$uid": {
+            ".read": true,
+            ".write": "$uid === auth.uid && newData.exists()",
+            ".validate": "newData.hasChild('username') && newData.getPriority() === null
+              && \#(createdAtIsKept)",
+            "username": {
+              ".validate": "newData.getPriority() === null
+                && newData.val().matches(/\#(username)/)
+                && \#(up(3)).child('usernames').child(newData.val().toLowerCase()).val() === $uid
+                && (!data.exists() || newData.val() === data.val()
+                  || (!(root.child('user-posts').child($uid).exists()
+                        && \#(up(3)).child('user-posts').child($uid).exists())
+                    && !(root.child('user-comments').child($uid).exists()
+                        && \#(up(3)).child('user-comments').child($uid).exists())
+                    && (newData.val().toLowerCase() === data.val().toLowerCase()
+                      || \#(up(3)).child('usernames').child(data.val().toLowerCase()).val()
+                        !== $uid)))"
+            },
+            \#(createdAt()),
+            "$other": { ".validate": false }
+          }
+        },
+
+        // Who has which name, by the name in lower case: always the one of the profile.
+        "usernames": {
+          "$name": {
+            ".read": true,
+            ".write": "auth.uid === (data.exists() ? data.val() : newData.val())
+              && (newData.exists()
+                || \#(up(2)).child('users').child(auth.uid).child('username').val().toLowerCase()
+                  !== $name)",
+            ".validate": "newData.getPriority() === null && newData.val() === auth.uid
+              && \#(up(2)).child('users').child(auth.uid).child('username').val().toLowerCase()
+                === $name"
+          }
+        },
+
+        "posts": {
+          ".read": true,
+          ".indexOn": "starCount",
+          "$postid": {
+    \#(post(depth: 2, uid: uid))
+          }
+        },
+
+        // The same posts, by author.
+        "user-posts": {
+          ".read": true,
+          "$uid": {
+            ".indexOn": "starCount",
+            "$postid": {
+    \#(post(depth: 3, uid: ownCopy))
+            }
+          }
+        },
+
+        "post-comments": {
+          ".read": true,
+          "$postid": {
+            "$commentid": {
+              ".write": "auth.uid != null && auth.uid ===
+                (data.exists() ? data.child('uid').val() : newData.child('uid').val())",
+              ".validate": "newData.hasChildren(['uid', 'author', 'text'])
+                && newData.getPriority() === null
+                && \#(up(3)).child('posts').child($postid).exists()
+                && \#(createdAtIsKept)",
+              "uid": { ".validate": "\#(uid)" },
+              "author": { ".validate": "\#(author(depth: 3))" },
+              "text": { ".validate": "\#(text(unitsMax: 10_000))" },
+              \#(createdAt()),
+              "$other": { ".validate": false }
+            }
+          }
+        },
+
+        // The post of each comment, by author: so that RENAME finds them.
+        "user-comments": {
+          ".read": true,
+          "$uid": {
+            "$commentid": {
+              ".write": "$uid === auth.uid",
+              ".validate": "newData.getPriority() === null
+                && \#(up(3)).child('post-comments').child(newData.val()).child($commentid)
+                  .child('uid').val() === $uid"
+            }
+          }
+        }
+      }
+    }
+
+    """#
+
+  /// A post, in either of its places. Its keys are written out, as the two places differ only in how
+  /// far the root is.
+  private static func post(depth: Int, uid: String) -> String {
+    #"""
+            // Its author writes and removes it. Everybody who is logged in may change it; but what the
+            // author wrote, the rules below let only them change. That leaves stars, and counts.
+            ".write": "auth.uid != null && (data.exists()
+              ? newData.exists() || data.child('uid').val() === auth.uid
+              : newData.child('uid').val() === auth.uid)",
+
+            // Stars: the rule at stars/$uid lets no star of somebody else come to be. Here, the number
+            // of stars may change only by the caller's own, so none of somebody else's can go either;
+            // and starCount must change by the same. Missing counts are 0.
+            ".validate": "newData.hasChildren(['uid', 'author', 'title', 'body'])
+              && newData.getPriority() === null
+              && \#(createdAtIsKept)
+              && newData.child('stars').childCount() - data.child('stars').childCount()
+                === \#(ownStar("newData")) - \#(ownStar("data"))
+              && \#(count("newData", "starCount")) - \#(count("data", "starCount"))
+                === newData.child('stars').childCount() - data.child('stars').childCount()
+              && (newData.child('commentCount').val() === data.child('commentCount').val()
+                || \#(count("newData", "commentCount"))
+                  === \#(up(depth)).child('post-comments').child($postid).childCount())",
+            "uid": { ".validate": "\#(uid)" },
+            "author": { ".validate": "\#(author(depth: depth))" },
+            "title": {
+              ".validate": "\#(text(unitsMax: 200))
+                && (newData.val() === data.val()
+                  || !newData.val().matches(/[\u0000-\u001F\u007F-\u009F]/))"
+            },
+            "body": { ".validate": "\#(text(unitsMax: 65_536))" },
+            \#(createdAt(if: "newData.parent().child('uid').val() === auth.uid && ")),
+            "stars": {
+              ".validate": "newData.hasChildren() && newData.getPriority() === null",
+              "$star": {
+                ".validate": "newData.val() === true && newData.getPriority() === null
+                  && ($star === auth.uid || data.val() === true)"
+              }
+            },
+            "starCount": {
+              ".validate": "newData.getPriority() === null && newData.val() >= 0"
+            },
+            "commentCount": {
+              ".validate": "newData.getPriority() === null"
+            },
+            "$other": { ".validate": false }
+    """#
+  }
+
+  /// The root after the write, seen from so many levels below it.
+  private static func up(_ levels: Int) -> String {
+    "newData" + String(repeating: ".parent()", count: levels)
+  }
+
+  private static let username = "^[A-Za-z0-9_-]{1,32}$"
+
+  /// The author's own, and fixed once set.
+  private static let uid = """
+    newData.getPriority() === null \
+    && newData.val() === (data.parent().exists() ? data.val() : auth.uid)
+    """
+
+  /// Of the copy by author: also the one whose posts these are, and of no post of somebody else.
+  private static let ownCopy = """
+    \(uid)
+                && newData.val() === $uid
+                && (!\(up(4)).child('posts').child($postid).exists()
+                  || \(up(4)).child('posts').child($postid).child('uid').val() === $uid)
+    """
+
+  /// The name of the caller's profile, or what was there; without a profile, a name that is free.
+  private static func author(depth: Int) -> String {
+    let root = up(depth + 1)
+    return """
+      newData.getPriority() === null && (newData.val() === data.val()
+                || (newData.parent().child('uid').val() === auth.uid
+                  && (\(root).child('users').child(auth.uid).exists()
+                    ? newData.val() === \(root).child('users').child(auth.uid).child('username').val()
+                    : newData.val().matches(/\(username)/) && !\(root).child('usernames')
+                      .child(newData.val().toLowerCase()).exists())))
+      """
+  }
+
+  /// A text that is not blank. What is no text has no `length` that could be asked for: the rule fails.
+  private static func text(unitsMax: Int) -> String {
+    #"""
+    newData.getPriority() === null && (newData.val() === data.val()
+                || (newData.parent().child('uid').val() === auth.uid
+                  && newData.val().length <= \#(unitsMax) && newData.val().matches(/\\S/)))
+    """#
+  }
+
+  /// A time, fixed once set; not in the future. `{".sv": "timestamp"}` is the time of the write.
+  private static func createdAt(if condition: String = "") -> String {
+    """
+    "createdAt": {
+              ".validate": "newData.getPriority() === null
+                && (data.exists() ? newData.val() === data.val() : \(condition)newData.val() > 0
+                  && newData.val() <= now && newData.val() % 1 === 0)"
+            }
+    """
+  }
+
+  /// For the place above `createdAt`: a rule there is not asked when it is removed.
+  private static let createdAtIsKept = """
+    (!data.child('createdAt').exists() || newData.child('createdAt').exists())
+    """
+
+  /// How many stars on a post are the caller's: one or none.
+  private static func ownStar(_ post: String) -> String {
+    "(\(post).child('stars').hasChild(auth.uid) ? 1 : 0)"
+  }
+
+  private static func count(_ post: String, _ name: String) -> String {
+    "(\(post).child('\(name)').exists() ? \(post).child('\(name)').val() : 0)"
+  }
+}

@@ -1,0 +1,133 @@
+internal import CanopyTree
+
+/// The way to a place in the tree, while it is being compiled.
+struct SnapshotPath {
+  var base: Program.Snapshot.Base
+  var up: Int32 = 0
+  var steps: [Step] = []
+
+  enum Step {
+    case key(Key)
+    case path(Int32)
+    case up
+    case nowhere
+  }
+
+  /// Whether a step up follows one that is not known yet.
+  var mustCollect: Bool {
+    steps.contains { if case .up = $0 { true } else { false } }
+  }
+}
+
+extension Compiler {
+  /// The place that an expression such as `root.child('users').child($uid)` stands for; nil if it is
+  /// no snapshot.
+  mutating func snapshot(_ syntax: Syntax) throws(TextProblem) -> SnapshotPath? {
+    switch syntax.kind {
+    case .name("root"): return .init(base: .root)
+    case .name("data"): return .init(base: .data)
+    case .name("newData"):
+      guard kind != .read else {
+        throw problem(syntax, "expected no newData: there is none in .read")
+      }
+      return .init(base: .newData)
+    case .call(let receiver, "child", let arguments):
+      guard var snapshot = try snapshot(receiver) else { return nil }
+      try check(arguments, 1, "child", syntax)
+      try go(to: arguments[0], in: &snapshot)
+      return snapshot
+    case .call(let receiver, "parent", let arguments):
+      guard var snapshot = try snapshot(receiver) else { return nil }
+      try check(arguments, 0, "parent", syntax)
+      goUp(&snapshot)
+      return snapshot
+    default:
+      return nil
+    }
+  }
+
+  /// Adds the steps that a path takes; one that is written out is cut into its keys here.
+  mutating func go(
+    to path: Syntax, in snapshot: inout SnapshotPath
+  ) throws(TextProblem) {
+    guard case .string(let text) = path.kind else {
+      snapshot.steps.append(.path(try compile(path, as: .string).operation))
+      return
+    }
+    if let path = try? Path(text) {
+      snapshot.steps.append(contentsOf: path.keys.map { .key($0) })
+    } else {
+      snapshot.steps.append(.nowhere)
+    }
+  }
+
+  private func goUp(_ snapshot: inout SnapshotPath) {
+    switch snapshot.steps.last {
+    case .key: snapshot.steps.removeLast()
+    case nil: snapshot.up += 1
+    default: snapshot.steps.append(.up)
+    }
+  }
+
+  private mutating func add(_ path: SnapshotPath) -> Int32 {
+    let first = Int32(program.steps.count)
+    for step in path.steps {
+      switch step {
+      case .key(let key):
+        program.keys.append(key)
+        program.steps.append(.init(kind: .key, index: Int32(program.keys.count - 1)))
+      case .path(let operation): program.steps.append(.init(kind: .path, index: operation))
+      case .up: program.steps.append(.init(kind: .up))
+      case .nowhere: program.steps.append(.init(kind: .nowhere))
+      }
+    }
+    program.snapshots.append(
+      .init(
+        base: path.base, mustCollect: path.mustCollect, up: path.up, firstStep: first,
+        stepCount: Int32(path.steps.count)))
+    return Int32(program.snapshots.count - 1)
+  }
+
+  mutating func compile(
+    _ name: String, of snapshot: SnapshotPath, _ arguments: [Syntax], _ syntax: Syntax
+  ) throws(TextProblem) -> Part {
+    guard let method = Method.snapshot[name] else {
+      let known = Method.snapshot.keys.sorted().joined(separator: ", ")
+      throw problem(syntax, "expected a method of a snapshot: \(known); found \(name)")
+    }
+    switch name {
+    case "child", "parent":
+      throw problem(syntax, "expected a value; call a method of this, such as .val() or .exists()")
+    case "hasChildren":
+      return try compileHasChildren(snapshot, arguments, syntax)
+    case "hasChild":
+      try check(arguments, 1, name, syntax)
+      var child = snapshot
+      try go(to: arguments[0], in: &child)
+      return Part(operation: emit(.exists, add(child), for: syntax), types: .bool)
+    default:
+      try check(arguments, 0, name, syntax)
+      return Part(operation: emit(method.code, add(snapshot), for: syntax), types: method.types)
+    }
+  }
+
+  private mutating func compileHasChildren(
+    _ snapshot: SnapshotPath, _ arguments: [Syntax], _ syntax: Syntax
+  ) throws(TextProblem) -> Part {
+    guard !arguments.isEmpty else {
+      return Part(operation: emit(.hasAnyChild, add(snapshot), for: syntax), types: .bool)
+    }
+    guard arguments.count == 1, case .array(let names) = arguments[0].kind, !names.isEmpty else {
+      throw problem(syntax, "expected one list of names, as in hasChildren(['title', 'body'])")
+    }
+    var list: [Int32] = []
+    for name in names {
+      var child = snapshot
+      try go(to: name, in: &child)
+      list.append(add(child))
+    }
+    let start = Int32(program.lists.count)
+    program.lists.append(contentsOf: list)
+    return Part(operation: emit(.allExist, start, Int32(list.count), for: syntax), types: .bool)
+  }
+}

@@ -1,0 +1,66 @@
+internal import CanopyTree
+
+extension Evaluator {
+  /// The node that a snapshot stands for.
+  func node(_ index: Int32) throws(RuleFailure) -> Node {
+    let snapshot = program.snapshots[Int(index)]
+    if snapshot.mustCollect { return try collect(snapshot) }
+    let depth = snapshot.base == .root ? 0 : keys.count
+    guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
+    let base = depth - Int(snapshot.up)
+    var node = snapshot.base == .newData ? after[base] : before[base]
+    for i in snapshot.firstStep..<snapshot.firstStep + snapshot.stepCount {
+      let step = program.steps[Int(i)]
+      switch step.kind {
+      case .key: node = node.child(program.keys[Int(step.index)])
+      case .path: node = try descend(from: node, step.index)
+      case .up, .nowhere: return .absent
+      }
+    }
+    return node
+  }
+
+  /// Goes down the path that an operation comes to. A path with a key that is none leads nowhere.
+  private func descend(from node: Node, _ operation: Int32) throws(RuleFailure) -> Node {
+    switch try value(operation) {
+    case .key(let key):
+      return node.child(key)
+    case .string(let text):
+      if !text.utf8.contains(UInt8(ascii: "/")) {
+        return (try? Key(text)).map { node.child($0) } ?? .absent
+      }
+      return (try? Path(text)).map { node.at($0) } ?? .absent
+    case let value:
+      throw RuleFailure(operation, .expected("a string", found: value))
+    }
+  }
+
+  /// The slow way, for `….child(<not written out>).parent()`: the keys must be known to go up.
+  private func collect(_ snapshot: Program.Snapshot) throws(RuleFailure) -> Node {
+    let depth = snapshot.base == .root ? 0 : keys.count
+    guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
+    var way: [Key?] = keys.prefix(depth - Int(snapshot.up)).map { $0 }
+    for i in snapshot.firstStep..<snapshot.firstStep + snapshot.stepCount {
+      let step = program.steps[Int(i)]
+      switch step.kind {
+      case .key: way.append(program.keys[Int(step.index)])
+      case .nowhere: way.append(nil)
+      case .up:
+        guard way.popLast() != nil else { throw RuleFailure(-1, .noParent) }
+      case .path:
+        let text = try string(step.index)
+        if let path = try? Path(text) {
+          way.append(contentsOf: path.keys)
+        } else {
+          way.append(nil)
+        }
+      }
+    }
+    var node = snapshot.base == .newData ? after[0] : before[0]
+    for key in way {
+      guard let key else { return .absent }
+      node = node.child(key)
+    }
+    return node
+  }
+}

@@ -1,0 +1,189 @@
+internal import CanopyTree
+
+extension Evaluator {
+  /// `<`, `<=`, `>`, `>=`: of two numbers, exactly; of two strings, by their UTF-16 code units.
+  func compare(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
+    let a = try value(operation.a)
+    let b = try value(operation.b)
+    let left: OrderValue
+    let right: OrderValue
+    switch (a, b) {
+    case (.integer(let x), .integer(let y)):
+      (left, right) = (.integer(x), .integer(y))
+    case (.integer, .double), (.double, .integer), (.double, .double):
+      guard let x = a.order, let y = b.order else { return false }
+      (left, right) = (x, y)
+    default:
+      guard let x = a.text, let y = b.text else {
+        throw RuleFailure(operation.a, .operands(a, b))
+      }
+      (left, right) = (.string(x), .string(y))
+    }
+    switch operation.code {
+    case .less: return left < right
+    case .lessOrEqual: return left <= right
+    case .greater: return left > right
+    default: return left >= right
+    }
+  }
+
+  func calculate(
+    _ operation: Program.Operation, _ index: Int32
+  ) throws(RuleFailure) -> Value {
+    let a = try value(operation.a)
+    if operation.code == .negate {
+      switch a {
+      case .integer(let x):
+        let (result, overflow) = Int64(0).subtractingReportingOverflow(x)
+        return overflow ? Value(-Double(x)) : .integer(result)
+      case .double(let x): return Value(-x)
+      default: throw RuleFailure(operation.a, .expected("a number", found: a))
+      }
+    }
+    let b = try value(operation.b)
+    if case .integer(let x) = a, case .integer(let y) = b,
+      let result = Arithmetic.exact(operation.code, x, y)
+    {
+      return .integer(result)
+    }
+    if let x = a.number, let y = b.number {
+      return Value(Arithmetic.rounded(operation.code, x, y))
+    }
+    guard operation.code == .add else {
+      let (operand, value) = a.number == nil ? (operation.a, a) : (operation.b, b)
+      throw RuleFailure(operand, .expected("a number", found: value))
+    }
+    return try concatenate(a, b, index)
+  }
+
+  /// `+` of strings, and of a string and a number.
+  private func concatenate(
+    _ a: Value, _ b: Value, _ index: Int32
+  ) throws(RuleFailure) -> Value {
+    guard let x = a.concatenated, let y = b.concatenated else {
+      throw RuleFailure(index, .operands(a, b))
+    }
+    guard x.utf8.count + y.utf8.count <= RuleLimits.stringBytesMax else {
+      throw RuleFailure(index, .tooLong)
+    }
+    return .string(x + y)
+  }
+
+  /// The methods of strings that come to a bool.
+  func test(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
+    let text = try string(operation.a)
+    switch operation.code {
+    case .contains: return text.containsBytes(try string(operation.b))
+    case .beginsWith: return text.hasBytePrefix(try string(operation.b))
+    case .endsWith: return text.hasByteSuffix(try string(operation.b))
+    default: return program.patterns[Int(operation.b)].matches(text)
+    }
+  }
+
+  /// The other methods of strings. `length` counts UTF-16 code units, as JavaScript does.
+  func text(
+    _ operation: Program.Operation, _ index: Int32
+  ) throws(RuleFailure) -> Value {
+    let text = try string(operation.a)
+    switch operation.code {
+    case .length: return .integer(Int64(text.utf16.count))
+    case .toLowerCase: return .string(text.lowercased())
+    case .toUpperCase: return .string(text.uppercased())
+    default:
+      let part = try string(operation.b)
+      let other = try string(operation.c)
+      guard
+        let result = text.replacingBytes(part, with: other, bytesMax: RuleLimits.stringBytesMax)
+      else { throw RuleFailure(index, .tooLong) }
+      return .string(result)
+    }
+  }
+
+  func queryValue(_ field: Program.QueryField) -> Value {
+    let query = query ?? .all
+    // A request that narrows nothing down orders nothing either. Firebase's server calls that an
+    // order by key, and its own rules rely on it.
+    let order = query.isUnbounded && query.order == .priority ? .key : query.order
+    switch field {
+    case .orderByKey: return .bool(order == .key)
+    case .orderByPriority: return .bool(order == .priority)
+    case .orderByValue: return .bool(order == .value)
+    case .orderByChild:
+      if case .child(let path) = order { return .string(path.text) }
+      return .null
+    case .startAt: return value(of: query.lower, in: order)
+    case .endAt: return value(of: query.upper, in: order)
+    case .equalTo:
+      guard let lower = query.lower, lower == query.upper else { return .null }
+      return value(of: lower, in: order)
+    case .limitToFirst:
+      if case .first(let count) = query.limit { return .integer(Int64(count)) }
+      return .null
+    case .limitToLast:
+      if case .last(let count) = query.limit { return .integer(Int64(count)) }
+      return .null
+    }
+  }
+
+  private func value(of bound: Query.Bound?, in order: Order) -> Value {
+    guard let bound else { return .null }
+    if order == .key { return bound.key.map { .key($0) } ?? .null }
+    return Value(bound.value)
+  }
+}
+
+/// Numbers: integers of 64 bits as long as that is exact, IEEE doubles otherwise.
+enum Arithmetic {
+  /// The result, if it is an integer of 64 bits.
+  static func exact(_ code: Program.Code, _ a: Int64, _ b: Int64) -> Int64? {
+    let result: (partialValue: Int64, overflow: Bool)
+    switch code {
+    case .add: result = a.addingReportingOverflow(b)
+    case .subtract: result = a.subtractingReportingOverflow(b)
+    case .multiply: result = a.multipliedReportingOverflow(by: b)
+    case .divide:
+      guard b != 0, a.remainderReportingOverflow(dividingBy: b).partialValue == 0 else {
+        return nil
+      }
+      result = a.dividedReportingOverflow(by: b)
+    case .remainder:
+      guard b != 0 else { return nil }
+      // -1 is the one divisor for which the quotient may overflow; nothing ever remains.
+      result = b == -1 ? (0, false) : a.remainderReportingOverflow(dividingBy: b)
+    default: return nil
+    }
+    return result.overflow ? nil : result.partialValue
+  }
+
+  /// The result in doubles. What is divided by zero is not a number, as on Firebase's server, where
+  /// neither `1/0 > 2` nor `1/0 < 2` holds.
+  static func rounded(_ code: Program.Code, _ a: Double, _ b: Double) -> Double {
+    switch code {
+    case .add: a + b
+    case .subtract: a - b
+    case .multiply: a * b
+    case .divide: b == 0 ? .nan : a / b
+    default: b == 0 ? .nan : a.truncatingRemainder(dividingBy: b)
+    }
+  }
+}
+
+extension Value {
+  /// A number's place in order; nil for what is not a number.
+  fileprivate var order: OrderValue? {
+    switch self {
+    case .integer(let value): .integer(value)
+    case .double(let value): value.isNaN ? nil : .double(value)
+    default: nil
+    }
+  }
+
+  /// What `+` makes of it beside a string.
+  fileprivate var concatenated: String? {
+    switch self {
+    case .integer(let value): String(value)
+    case .double(let value): Value.text(of: value)
+    default: text
+    }
+  }
+}

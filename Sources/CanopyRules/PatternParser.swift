@@ -1,0 +1,279 @@
+extension Pattern {
+  /// Compiles what stands between the slashes.
+  init(_ bytes: [UInt8], ignoresCase: Bool) throws(TextProblem) {
+    self.init(ignoresCase: ignoresCase)
+    var parser = PatternParser(bytes)
+    let piece = try parser.parseAll()
+    isAnchoredAtStart = parser.isAnchoredAtStart
+    isAnchoredAtEnd = parser.isAnchoredAtEnd
+    try emit(piece)
+    states.append(.match)
+  }
+
+  private mutating func append(_ state: State) throws(TextProblem) {
+    guard states.count < RuleLimits.patternStatesMax else {
+      throw TextProblem(
+        offset: 0,
+        message: "expected a regular expression that comes to at most "
+          + "\(RuleLimits.patternStatesMax) states, repetitions written out")
+    }
+    states.append(state)
+  }
+
+  private mutating func emit(_ piece: PatternPiece) throws(TextProblem) {
+    switch piece {
+    case .set(let set):
+      try append(.scalar(set: sets.count))
+      sets.append(set)
+    case .sequence(let pieces):
+      for piece in pieces { try emit(piece) }
+    case .alternatives(let pieces):
+      var jumps: [Int] = []
+      for (i, piece) in pieces.enumerated() {
+        guard i + 1 < pieces.count else {
+          try emit(piece)
+          break
+        }
+        let split = states.count
+        try append(.split(split + 1, split + 1))
+        try emit(piece)
+        jumps.append(states.count)
+        try append(.jump(0))
+        states[split] = .split(split + 1, states.count)
+      }
+      for jump in jumps { states[jump] = .jump(states.count) }
+    case .repeated(let piece, let least, let most):
+      for _ in 0..<least {
+        let before = states.count
+        try emit(piece)
+        // What takes no state, such as (), would be gone through again and again for nothing.
+        if states.count == before { break }
+      }
+      guard let most else {
+        let split = states.count
+        try append(.split(split + 1, split + 1))
+        try emit(piece)
+        try append(.jump(split))
+        states[split] = .split(split + 1, states.count)
+        return
+      }
+      var splits: [Int] = []
+      for _ in least..<max(least, most) {
+        splits.append(states.count)
+        try append(.jump(0))
+        try emit(piece)
+      }
+      for split in splits { states[split] = .split(split + 1, states.count) }
+    }
+  }
+}
+
+/// A part of a regular expression as it was written.
+indirect enum PatternPiece {
+  case set(ScalarSet)
+  case sequence([PatternPiece])
+  case alternatives([PatternPiece])
+  /// So many times; without a second number, any number of times more.
+  case repeated(PatternPiece, Int, Int?)
+}
+
+/// Reads the dialect that `Pattern` describes.
+struct PatternParser {
+  private let scalars: [Unicode.Scalar]
+  /// Where each scalar begins, in bytes; one more for the end.
+  private let offsets: [Int]
+  private var index = 0
+  private var depth = 0
+  private(set) var isAnchoredAtStart = false
+  private(set) var isAnchoredAtEnd = false
+
+  init(_ bytes: [UInt8]) {
+    scalars = Array(String(decoding: bytes, as: UTF8.self).unicodeScalars)
+    var offset = 0
+    var offsets = [0]
+    for scalar in scalars {
+      offset += UTF8.width(scalar)
+      offsets.append(offset)
+    }
+    self.offsets = offsets
+  }
+
+  private var next: Unicode.Scalar? { index < scalars.count ? scalars[index] : nil }
+
+  private func problem(_ message: String, at place: Int? = nil) -> TextProblem {
+    TextProblem(offset: offsets[min(place ?? index, scalars.count)], message: message)
+  }
+
+  private mutating func skip(_ scalar: Unicode.Scalar) -> Bool {
+    guard next == scalar else { return false }
+    index += 1
+    return true
+  }
+
+  mutating func parseAll() throws(TextProblem) -> PatternPiece {
+    guard !scalars.isEmpty else {
+      throw problem("expected a regular expression between the slashes")
+    }
+    isAnchoredAtStart = skip("^")
+    let piece = try parseAlternatives()
+    if skip("$"), index == scalars.count { isAnchoredAtEnd = true }
+    guard index == scalars.count else {
+      throw problem("expected \\ before \(scalars[min(index, scalars.count - 1)]) here")
+    }
+    // Whether an anchor would belong to the whole or to one alternative is read differently by
+    // different engines; rules must not rest on that.
+    if case .alternatives = piece, isAnchoredAtStart || isAnchoredAtEnd {
+      throw problem("expected the alternatives in parentheses, as ^ or $ is for all of them", at: 0)
+    }
+    return piece
+  }
+
+  private mutating func parseAlternatives() throws(TextProblem) -> PatternPiece {
+    depth += 1
+    defer { depth -= 1 }
+    guard depth <= RuleLimits.nestingMax else {
+      throw problem("expected groups that nest at most \(RuleLimits.nestingMax) levels")
+    }
+    var alternatives = [try parseSequence()]
+    while skip("|") { alternatives.append(try parseSequence()) }
+    return alternatives.count == 1 ? alternatives[0] : .alternatives(alternatives)
+  }
+
+  private mutating func parseSequence() throws(TextProblem) -> PatternPiece {
+    var pieces: [PatternPiece] = []
+    while let scalar = next, scalar != "|", scalar != ")" {
+      if scalar == "$" {
+        guard index + 1 == scalars.count else {
+          throw problem(
+            "expected $ only at the end of the regular expression; \\$ is the character")
+        }
+        break
+      }
+      pieces.append(try parseRepeated(try parseAtom()))
+    }
+    return .sequence(pieces)
+  }
+
+  private mutating func parseAtom() throws(TextProblem) -> PatternPiece {
+    guard let scalar = next else { throw problem("expected a character") }
+    index += 1
+    switch scalar {
+    case ".": return .set(.any)
+    case "[": return .set(try parseClass())
+    case "(":
+      let start = index - 1
+      let piece = try parseAlternatives()
+      guard skip(")") else { throw problem("expected ) to end this group", at: start) }
+      return piece
+    case "\\":
+      return .set(try parseEscape())
+    case "^":
+      throw problem(
+        "expected ^ only at the beginning of the regular expression; \\^ is the character",
+        at: index - 1)
+    case "*", "+", "?", "{":
+      throw problem("expected something before \(scalar) that is repeated", at: index - 1)
+    default:
+      return .set(ScalarSet(ranges: [scalar.value...scalar.value]))
+    }
+  }
+
+  private mutating func parseEscape() throws(TextProblem) -> ScalarSet {
+    guard let scalar = next else { throw problem("expected a character after the backslash") }
+    index += 1
+    if let set = ScalarSet(escape: scalar.value) { return set }
+    guard scalar == "_" || !ScalarSet.word.contains(.init(scalar, ignoresCase: false)) else {
+      throw problem("expected d, w, s, D, W, S or a sign after the backslash", at: index - 1)
+    }
+    return ScalarSet(ranges: [scalar.value...scalar.value])
+  }
+
+  private mutating func parseClass() throws(TextProblem) -> ScalarSet {
+    let start = index - 1
+    var set = ScalarSet()
+    let isNegated = skip("^")
+    while true {
+      guard let scalar = next else { throw problem("expected ] to end this class", at: start) }
+      if scalar == "]" {
+        index += 1
+        break
+      }
+      let first = try parseClassMember()
+      let isRange =
+        next == "-" && index + 1 < scalars.count && scalars[index + 1] != "]"
+        && first.single != nil
+      guard isRange, let low = first.single else {
+        set.formUnion(first)
+        continue
+      }
+      index += 1
+      let last = index
+      guard let high = try parseClassMember().single, low <= high else {
+        throw problem("expected a range whose ends are characters, the lower one first", at: last)
+      }
+      set.ranges.append(low...high)
+    }
+    guard !set.ranges.isEmpty else {
+      throw problem("expected a character in this class", at: start)
+    }
+    set.isNegated = isNegated
+    return set
+  }
+
+  private mutating func parseClassMember() throws(TextProblem) -> ScalarSet {
+    guard let scalar = next else { throw problem("expected ] to end the class") }
+    index += 1
+    if scalar == "\\" { return try parseEscape() }
+    return ScalarSet(ranges: [scalar.value...scalar.value])
+  }
+
+  private mutating func parseRepeated(_ piece: PatternPiece) throws(TextProblem) -> PatternPiece {
+    guard let scalar = next else { return piece }
+    let start = index
+    let result: PatternPiece
+    switch scalar {
+    case "*": result = .repeated(piece, 0, nil)
+    case "+": result = .repeated(piece, 1, nil)
+    case "?": result = .repeated(piece, 0, 1)
+    case "{":
+      index += 1
+      let least = try parseCount()
+      var most: Int? = least
+      if skip(",") { most = next == "}" ? nil : try parseCount() }
+      guard next == "}", most ?? least >= least else {
+        throw problem("expected {n}, {n,} or {n,m}, the lower number first", at: start)
+      }
+      result = .repeated(piece, least, most)
+    default: return piece
+    }
+    index += 1
+    if let scalar = next, scalar == "*" || scalar == "+" || scalar == "?" || scalar == "{" {
+      throw problem("expected no second repetition; whether something matches is all that counts")
+    }
+    return result
+  }
+
+  private mutating func parseCount() throws(TextProblem) -> Int {
+    let start = index
+    var count = 0
+    while let scalar = next, ("0"..."9").contains(scalar) {
+      count = count * 10 + Int(scalar.value - 0x30)
+      index += 1
+      guard count <= RuleLimits.patternRepeatMax else {
+        throw problem("expected at most \(RuleLimits.patternRepeatMax) repetitions", at: start)
+      }
+    }
+    guard index > start else { throw problem("expected a number") }
+    return count
+  }
+}
+
+extension ScalarSet {
+  /// The only member.
+  fileprivate var single: UInt32? {
+    guard !isNegated, ranges.count == 1, let range = ranges.first, range.count == 1 else {
+      return nil
+    }
+    return range.lowerBound
+  }
+}

@@ -1,0 +1,170 @@
+internal import CanopyTree
+
+/// Makes the JSON of a file of cases into cases.
+struct RuleCaseReader {
+  private let file: JSONValue
+
+  init(_ file: JSONValue) {
+    self.file = file
+  }
+
+  /// Calls `body`; its error is told as one of `what`.
+  static func reading<R>(
+    _ what: String, _ body: () throws(TreeError) -> R
+  ) throws(RuleCaseError) -> R {
+    do throws(TreeError) { return try body() } catch {
+      throw RuleCaseError(sentence: "\(what): \(error.sentence)")
+    }
+  }
+
+  func read() throws(RuleCaseError) -> [RuleCases.Case] {
+    try check(file, "the file", members: ["users", "now", "data", "cases"])
+    guard let cases = file["cases"]?.elements else {
+      throw RuleCaseError(sentence: "the file needs \"cases\", a list")
+    }
+    let data = try node(file["data"], "\"data\" of the file")
+    var result: [RuleCases.Case] = []
+    for (i, value) in cases.enumerated() {
+      guard let name = value["name"]?.string else {
+        throw RuleCaseError(sentence: "case \(i + 1) needs a \"name\"")
+      }
+      result.append(try read(value, "case \(i + 1), \(name)", name: name, data))
+    }
+    return result
+  }
+
+  private func read(
+    _ value: JSONValue, _ what: String, name: String, _ data: Node
+  ) throws(RuleCaseError) -> RuleCases.Case {
+    try check(
+      value, what,
+      members: ["name", "as", "operation", "path", "query", "value", "data", "now", "expect"])
+    guard let expected = value["expect"]?.string, expected == "allow" || expected == "deny" else {
+      throw RuleCaseError(sentence: "\(what): \"expect\" must be \"allow\" or \"deny\"")
+    }
+    let now = try time(value["now"] ?? file["now"], what)
+    return RuleCases.Case(
+      name: name, isAllowed: expected == "allow",
+      caller: RuleCaller(auth: try auth(value["as"], what), now: now),
+      data: try value["data"].map { data throws(RuleCaseError) in try node(data, what) } ?? data,
+      request: try request(value, what))
+  }
+
+  private func request(
+    _ value: JSONValue, _ what: String
+  ) throws(RuleCaseError) -> RuleCases.Request {
+    guard let path = value["path"]?.string else {
+      throw RuleCaseError(sentence: "\(what): \"path\" must be a string")
+    }
+    let operation = value["operation"]?.string
+    return try Self.reading(what) { () throws(TreeError) in
+      switch operation {
+      case "read":
+        return .read(
+          try Path(path),
+          try value["query"].map { query throws(TreeError) in
+            try Query(options: query)
+          })
+      case "set":
+        let new = try WriteValue(json: value["value"] ?? .null)
+        return .write(try .set(try Location(path), new))
+      case "remove":
+        return .write(try .set(try Location(path), WriteValue(.absent)))
+      case "update":
+        let text = (value["value"] ?? .null).json
+        let changes = try Self.update(text)
+        return .write(try .update(try Path(path), changes))
+      default:
+        throw .invalidData("\"operation\" must be read, set, update or remove")
+      }
+    }
+  }
+
+  private static func update(_ text: String) throws(TreeError) -> [(Location, WriteValue)] {
+    let result = text.withBytes { bytes in
+      Result { () throws(TreeError) in try JSONReader.readUpdate(json: bytes, limits: .none) }
+    }
+    return try result.get()
+  }
+
+  private func auth(_ value: JSONValue?, _ what: String) throws(RuleCaseError) -> Node? {
+    guard let value, value != .null else { return nil }
+    guard let name = value.string else { return try node(value, what) }
+    guard let user = file["users"]?[name] else {
+      throw RuleCaseError(sentence: "\(what): \"users\" has no \(name)")
+    }
+    return try node(user, "user \(name)")
+  }
+
+  private func time(_ value: JSONValue?, _ what: String) throws(RuleCaseError) -> Int64 {
+    guard let value else { return 0 }
+    guard case .leaf(let node) = value, let time = node.integerValue else {
+      throw RuleCaseError(sentence: "\(what): \"now\" must be milliseconds since 1970")
+    }
+    return time
+  }
+
+  private func node(_ value: JSONValue?, _ what: String) throws(RuleCaseError) -> Node {
+    try Self.reading(what) { () throws(TreeError) in
+      let value = try WriteValue(json: value ?? .null)
+      guard value.serverValues.isEmpty else {
+        throw .invalidData("data that is there already may hold no .sv")
+      }
+      return value.node
+    }
+  }
+
+  /// A misspelt member would make a case say something else than was meant.
+  private func check(
+    _ value: JSONValue, _ what: String, members: Set<String>
+  ) throws(RuleCaseError) {
+    guard case .object(let all) = value else {
+      throw RuleCaseError(sentence: "\(what) must be an object")
+    }
+    for (name, _) in all where !members.contains(name) {
+      throw RuleCaseError(sentence: "\(what) has an unknown member, \(name)")
+    }
+  }
+}
+
+extension WriteValue {
+  /// The value that JSON stands for, with priorities and server values.
+  fileprivate init(json value: JSONValue) throws(TreeError) {
+    let result = value.json.withBytes { bytes in
+      Result { () throws(TreeError) in try WriteValue(json: bytes, limits: .none) }
+    }
+    self = try result.get()
+  }
+}
+
+extension JSONValue {
+  /// The value as text.
+  fileprivate var json: String {
+    var output = JSONOutput()
+    write(to: &output)
+    return output.text
+  }
+
+  private func write(to output: inout JSONOutput) {
+    switch self {
+    case .null: output.append("null")
+    case .leaf(let node): output.append(node)
+    case .array(let elements):
+      output.append("[")
+      for (i, element) in elements.enumerated() {
+        if i > 0 { output.append(",") }
+        element.write(to: &output)
+      }
+      output.append("]")
+    case .object(let members):
+      output.append("{")
+      for (i, member) in members.enumerated() {
+        if i > 0 { output.append(",") }
+        output.append(string: member.name)
+        output.append(":")
+        member.value.write(to: &output)
+      }
+      output.append("}")
+    }
+  }
+}

@@ -1,0 +1,24 @@
+/// Bounds on rules: whoever writes them is trusted, but a mistake must not hang or crash a server.
+enum RuleLimits {
+  /// Bytes in a rules file.
+  static let fileBytesMax = 4 * 1024 * 1024
+
+  /// Bytes in one expression.
+  static let expressionBytesMax = 64 * 1024
+
+  /// How deep parentheses, calls and operators may nest: it bounds the stack that parsing and
+  /// evaluating take. Chains of `&&` and of `||` count as one level, however long they are.
+  static let nestingMax = 64
+
+  /// Problems that are reported at once.
+  static let problemsMax = 20
+
+  /// States of one regular expression; matching costs at most this many steps a character.
+  static let patternStatesMax = 5_000
+
+  /// The largest n in `{n}`.
+  static let patternRepeatMax = 1_000
+
+  /// Bytes in a string that an expression makes.
+  static let stringBytesMax = 10 * 1024 * 1024
+}

@@ -1,0 +1,250 @@
+internal import CanopyTree
+
+/// Makes a rules file into a program, a tree of places and a plan of indexes.
+///
+/// Goes on after a mistake in one rule, so that all are told at once.
+struct RuleLoader {
+  private let source: SourceText
+  private(set) var program = Program()
+  private(set) var tree = RuleTree()
+  private(set) var indexPlan = IndexPlan()
+  private(set) var tokens = 0
+  private var problems: [RulesError.Problem] = []
+
+  /// The way to the place that is being read.
+  private var labels: [String] = []
+  private var pattern: [Key?] = []
+  private var wildcards: [String: Int] = [:]
+
+  init(_ source: SourceText) {
+    self.source = source
+  }
+
+  mutating func load() throws(RulesError) {
+    guard source.bytes.count <= RuleLimits.fileBytesMax else {
+      throw RulesError(problems: [
+        source.problem(
+          at: 0, rule: nil, "expected a file of at most \(RuleLimits.fileBytesMax) bytes")
+      ])
+    }
+    guard String(validating: source.bytes, as: UTF8.self) != nil else {
+      throw RulesError(problems: [source.problem(at: 0, rule: nil, "expected UTF-8")])
+    }
+    var reader = RulesDocumentReader(source.bytes)
+    do throws(TextProblem) {
+      let (document, offset) = try reader.readAll()
+      tokens += reader.tokens
+      loadFile(document, offset)
+    } catch {
+      problems.append(source.problem(at: error.offset, rule: nil, error.message))
+    }
+    guard problems.isEmpty else { throw RulesError(problems: problems) }
+  }
+
+  private mutating func report(_ message: String, at offset: Int, of rule: String? = nil) {
+    guard problems.count < RuleLimits.problemsMax else { return }
+    var path = "/" + labels.joined(separator: "/")
+    if let rule { path += (labels.isEmpty ? "" : "/") + rule }
+    problems.append(source.problem(at: offset, rule: path, message))
+  }
+
+  private mutating func loadFile(_ document: RulesDocument, _ offset: Int) {
+    guard case .object(let members) = document, members.count == 1, members[0].name == "rules"
+    else {
+      return report("expected one object with one member, \"rules\"", at: offset)
+    }
+    guard case .object(let rules) = members[0].value else {
+      return report(
+        "expected an object; found \(members[0].value.kind)", at: members[0].valueOffset)
+    }
+    _ = loadPlace(rules, label: "", parent: -1)
+  }
+
+  /// Reads a place and all below. Its index.
+  private mutating func loadPlace(
+    _ members: [RulesDocument.Member], label: String, parent: Int32
+  ) -> Int32 {
+    let index = Int32(tree.places.count)
+    tree.places.append(.init(parent: parent))
+    tree.labels.append(label)
+    var seen: Set<[UInt8]> = []
+    var children: [(key: Key, place: Int32)] = []
+    for member in members {
+      guard seen.insert(Array(member.name.utf8)).inserted else {
+        report("expected \(member.name) only once here", at: member.nameOffset)
+        continue
+      }
+      if member.name.hasPrefix(".") {
+        loadRule(member, at: index)
+      } else if let (key, child) = loadChild(member, of: index) {
+        if let key {
+          children.append((key, child))
+        } else {
+          tree.places[Int(index)].wildcard = child
+        }
+        let below = tree.places[Int(child)]
+        if below.validate >= 0 || below.validatesBelow {
+          tree.places[Int(index)].validatesBelow = true
+        }
+      }
+    }
+    children.sort { $0.key < $1.key }
+    tree.places[Int(index)].firstChild = Int32(tree.children.count)
+    tree.places[Int(index)].childCount = Int32(children.count)
+    tree.children.append(contentsOf: children)
+    return index
+  }
+
+  /// Reads a place below another: its key (nil for a wildcard), and its index.
+  private mutating func loadChild(
+    _ member: RulesDocument.Member, of parent: Int32
+  ) -> (key: Key?, place: Int32)? {
+    let name = member.name
+    var key: Key?
+    if name.hasPrefix("$") {
+      guard Self.isWildcardName(name) else {
+        report(
+          "expected letters, digits and _ after the $ of a wildcard; found \(name)",
+          at: member.nameOffset)
+        return nil
+      }
+      guard wildcards[name] == nil else {
+        report("expected another name: \(name) stands for a key above", at: member.nameOffset)
+        return nil
+      }
+      guard tree.places[Int(parent)].wildcard < 0 else {
+        report("expected one wildcard here; \(name) is another", at: member.nameOffset)
+        return nil
+      }
+    } else {
+      do throws(TreeError) { key = try Key(name) } catch {
+        report("expected a key, a $wildcard or a rule: \(error.sentence)", at: member.nameOffset)
+        return nil
+      }
+    }
+    guard labels.count < Limits.depthMax else {
+      report(
+        "expected a place at most \(Limits.depthMax) levels deep, as data is", at: member.nameOffset
+      )
+      return nil
+    }
+    guard case .object(let members) = member.value else {
+      report("expected an object; found \(member.value.kind)", at: member.valueOffset)
+      return nil
+    }
+    if key == nil { wildcards[name] = labels.count }
+    labels.append(name)
+    pattern.append(key)
+    defer {
+      labels.removeLast()
+      pattern.removeLast()
+      if key == nil { wildcards[name] = nil }
+    }
+    return (key, loadPlace(members, label: name, parent: parent))
+  }
+
+  private static func isWildcardName(_ name: String) -> Bool {
+    let rest = name.utf8.dropFirst()
+    return !rest.isEmpty
+      && rest.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "_"), UInt8(ascii: "a")...UInt8(ascii: "z"),
+          UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "0")...UInt8(ascii: "9"):
+          true
+        default: byte >= 0x80
+        }
+      }
+  }
+
+  private mutating func loadRule(_ member: RulesDocument.Member, at place: Int32) {
+    if member.name == ".indexOn" { return loadIndex(member) }
+    guard let kind = RuleKind(rawValue: member.name) else {
+      return report(
+        "expected .read, .write, .validate or .indexOn; found \(member.name)",
+        at: member.nameOffset)
+    }
+    let text: RulesDocument.Text
+    switch member.value {
+    case .bool(let value):
+      text = .init(
+        bytes: Array((value ? "true" : "false").utf8), runs: [(0, member.valueOffset)])
+    case .string(let string): text = string
+    default:
+      return report(
+        "expected a string with an expression, true or false; found \(member.value.kind)",
+        at: member.valueOffset, of: member.name)
+    }
+    guard text.bytes.count <= RuleLimits.expressionBytesMax else {
+      return report(
+        "expected an expression of at most \(RuleLimits.expressionBytesMax) bytes",
+        at: member.valueOffset, of: member.name)
+    }
+    var parser = ExpressionParser(text.bytes)
+    do throws(TextProblem) {
+      let syntax = try parser.parseAll()
+      var compiler = Compiler(program: program, kind: kind, wildcards: wildcards)
+      // Only one of the two may hold the arrays, or they would be copied for each rule.
+      program = Program()
+      defer { program = compiler.program }
+      let operation = try compiler.compileRule(syntax)
+      let rule = Int32(compiler.program.rules.count)
+      compiler.program.rules.append(
+        .init(
+          operation: operation, text: text.bytes,
+          line: source.position(of: member.valueOffset).line, kind: kind, node: place))
+      tree.places[Int(place)].set(rule, kind)
+    } catch {
+      report(error.message, at: text.source(of: error.offset), of: member.name)
+    }
+    tokens += parser.tokens
+  }
+
+  /// `".indexOn": "a"`, `["a", "b/c", ".value"]`.
+  private mutating func loadIndex(_ member: RulesDocument.Member) {
+    var names: [(text: RulesDocument.Text, offset: Int)] = []
+    switch member.value {
+    case .string(let text): names = [(text, member.valueOffset)]
+    case .array(let elements):
+      for (element, offset) in elements {
+        guard case .string(let text) = element else {
+          return report(
+            "expected a name in quotes; found \(element.kind)", at: offset, of: ".indexOn")
+        }
+        names.append((text, offset))
+      }
+    default:
+      return report(
+        "expected a name or a list of names; found \(member.value.kind)", at: member.valueOffset,
+        of: ".indexOn")
+    }
+    for (text, offset) in names {
+      switch String(decoding: text.bytes, as: UTF8.self) {
+      case ".value": indexPlan.declare(.value, at: pattern)
+      case ".priority": indexPlan.declare(.priority, at: pattern)
+      case let name:
+        do throws(TreeError) {
+          let path = try Path(name)
+          if path.isRoot {
+            report("expected the name of a child", at: offset, of: ".indexOn")
+          } else {
+            indexPlan.declare(.child(path), at: pattern)
+          }
+        } catch {
+          report(
+            "expected the path of a child or .value: \(error.sentence)", at: offset,
+            of: ".indexOn")
+        }
+      }
+    }
+  }
+}
+
+extension RuleTree.Place {
+  fileprivate mutating func set(_ rule: Int32, _ kind: RuleKind) {
+    switch kind {
+    case .read: read = rule
+    case .write: write = rule
+    case .validate: validate = rule
+    }
+  }
+}

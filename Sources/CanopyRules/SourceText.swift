@@ -1,0 +1,33 @@
+/// The bytes of a file, and where its lines begin.
+struct SourceText {
+  let file: String
+  let bytes: [UInt8]
+  private let lineStarts: [Int]
+
+  init(file: String, bytes: [UInt8]) {
+    self.file = file
+    self.bytes = bytes
+    var starts = [0]
+    for (i, byte) in bytes.enumerated() where byte == UInt8(ascii: "\n") { starts.append(i + 1) }
+    lineStarts = starts
+  }
+
+  /// The line and column of a byte, both from 1. O(log lines + column).
+  func position(of offset: Int) -> (line: Int, column: Int) {
+    var low = 0
+    var high = lineStarts.count
+    while high - low > 1 {
+      let middle = (low + high) / 2
+      if lineStarts[middle] <= offset { low = middle } else { high = middle }
+    }
+    let end = min(offset, bytes.count)
+    // Continuation bytes of UTF-8 begin no character.
+    let characters = bytes[min(lineStarts[low], end)..<end].count { $0 & 0xC0 != 0x80 }
+    return (low + 1, characters + 1)
+  }
+
+  func problem(at offset: Int, rule: String?, _ message: String) -> RulesError.Problem {
+    let (line, column) = position(of: offset)
+    return .init(file: file, line: line, column: column, rule: rule, message: message)
+  }
+}

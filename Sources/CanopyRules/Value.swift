@@ -1,0 +1,120 @@
+internal import CanopyTree
+
+/// What an expression comes to.
+///
+/// Numbers are IEEE doubles, except that what a 64-bit integer holds is kept as one, as in the tree;
+/// unlike there, a double may be NaN here (which division by zero gives). A key stands for its text:
+/// most wildcards are only compared, and making text of them would allocate.
+enum Value: Sendable {
+  case null
+  case bool(Bool)
+  case integer(Int64)
+  case double(Double)
+  case string(String)
+  case key(Key)
+  /// What has children: a place in the tree, or a part of the token. Equal to nothing.
+  case branch(Node)
+
+  init(_ node: Node) {
+    switch node.value {
+    case .absent: self = .null
+    case .bool(let value): self = .bool(value)
+    case .integer(let value): self = .integer(value)
+    case .double(let value): self = .double(value)
+    case .string(let value): self = .string(value)
+    case .branch: self = .branch(node)
+    }
+  }
+
+  /// A number; an integer if it is one.
+  init(_ number: Double) {
+    if let integer = Int64(exactly: number) {
+      self = .integer(integer)
+    } else {
+      self = .double(number)
+    }
+  }
+
+  init(_ value: BoundValue?) {
+    switch value {
+    case nil, .absent: self = .null
+    case .bool(let value): self = .bool(value)
+    case .integer(let value): self = .integer(value)
+    case .double(let value): self = .double(value)
+    case .string(let bytes): self = .string(String(decoding: bytes, as: UTF8.self))
+    }
+  }
+
+  /// The text of a string.
+  var text: String? {
+    switch self {
+    case .string(let text): text
+    case .key(let key): key.text
+    default: nil
+    }
+  }
+
+  /// The number.
+  var number: Double? {
+    switch self {
+    case .integer(let value): Double(value)
+    case .double(let value): value
+    default: nil
+    }
+  }
+
+  /// What it is, for errors.
+  var kind: String {
+    switch self {
+    case .null: "null"
+    case .bool: "a bool"
+    case .integer, .double: "a number"
+    case .string, .key: "a string"
+    case .branch: "an object"
+    }
+  }
+
+  /// The value as a rule would write it, shortened.
+  var description: String {
+    switch self {
+    case .null: "null"
+    case .bool(let value): value ? "true" : "false"
+    case .integer(let value): String(value)
+    case .double(let value): Value.text(of: value)
+    case .string(let text): Value.quoted(text)
+    case .key(let key): Value.quoted(key.text)
+    case .branch(let node): "{\(node.childCount) children}"
+    }
+  }
+
+  /// A number in text, as JavaScript has it for all but the very large and small.
+  static func text(of number: Double) -> String {
+    if number.isNaN { return "NaN" }
+    if number.isInfinite { return number < 0 ? "-Infinity" : "Infinity" }
+    var text = number.description
+    if text.hasSuffix(".0") { text.removeLast(2) }
+    return text
+  }
+
+  private static func quoted(_ text: String) -> String {
+    var output = JSONOutput()
+    output.append(string: String(text.prefix(80)))
+    return output.text + (text.dropFirst(80).isEmpty ? "" : "…")
+  }
+
+  /// What `==` says. Values of two types are not equal, NaN and objects equal nothing.
+  static func equal(_ a: Value, _ b: Value) -> Bool {
+    switch (a, b) {
+    case (.string(let a), .string(let b)): return a.hasBytes(of: b)
+    case (.string(let text), .key(let key)), (.key(let key), .string(let text)):
+      return key.withUTF8 { key in text.withBytes { Bytes.equal(key, $0) } }
+    case (.key(let a), .key(let b)): return a == b
+    case (.null, .null): return true
+    case (.bool(let a), .bool(let b)): return a == b
+    case (.integer(let a), .integer(let b)): return a == b
+    // A double that an integer equals is not kept as a double, but for a few beyond 64 bits.
+    case (.double(let a), .double(let b)): return a == b
+    default: return false
+    }
+  }
+}

@@ -1,0 +1,142 @@
+import CanopyTree
+import Testing
+
+@testable import CanopyRules
+
+struct LoadingTests {
+  @Test func `a file may have comments, and strings that span lines`() throws {
+    let rules = try rules(
+      """
+      // What a rules file may look like.
+      { /* the only
+           member */ "rules": {
+        ".read": "
+          now > 0 &&
+          'http://example.org' != '/*' ", // In a string, nothing begins a comment.
+        ".write": false
+      } }
+      """)
+    #expect(rules.mayRead(.root, in: .absent, as: nobody))
+  }
+
+  @Test func `a rule may be true or false instead of text`() throws {
+    let rules = try rules(#"{"rules":{".read":true,".write":false}}"#)
+    #expect(rules.mayRead(.root, in: .absent, as: nobody))
+    #expect(try !rules.maySet("a", "1", in: .absent))
+  }
+
+  @Test(arguments: [
+    ("", "1:1: expected a JSON value"),
+    ("[]", "1:1: /: expected one object with one member, \"rules\""),
+    ("{}", "1:1: /: expected one object with one member, \"rules\""),
+    (#"{"rules":{},"more":{}}"#, "1:1: /: expected one object with one member, \"rules\""),
+    (#"{"rules":true}"#, "1:10: /: expected an object; found a bool"),
+    (#"{"rules":{}"#, "1:12: expected , or }"),
+    (#"{"rules":{}} x"#, "1:14: expected nothing after the closing brace"),
+    (#"{"rules":{"a":{},}}"#, "1:18: expected another member after the comma"),
+    (#"{rules:{}}"#, "1:2: expected a name in double quotes"),
+    (#"{"rules" {}}"#, "1:10: expected : after \"rules\""),
+    ("{\"rules\":{\n/* ", "2:1: expected */ to end this comment"),
+    (#"{"rules":{"a"#, "1:11: expected \" to end this string"),
+    (#"{"rules":{"\x":{}}}"#, "1:12: expected one of \" \\ / b f n r t u after the backslash"),
+    (#"{"rules":{"a":5}}"#, "1:15: /: expected an object; found a number"),
+    (#"{"rules":{"a/b":{}}}"#, "1:11: /: expected a key, a $wildcard or a rule: "),
+    (#"{"rules":{".reed":true}}"#, "1:11: /: expected .read, .write, .validate or .indexOn"),
+    (#"{"rules":{".read":1}}"#, "1:19: /.read: expected a string with an expression"),
+    (#"{"rules":{".read":null}}"#, "1:19: /.read: expected a string with an expression"),
+    (#"{"rules":{"a":{},"a":{}}}"#, "1:18: /: expected a only once here"),
+    (#"{"rules":{"$a":{},"$b":{}}}"#, "1:19: /: expected one wildcard here; $b is another"),
+    (#"{"rules":{"$a":{"b":{"$a":{}}}}}"#, "1:22: /$a/b: expected another name: $a stands for"),
+    (#"{"rules":{"$":{}}}"#, "1:11: /: expected letters, digits and _ after the $"),
+    (#"{"rules":{"$a-b":{}}}"#, "1:11: /: expected letters, digits and _ after the $"),
+    (#"{"rules":{"a":{".indexOn":5}}}"#, "1:27: /a/.indexOn: expected a name or a list of names"),
+    (#"{"rules":{"a":{".indexOn":["b",5]}}}"#, "1:32: /a/.indexOn: expected a name in quotes"),
+    (#"{"rules":{"a":{".indexOn":"$key"}}}"#, "1:27: /a/.indexOn: expected the path of a child"),
+    (#"{"rules":{"a":{".indexOn":""}}}"#, "1:27: /a/.indexOn: expected the name of a child"),
+  ])
+  func `what is wrong with a file is told with its place`(_ text: String, _ problem: String) {
+    let found = problems(text)
+    #expect(found.count == 1)
+    #expect(found.first?.hasPrefix(problem) == true, "\(found)")
+  }
+
+  @Test func `a mistake in an expression is told where it stands in the file`() {
+    let text = """
+      {
+        "rules": {
+          "posts": {
+            "$id": {
+              ".write": "auth != null &&
+                         auth.uid === $uid",
+              ".validate": "newData.isString() && \\"é\\" + nwo > 5"
+            }
+          }
+        }
+      }
+      """
+    #expect(
+      problems(text) == [
+        "6:33: /posts/$id/.write: expected a wildcard of this rule's path ($id); found $uid",
+        "7:53: /posts/$id/.validate: expected a name that rules know: auth, now, root, data, "
+          + "newData, query or a $wildcard; found nwo",
+      ])
+  }
+
+  @Test func `no more problems are told than can be read`() {
+    let places = (0..<100).map { #""a\#($0)":{".read":"nobody"}"# }.joined(separator: ",")
+    #expect(problems(#"{"rules":{\#(places)}}"#).count == RuleLimits.problemsMax)
+  }
+
+  @Test func `a file must be UTF-8, not too large, and not deeper than data`() throws {
+    #expect(throws: RulesError.self) { try RuleSet(utf8: [0x7B, 0xFF, 0x7D]) }
+    #expect(throws: RulesError.self) {
+      try RuleSet(utf8: Array(repeating: 0x20, count: RuleLimits.fileBytesMax + 1))
+    }
+    func nested(_ depth: Int) -> String {
+      #"{"rules":"# + String(repeating: #"{"a":"#, count: depth) + "{}"
+        + String(repeating: "}", count: depth) + "}"
+    }
+    #expect(problems(nested(Limits.depthMax)).isEmpty)
+    #expect(problems(nested(Limits.depthMax + 1)).count == 1)
+    #expect(problems(nested(100_000)).count == 1)
+    let long = String(repeating: " ", count: RuleLimits.expressionBytesMax)
+    #expect(problems(#"{"rules":{".read":"true\#(long)"}}"#).count == 1)
+  }
+
+  @Test func `declared indexes are planned`() throws {
+    let rules = try rules(
+      #"""
+      {"rules":{"posts":{".indexOn":["starCount","author/name"]},
+        "scores":{"$game":{".indexOn":".value"}}}}
+      """#)
+    let root = try tree(#"{"posts":{"a":{"b":1}},"scores":{"go":{"x":5}},"other":{"y":3}}"#)
+    let indexed = Tree(root: root, indexPlan: rules.indexPlan).root
+    let byStars = Order.child(try Path("starCount"))
+    let posts = indexed.child("posts")
+    #expect(Query.isIndexed(by: byStars, posts))
+    #expect(Query.isIndexed(by: .child(try Path("author/name")), posts))
+    #expect(!Query.isIndexed(by: .value, posts))
+    #expect(Query.isIndexed(by: .value, indexed.at(try Path("scores/go"))))
+    #expect(!Query.isIndexed(by: byStars, indexed.child("other")))
+  }
+
+  @Test func `a file of five thousand lines costs five times one of a thousand`() throws {
+    func file(lines: Int) -> String {
+      var text = "{\n\"rules\": {\n"
+      for i in 0..<lines / 5 {
+        if i > 0 { text += ",\n" }
+        text += """
+          "place\(i)": { "$id": { // number \(i)
+            ".read": "auth != null && data.child('owner').val() === auth.uid",
+            ".write": "auth.uid === $id || root.child('admins/' + auth.uid).val() === true",
+            ".validate": "newData.hasChildren(['a', 'b']) && newData.child('a').val().length < 100"
+          } }
+          """
+      }
+      return text + "\n} }"
+    }
+    let small = try RuleSet(text: file(lines: 1_000)).tokens
+    let large = try RuleSet(text: file(lines: 5_000)).tokens
+    #expect(large > 4 * small && large < 6 * small)
+  }
+}

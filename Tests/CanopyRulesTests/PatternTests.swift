@@ -1,0 +1,119 @@
+import Testing
+
+@testable import CanopyRules
+
+struct PatternTests {
+  private func compile(_ text: String, ignoresCase: Bool = false) throws -> Pattern {
+    try Pattern(Array(text.utf8), ignoresCase: ignoresCase)
+  }
+
+  @Test(arguments: [
+    ("a", ["a", "ba", "abc"], ["", "b", "A"]),
+    ("^a", ["a", "ab"], ["ba", ""]),
+    ("a$", ["a", "ba"], ["ab", ""]),
+    ("^$", [""], ["a"]),
+    ("^a*$", ["", "a", "aaa"], ["b", "ab"]),
+    ("^a+$", ["a", "aaa"], ["", "b"]),
+    ("^a?$", ["", "a"], ["aa"]),
+    ("^(ab)*$", ["", "ab", "abab"], ["a", "aba"]),
+    ("^(a|bc)$", ["a", "bc"], ["ac", "b", ""]),
+    ("a|bc", ["xax", "bc"], ["b", "c", ""]),
+    ("^(a|b|)c$", ["ac", "bc", "c"], ["abc"]),
+    ("^.$", ["a", "é", "🌳", "\n"], ["", "ab"]),
+    ("^[a-c]+$", ["abc"], ["abcd", ""]),
+    ("^[^a-c]+$", ["xyz", "é"], ["xaz", ""]),
+    ("^[]a]$", [], []),
+    ("^[-a]$", ["-", "a"], ["b"]),
+    ("^[a-]$", ["-", "a"], ["b"]),
+    ("^[\\w-]+$", ["a-b_9"], ["a b"]),
+    ("^[^\\d\\s]+$", ["ab"], ["a1", "a b"]),
+    ("^[\\D]+$", ["ab"], ["a1"]),
+    ("^\\d{4}-\\d{2}$", ["2026-02"], ["2026-2", "12026-02"]),
+    ("^a{2}$", ["aa"], ["a", "aaa"]),
+    ("^a{2,}$", ["aa", "aaaa"], ["a"]),
+    ("^a{1,3}$", ["a", "aaa"], ["", "aaaa"]),
+    ("^a{0}$", [""], ["a"]),
+    ("^(a{0,2}b){2}$", ["bb", "aabab"], ["b", "aaabb"]),
+    ("^\\w+@\\w+\\.\\w{2,4}$", ["a@b.cd"], ["a@b", "a@b.c"]),
+    ("\\{foo}", ["{foo}"], ["foo"]),
+    ("^\\/\\\\\\.\\$\\^$", ["/\\.$^"], ["/\\x$^"]),
+    ("\\s", [" ", "a\tb", "\u{A0}", "\u{3000}"], ["a", "\u{200B}"]),
+    ("\\S", ["a", " a "], ["", " \n\u{2003}"]),
+    ("^[а-я]+$", ["привет"], ["hello"]),
+    ("^(a*)*$", ["", "aaa"], ["b"]),
+    ("^(a|a)*$", ["aaa"], ["b"]),
+    ("^(|a)+$", ["", "aa"], ["b"]),
+    (
+      "^(19|20)[0-9][0-9][-\\/. ](0[1-9]|1[012])$", ["1999-12", "2001/07"], ["1899-12", "2001-13"]
+    ),
+  ])
+  func `a regular expression matches what it describes`(
+    _ text: String, _ matching: [String], _ others: [String]
+  ) throws {
+    guard !matching.isEmpty else {
+      #expect(throws: TextProblem.self) { try compile(text) }
+      return
+    }
+    let pattern = try compile(text)
+    for text in matching { #expect(pattern.matches(text), "\(text)") }
+    for text in others { #expect(!pattern.matches(text), "\(text)") }
+  }
+
+  @Test func `the flag i takes upper and lower case to be the same`() throws {
+    #expect(try compile("^bar$", ignoresCase: true).matches("BaR"))
+    #expect(try compile("^BÄR$", ignoresCase: true).matches("bär"))
+    #expect(try compile("^[a-c]+$", ignoresCase: true).matches("ABC"))
+    #expect(try !compile("^[^a-c]+$", ignoresCase: true).matches("A"))
+    #expect(try !compile("^bar$").matches("BaR"))
+  }
+
+  @Test(arguments: [
+    ("", 0, "expected a regular expression"), ("(a", 0, "expected )"), ("a)", 1, "before )"),
+    ("[a", 0, "expected ]"), ("[]", 0, "expected a character"), ("[^]", 0, "expected a character"),
+    ("*a", 0, "something before *"), ("(*a)", 1, "something before *"), ("a**", 2, "no second"),
+    ("a*?", 2, "no second"), ("(?:a)", 1, "something before ?"), ("a{", 2, "expected a number"),
+    ("a{2", 1, "expected {n}"), ("a{3,2}", 1, "the lower number first"), ("{2}", 0, "before {"),
+    ("a{1001}", 2, "at most 1000"), ("a^", 1, "only at the beginning"), ("(^a)", 1, "only at"),
+    ("a$b", 1, "only at the end"), ("(a$)", 2, "only at the end"),
+    ("a\\", 2, "after the backslash"),
+    ("\\b", 1, "expected d, w, s"), ("\\1", 1, "expected d, w, s"), ("[z-a]", 3, "the lower one"),
+    ("[a-\\d]", 3, "whose ends are characters"), ("^a|b", 0, "in parentheses"),
+    ("a|b$", 0, "in parentheses"), ("((a{999}){999}){999}", 0, "at most 5000 states"),
+    ("^^a", 1, "only at the beginning"), ("a$$", 1, "only at the end"),
+  ])
+  func `what is not of the dialect is refused where it stands`(
+    _ text: String, _ offset: Int, _ message: String
+  ) throws {
+    do {
+      _ = try compile(text)
+      Issue.record("\(text) is accepted")
+    } catch let problem as TextProblem {
+      #expect(problem.offset == offset, "\(problem.message)")
+      #expect(problem.message.contains(message))
+    }
+  }
+
+  @Test func `repetitions of nothing take no time`() throws {
+    #expect(try compile("^((((){1000}){1000}){1000}){1000}$").matches(""))
+    #expect(try compile("^((((a{0}){1000}){1000}){1000}){1000}$").matches(""))
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `no pattern is slow, whatever it is tried on`() throws {
+    let text = String(repeating: "a", count: 20_000) + "!"
+    #expect(try !compile("^(a+)+$").matches(text))
+    #expect(try !compile("^(a|aa)+$").matches(text))
+    #expect(try !compile("^(a*)*b$").matches(text))
+    #expect(try compile("(a?){50}a{50}").matches(text))
+  }
+
+  @Test func `flags other than i are refused`() {
+    #expect(evaluate("'BAR'.matches(/bar/i)") == .isTrue)
+    for flags in ["g", "ig", "ii", "I", "m"] {
+      #expect(evaluate("'bar'.matches(/bar/\(flags))").isInvalid, "\(flags)")
+    }
+    #expect(evaluate("'a/b'.matches(/a[/]b/)") == .isTrue)
+    #expect(evaluate("'a/b'.matches(/a\\/b/)") == .isTrue)
+    #expect(evaluate("'a'.matches( /a/ )") == .isTrue)
+  }
+}
