@@ -21,6 +21,7 @@ final class LineHandler: ChannelInboundHandler {
   private var pipeline = RequestPipeline<Item>()
   private var identity = Identity.anonymous
   private var context: ChannelHandlerContext?
+  private var cache: EntryCache?
   /// Nil until the first one begins: most connections have none.
   private var subscriptions: Subscriptions?
   /// Whether a request to listen has come: then replies wait for the events before them.
@@ -65,6 +66,7 @@ final class LineHandler: ChannelInboundHandler {
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
+    cache = service.caches.cache(of: context.eventLoop)
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -163,7 +165,7 @@ final class LineHandler: ChannelInboundHandler {
         mayListen = true
       }
       if pipeline.isIdle, kind == .read, canTakeMore(context) {
-        service.read(request, as: identity, to: &output)
+        service.read(request, as: identity, cache, to: &output)
       } else {
         pipeline.enqueue(.request(request), kind, bytes: line.count)
         start(context)
@@ -198,7 +200,7 @@ final class LineHandler: ChannelInboundHandler {
         Reply.failure(error, to: &output)
       case .request(let request):
         guard let slot else {
-          service.read(request, as: identity, to: &output)
+          service.read(request, as: identity, cache, to: &output)
           continue
         }
         perform(context, request, slot)
@@ -227,7 +229,7 @@ final class LineHandler: ChannelInboundHandler {
     case .read:
       // Read now, told when the events are that led to what was read.
       var text = JSONOutput()
-      service.read(request, as: identity, to: &text)
+      service.read(request, as: identity, cache, to: &text)
       let response = Response(line: text.bytes)
       service.engine.whenTold { answer(response) }
     case .exclusive:

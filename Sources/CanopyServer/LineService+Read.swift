@@ -5,16 +5,20 @@ internal import CanopyWire
 
 extension LineService {
   /// Answers a read into `output`, with a success or a failure.
-  func read(_ request: Request, as identity: Identity, to output: inout JSONOutput) {
+  ///
+  /// - Parameter cache: that of the event loop; nil elsewhere.
+  func read(
+    _ request: Request, as identity: Identity, _ cache: EntryCache?, to output: inout JSONOutput
+  ) {
     do {
-      try answer(request, as: identity, to: &output)
+      try answer(request, as: identity, cache, to: &output)
     } catch {
       Reply.failure(wireError(error), to: &output)
     }
   }
 
   private func answer(
-    _ request: Request, as identity: Identity, to output: inout JSONOutput
+    _ request: Request, as identity: Identity, _ cache: EntryCache?, to output: inout JSONOutput
   ) throws {
     switch request {
     case .ping: output.append("+\"PONG\"\r\n")
@@ -35,21 +39,21 @@ extension LineService {
       Reply.success(to: &output) { $0.append(entry: id, post) }
     case .recent(let page):
       let entries = Feeds.recent(try Feeds.Page(page), in: engine.root)
-      try append(entries, to: &output)
+      try append(entries, cache, to: &output)
     case .comments(let id, let page):
       let entries = try Feeds.comments(on: id, Feeds.Page(page), in: engine.root)
-      try append(entries, to: &output)
+      try append(entries, cache, to: &output)
     case .posts(let reference, let page):
       let root = engine.root
       let uid = try find(reference, as: identity, in: root)
       let entries = Feeds.posts(by: uid, try Feeds.Page(page), in: root)
-      try append(entries, to: &output)
+      try append(entries, cache, to: &output)
     case .top(let reference, let limit):
       let root = engine.root
       let limit = try Feeds.Page(limit: limit).limit
       let uid = try reference.map { try find($0, as: identity, in: root) }
       let entries = Feeds.top(by: uid, limit: limit, in: root)
-      try append(entries, to: &output)
+      try append(entries, cache, to: &output)
     case .profile(let reference):
       let root = engine.root
       let uid = try find(reference, as: identity, in: root)
@@ -68,12 +72,12 @@ extension LineService {
 
   /// Writes a list. One entry may be as large as it is; more must fit into a reply.
   private func append(
-    _ entries: [Feeds.Entry], to output: inout JSONOutput
+    _ entries: [Feeds.Entry], _ cache: EntryCache?, to output: inout JSONOutput
   ) throws(WireError) {
     var list = JSONOutput(capacity: 4096)
     for (index, (key, node)) in entries.enumerated() {
       if index > 0 { list.append(UInt8(ascii: ",")) }
-      list.append(entry: key, node)
+      list.append(entry: key, node, cache)
       guard index == 0 || list.count <= limits.replyBytesMax else {
         throw WireError(.tooLarge, "the list is larger than a reply may be; ask with a lower limit")
       }
@@ -124,9 +128,15 @@ extension Feeds.Page {
 
 extension JSONOutput {
   /// A post or comment: its id, then what is stored.
-  mutating func append(entry key: Key, _ node: Node) {
+  mutating func append(entry key: Key, _ node: Node, _ cache: EntryCache? = nil) {
     append("{\"id\":")
     append(key: key)
+    if let cache { cache.append(membersOf: node, to: &self) } else { append(membersOf: node) }
+    append("}")
+  }
+
+  /// The members of a node, each after a comma.
+  mutating func append(membersOf node: Node) {
     node.forEachChild { key, child in
       append(UInt8(ascii: ","))
       append(key: key)
@@ -134,6 +144,5 @@ extension JSONOutput {
       append(child)
       return true
     }
-    append("}")
   }
 }

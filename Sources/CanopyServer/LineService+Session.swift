@@ -70,13 +70,13 @@ extension LineService {
       try requireAdministrator(identity)
       await keepIndex(options.query, at: location.path)
       var output = JSONOutput()
-      read(.get(location, options), as: identity, to: &output)
+      read(.get(location, options), as: identity, nil, to: &output)
       return Response(line: output.bytes)
     case .count(let path, let query):
       try requireAdministrator(identity)
       await keepIndex(query, at: path)
       var output = JSONOutput()
-      read(.count(path, query), as: identity, to: &output)
+      read(.count(path, query), as: identity, nil, to: &output)
       return Response(line: output.bytes)
     default:
       throw WireError(.internalError, "the request is not one of a session")

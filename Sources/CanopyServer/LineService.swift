@@ -21,6 +21,7 @@ public final class LineService: Sendable {
   let disconnectStore: any DisconnectStore
   let sessions = SessionRegistry()
   let hubs: EventHubs
+  let caches = EntryCaches()
 
   /// A service.
   ///

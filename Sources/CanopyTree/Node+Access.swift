@@ -131,6 +131,12 @@ extension Node {
     return height
   }
 
+  /// What tells a branch from all other nodes, as long as somebody holds it: two with the same
+  /// identity are the same. Nil for a leaf, and for a branch with indexes or a priority. O(1).
+  public var identity: ObjectIdentifier? {
+    if case .branch(let children) = storage { children.identity } else { nil }
+  }
+
   /// Whether both are the same version of the same thing, found without looking inside branches.
   public func isIdentical(to other: Node) -> Bool {
     switch (storage, other.storage) {

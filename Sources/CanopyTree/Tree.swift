@@ -135,7 +135,7 @@ private struct Application {
   private mutating func applyOnce(
     _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Level?
   ) {
-    guard isMulti, plan == nil, let identity = Application.identity(of: node) else {
+    guard isMulti, plan == nil, let identity = node.identity else {
       return apply(group, to: &node, depth: depth, plan: plan)
     }
     if let earlier = changed[identity],
@@ -146,10 +146,6 @@ private struct Application {
     }
     apply(group, to: &node, depth: depth, plan: plan)
     changed[identity] = (group, depth, node)
-  }
-
-  private static func identity(of node: Node) -> ObjectIdentifier? {
-    if case .branch(let children) = node.storage { children.identity } else { nil }
   }
 
   private static func isSame(

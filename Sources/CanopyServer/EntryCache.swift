@@ -1,0 +1,61 @@
+internal import CanopyTree
+internal import NIOCore
+internal import Synchronization
+
+/// The text of posts and comments that lists have shown, by the node that they are.
+///
+/// A list of a hundred posts is mostly the list that was asked for before; writing its text anew is
+/// most of what answering costs. A node never changes, and is held here, so its identity stands for
+/// its text; a post that is starred is another node. When the bound is reached all is forgotten: what
+/// is in demand comes back at once.
+///
+/// One for each event loop, and touched there alone.
+final class EntryCache {
+  /// Bytes of text that are kept.
+  private let bytesMax: Int
+  private var entries: [ObjectIdentifier: (node: Node, text: ByteBuffer)] = [:]
+  private var bytes = 0
+
+  /// Texts that were made, and that were found.
+  private(set) var counts = (made: 0, found: 0)
+
+  init(bytesMax: Int = 8 * 1024 * 1024) {
+    self.bytesMax = bytesMax
+  }
+
+  /// Writes the members of an entry, each after a comma.
+  func append(membersOf node: Node, to output: inout JSONOutput) {
+    guard let identity = node.identity else { return output.append(membersOf: node) }
+    if let entry = entries[identity] {
+      counts.found += 1
+      return entry.text.withUnsafeReadableBytes { output.append($0) }
+    }
+    counts.made += 1
+    var text = JSONOutput(capacity: 512)
+    text.append(membersOf: node)
+    text.withBytes { output.append($0) }
+    guard text.count <= bytesMax / 64 else { return }
+    if bytes + text.count > bytesMax {
+      entries.removeAll(keepingCapacity: true)
+      bytes = 0
+    }
+    bytes += text.count
+    entries[identity] = (node, text.withBytes { ByteBuffer(bytes: $0) })
+  }
+}
+
+/// The caches, one for each event loop that has connections.
+final class EntryCaches: Sendable {
+  private let caches = Mutex<[ObjectIdentifier: NIOLoopBoundBox<EntryCache>]>([:])
+
+  /// The cache of a loop; to be called on it.
+  func cache(of loop: any EventLoop) -> EntryCache {
+    let box = caches.withLock { caches in
+      if let box = caches[ObjectIdentifier(loop)] { return box }
+      let box = NIOLoopBoundBox.makeBoxSendingValue(EntryCache(), eventLoop: loop)
+      caches[ObjectIdentifier(loop)] = box
+      return box
+    }
+    return box.value
+  }
+}
