@@ -74,19 +74,18 @@ extension LineService {
   private func append(
     _ entries: [Feeds.Entry], _ cache: EntryCache?, to output: inout JSONOutput
   ) throws(WireError) {
-    var list = JSONOutput(capacity: 4096)
+    // Straight into the output: a list may be long, and this is most of what it costs.
+    let start = output.count
+    output.append("+[")
     for (index, (key, node)) in entries.enumerated() {
-      if index > 0 { list.append(UInt8(ascii: ",")) }
-      list.append(entry: key, node, cache)
-      guard index == 0 || list.count <= limits.replyBytesMax else {
+      if index > 0 { output.append(UInt8(ascii: ",")) }
+      output.append(entry: key, node, cache)
+      guard index == 0 || output.count - start <= limits.replyBytesMax else {
+        output.truncate(to: start)
         throw WireError(.tooLarge, "the list is larger than a reply may be; ask with a lower limit")
       }
     }
-    Reply.success(to: &output) { output in
-      output.append("[")
-      list.withBytes { output.append($0) }
-      output.append("]")
-    }
+    output.append("]\r\n")
   }
 
   func find(

@@ -49,6 +49,11 @@ public struct JSONOutput: ~Copyable {
   /// The bytes that are kept, as text.
   public var text: String { withBytes { String(decoding: $0, as: UTF8.self) } }
 
+  /// Takes back what was written after a moment when `count` was this; without a drain.
+  public mutating func truncate(to count: Int) {
+    self.count = min(self.count, max(0, count))
+  }
+
   /// Forgets what is kept.
   public mutating func removeAll() {
     count = 0
