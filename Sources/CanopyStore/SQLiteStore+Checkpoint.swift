@@ -117,6 +117,8 @@ struct Fold {
   private var next = 0
   /// The number of keys in the path of the row that was found last.
   private var rowDepth = 0
+  /// A path at and above which there was no row.
+  private var rowless: Path?
   private var clearing: (from: String, to: String?)?
   private var emitting: RowEmitter?
   private var waiting: RowEmitter?
@@ -211,17 +213,25 @@ struct Fold {
   }
 
   /// The path at or above the given one at which a row stands. There is at most one, and mostly as
-  /// deep as the last: so that is tried first.
+  /// deep as the last: so that is tried first. Where it is known that there is none above, because the
+  /// location before was a neighbour, it is not asked again.
   private mutating func coveringRow(_ db: Database, _ path: Path) throws -> Path? {
     let statement = try db.cachedStatement(sql: "SELECT 1 FROM leaves WHERE path = ?")
-    let likely = rowDepth <= path.count ? rowDepth : 0
-    for count in [likely] + (0...path.count).reversed().filter({ $0 != likely }) {
+    var first = 0
+    if let rowless {
+      first = zip(rowless.keys, path.keys).prefix { $0 == $1 }.count + 1
+    }
+    guard first <= path.count else { return nil }
+    let likely = first...path.count ~= rowDepth ? rowDepth : first
+    for count in [likely] + (first...path.count).reversed().filter({ $0 != likely }) {
       let candidate = path.prefix(count)
       if try Int.fetchOne(statement, arguments: [candidate.text]) != nil {
         rowDepth = count
+        rowless = count > 0 ? path.prefix(count - 1) : nil
         return candidate
       }
     }
+    rowless = path
     return nil
   }
 
