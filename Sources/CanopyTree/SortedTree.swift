@@ -10,7 +10,9 @@ protocol SortedElement: Sendable {
 /// another version still holds, and changes the others in place; so a version kept for readers costs
 /// one path, and a run of changes between two such versions pays for each page once.
 ///
-/// Pages hold up to 64 elements. Keys here mostly arrive ascending (push ids), so a page that
+/// Pages hold up to 32 elements: copying one counts a reference for each of them, in memory that is
+/// mostly not in the cache, and this is the larger part of what a write to a big tree costs. Smaller
+/// ones would have readers go through more levels. Keys here mostly arrive ascending (push ids), so a page that
 /// overflows at its end is left full and a new one begun, instead of being halved. A page is merged
 /// with its neighbour when both fit into three quarters of one; there is no other rebalancing, which
 /// keeps removal simple and the height logarithmic in the number of insertions.
@@ -29,7 +31,7 @@ struct SortedTree<Element: SortedElement>: Sendable {
   var root: Page
 
   /// The most elements in a leaf page and children in an inner one.
-  static var pageMax: Int { 64 }
+  static var pageMax: Int { 32 }
 
   init() {
     root = .leaf(Leaf.make(capacity: 0))

@@ -34,7 +34,7 @@ struct SortedTreeModelTests {
     for key in 0..<10_000 { tree.insert(NumberElement(sortKey: key, value: key)) }
     #expect(tree.brokenInvariant() == nil)
     #expect(tree.elements == NumberTree(0..<10_000).elements)
-    #expect(tree.pageIdentities.count <= 10_000 / 64 + 10)
+    #expect(tree.pageIdentities.count <= 10_000 / 32 + 20)
   }
 
   @Test func `inserting in descending order works`() {
@@ -100,13 +100,13 @@ struct SortedTreeModelTests {
   @Test func `a key between two pivots is found after inner pages merge`() throws {
     // Three levels. The second inner page loses its first leaf, gets a key below its new first pivot,
     // and is then merged into the first inner page.
-    var tree = NumberTree(0..<64 * 64 * 2)
+    var tree = NumberTree(0..<32 * 32 * 2)
     #expect(tree.levels == 3)
-    let edge = 64 * 64
-    for key in edge..<edge + 64 { tree.remove(key) }
+    let edge = 32 * 32
+    for key in edge..<edge + 32 { tree.remove(key) }
     tree.insert(NumberElement(sortKey: edge + 10, value: 1))
-    for key in edge + 640..<64 * 64 * 2 { tree.remove(key) }
-    for key in 640..<edge - 128 { tree.remove(key) }
+    for key in edge + 320..<32 * 32 * 2 { tree.remove(key) }
+    for key in 320..<edge - 64 { tree.remove(key) }
     #expect(tree.brokenInvariant() == nil)
     #expect(tree.find(edge + 10)?.value == 1)
     tree.insert(NumberElement(sortKey: edge + 10, value: 2))

@@ -7,11 +7,11 @@ struct SortedTreeWalkTests {
   /// Trees of sizes around the bounds of pages, with gaps between the keys; some with their first
   /// leaf replaced by keys below its pivot.
   static let trees: [NumberTree] = {
-    var trees = [0, 1, 2, 63, 64, 65, 128, 129, 700].map { count in
+    var trees = [0, 1, 2, 31, 32, 33, 64, 65, 128, 129, 700].map { count in
       NumberTree((0..<count).map { $0 * 3 })
     }
     var shifted = NumberTree((0..<300).map { $0 * 3 })
-    for key in 0..<64 { shifted.remove(key * 3) }
+    for key in 0..<32 { shifted.remove(key * 3) }
     for key in 1..<20 { shifted.insert(NumberElement(sortKey: key * 2 - 30, value: key)) }
     trees.append(shifted)
     return trees
@@ -55,7 +55,7 @@ struct SortedTreeWalkTests {
   @Test func `a walk stops when the body says so`() {
     for tree in Self.trees {
       let all = tree.elements
-      for limit in [1, 2, 63, 64, 65, 100] where limit <= all.count {
+      for limit in [1, 2, 31, 32, 33, 64, 65, 100] where limit <= all.count {
         var seen: [NumberElement] = []
         let reachedEnd = tree.forEach {
           seen.append($0)
@@ -92,7 +92,7 @@ struct SortedTreeWalkTests {
   }
 
   @Test func `building from ascending elements makes a sound tree of any size`() {
-    for count in Array(0...130) + [64 * 64 - 1, 64 * 64, 64 * 64 + 1, 20_000] {
+    for count in Array(0...130) + [32 * 32 - 1, 32 * 32, 32 * 32 + 1, 20_000] {
       let tree = NumberTree(0..<count)
       #expect(tree.brokenInvariant() == nil)
       #expect(tree.count == count)
