@@ -186,17 +186,31 @@ public final class Engine: Sendable {
     let (isAccepted, wakeUp) = state.withLock {
       state -> (Bool, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (false, nil) }
-      let isWanted = !Query.isIndexed(by: order, state.pending.root.at(path))
-      let isAdded = isWanted && state.addedIndexes < configuration.addedIndexesMax
-      if isAdded {
-        state.pending.keepIndex(order, at: path.keys)
-        state.addedIndexes += 1
-      }
+      let isAdded = addIndex(&state, order, path)
       let waiting = Waiting(commit: nil, addsIndex: isAdded) { _ in body(self) }
       return (true, enqueue(&state, waiting))
     }
     wakeUp?.resume()
     return isAccepted
+  }
+
+  /// As `keepIndex`, without waiting; nothing is done where the index is there, or there may be none.
+  func keepIndexLater(_ order: Order, at path: Path) {
+    let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      guard !state.isStopping, addIndex(&state, order, path) else { return nil }
+      return enqueue(&state, Waiting(commit: nil, addsIndex: true) { _ in })
+    }
+    wakeUp?.resume()
+  }
+
+  /// Whether the pending tree lacked the index, and has it now.
+  private func addIndex(_ state: inout State, _ order: Order, _ path: Path) -> Bool {
+    guard state.addedIndexes < configuration.addedIndexesMax,
+      !Query.isIndexed(by: order, state.pending.root.at(path))
+    else { return false }
+    state.pending.keepIndex(order, at: path.keys)
+    state.addedIndexes += 1
+    return true
   }
 
   private func admission(_ state: State) -> EngineError? {
