@@ -155,6 +155,28 @@ public final class Engine: Sendable {
     if let immediate { answer(immediate) }
   }
 
+  /// Makes writes, a commit each, in their order and with nothing in between: all of them, or none.
+  ///
+  /// - Parameter answer: called once, later or at once, on some thread, outside the lock: when all are
+  ///   durable, or with the error.
+  public func submit(
+    _ decisions: [Decision<Void>], answer: @escaping @Sendable (EngineError?) -> Void
+  ) {
+    var refusal: EngineError?
+    let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      refusal = admission(state)
+      guard refusal == nil else { return nil }
+      // What is queued while the lock is held goes to the journal in one append.
+      for decision in decisions {
+        let (commit, _) = propose(&state) { _ in decision }
+        state.queue.append(Waiting(commit: commit) { _ in })
+      }
+      return enqueue(&state, Waiting(commit: nil, answer: answer))
+    }
+    wakeUp?.resume()
+    if let refusal { answer(refusal) }
+  }
+
   /// As `submit`, for callers that can wait.
   public func transact<Result: Sendable>(
     _ decide: (inout Proposal) throws -> Decision<Result>
@@ -220,7 +242,7 @@ public final class Engine: Sendable {
 
   private func propose<Result: Sendable>(
     _ state: inout State, _ decide: (inout Proposal) throws -> Decision<Result>
-  ) throws -> (Commit?, Result) {
+  ) rethrows -> (Commit?, Result) {
     var proposal = Proposal(
       root: state.pending.root, now: now(), pushIDs: state.pushIDs, random: random)
     defer { state.pushIDs = proposal.pushIDs }
