@@ -205,6 +205,48 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `a client that goes while one more is being kept has each written once`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("ONDISCONNECT SET /a {\".sv\":{\"increment\":1}}")
+      server.parts.journal.gate.hold()
+      try await client.send("ONDISCONNECT SET /b {\".sv\":{\"increment\":1}}\n")
+      await server.parts.journal.gate.arrival()
+      await client.disconnect()
+      server.parts.journal.gate.release()
+      try await server.eventually { server.root.at(try Path("b")) == 1 }
+      try await server.eventually { try await kept(server) == 0 }
+      #expect(server.root.at(try Path("a")) == 1)
+      #expect(server.parts.journal.count == 2)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that goes while one more cannot be kept has the others written`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("ONDISCONNECT SET /a 1")
+      server.parts.journal.gate.hold()
+      try await client.send("ONDISCONNECT SET /b 1\n")
+      await server.parts.journal.gate.arrival()
+      await client.disconnect()
+      server.parts.journal.fail(true)
+      server.parts.journal.gate.release()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
+      }
+      server.parts.journal.fail(false)
+      await tryAgain(client)
+      try await server.eventually { try await kept(server) == 0 }
+      #expect(server.root == (try WriteValue(json: "{\"a\":1}").node))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a client that goes while it is being kept has it written all the same`(
     _ depth: Depth
   ) async throws {
