@@ -61,8 +61,23 @@ extension Engine {
           from: before, to: tree.root, by: commit.assignments)
         if !events.isEmpty {
           view.tell(Notification(sequence: commit.sequence, events: events))
+          keepIndex(of: view.listening, in: tree.root)
         }
       }
     }
+  }
+
+  /// Children from which on a location with listeners keeps the index of their order: fewer are sorted
+  /// as fast.
+  private static let indexedChildrenMin = 256
+
+  /// Makes up for an index that was not added when listening began, as there was nothing there yet, or
+  /// that went with a commit that failed: without it, every commit has the children sorted.
+  private func keepIndex(of listening: Listening, in root: Node) {
+    let node = root.at(listening.path)
+    guard node.childCount >= Engine.indexedChildrenMin, !listening.query.isIndexed(in: node) else {
+      return
+    }
+    keepIndexLater(listening.query.order, at: listening.path)
   }
 }

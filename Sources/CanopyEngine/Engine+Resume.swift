@@ -16,6 +16,9 @@ extension Engine {
   /// - Throws: what the journal throws.
   public func changes(since: Int64, to start: ListenStart) async throws -> [ListenEvent]? {
     guard since <= start.sequence else { return nil }
+    // The oldest first: without it there is no need to read all the others.
+    let reach = min(since + 1, start.sequence)
+    if since < reach, try await journal.commits(after: since, through: reach).isEmpty { return nil }
     let listening = start.listening
     let needsImages = listening.form != .sync || !listening.query.isUnbounded
     var old = Tree(root: start.root)
@@ -53,15 +56,20 @@ extension Listening {
   /// each place that they wrote.
   fileprivate func changes(to root: Node, by written: [Assignment]) -> [ListenEvent] {
     let node = root.at(path)
-    var locations: [Location] = []
-    for location in written.map(\.location).sorted() {
+    var places: [Location] = []
+    for location in written.map(\.location) {
       if !location.isPriority, path.hasPrefix(location.path) {
         return [.put([Assignment(.root, node)])]
       }
       guard let below = location.path.relative(to: path) else { continue }
-      let relative = Location(below, isPriority: location.isPriority)
-      if let last = locations.last, last.overlaps(next: relative) { continue }
-      locations.append(relative)
+      places.append(
+        node.absence(on: below).map { Location($0) }
+          ?? Location(below, isPriority: location.isPriority))
+    }
+    var locations: [Location] = []
+    for place in places.sorted() {
+      if let last = locations.last, last.overlaps(next: place) { continue }
+      locations.append(place)
     }
     if locations.isEmpty { return [] }
     let puts = locations.map { location in
@@ -69,5 +77,15 @@ extension Listening {
       return Assignment(location, location.isPriority ? place.priority : place)
     }
     return [.put(puts)]
+  }
+}
+
+extension Node {
+  /// The shortest part of a path at which nothing stands; nil when something stands at all of it.
+  ///
+  /// Where a leaf became a branch and that was removed, a copy still has the leaf: it must be told
+  /// that nothing is there, as telling it so of a place below changes nothing.
+  fileprivate func absence(on path: Path) -> Path? {
+    (0...path.count).lazy.map(path.prefix).first { at($0).isAbsent }
   }
 }

@@ -155,6 +155,28 @@ public final class Engine: Sendable {
     if let immediate { answer(immediate) }
   }
 
+  /// Makes writes, a commit each, in their order and with nothing in between: all of them, or none.
+  ///
+  /// - Parameter answer: called once, later or at once, on some thread, outside the lock: when all are
+  ///   durable, or with the error.
+  public func submit(
+    _ decisions: [Decision<Void>], answer: @escaping @Sendable (EngineError?) -> Void
+  ) {
+    var refusal: EngineError?
+    let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      refusal = admission(state)
+      guard refusal == nil else { return nil }
+      // What is queued while the lock is held goes to the journal in one append.
+      for decision in decisions {
+        let (commit, _) = propose(&state) { _ in decision }
+        state.queue.append(Waiting(commit: commit) { _ in })
+      }
+      return enqueue(&state, Waiting(commit: nil, answer: answer))
+    }
+    wakeUp?.resume()
+    if let refusal { answer(refusal) }
+  }
+
   /// As `submit`, for callers that can wait.
   public func transact<Result: Sendable>(
     _ decide: (inout Proposal) throws -> Decision<Result>
@@ -186,17 +208,31 @@ public final class Engine: Sendable {
     let (isAccepted, wakeUp) = state.withLock {
       state -> (Bool, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (false, nil) }
-      let isWanted = !Query.isIndexed(by: order, state.pending.root.at(path))
-      let isAdded = isWanted && state.addedIndexes < configuration.addedIndexesMax
-      if isAdded {
-        state.pending.keepIndex(order, at: path.keys)
-        state.addedIndexes += 1
-      }
+      let isAdded = addIndex(&state, order, path)
       let waiting = Waiting(commit: nil, addsIndex: isAdded) { _ in body(self) }
       return (true, enqueue(&state, waiting))
     }
     wakeUp?.resume()
     return isAccepted
+  }
+
+  /// As `keepIndex`, without waiting; nothing is done where the index is there, or there may be none.
+  func keepIndexLater(_ order: Order, at path: Path) {
+    let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
+      guard !state.isStopping, addIndex(&state, order, path) else { return nil }
+      return enqueue(&state, Waiting(commit: nil, addsIndex: true) { _ in })
+    }
+    wakeUp?.resume()
+  }
+
+  /// Whether the pending tree lacked the index, and has it now.
+  private func addIndex(_ state: inout State, _ order: Order, _ path: Path) -> Bool {
+    guard state.addedIndexes < configuration.addedIndexesMax,
+      !Query.isIndexed(by: order, state.pending.root.at(path))
+    else { return false }
+    state.pending.keepIndex(order, at: path.keys)
+    state.addedIndexes += 1
+    return true
   }
 
   private func admission(_ state: State) -> EngineError? {
@@ -206,7 +242,7 @@ public final class Engine: Sendable {
 
   private func propose<Result: Sendable>(
     _ state: inout State, _ decide: (inout Proposal) throws -> Decision<Result>
-  ) throws -> (Commit?, Result) {
+  ) rethrows -> (Commit?, Result) {
     var proposal = Proposal(
       root: state.pending.root, now: now(), pushIDs: state.pushIDs, random: random)
     defer { state.pushIDs = proposal.pushIDs }

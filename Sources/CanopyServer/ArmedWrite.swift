@@ -5,16 +5,16 @@ internal import CanopyWire
 /// A write that waits for its connection to end.
 struct ArmedWrite: Sendable {
   let id: DisconnectWriteID
-  /// What it writes: all, or none.
-  var items: [Write.Item]
+  /// What it writes.
+  private(set) var write: Write
   /// Where it no longer applies, because something asked for later does, or nothing.
-  var exceptions: [Location]
+  private(set) var exceptions: [Location]
   /// Bytes of the request.
   let bytes: Int
 
-  init(id: DisconnectWriteID, items: [Write.Item], exceptions: [Location] = [], bytes: Int) {
+  init(id: DisconnectWriteID, write: Write, exceptions: [Location] = [], bytes: Int) {
     self.id = id
-    self.items = items
+    self.write = write
     self.exceptions = exceptions
     self.bytes = bytes
     for location in exceptions { remove(location) }
@@ -32,22 +32,22 @@ struct ArmedWrite: Sendable {
       throw WireError(.internalError, "not an on-disconnect write: \(kept.request)")
     }
     self.init(
-      id: kept.id, items: try request.write()?.items ?? [],
+      id: kept.id, write: try request.write() ?? Write([]),
       exceptions: try kept.exceptions.map { text throws(TreeError) in try Location(text) },
       bytes: kept.request.utf8.count)
   }
 
   /// Takes back what would be written at a location and below it. Whether that was anything.
   mutating func except(_ locations: [Location]) -> Bool {
-    let count = items.count
+    let count = write.items.count
     for location in locations { remove(location) }
-    guard items.count < count else { return false }
+    guard write.items.count < count else { return false }
     exceptions += locations
     return true
   }
 
   private mutating func remove(_ location: Location) {
-    items.removeAll { item in
+    write.removeItems { item in
       item.location == location
         || (!location.isPriority && item.location.path.hasPrefix(location.path))
     }

@@ -28,6 +28,8 @@ final class LineHandler: ChannelInboundHandler {
   private var mayListen = false
   /// The writes to be made when the connection ends.
   private var armed: [ArmedWrite] = []
+  /// The request that is changing them.
+  private var arming: Int?
   /// Whether the connection has ended as far as others are concerned.
   private var hasLeft = false
   /// Bytes handed to the channel and not flushed.
@@ -234,6 +236,7 @@ final class LineHandler: ChannelInboundHandler {
       service.engine.whenTold { answer(response) }
     case .exclusive:
       if service.isAboutEvents(request) { return changeSubscriptions(context, request, slot) }
+      if case .onDisconnect = request { arming = slot }
       // One task for a request that waits for hashing.
       let task = Task { [service, identity, address, armed] in
         answer(await service.exclusive(request, as: identity, from: address, armed))
@@ -249,8 +252,9 @@ final class LineHandler: ChannelInboundHandler {
       take(identity)
       if !context.channel.isActive { take(.anonymous) }
     }
-    if let armed = response.armed {
-      self.armed = armed
+    if slot == arming {
+      arming = nil
+      if let armed = response.armed { self.armed = armed }
       if hasLeft { carryOut(context.eventLoop) }
     }
     if response.closes {
@@ -389,7 +393,8 @@ final class LineHandler: ChannelInboundHandler {
   }
 
   private func carryOut(_ loop: any EventLoop) {
-    guard !armed.isEmpty else { return }
+    // While they are being changed it is not known which there are: then `finish` does this.
+    guard arming == nil, !armed.isEmpty else { return }
     service.carryOut(armed, on: loop)
     armed = []
   }

@@ -27,16 +27,16 @@ extension LineService {
     for var other in armed {
       if !other.except(replaced) {
         kept.append(other)
-      } else if other.items.isEmpty {
+      } else if other.write.items.isEmpty {
         removed.append(other.id)
       } else {
         kept.append(other)
         changed[other.id] = other.exceptions.map(\.text)
       }
     }
-    let items = write?.items ?? []
+    let added = write.flatMap { $0.items.isEmpty ? nil : $0 }
     let bytes = text.utf8.count
-    if !items.isEmpty {
+    if added != nil {
       guard kept.count < limits.disconnectWritesMax,
         kept.reduce(bytes, { $0 + $1.bytes }) <= limits.disconnectBytesMax
       else {
@@ -47,9 +47,9 @@ extension LineService {
       }
     }
     let id = try await disconnectStore.changeDisconnectWrites(
-      adding: items.isEmpty ? nil : (LineService.administrator, text), exceptions: changed,
+      adding: added.map { _ in (LineService.administrator, text) }, exceptions: changed,
       removing: removed)
-    if let id { kept.append(ArmedWrite(id: id, items: items, bytes: bytes)) }
+    if let id, let added { kept.append(ArmedWrite(id: id, write: added, bytes: bytes)) }
     return kept
   }
 
@@ -58,29 +58,51 @@ extension LineService {
   ///
   /// When the engine has stopped they stay in the store, for the next start.
   func carryOut(_ armed: [ArmedWrite], on loop: any EventLoop) {
-    for write in armed {
-      submit(write) { [self] error in
-        switch error {
-        case nil: return
-        case EngineError.stopped?:
-          logger.notice("an on-disconnect write is left for the next start")
-        case let error?:
-          logger.error(
-            "an on-disconnect write failed; it is tried again", metadata: ["error": "\(error)"])
-          loop.scheduleTask(in: .seconds(1)) { [self] in carryOut([write], on: loop) }
-        }
+    submit(armed) { [self] error in
+      switch error {
+      case nil: return
+      case .stopped?:
+        logger.notice(
+          "on-disconnect writes are left for the next start",
+          metadata: ["writes": "\(armed.count)"])
+      case let error?:
+        logger.error(
+          "on-disconnect writes failed; they are tried again",
+          metadata: ["writes": "\(armed.count)", "error": "\(error)"])
+        loop.scheduleTask(in: .seconds(1)) { [self] in carryOutAgain(armed, on: loop) }
       }
     }
   }
 
-  private func submit(
-    _ armed: ArmedWrite, answer: @escaping @Sendable ((any Error)?) -> Void
-  ) {
-    engine.submit { _ in
-      Decision(try Write(armed.items), (), settles: armed.id)
-    } answer: { result in
-      if case .failure(let error) = result { answer(error) } else { answer(nil) }
+  /// Makes those that are still to be made.
+  ///
+  /// A journal that has failed may have stored what it failed with, and the store forgot them with it:
+  /// made once more, an increment would count twice.
+  private func carryOutAgain(_ armed: [ArmedWrite], on loop: any EventLoop) {
+    Task {
+      do {
+        let kept = Set(try await disconnectStore.disconnectWrites().map(\.id))
+        let left = armed.filter { kept.contains($0.id) }
+        if left.count < armed.count {
+          logger.notice(
+            "on-disconnect writes had been made although the journal failed",
+            metadata: ["writes": "\(armed.count - left.count)"])
+        }
+        if !left.isEmpty { carryOut(left, on: loop) }
+      } catch {
+        logger.error(
+          "on-disconnect writes cannot be read; they are tried again",
+          metadata: ["error": "\(error)"])
+        loop.scheduleTask(in: .seconds(1)) { [self] in carryOutAgain(armed, on: loop) }
+      }
     }
+  }
+
+  /// All of them or none, so that those that are tried again still come in their order.
+  private func submit(
+    _ armed: [ArmedWrite], answer: @escaping @Sendable (EngineError?) -> Void
+  ) {
+    engine.submit(armed.map { Decision($0.write, (), settles: $0.id) }, answer: answer)
   }
 
   /// Makes the on-disconnect writes that the last process left behind. To be called, with the engine
@@ -100,7 +122,7 @@ extension LineService {
       }
       try await withCheckedThrowingContinuation {
         (continuation: CheckedContinuation<Void, any Error>) in
-        submit(armed) { error in
+        submit([armed]) { error in
           if let error { continuation.resume(throwing: error) } else { continuation.resume() }
         }
       }

@@ -75,6 +75,15 @@ public final class LineGate: Sendable {
 public final class LineJournal: Journal, Sendable {
   private let journal = InMemoryJournal()
   private let isFailing = Mutex(false)
+  private let next = Mutex<Fault?>(nil)
+
+  /// What happens to one append.
+  public enum Fault: Sendable {
+    /// It fails, and nothing is stored.
+    case failBefore
+    /// It fails although everything is stored: the writer cannot know.
+    case failAfter
+  }
 
   /// Holds appends up.
   public let gate = LineGate()
@@ -85,6 +94,11 @@ public final class LineJournal: Journal, Sendable {
   /// Makes every append throw, or work again.
   public func fail(_ isFailing: Bool) {
     self.isFailing.withLock { $0 = isFailing }
+  }
+
+  /// Makes the next append throw, and only that.
+  public func failNext(_ fault: Fault) {
+    next.withLock { $0 = fault }
   }
 
   /// The number of commits.
@@ -102,7 +116,10 @@ public final class LineJournal: Journal, Sendable {
   public func append(_ commits: [Commit], after last: Int64) async throws {
     await gate.pass()
     if isFailing.withLock({ $0 }) { throw LinePlannedFailure() }
+    let fault = next.withLock { $0.take() }
+    if fault == .failBefore { throw LinePlannedFailure() }
     try await journal.append(commits, after: last)
+    if fault == .failAfter { throw LinePlannedFailure() }
   }
 
   /// See `Journal`.

@@ -23,7 +23,7 @@ public struct Write: Sendable {
   }
 
   /// In the order of their locations, no two of which overlap.
-  public let items: [Item]
+  public private(set) var items: [Item]
 
   /// A write of these items.
   ///
@@ -41,6 +41,11 @@ public struct Write: Sendable {
       }
     }
     self.items = sorted
+  }
+
+  /// Drops items. Those that stay are as right as they were.
+  public mutating func removeItems(where isDropped: (Item) -> Bool) {
+    items.removeAll(where: isDropped)
   }
 
   /// Replaces what stands at a location.

@@ -103,7 +103,7 @@ extension Command {
     },
     Command(
       "WATCH", .blog, ["RECENT|POSTS|TOP|SHOW|COMMENTS"], optional: ["user|id", "options"],
-      "a list or post, then what becomes of it"
+      "a list or post, then what becomes of it; options: limit (of a list), since"
     ) { arguments throws(WireError) in
       let target = try arguments.watchTarget()
       let options = try Options.watch(&arguments, isList: target.isList)
@@ -153,10 +153,16 @@ extension Command {
         try arguments.location(), etag: try arguments.text("etag"), try arguments.value("CAS"))
     },
     Command(
-      "LISTEN", .tree, ["path"], optional: ["options"], "what stands there, then what becomes of it"
+      "LISTEN", .tree, ["path"], optional: ["options"],
+      "what stands there, then what becomes of it; options: those of a query, since, and events "
+        + "(child, value or sync)"
     ) { arguments throws(WireError) in
       if let path = try arguments.infoPath() {
-        return .listenToInfo(path, try Options.listen(&arguments, "LISTEN"))
+        let options = try Options.listen(&arguments, "LISTEN")
+        guard options.query == .all, options.since == nil else {
+          throw WireError(.badRequest, "a path below /.info takes no option but events")
+        }
+        return .listenToInfo(path, options)
       }
       return .listen(try arguments.path(), try Options.listen(&arguments, "LISTEN"))
     },

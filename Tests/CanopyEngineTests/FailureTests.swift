@@ -6,6 +6,32 @@ import Testing
 @Suite(.timeLimit(.minutes(1))) struct FailureTests {
   let store = InMemoryJournal()
 
+  @Test func `writes that are made together go to the journal in one append, or not at all`()
+    async throws
+  {
+    let store = InMemoryJournal()
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      let decisions = try ["a", "a/b", "c"].enumerated().map { i, path in
+        Decision(try Write.set(Location(path), WriteValue(Node(Int64(i)))), ())
+      }
+      for fault in [FaultyJournal.Fault.failBefore, nil] {
+        if let fault { journal.plan(fault) }
+        let error = await withCheckedContinuation { continuation in
+          engine.submit(decisions) { continuation.resume(returning: $0) }
+        }
+        #expect(error == (fault == nil ? nil : .journalFailed))
+        #expect(engine.root == (fault == nil ? json(#"{"a":{"b":1},"c":2}"#) : .absent))
+      }
+      engine.stop()
+      let error = await withCheckedContinuation { continuation in
+        engine.submit(decisions) { continuation.resume(returning: $0) }
+      }
+      #expect(error == .stopped)
+    }
+    #expect(store.groups == [3])
+  }
+
   @Test func `when the journal fails, its group and all later ones are answered with an error`()
     async throws
   {

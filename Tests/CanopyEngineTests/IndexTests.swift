@@ -103,6 +103,28 @@ import Testing
     }
   }
 
+  @Test func `a location that fills after somebody listens there keeps the index of their order`()
+    async throws
+  {
+    let many = Node(
+      children: try (0..<300).map { i in
+        (try Key("k\(i)"), Node(children: [(Key("age"), Node(Int64(i)))]))
+      })
+    try await withEngine(store) { engine in
+      let query = try Query(order: age, limit: .last(2))
+      let replica = Replica(Listening(try Path("people"), query))
+      _ = try #require(await replica.start(engine))
+      try await engine.set("people", people)
+      try await engine.set("other", 1)
+      #expect(try !isKept(engine, at: "people"), "few are sorted as fast")
+      try await engine.set("people", many)
+      try await engine.set("other", 2)
+      #expect(try isKept(engine, at: "people"))
+      #expect(replica.problem(engine.root) == nil)
+    }
+    #expect(store.groups == [1, 1, 1, 1], "an index is no commit")
+  }
+
   @Test func `the plan's indexes are there after loading`() async throws {
     let store = InMemoryJournal(root: Node(children: [(Key("people"), people)]), checkpoint: 3)
     var configuration = Engine.Configuration()

@@ -93,6 +93,8 @@ import Testing
       last = sequence
     }
     let ended = engine.snapshot
+    // Published, it may not have been told yet.
+    await withCheckedContinuation { told in engine.whenTold { told.resume() } }
     if let problem = replica.problem(ended.root), engine.snapshot.sequence == ended.sequence {
       Issue.record("\(problem)")
     }
@@ -243,6 +245,47 @@ import Testing
         if let problem = replica.problem(engine.root) { Issue.record("\(problem)") }
         replica.leave(engine, id)
       }
+    }
+  }
+
+  @Test(arguments: ["", "t", "t/a", "t/a/b"], Listening.Form.allCases)
+  func `a leaf that became a branch and went meanwhile is not kept`(
+    path: String, form: Listening.Form
+  ) async throws {
+    try await withEngine(InMemoryJournal()) { engine in
+      let replica = Replica(Listening(try Path(path), form: form))
+      replica.leave(engine, try #require(await replica.start(engine)))
+      try await engine.set("t", json(#"{"a":5,"c":{"d":6}}"#))
+      for (first, last) in [("t/a/b/x", "t/a/b/x"), ("t/c/d/e", "t/c/d"), ("t/c/y", "t/c/y")] {
+        let (id, _) = try #require(try await replica.resume(engine))
+        #expect(replica.problem(engine.root) == nil)
+        replica.leave(engine, id)
+        try await engine.set(first, 1)
+        try await engine.set(last, .absent)
+      }
+      let (id, isAnew) = try #require(try await replica.resume(engine))
+      #expect(!isAnew)
+      #expect(replica.problem(engine.root) == nil)
+      replica.leave(engine, id)
+    }
+  }
+
+  @Test func `what the journal no longer has is found out by one look`() async throws {
+    let store = InMemoryJournal()
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      let replica = Replica(Listening(.root))
+      replica.leave(engine, try #require(await replica.start(engine)))
+      for i in 0..<20 { try await engine.set("n", Node(Int64(i))) }
+      store.forget(through: 1)
+      let gate = Gate()
+      gate.open()
+      journal.planRead(.delay(gate))
+      journal.planRead(.failBefore)
+      let (id, isAnew) = try #require(try await replica.resume(engine))
+      #expect(isAnew)
+      #expect(replica.problem(engine.root) == nil)
+      replica.leave(engine, id)
     }
   }
 

@@ -138,14 +138,111 @@ import Testing
       server.parts.journal.fail(true)
       await client.disconnect()
       try await server.eventually {
-        server.parts.log.lines.contains { $0.contains("an on-disconnect write failed") }
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
       }
       server.parts.journal.fail(false)
-      if let channel = (client as? ChannelClient)?.channel {
-        await channel.testingEventLoop.advanceTime(by: .seconds(1))
-      }
+      await tryAgain(client)
       try await server.eventually { try await kept(server) == 0 }
       #expect(server.root.at(try Path("a")) == 1)
+    }
+  }
+
+  /// Has the time pass after which what failed is tried again.
+  private func tryAgain(_ client: any LineClient) async {
+    guard let channel = (client as? ChannelClient)?.channel else { return }
+    await channel.testingEventLoop.advanceTime(by: .seconds(1))
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `those of which the first failed are all written in the order in which they were asked for`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      for i in 0..<30 {
+        try await client.value("ONDISCONNECT SET /a/\(i) 1")
+        try await client.value("ONDISCONNECT SET /a/\(i)/b 2")
+      }
+      server.parts.journal.failNext(.failBefore)
+      await client.disconnect()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
+      }
+      #expect(server.root.isAbsent)
+      await tryAgain(client)
+      try await server.eventually { try await kept(server) == 0 }
+      let a = server.root.at(try Path("a"))
+      #expect(a.childCount == 30)
+      for i in 0..<30 { #expect(a.at(try Path("\(i)/b")) == 2) }
+      #expect(server.parts.journal.count == 60)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `what the journal has stored although it failed is not written again`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let other = try await server.connectAsAdministrator()
+      try await client.value("ONDISCONNECT SET /a {\".sv\":{\"increment\":1}}")
+      try await client.value("ONDISCONNECT SET /b {\".sv\":{\"increment\":1}}")
+      server.parts.journal.failNext(.failAfter)
+      await client.disconnect()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
+      }
+      await tryAgain(client)
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("although the journal failed") }
+      }
+      // The next write finds out what the journal has.
+      #expect(try await other.code("SET /c 1") == "UNAVAILABLE")
+      try await other.value("SET /c 1")
+      #expect(server.root == (try WriteValue(json: "{\"a\":1,\"b\":1,\"c\":1}").node))
+      #expect(server.parts.journal.count == 3)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that goes while one more is being kept has each written once`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("ONDISCONNECT SET /a {\".sv\":{\"increment\":1}}")
+      server.parts.journal.gate.hold()
+      try await client.send("ONDISCONNECT SET /b {\".sv\":{\"increment\":1}}\n")
+      await server.parts.journal.gate.arrival()
+      await client.disconnect()
+      server.parts.journal.gate.release()
+      try await server.eventually { server.root.at(try Path("b")) == 1 }
+      try await server.eventually { try await kept(server) == 0 }
+      #expect(server.root.at(try Path("a")) == 1)
+      #expect(server.parts.journal.count == 2)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that goes while one more cannot be kept has the others written`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("ONDISCONNECT SET /a 1")
+      server.parts.journal.gate.hold()
+      try await client.send("ONDISCONNECT SET /b 1\n")
+      await server.parts.journal.gate.arrival()
+      await client.disconnect()
+      server.parts.journal.fail(true)
+      server.parts.journal.gate.release()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
+      }
+      server.parts.journal.fail(false)
+      await tryAgain(client)
+      try await server.eventually { try await kept(server) == 0 }
+      #expect(server.root == (try WriteValue(json: "{\"a\":1}").node))
     }
   }
 

@@ -113,6 +113,8 @@ import Testing
         ("UNLISTEN 99999999999999999999", "BAD_REQUEST"), ("UNLISTEN 1", "NOT_FOUND"),
         ("LISTEN /.info/nothing", "NOT_FOUND"), ("GET /.info/serverTimeOffset", "NOT_FOUND"),
         ("GET /.info/connected {\"shallow\":true}", "BAD_REQUEST"),
+        ("LISTEN /.info {\"limitToFirst\":1}", "BAD_REQUEST"),
+        ("LISTEN /.info {\"since\":0}", "BAD_REQUEST"),
         ("SET /.info 1", "INVALID_PATH"),
       ]
       for (line, code) in refusals { #expect(try await client.code(line) == code, "\(line)") }
