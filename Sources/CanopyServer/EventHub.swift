@@ -190,6 +190,11 @@ final class Subscription {
   /// What happened while it is being found out what the client has missed before; nil when it is
   /// told at once.
   private var held: [Notification]?
+  /// Bytes of the lines that these come to.
+  private var heldBytes = 0
+  private var heldBytesMax = 0
+  /// Whether so much happened meanwhile that not all was kept.
+  private(set) var hasLost = false
 
   init(number: Int64, needsAdministrator: Bool, subscriber: any Subscriber) {
     self.number = number
@@ -203,9 +208,10 @@ final class Subscription {
     held = nil
   }
 
-  /// Keeps what happens from now on until `release`.
-  func hold() {
+  /// Keeps what happens from now on until `release`: lines of so many bytes at most.
+  func hold(bytesMax: Int) {
     held = []
+    heldBytesMax = bytesMax
   }
 
   /// Hands on what was kept, and from now on everything at once.
@@ -216,9 +222,17 @@ final class Subscription {
   }
 
   /// Keeps what happens, if it is to be kept.
-  fileprivate func keep(_ notifications: [Notification]) -> Bool {
+  ///
+  /// - Parameter bytes: of the lines that these come to.
+  fileprivate func keep(_ notifications: [Notification], bytes: Int) -> Bool {
     guard held != nil else { return false }
-    held?.append(contentsOf: notifications)
+    heldBytes += bytes
+    if heldBytes > heldBytesMax {
+      hasLost = true
+      held = []
+    } else {
+      held?.append(contentsOf: notifications)
+    }
     return true
   }
 }
@@ -280,7 +294,7 @@ private final class LocalView {
     // Most are the first of their connection: then all of them get the very same bytes.
     var last: (number: Int64, bytes: ByteBuffer)?
     for subscription in subscriptions where !subscription.hasEnded {
-      if subscription.keep(notifications) { continue }
+      if subscription.keep(notifications, bytes: lines.byteCount) { continue }
       let number = subscription.number
       let bytes: ByteBuffer
       if let last, last.number == number {

@@ -32,6 +32,9 @@ struct EventLines: Sendable {
     self.ends = ends
   }
 
+  /// Bytes of the lines, but for the numbers.
+  var byteCount: Int { rests.readableBytes }
+
   /// The number of lines.
   var count: Int { ends.count }
 
@@ -60,9 +63,7 @@ struct EventLines: Sendable {
   init(
     _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, bytesMax: Int
   ) throws(WireError) {
-    for event in events {
-      guard event.fits(bytes: bytesMax) else { throw EventLines.tooLarge }
-    }
+    for event in events where !event.fits(bytes: bytesMax) { throw EventLines.tooLarge }
     self.init { output, endLine in
       for (index, event) in events.enumerated() {
         switch event {
@@ -91,11 +92,15 @@ struct EventLines: Sendable {
   ) throws(WireError) {
     let query = listening.query
     if listening.form == .child, !isAgain {
+      var budget = bytesMax
       var previous: Key?
-      let events = query.children(of: start.node).map { key, node in
-        defer { previous = key }
-        return ListenEvent.child(
-          ChildChange(kind: .added, key: key, node: node, previous: previous))
+      var events: [ListenEvent] = []
+      for (key, node) in query.children(of: start.node) {
+        // The present state as a whole is one reply.
+        guard node.fits(budget: &budget) else { throw EventLines.tooLarge }
+        events.append(
+          .child(ChildChange(kind: .added, key: key, node: node, previous: previous)))
+        previous = key
       }
       try self.init(events, start.sequence, of: listening, bytesMax: bytesMax)
       return
@@ -150,11 +155,20 @@ struct EventLines: Sendable {
 }
 
 extension ListenEvent {
+  private func fits(_ puts: [Assignment], _ bytes: Int) -> Bool {
+    var budget = bytes
+    return puts.allSatisfy { put in
+      // `"path":value,`
+      budget -= put.location.path.keys.reduce(4) { $0 + $1.utf8Count + 1 }
+      return put.value.fits(budget: &budget)
+    }
+  }
+
   fileprivate func fits(bytes: Int) -> Bool {
     switch self {
     case .child(let change): change.node.fits(bytes: bytes)
     case .value(let node): node.fits(bytes: bytes)
-    case .put(let puts): puts.allSatisfy { $0.value.fits(bytes: bytes / puts.count) }
+    case .put(let puts): fits(puts, bytes)
     }
   }
 }

@@ -32,10 +32,10 @@ final class LineHandler: ChannelInboundHandler {
   private var arming: Int?
   /// Whether the connection has ended as far as others are concerned.
   private var hasLeft = false
-  /// Bytes handed to the channel and not flushed.
-  private var unflushedBytes = 0
-  /// Bytes flushed that the channel has not sent; counted while there are subscriptions.
-  private var queuedBytes = 0
+  /// Bytes of events that the channel has not sent.
+  private var eventBytes = 0
+  /// Those of them that were not flushed.
+  private var unflushedEventBytes = 0
   /// Events to be sent before `output`: bytes that others get as well, and that are not copied.
   private var sharedEvents: ByteBuffer?
   private var flushIsDue = false
@@ -282,6 +282,8 @@ final class LineHandler: ChannelInboundHandler {
       start(context)
       while let reply = pipeline.nextReply() {
         subscriptions?.hub.takeArrived()
+        // That may have been too much for it.
+        guard !isClosing else { return }
         reply.withUnsafeBytes { output.append($0) }
         start(context)
       }
@@ -332,27 +334,23 @@ final class LineHandler: ChannelInboundHandler {
     }
     let buffer = output.withBytes { context.channel.allocator.buffer(bytes: $0) }
     output.removeAll()
-    guard subscriptions != nil else {
-      return context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
-    }
     if let events { write(context, events) }
     writeAndFlush(context, buffer)
   }
 
   /// Hands bytes to the channel, which sends them with the next flush.
   private func write(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
-    unflushedBytes += buffer.readableBytes
     context.write(wrapOutboundOut(buffer), promise: nil)
   }
 
   /// Sends all that the channel has been handed. What goes out last went out after all the rest: so
   /// one promise counts for all.
   private func writeAndFlush(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
-    let count = unflushedBytes + buffer.readableBytes
-    unflushedBytes = 0
-    queuedBytes += count
+    let count = unflushedEventBytes
+    guard count > 0 else { return context.writeAndFlush(wrapOutboundOut(buffer), promise: nil) }
+    unflushedEventBytes = 0
     context.writeAndFlush(wrapOutboundOut(buffer)).assumeIsolated().whenComplete { _ in
-      self.queuedBytes -= count
+      self.eventBytes -= count
     }
   }
 
@@ -404,9 +402,11 @@ extension LineHandler: Subscriber {
   func receive(_ lines: ByteBuffer, of subscription: Subscription) {
     guard !isClosing, let context else { return }
     let count = lines.readableBytes
-    let waiting =
-      queuedBytes + unflushedBytes + output.count + (sharedEvents?.readableBytes ?? 0)
-    if waiting > 0, waiting + count > service.limits.queuedBytesMax { return overload(context) }
+    if eventBytes > 0, eventBytes + count > service.limits.queuedBytesMax {
+      return overload(context)
+    }
+    eventBytes += count
+    unflushedEventBytes += count
     if output.count > 0 {
       if count < LineHandler.sharedBytesMin {
         lines.withUnsafeReadableBytes { output.append($0) }

@@ -6,7 +6,7 @@ internal import CanopyWire
 extension LineService {
   /// Commits beyond which a list of the blog is told anew rather than what changed in it: it is short,
   /// and anybody may ask.
-  private static let watchHistoryMax: Int64 = 10_000
+  private static let watchHistoryMax: Int64 = 1_000
 
   /// What a request wants to listen to.
   ///

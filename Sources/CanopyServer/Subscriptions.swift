@@ -79,7 +79,7 @@ final class Subscriptions {
     _ subscription: Subscription, _ listening: Listening, _ since: Int64, _ historyMax: Int64,
     _ start: ListenStart, _ answer: @escaping ([UInt8]) -> Void
   ) {
-    subscription.hold()
+    subscription.hold(bytesMax: service.limits.queuedBytesMax)
     let bound = NIOLoopBound((self, subscription, answer), eventLoop: hub.loop)
     let isNear = start.sequence - since <= historyMax
     Task { [service, hub] in
@@ -103,6 +103,9 @@ final class Subscriptions {
     _ answer: ([UInt8]) -> Void
   ) {
     switch missed {
+    case .success where subscription.hasLost:
+      let sentence = "more has happened than can be kept while the journal is read; listen again"
+      answer(refuse(subscription, WireError(.overloaded, sentence)))
     case .failure(let error):
       service.logger.error("the journal cannot be read", metadata: ["error": "\(error)"])
       let sentence = "what has changed cannot be read now; listen without since, or try later"

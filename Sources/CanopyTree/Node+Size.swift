@@ -3,7 +3,13 @@ extension Node {
   /// than it must: O(bytes) at most, however large the node is.
   public func fits(bytes: Int) -> Bool {
     var budget = bytes
-    return spend(&budget)
+    return fits(budget: &budget)
+  }
+
+  /// Whether it fits into what is left of a budget of bytes, which is less afterwards. Of several nodes
+  /// all fit if the last does.
+  public func fits(budget: inout Int) -> Bool {
+    budget > 0 && spend(&budget)
   }
 
   private func spend(_ budget: inout Int) -> Bool {

@@ -108,3 +108,64 @@ import Testing
     }
   }
 }
+
+/// What does not count as events that wait.
+@Suite(.timeLimit(.minutes(3))) struct OverloadCountTests {
+  @Test(arguments: Depth.allCases)
+  func `replies and the present state are no events that wait`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.limits.queuedBytesMax = 10_000
+      $0.receiveBytes = 16_384
+    } _: { server in
+      let writer = try await server.connectAsAdministrator()
+      let big = String(repeating: "x", count: 400_000)
+      try await writer.value("SET /big {\"a\":\"\(big)\",\"b\":\"\(big)\"}")
+      let client = try await server.connectAsAdministrator()
+      try await client.pauseReading()
+      try await client.send("LISTEN /big\nGET /big\n")
+      try await server.eventually { server.parts.engine.listenerCounts == (1, 1) }
+      try await writer.value("SET /big/c 1")
+      try await client.resumeReading()
+      // Two replies, what stood there, and what came.
+      let lines = try await client.readLines(5)
+      #expect(lines.filter { $0.hasPrefix("+") }.count == 2)
+      #expect(try lines.filter { $0.hasPrefix(">") }.map { try Event($0).key } == ["a", "b", "c"])
+      #expect(server.parts.engine.listenerCounts == (1, 1))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a patch may have many small places and a large one, up to the bound together`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.replyBytesMax = 100_000
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      let sync = try await client.begin("LISTEN /s {\"events\":\"sync\"}")
+      func update(_ large: Int) async throws -> [Event] {
+        let small = (0..<500).map { "\"k\($0)\":\($0)" }.joined(separator: ",")
+        let text = String(repeating: "x", count: large)
+        return try await client.events(until: "UPDATE /s {\(small),\"l\":\"\(text)\"}").events
+      }
+      #expect(try await update(40_000).map(\.brief) == ["patch /"])
+      #expect(try await update(99_000).map(\.brief) == ["cancel TOO_LARGE"])
+      #expect(try await client.code("UNLISTEN \(sync.sub)") == "NOT_FOUND")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the present state as a whole is one reply, and has its bound`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.limits.replyBytesMax = 10_000
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      let text = String(repeating: "x", count: 2_000)
+      for i in 0..<6 { try await client.value("SET /n/\(i) \"\(text)\"") }
+      #expect(try await client.code("LISTEN /n") == "TOO_LARGE")
+      #expect(
+        try await client.begin("LISTEN /n {\"orderBy\":\"$key\",\"limitToLast\":4}").events.count
+          == 4)
+    }
+  }
+}
