@@ -111,6 +111,9 @@ public final class Engine: Sendable {
     state.withLock { ($0.current.root, $0.currentSequence) }
   }
 
+  /// Whether there are commits that are accepted and not published.
+  public var hasCommitsUnderWay: Bool { state.withLock { $0.hasUnpublished } }
+
   /// Carries out a transaction: reads the latest tree, decides, and writes, with nothing in between.
   ///
   /// - Parameters:
