@@ -12,6 +12,8 @@ final class Listeners: Sendable {
   /// One wish, and all who have it.
   final class View: Sendable {
     let listening: Listening
+    /// The number of its first listener, by which views are told in order.
+    fileprivate let number: Int
     private let audience = Mutex(Audience())
 
     private struct Audience {
@@ -19,8 +21,9 @@ final class Listeners: Sendable {
       var groups: [ObjectIdentifier: (listener: Listener, members: Set<Int>)] = [:]
     }
 
-    fileprivate init(_ listening: Listening) {
+    fileprivate init(_ listening: Listening, number: Int) {
       self.listening = listening
+      self.number = number
     }
 
     fileprivate func add(_ id: Int, _ group: ObjectIdentifier?, _ listener: @escaping Listener) {
@@ -99,7 +102,7 @@ final class Listeners: Sendable {
       let id = state.lastID
       state.wishes[id] = (listening, group)
       state.root.modify(at: listening.path.keys[...]) { level in
-        let view = level.views[listening] ?? View(listening)
+        let view = level.views[listening] ?? View(listening, number: id)
         level.views[listening] = view
         view.add(id, group, listener)
       }
@@ -120,13 +123,13 @@ final class Listeners: Sendable {
     }
   }
 
-  /// The views that a commit concerns, each once.
+  /// The views that a commit concerns, each once, those that came first before the others.
   func views(concernedBy assignments: [Assignment]) -> [View] {
     state.withLock { state in
       guard !state.wishes.isEmpty else { return [] }
       var views: [ObjectIdentifier: View] = [:]
       for assignment in assignments { collect(assignment.location.path, state.root, &views) }
-      return Array(views.values)
+      return views.values.sorted { $0.number < $1.number }
     }
   }
 

@@ -39,6 +39,26 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `several listeners hear of a commit in the order in which they began`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      for i in 0..<20 {
+        let form = ["child", "value", "sync"][i % 3]
+        _ = try await client.begin("LISTEN /a\(i % 7 == 0 ? "" : "/b") {\"events\":\"\(form)\"}")
+      }
+      let (events, _) = try await client.events(until: "SET /a {\"b\":{\"c\":1}}")
+      let order = events.map(\.sub)
+      // Those that listen to the same hear of it together.
+      let first = Dictionary(grouping: 1...20) { i in
+        "\((i - 1) % 7 == 0) \((i - 1) % 3)"
+      }.values.map { $0.map(Int64.init) }.sorted { $0[0] < $1[0] }
+      #expect(order == first.flatMap(\.self))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a limited listener keeps its size`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
