@@ -5,9 +5,9 @@ import ArgumentParser
 struct Bench: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "CanopyBench",
-    abstract: "Comparison with other systems, load, contention, crashes and data sets for Canopy.",
+    abstract: "Comparison with other systems, contention, crashes and data sets for Canopy.",
     subcommands: [
-      Compare.self, Load.self, Contention.self, SlowReader.self, Crash.self, Generate.self,
+      Compare.self, Contention.self, SlowReader.self, Crash.self, Generate.self,
       EchoServer.self,
     ])
 }

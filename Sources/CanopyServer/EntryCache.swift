@@ -1,6 +1,5 @@
 internal import CanopyTree
 internal import NIOCore
-internal import Synchronization
 
 /// The text of posts and comments that lists have shown, by the node that they are.
 ///
@@ -41,21 +40,5 @@ final class EntryCache {
     }
     bytes += text.count
     entries[identity] = (node, text.withBytes { ByteBuffer(bytes: $0) })
-  }
-}
-
-/// The caches, one for each event loop that has connections.
-final class EntryCaches: Sendable {
-  private let caches = Mutex<[ObjectIdentifier: NIOLoopBoundBox<EntryCache>]>([:])
-
-  /// The cache of a loop; to be called on it.
-  func cache(of loop: any EventLoop) -> EntryCache {
-    let box = caches.withLock { caches in
-      if let box = caches[ObjectIdentifier(loop)] { return box }
-      let box = NIOLoopBoundBox.makeBoxSendingValue(EntryCache(), eventLoop: loop)
-      caches[ObjectIdentifier(loop)] = box
-      return box
-    }
-    return box.value
   }
 }

@@ -7,8 +7,8 @@ internal import Synchronization
 /// The subscriptions of all connections on one event loop, by what they listen to.
 ///
 /// What a commit did to a view comes to the loop once, and is handed on there to every subscription:
-/// so a commit with a thousand listeners costs the engine two calls on two loops, and each loop one
-/// task. Connections that were written to are flushed together at the end of it.
+/// so a commit with a thousand listeners costs the engine one call for each loop, and each loop one
+/// task. Connections that were written to are flushed together, soon after.
 ///
 /// All state is touched on the loop alone.
 final class EventHub: Sendable {
@@ -159,12 +159,6 @@ final class EventHub: Sendable {
     swap(&unflushed, &state.value.unflushed)
     for subscriber in unflushed { subscriber.flushEvents() }
   }
-
-  /// The number of views, and of the subscriptions that share them.
-  var counts: (views: Int, subscriptions: Int) {
-    let views = state.value.views.values
-    return (views.count, views.reduce(0) { $0 + $1.count })
-  }
 }
 
 /// A connection, as far as events are concerned.
@@ -251,7 +245,6 @@ private final class LocalView {
     self.bytesMax = bytesMax
   }
 
-  var count: Int { subscriptions.count }
   var isUnused: Bool { starting == 0 && subscriptions.isEmpty }
 
   func add(_ subscription: Subscription) {
@@ -321,28 +314,6 @@ private final class LocalView {
         try EventLines(
           notification.events, notification.sequence, of: listening, bytesMax: bytesMax)
       }
-    }
-  }
-}
-
-/// The hubs, one for each event loop that has connections.
-final class EventHubs: Sendable {
-  private let engine: Engine
-  private let bytesMax: Int
-  private let hubs = Mutex<[ObjectIdentifier: EventHub]>([:])
-
-  init(engine: Engine, bytesMax: Int) {
-    self.engine = engine
-    self.bytesMax = bytesMax
-  }
-
-  /// The hub of a loop.
-  func hub(of loop: any EventLoop) -> EventHub {
-    hubs.withLock { hubs in
-      if let hub = hubs[ObjectIdentifier(loop)] { return hub }
-      let hub = EventHub(loop: loop, engine: engine, bytesMax: bytesMax)
-      hubs[ObjectIdentifier(loop)] = hub
-      return hub
     }
   }
 }

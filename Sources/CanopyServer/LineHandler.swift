@@ -68,7 +68,7 @@ final class LineHandler: ChannelInboundHandler {
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
-    cache = service.caches.cache(of: context.eventLoop)
+    cache = service.caches.value(of: context.eventLoop).value
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -237,7 +237,7 @@ final class LineHandler: ChannelInboundHandler {
     case .exclusive:
       if service.isAboutEvents(request) { return changeSubscriptions(context, request, slot) }
       if case .onDisconnect = request { arming = slot }
-      // One task for a request that waits for hashing.
+      // One task for a request that waits for hashing or the store.
       let task = Task { [service, identity, address, armed] in
         answer(await service.exclusive(request, as: identity, from: address, armed))
       }
@@ -360,7 +360,7 @@ final class LineHandler: ChannelInboundHandler {
   private func changeSubscriptions(
     _ context: ChannelHandlerContext, _ request: Request, _ slot: Int
   ) {
-    let hub = service.hubs.hub(of: context.eventLoop)
+    let hub = service.hubs.value(of: context.eventLoop)
     let subscriptions = subscriptions ?? Subscriptions(service, hub, for: self)
     self.subscriptions = subscriptions
     do throws(WireError) {

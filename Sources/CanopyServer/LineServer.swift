@@ -20,8 +20,9 @@ public final class LineServer: Service {
     /// A port; 0 for any that is free.
     public var port = 7070
     /// Threads that serve connections. Half of the cores: the other half is for the engine, the store,
-    /// hashing, and whoever is on the other end. (On two cores, one thread answers PING and tells
-    /// listeners a third faster than two do, which contend with their clients for the cores.)
+    /// hashing, and whoever is on the other end. (On two cores with the client on them as well, one
+    /// thread answers PING and tells many listeners faster than two do, which contend for the cores;
+    /// long lists, which are the work of the thread itself, take longer.)
     public var threads = max(1, System.coreCount / 2)
     /// Seconds of silence after which a connection is probed; at most 32,767.
     public var heartbeatSeconds = 15

@@ -4,6 +4,7 @@ internal import CanopySocial
 public import CanopyTree
 internal import CanopyWire
 public import Logging
+internal import NIOCore
 
 /// What carries out requests: the same for every connection, and without any state of one.
 ///
@@ -20,8 +21,10 @@ public final class LineService: Sendable {
   let logger: Logger
   let disconnectStore: any DisconnectStore
   let sessions = SessionRegistry()
-  let hubs: EventHubs
-  let caches = EntryCaches()
+  let hubs: LoopLocals<EventHub>
+  let caches = LoopLocals { loop in
+    NIOLoopBoundBox.makeBoxSendingValue(EntryCache(), eventLoop: loop)
+  }
 
   /// A service.
   ///
@@ -39,7 +42,9 @@ public final class LineService: Sendable {
     self.administratorToken = administratorToken
     self.disconnectStore = disconnectStore
     self.limits = limits
-    hubs = EventHubs(engine: engine, bytesMax: limits.replyBytesMax)
+    hubs = LoopLocals { loop in
+      EventHub(loop: loop, engine: engine, bytesMax: limits.replyBytesMax)
+    }
     self.version = version
     self.now = now
     self.logger = logger

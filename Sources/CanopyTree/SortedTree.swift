@@ -11,7 +11,7 @@ protocol SortedElement: Sendable {
 /// one path, and a run of changes between two such versions pays for each page once.
 ///
 /// Pages hold up to 32 elements: copying one counts a reference for each of them, in memory that is
-/// mostly not in the cache, and this is the larger part of what a write to a big tree costs. Smaller
+/// mostly not in the cache, which is much of what a write to a big tree costs. Smaller
 /// ones would have readers go through more levels. Keys here mostly arrive ascending (push ids), so a page that
 /// overflows at its end is left full and a new one begun, instead of being halved. A page is merged
 /// with its neighbour when both fit into three quarters of one; there is no other rebalancing, which
