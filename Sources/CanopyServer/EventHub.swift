@@ -80,8 +80,35 @@ final class EventHub: Sendable {
       sent.append(item)
       return sent.count == 1
     }
-    if isFirst { loop.execute { self.takeArrived() } }
+    if isFirst { loop.execute { self.arrive() } }
   }
+
+  /// Hands on what has come from the engine, now or a moment later. On the loop.
+  ///
+  /// Sending to each of many takes longer than a commit, and one call sends as well what several
+  /// commits did. So where many are to be told, and commits are under way, these are waited for.
+  private func arrive() {
+    let concerned = sent.withLock { sent in
+      sent.reduce(0) { count, item in
+        guard case .notification(let view, _) = item else { return count }
+        return count + view.value.count
+      }
+    }
+    guard concerned >= EventHub.manySubscribers, engine.hasCommitsUnderWay else {
+      return takeArrived()
+    }
+    // Writes nothing, and is answered when all that was accepted before has been told.
+    engine.submit { _ in
+      Decision(nil, ())
+    } answer: { [self] (_: Result<Committed<Void>, any Error>) in
+      loop.execute { self.takeArrived() }
+    }
+    // A disk that takes its time delays nobody for longer than sending to them does.
+    loop.scheduleTask(in: EventHub.waitMax) { [self] in takeArrived() }
+  }
+
+  private static let manySubscribers = 64
+  private static let waitMax = TimeAmount.milliseconds(3)
 
   /// Hands on all that the engine has sent until now. On the loop.
   ///
@@ -132,27 +159,11 @@ final class EventHub: Sendable {
     state.value.views[view.listening] = nil
   }
 
-  /// Has a subscriber flushed soon: when the tasks that wait on the loop now are done, or a moment
-  /// later.
-  ///
-  /// Sending to each of many takes longer than a commit: what is committed while that begins would
-  /// need another round. So where there are many, and commits under way, these are waited for, about
-  /// half as long as sending takes.
+  /// Has a subscriber flushed soon: when the tasks that wait on the loop now are done.
   func flushLater(_ subscriber: any Subscriber) {
     state.value.unflushed.append(subscriber)
-    guard state.value.unflushed.count == 1 else { return }
-    loop.execute { [self] in
-      let count = state.value.unflushed.count
-      guard count >= EventHub.manySubscribers, engine.hasCommitsUnderWay else { return flush() }
-      let wait = min(Int64(count) * EventHub.sendNanoseconds, EventHub.waitNanosecondsMax)
-      loop.scheduleTask(in: .nanoseconds(wait)) { [self] in flush() }
-    }
+    if state.value.unflushed.count == 1 { loop.execute { [self] in flush() } }
   }
-
-  private static let manySubscribers = 64
-  /// Half of what a system call takes that sends to one.
-  private static let sendNanoseconds: Int64 = 3_000
-  private static let waitNanosecondsMax: Int64 = 3_000_000
 
   private func flush() {
     var unflushed: [any Subscriber] = []
@@ -244,6 +255,8 @@ private final class LocalView {
     self.listening = listening
     self.bytesMax = bytesMax
   }
+
+  var count: Int { subscriptions.count }
 
   var isUnused: Bool { starting == 0 && subscriptions.isEmpty }
 

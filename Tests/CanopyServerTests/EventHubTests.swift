@@ -1,0 +1,185 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CanopyServer
+
+/// How often those who listen are sent something, while commits follow each other.
+struct EventHubTests {
+  @Test func `many listeners are sent at once what commits that are under way do`() async throws {
+    try await withHub(listeners: 64) { setting in
+      let second = try await setting.commitAndHoldTheNext()
+      await setting.loop.run()
+      #expect(try await setting.sent() == Set([Sent(times: 0, lines: 0)]))
+      second.open()
+      try await setting.settle()
+      #expect(try await setting.sent() == Set([Sent(times: 1, lines: 2)]))
+    }
+  }
+
+  @Test func `many listeners wait for a slow disk three milliseconds, not more`() async throws {
+    try await withHub(listeners: 64) { setting in
+      let second = try await setting.commitAndHoldTheNext()
+      await setting.loop.advanceTime(by: .microseconds(2_999))
+      #expect(try await setting.sent() == Set([Sent(times: 0, lines: 0)]))
+      await setting.loop.advanceTime(by: .microseconds(1))
+      #expect(try await setting.sent() == Set([Sent(times: 1, lines: 1)]))
+      second.open()
+      try await setting.settle()
+      #expect(try await setting.sent() == Set([Sent(times: 2, lines: 2)]))
+    }
+  }
+
+  @Test func `few listeners do not wait for commits that are under way`() async throws {
+    try await withHub(listeners: 63) { setting in
+      let second = try await setting.commitAndHoldTheNext()
+      await setting.loop.run()
+      #expect(try await setting.sent() == Set([Sent(times: 1, lines: 1)]))
+      second.open()
+      try await setting.settle()
+      #expect(try await setting.sent() == Set([Sent(times: 2, lines: 2)]))
+    }
+  }
+
+  @Test func `many listeners do not wait where nothing is under way`() async throws {
+    try await withHub(listeners: 64) { setting in
+      _ = try await setting.engine.transact { _ in try setting.write(1) }
+      // The engine is idle when it has answered that there is nothing to do.
+      _ = try await setting.engine.transact { _ in Decision(nil, ()) }
+      await setting.loop.run()
+      #expect(try await setting.sent() == Set([Sent(times: 1, lines: 1)]))
+    }
+  }
+
+  @Test func `a reply that waits for the events before it has them sent`() async throws {
+    try await withHub(listeners: 64) { setting in
+      let second = try await setting.commitAndHoldTheNext()
+      await setting.loop.run()
+      try await setting.loop.executeInContext { setting.hub.takeArrived() }
+      await setting.loop.run()
+      #expect(try await setting.sent() == Set([Sent(times: 1, lines: 1)]))
+      second.open()
+      try await setting.settle()
+      #expect(try await setting.sent() == Set([Sent(times: 2, lines: 2)]))
+    }
+  }
+
+  private func withHub(
+    listeners count: Int, _ body: @escaping @Sendable (Setting) async throws -> Void
+  ) async throws {
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      let loop = NIOAsyncTestingEventLoop()
+      let hub = EventHub(loop: loop, engine: engine, bytesMax: 1_000)
+      let setting = Setting(journal, engine, loop, hub)
+      try await setting.begin(count)
+      try await body(setting)
+      await loop.shutdownGracefully()
+    }
+  }
+}
+
+/// What one listener was sent.
+private struct Sent: Hashable {
+  var times = 0
+  var lines = 0
+}
+
+/// A hub with listeners to one place, on a loop that runs when a test says so.
+private final class Setting: Sendable {
+  let journal: FaultyJournal
+  let engine: Engine
+  let loop: NIOAsyncTestingEventLoop
+  let hub: EventHub
+  private let listeners: NIOLoopBoundBox<[ListenerOfOne]>
+
+  init(
+    _ journal: FaultyJournal, _ engine: Engine, _ loop: NIOAsyncTestingEventLoop, _ hub: EventHub
+  ) {
+    self.journal = journal
+    self.engine = engine
+    self.loop = loop
+    self.hub = hub
+    listeners = .makeBoxSendingValue([], eventLoop: loop)
+  }
+
+  func begin(_ count: Int) async throws {
+    let listening = Listening(try Path("place"), form: .value)
+    try await loop.executeInContext { [self] in
+      for _ in 0..<count {
+        let listener = ListenerOfOne(hub)
+        listeners.value.append(listener)
+        hub.begin(
+          Subscription(number: 1, needsAdministrator: false, subscriber: listener), listening
+        ) { _ in }
+      }
+    }
+    try await settle()
+  }
+
+  /// Waits until the engine has done all that was asked, and the loop all that came of it.
+  func settle() async throws {
+    for _ in 0..<2 {
+      _ = try await engine.transact { _ in Decision(nil, ()) }
+      await loop.run()
+    }
+  }
+
+  func write(_ number: Int64) throws -> Decision<Void> {
+    Decision(try Write([Write.Item(try Path("place"), Node(number))]), ())
+  }
+
+  /// Makes a commit of which listeners are told, while another one waits for the disk.
+  ///
+  /// - Returns: where it waits.
+  func commitAndHoldTheNext() async throws -> Gate {
+    let first = journal.holdNextAppend()
+    let second = journal.holdNextAppend()
+    async let told = engine.transact { [self] _ in try write(1) }
+    await first.reached()
+    engine.submit { [self] _ in
+      try write(2)
+    } answer: { _ in
+    }
+    first.open()
+    _ = try await told
+    await second.reached()
+    return second
+  }
+
+  /// What each listener was sent: one element where all were sent the same.
+  func sent() async throws -> Set<Sent> {
+    try await loop.executeInContext { Set(self.listeners.value.map(\.sent)) }
+  }
+}
+
+/// A connection that listens to one place.
+private final class ListenerOfOne: Subscriber {
+  private let hub: EventHub
+  private var waitingLines = 0
+  private var isDue = false
+  private(set) var sent = Sent()
+
+  init(_ hub: EventHub) {
+    self.hub = hub
+  }
+
+  func receive(_ lines: ByteBuffer, of subscription: Subscription) {
+    waitingLines += lines.readableBytesView.count { $0 == UInt8(ascii: "\n") }
+    if !isDue { hub.flushLater(self) }
+    isDue = true
+  }
+
+  func cancel(_ subscription: Subscription, _ code: WireError.Code) {}
+
+  func flushEvents() {
+    isDue = false
+    sent.times += 1
+    sent.lines += waitingLines
+    waitingLines = 0
+  }
+}
