@@ -2,6 +2,12 @@
 protocol SortedElement: Sendable {
   associatedtype SortKey: Comparable & Sendable
   var sortKey: SortKey { get }
+  /// The most elements in a leaf page and children in an inner one; at least 4.
+  ///
+  /// Copying a page counts a reference for each element that has one, in memory that is mostly not in
+  /// the cache, which is much of what a write to a big tree costs. Smaller pages make a higher tree,
+  /// and take more memory.
+  static var pageMax: Int { get }
 }
 
 /// An ordered collection with value semantics: a B+ tree whose pages are shared between versions.
@@ -10,12 +16,11 @@ protocol SortedElement: Sendable {
 /// another version still holds, and changes the others in place; so a version kept for readers costs
 /// one path, and a run of changes between two such versions pays for each page once.
 ///
-/// Pages hold up to 32 elements: copying one counts a reference for each of them, in memory that is
-/// mostly not in the cache, which is much of what a write to a big tree costs. Smaller
-/// ones would have readers go through more levels. Keys here mostly arrive ascending (push ids), so a page that
-/// overflows at its end is left full and a new one begun, instead of being halved. A page is merged
-/// with its neighbour when both fit into three quarters of one; there is no other rebalancing, which
-/// keeps removal simple and the height logarithmic in the number of insertions.
+/// How much a page holds is for the elements to say (`SortedElement.pageMax`). Keys here mostly arrive
+/// ascending (push ids), so a page that overflows at its end is left full and a new one begun, instead
+/// of being halved. A page is merged with its neighbour when both fit into three quarters of one; there
+/// is no other rebalancing, which keeps removal simple and the height logarithmic in the number of
+/// insertions.
 ///
 /// Finding, changing, counting before a bound: O(log n). Walking: O(log n + elements visited).
 struct SortedTree<Element: SortedElement>: Sendable {
@@ -31,7 +36,7 @@ struct SortedTree<Element: SortedElement>: Sendable {
   var root: Page
 
   /// The most elements in a leaf page and children in an inner one.
-  static var pageMax: Int { 32 }
+  static var pageMax: Int { Element.pageMax }
 
   init() {
     root = .leaf(Leaf.make(capacity: 0))

@@ -4,6 +4,8 @@
 struct NumberElement: SortedElement, Equatable {
   var sortKey: Int
   var value: Int
+
+  static var pageMax: Int { 32 }
 }
 
 typealias NumberTree = SortedTree<NumberElement>
