@@ -58,15 +58,16 @@ let package = Package(
     .target(
       name: "CanopyServer",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire", logging,
-        deque, nioCore, nioPosix, nioExtras, lifecycle,
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
       ],
       swiftSettings: settings),
     .executableTarget(
       name: "canopy",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
-        "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyStore", "CanopyAccounts",
+        "CanopySocial", "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore,
+        nioPosix,
       ],
       swiftSettings: settings),
     .executableTarget(

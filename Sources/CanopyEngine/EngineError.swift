@@ -6,6 +6,8 @@ public enum EngineError: Error, Equatable, Sendable {
   case stopped
   /// Too many writes are waiting for the journal.
   case overloaded
+  /// Whoever judges writes does not allow this one, or this listener may not listen.
+  case denied
 
   /// One sentence that says what to do.
   public var sentence: String {
@@ -14,6 +16,7 @@ public enum EngineError: Error, Equatable, Sendable {
       "the write could not be stored and was not made; reads go on, try again later"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .overloaded: "too many writes are waiting to be stored; try again in a moment"
+    case .denied: "this is not allowed"
     }
   }
 }

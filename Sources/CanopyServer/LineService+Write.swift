@@ -42,8 +42,7 @@ extension LineService {
     case .rename(let username):
       submit(try Users.rename(caller(identity), to: username), answer)
     default:
-      try requireAdministrator(identity)
-      try submitTree(request, answer)
+      try submitTree(request, as: identity, answer)
     }
   }
 

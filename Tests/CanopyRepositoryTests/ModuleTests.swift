@@ -33,8 +33,9 @@ struct ModuleTests {
     (
       "CanopyServer",
       [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire", "DequeModule",
-        "Foundation", "Logging", "NIOCore", "NIOExtras", "NIOPosix", "ServiceLifecycle",
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        "DequeModule", "Foundation", "Logging", "NIOCore", "NIOExtras", "NIOPosix",
+        "ServiceLifecycle",
         "Synchronization",
       ]
     ),
@@ -42,8 +43,8 @@ struct ModuleTests {
     (
       "canopy",
       [
-        "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySocial",
-        "CanopyStore", "CanopyTree", "Foundation", "Logging", "NIOCore", "NIOPosix",
+        "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyRules", "CanopyServer",
+        "CanopySocial", "CanopyStore", "CanopyTree", "Foundation", "Logging", "NIOCore", "NIOPosix",
         "ServiceLifecycle", "Synchronization", "UnixSignals",
       ]
     ),
