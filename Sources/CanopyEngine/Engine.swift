@@ -5,24 +5,26 @@ internal import Synchronization
 /// The single writer: it orders writes, applies them, has them journaled, and publishes what is
 /// durable.
 ///
-/// Three things are kept apart. The *pending* tree has every accepted commit and is what transactions
-/// see; the *current* tree has every durable one and is what readers see; between them lies the queue
-/// of commits that wait for the journal. One task, `run`, takes all that is waiting, appends it in one
-/// go (group commit), publishes the tree of its last commit, and answers.
+/// Transactions wait in a queue. One task, `run`, takes all that are waiting, carries them out one
+/// after the other on a tree of its own, appends their commits to the journal in one go (group commit),
+/// publishes the tree, and answers. What arrives meanwhile is the next batch: so the more there is to
+/// do, the more share one write to the disk.
 ///
 /// Guarantees: commits are numbered without gaps in the order in which they were accepted; an answer
-/// comes only when the commit, and all before it, are durable; when the journal fails, every waiting
-/// commit is answered with an error and none is visible. A refusal also waits for the commits that it
-/// was decided upon, so that no client ever learns of a state that a crash can take back.
+/// comes only when the commit, and all before it, are durable; when the journal fails, every commit of
+/// the batch is answered with an error and none is visible. A refusal also waits for the commits that
+/// it was decided upon, so that no client ever learns of a state that a crash can take back.
 ///
-/// Deciding happens on the caller's thread under one lock: a few microseconds, no hops. Readers take
-/// the same lock only to copy the reference to the current tree.
+/// Everything that changes the tree happens on one thread: nothing is locked while a transaction
+/// decides, and the pages that a commit replaces are freed by the thread that made them. (When callers
+/// decided under a lock, a third of the time of a small write went into waiting for it and for the
+/// allocator's.) Readers copy the reference to the current tree.
 public final class Engine: Sendable {
   /// Settings of an engine.
   public struct Configuration: Sendable {
     /// The indexes to keep.
     public var indexPlan = IndexPlan()
-    /// Commits that may wait for the journal; further writes are refused as overloaded.
+    /// Transactions that may wait; further ones are refused as overloaded.
     public var queuedCommitsMax = 100_000
     /// Commits after which the journal is asked to fold them into its checkpoint.
     public var checkpointEvery = 50_000
@@ -35,30 +37,30 @@ public final class Engine: Sendable {
 
   let journal: any Journal
   let now: @Sendable () -> Int64
-  private let random: @Sendable () -> UInt64
-  private let configuration: Configuration
-  private let logger: Logger
-  private let state: Mutex<State>
+  let random: @Sendable () -> UInt64
+  let configuration: Configuration
+  let logger: Logger
+  let state: Mutex<State>
   let listeners = Listeners()
   let judges = ListenJudges()
 
-  private struct State {
+  /// What others share with the engine's task. The lock is held for a moment at a time.
+  struct State {
     var current: Tree
     var currentSequence: Int64
-    var pending: Tree
-    var pendingSequence: Int64
-    var queue: [Waiting] = []
-    /// Whether anything waits for the journal, is with it, or is being told to listeners.
-    var hasUnpublished = false
+    /// What waits for the engine's task.
+    var queue: [Request] = []
+    /// Whether a batch has been taken that is not published.
+    var isAtWork = false
     /// The last commit of the current tree that listeners have been told of.
     var toldSequence: Int64
     /// Called when they have been told of all.
     var whenTold: [@Sendable () -> Void] = []
-    var pushIDs = PushIDGenerator()
-    var addedIndexes = 0
-    /// What commits have written that a tree lacks which is being given indexes; nil when there is
-    /// none, or when it can no longer become the pending tree.
-    var missed: [[Assignment]]?
+    /// The keys that the engine's task makes, as long as it is not at work.
+    var pushIDs: PushIDGenerator
+    /// What has been published that a tree lacks which is being given indexes.
+    var indexing: Indexing?
+    var indexings = 0
     var checkpointSequence: Int64
     var isStopping = false
     /// Resumed when something is queued or the engine stops.
@@ -67,14 +69,10 @@ public final class Engine: Sendable {
     var wakeUpCheckpoint: CheckedContinuation<Void, Never>?
   }
 
-  /// Something that waits for all commits before it to be durable.
-  private struct Waiting {
-    /// Its own commit, if it has one.
-    var commit: Commit?
-    /// Whether it is an index that was added.
-    var addsIndex = false
-    var answer: @Sendable (EngineError?) -> Void
-  }
+  /// Something to be done in a batch, on the engine's task. Returns what is called when the batch is
+  /// published, or with the error when it is not.
+  typealias Request = @Sendable (inout Batch) -> Answer
+  typealias Answer = @Sendable (EngineError?) -> Void
 
   /// An engine whose tree is the journal folded.
   ///
@@ -101,8 +99,7 @@ public final class Engine: Sendable {
     }
     state = Mutex(
       State(
-        current: tree, currentSequence: sequence, pending: tree, pendingSequence: sequence,
-        toldSequence: sequence,
+        current: tree, currentSequence: sequence, toldSequence: sequence,
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
         checkpointSequence: loaded.checkpoint))
   }
@@ -115,108 +112,93 @@ public final class Engine: Sendable {
     state.withLock { ($0.current.root, $0.currentSequence) }
   }
 
-  /// Whether there are commits that are accepted and not published.
-  public var hasCommitsUnderWay: Bool { state.withLock { $0.hasUnpublished } }
+  /// Whether there is something accepted that is not published.
+  public var hasCommitsUnderWay: Bool { state.withLock { $0.isAtWork || !$0.queue.isEmpty } }
 
   /// Carries out a transaction: reads the latest tree, decides, and writes, with nothing in between.
   ///
   /// - Parameters:
-  ///   - decide: sees the latest tree and returns what to write and what to tell. Runs at once, under
-  ///     the engine's lock: it must be brief and must not use the engine. What it throws refuses the
+  ///   - decide: sees the latest tree and returns what to write and what to tell. Called on the
+  ///     engine's task, which does nothing else meanwhile: it must be brief. What it throws refuses the
   ///     transaction; `EngineError.denied` does where its decision's judge does not allow the write.
-  ///   - answer: called once, later or at once, on some thread, outside the lock: with what was
-  ///     decided, when it is durable; or with the error.
+  ///   - answer: called once, on the engine's task, or at once when the transaction is not accepted:
+  ///     with what was decided, when it is durable; or with the error.
   public func submit<Result: Sendable>(
-    _ decide: (inout Proposal) throws -> Decision<Result>,
+    _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
     answer: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
   ) {
-    var immediate: Swift.Result<Committed<Result>, any Error>?
-    let wakeUp = state.withLock { state in
-      if let refusal = admission(state) {
-        immediate = .failure(refusal)
-        return nil as CheckedContinuation<Void, Never>?
-      }
-      let outcome = Swift.Result { try propose(&state, decide) }
-      let sequence = state.pendingSequence
-      switch outcome {
-      case .success(let (commit, result)):
-        let committed = Committed(result: result, sequence: sequence)
-        if commit == nil, !state.hasUnpublished {
-          immediate = .success(committed)
-          return nil
-        }
-        return enqueue(
-          &state,
-          Waiting(commit: commit) { error in
-            answer(error.map { .failure($0) } ?? .success(committed))
-          })
-      case .failure(let refusal):
-        guard state.hasUnpublished else {
-          immediate = .failure(refusal)
-          return nil
-        }
-        return enqueue(&state, Waiting(commit: nil) { answer(.failure($0 ?? refusal)) })
+    let refusal = accept { batch in
+      do {
+        let result = try batch.propose(decide)
+        let committed = Committed(result: result, sequence: batch.sequence)
+        return { answer($0.map { .failure($0) } ?? .success(committed)) }
+      } catch {
+        return { answer(.failure($0 ?? error)) }
       }
     }
-    wakeUp?.resume()
-    if let immediate { answer(immediate) }
+    if let refusal { answer(.failure(refusal)) }
   }
 
   /// Makes writes, a commit each, in their order and with nothing in between: all of them that their
   /// judges allow, or none. Each is judged after those before it are made.
   ///
-  /// - Parameter answer: called once, later or at once, on some thread, outside the lock: when all are
-  ///   durable, with the indexes of those that were denied; or with the error.
+  /// - Parameter answer: called once, on the engine's task, or at once when they are not accepted: when
+  ///   all are durable, with the indexes of those that were denied; or with the error.
   public func submit(
     _ decisions: [Decision<Void>],
     answer: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
   ) {
-    var refusal: EngineError?
-    let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
-      refusal = admission(state)
-      guard refusal == nil else { return nil }
-      // What is queued while the lock is held goes to the journal in one append.
+    // What one request does goes to the journal in one append.
+    let refusal = accept { batch in
       var denied: [Int] = []
       for (index, decision) in decisions.enumerated() {
-        do {
-          let (commit, _) = try propose(&state) { _ in decision }
-          state.queue.append(Waiting(commit: commit) { _ in })
-        } catch {
-          denied.append(index)
-        }
+        do { try batch.propose { _ in decision } } catch { denied.append(index) }
       }
-      return enqueue(
-        &state,
-        Waiting(commit: nil) { [denied] error in
-          answer(error.map { .failure($0) } ?? .success(denied))
-        })
+      return { [denied] error in answer(error.map { .failure($0) } ?? .success(denied)) }
     }
-    wakeUp?.resume()
     if let refusal { answer(.failure(refusal)) }
   }
 
   /// As `submit`, for callers that can wait.
   public func transact<Result: Sendable>(
-    _ decide: (inout Proposal) throws -> Decision<Result>
+    _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>
   ) async throws -> Committed<Result> {
     try await withCheckedThrowingContinuation { continuation in
       submit(decide) { continuation.resume(with: $0) }
     }
   }
 
-  /// Makes sure that a location keeps an index, which a query of its children needs to be cheap.
+  /// Queues a request of a client.
   ///
-  /// O(n log n) for n children, once, under the lock: writes wait meanwhile. Beyond
-  /// `addedIndexesMax` nothing is done, and the query goes through all children.
-  public func keepIndex(_ order: Order, at path: Path) async {
-    await withCheckedContinuation { continuation in
-      let isAccepted = inLine(keeping: order, at: path) { _ in continuation.resume() }
-      if !isAccepted { continuation.resume() }
+  /// - Returns: why it is not accepted.
+  private func accept(_ request: @escaping Request) -> EngineError? {
+    let (refusal, wakeUp) = state.withLock {
+      state -> (EngineError?, CheckedContinuation<Void, Never>?) in
+      if state.isStopping { return (.stopped, nil) }
+      if state.queue.count >= configuration.queuedCommitsMax { return (.overloaded, nil) }
+      state.queue.append(request)
+      return (nil, state.wakeUp.take())
     }
+    wakeUp?.resume()
+    return refusal
+  }
+
+  /// Queues a request of the engine's own, of which there are few.
+  ///
+  /// - Returns: whether it will be carried out; not when the engine is stopping.
+  func acceptOwn(_ request: @escaping Request) -> Bool {
+    let (isAccepted, wakeUp) = state.withLock {
+      state -> (Bool, CheckedContinuation<Void, Never>?) in
+      if state.isStopping { return (false, nil) }
+      state.queue.append(request)
+      return (true, state.wakeUp.take())
+    }
+    wakeUp?.resume()
+    return isAccepted
   }
 
   /// Has something done in line with the commits: when all that were accepted before are published,
-  /// or have failed, and no later one is. The published tree then has the index.
+  /// or have failed. The published tree then has the index.
   ///
   /// - Parameter body: called on the engine's task.
   /// - Returns: whether it will be called; not when the engine is stopping.
@@ -224,245 +206,10 @@ public final class Engine: Sendable {
     keeping order: Order = .key, at path: Path = .root,
     _ body: @escaping @Sendable (Engine) -> Void
   ) -> Bool {
-    let (isAccepted, wakeUp) = state.withLock {
-      state -> (Bool, CheckedContinuation<Void, Never>?) in
-      if state.isStopping { return (false, nil) }
-      let isAdded = addIndex(&state, order, path)
-      let waiting = Waiting(commit: nil, addsIndex: isAdded) { _ in body(self) }
-      return (true, enqueue(&state, waiting))
+    acceptOwn { [self] batch in
+      batch.keepIndex(order, at: path)
+      return { _ in body(self) }
     }
-    wakeUp?.resume()
-    return isAccepted
-  }
-
-  /// As `keepIndex`, without waiting; nothing is done where the index is there, or there may be none.
-  func keepIndexLater(_ order: Order, at path: Path) {
-    let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
-      guard !state.isStopping, addIndex(&state, order, path) else { return nil }
-      return enqueue(&state, Waiting(commit: nil, addsIndex: true) { _ in })
-    }
-    wakeUp?.resume()
-  }
-
-  /// Whether the pending tree lacked the index, and has it now.
-  private func addIndex(_ state: inout State, _ order: Order, _ path: Path) -> Bool {
-    guard state.addedIndexes < configuration.addedIndexesMax,
-      !Query.isIndexed(by: order, state.pending.root.at(path))
-    else { return false }
-    state.pending.keepIndex(order, at: path.keys)
-    state.addedIndexes += 1
-    return true
-  }
-
-  /// Makes sure that every version from now on keeps the indexes of a plan as well.
-  ///
-  /// They are made beside the commits, of the tree as it is at first; what commits write meanwhile is
-  /// made up for. O(what the plan covers) in all; under the lock only the last few commits are.
-  ///
-  /// - Throws: `EngineError.stopped`.
-  public func keepIndexes(of plan: IndexPlan) async throws(EngineError) {
-    while true {
-      let (start, addedIndexes) = try beginIndexing()
-      var wanted = start.indexPlan
-      wanted.formUnion(plan)
-      if wanted == start.indexPlan { return state.withLock { $0.missed = nil } }
-      var tree = Tree(root: start.root, indexPlan: wanted)
-      while let missed = takeMissed(addedIndexes), missed.count > Engine.missedUnderLockMax {
-        for assignments in missed { tree.apply(assignments) }
-      }
-      if await install(tree, addedIndexes) { return }
-    }
-  }
-}
-
-extension Engine {
-  /// Commits that are made up for while the lock is held.
-  private static let missedUnderLockMax = 64
-
-  private func beginIndexing() throws(EngineError) -> (Tree, addedIndexes: Int) {
-    try state.withLock { state throws(EngineError) in
-      if state.isStopping { throw .stopped }
-      state.missed = []
-      return (state.pending, state.addedIndexes)
-    }
-  }
-
-  /// What was written since it was last asked; nil when that can no longer be made up for. Few commits
-  /// are left where they are, for `install`.
-  private func takeMissed(_ addedIndexes: Int) -> [[Assignment]]? {
-    state.withLock { state in
-      guard state.addedIndexes == addedIndexes, let missed = state.missed else { return nil }
-      if missed.count > Engine.missedUnderLockMax { state.missed = [] }
-      return missed
-    }
-  }
-
-  /// Makes a tree the pending one. Returns whether that could be, and lasts.
-  private func install(_ tree: Tree, _ addedIndexes: Int) async -> Bool {
-    await withCheckedContinuation { continuation in
-      let (isInstalled, wakeUp) = state.withLock {
-        state -> (Bool, CheckedContinuation<Void, Never>?) in
-        guard state.addedIndexes == addedIndexes, let missed = state.missed.take() else {
-          return (false, nil)
-        }
-        var tree = tree
-        for assignments in missed { tree.apply(assignments) }
-        state.pending = tree
-        return (
-          true, enqueue(&state, Waiting(commit: nil) { continuation.resume(returning: $0 == nil) })
-        )
-      }
-      wakeUp?.resume()
-      if !isInstalled { continuation.resume(returning: false) }
-    }
-  }
-
-  private func admission(_ state: State) -> EngineError? {
-    if state.isStopping { return .stopped }
-    return state.queue.count >= configuration.queuedCommitsMax ? .overloaded : nil
-  }
-
-  private func propose<Result: Sendable>(
-    _ state: inout State, _ decide: (inout Proposal) throws -> Decision<Result>
-  ) throws -> (Commit?, Result) {
-    var proposal = Proposal(
-      root: state.pending.root, now: now(), pushIDs: state.pushIDs, random: random)
-    defer { state.pushIDs = proposal.pushIDs }
-    let decision = try decide(&proposal)
-    guard let write = decision.write, !write.items.isEmpty else { return (nil, decision.result) }
-    let time = proposal.now
-    let assignments = write.resolved(in: state.pending.root, at: time)
-    // The proposal's reference would have every page on the way to a change copied.
-    proposal.root = .absent
-    let beforeImage: [Assignment]
-    let journaled: [Assignment]
-    if let judge = decision.judge {
-      let before = state.pending
-      journaled = state.pending.apply(assignments)
-      let write = ProposedWrite(
-        assignments: assignments, before: before.root, after: state.pending.root, time: time)
-      guard judge(write) else {
-        state.pending = before
-        throw EngineError.denied
-      }
-      beforeImage = before.beforeImage(of: assignments)
-    } else {
-      beforeImage = state.pending.beforeImage(of: assignments)
-      journaled = state.pending.apply(assignments)
-    }
-    state.missed?.append(journaled)
-    state.pendingSequence += 1
-    return (
-      Commit(
-        sequence: state.pendingSequence, time: time, assignments: journaled,
-        beforeImage: beforeImage, settles: decision.settles),
-      decision.result
-    )
-  }
-
-  private func enqueue(_ state: inout State, _ waiting: Waiting) -> CheckedContinuation<
-    Void, Never
-  >? {
-    state.queue.append(waiting)
-    state.hasUnpublished = true
-    return state.wakeUp.take()
-  }
-}
-
-extension Engine {
-  /// Journals and publishes commits, and has checkpoints made, until `stop`. To be run once.
-  ///
-  /// Returns when all that was accepted has been answered.
-  public func run() async {
-    await withTaskGroup(of: Void.self) { group in
-      group.addTask { await self.runCheckpoints() }
-      await self.runCommits()
-      await group.waitForAll()
-    }
-  }
-
-  /// Refuses new writes from now on; `run` ends when those already accepted have been answered.
-  public func stop() {
-    let (wakeUp, wakeUpCheckpoint) = state.withLock { state in
-      state.isStopping = true
-      return (state.wakeUp.take(), state.wakeUpCheckpoint.take())
-    }
-    wakeUp?.resume()
-    wakeUpCheckpoint?.resume()
-  }
-
-  private struct Batch {
-    var waiting: [Waiting]
-    var tree: Tree
-    var sequence: Int64
-    var after: Int64
-  }
-
-  private func runCommits() async {
-    while let batch = await nextBatch() {
-      let commits = batch.waiting.compactMap(\.commit)
-      do {
-        if !commits.isEmpty { try await journal.append(commits, after: batch.after) }
-        publish(batch)
-      } catch {
-        logger.error(
-          "the journal failed",
-          metadata: ["commits": "\(commits.count)", "error": "\(error)"])
-        fail(batch, error)
-      }
-    }
-  }
-
-  private func nextBatch() async -> Batch? {
-    while true {
-      let (batch, isDone) = state.withLock { state -> (Batch?, Bool) in
-        guard !state.queue.isEmpty else { return (nil, state.isStopping) }
-        var waiting: [Waiting] = []
-        swap(&waiting, &state.queue)
-        return (
-          Batch(
-            waiting: waiting, tree: state.pending, sequence: state.pendingSequence,
-            after: state.currentSequence), false
-        )
-      }
-      if batch != nil || isDone { return batch }
-      await withCheckedContinuation { continuation in
-        let now = state.withLock { state in
-          if !state.queue.isEmpty || state.isStopping {
-            return continuation as CheckedContinuation<Void, Never>?
-          }
-          state.wakeUp = continuation
-          return nil
-        }
-        now?.resume()
-      }
-    }
-  }
-
-  private func publish(_ batch: Batch) {
-    let (before, wakeUpCheckpoint) = state.withLock {
-      state -> (Tree, CheckedContinuation<Void, Never>?) in
-      let before = state.current
-      state.current = batch.tree
-      state.currentSequence = batch.sequence
-      let isDue =
-        state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
-      return (before, isDue ? state.wakeUpCheckpoint.take() : nil)
-    }
-    wakeUpCheckpoint?.resume()
-    tell(batch.waiting.compactMap(\.commit), since: before)
-    endTelling()
-    for waiting in batch.waiting { waiting.answer(nil) }
-  }
-
-  private func endTelling() {
-    let told = state.withLock { state in
-      state.toldSequence = state.currentSequence
-      state.hasUnpublished = !state.queue.isEmpty
-      defer { state.whenTold = [] }
-      return state.whenTold
-    }
-    for body in told { body() }
   }
 
   /// Calls `body` when listeners have been told of every commit that the current tree has: at once, as
@@ -476,59 +223,13 @@ extension Engine {
     if isTold { body() }
   }
 
-  /// Takes back everything that is not durable and answers it with an error.
-  private func fail(_ batch: Batch, _ error: any Error) {
-    var missed: [Commit] = []
-    if case JournalError.conflict(let commits) = error { missed = commits }
-    let (before, waiting) = state.withLock { state in
-      let before = state.current
-      missed = missed.filter { commit in
-        guard commit.sequence == state.currentSequence + 1 else { return false }
-        state.current.apply(commit.assignments)
-        state.currentSequence = commit.sequence
-        return true
-      }
-      state.pending = state.current
-      state.pendingSequence = state.currentSequence
-      state.missed = nil
-      var later: [Waiting] = []
-      swap(&later, &state.queue)
-      let waiting = batch.waiting + later
-      // Indexes go with the pending tree; they may be added again.
-      state.addedIndexes -= waiting.count(where: \.addsIndex)
-      return (before, waiting)
+  /// Refuses new writes from now on; `run` ends when those already accepted have been answered.
+  public func stop() {
+    let (wakeUp, wakeUpCheckpoint) = state.withLock { state in
+      state.isStopping = true
+      return (state.wakeUp.take(), state.wakeUpCheckpoint.take())
     }
-    tell(missed, since: before)
-    endTelling()
-    for waiting in waiting { waiting.answer(.journalFailed) }
-  }
-
-  private func runCheckpoints() async {
-    while await checkpointIsDue() {
-      let (root, sequence) = snapshot
-      do {
-        try await journal.checkpoint(root, through: sequence)
-        state.withLock { $0.checkpointSequence = sequence }
-      } catch {
-        logger.error(
-          "the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
-        // As if it had been made: so the next try comes after as many commits again.
-        state.withLock { $0.checkpointSequence = sequence }
-      }
-    }
-  }
-
-  private func checkpointIsDue() async -> Bool {
-    await withCheckedContinuation { continuation in
-      let now = state.withLock { state -> CheckedContinuation<Void, Never>? in
-        let isDue =
-          state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
-        if isDue || state.isStopping { return continuation }
-        state.wakeUpCheckpoint = continuation
-        return nil
-      }
-      now?.resume()
-    }
-    return state.withLock { !$0.isStopping }
+    wakeUp?.resume()
+    wakeUpCheckpoint?.resume()
   }
 }

@@ -33,15 +33,15 @@ public struct ProposedWrite: Sendable {
 }
 
 /// What a transaction decided: what to write, and what to tell its caller once that is durable.
-public struct Decision<Result: Sendable> {
+public struct Decision<Result: Sendable>: Sendable {
   /// What to write; nil for nothing.
   public var write: Write?
   /// What to tell.
   public var result: Result
   /// The on-disconnect write that this carries out. See `Commit.settles`.
   public var settles: DisconnectWriteID?
-  /// Whether the write may be made; nil where it may without being asked. Called under the engine's
-  /// lock, with nothing in between it and the write: it must be brief and must not use the engine.
+  /// Whether the write may be made; nil where it may without being asked. Called on the engine's task,
+  /// with nothing in between it and the write: it must be brief.
   public var judge: (@Sendable (ProposedWrite) -> Bool)?
 
   /// A decision.

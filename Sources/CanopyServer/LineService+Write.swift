@@ -48,14 +48,14 @@ extension LineService {
 
   /// Submits a transaction whose success is told as null.
   private func submit(
-    _ transaction: Transaction<Void>, _ answer: @escaping @Sendable (Response) -> Void
+    _ transaction: @escaping Transaction<Void>, _ answer: @escaping @Sendable (Response) -> Void
   ) {
     submit(transaction, answer) { output, _ in output.append("null") }
   }
 
   /// Submits a transaction whose success is told by `tell`.
   func submit<Result: Sendable>(
-    _ transaction: Transaction<Result>, _ answer: @escaping @Sendable (Response) -> Void,
+    _ transaction: @escaping Transaction<Result>, _ answer: @escaping @Sendable (Response) -> Void,
     tell: @escaping @Sendable (inout JSONOutput, Committed<Result>) -> Void
   ) {
     engine.submit(transaction) { result in

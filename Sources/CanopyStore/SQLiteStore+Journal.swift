@@ -32,8 +32,15 @@ extension SQLiteStore: Journal {
   ///
   /// One row a commit. The order of the rows is checked, so that an append whose outcome was
   /// uncertain is found out by the next.
+  ///
+  /// Keeps the caller's thread until then: the engine has one for this, and handing on to another and
+  /// back takes as long as a quick disk does.
   public func append(_ commits: [Commit], after last: Int64) async throws {
-    let missed: [Commit]? = try await pool.write { db -> [Commit]? in
+    try appendNow(commits, after: last)
+  }
+
+  private func appendNow(_ commits: [Commit], after last: Int64) throws {
+    let missed: [Commit]? = try pool.write { db -> [Commit]? in
       let present = try SQLiteStore.lastSequence(db)
       guard present == last else { return try SQLiteStore.readCommits(db, after: last) }
       let insert = try db.cachedStatement(

@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// A data folder: the journal, the checkpoint and the accounts, in one SQLite file.
 ///
-/// SQLite runs in WAL mode. All statements run on GRDB's own queues, never on the caller's executor.
+/// SQLite runs in WAL mode. Statements run on GRDB's own queues, not on the caller's executor, but for `append`.
 /// The folder is locked from opening until `close`, so that one process uses it at a time.
 public final class SQLiteStore: Sendable {
   /// When an append counts as stored.

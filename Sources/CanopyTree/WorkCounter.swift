@@ -16,17 +16,20 @@
     public static func nodesTouched(_ body: () throws -> Void) rethrows -> Int {
       let counter = WorkCounter()
       try $current.withValue(counter) { try body() }
-      return counter.nodes.withLock { $0 }
+      return counter.count
     }
 
-    /// The nodes that `body` touches on this task and on those that it awaits.
-    public static func nodesTouched(
-      isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Void
-    ) async rethrows -> Int {
+    /// Counts what is touched in `body`, on this task and on those that begin in it; an engine that is
+    /// to be counted runs in one of them.
+    public static func counting<R>(
+      isolation: isolated (any Actor)? = #isolation, _ body: (WorkCounter) async throws -> R
+    ) async rethrows -> R {
       let counter = WorkCounter()
-      try await $current.withValue(counter) { try await body() }
-      return counter.nodes.withLock { $0 }
+      return try await $current.withValue(counter) { try await body(counter) }
     }
+
+    /// The nodes that were touched until now.
+    public var count: Int { nodes.withLock { $0 } }
 
     static func touch() {
       current?.nodes.withLock { $0 += 1 }

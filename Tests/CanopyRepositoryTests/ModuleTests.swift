@@ -14,7 +14,7 @@ struct ModuleTests {
     // Not sockets, storage or who is logged in: a tree, a caller and a verdict.
     ("CanopyRules", ["CanopyTree"]),
     // Not SQLite, sockets or posts.
-    ("CanopyEngine", ["CanopyTree", "Logging", "Synchronization"]),
+    ("CanopyEngine", ["CanopyTree", "Dispatch", "Logging", "Synchronization"]),
     // Not the tree, not sockets.
     ("CanopyAccounts", ["CArgon2", "Crypto", "Foundation", "Glibc", "Musl", "Synchronization"]),
     // The only one that knows GRDB. Not what the tree means.

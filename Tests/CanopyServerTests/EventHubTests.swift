@@ -114,7 +114,7 @@ private final class Setting: Sendable {
         let listener = ListenerOfOne(hub)
         listeners.value.append(listener)
         hub.begin(
-          Subscription(number: 1, needsAdministrator: false, subscriber: listener), listening
+          Subscription(number: 1, judged: nil, subscriber: listener), listening, nil
         ) { _ in }
       }
     }

@@ -51,15 +51,24 @@
         return post
       }
 
-      /// An engine on this tree while `body` uses it.
+      /// An engine on this tree while `body` uses it, and what counts the work of its task.
       func withEngine<R: Sendable>(
-        _ body: @escaping @Sendable (Engine) async throws -> R
+        _ body: @escaping @Sendable (Engine, WorkCounter) async throws -> R
       ) async throws -> R {
-        var configuration = Engine.Configuration()
-        configuration.indexPlan = Layout.indexPlan
-        return try await CanopyTesting.withEngine(
+        try await WorkTests.withEngine(on: root, body)
+      }
+    }
+
+    private static func withEngine<R: Sendable>(
+      on root: Node, _ body: @escaping @Sendable (Engine, WorkCounter) async throws -> R
+    ) async throws -> R {
+      var configuration = Engine.Configuration()
+      configuration.indexPlan = Layout.indexPlan
+      return try await WorkCounter.counting { counter in
+        try await CanopyTesting.withEngine(
           InMemoryJournal(root: root, checkpoint: 1), configuration: configuration,
-          clock: ManualClock(1_700_000_000_000), body)
+          clock: ManualClock(1_700_000_000_000)
+        ) { try await body($0, counter) }
       }
     }
 
@@ -67,7 +76,7 @@
     /// applying.
     private func touched(in world: World) async throws -> [(name: String, nodes: Int)] {
       let (uid, id) = (world.uid, world.ids[50])
-      return try await world.withEngine { engine in
+      return try await world.withEngine { engine, counter in
         func read(_ entries: (Node) throws -> [Feeds.Entry]) throws -> Int {
           let root = engine.root
           return try WorkCounter.nodesTouched {
@@ -75,8 +84,10 @@
             for entry in try entries(root) { output.append(entry.node) }
           }
         }
-        func write<T: Sendable>(_ transaction: Transaction<T>) async throws -> Int {
-          try await WorkCounter.nodesTouched { _ = try await engine.transact(transaction) }
+        func write<T: Sendable>(_ transaction: @escaping Transaction<T>) async throws -> Int {
+          let before = counter.count
+          _ = try await engine.transact(transaction)
+          return counter.count - before
         }
         return [
           ("RECENT 20", try read { Feeds.recent(try Feeds.Page(limit: 20), in: $0) }),
@@ -120,16 +131,12 @@
           (Key("posts"), Node(children: [(id, post)])),
           (Key("user-posts"), Node(children: [(Key("u"), Node(children: [(id, post)]))])),
         ])
-        var configuration = Engine.Configuration()
-        configuration.indexPlan = Layout.indexPlan
-        counts += try await withEngine(
-          InMemoryJournal(root: root, checkpoint: 1), configuration: configuration
-        ) { engine in
+        counts += try await Self.withEngine(on: root) { engine, counter in
           var counts: [Int] = []
           for _ in 0..<2 {
-            let star = Posts.toggleStar(id, by: "me")
-            counts.append(
-              try await WorkCounter.nodesTouched { _ = try await engine.transact(star) })
+            let before = counter.count
+            _ = try await engine.transact(Posts.toggleStar(id, by: "me"))
+            counts.append(counter.count - before)
           }
           return counts
         }

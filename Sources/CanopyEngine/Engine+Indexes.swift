@@ -1,0 +1,96 @@
+public import CanopyTree
+internal import Synchronization
+
+extension Engine {
+  /// Makes sure that a location keeps an index, which a query of its children needs to be cheap.
+  ///
+  /// O(n log n) for n children, once; writes wait meanwhile. Beyond `addedIndexesMax` nothing is done,
+  /// and the query goes through all children.
+  public func keepIndex(_ order: Order, at path: Path) async {
+    await withCheckedContinuation { continuation in
+      let isAccepted = inLine(keeping: order, at: path) { _ in continuation.resume() }
+      if !isAccepted { continuation.resume() }
+    }
+  }
+
+  /// As `keepIndex`, without waiting.
+  func keepIndexLater(_ order: Order, at path: Path) {
+    _ = inLine(keeping: order, at: path) { _ in }
+  }
+
+  /// What has been published since a tree was taken to be given indexes.
+  struct Indexing {
+    let number: Int
+    var missed: [[Assignment]] = []
+  }
+
+  /// Commits that are made up for while writes wait.
+  private static let missedAtOnceMax = 64
+
+  /// Makes sure that every version from now on keeps the indexes of a plan as well.
+  ///
+  /// They are made beside the commits, of the tree as it is at first; what commits write meanwhile is
+  /// made up for. O(what the plan covers) in all; writes wait only for the last few commits. Of two
+  /// calls at a time the first begins again.
+  ///
+  /// - Throws: `EngineError.stopped`.
+  public func keepIndexes(of plan: IndexPlan) async throws(EngineError) {
+    while true {
+      let (start, number) = try beginIndexing()
+      var wanted = start.indexPlan
+      wanted.formUnion(plan)
+      if wanted == start.indexPlan {
+        return state.withLock { state in
+          if state.indexing?.number == number { state.indexing = nil }
+        }
+      }
+      var tree = Tree(root: start.root, indexPlan: wanted)
+      while let missed = takeMissed(number, moreThan: Engine.missedAtOnceMax) {
+        for assignments in missed { tree.apply(assignments) }
+      }
+      if await install(tree, for: start.indexPlan, number) { return }
+    }
+  }
+
+  private func beginIndexing() throws(EngineError) -> (Tree, number: Int) {
+    try state.withLock { state throws(EngineError) in
+      if state.isStopping { throw .stopped }
+      state.indexings += 1
+      state.indexing = Indexing(number: state.indexings)
+      return (state.current, state.indexings)
+    }
+  }
+
+  /// What was published since it was last asked; nil when that is not more than so many commits, or
+  /// when another indexing has begun.
+  private func takeMissed(_ number: Int, moreThan few: Int) -> [[Assignment]]? {
+    state.withLock { state in
+      guard let indexing = state.indexing, indexing.number == number, indexing.missed.count > few
+      else { return nil }
+      state.indexing?.missed = []
+      return indexing.missed
+    }
+  }
+
+  /// Makes a tree the one that is published next, if it can take the place of one with that plan.
+  private func install(_ tree: Tree, for plan: IndexPlan, _ number: Int) async -> Bool {
+    await withCheckedContinuation { continuation in
+      let isAccepted = acceptOwn { [self] batch in
+        let missed = state.withLock { state -> [[Assignment]]? in
+          guard let indexing = state.indexing, indexing.number == number else { return nil }
+          state.indexing = nil
+          return indexing.missed
+        }
+        guard let missed, batch.tree.indexPlan == plan else {
+          return { _ in continuation.resume(returning: false) }
+        }
+        var tree = tree
+        for assignments in missed { tree.apply(assignments) }
+        for commit in batch.commits { tree.apply(commit.assignments) }
+        batch.tree = tree
+        return { continuation.resume(returning: $0 == nil) }
+      }
+      if !isAccepted { continuation.resume(returning: false) }
+    }
+  }
+}

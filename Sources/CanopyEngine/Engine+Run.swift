@@ -1,0 +1,158 @@
+internal import CanopyTree
+internal import Logging
+internal import Synchronization
+
+extension Engine {
+  /// Carries out transactions, journals and publishes their commits, and has checkpoints made, until
+  /// `stop`. To be run once.
+  ///
+  /// Returns when all that was accepted has been answered.
+  public func run() async {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await self.runCheckpoints() }
+      // A thread of its own, which may wait for the disk.
+      await withTaskExecutorPreference(EngineThread()) { await self.runBatches() }
+      await group.waitForAll()
+    }
+  }
+
+  /// Transactions that are carried out before the journal is written: more do not make the write
+  /// cheaper, and would have the first wait for the last.
+  private static let batchMax = 1_000
+
+  private func runBatches() async {
+    var makers = Batch.Makers(
+      now: now, random: random, pushIDs: state.withLock { $0.pushIDs },
+      indexesLeft: configuration.addedIndexesMax)
+    while let requests = await nextRequests() {
+      var rest = requests[...]
+      while !rest.isEmpty {
+        await carryOut(rest.prefix(Engine.batchMax), &makers)
+        rest = rest.dropFirst(Engine.batchMax)
+      }
+    }
+  }
+
+  private func carryOut(_ requests: ArraySlice<Request>, _ makers: inout Batch.Makers) async {
+    var batch = state.withLock { state in
+      state.isAtWork = true
+      return Batch(tree: state.current, sequence: state.currentSequence, makers: makers)
+    }
+    let after = batch.sequence
+    let answers = requests.map { $0(&batch) }
+    // Keys of commits that fail are not made again.
+    makers.pushIDs = batch.makers.pushIDs
+    do {
+      if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }
+      makers.indexesLeft = batch.makers.indexesLeft
+      publish(batch, answers)
+    } catch {
+      logger.error(
+        "the journal failed",
+        metadata: ["commits": "\(batch.commits.count)", "error": "\(error)"])
+      fail(error, answers)
+    }
+  }
+
+  private func nextRequests() async -> [Request]? {
+    while true {
+      let (requests, isDone) = state.withLock { state -> ([Request], Bool) in
+        var requests: [Request] = []
+        swap(&requests, &state.queue)
+        state.isAtWork = !requests.isEmpty
+        return (requests, state.isStopping)
+      }
+      if !requests.isEmpty { return requests }
+      if isDone { return nil }
+      await withCheckedContinuation { continuation in
+        let now = state.withLock { state in
+          if !state.queue.isEmpty || state.isStopping {
+            return continuation as CheckedContinuation<Void, Never>?
+          }
+          state.wakeUp = continuation
+          return nil
+        }
+        now?.resume()
+      }
+    }
+  }
+
+  private func publish(_ batch: Batch, _ answers: [Answer]) {
+    let (before, wakeUpCheckpoint) = state.withLock {
+      state -> (Tree, CheckedContinuation<Void, Never>?) in
+      let before = state.current
+      state.current = batch.tree
+      state.currentSequence = batch.sequence
+      state.isAtWork = false
+      state.indexing?.missed += batch.commits.map(\.assignments)
+      let isDue =
+        state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
+      return (before, isDue ? state.wakeUpCheckpoint.take() : nil)
+    }
+    wakeUpCheckpoint?.resume()
+    tell(batch.commits, since: before)
+    endTelling()
+    for answer in answers { answer(nil) }
+    // Freeing what the commits replaced takes a while: nobody has to wait for it.
+    withExtendedLifetime(before) {}
+  }
+
+  private func endTelling() {
+    let told = state.withLock { state in
+      state.toldSequence = state.currentSequence
+      defer { state.whenTold = [] }
+      return state.whenTold
+    }
+    for body in told { body() }
+  }
+
+  /// Answers a batch with an error: nothing of it has become visible.
+  private func fail(_ error: any Error, _ answers: [Answer]) {
+    var missed: [Commit] = []
+    if case JournalError.conflict(let commits) = error { missed = commits }
+    let before = state.withLock { state in
+      let before = state.current
+      missed = missed.filter { commit in
+        guard commit.sequence == state.currentSequence + 1 else { return false }
+        state.current.apply(commit.assignments)
+        state.currentSequence = commit.sequence
+        state.indexing?.missed.append(commit.assignments)
+        return true
+      }
+      state.isAtWork = false
+      return before
+    }
+    tell(missed, since: before)
+    endTelling()
+    for answer in answers { answer(.journalFailed) }
+  }
+
+  private func runCheckpoints() async {
+    while await checkpointIsDue() {
+      let (root, sequence) = snapshot
+      do {
+        try await journal.checkpoint(root, through: sequence)
+        state.withLock { $0.checkpointSequence = sequence }
+      } catch {
+        logger.error(
+          "the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
+        // As if it had been made: so the next try comes after as many commits again.
+        state.withLock { $0.checkpointSequence = sequence }
+      }
+    }
+  }
+
+  private func checkpointIsDue() async -> Bool {
+    await withCheckedContinuation { continuation in
+      let now = state.withLock { state -> CheckedContinuation<Void, Never>? in
+        let isDue =
+          state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
+        if isDue || state.isStopping { return continuation }
+        state.wakeUpCheckpoint = continuation
+        return nil
+      }
+      now?.resume()
+    }
+    return state.withLock { !$0.isStopping }
+  }
+}
