@@ -105,7 +105,8 @@ let package = Package(
       name: "CanopyServerTests",
       dependencies: [
         "CanopyServer", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
-        "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded, nioExtras,
+        "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
+        nioExtras,
       ],
       swiftSettings: settings),
     .testTarget(

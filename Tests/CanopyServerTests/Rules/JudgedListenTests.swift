@@ -208,7 +208,9 @@ import Testing
       // Hidden, changed, and shown again: what was there meanwhile is not told.
       let seen = try await server.connect().begin("LISTEN /secret").sequence
       try await writer.value("SET /gate false")
-      #expect(try await server.connect().code("LISTEN /secret {\"since\":\(seen)}") == "PERMISSION_DENIED")
+      #expect(
+        try await server.connect().code("LISTEN /secret {\"since\":\(seen)}") == "PERMISSION_DENIED"
+      )
       try await writer.value("SET /secret/hidden \"data\"")
       let hidden = server.parts.engine.snapshot.sequence
       try await writer.value("REMOVE /secret/hidden")
