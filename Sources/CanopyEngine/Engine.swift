@@ -270,7 +270,7 @@ public final class Engine: Sendable {
       while let missed = takeMissed(addedIndexes), missed.count > Engine.missedUnderLockMax {
         for assignments in missed { tree.apply(assignments) }
       }
-      if await install(tree, addedIndexes) { return }
+      if try await install(tree, addedIndexes) { return }
     }
   }
 }
@@ -298,23 +298,26 @@ extension Engine {
   }
 
   /// Makes a tree the pending one. Returns whether that could be, and lasts.
-  private func install(_ tree: Tree, _ addedIndexes: Int) async -> Bool {
-    await withCheckedContinuation { continuation in
-      let (isInstalled, wakeUp) = state.withLock {
-        state -> (Bool, CheckedContinuation<Void, Never>?) in
+  private func install(_ tree: Tree, _ addedIndexes: Int) async throws(EngineError) -> Bool {
+    typealias Outcome = Swift.Result<Bool, EngineError>
+    let outcome: Outcome = await withCheckedContinuation { continuation in
+      let (outcome, wakeUp) = state.withLock {
+        state -> (Outcome?, CheckedContinuation<Void, Never>?) in
+        // The engine's task may have ended already: nobody would answer.
+        if state.isStopping { return (.failure(.stopped), nil) }
         guard state.addedIndexes == addedIndexes, let missed = state.missed.take() else {
-          return (false, nil)
+          return (.success(false), nil)
         }
         var tree = tree
         for assignments in missed { tree.apply(assignments) }
         state.pending = tree
-        return (
-          true, enqueue(&state, Waiting(commit: nil) { continuation.resume(returning: $0 == nil) })
-        )
+        let waiting = Waiting(commit: nil) { continuation.resume(returning: .success($0 == nil)) }
+        return (nil, enqueue(&state, waiting))
       }
       wakeUp?.resume()
-      if !isInstalled { continuation.resume(returning: false) }
+      if let outcome { continuation.resume(returning: outcome) }
     }
+    return try outcome.get()
   }
 
   private func admission(_ state: State) -> EngineError? {
