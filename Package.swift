@@ -104,8 +104,9 @@ let package = Package(
     .testTarget(
       name: "CanopyServerTests",
       dependencies: [
-        "CanopyServer", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
-        "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded, nioExtras,
+        "CanopyServer", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
+        "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
+        nioExtras,
       ],
       swiftSettings: settings),
     .testTarget(

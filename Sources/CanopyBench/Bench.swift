@@ -7,7 +7,7 @@ struct Bench: AsyncParsableCommand {
     commandName: "CanopyBench",
     abstract: "Comparison with other systems, contention, crashes and data sets for Canopy.",
     subcommands: [
-      Compare.self, Contention.self, SlowReader.self, Crash.self, Generate.self,
+      Compare.self, Contention.self, SlowReader.self, Crash.self, Generate.self, Judging.self,
       EchoServer.self,
     ])
 }

@@ -13,12 +13,15 @@ final class Server {
   }
 
   /// Starts a server on a free port and returns when it is ready.
-  init(folder: String, arguments: [String] = []) throws {
+  ///
+  /// - Parameter command: a program, with its first arguments, that becomes the server.
+  init(folder: String, arguments: [String] = [], through command: [String] = []) throws {
     self.folder = folder
     process = Process()
-    process.executableURL = Server.executable
+    let program = command.isEmpty ? [Server.executable.path] : command
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
     process.arguments =
-      [
+      program + [
         "serve", "--data", folder, "--port", "0", "--signups-per-minute", "1000000",
         "--log-level", "error",
       ] + arguments

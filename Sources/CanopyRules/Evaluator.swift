@@ -6,7 +6,7 @@ internal import CanopyTree
 /// place, and the nodes there before and after, so that `data`, `newData` and what `parent()` of them
 /// is are at hand. Nothing of the tree is copied.
 struct Evaluator<T: Trace> {
-  let program: Program
+  private let frozenProgram: Frozen<Program>
   let caller: RuleCaller
   let query: Query?
   let trace: T
@@ -18,10 +18,13 @@ struct Evaluator<T: Trace> {
   /// The same after the write; as `before` where nothing is written.
   private(set) var after: [Node]
 
+  var program: Program { @inline(__always) get { frozenProgram.value } }
+
   init(
-    _ program: Program, caller: RuleCaller, query: Query?, before: Node, after: Node, trace: T
+    _ program: Frozen<Program>, caller: RuleCaller, query: Query?, before: Node, after: Node,
+    trace: T
   ) {
-    self.program = program
+    frozenProgram = program
     self.caller = caller
     self.query = query
     self.trace = trace

@@ -74,7 +74,7 @@ extension RuleSet {
     _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
   ) -> Explanation {
     var evaluator = Evaluator(
-      program, caller: caller, query: query, before: root, after: root, trace: FullTrace())
+      frozenProgram, caller: caller, query: query, before: root, after: root, trace: FullTrace())
     let isAllowed = evaluator.reads(path, in: tree)
     return explanation(
       isAllowed ? .allowed : .denied(.notGranted(.read, at: path)), evaluator.trace)

@@ -12,7 +12,7 @@ extension RuleSet {
     _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
   ) -> Bool {
     var evaluator = Evaluator(
-      program, caller: caller, query: query, before: root, after: root, trace: NoTrace())
+      frozenProgram, caller: caller, query: query, before: root, after: root, trace: NoTrace())
     return evaluator.reads(path, in: tree)
   }
 
@@ -23,7 +23,7 @@ extension RuleSet {
   ) -> ReadVerdict {
     let trace = PlacesTrace()
     var evaluator = Evaluator(
-      program, caller: caller, query: query, before: root, after: root, trace: trace)
+      frozenProgram, caller: caller, query: query, before: root, after: root, trace: trace)
     let isAllowed = evaluator.reads(path, in: tree)
     return ReadVerdict(
       isAllowed: isAllowed, places: trace.places, dependsOnTime: trace.dependsOnTime)

@@ -38,7 +38,7 @@ extension RuleSet {
     _ locations: L, before: Node, after: Node, as caller: RuleCaller, trace: T
   ) -> (verdict: Verdict, trace: T) {
     let evaluator = Evaluator(
-      program, caller: caller, query: nil, before: before, after: after, trace: trace)
+      frozenProgram, caller: caller, query: nil, before: before, after: after, trace: trace)
     var judge = WriteJudge(tree: tree, evaluator: evaluator)
     let verdict = judge.judge(locations)
     return (verdict, judge.evaluator.trace)

@@ -21,8 +21,12 @@ public import CanopyTree
 /// - A text made by `+` or `replace` has at most 10 MiB; beyond that the rule fails.
 /// - `<` and the like compare two numbers or two strings; with null they fail.
 public struct RuleSet: Sendable {
-  let program: Program
-  let tree: RuleTree
+  /// Behind references, so that asking counts one for each and not one for every array in them.
+  let frozenProgram: Frozen<Program>
+  private let frozenTree: Frozen<RuleTree>
+
+  var program: Program { frozenProgram.value }
+  var tree: RuleTree { frozenTree.value }
 
   /// The indexes that `.indexOn` declares.
   public let indexPlan: IndexPlan
@@ -49,9 +53,18 @@ public struct RuleSet: Sendable {
   public init(utf8 bytes: [UInt8], file: String = "rules") throws(RulesError) {
     var loader = RuleLoader(SourceText(file: file, bytes: bytes))
     try loader.load()
-    program = loader.program
-    tree = loader.tree
+    frozenProgram = Frozen(loader.program)
+    frozenTree = Frozen(loader.tree)
     indexPlan = loader.indexPlan
     tokens = loader.tokens
+  }
+}
+
+/// A value that never changes, behind a reference.
+final class Frozen<Value: Sendable>: Sendable {
+  let value: Value
+
+  init(_ value: Value) {
+    self.value = value
   }
 }

@@ -8,6 +8,11 @@ enum Identity: Sendable {
   case user(UserSession)
   case administrator
 
+  /// The login, of a user.
+  var session: UserSession? {
+    if case .user(let session) = self { session } else { nil }
+  }
+
   /// Who this is to the rules; nil for the administrator, whom they do not bind. Whose session has
   /// ended is nobody.
   func caller(at now: Int64) -> RuleCaller? {

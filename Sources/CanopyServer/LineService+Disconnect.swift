@@ -53,6 +53,8 @@ extension LineService {
             + "\(limits.disconnectBytesMax) bytes together; cancel some first")
       }
     }
+    // Whoever it is: what changes nothing does not have the store write.
+    if added == nil, changed.isEmpty, removed.isEmpty { return kept }
     let id = try await disconnectStore.changeDisconnectWrites(
       adding: added.map { _ in (ArmedWrite.text(of: caller), text) }, exceptions: changed,
       removing: removed)

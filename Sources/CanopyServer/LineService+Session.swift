@@ -54,7 +54,8 @@ extension LineService {
         do {
           let session = try await accounts.changePassword(
             uid: uid.text, current: current, new: new)
-          judgeAnew(sessions.revokeAll(uid))
+          // This connection's own are judged when it has the new session.
+          judgeAnew(sessions.revokeAll(uid).filter { $0 !== identity.session })
           return session
         } catch {
           // The store may have taken the new password before it failed, and ended all sessions.

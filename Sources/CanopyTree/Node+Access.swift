@@ -103,15 +103,15 @@ extension Node {
 
   /// The child with this key, or absent. O(log n).
   public func child(_ key: Key) -> Node {
-    children?.find(key)?.node ?? .absent
+    children?.node(key) ?? .absent
   }
 
   /// The node at a path below, or absent. O(depth × log n).
   public func at(_ path: Path) -> Node {
     var node = self
     for key in path.keys {
-      guard let children = node.children, let child = children.find(key) else { return .absent }
-      node = child.node
+      guard let children = node.children else { return .absent }
+      node = children.node(key)
     }
     return node
   }

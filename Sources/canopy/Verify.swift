@@ -1,5 +1,7 @@
 import ArgumentParser
 import CanopyAccounts
+import CanopyRules
+import CanopyServer
 import CanopySocial
 import CanopyStore
 import CanopyTree
@@ -10,8 +12,8 @@ struct Verify: AsyncParsableCommand {
     abstract: "Check a data folder against itself.",
     discussion: """
       The database file, the checkpoint and the journal; the structure of the tree; both copies of \
-      every post, its stars and comments; user names and accounts. Changes nothing. The exit code is \
-      1 if anything is wrong.
+      every post, its stars and comments; user names and accounts; the rules. Changes nothing. The \
+      exit code is 1 if anything is wrong.
       """)
 
   @OptionGroup var folder: FolderOption
@@ -23,6 +25,7 @@ struct Verify: AsyncParsableCommand {
       if problems.isEmpty {
         let (root, sequence) = try await store.tree()
         if let problem = root.brokenInvariant() { problems.append(problem) }
+        problems += try rulesProblems()
         problems += SocialCheck.problems(in: root)
         problems += try await accountProblems(store, root)
         if problems.isEmpty {
@@ -35,6 +38,15 @@ struct Verify: AsyncParsableCommand {
     }
     for problem in problems { try Output.line(problem) }
     if !problems.isEmpty { throw ExitCode(1) }
+  }
+
+  /// Rules that stop a server from starting.
+  private func rulesProblems() throws -> [String] {
+    let folder = try folder.folder()
+    do { _ = try RulesKeeper(folder: folder) } catch let error as RulesError {
+      return error.problems.map(\.description)
+    }
+    return []
   }
 
   /// Every account that is not in the middle of its sign-up has a profile. (A profile without an

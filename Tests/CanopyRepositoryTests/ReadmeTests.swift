@@ -78,11 +78,26 @@ struct ReadmeTests {
   }
 
   @Test(.timeLimit(.minutes(5)))
+  func `the rules that the README shows can be used, and the cases go as it says`() async throws {
+    let shown = readme.blocks.filter { $0.language == "jsonc" }
+    try #require(shown.count == 2)
+    let folder = try TemporaryFolder()
+    let files = [folder.path("rules.json"), folder.path("cases.json")]
+    for (file, block) in zip(files, shown) {
+      try Data(block.lines.joined(separator: "\n").utf8).write(to: URL(filePath: file))
+    }
+    let outcome = try await Program.run(Program.canopy, ["rules", "test"] + files)
+    #expect(outcome.output == "2 cases, 0 failed\n", "\(outcome.errors)")
+  }
+
+  @Test(.timeLimit(.minutes(5)))
   func `the options that the README names are those that there are, with their defaults`()
     async throws
   {
     var help: [String: String] = [:]
-    for command in ["serve", "seed", "import", "export", "verify", "user list", "shell"] {
+    for command in [
+      "serve", "seed", "import", "export", "verify", "user list", "shell", "rules get", "rules set",
+    ] {
       let outcome = try await Program.run(
         Program.canopy, ["help"] + command.split(separator: " ").map(String.init))
       try #require(outcome.status == 0)
