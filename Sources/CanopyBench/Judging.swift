@@ -71,6 +71,8 @@ struct Judging: ParsableCommand {
     for line in lines.prefix(20) { _ = try socket.success(line) }
     let before = try dumps(output)
     try control(server, "--instr=on")
+    // What was counted before it was switched off last comes back otherwise.
+    try control(server, "--zero")
     for line in lines { _ = try socket.success(line) }
     try control(server, "--dump")
     try control(server, "--instr=off")
