@@ -56,6 +56,8 @@ let package = Package(
       name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"], swiftSettings: settings),
     .target(name: "CanopyWire", dependencies: ["CanopyTree"], swiftSettings: settings),
     .target(
+      name: "CanopyClient", dependencies: ["CanopyTree", "CanopyWire"], swiftSettings: settings),
+    .target(
       name: "CanopyServer",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire", logging,
@@ -96,6 +98,10 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyClientTests",
+      dependencies: ["CanopyClient", "CanopyTree", "CanopyWire", "CanopyTesting"],
       swiftSettings: settings),
     // Runs the built command; depending on it has it built.
     .testTarget(

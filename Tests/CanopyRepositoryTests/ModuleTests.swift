@@ -29,6 +29,8 @@ struct ModuleTests {
     ("CanopySocial", ["CanopyTree", "CanopyEngine"]),
     // Not NIO, not the engine: for both ends of a connection.
     ("CanopyWire", ["CanopyTree"]),
+    // Not the engine, not the server: what an application links.
+    ("CanopyClient", ["CanopyTree", "CanopyWire"]),
     // Not SQL.
     (
       "CanopyServer",
