@@ -1,0 +1,160 @@
+internal import CanopyTree
+internal import CanopyWire
+
+/// How far a connection is.
+enum Phase {
+  /// There is none and none is being made: nothing has been asked for yet, or it is not wanted.
+  case idle
+  /// The next attempt is waited for.
+  case waiting
+  case connecting
+  /// It has been made; the server is being told who this is.
+  case greeting(Transport)
+  /// Requests can be sent.
+  case ready(Transport)
+
+  var transport: Transport? {
+    switch self {
+    case .greeting(let transport), .ready(let transport): transport
+    default: nil
+    }
+  }
+
+  var isReady: Bool {
+    if case .ready = self { true } else { false }
+  }
+}
+
+/// A request that was sent, and what its answer is for.
+enum Awaited {
+  case hello(asked: Int64)
+  /// The token of a session that goes on from an earlier connection.
+  case resumedSession(token: String)
+  case session(SessionRequest)
+  case listen(ListenTag)
+  case write(WriteID, number: Int64)
+  case compareAndSet(TransactionID, number: Int64)
+  case disconnect(DisconnectOperation)
+  case get(GetRequest)
+  /// One whose answer means nothing.
+  case nothing
+}
+
+/// What HELLO says about bounds, as far as a client must keep them by itself.
+struct ServerLimits {
+  /// Bytes of a line, without its end: one that is longer costs the connection.
+  var lineBytes = 1024 * 1024
+  /// Requests that may be outstanding: more are not read before others are answered.
+  var outstandingRequests = 1024
+}
+
+/// The server's subscriptions of one connection, by the names of the tree's listens.
+struct ServerSubscriptions {
+  private struct Subscription {
+    var tag: ListenTag
+    /// Events that tell the state at the beginning and have not come.
+    var initialLeft: Int64
+  }
+
+  private var byNumber: [Int64: Subscription] = [:]
+  private var numbers: [ListenTag: Int64] = [:]
+  /// Listens that are not wanted any more and were not answered yet.
+  private var unwanted: Set<ListenTag> = []
+  /// Why the last listen was refused or ended.
+  var lastRefusal: DatabaseError?
+
+  /// Notes what the server answered.
+  ///
+  /// - Returns: whether it is still wanted; if not, it is to be ended.
+  mutating func begin(_ tag: ListenTag, _ number: Int64, initial: Int64) -> Bool {
+    if unwanted.remove(tag) != nil { return false }
+    numbers[tag] = number
+    byNumber[number] = Subscription(tag: tag, initialLeft: initial)
+    return true
+  }
+
+  /// Notes that a listen is not wanted any more.
+  ///
+  /// - Returns: the number of its subscription, which is to be ended, if it is known.
+  mutating func end(_ tag: ListenTag) -> Int64? {
+    guard let number = numbers.removeValue(forKey: tag) else {
+      unwanted.insert(tag)
+      return nil
+    }
+    byNumber[number] = nil
+    return number
+  }
+
+  /// Notes that the server has refused a listen.
+  ///
+  /// - Returns: whether anybody wants to know.
+  mutating func refuse(_ tag: ListenTag) -> Bool {
+    unwanted.remove(tag) == nil
+  }
+
+  /// The listen that an event is for, and whether this event ends the telling of the state at the
+  /// beginning; nil for one that is not wanted any more.
+  mutating func take(_ event: SyncEvent) -> (tag: ListenTag, endsBeginning: Bool)? {
+    guard var subscription = byNumber[event.subscription] else { return nil }
+    let tag = subscription.tag
+    if case .cancel = event.change {
+      byNumber[event.subscription] = nil
+      numbers[tag] = nil
+      return (tag, false)
+    }
+    guard subscription.initialLeft > 0 else { return (tag, false) }
+    subscription.initialLeft -= 1
+    byNumber[event.subscription] = subscription
+    return (tag, subscription.initialLeft == 0)
+  }
+}
+
+/// The numbers that tell a client's writes from one another at the server, so that one whose answer was
+/// lost can be sent again and is made once.
+///
+/// The writes of the tree have their own names, which ascend and outlive the process where persistence is
+/// on; compare-and-set requests are numbered here, under a client name of their own.
+struct WriteNumbers {
+  /// The name of this client for writes.
+  var client: String
+  let transactionClient: String
+  /// Writes up to this number need not be remembered by the server any more.
+  private(set) var writesSeen: Int64 = 0
+  private(set) var transactionsSeen: Int64 = 0
+  private var lastTransaction: Int64 = 0
+  /// The numbers of compare-and-set requests whose answers are not known.
+  private var transactionNumbers: [TransactionID: Int64] = [:]
+
+  init(_ random: () -> UInt64) {
+    client = WriteNumbers.name(random)
+    transactionClient = WriteNumbers.name(random)
+  }
+
+  /// 128 random bits as text: nobody else has this name, or guesses it.
+  static func name(_ random: () -> UInt64) -> String {
+    let digits = [random(), random()].map { String($0, radix: 36) }
+    return digits.joined(separator: "-")
+  }
+
+  /// The number of a write. Those of the tree may begin at 0.
+  func number(of id: WriteID) -> Int64 { id.number &+ 1 }
+
+  /// The answer to a write has come.
+  mutating func sawWrite(_ number: Int64) {
+    writesSeen = max(writesSeen, number)
+  }
+
+  /// The number of a compare-and-set request: the same until its answer has come.
+  mutating func number(of id: TransactionID) -> Int64 {
+    if let number = transactionNumbers[id] { return number }
+    lastTransaction += 1
+    transactionNumbers[id] = lastTransaction
+    return lastTransaction
+  }
+
+  /// The answer to a compare-and-set request has come.
+  mutating func sawTransaction(_ id: TransactionID) {
+    transactionNumbers[id] = nil
+    transactionsSeen = (transactionNumbers.values.min() ?? lastTransaction + 1) - 1
+  }
+}
