@@ -53,6 +53,8 @@ package struct TransactionEnd: Sendable {
     case tooManyConflicts
     /// The server refused it.
     case refused(WireError)
+    /// It was given up with all that was pending.
+    case cancelled
   }
 
   package var id: TransactionID
