@@ -79,6 +79,10 @@ let package = Package(
       name: "CanopyBench",
       dependencies: ["CEpoll", "CanopyTree", argumentParser, histogram, nioCore, nioPosix],
       swiftSettings: settings),
+    .executableTarget(
+      name: "CanopyClientBench",
+      dependencies: ["CanopyClient", argumentParser, logging, nioCore, nioPosix],
+      swiftSettings: settings),
     .target(
       name: "CanopyTesting",
       dependencies: [
@@ -105,7 +109,11 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "CanopyClientTests",
-      dependencies: ["CanopyClient", "CanopyTree", "CanopyWire", "CanopyTesting"],
+      dependencies: [
+        "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyAccounts", "CanopyServer",
+        "CanopyTesting", logging,
+        lifecycle, nioCore, nioPosix, nioSSL,
+      ],
       swiftSettings: settings),
     // Runs the built command; depending on it has it built.
     .testTarget(

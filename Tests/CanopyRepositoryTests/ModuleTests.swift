@@ -64,6 +64,14 @@ struct ModuleTests {
         "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
       ]
     ),
+    // Measures and torments the client library, by what applications see of it alone.
+    (
+      "CanopyClientBench",
+      [
+        "ArgumentParser", "CanopyClient", "Dispatch", "Foundation", "Logging", "NIOCore",
+        "NIOPosix", "Synchronization",
+      ]
+    ),
     // Measures the command from outside: no part of it but JSON.
     (
       "CanopyBench",

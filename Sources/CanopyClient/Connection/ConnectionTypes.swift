@@ -1,5 +1,6 @@
 internal import CanopyTree
 internal import CanopyWire
+internal import NIOCore
 
 /// How far a connection is.
 enum Phase {
@@ -10,12 +11,15 @@ enum Phase {
   case connecting
   /// It has been made; the server is being told who this is.
   case greeting(Transport)
+  /// Writes that were sent on an earlier connection and not answered are sent again, and their answers
+  /// awaited, before anything else is: what listens tell next may have them in it already.
+  case settling(Transport)
   /// Requests can be sent.
   case ready(Transport)
 
   var transport: Transport? {
     switch self {
-    case .greeting(let transport), .ready(let transport): transport
+    case .greeting(let transport), .settling(let transport), .ready(let transport): transport
     default: nil
     }
   }
@@ -32,12 +36,21 @@ enum Awaited {
   case resumedSession(token: String)
   case session(SessionRequest)
   case listen(ListenTag)
-  case write(WriteID, number: Int64)
-  case compareAndSet(TransactionID, number: Int64)
+  /// With its line, which is sent again if the answer is lost.
+  case write(WriteID, number: Int64, line: ByteBuffer)
+  case compareAndSet(TransactionID, number: Int64, line: ByteBuffer)
   case disconnect(DisconnectOperation)
   case get(GetRequest)
   /// One whose answer means nothing.
   case nothing
+
+  /// The line of a write.
+  var line: ByteBuffer? {
+    switch self {
+    case .write(_, _, let line), .compareAndSet(_, _, let line): line
+    default: nil
+    }
+  }
 }
 
 /// What HELLO says about bounds, as far as a client must keep them by itself.
@@ -50,13 +63,7 @@ struct ServerLimits {
 
 /// The server's subscriptions of one connection, by the names of the tree's listens.
 struct ServerSubscriptions {
-  private struct Subscription {
-    var tag: ListenTag
-    /// Events that tell the state at the beginning and have not come.
-    var initialLeft: Int64
-  }
-
-  private var byNumber: [Int64: Subscription] = [:]
+  private var byNumber: [Int64: ListenTag] = [:]
   private var numbers: [ListenTag: Int64] = [:]
   /// Listens that are not wanted any more and were not answered yet.
   private var unwanted: Set<ListenTag> = []
@@ -66,10 +73,10 @@ struct ServerSubscriptions {
   /// Notes what the server answered.
   ///
   /// - Returns: whether it is still wanted; if not, it is to be ended.
-  mutating func begin(_ tag: ListenTag, _ number: Int64, initial: Int64) -> Bool {
+  mutating func begin(_ tag: ListenTag, _ number: Int64) -> Bool {
     if unwanted.remove(tag) != nil { return false }
     numbers[tag] = number
-    byNumber[number] = Subscription(tag: tag, initialLeft: initial)
+    byNumber[number] = tag
     return true
   }
 
@@ -92,20 +99,14 @@ struct ServerSubscriptions {
     unwanted.remove(tag) == nil
   }
 
-  /// The listen that an event is for, and whether this event ends the telling of the state at the
-  /// beginning; nil for one that is not wanted any more.
-  mutating func take(_ event: SyncEvent) -> (tag: ListenTag, endsBeginning: Bool)? {
-    guard var subscription = byNumber[event.subscription] else { return nil }
-    let tag = subscription.tag
+  /// The listen that an event is for; nil for one that is not wanted any more.
+  mutating func take(_ event: SyncEvent) -> ListenTag? {
+    guard let tag = byNumber[event.subscription] else { return nil }
     if case .cancel = event.change {
       byNumber[event.subscription] = nil
       numbers[tag] = nil
-      return (tag, false)
     }
-    guard subscription.initialLeft > 0 else { return (tag, false) }
-    subscription.initialLeft -= 1
-    byNumber[event.subscription] = subscription
-    return (tag, subscription.initialLeft == 0)
+    return tag
   }
 }
 
@@ -118,12 +119,11 @@ struct WriteNumbers {
   /// The name of this client for writes.
   var client: String
   let transactionClient: String
-  /// Writes up to this number need not be remembered by the server any more.
+  /// Writes up to this number need not be remembered by the server any more: answers come in the order of
+  /// the requests, also after a break.
   private(set) var writesSeen: Int64 = 0
   private(set) var transactionsSeen: Int64 = 0
   private var lastTransaction: Int64 = 0
-  /// The numbers of compare-and-set requests whose answers are not known.
-  private var transactionNumbers: [TransactionID: Int64] = [:]
 
   init(_ random: () -> UInt64) {
     client = WriteNumbers.name(random)
@@ -144,17 +144,14 @@ struct WriteNumbers {
     writesSeen = max(writesSeen, number)
   }
 
-  /// The number of a compare-and-set request: the same until its answer has come.
-  mutating func number(of id: TransactionID) -> Int64 {
-    if let number = transactionNumbers[id] { return number }
+  /// The number of the next compare-and-set request.
+  mutating func nextTransaction() -> Int64 {
     lastTransaction += 1
-    transactionNumbers[id] = lastTransaction
     return lastTransaction
   }
 
   /// The answer to a compare-and-set request has come.
-  mutating func sawTransaction(_ id: TransactionID) {
-    transactionNumbers[id] = nil
-    transactionsSeen = (transactionNumbers.values.min() ?? lastTransaction + 1) - 1
+  mutating func sawTransaction(_ number: Int64) {
+    transactionsSeen = max(transactionsSeen, number)
   }
 }

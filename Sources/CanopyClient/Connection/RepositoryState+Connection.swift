@@ -53,7 +53,9 @@ extension RepositoryState {
     }
     switch event {
     case .opened(let transport): greet(transport)
-    case .received(let lines): for line in lines { take(line) }
+    case .received(let lines):
+      // One of them may be the end of the connection.
+      for line in lines where generation == self.generation { take(line) }
     case .closed(let reason): connectionEnded(reason)
     }
   }
@@ -71,14 +73,30 @@ extension RepositoryState {
         output.append(string: token)
       }
     }
-    becomeReadyIfGreeted()
+    goOnIfAnswered()
   }
 
   /// Sends everything that waits, when the server has said hello and knows who this is.
-  func becomeReadyIfGreeted() {
-    guard case .greeting(let transport) = phase, awaited.isEmpty else { return }
+  func goOnIfAnswered() {
+    guard awaited.isEmpty else { return }
+    switch phase {
+    case .greeting(let transport):
+      phase = .settling(transport)
+      for request in unsettled {
+        if let line = request.line { lines.add(line) }
+      }
+      swap(&awaited, &unsettled)
+      goOnIfAnswered()
+    case .settling(let transport): becomeReady(transport)
+    default: return
+    }
+  }
+
+  private func becomeReady(_ transport: Transport) {
     phase = .ready(transport)
     backoff.reset()
+    if treeIsConnected { carryOut(tree.disconnected()) }
+    treeIsConnected = true
     while let request = sessionRequests.popFirst() { send(request) }
     for operation in disconnectRequests { send(operation) }
     carryOut(tree.connected())
@@ -110,6 +128,7 @@ extension RepositoryState {
     subscriptions = ServerSubscriptions()
     let lost = awaited
     awaited = []
+    unsettled = Deque(lost.filter { $0.line != nil }) + unsettled
     for awaited in lost {
       switch awaited {
       case .session(let request):
@@ -122,10 +141,11 @@ extension RepositoryState {
       default: break
       }
     }
-    if wasReady {
+    if treeIsConnected, unsettled.isEmpty {
+      treeIsConnected = false
       carryOut(tree.disconnected())
-      tellInfo()
     }
+    if wasReady { tellInfo() }
   }
 
   private func waitToConnect() {
@@ -177,6 +197,8 @@ extension RepositoryState {
   // MARK: Listening
 
   func start(_ listen: ServerListen) {
+    // Without a connection the tree asks for all its listens again when there is one.
+    guard phase.isReady else { return }
     let isSent = send(.listen(listen.tag)) { $0.append(listen: listen.spec, since: listen.since) }
     if !isSent {
       subscriptions.lastRefusal = DatabaseError(.tooLarge, "the query is longer than a line may be")
@@ -185,7 +207,7 @@ extension RepositoryState {
   }
 
   func stop(_ tag: ListenTag) {
-    guard let number = subscriptions.end(tag) else { return }
+    guard phase.isReady, let number = subscriptions.end(tag) else { return }
     unlisten(number)
   }
 

@@ -15,7 +15,7 @@ extension RepositoryState {
   }
 
   private func take(_ event: SyncEvent) {
-    guard let (tag, endsBeginning) = subscriptions.take(event) else { return }
+    guard let tag = subscriptions.take(event) else { return }
     switch event.change {
     case .cancel(let code):
       subscriptions.lastRefusal = DatabaseError(
@@ -25,7 +25,6 @@ extension RepositoryState {
       carryOut(
         tree.changed(
           tag, assignments, isPatch: event.isPatch, sequence: event.sequence))
-      if endsBeginning { carryOut(tree.listening(tag, sequence: event.sequence)) }
     }
   }
 
@@ -43,6 +42,7 @@ extension RepositoryState {
     }
     do throws(WireError) {
       try take(answer, of: awaited)
+      goOnIfAnswered()
     } catch {
       options.logger.error(
         "the server's answer cannot be read", metadata: ["error": "\(error.sentence)"])
@@ -64,20 +64,20 @@ extension RepositoryState {
     switch awaited {
     case .hello(let asked):
       try takeHello(try answer.get(), asked: asked)
-      becomeReadyIfGreeted()
     case .resumedSession(let token):
       if case .failure(let error) = answer {
         options.logger.notice(
           "the session has ended", metadata: ["error": "\(error.sentence)"])
         endSession(token: token)
       }
-      becomeReadyIfGreeted()
     case .session(let request): take(answer, of: request)
     case .listen(let tag): try take(answer, ofListen: tag)
-    case .write(let id, let number):
+    case .write(let id, let number, _):
       writeNumbers.sawWrite(number)
       finishWrite(id, answer.error.map { DatabaseError($0) })
-    case .compareAndSet(let id, _): try take(answer, ofTransaction: id)
+    case .compareAndSet(let id, let number, _):
+      try take(answer, ofTransaction: id)
+      writeNumbers.sawTransaction(number)
     case .disconnect(let operation): take(answer.error, of: operation)
     case .get(let request): request.answer(try readNode(answer), self)
     case .nothing: break
@@ -106,12 +106,8 @@ extension RepositoryState {
       subscriptions.lastRefusal = DatabaseError(error)
       carryOut(tree.cancelled(tag))
     case .success(let json):
-      let (number, sequence, initial) = try members(json) { members in
-        (members.integer("sub"), members.integer("seq"), members.integer("initial"))
-      }
-      guard let number, let sequence, let initial else { throw .unreadable }
-      guard subscriptions.begin(tag, number, initial: initial) else { return unlisten(number) }
-      if initial == 0 { carryOut(tree.listening(tag, sequence: sequence)) }
+      guard let number = try members(json, { $0.integer("sub") }) else { throw .unreadable }
+      if !subscriptions.begin(tag, number) { unlisten(number) }
     }
   }
 
@@ -135,7 +131,6 @@ extension RepositoryState {
         throw .unreadable
       }
     }
-    writeNumbers.sawTransaction(id)
     carryOut(tree.transactionAnswered(id, told))
   }
 

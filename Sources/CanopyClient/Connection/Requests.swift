@@ -17,14 +17,24 @@ struct RequestLines {
   /// Adds a line that `write` writes.
   ///
   /// - Returns: whether it fits; if not, nothing is added.
-  @discardableResult
-  mutating func add(bytesMax: Int = .max, _ write: (inout JSONOutput) -> Void) -> Bool {
+  mutating func add(bytesMax: Int, _ write: (inout JSONOutput) -> Void) -> Bool {
+    guard let line = RequestLines.line(bytesMax: bytesMax, write) else { return false }
+    add(line)
+    return true
+  }
+
+  /// Adds a line with its end.
+  mutating func add(_ line: ByteBuffer) {
+    buffer.writeImmutableBuffer(line)
+  }
+
+  /// A line that `write` writes, with its end; nil if it is longer than it may be.
+  static func line(bytesMax: Int, _ write: (inout JSONOutput) -> Void) -> ByteBuffer? {
     var output = JSONOutput(capacity: 128)
     write(&output)
-    guard output.count <= bytesMax else { return false }
+    guard output.count <= bytesMax else { return nil }
     output.append(UInt8(ascii: "\n"))
-    output.withBytes { _ = buffer.writeBytes($0) }
-    return true
+    return output.withBytes { ByteBuffer(bytes: $0) }
   }
 }
 

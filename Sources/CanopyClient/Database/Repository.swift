@@ -98,6 +98,10 @@ final class RepositoryState {
   /// Logins and the like that wait for a connection.
   var sessionRequests: Deque<SessionRequest> = []
   var writeNumbers: WriteNumbers
+  /// Writes that were sent on an earlier connection and not answered, in order.
+  var unsettled: Deque<Awaited> = []
+  /// Whether the tree takes itself to be connected: also after a break, until what it sent is answered.
+  var treeIsConnected = false
   /// Questions that wait for a connection.
   var waitingGets: [GetRequest] = []
   var lastGet = 0

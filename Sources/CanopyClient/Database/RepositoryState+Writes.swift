@@ -29,16 +29,18 @@ extension RepositoryState {
 
   private func send(_ id: WriteID, _ write: Write) {
     let number = writeNumbers.number(of: id)
-    let isSent = send(.write(id, number: number)) { output in
+    let line = RequestLines.line(bytesMax: serverLimits.lineBytes) { output in
       output.append(once: writeNumbers.client, number, seen: writeNumbers.writesSeen)
       output.append(write: write)
     }
-    if !isSent { finishWrite(id, lineTooLong) }
+    guard let line else { return finishWrite(id, lineTooLong) }
+    lines.add(line)
+    awaited.append(.write(id, number: number, line: line))
   }
 
   private func send(_ id: TransactionID, _ path: Path, _ base: Node, _ value: WriteValue) {
-    let number = writeNumbers.number(of: id)
-    let isSent = send(.compareAndSet(id, number: number)) { output in
+    let number = writeNumbers.nextTransaction()
+    let line = RequestLines.line(bytesMax: serverLimits.lineBytes) { output in
       output.append(
         once: writeNumbers.transactionClient, number, seen: writeNumbers.transactionsSeen)
       output.append("CAS ")
@@ -48,10 +50,12 @@ extension RepositoryState {
       output.append(" ")
       output.append(value)
     }
-    if !isSent {
-      writeNumbers.sawTransaction(id)
-      carryOut(tree.transactionAnswered(id, .refused(WireError(.tooLarge, lineTooLong.sentence))))
+    guard let line else {
+      let refusal = WireError(.tooLarge, lineTooLong.sentence)
+      return carryOut(tree.transactionAnswered(id, .refused(refusal)))
     }
+    lines.add(line)
+    awaited.append(.compareAndSet(id, number: number, line: line))
   }
 
   private var lineTooLong: DatabaseError {
