@@ -12,7 +12,7 @@ enum Phase {
   /// It has been made; the server is being told who this is.
   case greeting(Transport)
   /// Writes that were sent on an earlier connection and not answered are sent again, and their answers
-  /// awaited, before anything else is: what listens tell next may have them in it already.
+  /// awaited: what is listened to next has them in it then.
   case settling(Transport)
   /// Requests can be sent.
   case ready(Transport)
@@ -43,6 +43,13 @@ enum Awaited {
   case get(GetRequest)
   /// One whose answer means nothing.
   case nothing
+  /// A write that was sent on an earlier connection, and whose answer has come. The tree gets the answer
+  /// when it has been told what the write did, as always: so after the listens before it here.
+  indirect case settled(Awaited, Result<[UInt8], WireError>)
+
+  var isSettled: Bool {
+    if case .settled = self { true } else { false }
+  }
 
   /// The line of a write.
   var line: ByteBuffer? {
@@ -64,16 +71,21 @@ struct ServerLimits {
 /// The server's subscriptions of one connection, by the names of the tree's listens.
 struct ServerSubscriptions {
   private var byNumber: [Int64: ListenTag] = [:]
+  /// The events that tell the state at the beginning and have not come, by number.
+  private var initialLeft: [Int64: Int64] = [:]
   private var numbers: [ListenTag: Int64] = [:]
   /// Listens that are not wanted any more and were not answered yet.
   private var unwanted: Set<ListenTag> = []
+  /// Whether the state at the beginning has been told of all that were answered.
+  var areUpToDate: Bool { initialLeft.isEmpty }
   /// Why the last listen was refused or ended.
   var lastRefusal: DatabaseError?
 
   /// Notes what the server answered.
   ///
   /// - Returns: whether it is still wanted; if not, it is to be ended.
-  mutating func begin(_ tag: ListenTag, _ number: Int64) -> Bool {
+  mutating func begin(_ tag: ListenTag, _ number: Int64, initial: Int64) -> Bool {
+    if initial > 0 { initialLeft[number] = initial }
     if unwanted.remove(tag) != nil { return false }
     numbers[tag] = number
     byNumber[number] = tag
@@ -101,10 +113,14 @@ struct ServerSubscriptions {
 
   /// The listen that an event is for; nil for one that is not wanted any more.
   mutating func take(_ event: SyncEvent) -> ListenTag? {
+    if let left = initialLeft[event.subscription] {
+      initialLeft[event.subscription] = left > 1 ? left - 1 : nil
+    }
     guard let tag = byNumber[event.subscription] else { return nil }
     if case .cancel = event.change {
       byNumber[event.subscription] = nil
       numbers[tag] = nil
+      initialLeft[event.subscription] = nil
     }
     return tag
   }

@@ -95,11 +95,13 @@ extension RepositoryState {
   private func becomeReady(_ transport: Transport) {
     phase = .ready(transport)
     backoff.reset()
-    if treeIsConnected { carryOut(tree.disconnected()) }
-    treeIsConnected = true
     while let request = sessionRequests.popFirst() { send(request) }
     for operation in disconnectRequests { send(operation) }
+    // Writes that are on their way stay so: the tree is not told that the connection was another.
     carryOut(tree.connected())
+    awaited.append(contentsOf: settled)
+    settled = []
+    takeSettled()
     sendWrites()
     sendWaitingGets()
     tellInfo()
@@ -129,6 +131,7 @@ extension RepositoryState {
     let lost = awaited
     awaited = []
     unsettled = Deque(lost.filter { $0.line != nil }) + unsettled
+    settled += lost.filter(\.isSettled)
     for awaited in lost {
       switch awaited {
       case .session(let request):
@@ -140,10 +143,6 @@ extension RepositoryState {
       case .get(let request): waitingGets.append(request)
       default: break
       }
-    }
-    if treeIsConnected, unsettled.isEmpty {
-      treeIsConnected = false
-      carryOut(tree.disconnected())
     }
     if wasReady { tellInfo() }
   }

@@ -8,7 +8,9 @@ extension RepositoryState {
   func take(_ line: ServerLine) {
     silentTicks = 0
     switch line {
-    case .event(let event): take(event)
+    case .event(let event):
+      take(event)
+      takeSettled()
     case .success(let json): takeAnswer(.success(json))
     case .failure(let error): takeAnswer(.failure(error))
     }
@@ -40,9 +42,26 @@ extension RepositoryState {
       dropConnection("the server answered what was not asked")
       return
     }
+    if case .settling = phase {
+      settled.append(.settled(awaited, answer))
+      return goOnIfAnswered()
+    }
+    finish(awaited, answer)
+    takeSettled()
+    goOnIfAnswered()
+  }
+
+  /// Takes the answers to writes of earlier connections, when what they did has been told.
+  func takeSettled() {
+    while subscriptions.areUpToDate, case .settled(let write, let answer)? = awaited.first {
+      awaited.removeFirst()
+      finish(write, answer)
+    }
+  }
+
+  private func finish(_ awaited: Awaited, _ answer: Result<[UInt8], WireError>) {
     do throws(WireError) {
       try take(answer, of: awaited)
-      goOnIfAnswered()
     } catch {
       options.logger.error(
         "the server's answer cannot be read", metadata: ["error": "\(error.sentence)"])
@@ -80,7 +99,7 @@ extension RepositoryState {
       writeNumbers.sawTransaction(number)
     case .disconnect(let operation): take(answer.error, of: operation)
     case .get(let request): request.answer(try readNode(answer), self)
-    case .nothing: break
+    case .nothing, .settled: break
     }
   }
 
@@ -106,8 +125,9 @@ extension RepositoryState {
       subscriptions.lastRefusal = DatabaseError(error)
       carryOut(tree.cancelled(tag))
     case .success(let json):
-      guard let number = try members(json, { $0.integer("sub") }) else { throw .unreadable }
-      if !subscriptions.begin(tag, number) { unlisten(number) }
+      let (number, initial) = try members(json) { ($0.integer("sub"), $0.integer("initial")) }
+      guard let number, let initial else { throw .unreadable }
+      if !subscriptions.begin(tag, number, initial: initial) { unlisten(number) }
     }
   }
 

@@ -100,8 +100,8 @@ final class RepositoryState {
   var writeNumbers: WriteNumbers
   /// Writes that were sent on an earlier connection and not answered, in order.
   var unsettled: Deque<Awaited> = []
-  /// Whether the tree takes itself to be connected: also after a break, until what it sent is answered.
-  var treeIsConnected = false
+  /// Those of them that were answered on this connection: `Awaited.settled`.
+  var settled: Deque<Awaited> = []
   /// Questions that wait for a connection.
   var waitingGets: [GetRequest] = []
   var lastGet = 0
