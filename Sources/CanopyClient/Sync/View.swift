@@ -68,7 +68,7 @@ struct View: Sendable {
 }
 
 extension View {
-  /// Changes the view in its place.
+  /// Changes the view. Called on the view in its table, this changes it there.
   mutating func change(_ body: (inout View) -> Void) {
     body(&self)
   }
