@@ -6,6 +6,8 @@ struct RelativeWrites: Sendable {
   /// How often each write increments each place.
   private var places = PathTrie<[WriteID: Int]>()
 
+  var isEmpty: Bool { places.isEmpty }
+
   mutating func add(_ id: WriteID, _ write: Write) {
     for place in Self.places(write) {
       places.modify(place) { $0 = ($0 ?? [:]).merging([id: 1]) { $0 + $1 } }

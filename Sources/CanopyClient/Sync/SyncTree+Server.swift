@@ -41,13 +41,14 @@ extension SyncTree {
       concerned = views(concernedBy: assignments)
     }
     for id in concerned {
-      effects.events += change(id) { view, writes in
+      change(id) { view, writes in
         view.serverChanged(assignments, isNarrow: isNarrow, patched: patched, writes)
       }
     }
     let paths = assignments.map(\.location.path)
-    resolveAgain(paths, &effects)
+    resolveAgain(paths)
     runAgain(paths, isTold: true, &effects)
+    tell(&effects)
     return effects
   }
 
@@ -86,6 +87,7 @@ extension SyncTree {
     var effects = Effects()
     isConnected = false
     restartQueue(&effects)
+    tell(&effects)
     return effects
   }
 

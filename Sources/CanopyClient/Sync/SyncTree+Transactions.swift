@@ -26,6 +26,7 @@ extension SyncTree {
     else { return effects }
     guard let value else {
       end(id, .aborted, &effects)
+      tell(&effects)
       return effects
     }
     let write: Write
@@ -33,6 +34,7 @@ extension SyncTree {
       write = try Write.set(Location(transaction.path), value)
     } catch {
       end(id, .refused(WireError(error)), &effects)
+      tell(&effects)
       return effects
     }
     let root = Node.absent.setting(transaction.current, at: transaction.path)
@@ -44,11 +46,12 @@ extension SyncTree {
     transaction.state = .ready
     transactions.update(transaction)
     if writes[transaction.writeID] == nil, transaction.writeID.number == nextWrite - 1 {
-      add(transaction.writeID, record, &effects)
+      add(transaction.writeID, record)
     } else {
-      replace(transaction.writeID, record, &effects)
+      replace(transaction.writeID, record)
     }
     runAgain([transaction.path], isTold: false, &effects)
+    tell(&effects)
     return effects
   }
 
@@ -63,7 +66,7 @@ extension SyncTree {
     case .committed:
       let committed = batch.last.flatMap { writes[$0.writeID]?.assignments.first?.value }
       for transaction in batch { end(transaction.id, .committed, &effects) }
-      if let committed { tell(path, committed) }
+      if let committed { note(committed, at: path) }
       runAgain([path], isTold: false, &effects)
     case .conflict(let node):
       for var transaction in batch {
@@ -76,7 +79,7 @@ extension SyncTree {
           transactions.update(transaction)
         }
       }
-      tell(path, node)
+      note(node, at: path)
       if let first = batch.first(where: { transactions[$0.id] != nil }) { run(first.id, &effects) }
       runAgain([path], isTold: false, &effects)
     case .refused(let error):
@@ -87,12 +90,13 @@ extension SyncTree {
       }
       runAgain([path], isTold: false, &effects)
     }
+    tell(&effects)
     return effects
   }
 
   /// Notes what stands at a location, for the transactions there, until the server tells of it to a
   /// listener.
-  private mutating func tell(_ path: Path, _ node: Node) {
+  private mutating func note(_ node: Node, at path: Path) {
     for id in transactions.overlapping(path) {
       guard var transaction = transactions[id], transaction.path == path else { continue }
       transaction.told = node
@@ -165,8 +169,8 @@ extension SyncTree {
     var isCommitted = false
     if case .committed = outcome { isCommitted = true }
     let committed = writes[transaction.writeID]?.assignments.first?.value
-    let paths = remove(transaction.writeID, isConfirmed: isCommitted, &effects)
-    if !isCommitted { resolveAgain(paths, all: true, &effects) }
+    let paths = remove(transaction.writeID, isConfirmed: isCommitted)
+    if !isCommitted { resolveAgain(paths, all: true) }
     let node = isCommitted ? committed ?? .absent : latest(transaction.path)
     effects.ended.append(TransactionEnd(id: id, outcome: outcome, node: node))
   }

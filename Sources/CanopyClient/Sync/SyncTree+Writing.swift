@@ -16,20 +16,27 @@ extension SyncTree {
     queue.append(id)
     relatives.add(id, write)
     effects.changes.append(.writeAdded(id, write, milliseconds: milliseconds))
-    add(id, record, &effects)
+    add(id, record)
     override(assignments.map(\.location.path), &effects)
+    tell(&effects)
     return (id, effects)
   }
 
   /// The server has made a write. What it said of the places is what is seen from now on; where it has
   /// not said anything yet, what was written stays.
   package mutating func acknowledged(_ id: WriteID) -> Effects {
-    end(id, isConfirmed: true)
+    var effects = Effects()
+    end(id, isConfirmed: true, &effects)
+    tell(&effects)
+    return effects
   }
 
   /// The server has refused a write: what it did here is undone.
   package mutating func refused(_ id: WriteID) -> Effects {
-    end(id, isConfirmed: false)
+    var effects = Effects()
+    end(id, isConfirmed: false, &effects)
+    tell(&effects)
+    return effects
   }
 
   /// Gives up all pending writes and transactions, as if refused.
@@ -39,20 +46,18 @@ extension SyncTree {
     var effects = Effects()
     cancelTransactions(&effects)
     let ids = writes.records.filter { $0.value.write != nil }.keys.sorted()
-    // The newest first: what an older one did is still hidden then, and told of only once.
-    for id in ids.reversed() { effects.append(end(id, isConfirmed: false)) }
+    for id in ids.reversed() { end(id, isConfirmed: false, &effects) }
+    tell(&effects)
     return (ids, effects)
   }
 
-  private mutating func end(_ id: WriteID, isConfirmed: Bool) -> Effects {
-    var effects = Effects()
-    guard let write = writes[id]?.write else { return effects }
+  private mutating func end(_ id: WriteID, isConfirmed: Bool, _ effects: inout Effects) {
+    guard let write = writes[id]?.write else { return }
     relatives.remove(id, write)
     effects.changes.append(.writeRemoved(id))
-    let paths = remove(id, isConfirmed: isConfirmed, &effects)
-    resolveAgain(paths, all: !isConfirmed, &effects)
+    let paths = remove(id, isConfirmed: isConfirmed)
+    resolveAgain(paths, all: !isConfirmed)
     runAgain(paths, isTold: false, &effects)
-    return effects
   }
 
   mutating func newWriteID() -> WriteID {
@@ -61,11 +66,11 @@ extension SyncTree {
   }
 
   /// Adds a write, the newest, to what is pending and to the views.
-  mutating func add(_ id: WriteID, _ record: PendingWrites.Record, _ effects: inout Effects) {
+  mutating func add(_ id: WriteID, _ record: PendingWrites.Record) {
     writes.add(id, record)
     guard record.isVisible else { return }
     for view in views(concernedBy: record.assignments) {
-      effects.events += change(view) { $0.write(record.assignments, $1) }
+      change(view) { $0.write(record.assignments, $1) }
     }
   }
 
@@ -73,13 +78,11 @@ extension SyncTree {
   ///
   /// - Returns: where it wrote.
   @discardableResult
-  mutating func remove(
-    _ id: WriteID, isConfirmed: Bool, _ effects: inout Effects
-  ) -> [Path] {
+  mutating func remove(_ id: WriteID, isConfirmed: Bool) -> [Path] {
     guard let record = writes.remove(id) else { return [] }
     if record.isVisible {
       for view in views(concernedBy: record.assignments) {
-        effects.events += change(view) {
+        change(view) {
           $0.removed(record.assignments, isConfirmed: isConfirmed, $1)
         }
       }
@@ -134,7 +137,7 @@ extension SyncTree {
   /// already, and adding to that would show a number that never was. Its confirmation follows.
   ///
   /// - Parameter all: also those on their way, as a write that they built upon was refused.
-  mutating func resolveAgain(_ paths: [Path], all: Bool = false, _ effects: inout Effects) {
+  mutating func resolveAgain(_ paths: [Path], all: Bool = false) {
     for id in relatives.concerned(by: paths) {
       guard var record = writes[id], let write = record.write, all || !record.isSent else {
         continue
@@ -142,32 +145,17 @@ extension SyncTree {
       let assignments = write.resolved(in: present(write, before: id), at: record.milliseconds)
       guard assignments != record.assignments else { continue }
       record.assignments = assignments
-      replace(id, record, &effects)
+      replace(id, record)
     }
   }
 
   /// Gives a pending write another outcome.
-  mutating func replace(
-    _ id: WriteID, _ record: PendingWrites.Record, _ effects: inout Effects
-  ) {
+  mutating func replace(_ id: WriteID, _ record: PendingWrites.Record) {
     let old = writes[id]?.assignments ?? []
     writes.replace(id, record)
     let both = old + record.assignments
     for view in views(concernedBy: both) {
-      effects.events += change(view) { $0.removed(both, isConfirmed: false, $1) }
+      change(view) { $0.removed(both, isConfirmed: false, $1) }
     }
-  }
-}
-
-extension Effects {
-  /// Adds what a further step asks for.
-  mutating func append(_ other: Effects) {
-    events += other.events
-    cancelled += other.cancelled
-    starts += other.starts
-    stops += other.stops
-    runs += other.runs
-    ended += other.ended
-    changes += other.changes
   }
 }

@@ -25,6 +25,8 @@ package struct SyncTree: Sendable {
   var viewOfSpec: [QuerySpec: ViewID] = [:]
   var viewOfListener: [ListenerID: ViewID] = [:]
   var nextView = 0
+  /// What the views that a step has changed showed before it; empty between steps.
+  var before: [ViewID: View.Shown] = [:]
 
   var writes = PendingWrites()
   var relatives = RelativeWrites()
@@ -63,9 +65,22 @@ extension SyncTree {
     }.map(\.id)
   }
 
-  /// Changes a view, and says what that means for its listeners.
-  mutating func change(_ id: ViewID, _ body: (inout View, PendingWrites) -> Void) -> [DataEvent] {
+  /// Changes a view. What that means for its listeners is found at the end of the step, once for all
+  /// of its changes, by `tell`.
+  mutating func change(_ id: ViewID, _ body: (inout View, PendingWrites) -> Void) {
+    guard let shown = views[id]?.shown else { return }
+    if before[id] == nil { before[id] = shown }
     // In its place in the table: of a copy, a change would have to copy more.
-    views[id]?.step { body(&$0, writes) } ?? []
+    views[id]?.change { body(&$0, writes) }
+  }
+
+  /// Ends a step: its listeners are told what it has changed.
+  mutating func tell(_ effects: inout Effects) {
+    guard !before.isEmpty else { return }
+    for id in inOrder(Array(before.keys)) {
+      guard let old = before[id], let view = views[id] else { continue }
+      effects.events += view.events(since: old)
+    }
+    before.removeAll(keepingCapacity: true)
   }
 }

@@ -68,11 +68,9 @@ struct View: Sendable {
 }
 
 extension View {
-  /// Changes the view, and says what that means for its listeners.
-  mutating func step(_ body: (inout View) -> Void) -> [DataEvent] {
-    let old = shown
+  /// Changes the view. Called on the view in its table, this changes it there.
+  mutating func change(_ body: (inout View) -> Void) {
     body(&self)
-    return events(since: old)
   }
 
   /// Applies a new write, the newest, which is among the pending ones already.
