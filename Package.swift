@@ -11,6 +11,10 @@ let settings: [SwiftSetting] = [
   .define("CANOPY_COUNT_WORK", .when(configuration: .debug)),
 ]
 
+/// The samples are compiled as an application's code is: without the features that this package asks more of
+/// itself with.
+let applicationSettings: [SwiftSetting] = [.treatAllWarnings(as: .error)]
+
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -30,6 +34,11 @@ let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 
 let package = Package(
   name: "canopy",
+  products: [
+    // For applications; all else is used from within.
+    .library(name: "CanopyClient", targets: ["CanopyClient"]),
+    .executable(name: "canopy-blog", targets: ["CanopyBlogSample"]),
+  ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -64,21 +73,24 @@ let package = Package(
     .target(
       name: "CanopyServer",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire", logging,
-        deque, nioCore, nioPosix, nioExtras, lifecycle,
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
       ],
       swiftSettings: settings),
     .executableTarget(
       name: "canopy",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
-        "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore, nioPosix,
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyStore", "CanopyAccounts",
+        "CanopySocial", "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore,
+        nioPosix,
       ],
       swiftSettings: settings),
     .executableTarget(
       name: "CanopyBench",
       dependencies: ["CEpoll", "CanopyTree", argumentParser, histogram, nioCore, nioPosix],
       swiftSettings: settings),
+    .executableTarget(
+      name: "CanopyBlogSample", dependencies: ["CanopyClient"], swiftSettings: settings),
     .executableTarget(
       name: "CanopyClientBench",
       dependencies: ["CanopyClient", argumentParser, logging, nioCore, nioPosix],
@@ -87,7 +99,7 @@ let package = Package(
       name: "CanopyTesting",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyServer", logging,
-        nioCore, nioPosix,
+        lifecycle, nioCore, nioPosix,
       ],
       swiftSettings: settings),
     .testTarget(
@@ -110,19 +122,25 @@ let package = Package(
     .testTarget(
       name: "CanopyClientTests",
       dependencies: [
-        "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyAccounts", "CanopyServer",
+        "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
+        "CanopyAccounts", "CanopyServer",
         "CanopyTesting", logging,
         lifecycle, nioCore, nioPosix, nioSSL,
       ],
       swiftSettings: settings),
+    .testTarget(
+      name: "CanopyClientSampleTests",
+      dependencies: ["CanopyClient", "CanopyEngine", "CanopyTesting", "CanopyTree"],
+      swiftSettings: applicationSettings),
     // Runs the built command; depending on it has it built.
     .testTarget(
       name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
     .testTarget(
       name: "CanopyServerTests",
       dependencies: [
-        "CanopyServer", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial",
-        "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded, nioExtras,
+        "CanopyServer", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
+        "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
+        nioExtras,
       ],
       swiftSettings: settings),
     .testTarget(

@@ -26,7 +26,8 @@ struct Chaos: AsyncParsableCommand {
     let clients = try names.enumerated().map { index, name in
       try ClientProcess(
         [
-          "chaos-client", "--port", "\(port)", "--name", name, "--others", names.joined(separator: ","),
+          "chaos-client", "--port", "\(port)", "--name", name, "--others",
+          names.joined(separator: ","),
           "--seed", "\(seed &+ UInt64(index) &+ 1)",
         ], token: server.token)
     }

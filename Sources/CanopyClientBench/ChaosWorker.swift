@@ -128,7 +128,8 @@ final class ChaosWorker: Sendable {
     let items = root.child("items")
     items.observe(.childAdded, andPreviousSiblingKeyWith: { [self] in place($0, $1, isNew: true) })
     items.observe(
-      .childChanged, andPreviousSiblingKeyWith: { [self] snapshot, _ in
+      .childChanged,
+      andPreviousSiblingKeyWith: { [self] snapshot, _ in
         state.withLock { state in
           state.events += 1
           guard state.data[snapshot.key] != nil else {
@@ -138,7 +139,8 @@ final class ChaosWorker: Sendable {
         }
       })
     items.observe(
-      .childRemoved, with: { [self] snapshot in
+      .childRemoved,
+      with: { [self] snapshot in
         state.withLock { state in
           state.events += 1
           let data = state.data.removeValue(forKey: snapshot.key)

@@ -11,7 +11,8 @@ final class ServerProcess {
 
   /// Starts a server on a free port and returns when it is ready.
   init() throws {
-    folder = NSTemporaryDirectory() + "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
+    folder =
+      NSTemporaryDirectory() + "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
     process = Process()
     process.executableURL = Self.built("canopy")
     process.arguments = [
@@ -57,7 +58,9 @@ final class ClientProcess {
   init(_ arguments: [String], token: String) throws {
     process.executableURL = ServerProcess.built("CanopyClientBench")
     process.arguments = arguments
-    process.environment = ProcessInfo.processInfo.environment.merging(["CANOPY_TOKEN": token]) { $1 }
+    process.environment = ProcessInfo.processInfo.environment.merging(["CANOPY_TOKEN": token]) {
+      $1
+    }
     process.standardInput = input
     process.standardOutput = output
     try process.run()

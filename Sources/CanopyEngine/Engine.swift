@@ -34,12 +34,13 @@ public final class Engine: Sendable {
   }
 
   let journal: any Journal
-  private let now: @Sendable () -> Int64
+  let now: @Sendable () -> Int64
   private let random: @Sendable () -> UInt64
   private let configuration: Configuration
   private let logger: Logger
   private let state: Mutex<State>
   let listeners = Listeners()
+  let judges = ListenJudges()
 
   private struct State {
     var current: Tree
@@ -56,6 +57,9 @@ public final class Engine: Sendable {
     var pushIDs = PushIDGenerator()
     var clientWrites: ClientWrites
     var addedIndexes = 0
+    /// What commits have written that a tree lacks which is being given indexes; nil when there is
+    /// none, or when it can no longer become the pending tree.
+    var missed: [[Assignment]]?
     var checkpointSequence: Int64
     var isStopping = false
     /// Resumed when something is queued or the engine stops.
@@ -121,7 +125,7 @@ public final class Engine: Sendable {
   /// - Parameters:
   ///   - decide: sees the latest tree and returns what to write and what to tell. Runs at once, under
   ///     the engine's lock: it must be brief and must not use the engine. What it throws refuses the
-  ///     transaction.
+  ///     transaction; `EngineError.denied` does where its decision's judge does not allow the write.
   ///   - origin: which write of which client it is. One that was made before is answered with
   ///     `RepeatedWrite`, when it is durable, and nothing is decided.
   ///   - answer: called once, later or at once, on some thread, outside the lock: with what was
@@ -168,26 +172,37 @@ public final class Engine: Sendable {
     if let immediate { answer(immediate) }
   }
 
-  /// Makes writes, a commit each, in their order and with nothing in between: all of them, or none.
+  /// Makes writes, a commit each, in their order and with nothing in between: all of them that their
+  /// judges allow, or none. Each is judged after those before it are made.
   ///
   /// - Parameter answer: called once, later or at once, on some thread, outside the lock: when all are
-  ///   durable, or with the error.
+  ///   durable, with the indexes of those that were denied; or with the error.
   public func submit(
-    _ decisions: [Decision<Void>], answer: @escaping @Sendable (EngineError?) -> Void
+    _ decisions: [Decision<Void>],
+    answer: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
   ) {
     var refusal: EngineError?
     let wakeUp = state.withLock { state -> CheckedContinuation<Void, Never>? in
       refusal = admission(state)
       guard refusal == nil else { return nil }
       // What is queued while the lock is held goes to the journal in one append.
-      for decision in decisions {
-        let (commit, _) = propose(&state) { _ in decision }
-        state.queue.append(Waiting(commit: commit) { _ in })
+      var denied: [Int] = []
+      for (index, decision) in decisions.enumerated() {
+        do {
+          let (commit, _) = try propose(&state) { _ in decision }
+          state.queue.append(Waiting(commit: commit) { _ in })
+        } catch {
+          denied.append(index)
+        }
       }
-      return enqueue(&state, Waiting(commit: nil, answer: answer))
+      return enqueue(
+        &state,
+        Waiting(commit: nil) { [denied] error in
+          answer(error.map { .failure($0) } ?? .success(denied))
+        })
     }
     wakeUp?.resume()
-    if let refusal { answer(refusal) }
+    if let refusal { answer(.failure(refusal)) }
   }
 
   /// As `submit`, for callers that can wait.
@@ -216,7 +231,8 @@ public final class Engine: Sendable {
   /// - Parameter body: called on the engine's task.
   /// - Returns: whether it will be called; not when the engine is stopping.
   func inLine(
-    keeping order: Order, at path: Path, _ body: @escaping @Sendable (Engine) -> Void
+    keeping order: Order = .key, at path: Path = .root,
+    _ body: @escaping @Sendable (Engine) -> Void
   ) -> Bool {
     let (isAccepted, wakeUp) = state.withLock {
       state -> (Bool, CheckedContinuation<Void, Never>?) in
@@ -248,6 +264,69 @@ public final class Engine: Sendable {
     return true
   }
 
+  /// Makes sure that every version from now on keeps the indexes of a plan as well.
+  ///
+  /// They are made beside the commits, of the tree as it is at first; what commits write meanwhile is
+  /// made up for. O(what the plan covers) in all; under the lock only the last few commits are.
+  ///
+  /// - Throws: `EngineError.stopped`.
+  public func keepIndexes(of plan: IndexPlan) async throws(EngineError) {
+    while true {
+      let (start, addedIndexes) = try beginIndexing()
+      var wanted = start.indexPlan
+      wanted.formUnion(plan)
+      if wanted == start.indexPlan { return state.withLock { $0.missed = nil } }
+      var tree = Tree(root: start.root, indexPlan: wanted)
+      while let missed = takeMissed(addedIndexes), missed.count > Engine.missedUnderLockMax {
+        for assignments in missed { tree.apply(assignments) }
+      }
+      if await install(tree, addedIndexes) { return }
+    }
+  }
+}
+
+extension Engine {
+  /// Commits that are made up for while the lock is held.
+  private static let missedUnderLockMax = 64
+
+  private func beginIndexing() throws(EngineError) -> (Tree, addedIndexes: Int) {
+    try state.withLock { state throws(EngineError) in
+      if state.isStopping { throw .stopped }
+      state.missed = []
+      return (state.pending, state.addedIndexes)
+    }
+  }
+
+  /// What was written since it was last asked; nil when that can no longer be made up for. Few commits
+  /// are left where they are, for `install`.
+  private func takeMissed(_ addedIndexes: Int) -> [[Assignment]]? {
+    state.withLock { state in
+      guard state.addedIndexes == addedIndexes, let missed = state.missed else { return nil }
+      if missed.count > Engine.missedUnderLockMax { state.missed = [] }
+      return missed
+    }
+  }
+
+  /// Makes a tree the pending one. Returns whether that could be, and lasts.
+  private func install(_ tree: Tree, _ addedIndexes: Int) async -> Bool {
+    await withCheckedContinuation { continuation in
+      let (isInstalled, wakeUp) = state.withLock {
+        state -> (Bool, CheckedContinuation<Void, Never>?) in
+        guard state.addedIndexes == addedIndexes, let missed = state.missed.take() else {
+          return (false, nil)
+        }
+        var tree = tree
+        for assignments in missed { tree.apply(assignments) }
+        state.pending = tree
+        return (
+          true, enqueue(&state, Waiting(commit: nil) { continuation.resume(returning: $0 == nil) })
+        )
+      }
+      wakeUp?.resume()
+      if !isInstalled { continuation.resume(returning: false) }
+    }
+  }
+
   private func admission(_ state: State) -> EngineError? {
     if state.isStopping { return .stopped }
     return state.queue.count >= configuration.queuedCommitsMax ? .overloaded : nil
@@ -255,7 +334,7 @@ public final class Engine: Sendable {
 
   private func propose<Result: Sendable>(
     _ state: inout State, _ decide: (inout Proposal) throws -> Decision<Result>
-  ) rethrows -> (Commit?, Result) {
+  ) throws -> (Commit?, Result) {
     var proposal = Proposal(
       root: state.pending.root, now: now(), pushIDs: state.pushIDs, random: random)
     defer { state.pushIDs = proposal.pushIDs }
@@ -263,10 +342,25 @@ public final class Engine: Sendable {
     guard let write = decision.write, !write.items.isEmpty else { return (nil, decision.result) }
     let time = proposal.now
     let assignments = write.resolved(in: state.pending.root, at: time)
-    let beforeImage = state.pending.beforeImage(of: assignments)
     // The proposal's reference would have every page on the way to a change copied.
     proposal.root = .absent
-    let journaled = state.pending.apply(assignments)
+    let beforeImage: [Assignment]
+    let journaled: [Assignment]
+    if let judge = decision.judge {
+      let before = state.pending
+      journaled = state.pending.apply(assignments)
+      let write = ProposedWrite(
+        assignments: assignments, before: before.root, after: state.pending.root, time: time)
+      guard judge(write) else {
+        state.pending = before
+        throw EngineError.denied
+      }
+      beforeImage = before.beforeImage(of: assignments)
+    } else {
+      beforeImage = state.pending.beforeImage(of: assignments)
+      journaled = state.pending.apply(assignments)
+    }
+    state.missed?.append(journaled)
     state.pendingSequence += 1
     return (
       Commit(
@@ -408,6 +502,7 @@ extension Engine {
       for write in missed.compactMap(\.clientWrite) { state.clientWrites.note(write) }
       state.pending = state.current
       state.pendingSequence = state.currentSequence
+      state.missed = nil
       var later: [Waiting] = []
       swap(&later, &state.queue)
       let waiting = batch.waiting + later

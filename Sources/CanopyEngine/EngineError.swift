@@ -10,6 +10,8 @@ public enum EngineError: Error, Equatable, Sendable {
   case overloaded
   /// The client has too many writes whose answers it has not said to have seen.
   case tooManyUnseen
+  /// Whoever judges writes does not allow this one, or this listener may not listen.
+  case denied
 
   /// One sentence that says what to do.
   public var sentence: String {
@@ -21,6 +23,7 @@ public enum EngineError: Error, Equatable, Sendable {
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not said to "
         + "have seen; tell the number seen"
     case .overloaded: "too many writes are waiting to be stored; try again in a moment"
+    case .denied: "this is not allowed"
     }
   }
 }

@@ -74,13 +74,31 @@ public struct ListenStart: Sendable {
   public var node: Node { root.at(listening.path) }
   /// The sequence number of the commit.
   public let sequence: Int64
+  /// Whether the listener may not listen. Then it is not told what is there.
+  public let isDenied: Bool
+  /// Whether it may only by what the tree holds, or at this time: then it may not have been allowed to
+  /// see what was there before.
+  public let isConditional: Bool
   let listening: Listening
   let root: Node
 
-  init(_ listening: Listening, _ snapshot: (root: Node, sequence: Int64)) {
+  init(
+    _ listening: Listening, _ snapshot: (root: Node, sequence: Int64),
+    _ verdict: ListenVerdict? = nil
+  ) {
     self.listening = listening
     root = snapshot.root
     sequence = snapshot.sequence
+    isDenied = false
+    isConditional = verdict.map { !$0.places.isEmpty || $0.dependsOnTime } ?? false
+  }
+
+  init(deniedAt sequence: Int64, _ listening: Listening) {
+    self.listening = listening
+    root = .absent
+    self.sequence = sequence
+    isDenied = true
+    isConditional = false
   }
 }
 

@@ -20,6 +20,18 @@ public struct Proposal {
   }
 }
 
+/// A write just before it is made, for whoever judges whether it may be.
+public struct ProposedWrite: Sendable {
+  /// What it sets, server values resolved.
+  public let assignments: [Assignment]
+  /// The root of the latest tree, with all commits that were accepted before.
+  public let before: Node
+  /// The root as it would be after the whole write.
+  public let after: Node
+  /// When it would be made: milliseconds since 1970, the time that server values were resolved with.
+  public let time: Int64
+}
+
 /// What a transaction decided: what to write, and what to tell its caller once that is durable.
 public struct Decision<Result: Sendable> {
   /// What to write; nil for nothing.
@@ -28,12 +40,19 @@ public struct Decision<Result: Sendable> {
   public var result: Result
   /// The on-disconnect write that this carries out. See `Commit.settles`.
   public var settles: DisconnectWriteID?
+  /// Whether the write may be made; nil where it may without being asked. Called under the engine's
+  /// lock, with nothing in between it and the write: it must be brief and must not use the engine.
+  public var judge: (@Sendable (ProposedWrite) -> Bool)?
 
   /// A decision.
-  public init(_ write: Write?, _ result: Result, settles: DisconnectWriteID? = nil) {
+  public init(
+    _ write: Write?, _ result: Result, settles: DisconnectWriteID? = nil,
+    judge: (@Sendable (ProposedWrite) -> Bool)? = nil
+  ) {
     self.write = write
     self.result = result
     self.settles = settles
+    self.judge = judge
   }
 }
 

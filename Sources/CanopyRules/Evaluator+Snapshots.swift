@@ -9,11 +9,15 @@ extension Evaluator {
     guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
     let base = depth - Int(snapshot.up)
     var node = snapshot.base == .newData ? after[base] : before[base]
+    var way = T.notesPlaces ? Array(keys.prefix(base)) : []
+    defer { if T.notesPlaces { trace.visit(way) } }
     for i in snapshot.firstStep..<snapshot.firstStep + snapshot.stepCount {
       let step = program.steps[Int(i)]
       switch step.kind {
-      case .key: node = node.child(program.keys[Int(step.index)])
-      case .path: node = try descend(from: node, step.index)
+      case .key:
+        node = node.child(program.keys[Int(step.index)])
+        if T.notesPlaces { way.append(program.keys[Int(step.index)]) }
+      case .path: node = try descend(from: node, step.index, &way)
       case .up, .nowhere: return .absent
       }
     }
@@ -21,15 +25,24 @@ extension Evaluator {
   }
 
   /// Goes down the path that an operation comes to. A path with a key that is none leads nowhere.
-  private func descend(from node: Node, _ operation: Int32) throws(RuleFailure) -> Node {
+  ///
+  /// - Parameter way: the keys so far, where somebody wants to know.
+  private func descend(
+    from node: Node, _ operation: Int32, _ way: inout [Key]
+  ) throws(RuleFailure) -> Node {
     switch try value(operation) {
     case .key(let key):
+      if T.notesPlaces { way.append(key) }
       return node.child(key)
     case .string(let text):
       if !text.utf8.contains(UInt8(ascii: "/")) {
-        return (try? Key(text)).map { node.child($0) } ?? .absent
+        guard let key = try? Key(text) else { return .absent }
+        if T.notesPlaces { way.append(key) }
+        return node.child(key)
       }
-      return (try? Path(text)).map { node.at($0) } ?? .absent
+      guard let path = try? Path(text) else { return .absent }
+      if T.notesPlaces { way += path.keys }
+      return node.at(path)
     case let value:
       throw RuleFailure(operation, .expected("a string", found: value))
     }
@@ -56,6 +69,7 @@ extension Evaluator {
         }
       }
     }
+    if T.notesPlaces { trace.visit(way.prefix { $0 != nil }.compactMap { $0 }) }
     var node = snapshot.base == .newData ? after[0] : before[0]
     for key in way {
       guard let key else { return .absent }

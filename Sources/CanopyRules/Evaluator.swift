@@ -133,7 +133,9 @@ struct Evaluator<T: Trace> {
     switch operation.code {
     case .constant: return program.constants[Int(operation.a)]
     case .wildcard: result = .key(keys[Int(operation.a)])
-    case .now: result = .integer(caller.now)
+    case .now:
+      if T.notesPlaces { trace.visitTime() }
+      result = .integer(caller.now)
     case .uid: result = caller.uid
     case .auth: result = member(operation)
     case .member:

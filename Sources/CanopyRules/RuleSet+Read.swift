@@ -15,6 +15,29 @@ extension RuleSet {
       program, caller: caller, query: query, before: root, after: root, trace: NoTrace())
     return evaluator.reads(path, in: tree)
   }
+
+  /// As `mayRead`, with what the answer depends on: as long as nothing is written at, above or below
+  /// these places, it stays the same for this caller. Costs a little more.
+  public func judgeRead(
+    _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
+  ) -> ReadVerdict {
+    let trace = PlacesTrace()
+    var evaluator = Evaluator(
+      program, caller: caller, query: query, before: root, after: root, trace: trace)
+    let isAllowed = evaluator.reads(path, in: tree)
+    return ReadVerdict(
+      isAllowed: isAllowed, places: trace.places, dependsOnTime: trace.dependsOnTime)
+  }
+}
+
+/// Whether something may be read, and how long that stays so.
+public struct ReadVerdict: Equatable, Sendable {
+  /// Whether it may.
+  public var isAllowed: Bool
+  /// Where rules looked into the tree. None: the answer is the same whatever the tree holds.
+  public var places: [Path]
+  /// Whether rules asked for the time.
+  public var dependsOnTime: Bool
 }
 
 extension Evaluator {

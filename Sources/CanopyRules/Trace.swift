@@ -5,11 +5,24 @@ internal import CanopyTree
 protocol Trace {
   /// Whether values are worth making.
   static var isOn: Bool { get }
+  /// Whether it is to be told what an evaluation looks at.
+  static var notesPlaces: Bool { get }
 
   func begin(_ rule: Int32, at keys: [Key])
   func note(_ operation: Int32, _ value: Value)
   func end(_ result: Bool)
   func fail(_ failure: RuleFailure)
+  /// The tree was looked at there.
+  func visit(_ keys: [Key])
+  /// The time was asked for.
+  func visitTime()
+}
+
+extension Trace {
+  static var notesPlaces: Bool { false }
+
+  @inline(__always) func visit(_ keys: [Key]) {}
+  @inline(__always) func visitTime() {}
 }
 
 /// Follows nothing.
@@ -53,5 +66,28 @@ final class FullTrace: Trace {
   func fail(_ failure: RuleFailure) {
     guard !entries.isEmpty else { return }
     entries[entries.count - 1].outcome = .failed(failure.sentence)
+  }
+}
+
+/// Keeps what an evaluation depends on besides the rules and who asks.
+final class PlacesTrace: Trace {
+  static var isOn: Bool { false }
+  static var notesPlaces: Bool { true }
+
+  private(set) var places: [Path] = []
+  private(set) var dependsOnTime = false
+
+  func begin(_ rule: Int32, at keys: [Key]) {}
+  func note(_ operation: Int32, _ value: Value) {}
+  func end(_ result: Bool) {}
+  func fail(_ failure: RuleFailure) {}
+
+  func visit(_ keys: [Key]) {
+    let place = keys.reduce(Path.root) { $0.child($1) }
+    if !places.contains(place) { places.append(place) }
+  }
+
+  func visitTime() {
+    dependsOnTime = true
   }
 }

@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyRules
 internal import CanopyTree
 internal import CanopyWire
 
@@ -9,12 +10,18 @@ struct ArmedWrite: Sendable {
   private(set) var write: Write
   /// Where it no longer applies, because something asked for later does, or nothing.
   private(set) var exceptions: [Location]
+  /// Who asked for it; nil for the administrator.
+  let caller: RuleCaller?
   /// Bytes of the request.
   let bytes: Int
 
-  init(id: DisconnectWriteID, write: Write, exceptions: [Location] = [], bytes: Int) {
+  init(
+    id: DisconnectWriteID, write: Write, exceptions: [Location] = [], caller: RuleCaller?,
+    bytes: Int
+  ) {
     self.id = id
     self.write = write
+    self.caller = caller
     self.exceptions = exceptions
     self.bytes = bytes
     for location in exceptions { remove(location) }
@@ -34,7 +41,27 @@ struct ArmedWrite: Sendable {
     self.init(
       id: kept.id, write: try request.write() ?? Write([]),
       exceptions: try kept.exceptions.map { text throws(TreeError) in try Location(text) },
-      bytes: kept.request.utf8.count)
+      caller: try ArmedWrite.caller(kept.identity), bytes: kept.request.utf8.count)
+  }
+
+  /// The places that it writes, for the log.
+  var places: [String] { write.items.map { "/" + $0.location.text } }
+
+  private static let administrator = "administrator"
+
+  /// Who asked for a write, as it is kept with it: what rules know as `auth`, in JSON.
+  static func text(of caller: RuleCaller?) -> String {
+    guard let caller else { return administrator }
+    var output = JSONOutput()
+    output.append(caller.auth ?? .absent)
+    return output.text
+  }
+
+  private static func caller(_ text: String) throws -> RuleCaller? {
+    if text == administrator { return nil }
+    var text = text
+    let auth = try text.withUTF8 { try WriteValue(json: UnsafeRawBufferPointer($0)).node }
+    return RuleCaller(auth: auth, now: 0)
   }
 
   /// Takes back what would be written at a location and below it. Whether that was anything.

@@ -44,19 +44,22 @@ final class EventHub: Sendable {
   }
 
   /// Begins to listen for a subscription; `started` is called on the loop, and the subscription gets
-  /// what comes after. Where the engine is stopping, it is called with nil.
+  /// what comes after, until `judge` denies it. The engine may be stopping, or `judge` deny it at once.
   func begin(
-    _ subscription: Subscription, _ listening: Listening,
-    started: @escaping (ListenStart?) -> Void
+    _ subscription: Subscription, _ listening: Listening, _ judge: ListenJudge?,
+    started: @escaping (Result<ListenStart, EngineError>) -> Void
   ) {
     let view = state.value.views[listening] ?? LocalView(listening, bytesMax: bytesMax)
     state.value.views[listening] = view
     view.starting += 1
     let boundView = NIOLoopBound(view, eventLoop: loop)
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
-    engine.listen(listening, group: ObjectIdentifier(self)) { [self] notification in
-      send(.notification(boundView, notification))
-    } started: { [self] id, start in
+    let deny = { @Sendable [self] in send(.other { self.deny(bound.value.0) }) }
+    engine.listen(
+      listening, group: ObjectIdentifier(self), judge: judge,
+      { [self] notification in send(.notification(boundView, notification)) },
+      denied: subscription.judged == nil ? nil : deny
+    ) { [self] id, start in
       send(
         .other { [self] in
           let view = boundView.value
@@ -69,8 +72,33 @@ final class EventHub: Sendable {
             drop(subscription)
           }
           removeIfUnused(view)
-          started(id == nil ? nil : start)
+          started(id == nil ? .failure(start.isDenied ? .denied : .stopped) : .success(start))
         })
+    }
+  }
+
+  /// Gives subscriptions other judges. `done` is called on the loop when those that these deny have
+  /// been cancelled.
+  func judge(
+    _ changes: [(subscription: Subscription, judge: ListenJudge?)], done: @escaping () -> Void
+  ) {
+    let done = NIOLoopBound(done, eventLoop: loop)
+    engine.setJudges(
+      changes.compactMap { change in change.subscription.listener.map { ($0, change.judge) } }
+    ) { [self] in
+      send(.other { done.value() })
+    }
+  }
+
+  /// Ends a subscription that may no longer be. Before its request is answered, that is for the answer
+  /// to say.
+  private func deny(_ subscription: Subscription) {
+    guard !subscription.hasEnded else { return }
+    if subscription.isHeld {
+      subscription.isDenied = true
+      end(subscription)
+    } else {
+      subscription.subscriber?.cancel(subscription, .permissionDenied)
     }
   }
 
@@ -174,8 +202,8 @@ protocol Subscriber: AnyObject {
 /// One subscription of one connection.
 final class Subscription {
   let number: Int64
-  /// Whether only the administrator may have it.
-  let needsAdministrator: Bool
+  /// What the rules judge of it; nil where they have no say.
+  let judged: Listening?
   /// Until it has ended.
   private(set) var subscriber: (any Subscriber)?
   fileprivate(set) var hasEnded = false
@@ -190,10 +218,12 @@ final class Subscription {
   private var heldBytesMax = 0
   /// Whether so much happened meanwhile that not all was kept.
   private(set) var hasLost = false
+  /// Whether the right to it ended before its request was answered.
+  fileprivate(set) var isDenied = false
 
-  init(number: Int64, needsAdministrator: Bool, subscriber: any Subscriber) {
+  init(number: Int64, judged: Listening?, subscriber: any Subscriber) {
     self.number = number
-    self.needsAdministrator = needsAdministrator
+    self.judged = judged
     self.subscriber = subscriber
   }
 
@@ -202,6 +232,9 @@ final class Subscription {
     view = nil
     held = nil
   }
+
+  /// Whether its request is not answered yet.
+  fileprivate var isHeld: Bool { held != nil }
 
   /// Keeps what happens from now on until `release`: lines of so many bytes at most.
   func hold(bytesMax: Int) {

@@ -247,6 +247,17 @@ final class LineHandler: ChannelInboundHandler {
 
   private func finish(_ context: ChannelHandlerContext, _ slot: Int, _ response: Response) {
     tasks[slot] = nil
+    guard let identity = response.identity, let subscriptions, subscriptions.areJudged else {
+      return settle(context, slot, response)
+    }
+    // Those that it may not have as somebody else end before it is.
+    subscriptions.judge(as: identity) { [self] in
+      settle(context, slot, response)
+      proceed(context)
+    }
+  }
+
+  private func settle(_ context: ChannelHandlerContext, _ slot: Int, _ response: Response) {
     if let identity = response.identity {
       // The connection may have gone meanwhile: then nobody holds the login.
       take(identity)
@@ -268,10 +279,6 @@ final class LineHandler: ChannelInboundHandler {
   private func take(_ identity: Identity) {
     if case .user(let session) = self.identity { service.sessions.remove(session) }
     self.identity = identity
-    if case .administrator = identity { return }
-    for subscription in subscriptions?.ofAdministrator ?? [] {
-      cancel(subscription, .permissionDenied)
-    }
   }
 
   /// Goes on as far as possible: begins requests, sends replies, reads on, closes.
@@ -370,7 +377,7 @@ final class LineHandler: ChannelInboundHandler {
       }
       let wish = try service.wish(request, as: identity)
       var isAtOnce = true
-      subscriptions.begin(wish) { [self] line in
+      subscriptions.begin(wish, as: identity) { [self] line in
         finish(context, slot, Response(line: line))
         // Nothing else is under way, so it goes out now, and what comes next is an event.
         while let reply = pipeline.nextReply() { reply.withUnsafeBytes { output.append($0) } }

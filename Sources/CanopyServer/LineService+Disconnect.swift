@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyRules
 internal import CanopyTree
 internal import CanopyWire
 internal import Logging
@@ -6,10 +7,10 @@ internal import NIOCore
 
 /// On-disconnect writes: kept by the store before the client gets its reply, so that they are made
 /// however the connection ends, and if it is with the server's own end, at its next start.
+///
+/// The rules judge a write when it is asked for, so that a client learns of what could not be; and when
+/// it is made, which decides: as that of whoever the connection was when it was asked for.
 extension LineService {
-  /// Who asked for the writes that are kept; the rules will judge them as theirs.
-  private static let administrator = "administrator"
-
   /// Arms or takes back on-disconnect writes of a connection.
   ///
   /// - Parameter armed: those that the connection has.
@@ -18,8 +19,14 @@ extension LineService {
   func arm(
     _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
   ) async throws -> [ArmedWrite] {
-    try requireAdministrator(identity)
     let write = try request.write()
+    let caller = identity.caller(at: now())
+    if let write, let caller {
+      let root = engine.root
+      let (assignments, after) = write.outcome(in: root, at: caller.now)
+      let verdict = rules.current.rules.judge(assignments, before: root, after: after, as: caller)
+      guard verdict.isAllowed else { throw WireError.denied }
+    }
     let replaced = request.locations(of: write)
     var kept: [ArmedWrite] = []
     var changed: [DisconnectWriteID: [String]] = [:]
@@ -47,9 +54,11 @@ extension LineService {
       }
     }
     let id = try await disconnectStore.changeDisconnectWrites(
-      adding: added.map { _ in (LineService.administrator, text) }, exceptions: changed,
+      adding: added.map { _ in (ArmedWrite.text(of: caller), text) }, exceptions: changed,
       removing: removed)
-    if let id, let added { kept.append(ArmedWrite(id: id, write: added, bytes: bytes)) }
+    if let id, let added {
+      kept.append(ArmedWrite(id: id, write: added, caller: caller, bytes: bytes))
+    }
     return kept
   }
 
@@ -58,14 +67,15 @@ extension LineService {
   ///
   /// When the engine has stopped they stay in the store, for the next start.
   func carryOut(_ armed: [ArmedWrite], on loop: any EventLoop) {
-    submit(armed) { [self] error in
-      switch error {
-      case nil: return
-      case .stopped?:
+    submit(armed) { [self] result in
+      switch result {
+      case .success(let denied):
+        if !denied.isEmpty { Task { try? await drop(denied.map { armed[$0] }) } }
+      case .failure(.stopped):
         logger.notice(
           "on-disconnect writes are left for the next start",
           metadata: ["writes": "\(armed.count)"])
-      case let error?:
+      case .failure(let error):
         logger.error(
           "on-disconnect writes failed; they are tried again",
           metadata: ["writes": "\(armed.count)", "error": "\(error)"])
@@ -98,11 +108,38 @@ extension LineService {
     }
   }
 
-  /// All of them or none, so that those that are tried again still come in their order.
+  /// All of them that the rules allow or none, so that those that are tried again still come in their
+  /// order.
   private func submit(
-    _ armed: [ArmedWrite], answer: @escaping @Sendable (EngineError?) -> Void
+    _ armed: [ArmedWrite], answer: @escaping @Sendable (Result<[Int], EngineError>) -> Void
   ) {
-    engine.submit(armed.map { Decision($0.write, (), settles: $0.id) }, answer: answer)
+    engine.submit(
+      armed.map { Decision($0.write, (), settles: $0.id, judge: judge(of: $0)) }, answer: answer)
+  }
+
+  private func judge(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {
+    guard let caller = armed.caller else { return nil }
+    return { [rules] write in
+      var caller = caller
+      caller.now = write.time
+      return rules.current.allows(write, as: caller)
+    }
+  }
+
+  /// Has those forgotten that the rules do not allow.
+  private func drop(_ denied: [ArmedWrite]) async throws {
+    logger.notice(
+      "the rules do not allow on-disconnect writes, which are dropped",
+      metadata: ["writes": "\(denied.count)", "at": "\(denied.flatMap(\.places))"])
+    do {
+      _ = try await disconnectStore.changeDisconnectWrites(
+        adding: nil, exceptions: [:], removing: denied.map(\.id))
+    } catch {
+      logger.error(
+        "on-disconnect writes that are not allowed could not be forgotten",
+        metadata: ["error": "\(error)"])
+      throw error
+    }
   }
 
   /// Makes the on-disconnect writes that the last process left behind. To be called, with the engine
@@ -120,11 +157,12 @@ extension LineService {
           adding: nil, exceptions: [:], removing: [kept.id])
         continue
       }
-      try await withCheckedThrowingContinuation {
-        (continuation: CheckedContinuation<Void, any Error>) in
-        submit([armed]) { error in
-          if let error { continuation.resume(throwing: error) } else { continuation.resume() }
-        }
+      let denied = try await withCheckedThrowingContinuation { continuation in
+        submit([armed]) { result in continuation.resume(with: result.mapError { $0 }) }
+      }
+      guard denied.isEmpty else {
+        try await drop([armed])
+        continue
       }
       logger.notice("made an on-disconnect write of a connection that ended with the server")
     }

@@ -15,16 +15,17 @@ extension LineService {
     do {
       switch request {
       case .listen(let path, let options):
-        try requireAdministrator(identity)
+        // Refused at once where that is plain already; it is when it begins that it is judged.
+        try checkRead(path, options.query, in: engine.root, as: identity)
         let listening = Listening(path, options.query, form: Listening.Form(options.form))
-        return Wish(subject: .tree(listening), since: options.since, needsAdministrator: true)
+        return Wish(subject: .tree(listening), since: options.since, isJudged: true)
       case .listenToInfo(let path, let options):
         let node = try info(path)
-        return Wish(subject: .constant(node, options.form), needsAdministrator: false)
+        return Wish(subject: .constant(node, options.form), isJudged: false)
       case .watch(let target, let options):
         return Wish(
           subject: .tree(try listening(target, options, as: identity)), since: options.since,
-          historyMax: LineService.watchHistoryMax, needsAdministrator: false)
+          historyMax: LineService.watchHistoryMax, isJudged: false)
       default: throw WireError(.internalError, "the request is not one to listen")
       }
     } catch {

@@ -26,11 +26,17 @@ extension LineService {
     case .help(let verb): try help(verb, to: &output)
     case .whoAmI: whoAmI(identity, to: &output)
     case .get(let location, let options):
-      try requireAdministrator(identity)
-      try get(location, options, to: &output)
+      let root = engine.root
+      try checkRead(location.path, options.query, in: root, as: identity)
+      try get(location, options, in: root, to: &output)
     case .count(let path, let query):
+      let root = engine.root
+      try checkRead(path, query, in: root, as: identity)
+      let count = query.count(in: root.at(path))
+      Reply.success(to: &output) { $0.append(Int64(count)) }
+    case .rules:
       try requireAdministrator(identity)
-      count(path, query, to: &output)
+      tellRules(to: &output)
     case .info(let path):
       let node = try info(path)
       Reply.success(to: &output) { $0.append(node) }

@@ -45,7 +45,7 @@ extension LineService {
     case .logOut:
       if case .user(let session) = identity {
         try await accounts.logOut(session.token)
-        sessions.revoke(session.uid, token: session.token)
+        judgeAnew(sessions.revoke(session.uid, token: session.token))
       }
       return Response(identity: .anonymous) { $0.append("null") }
     case .changePassword(let current, let new):
@@ -54,11 +54,12 @@ extension LineService {
         do {
           let session = try await accounts.changePassword(
             uid: uid.text, current: current, new: new)
-          sessions.revokeAll(uid)
+          // This connection's own are judged when it has the new session.
+          judgeAnew(sessions.revokeAll(uid).filter { $0 !== identity.session })
           return session
         } catch {
           // The store may have taken the new password before it failed, and ended all sessions.
-          if !(error is AccountError) { sessions.revokeAll(uid) }
+          if !(error is AccountError) { judgeAnew(sessions.revokeAll(uid)) }
           throw error
         }
       }
@@ -66,15 +67,19 @@ extension LineService {
       var response = Response { $0.append("\"BYE\"") }
       response.closes = true
       return response
-    case .get(let location, let options):
+    case .setRules(let text):
       try requireAdministrator(identity)
-      await keepIndex(options.query, at: location.path)
+      return try await setRules(text)
+    case .explain(let request):
+      try requireAdministrator(identity)
+      return try await explain(request)
+    case .get(let location, let options):
+      await keepIndex(options.query, at: location.path, as: identity)
       var output = JSONOutput()
       read(.get(location, options), as: identity, nil, to: &output)
       return Response(line: output.bytes)
     case .count(let path, let query):
-      try requireAdministrator(identity)
-      await keepIndex(query, at: path)
+      await keepIndex(query, at: path, as: identity)
       var output = JSONOutput()
       read(.count(path, query), as: identity, nil, to: &output)
       return Response(line: output.bytes)
@@ -83,7 +88,14 @@ extension LineService {
     }
   }
 
-  private func keepIndex(_ query: Query, at path: Path) async {
+  /// Has listeners judged anew whose sessions have ended.
+  func judgeAnew(_ sessions: [UserSession]) {
+    for session in sessions { engine.judgeAnew(ObjectIdentifier(session)) }
+  }
+
+  /// Has an index made for the administrator. For all others it is the rules that declare indexes.
+  private func keepIndex(_ query: Query, at path: Path, as identity: Identity) async {
+    guard case .administrator = identity else { return }
     // Few children are sorted faster than an index of them is kept.
     let node = engine.root.at(path)
     if node.childCount > 256, !query.isIndexed(in: node) {

@@ -5,9 +5,9 @@ internal import CanopyWire
 
 extension LineService {
   func get(
-    _ location: Location, _ options: GetOptions, to output: inout JSONOutput
+    _ location: Location, _ options: GetOptions, in root: Node, to output: inout JSONOutput
   ) throws(WireError) {
-    let node = engine.root.at(location)
+    let node = root.at(location)
     let style: JSONStyle = options.isExport ? .export : .plain
     if options.hasQuery {
       // `"k":1,` has six bytes.
@@ -59,54 +59,55 @@ extension LineService {
         + "\"shallow\":true, or further below")
   }
 
-  func count(_ path: Path, _ query: Query, to output: inout JSONOutput) {
-    let count = query.count(in: engine.root.at(path))
-    Reply.success(to: &output) { $0.append(Int64(count)) }
-  }
-
+  /// Submits a write to the tree, which the rules judge when it is made.
+  ///
   /// - Parameter origin: which write of which client it is, if it said so.
   func submitTree(
-    _ request: Request, once origin: WriteOrigin?,
+    _ request: Request, as identity: Identity, once origin: WriteOrigin? = nil,
     _ answer: @escaping @Sendable (Response) -> Void
   ) throws {
     switch request {
     case .set(let location, let value):
-      submit(try Write.set(location, value), once: origin, answer)
+      submit(try Write.set(location, value), as: identity, once: origin, answer)
     case .update(let path, let changes):
-      submit(
-        try Write.update(path, changes.map { ($0.location, $0.value) }), once: origin, answer)
+      let write = try Write.update(path, changes.map { ($0.location, $0.value) })
+      submit(write, as: identity, once: origin, answer)
     case .remove(let location):
-      submit(try Write.set(location, WriteValue(.absent)), once: origin, answer)
+      submit(try Write.set(location, WriteValue(.absent)), as: identity, once: origin, answer)
     case .push(let path, let value):
-      try push(path, value, answer)
+      try push(path, value, as: identity, answer)
     case .compareAndSet(let location, let etag, let value):
-      try compareAndSet(location, etag, value, once: origin, answer)
+      try compareAndSet(location, etag, value, as: identity, once: origin, answer)
     default:
       throw WireError(.internalError, "the request is not a write")
     }
   }
 
   private func submit(
-    _ write: Write, once origin: WriteOrigin?, _ answer: @escaping @Sendable (Response) -> Void
+    _ write: Write, as identity: Identity, once origin: WriteOrigin?,
+    _ answer: @escaping @Sendable (Response) -> Void
   ) {
+    let judge = writeJudge(as: identity)
     let tell: @Sendable (inout JSONOutput, Int64) -> Void = { output, sequence in
       output.append("{\"seq\":")
       output.append(sequence)
       output.append("}")
     }
-    submit({ _ in Decision(write, ()) }, once: origin, answer, repeated: tell) {
+    submit({ _ in Decision(write, (), judge: judge) }, once: origin, answer, repeated: tell) {
       tell(&$0, $1.sequence)
     }
   }
 
   private func push(
-    _ path: Path, _ value: WriteValue, _ answer: @escaping @Sendable (Response) -> Void
+    _ path: Path, _ value: WriteValue, as identity: Identity,
+    _ answer: @escaping @Sendable (Response) -> Void
   ) throws {
     // Checked before a key is made, so that what is wrong with it is told whatever the tree is.
     _ = try Write.set(Location(path.child(Key(index: 0))), value)
+    let judge = writeJudge(as: identity)
     let transaction: Transaction<Key> = { proposal in
       let key = proposal.nextKey()
-      return Decision(try Write.set(Location(path.child(key)), value), key)
+      return Decision(try Write.set(Location(path.child(key)), value), key, judge: judge)
     }
     submit(transaction, answer) { output, committed in
       output.append("{\"key\":")
@@ -117,18 +118,24 @@ extension LineService {
     }
   }
 
-  /// Null when it was set; otherwise what stands there.
+  /// Null when it was set; otherwise what stands there, for those who may read it. For all others a
+  /// wrong ETag is denied as a write is: whoever may do neither learns nothing of what is there.
   private func compareAndSet(
-    _ location: Location, _ etag: String, _ value: WriteValue, once origin: WriteOrigin?,
+    _ location: Location, _ etag: String, _ value: WriteValue, as identity: Identity,
+    once origin: WriteOrigin?,
     _ answer: @escaping @Sendable (Response) -> Void
   ) throws {
     let write = try Write.set(location, value)
     let (replyBytesMax, tooLarge) = (limits.replyBytesMax, replyTooLarge)
-    let transaction: Transaction<Node?> = { proposal in
+    let judge = writeJudge(as: identity)
+    let transaction: Transaction<Node?> = { [self] proposal in
       let present = proposal.root.at(location)
       // Nobody can have the ETag of what no reply could hold; hashing it would keep others waiting.
-      guard present.fits(bytes: replyBytesMax) else { throw tooLarge }
-      return present.etag == etag ? Decision(write, nil) : Decision(nil, present)
+      let fits = present.fits(bytes: replyBytesMax)
+      if fits, present.etag == etag { return Decision(write, nil, judge: judge) }
+      try checkRead(location.path, .all, in: proposal.root, as: identity)
+      guard fits else { throw tooLarge }
+      return Decision(nil, present)
     }
     let tell: @Sendable (inout JSONOutput, Int64) -> Void = { output, sequence in
       output.append("{\"committed\":true,\"seq\":")

@@ -42,11 +42,9 @@ extension LineService {
     case .rename(let username):
       submit(try Users.rename(caller(identity), to: username), answer)
     case .once(let origin, let request):
-      try requireAdministrator(identity)
-      try submitTree(request, once: origin, answer)
+      try submitTree(request, as: identity, once: origin, answer)
     default:
-      try requireAdministrator(identity)
-      try submitTree(request, once: nil, answer)
+      try submitTree(request, as: identity, answer)
     }
   }
 

@@ -20,6 +20,7 @@ public final class LineService: Sendable {
   let now: @Sendable () -> Int64
   let logger: Logger
   let disconnectStore: any DisconnectStore
+  let rules: RulesKeeper
   let sessions = SessionRegistry()
   let hubs: LoopLocals<EventHub>
   let caches = LoopLocals { loop in
@@ -30,17 +31,20 @@ public final class LineService: Sendable {
   ///
   /// - Parameters:
   ///   - disconnectStore: where on-disconnect writes are kept until their connection ends.
+  ///   - rules: judge the requests to the tree. The engine must keep their indexes.
   ///   - version: the version of the program, for HELLO.
   ///   - now: milliseconds since 1970; the end of tokens is judged by it.
   public init(
     engine: Engine, accounts: AccountService, administratorToken: AdministratorToken,
-    disconnectStore: any DisconnectStore, limits: Limits, version: String,
+    disconnectStore: any DisconnectStore, rules: RulesKeeper, limits: Limits, version: String,
     now: @escaping @Sendable () -> Int64, logger: Logger
   ) {
     self.engine = engine
     self.accounts = accounts
     self.administratorToken = administratorToken
     self.disconnectStore = disconnectStore
+    self.rules = rules
+    rules.begin(at: engine.snapshot.sequence)
     self.limits = limits
     hubs = LoopLocals { loop in
       EventHub(loop: loop, engine: engine, bytesMax: limits.replyBytesMax)
@@ -53,13 +57,14 @@ public final class LineService: Sendable {
   /// How a request fits in with the others of its connection.
   func kind(of request: Request) -> RequestKind {
     switch request {
-    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile, .info:
+    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile, .info,
+      .rules:
       .read
     case .get(_, let options):
       options.query.order == .key || !options.hasQuery ? .read : .exclusive
     case .count(_, let query): query.order == .key || query == .all ? .read : .exclusive
     case .signUp, .logIn, .authenticate, .logOut, .changePassword, .quit, .watch, .listen,
-      .listenToInfo, .unlisten, .onDisconnect:
+      .listenToInfo, .unlisten, .onDisconnect, .setRules, .explain:
       .exclusive
     case .rename, .post, .edit, .delete, .star, .comment, .uncomment, .set, .update, .remove, .push,
       .compareAndSet, .once:
@@ -79,10 +84,10 @@ public final class LineService: Sendable {
   ///
   /// What ends sessions is carried out all the same: a thief who cuts the line must not keep a login
   /// that its owner has just ended. And an on-disconnect write that has begun to be kept must be known
-  /// of, to be made.
+  /// of, to be made. Rules that have begun to be replaced are replaced.
   func endsWithItsConnection(_ request: Request) -> Bool {
     switch request {
-    case .changePassword, .logOut, .onDisconnect: false
+    case .changePassword, .logOut, .onDisconnect, .setRules: false
     default: true
     }
   }

@@ -17,8 +17,8 @@ struct Wish {
   var since: Int64?
   /// Commits since then beyond which everything is told anew rather than what changed.
   var historyMax = Int64.max
-  /// Whether only the administrator may have it.
-  var needsAdministrator: Bool
+  /// Whether the rules judge it.
+  var isJudged: Bool
 }
 
 /// The subscriptions of one connection. Touched on its event loop alone.
@@ -29,6 +29,8 @@ final class Subscriptions {
   private var byNumber: [Int64: Subscription] = [:]
   private var lastNumber: Int64 = 0
   private var hasEnded = false
+  /// When the session ends that judged subscriptions rest on.
+  private var expiry: Scheduled<Void>?
 
   init(_ service: LineService, _ hub: EventHub, for subscriber: any Subscriber) {
     self.service = service
@@ -38,7 +40,7 @@ final class Subscriptions {
 
   /// Begins a subscription. What `answer` gets is the reply, and with it all that the client is to
   /// know at the beginning; events come after it.
-  func begin(_ wish: Wish, answer: @escaping ([UInt8]) -> Void) {
+  func begin(_ wish: Wish, as identity: Identity, answer: @escaping ([UInt8]) -> Void) {
     guard byNumber.count < service.limits.listenersMax else {
       return answer(
         Response(
@@ -49,17 +51,22 @@ final class Subscriptions {
         ).line)
     }
     lastNumber += 1
-    let subscription = Subscription(
-      number: lastNumber, needsAdministrator: wish.needsAdministrator, subscriber: subscriber)
+    var judged: Listening?
+    if wish.isJudged, case .tree(let listening) = wish.subject { judged = listening }
+    let subscription = Subscription(number: lastNumber, judged: judged, subscriber: subscriber)
     byNumber[lastNumber] = subscription
     switch wish.subject {
     case .constant(let node, let form):
       let sequence = service.engine.snapshot.sequence
       answer(reply(subscription, sequence, EventLines(constant: node, sequence, form: form)))
     case .tree(let listening):
-      hub.begin(subscription, listening) { [self] start in
-        guard let start else {
-          return answer(refuse(subscription, service.wireError(EngineError.stopped)))
+      let judge = judged.flatMap { service.listenJudge($0, as: identity) }
+      if judge != nil { expect(identity) }
+      hub.begin(subscription, listening, judge) { [self] result in
+        let start: ListenStart
+        switch result {
+        case .success(let success): start = success
+        case .failure(let error): return answer(refuse(subscription, service.wireError(error)))
         }
         guard let since = wish.since, !hasEnded else {
           return answer(
@@ -67,7 +74,13 @@ final class Subscriptions {
               try EventLines(start: start, of: listening, isAgain: false, bytesMax: bytesMax)
             })
         }
-        resume(subscription, listening, since, wish.historyMax, start, answer)
+        var historyMax = wish.historyMax
+        // What was removed since is told with its last data: not to those who perhaps might not read
+        // it while it was there.
+        if judge != nil, start.isConditional || since < service.rules.current.sequence {
+          historyMax = -1
+        }
+        resume(subscription, listening, since, historyMax, start, answer)
       }
     }
   }
@@ -103,6 +116,8 @@ final class Subscriptions {
     _ answer: ([UInt8]) -> Void
   ) {
     switch missed {
+    case _ where subscription.isDenied:
+      answer(refuse(subscription, .denied))
     case .success where subscription.hasLost:
       let sentence = "more has happened than can be kept while the journal is read; listen again"
       answer(refuse(subscription, WireError(.overloaded, sentence)))
@@ -173,10 +188,39 @@ final class Subscriptions {
     hasEnded = true
     for subscription in byNumber.values { hub.end(subscription) }
     byNumber = [:]
+    expiry?.cancel()
   }
 
-  /// Those that only the administrator may have, in the order of their numbers.
-  var ofAdministrator: [Subscription] {
-    byNumber.values.filter(\.needsAdministrator).sorted { $0.number < $1.number }
+  /// Those that the rules judge, in the order of their numbers.
+  private var judged: [Subscription] {
+    byNumber.values.filter { $0.judged != nil }.sorted { $0.number < $1.number }
   }
+
+  /// Whether the rules judge any.
+  var areJudged: Bool { !hasEnded && byNumber.values.contains { $0.judged != nil } }
+
+  /// Has all judged as somebody else's. `done` is called on the loop when those have been cancelled
+  /// that may no longer be; until then the connection is who it was.
+  func judge(as identity: Identity, done: @escaping () -> Void) {
+    expiry?.cancel()
+    expect(identity)
+    let changes = judged.map { subscription in
+      (subscription, subscription.judged.flatMap { service.listenJudge($0, as: identity) })
+    }
+    hub.judge(changes, done: done)
+  }
+
+  /// Has those that are judged as a session's judged anew when it expires.
+  private func expect(_ identity: Identity) {
+    guard case .user(let session) = identity else { return }
+    expiry?.cancel()
+    let milliseconds = max(1, min(session.expiresAt - service.now(), Subscriptions.expiryMax))
+    expiry = hub.loop.assumeIsolated().scheduleTask(in: .milliseconds(milliseconds)) { [self] in
+      if session.isValid(at: service.now()) { return expect(identity) }
+      service.judgeAnew([session])
+    }
+  }
+
+  /// A day: clocks may be set.
+  private static let expiryMax: Int64 = 24 * 60 * 60 * 1000
 }

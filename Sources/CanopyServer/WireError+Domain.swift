@@ -32,6 +32,7 @@ extension WireError {
     case .journalFailed, .stopped: self.init(.unavailable, error.sentence)
     case .overloaded: self.init(.overloaded, error.sentence)
     case .tooManyUnseen: self.init(.tooLarge, error.sentence)
+    case .denied: self = .denied
     }
   }
 
@@ -56,6 +57,8 @@ extension WireError {
 
   static let administratorNeeded = WireError(
     .permissionDenied,
-    "tree requests are for the administrator: AUTH with the token in the data "
-      + "folder's admin-token")
+    "this is for the administrator: AUTH with the token in the data folder's admin-token")
+
+  /// All that is said of why rules refuse a request: more could tell what may not be read.
+  static let denied = WireError(.permissionDenied, "the rules do not allow this")
 }

@@ -26,22 +26,29 @@ public final class LineParts: Sendable {
   public let administratorToken: AdministratorToken
   /// The line service.
   public let service: LineService
+  /// The rules in force.
+  public let rules: RulesKeeper
   private let hasher: PasswordHasher
 
   /// Passwords that wait for others to be hashed.
   public var hashesWaiting: Int { hasher.load.waiting }
 
   /// The parts.
+  ///
+  /// - Parameter rulesFolder: where rules are kept; nil to keep them nowhere.
   public init(
     limits: Limits = Limits(), settings: AccountSettings = AccountSettings(),
-    engine configuration: Engine.Configuration = Engine.Configuration(), hashersMax: Int = 2
+    engine configuration: Engine.Configuration = Engine.Configuration(), hashersMax: Int = 2,
+    rulesFolder: String? = nil
   ) async throws {
+    rules = try RulesKeeper(folder: rulesFolder)
     let clock = clock
     let random = Mutex(SeededGenerator(seed: 1))
     var settings = settings
     settings.hashParameters = .cheapest
     var configuration = configuration
     configuration.indexPlan = Layout.indexPlan
+    configuration.indexPlan.formUnion(rules.indexPlan)
     engine = try await Engine(
       journal: journal, configuration: configuration, now: { clock.now },
       random: { random.withLock { $0.next() } }, logger: log.logger)
@@ -54,7 +61,7 @@ public final class LineParts: Sendable {
     administratorToken = try Self.token.get()
     service = LineService(
       engine: engine, accounts: accounts, administratorToken: administratorToken,
-      disconnectStore: journal, limits: limits,
+      disconnectStore: journal, rules: rules, limits: limits,
       version: "test", now: { clock.now }, logger: log.logger)
   }
 

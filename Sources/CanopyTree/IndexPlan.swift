@@ -3,9 +3,9 @@
 /// Declared ones come from the application and from `.indexOn`; others are added the first time that
 /// a query needs them. A pattern may have wildcards (`/user-posts/$uid`). A value type; looking up a
 /// location costs O(depth).
-public struct IndexPlan: Sendable {
+public struct IndexPlan: Sendable, Equatable {
   /// What is declared at one level, and below it.
-  struct Level: Sendable {
+  struct Level: Sendable, Equatable {
     var orders: [Order] = []
     var exact: [Key: Level] = [:]
     /// The level of all children that are not in `exact`; an array of one or none, as a struct cannot
@@ -13,6 +13,13 @@ public struct IndexPlan: Sendable {
     var wildcard: [Level] = []
 
     func child(_ key: Key) -> Level? { exact[key] ?? wildcard.first }
+
+    /// Calls `body` with each order, and the pattern at which it is declared.
+    func forEach(at pattern: [Key?], _ body: (Order, [Key?]) -> Void) {
+      for order in orders { body(order, pattern) }
+      for level in wildcard { level.forEach(at: pattern + [nil], body) }
+      for (key, level) in exact { level.forEach(at: pattern + [key], body) }
+    }
 
     mutating func add(_ order: Order, at pattern: ArraySlice<Key?>) {
       guard let first = pattern.first else {
@@ -67,5 +74,17 @@ public struct IndexPlan: Sendable {
   ///   - pattern: the keys of the location; nil stands for any key.
   public mutating func declare(_ order: Order, at pattern: [Key?]) {
     if order != .key { root.add(order, at: pattern[...]) }
+  }
+
+  /// Declares all that another plan does.
+  public mutating func formUnion(_ other: IndexPlan) {
+    other.root.forEach(at: []) { declare($0, at: $1) }
+  }
+
+  /// Whether an index of this order is kept at a location. By key none is needed.
+  public func declares(_ order: Order, at path: Path) -> Bool {
+    var level: Level? = root
+    for key in path.keys { level = level?.child(key) }
+    return order == .key || level?.orders.contains(order) == true
   }
 }

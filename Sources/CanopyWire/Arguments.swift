@@ -88,6 +88,15 @@ struct Arguments {
     return String(decoding: line[first.lowerBound...], as: UTF8.self)
   }
 
+  /// Whether the next argument is a JSON string.
+  var nextIsString: Bool { hasNext && line[ranges[next].lowerBound] == UInt8(ascii: "\"") }
+
+  /// The next argument as it was sent.
+  mutating func takeText() throws(WireError) -> String {
+    let range = try take()
+    return String(decoding: line[range], as: UTF8.self)
+  }
+
   private mutating func take() throws(WireError) -> Range<Int> {
     guard hasNext else { throw WireError(.badRequest, "an argument is missing") }
     defer { next += 1 }

@@ -134,10 +134,7 @@ extension Command {
     Command("UPDATE", .tree, ["path", "{\"path\":json,…}"], "set several places, all or none") {
       arguments throws(WireError) in
       let path = try arguments.path()
-      let changes = try arguments.json("UPDATE") { bytes, limits throws(TreeError) in
-        try JSONReader.readUpdate(json: bytes, limits: limits)
-      }
-      return .update(path, changes.map { Request.Update(location: $0, value: $1) })
+      return .update(path, try arguments.updates("UPDATE"))
     },
     Command("REMOVE", .tree, ["path"], "remove what stands there") {
       arguments throws(WireError) in
@@ -187,7 +184,75 @@ extension Command {
       let text = arguments.restText
       return .onDisconnect(try arguments.disconnectRequest(), text: text)
     },
+    Command(
+      "RULES", .tree, [], optional: ["text"],
+      "the security rules; with a text other ones, with the word built-in those (administrator)"
+    ) { arguments throws(WireError) in
+      guard arguments.hasNext else { return .rules }
+      return .setRules(try arguments.rulesText())
+    },
+    Command(
+      "EXPLAIN", .tree, ["who", "READ|SET|UPDATE|REMOVE", "path"], optional: ["json"],
+      "what the rules say of a request, and why (administrator); who: a user, an auth as JSON, or "
+        + "null"
+    ) { arguments throws(WireError) in
+      .explain(try arguments.explainRequest())
+    },
   ]
+}
+
+extension Arguments {
+  /// The text of rules: a JSON string, or as it was sent; nil for the built-in ones.
+  fileprivate mutating func rulesText() throws(WireError) -> String? {
+    if nextIsObject { return try takeText() }
+    let isString = nextIsString
+    let text = try text("text")
+    if isString { return text }
+    guard text.lowercased() == "built-in" else {
+      throw WireError(
+        .badRequest,
+        "usage: RULES \"{\\\"rules\\\":{…}}\" (a JSON string, which may hold comments), "
+          + "RULES {\"rules\":{…}}, or RULES built-in")
+    }
+    return nil
+  }
+
+  fileprivate mutating func explainRequest() throws(WireError) -> ExplainRequest {
+    let who = try explainCaller()
+    let kind = try text("what to do").uppercased()
+    let hasValue = count == 4
+    switch kind {
+    case "READ":
+      return ExplainRequest(
+        who: who, operation: .read(try path(), try Options.query(&self, "EXPLAIN … READ")))
+    case "SET" where hasValue:
+      return ExplainRequest(
+        who: who, operation: .set(try location(), try value("EXPLAIN … SET")))
+    case "UPDATE" where hasValue:
+      return ExplainRequest(
+        who: who, operation: .update(try path(), try updates("EXPLAIN … UPDATE")))
+    case "REMOVE" where !hasValue:
+      return ExplainRequest(who: who, operation: .set(try location(), WriteValue(.absent)))
+    default:
+      throw WireError(
+        .badRequest,
+        "usage: EXPLAIN who READ path [options], EXPLAIN who SET path json, EXPLAIN who UPDATE path "
+          + "{…}, or EXPLAIN who REMOVE path")
+    }
+  }
+
+  private mutating func explainCaller() throws(WireError) -> ExplainRequest.Caller {
+    if nextIsObject {
+      let auth = try value("EXPLAIN")
+      guard auth.serverValues.isEmpty else {
+        throw WireError(.invalidData, "an auth may hold no .sv")
+      }
+      return auth.node.isAbsent ? .nobody : .auth(auth.node)
+    }
+    let isString = nextIsString
+    let text = try text("who")
+    return text == "null" && !isString ? .nobody : .user(UserReference(text))
+  }
 }
 
 extension WatchTarget {
@@ -265,10 +330,7 @@ extension Arguments {
     case "SET": return .set(try location(), try value("ONDISCONNECT SET"))
     case "UPDATE":
       let path = try path()
-      let changes = try json("ONDISCONNECT UPDATE") { bytes, limits throws(TreeError) in
-        try JSONReader.readUpdate(json: bytes, limits: limits)
-      }
-      return .update(path, changes.map { Request.Update(location: $0, value: $1) })
+      return .update(path, try updates("ONDISCONNECT UPDATE"))
     case "REMOVE": return .set(try location(), WriteValue(.absent))
     default: return .cancel(try path())
     }
@@ -293,5 +355,11 @@ extension Arguments {
   fileprivate mutating func value(_ verb: String) throws(WireError) -> WriteValue {
     try json(verb) { bytes, limits throws(TreeError) in try WriteValue(json: bytes, limits: limits)
     }
+  }
+  fileprivate mutating func updates(_ verb: String) throws(WireError) -> [Request.Update] {
+    let changes = try json(verb) { bytes, limits throws(TreeError) in
+      try JSONReader.readUpdate(json: bytes, limits: limits)
+    }
+    return changes.map { Request.Update(location: $0, value: $1) }
   }
 }

@@ -84,6 +84,12 @@ public enum Request: Sendable {
   case info(Path)
   /// The same, as a subscription.
   case listenToInfo(Path, ListenOptions)
+  /// The rules in force.
+  case rules
+  /// Other rules; nil for the built-in ones.
+  case setRules(String?)
+  /// What the rules say of a request, and why.
+  case explain(ExplainRequest)
 
   /// One step of an update.
   public struct Update: Sendable {

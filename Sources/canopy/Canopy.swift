@@ -14,6 +14,7 @@ struct Canopy: AsyncParsableCommand {
       """,
     version: version,
     subcommands: [
-      Serve.self, Seed.self, Import.self, Export.self, Verify.self, User.self, Shell.self,
+      Serve.self, Seed.self, Import.self, Export.self, Verify.self, User.self, Rules.self,
+      Shell.self,
     ])
 }

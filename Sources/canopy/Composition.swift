@@ -1,6 +1,7 @@
 import ArgumentParser
 import CanopyAccounts
 import CanopyEngine
+import CanopyRules
 import CanopyServer
 import CanopySocial
 import CanopyStore
@@ -26,7 +27,7 @@ struct Composition: Sendable {
   ) async throws {
     store = try SQLiteStore(folder: folder, configuration: configuration)
     var configuration = engine
-    configuration.indexPlan = Layout.indexPlan
+    configuration.indexPlan.formUnion(Layout.indexPlan)
     self.engine = try await Engine(
       journal: store, configuration: configuration, now: now,
       random: { UInt64.random(in: .min ... .max) }, logger: logger)
@@ -85,6 +86,8 @@ struct Failure: Error, CustomStringConvertible {
     case let error as TreeError: description = error.sentence
     case let error as EngineError: description = error.sentence
     case let error as ListenError: description = error.sentence
+    case let error as RulesError: description = error.description
+    case let error as RulesFileError: description = error.sentence
     default: description = "\(error)"
     }
   }

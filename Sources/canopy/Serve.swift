@@ -92,6 +92,9 @@ struct Serve: AsyncParsableCommand {
         "listening beyond this machine without TLS: passwords travel in the clear",
         metadata: ["host": "\(listener.host)"])
     }
+    // First of all: with rules that are wrong nothing is begun.
+    let rules = try RulesKeeper(folder: folder)
+    engine.indexPlan.formUnion(rules.indexPlan)
     let parts = try await Composition(
       folder: folder, store: store, engine: engine, settings: settings, hashersMax: hashersMax,
       logger: logger)
@@ -103,7 +106,7 @@ struct Serve: AsyncParsableCommand {
     let service = LineService(
       engine: parts.engine, accounts: parts.accounts,
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
-      disconnectStore: parts.store, limits: limits,
+      disconnectStore: parts.store, rules: rules, limits: limits,
       version: Canopy.version, now: Composition.now, logger: logger)
     let server = LineServer(service, configuration: listener, logger: logger) {
       [log = logger] host, port in

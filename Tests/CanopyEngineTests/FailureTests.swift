@@ -17,17 +17,17 @@ import Testing
       }
       for fault in [FaultyJournal.Fault.failBefore, nil] {
         if let fault { journal.plan(fault) }
-        let error = await withCheckedContinuation { continuation in
+        let result = await withCheckedContinuation { continuation in
           engine.submit(decisions) { continuation.resume(returning: $0) }
         }
-        #expect(error == (fault == nil ? nil : .journalFailed))
+        #expect(result == (fault == nil ? .success([]) : .failure(.journalFailed)))
         #expect(engine.root == (fault == nil ? json(#"{"a":{"b":1},"c":2}"#) : .absent))
       }
       engine.stop()
-      let error = await withCheckedContinuation { continuation in
+      let result = await withCheckedContinuation { continuation in
         engine.submit(decisions) { continuation.resume(returning: $0) }
       }
-      #expect(error == .stopped)
+      #expect(result == .failure(.stopped))
     }
     #expect(store.groups == [3])
   }

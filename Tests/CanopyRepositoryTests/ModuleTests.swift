@@ -41,8 +41,9 @@ struct ModuleTests {
     (
       "CanopyServer",
       [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire", "DequeModule",
-        "Foundation", "Logging", "NIOCore", "NIOExtras", "NIOPosix", "ServiceLifecycle",
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        "DequeModule", "Foundation", "Logging", "NIOCore", "NIOExtras", "NIOPosix",
+        "ServiceLifecycle",
         "Synchronization",
       ]
     ),
@@ -50,8 +51,8 @@ struct ModuleTests {
     (
       "canopy",
       [
-        "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySocial",
-        "CanopyStore", "CanopyTree", "Foundation", "Logging", "NIOCore", "NIOPosix",
+        "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyRules", "CanopyServer",
+        "CanopySocial", "CanopyStore", "CanopyTree", "Foundation", "Logging", "NIOCore", "NIOPosix",
         "ServiceLifecycle", "Synchronization", "UnixSignals",
       ]
     ),
@@ -64,6 +65,8 @@ struct ModuleTests {
         "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
       ]
     ),
+    // An application, as small as can be: by the client library alone.
+    ("CanopyBlogSample", ["CanopyClient"]),
     // Measures and torments the client library, by what applications see of it alone.
     (
       "CanopyClientBench",
@@ -126,7 +129,11 @@ struct ModuleTests {
     let package = try Repository.text("Package.swift")
     let targets = package.matches(of: /\.(target|executableTarget|testTarget)\(/).count
     let settings = package.matches(of: /swiftSettings: settings\)/).count
-    #expect(targets == settings, "each target of Swift code has `swiftSettings: settings`")
+    // Samples for applications are compiled as applications are.
+    let samples = package.matches(of: /swiftSettings: applicationSettings\)/).count
+    #expect(samples == 1)
+    #expect(
+      targets == settings + samples, "each target of Swift code has `swiftSettings: settings`")
   }
 
   private static func imports(_ source: String) -> [(line: Int, name: String)] {

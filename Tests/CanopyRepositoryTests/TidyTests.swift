@@ -48,6 +48,7 @@ extension Ban {
       places: ["Sources"],
       allowed: [
         "Sources/CanopyBench/": "what it measures is its output",
+        "Sources/CanopyBlogSample/": "what it shows is its output",
         "Sources/CanopyClientBench/": "what it measures is its output",
         "Sources/CanopyTesting/": "the seed of a run, in the output of a test",
       ]),

@@ -31,6 +31,8 @@ struct TestSettings: Sendable {
   var shutdownSeconds: Int64 = 10
   /// Bytes that the kernel, or what stands in for it, takes for a client that does not read.
   var receiveBytes: Int?
+  /// Where rules are kept; nil for nowhere.
+  var rulesFolder: String?
 }
 
 /// A server of one depth, and what stands behind it.
@@ -111,7 +113,8 @@ func withServer(
   var settings = TestSettings()
   change(&settings)
   let parts = try await LineParts(
-    limits: settings.limits, settings: settings.accounts, hashersMax: settings.hashersMax)
+    limits: settings.limits, settings: settings.accounts, hashersMax: settings.hashersMax,
+    rulesFolder: settings.rulesFolder)
   let engine = Task { await parts.engine.run() }
   let result: Result<Void, any Error>
   do {

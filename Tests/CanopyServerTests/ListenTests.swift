@@ -203,7 +203,7 @@ import Testing
     try await withServer(depth) { server in
       let ada = try await server.connect(as: "ada")
       let client = try await server.connectAsAdministrator()
-      let tree = try await client.begin("LISTEN /posts")
+      let tree = try await client.begin("LISTEN /users")
       let blog = try await client.begin("WATCH RECENT")
       let (events, reply) = try await client.events(until: "LOGOUT")
       #expect(events.map(\.brief) == ["cancel PERMISSION_DENIED"])

@@ -116,6 +116,11 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample(
       "ONDISCONNECT SET|UPDATE|REMOVE|CANCEL path [json]", ["UPDATE", "/a"],
       optional: ["{\"b/c\":{\".sv\":\"timestamp\"},\"d\":null}"], fewest: ["CANCEL", "/a"]),
+    Sample("RULES [text]", optional: ["\"{\\\"rules\\\":{}}\""]),
+    Sample(
+      "EXPLAIN who READ|SET|UPDATE|REMOVE path [json]", ["{\"uid\":\"x\"}", "UPDATE", "/a"],
+      optional: ["{\"b/c\":{\".sv\":\"timestamp\"},\"d\":null}"],
+      fewest: ["null", "REMOVE", "/a"]),
   ]
 
   static let all = session + blog + tree

@@ -1,13 +1,13 @@
 internal import CanopyTree
 internal import Synchronization
 
+// Unchecked, because it is not final: all its properties, and those of its one subclass, are constants of
+// Sendable types.
 /// A location and which of its children are wanted, in which order: what can be observed and read.
 ///
 /// A value in all but name: it never changes, and every method that narrows it down returns another one.
 /// A combination that means nothing is found out when the query is used, which then fails with an error
 /// of the code `invalidQuery`.
-// Unchecked, because it is not final: all its properties, and those of its one subclass, are constants of
-// Sendable types.
 public class DatabaseQuery: @unchecked Sendable {
   /// The database.
   public let database: Database

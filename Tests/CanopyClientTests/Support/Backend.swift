@@ -1,14 +1,11 @@
 import CanopyAccounts
 import CanopyClient
 import CanopyEngine
-import CanopyServer
 import CanopyTesting
 import CanopyTree
 import Dispatch
 import Foundation
 import Logging
-import NIOPosix
-import ServiceLifecycle
 import Synchronization
 import Testing
 
@@ -57,32 +54,7 @@ final class Backend: Sendable {
 func withBackend(
   limits: Limits = Limits(), _ body: (Backend) async throws -> Void
 ) async throws {
-  let parts = try await LineParts(limits: limits)
-  let engine = Task { await parts.engine.run() }
-  var configuration = LineServer.Configuration()
-  configuration.port = 0
-  configuration.threads = 1
-  configuration.shutdownSeconds = 1
-  let (ports, announce) = AsyncStream.makeStream(of: Int.self)
-  let server = LineServer(parts.service, configuration: configuration, logger: parts.log.logger) {
-    announce.yield($1)
-  }
-  let group = ServiceGroup(services: [server], logger: parts.log.logger)
-  let running = Task {
-    defer { announce.finish() }
-    try await group.run()
-  }
-  guard let port = await ports.first(where: { _ in true }) else { return try await running.value }
-  let result: Result<Void, any Error>
-  do { result = .success(try await body(Backend(parts, port: port))) } catch {
-    result = .failure(error)
-  }
-  parts.journal.gate.release()
-  await group.triggerGracefulShutdown()
-  _ = await running.result
-  parts.engine.stop()
-  await engine.value
-  try result.get()
+  try await withLineServer(limits: limits) { try await body(Backend($0, port: $1)) }
 }
 
 /// What callbacks told, in their order, for a test to wait for.

@@ -116,4 +116,26 @@ struct IndexPlanTests {
     }
     #expect(tree.root.brokenInvariant() == nil)
   }
+
+  @Test func `a union declares what either plan does, and says so of locations`() throws {
+    let (age, size) = (Order.child("age"), Order.child("size"))
+    var plan = IndexPlan()
+    plan.declare(age, at: ["a"])
+    var other = IndexPlan()
+    other.declare(.value, at: ["a", nil])
+    other.declare(size, at: [nil, "b"])
+    plan.formUnion(other)
+    let expected: [(Order, String, Bool)] = [
+      (age, "a", true), (age, "b", false), (.value, "a/x", true), (.value, "a", false),
+      (.value, "a/x/y", false), (size, "a/b", true), (size, "c/b", true), (size, "c/d", false),
+      (.value, "a/b", true), (.key, "anywhere", true), (size, "", false),
+    ]
+    for (order, path, isDeclared) in expected {
+      #expect(plan.declares(order, at: try Path(path)) == isDeclared, "\(order) at \(path)")
+    }
+    let once = plan
+    plan.formUnion(other)
+    #expect(plan == once)
+    #expect(plan != other)
+  }
 }

@@ -1,0 +1,189 @@
+internal import CanopyEngine
+internal import CanopyRules
+public import CanopyTree
+internal import Foundation
+internal import NIOPosix
+internal import Synchronization
+
+/// The rules in force, and the file that keeps them: `rules.json` in the data folder. Without the file
+/// it is the built-in rules that are in force.
+///
+/// Rules are replaced as a whole, in line with the commits: every commit before is judged, and told, by
+/// the old ones, every commit after by the new. What is asked for them reads one reference.
+public final class RulesKeeper: Sendable {
+  /// Rules, and how they came to be in force.
+  final class Version: Sendable {
+    let rules: RuleSet
+    /// As they were written.
+    let text: String
+    let isBuiltIn: Bool
+    /// The last commit before them.
+    let sequence: Int64
+
+    init(rules: RuleSet, text: String, isBuiltIn: Bool, sequence: Int64) {
+      self.rules = rules
+      self.text = text
+      self.isBuiltIn = isBuiltIn
+      self.sequence = sequence
+    }
+  }
+
+  /// The name of the file in the data folder.
+  public static let fileName = "rules.json"
+
+  /// Bytes from which on a file is not read: `RuleSet` allows fewer.
+  private static let fileBytesMax = 8 * 1024 * 1024
+
+  private let state: Mutex<Version>
+  private let folder: String?
+  /// The replacement that was asked for last: one begins when that before has ended.
+  private let last = Mutex<Task<Void, Never>?>(nil)
+
+  /// The rules that a data folder keeps, or the built-in ones.
+  ///
+  /// - Parameter folder: the data folder, which need not exist yet; nil to keep nothing.
+  /// - Throws: `RulesError`, which says where in the file they are wrong; `RulesFileError` when the
+  ///   file cannot be read.
+  public init(folder: String?) throws {
+    self.folder = folder
+    guard let folder, let bytes = try Self.read(Self.path(in: folder)) else {
+      let rules = try BuiltInRules.load()
+      state = Mutex(Version(rules: rules, text: BuiltInRules.text, isBuiltIn: true, sequence: 0))
+      return
+    }
+    let rules = try RuleSet(utf8: bytes, file: Self.path(in: folder))
+    // When they came into force is not known: nobody is told what was before as if they had been.
+    state = Mutex(
+      Version(
+        rules: rules, text: String(decoding: bytes, as: UTF8.self), isBuiltIn: false,
+        sequence: .max))
+  }
+
+  /// The indexes that the rules in force declare.
+  public var indexPlan: IndexPlan { current.rules.indexPlan }
+
+  /// The rules in force.
+  var current: Version { state.withLock { $0 } }
+
+  /// Notes where the engine begins, for rules of an earlier run.
+  func begin(at sequence: Int64) {
+    state.withLock { version in
+      guard version.sequence == .max else { return }
+      version = Version(
+        rules: version.rules, text: version.text, isBuiltIn: version.isBuiltIn, sequence: sequence)
+    }
+  }
+
+  /// Replaces the rules: checks them, has their indexes made, keeps them, and puts them in force.
+  ///
+  /// Several at once are carried out one after the other. What cannot be kept is not put in force.
+  ///
+  /// - Parameter text: the rules; nil for the built-in ones.
+  /// - Returns: the sequence number of the last commit before them.
+  /// - Throws: `RulesError` for what is wrong with them; `RulesFileError` when they cannot be kept;
+  ///   `EngineError.stopped`.
+  func replace(by text: String?, in engine: Engine) async throws -> Int64 {
+    let change = last.withLock { last in
+      let change = Task { [last] in
+        await last?.value
+        return try await self.carryOut(text, engine)
+      }
+      last = Task { _ = await change.result }
+      return change
+    }
+    return try await change.value
+  }
+
+  private func carryOut(_ text: String?, _ engine: Engine) async throws -> Int64 {
+    let rules = try text.map { text throws(RulesError) in try RuleSet(text: text) }
+    let newRules = try rules ?? BuiltInRules.load()
+    try await engine.keepIndexes(of: newRules.indexPlan)
+    if let folder {
+      try await NIOThreadPool.singleton.runIfActive {
+        try Self.keep(text, in: folder)
+      }
+    }
+    return await withCheckedContinuation { continuation in
+      engine.judgeAnew {
+        let sequence = engine.snapshot.sequence
+        self.state.withLock {
+          $0 = Version(
+            rules: newRules, text: text ?? BuiltInRules.text, isBuiltIn: text == nil,
+            sequence: sequence)
+        }
+      } done: {
+        continuation.resume(returning: self.current.sequence)
+      }
+    }
+  }
+}
+
+/// The file with the rules cannot be read or written.
+public struct RulesFileError: Error, Equatable, Sendable {
+  /// One sentence.
+  public let sentence: String
+
+  fileprivate init(_ path: String, _ what: String) {
+    let reason = String(cString: strerror(errno))
+    sentence = "\(path) cannot be \(what): \(reason)"
+  }
+}
+
+extension RulesKeeper {
+  private static func path(in folder: String) -> String {
+    folder.hasSuffix("/") ? folder + fileName : folder + "/" + fileName
+  }
+
+  /// The bytes of the file; nil when there is none.
+  private static func read(_ path: String) throws -> [UInt8]? {
+    let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    guard descriptor >= 0 else {
+      if errno == ENOENT { return nil }
+      throw RulesFileError(path, "read")
+    }
+    defer { close(descriptor) }
+    var bytes: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 65_536)
+    while bytes.count < fileBytesMax {
+      let count = Foundation.read(descriptor, &buffer, buffer.count)
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw RulesFileError(path, "read") }
+      if count == 0 { break }
+      bytes += buffer.prefix(count)
+    }
+    return bytes
+  }
+
+  /// Puts a file with the text in the place of what is there, or nothing for nil. It is whole or not
+  /// there, and lasts when this returns.
+  private static func keep(_ text: String?, in folder: String) throws {
+    let path = path(in: folder)
+    if let text {
+      let temporary = path + ".new"
+      try write(Array(text.utf8), to: temporary)
+      guard rename(temporary, path) == 0 else { throw RulesFileError(path, "replaced") }
+    } else {
+      guard unlink(path) == 0 || errno == ENOENT else { throw RulesFileError(path, "removed") }
+    }
+    // The name lasts once the folder does.
+    let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard directory >= 0 else { throw RulesFileError(folder, "opened") }
+    defer { close(directory) }
+    guard fsync(directory) == 0 else { throw RulesFileError(folder, "synchronised") }
+  }
+
+  private static func write(_ bytes: [UInt8], to path: String) throws {
+    let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC
+    let descriptor = open(path, flags, 0o600)
+    guard descriptor >= 0 else { throw RulesFileError(path, "written") }
+    defer { close(descriptor) }
+    var rest = bytes[...]
+    while !rest.isEmpty {
+      let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
+      if count < 0, errno == EINTR { continue }
+      guard count > 0 else { throw RulesFileError(path, "written") }
+      rest = rest.dropFirst(count)
+    }
+    guard fsync(descriptor) == 0 else { throw RulesFileError(path, "synchronised") }
+  }
+}

@@ -1,0 +1,98 @@
+import ArgumentParser
+import CanopyRules
+import Foundation
+
+struct Rules: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Check, test, explain and replace security rules.",
+    discussion: """
+      Where a file with rules is wanted, the word built-in stands for the built-in rules.
+      """,
+    subcommands: [
+      Check.self, Test.self, ExplainRules.self, GetRules.self, SetRules.self,
+    ])
+
+  struct Check: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Check a file with rules: one line for each problem.",
+      discussion: "The exit code is 1 if anything is wrong.")
+    @Argument(help: "The file; - for stdin.") var file: String
+
+    func run() async throws {
+      try await Failure.explaining {
+        _ = try RulesSource(file).load()
+        try Output.line("ok")
+      }
+    }
+  }
+
+  struct Test: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Ask rules about requests, and compare with what they are expected to say.",
+      discussion: """
+        Of each case that goes otherwise it is told how the rules came to that. The exit code is 1 if \
+        there is one.
+        """)
+    @Argument(help: "The file with the rules; - for stdin.") var file: String
+    @Argument(help: "The file with the cases.") var cases: String
+
+    func run() async throws {
+      let failed = try await Failure.explaining {
+        let rules = try RulesSource(file).load()
+        let text = String(decoding: try RulesSource.bytes(cases), as: UTF8.self)
+        let outcomes: [RuleCases.Outcome]
+        do throws(RuleCaseError) { outcomes = try RuleCases(json: text).run(rules) } catch {
+          throw Failure("\(cases): \(error.sentence)")
+        }
+        let failed = outcomes.filter { !$0.isAsExpected }
+        for outcome in failed {
+          try Output.line(
+            "FAILED: \(outcome.name): expected \(outcome.isAllowed ? "allow" : "deny")")
+          for line in outcome.explanation.text.split(separator: "\n") {
+            try Output.line("  " + line)
+          }
+        }
+        try Output.line("\(outcomes.count) cases, \(failed.count) failed")
+        return failed.count
+      }
+      if failed > 0 { throw ExitCode(1) }
+    }
+  }
+}
+
+/// Rules as a command is given them.
+struct RulesSource {
+  /// The word that stands for the built-in rules.
+  static let builtIn = "built-in"
+
+  private let name: String
+
+  init(_ name: String) {
+    self.name = name
+  }
+
+  var isBuiltIn: Bool { name == RulesSource.builtIn }
+
+  /// The rules, checked.
+  func load() throws -> RuleSet {
+    if isBuiltIn { return try BuiltInRules.load() }
+    return try RuleSet(utf8: try RulesSource.bytes(name), file: name == "-" ? "stdin" : name)
+  }
+
+  /// Their text, checked.
+  func checkedText() throws -> String {
+    let bytes = try RulesSource.bytes(name)
+    _ = try RuleSet(utf8: bytes, file: name == "-" ? "stdin" : name)
+    return String(decoding: bytes, as: UTF8.self)
+  }
+
+  /// What is in a file; of stdin for `-`.
+  static func bytes(_ file: String) throws -> [UInt8] {
+    if file == "-" { return [UInt8](try FileHandle.standardInput.readToEnd() ?? Data()) }
+    do {
+      return [UInt8](try Data(contentsOf: URL(fileURLWithPath: file)))
+    } catch {
+      throw Failure("\(file) cannot be read")
+    }
+  }
+}

@@ -1,0 +1,108 @@
+import ArgumentParser
+import CanopyRules
+import CanopyTree
+
+/// `canopy rules get`.
+struct GetRules: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "get", abstract: "Print the rules that are in force on a running server.")
+  @OptionGroup var server: AdministratorOptions
+  @Flag(help: "Print the built-in rules instead; no server is needed.") var builtIn = false
+
+  func run() async throws {
+    try await Failure.explaining {
+      if builtIn { return try Output.line(BuiltInRules.text) }
+      let text = try await server.use { connection in try await connection.success("RULES") }
+      try Output.line(text["text"]?.string ?? "")
+    }
+  }
+}
+
+/// `canopy rules set`.
+struct SetRules: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "set", abstract: "Replace the rules of a running server.",
+    discussion: """
+      They are checked first. When this ends, they are in force and kept in the data folder, and \
+      every listener has been judged anew; or nothing has changed.
+      """)
+  @OptionGroup var server: AdministratorOptions
+  @Argument(help: "The file with the rules; - for stdin.") var file: String
+
+  func run() async throws {
+    try await Failure.explaining {
+      let source = RulesSource(file)
+      let argument = source.isBuiltIn ? RulesSource.builtIn : try Line.quoted(source.checkedText())
+      let line = "RULES " + argument
+      try await server.use { connection in
+        let lineBytes = try await connection.success("HELLO")["limits"]?["lineBytes"]
+        if case .leaf(let node) = lineBytes, let most = node.integerValue, line.utf8.count > most {
+          throw Failure(
+            "\(file) takes \(line.utf8.count) bytes as a line of the protocol, and the server allows "
+              + "\(most); start it with a larger --line-bytes-max, or put the file into the data "
+              + "folder as rules.json while the server is stopped")
+        }
+        _ = try await connection.success(line)
+      }
+      Output.note("the rules are in force")
+    }
+  }
+}
+
+/// `canopy rules explain`.
+struct ExplainRules: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "explain",
+    abstract: "Say which rules of a running server decide about a request, and why.",
+    discussion: """
+      Nothing is read or written. Examples:
+        canopy rules explain --data data @ada read /posts '{"limitToLast":10}'
+        canopy rules explain --data data null set /posts/x/title '"Hello"'
+        canopy rules explain --data data '{"uid":"x"}' update / '{"a":1,"b":null}'
+      """)
+  @OptionGroup var server: AdministratorOptions
+  @Argument(help: "Who asks: a uid, @username, an auth as JSON, or null for nobody.")
+  var who: String
+  @Argument(help: "What for: read, set, update or remove.") var operation: String
+  @Argument(help: "The path.") var path: String
+  @Argument(help: "The new value, or the query of a read, as JSON.") var json: String?
+
+  func run() async throws {
+    try await Failure.explaining {
+      let who = who == "null" || who.hasPrefix("{") ? Line.joined(who) : Line.quoted(who)
+      let words =
+        [who, Line.quoted(operation), Line.quoted(path)] + (json.map { [Line.joined($0)] } ?? [])
+      let line = "EXPLAIN " + words.joined(separator: " ")
+      let reply = try await server.use { connection in try await connection.success(line) }
+      for step in reply["steps"]?.elements ?? [] {
+        func text(_ name: String) -> String { step[name]?.string ?? "" }
+        var lineNumber = ""
+        if case .leaf(let node) = step["line"], let number = node.integerValue {
+          lineNumber = " (line \(number))"
+        }
+        try Output.line(text("rule") + lineNumber + " at \(text("at")): \(text("outcome"))")
+        for part in step["parts"]?.elements ?? [] {
+          let texts = part.elements?.compactMap(\.string) ?? []
+          try Output.line("    " + texts.joined(separator: "  =>  "))
+        }
+      }
+      let reason = reply["reason"]?.string
+      try Output.line(reason.map { "denied: " + $0 } ?? "allowed")
+    }
+  }
+}
+
+/// Arguments of the line protocol.
+private enum Line {
+  /// Text as a JSON string.
+  static func quoted(_ text: String) -> String {
+    var output = JSONOutput()
+    output.append(string: text)
+    return output.text
+  }
+
+  /// JSON of several lines in one: a line break in JSON stands only where a space may.
+  static func joined(_ json: String) -> String {
+    String(json.map { $0.isNewline ? " " : $0 })
+  }
+}

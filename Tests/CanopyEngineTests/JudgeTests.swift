@@ -1,0 +1,113 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Synchronization
+import Testing
+
+/// Judges of writes: what they see, and what becomes of what they deny.
+@Suite(.timeLimit(.minutes(1))) struct JudgeTests {
+  private func submit(
+    _ engine: Engine, _ path: String, _ value: Node, _ answers: Answers<Outcome>,
+    _ judge: @escaping @Sendable (ProposedWrite) -> Bool
+  ) {
+    engine.submit { _ in
+      Decision(try .set(Location(path), WriteValue(value)), (), judge: judge)
+    } answer: {
+      answers.add(Outcome($0))
+    }
+  }
+
+  @Test func `a judge sees the latest tree before and after, the assignments and the time`()
+    async throws
+  {
+    let journal = FaultyJournal(InMemoryJournal())
+    let clock = ManualClock()
+    try await withEngine(journal, clock: clock) { engine in
+      let gate = journal.holdNextAppend()
+      let answers = Answers<Outcome>()
+      engine.submitSet("a", 1, answers)
+      await gate.reached()
+      let seen = Answers<ProposedWrite>()
+      engine.submit { _ in
+        Decision(
+          try .update(.root, [(Location("b"), WriteValue(2)), (Location("c/d"), WriteValue(3))]), ()
+        ) {
+          seen.add($0)
+          return true
+        }
+      } answer: {
+        answers.add(Outcome($0))
+      }
+      gate.open()
+      _ = await answers.wait(for: 2)
+      let write = try #require(seen.values.first)
+      #expect(write.before == json(#"{"a":1}"#))
+      #expect(write.after == json(#"{"a":1,"b":2,"c":{"d":3}}"#))
+      #expect(write.assignments.map(\.location.text) == ["b", "c/d"])
+      #expect(write.time == clock.now)
+      #expect(answers.values == [.committed(1), .committed(2)])
+    }
+  }
+
+  @Test func `what is denied leaves no trace, takes no number, and later writes do not see it`()
+    async throws
+  {
+    let store = InMemoryJournal()
+    try await withEngine(store) { engine in
+      let answers = Answers<Outcome>()
+      submit(engine, "a", 1, answers) { _ in true }
+      submit(engine, "a/b", 2, answers) { _ in false }
+      submit(engine, "c", 3, answers) { $0.before == json(#"{"a":1}"#) }
+      #expect(
+        await answers.wait(for: 3) == [.committed(1), .failed(.denied), .committed(2)])
+      #expect(engine.root == json(#"{"a":1,"c":3}"#))
+    }
+    #expect(store.commits.map(\.sequence) == [1, 2])
+    #expect(store.commits.allSatisfy { $0.beforeImage != nil })
+  }
+
+  @Test func `a judged commit can be taken back and resumed from as any other`() async throws {
+    try await withEngine { engine in
+      let replica = Replica(Listening(.root, form: .value))
+      replica.leave(engine, try #require(await replica.start(engine)))
+      let answers = Answers<Outcome>()
+      submit(engine, "a", 1, answers) { _ in true }
+      submit(engine, "a", 2, answers) { _ in true }
+      _ = await answers.wait(for: 2)
+      #expect(try await replica.resume(engine)?.isAnew == false)
+      #expect(replica.problem(engine.root) == nil)
+    }
+  }
+
+  @Test func `of several writes those that are denied are left out, and told`() async throws {
+    let store = InMemoryJournal()
+    try await withEngine(store) { engine in
+      let decisions = try ["a", "b", "c", "d"].map { path in
+        Decision(try Write.set(Location(path), WriteValue(1)), ()) { write in
+          // Each sees those before it.
+          path == "a" || path == "c" && write.before == json(#"{"a":1}"#)
+        }
+      }
+      let result = await withCheckedContinuation { continuation in
+        engine.submit(decisions) { continuation.resume(returning: $0) }
+      }
+      #expect(result == .success([1, 3]))
+      #expect(engine.root == json(#"{"a":1,"c":1}"#))
+    }
+    #expect(store.groups == [2])
+  }
+
+  @Test func `a refusal waits for the commits that it was decided upon`() async throws {
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      let gate = journal.holdNextAppend()
+      let answers = Answers<Outcome>()
+      engine.submitSet("a", 1, answers)
+      await gate.reached()
+      submit(engine, "b", 1, answers) { _ in false }
+      #expect(answers.values.isEmpty)
+      gate.open()
+      #expect(await answers.wait(for: 2) == [.committed(1), .failed(.denied)])
+    }
+  }
+}
