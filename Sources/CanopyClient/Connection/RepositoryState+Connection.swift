@@ -3,7 +3,6 @@ internal import CanopyWire
 internal import DequeModule
 internal import Logging
 internal import NIOCore
-internal import Synchronization
 
 /// Making connections, noticing their end, and making them again.
 extension RepositoryState {
@@ -63,7 +62,6 @@ extension RepositoryState {
   /// Says hello, and who this is.
   private func greet(_ transport: Transport) {
     phase = .greeting(transport)
-    LiveObjects.connections.add(1, ordering: .relaxed)
     silentTicks = 0
     keepAlive(generation)
     send(.hello(asked: clock.local)) { $0.append("HELLO") }
@@ -120,10 +118,7 @@ extension RepositoryState {
 
   private func endConnection(_ reason: String) {
     let wasReady = phase.isReady
-    if let transport = phase.transport {
-      transport.close()
-      LiveObjects.connections.subtract(1, ordering: .relaxed)
-    }
+    phase.transport?.close()
     generation += 1
     phase = .idle
     _ = lines.take()

@@ -64,12 +64,10 @@ public final class Database: Sendable {
     repository = Repository(endpoint, options)
     self.problem = problem
     pushIDs = Mutex(PushIDGenerator())
-    LiveObjects.databases.add(1, ordering: .relaxed)
   }
 
   deinit {
     repository.use { $0.goOffline() }
-    LiveObjects.databases.subtract(1, ordering: .relaxed)
   }
 
   // MARK: References

@@ -45,11 +45,6 @@ final class Registration: Sendable {
     self.delivery = delivery
     self.event = event
     self.cancel = cancel
-    LiveObjects.registrations.add(1, ordering: .relaxed)
-  }
-
-  deinit {
-    LiveObjects.registrations.subtract(1, ordering: .relaxed)
   }
 
   /// Ends it: what is still on its way to it does not arrive.
@@ -67,20 +62,5 @@ final class Registration: Sendable {
     } else if !isOver.load(ordering: .acquiring) {
       event.body(observation)
     }
-  }
-}
-
-/// How many objects of the library live that could leak. For tests.
-package enum LiveObjects {
-  static let registrations = Atomic(0)
-  static let databases = Atomic(0)
-  static let connections = Atomic(0)
-
-  /// Observers, databases and connections.
-  package static var counts: (observers: Int, databases: Int, connections: Int) {
-    (
-      registrations.load(ordering: .relaxed), databases.load(ordering: .relaxed),
-      connections.load(ordering: .relaxed)
-    )
   }
 }

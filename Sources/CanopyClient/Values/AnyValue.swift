@@ -11,19 +11,36 @@ enum AnyValue {
   /// - Throws: `DatabaseError` of the code `invalidData` for anything else: a number that is not finite,
   ///   a key that is none, a `Date`, an object of the application's.
   static func write(_ value: Any?, priority: Any?? = nil) throws(DatabaseError) -> WriteValue {
+    if let priority { return try write(write(value), priority: write(priority)) }
     var output = JSONOutput()
-    if let priority {
-      output.append("{\".value\":")
-      try append(value, to: &output, depth: 0)
-      output.append(",\".priority\":")
-      try append(priority, to: &output, depth: 0)
-      output.append("}")
-    } else {
-      try append(value, to: &output, depth: 0)
-    }
+    try append(value, to: &output, depth: 0)
     return try DatabaseError.wrap { () throws(TreeError) in
       try output.withWriteValue()
     }
+  }
+
+  /// A value with a priority.
+  private static func write(
+    _ value: WriteValue, priority: WriteValue
+  ) throws(DatabaseError) -> WriteValue {
+    let isServerValue = priority.serverValues.contains { $0.path.isRoot && !$0.isPriority }
+    switch priority.node.value {
+    case .absent where isServerValue || priority.serverValues.isEmpty: break
+    case .integer, .double, .string: break
+    default:
+      throw DatabaseError(.invalidData, "a priority must be a number, a string or nil")
+    }
+    if let placed = priority.serverValues.first {
+      let own = PlacedServerValue(path: .root, isPriority: true, value: placed.value)
+      return WriteValue(value.node, serverValues: value.serverValues + [own])
+    }
+    guard value.node.isAbsent, !value.serverValues.isEmpty, !priority.node.isAbsent else {
+      return WriteValue(
+        value.node.withPriority(priority.node), serverValues: value.serverValues)
+    }
+    // What will have the priority is not there until the server values are.
+    let own = PlacedServerValue(path: .root, isPriority: true, value: .constant(priority.node))
+    return WriteValue(value.node, serverValues: value.serverValues + [own])
   }
 
   /// What an application sees of a node: nil for nothing, `NSNumber` for bools and numbers, `String`,
@@ -90,10 +107,8 @@ enum AnyValue {
         .invalidData, "a value may have at most \(Limits.depthMax) levels")
     }
     switch value {
-    case nil, is NSNull: output.append("null")
-    case let text as String: output.append(string: text)
-    case let number as NSNumber: try append(number, to: &output)
-    case let optional as any AnyOptional: try append(optional.wrapped, to: &output, depth: depth)
+    case nil: output.append("null")
+    // Before the classes: asking whether a collection is an object of a class has all of it converted.
     case let members as [String: Any]: try append(members, to: &output, depth: depth)
     case let elements as [Any]:
       output.append("[")
@@ -112,6 +127,10 @@ enum AnyValue {
         named[name] = member
       }
       try append(named, to: &output, depth: depth)
+    case let text as String: output.append(string: text)
+    case let number as NSNumber: try append(number, to: &output)
+    case is NSNull: output.append("null")
+    case let optional as any AnyOptional: try append(optional.wrapped, to: &output, depth: depth)
     case let value?:
       throw DatabaseError(
         .invalidData,
