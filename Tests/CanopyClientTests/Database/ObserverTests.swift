@@ -134,7 +134,7 @@ import Testing
         list.queryLimited(toFirst: 1).queryLimited(toLast: 1),
         list.queryStarting(atValue: ["a": 1]),
         list.queryEqual(toValue: 1).queryEnding(atValue: 2), list.queryLimited(toLast: .max),
-        list.queryStarting(atValue: ServerValue.timestamp()),
+        list.queryStarting(atValue: CanopyClient.ServerValue.timestamp()),
       ] {
         let error = await #expect(throws: DatabaseError.self) { try await query.getData() }
         #expect(error?.code == .invalidQuery)

@@ -62,7 +62,7 @@ import Testing
       await told.wait(for: 1)
       backend.parts.journal.gate.hold()
       for number in 1...3 {
-        count.setValue(ServerValue.increment(1)) { error, _ in
+        count.setValue(CanopyClient.ServerValue.increment(1)) { error, _ in
           told.add(error.map { "\($0)" } ?? "saved \(number)")
         }
       }
