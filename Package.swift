@@ -87,7 +87,9 @@ let package = Package(
       swiftSettings: settings),
     .executableTarget(
       name: "CanopyBench",
-      dependencies: ["CEpoll", "CanopyTree", argumentParser, histogram, nioCore, nioPosix],
+      dependencies: [
+        "CEpoll", "CanopyTree", "CanopyClient", argumentParser, histogram, nioCore, nioPosix,
+      ],
       swiftSettings: settings),
     .executableTarget(
       name: "CanopyBlogSample", dependencies: ["CanopyClient"], swiftSettings: settings),
