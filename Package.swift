@@ -19,6 +19,7 @@ let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
+let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let signals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
@@ -36,6 +37,7 @@ let package = Package(
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
+    .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -56,7 +58,11 @@ let package = Package(
       name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"], swiftSettings: settings),
     .target(name: "CanopyWire", dependencies: ["CanopyTree"], swiftSettings: settings),
     .target(
-      name: "CanopyClient", dependencies: ["CanopyTree", "CanopyWire"], swiftSettings: settings),
+      name: "CanopyClient",
+      dependencies: [
+        "CanopyTree", "CanopyWire", logging, deque, nioCore, nioPosix, nioSSL, grdb,
+      ],
+      swiftSettings: settings),
     .target(
       name: "CanopyServer",
       dependencies: [
@@ -76,6 +82,10 @@ let package = Package(
       dependencies: [
         "CEpoll", "CanopyTree", "CanopyClient", argumentParser, histogram, nioCore, nioPosix,
       ],
+      swiftSettings: settings),
+    .executableTarget(
+      name: "CanopyClientBench",
+      dependencies: ["CanopyClient", argumentParser, logging, nioCore, nioPosix],
       swiftSettings: settings),
     .target(
       name: "CanopyTesting",
@@ -103,7 +113,12 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "CanopyClientTests",
-      dependencies: ["CanopyClient", "CanopyTree", "CanopyWire", "CanopyTesting"],
+      dependencies: [
+        "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
+        "CanopyAccounts", "CanopyServer",
+        "CanopyTesting", logging,
+        lifecycle, nioCore, nioPosix, nioSSL,
+      ],
       swiftSettings: settings),
     // Runs the built command; depending on it has it built.
     .testTarget(

@@ -54,6 +54,7 @@ public final class Engine: Sendable {
     /// Called when they have been told of all.
     var whenTold: [@Sendable () -> Void] = []
     var pushIDs = PushIDGenerator()
+    var clientWrites: ClientWrites
     var addedIndexes = 0
     var checkpointSequence: Int64
     var isStopping = false
@@ -100,6 +101,7 @@ public final class Engine: Sendable {
         current: tree, currentSequence: sequence, pending: tree, pendingSequence: sequence,
         toldSequence: sequence,
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
+        clientWrites: ClientWrites(loaded.clientWrites),
         checkpointSequence: loaded.checkpoint))
   }
 
@@ -120,10 +122,12 @@ public final class Engine: Sendable {
   ///   - decide: sees the latest tree and returns what to write and what to tell. Runs at once, under
   ///     the engine's lock: it must be brief and must not use the engine. What it throws refuses the
   ///     transaction.
+  ///   - origin: which write of which client it is. One that was made before is answered with
+  ///     `RepeatedWrite`, when it is durable, and nothing is decided.
   ///   - answer: called once, later or at once, on some thread, outside the lock: with what was
   ///     decided, when it is durable; or with the error.
   public func submit<Result: Sendable>(
-    _ decide: (inout Proposal) throws -> Decision<Result>,
+    _ decide: (inout Proposal) throws -> Decision<Result>, once origin: WriteOrigin? = nil,
     answer: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
   ) {
     var immediate: Swift.Result<Committed<Result>, any Error>?
@@ -132,7 +136,13 @@ public final class Engine: Sendable {
         immediate = .failure(refusal)
         return nil as CheckedContinuation<Void, Never>?
       }
-      let outcome = Swift.Result { try propose(&state, decide) }
+      let outcome = Swift.Result {
+        if let origin { try state.clientWrites.check(origin) }
+        var (commit, result) = try propose(&state, decide)
+        if let origin { commit?.origin = origin }
+        if let write = commit?.clientWrite { state.clientWrites.note(write) }
+        return (commit, result)
+      }
       let sequence = state.pendingSequence
       switch outcome {
       case .success(let (commit, result)):
@@ -387,13 +397,15 @@ extension Engine {
     var missed: [Commit] = []
     if case JournalError.conflict(let commits) = error { missed = commits }
     let (before, waiting) = state.withLock { state in
-      let before = state.current
+      let (before, sequence) = (state.current, state.currentSequence)
       missed = missed.filter { commit in
         guard commit.sequence == state.currentSequence + 1 else { return false }
         state.current.apply(commit.assignments)
         state.currentSequence = commit.sequence
         return true
       }
+      state.clientWrites.takeBack(after: sequence)
+      for write in missed.compactMap(\.clientWrite) { state.clientWrites.note(write) }
       state.pending = state.current
       state.pendingSequence = state.currentSequence
       var later: [Waiting] = []

@@ -64,30 +64,38 @@ extension LineService {
     Reply.success(to: &output) { $0.append(Int64(count)) }
   }
 
+  /// - Parameter origin: which write of which client it is, if it said so.
   func submitTree(
-    _ request: Request, _ answer: @escaping @Sendable (Response) -> Void
+    _ request: Request, once origin: WriteOrigin?,
+    _ answer: @escaping @Sendable (Response) -> Void
   ) throws {
     switch request {
     case .set(let location, let value):
-      submit(try Write.set(location, value), answer)
+      submit(try Write.set(location, value), once: origin, answer)
     case .update(let path, let changes):
-      submit(try Write.update(path, changes.map { ($0.location, $0.value) }), answer)
+      submit(
+        try Write.update(path, changes.map { ($0.location, $0.value) }), once: origin, answer)
     case .remove(let location):
-      submit(try Write.set(location, WriteValue(.absent)), answer)
+      submit(try Write.set(location, WriteValue(.absent)), once: origin, answer)
     case .push(let path, let value):
       try push(path, value, answer)
     case .compareAndSet(let location, let etag, let value):
-      try compareAndSet(location, etag, value, answer)
+      try compareAndSet(location, etag, value, once: origin, answer)
     default:
       throw WireError(.internalError, "the request is not a write")
     }
   }
 
-  private func submit(_ write: Write, _ answer: @escaping @Sendable (Response) -> Void) {
-    submit({ _ in Decision(write, ()) }, answer) { output, committed in
+  private func submit(
+    _ write: Write, once origin: WriteOrigin?, _ answer: @escaping @Sendable (Response) -> Void
+  ) {
+    let tell: @Sendable (inout JSONOutput, Int64) -> Void = { output, sequence in
       output.append("{\"seq\":")
-      output.append(committed.sequence)
+      output.append(sequence)
       output.append("}")
+    }
+    submit({ _ in Decision(write, ()) }, once: origin, answer, repeated: tell) {
+      tell(&$0, $1.sequence)
     }
   }
 
@@ -111,7 +119,7 @@ extension LineService {
 
   /// Null when it was set; otherwise what stands there.
   private func compareAndSet(
-    _ location: Location, _ etag: String, _ value: WriteValue,
+    _ location: Location, _ etag: String, _ value: WriteValue, once origin: WriteOrigin?,
     _ answer: @escaping @Sendable (Response) -> Void
   ) throws {
     let write = try Write.set(location, value)
@@ -122,16 +130,18 @@ extension LineService {
       guard present.fits(bytes: replyBytesMax) else { throw tooLarge }
       return present.etag == etag ? Decision(write, nil) : Decision(nil, present)
     }
-    submit(transaction, answer) { output, committed in
-      guard let present = committed.result else {
-        output.append("{\"committed\":true,\"seq\":")
-        output.append(committed.sequence)
-        return output.append("}")
-      }
+    let tell: @Sendable (inout JSONOutput, Int64) -> Void = { output, sequence in
+      output.append("{\"committed\":true,\"seq\":")
+      output.append(sequence)
+      output.append("}")
+    }
+    submit(transaction, once: origin, answer, repeated: tell) { output, committed in
+      guard let present = committed.result else { return tell(&output, committed.sequence) }
       output.append("{\"committed\":false,\"etag\":")
       output.append(string: present.etag)
       output.append(",\"data\":")
-      output.append(present)
+      // Who may send again keeps a copy, to which priorities belong.
+      output.append(present, style: origin == nil ? .plain : .export)
       output.append("}")
     }
   }

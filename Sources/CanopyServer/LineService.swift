@@ -62,7 +62,7 @@ public final class LineService: Sendable {
       .listenToInfo, .unlisten, .onDisconnect:
       .exclusive
     case .rename, .post, .edit, .delete, .star, .comment, .uncomment, .set, .update, .remove, .push,
-      .compareAndSet:
+      .compareAndSet, .once:
       .write
     }
   }
