@@ -68,7 +68,9 @@ let package = Package(
     .target(name: "CanopyWire", dependencies: ["CanopyTree"], swiftSettings: settings),
     .target(
       name: "CanopyClient",
-      dependencies: ["CanopyTree", "CanopyWire", logging, deque, nioCore, nioPosix, nioSSL],
+      dependencies: [
+        "CanopyTree", "CanopyWire", logging, deque, nioCore, nioPosix, nioSSL, grdb,
+      ],
       swiftSettings: settings),
     .target(
       name: "CanopyServer",

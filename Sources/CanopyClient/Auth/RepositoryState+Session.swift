@@ -112,6 +112,7 @@ extension RepositoryState {
   /// Sets who is signed in, and has those told who want to hear of it.
   func setSession(_ user: User?, token: String?) {
     for body in session.set(user, token: token) { call(body) }
+    recordSession()
   }
 }
 

@@ -132,8 +132,10 @@ struct ServerSubscriptions {
 /// The writes of the tree have their own names, which ascend and outlive the process where persistence is
 /// on; compare-and-set requests are numbered here, under a client name of their own.
 struct WriteNumbers {
-  /// The name of this client for writes.
-  var client: String
+  /// The names of this client for writes, each from a number on: one for each process that left pending
+  /// writes, and that of this process at the end. A name is used by one process alone, as another one may
+  /// use a number again.
+  private var names: [(first: Int64, name: String)]
   let transactionClient: String
   /// Writes up to this number need not be remembered by the server any more: answers come in the order of
   /// the requests, also after a break.
@@ -142,7 +144,7 @@ struct WriteNumbers {
   private var lastTransaction: Int64 = 0
 
   init(_ random: () -> UInt64) {
-    client = WriteNumbers.name(random)
+    names = [(1, WriteNumbers.name(random))]
     transactionClient = WriteNumbers.name(random)
   }
 
@@ -150,6 +152,36 @@ struct WriteNumbers {
   static func name(_ random: () -> UInt64) -> String {
     let digits = [random(), random()].map { String($0, radix: 36) }
     return digits.joined(separator: "-")
+  }
+
+  /// The name under which a write is sent, and up to which number its answers are seen.
+  func client(of number: Int64) -> (name: String, seen: Int64) {
+    let index = names.lastIndex { $0.first <= number } ?? 0
+    guard names.indices.contains(index) else { return (transactionClient, 0) }
+    let isOwn = index == names.count - 1 && writesSeen >= names[index].first
+    return (names[index].name, isOwn ? min(writesSeen, number - 1) : 0)
+  }
+
+  /// Takes up the names under which earlier processes left pending writes.
+  ///
+  /// - Parameters:
+  ///   - text: as `namesText` had it.
+  ///   - last: the number of the last of the writes.
+  mutating func restore(_ text: String, pending: [WriteID], after last: Int64) {
+    var earlier: [(first: Int64, name: String)] = []
+    for line in text.split(separator: "\n") {
+      let words = line.split(separator: " ")
+      if words.count == 2, let first = Int64(words[0]) { earlier.append((first, String(words[1]))) }
+    }
+    let own = names.last?.name ?? transactionClient
+    names = earlier.filter { $0.first <= last } + [(last + 1, own)]
+    let needed = Set(pending.map { client(of: number(of: $0)).name })
+    names.removeAll { $0.name != own && !needed.contains($0.name) }
+  }
+
+  /// The names, a line each.
+  var namesText: String {
+    names.map { "\($0.first) \($0.name)\n" }.joined()
   }
 
   /// The number of a write. Those of the tree may begin at 0.

@@ -92,7 +92,8 @@ extension RepositoryState {
     case .session(let request): take(answer, of: request)
     case .listen(let tag): try take(answer, ofListen: tag)
     case .write(let id, let number, _):
-      writeNumbers.sawWrite(number)
+      // With persistence, when it is recorded that the write is not pending any more.
+      if persistence == nil { writeNumbers.sawWrite(number) }
       finishWrite(id, answer.error.map { DatabaseError($0) })
     case .compareAndSet(let id, let number, _):
       try take(answer, ofTransaction: id)

@@ -96,7 +96,7 @@ extension JSONOutput {
   }
 
   /// The options that spell a query, each after a comma. One that narrows nothing down has none.
-  private mutating func append(optionsOf query: Query) {
+  mutating func append(optionsOf query: Query) {
     guard !query.isUnbounded else { return }
     switch query.order {
     case .key: append(",\"orderBy\":\"$key\"")

@@ -1,5 +1,6 @@
 public import Dispatch
 internal import CanopyTree
+internal import Logging
 internal import Synchronization
 
 /// A database on a Canopy server, and this program's copy of those parts of it that are observed.
@@ -125,6 +126,44 @@ public final class Database: Sendable {
   public var callbackQueue: DispatchQueue {
     get { repository.callbacks.queue }
     set { repository.callbacks.queue = newValue }
+  }
+
+  // MARK: Persistence
+
+  /// Whether what is observed, what is written and not confirmed, and who is signed in survive a restart of
+  /// the process, in the folder that `DatabaseOptions.persistenceFolder` says. To be set before anything
+  /// else is done with the database, which blocks while what an earlier process left is read.
+  ///
+  /// One process at a time can use a folder. Where it cannot be used, this stays false, and the log says why.
+  public var isPersistenceEnabled: Bool {
+    get { settings.withLock { $0.isPersistenceEnabled } }
+    set {
+      guard newValue, problem == nil else { return }
+      let bytesMax = Int(clamping: persistenceCacheSizeBytes)
+      let folder = persistenceFolder
+      repository.use { [weak self] state in
+        do {
+          try state.enablePersistence(folder: folder, bytesMax: bytesMax)
+          self?.settings.withLock { $0.isPersistenceEnabled = true }
+        } catch {
+          state.options.logger.error(
+            "persistence cannot be used", metadata: ["error": "\(error)"])
+        }
+      }
+    }
+  }
+
+  /// Bytes of data that are kept beyond what is in use or kept synchronised; to be set before persistence is
+  /// enabled.
+  public var persistenceCacheSizeBytes: UInt {
+    get { settings.withLock { $0.persistenceCacheSizeBytes } }
+    set { settings.withLock { $0.persistenceCacheSizeBytes = newValue } }
+  }
+
+  private var persistenceFolder: String {
+    let environment = ProcessInfo.processInfo.environment
+    return repository.options.persistenceFolder ?? environment["CANOPY_CLIENT_DATA"]
+      ?? NSHomeDirectory() + "/.canopy-client"
   }
 
   // MARK: Keys

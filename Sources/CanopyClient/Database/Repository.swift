@@ -98,6 +98,11 @@ final class RepositoryState {
   /// Logins and the like that wait for a connection.
   var sessionRequests: Deque<SessionRequest> = []
   var writeNumbers: WriteNumbers
+  /// Nil where nothing is to survive a restart.
+  var persistence: Persistence?
+  /// What is to be recorded at the end of the step.
+  var changes: [StateChange] = []
+  var hasWritten = false
   /// Writes that were sent on an earlier connection and not answered, in order.
   var unsettled: Deque<Awaited> = []
   /// Those of them that were answered on this connection: `Awaited.settled`.
@@ -131,6 +136,7 @@ final class RepositoryState {
 
   /// Does what has come of a step: sends what is to be sent, and has functions called.
   func finishStep() {
+    record()
     sendWrites()
     flush()
     if !calls.isEmpty {
@@ -170,6 +176,7 @@ final class RepositoryState {
   }
 
   func keepSynced(_ query: DatabaseQuery, _ spec: QuerySpec, _ isKept: Bool) {
+    if persistence != nil { changes.append(.kept(spec.asked, isKept)) }
     if !isKept {
       guard let id = keptSynced.removeValue(forKey: spec) else { return }
       _ = forget(id)
@@ -189,6 +196,7 @@ final class RepositoryState {
 
   /// Does what a step of the tree asks for.
   func carryOut(_ effects: Effects) {
+    if persistence != nil { changes += effects.changes }
     for listen in effects.starts { start(listen) }
     for tag in effects.stops { stop(tag) }
     for event in effects.events { tell(event) }

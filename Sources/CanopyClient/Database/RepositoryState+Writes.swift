@@ -10,6 +10,7 @@ extension RepositoryState {
   /// - Parameter completion: called when the server has made it, or will not.
   func write(_ write: Write, completion: Answer<DatabaseError?>?) {
     connectIfWanted()
+    hasWritten = true
     let (id, effects) = tree.write(write, at: clock.now)
     if let completion { writeCompletions[id] = completion }
     carryOut(effects)
@@ -29,8 +30,9 @@ extension RepositoryState {
 
   private func send(_ id: WriteID, _ write: Write) {
     let number = writeNumbers.number(of: id)
+    let client = writeNumbers.client(of: number)
     let line = RequestLines.line(bytesMax: serverLimits.lineBytes) { output in
-      output.append(once: writeNumbers.client, number, seen: writeNumbers.writesSeen)
+      output.append(once: client.name, number, seen: client.seen)
       output.append(write: write)
     }
     guard let line else { return finishWrite(id, lineTooLong) }

@@ -86,6 +86,11 @@ package enum StateChange: Sendable {
   case writeAdded(WriteID, Write, milliseconds: Int64)
   /// A write is no longer pending.
   case writeRemoved(WriteID)
-  /// The server's data of these places, from the root down.
-  case data([Assignment])
+  /// The server told of a query, as of a commit: these places, relative to its location, have these
+  /// values. One at the root replaces all that was told of it.
+  case told(QuerySpec, [Assignment], sequence: Int64)
+  /// A query is asked for from now on, or no longer. What is asked for is in use, and not dropped.
+  case asked(QuerySpec, Bool)
+  /// What is told of a query is kept, however long it is not used, or no longer is.
+  case kept(QuerySpec, Bool)
 }

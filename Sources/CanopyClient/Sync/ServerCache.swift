@@ -31,6 +31,12 @@ struct ServerCache: Sendable {
     extent = .whole
   }
 
+  /// What a query shows is known.
+  init(filtered node: Node, _ plan: IndexPlan) {
+    tree = Tree(root: node, indexPlan: plan)
+    extent = .filtered
+  }
+
   var root: Node { tree.root }
 
   /// Whether the query can be answered.

@@ -54,15 +54,17 @@ struct ServerListens: Sendable {
 extension SyncTree {
   /// Asks the server for a new view's query, unless something covers it; what it covers itself is not
   /// asked for any longer.
-  mutating func cover(_ spec: QuerySpec, _ effects: inout Effects) {
+  ///
+  /// - Parameter sequence: the commit as of which the query is known.
+  mutating func cover(_ spec: QuerySpec, since sequence: Int64?, _ effects: inout Effects) {
     guard !isCovered(spec), listens[spec.asked] == nil else { return }
-    start(spec.asked, since: nil, &effects)
+    start(spec.asked, since: sequence, &effects)
     guard spec.query.isUnbounded, let place = places.below(spec.path) else { return }
     var below: [ViewID] = []
     place.forEach { below += $0 }
     for id in inOrder(below) {
-      guard let other = views[id]?.spec.asked, other != spec.asked else { continue }
-      stop(other, &effects)
+      guard let view = views[id], view.spec.asked != spec.asked else { continue }
+      stop(view, &effects)
     }
   }
 
@@ -72,7 +74,7 @@ extension SyncTree {
     let isNeeded = places[spec.path]?.contains { views[$0]?.spec.asked == spec.asked } ?? false
     guard !isNeeded, let old = listens[spec.asked] else { return }
     startUncovered(below: spec, since: old.sequence, &effects)
-    stop(spec.asked, &effects)
+    stop(view, &effects)
   }
 
   /// Asks for what a listen that ends has covered.
@@ -114,12 +116,21 @@ extension SyncTree {
 
   private mutating func start(_ spec: QuerySpec, since: Int64?, _ effects: inout Effects) {
     let listen = listens.start(spec, since: since)
+    effects.changes.append(.asked(spec, true))
+    if let since, saved[spec] == nil, let node = serverValue(at: spec.path) {
+      // What a wider query told is where this one begins.
+      effects.changes.append(.told(spec, [Assignment(.root, node)], sequence: since))
+    }
+    saved[spec] = nil
     guard isConnected else { return }
     effects.starts.append(ServerListen(tag: listen.tag, spec: spec, since: since))
   }
 
-  private mutating func stop(_ spec: QuerySpec, _ effects: inout Effects) {
-    guard let tag = listens.stop(spec), isConnected else { return }
-    effects.stops.append(tag)
+  /// Ends the listen of a view, if there is one.
+  private mutating func stop(_ view: View, _ effects: inout Effects) {
+    save(view)
+    guard let tag = listens.stop(view.spec.asked) else { return }
+    effects.changes.append(.asked(view.spec.asked, false))
+    if isConnected { effects.stops.append(tag) }
   }
 }

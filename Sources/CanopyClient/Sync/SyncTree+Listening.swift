@@ -16,13 +16,18 @@ extension SyncTree {
     } else {
       viewID = ViewID(number: nextView)
       nextView += 1
-      views[viewID] = View(spec, server: knowledge(of: spec), writes)
+      let known = knowledge(of: spec)
+      views[viewID] = View(spec, server: known.cache, writes)
       viewOfSpec[spec] = viewID
       places.modify(spec.path) { $0 = ($0 ?? []) + [viewID] }
-      cover(spec, &effects)
+      resolveAgain([spec.path])
+      tell(&effects)
+      cover(spec, since: known.sequence, &effects)
     }
     viewOfListener[id] = viewID
+    let wasKept = views[viewID].map(isKept) ?? false
     views[viewID]?.add(id, kinds)
+    if kinds.isEmpty, !wasKept { effects.changes.append(.kept(spec.asked, true)) }
     effects.events += views[viewID]?.firstEvents(for: id, kinds) ?? []
     return effects
   }
@@ -31,7 +36,11 @@ extension SyncTree {
   package mutating func unlisten(_ id: ListenerID) -> Effects {
     var effects = Effects()
     guard let viewID = viewOfListener.removeValue(forKey: id) else { return effects }
+    let wasKept = views[viewID].map(isKept) ?? false
     views[viewID]?.remove(id)
+    if wasKept, let view = views[viewID], !isKept(view) {
+      effects.changes.append(.kept(view.spec.asked, false))
+    }
     guard let view = views[viewID], view.listeners.isEmpty else { return effects }
     remove(viewID)
     uncover(view, &effects)
@@ -71,6 +80,9 @@ extension SyncTree {
     return writes.value(of: path, over: .absent)
   }
 
+  /// Whether a view has its data kept synchronised.
+  func isKept(_ view: View) -> Bool { view.listeners.contains { $0.kinds.isEmpty } }
+
   mutating func remove(_ id: ViewID) {
     guard let view = views.removeValue(forKey: id) else { return }
     viewOfSpec[view.spec] = nil
@@ -82,13 +94,26 @@ extension SyncTree {
 }
 
 extension SyncTree {
-  /// What other views know of a location that is listened to for the first time.
+  /// What is known of a location that is listened to for the first time.
   ///
-  /// All of it, where one is of a whole place at or above it, or of a child in which it lies; else
-  /// those children that are listened to as a whole.
-  func knowledge(of spec: QuerySpec) -> ServerCache {
+  /// All of it, where a view is of a whole place at or above it, or of a child in which it lies, or
+  /// where that was told earlier; else those children that are listened to as a whole.
+  ///
+  /// - Returns: besides, the commit as of which that is, where the server is to be asked for what
+  ///   changed since.
+  func knowledge(of spec: QuerySpec) -> (cache: ServerCache, sequence: Int64?) {
     let plan = View.indexPlan(spec.query)
-    if let node = serverValue(at: spec.path) { return ServerCache(whole: node, plan) }
+    if let node = serverValue(at: spec.path) { return (ServerCache(whole: node, plan), nil) }
+    let old = savedValue(at: spec.path)
+    if !spec.query.isUnbounded, let own = saved[spec],
+      old.map({ $0.sequence < own.sequence }) ?? true
+    {
+      return (ServerCache(filtered: own.node, plan), own.sequence)
+    }
+    if let old {
+      // What is narrowed down is asked for anew: more of it is known than its answer will have.
+      return (ServerCache(whole: old.node, plan), spec.query.isUnbounded ? old.sequence : nil)
+    }
     var cache = ServerCache(plan)
     var told: [(Key, Node)] = []
     for (key, place) in places.below(spec.path)?.children ?? [:] {
@@ -96,7 +121,7 @@ extension SyncTree {
       if let whole { told.append((key, whole.server.root)) }
     }
     cache.tell(told)
-    return cache
+    return (cache, nil)
   }
 
   /// The server's data of a whole location; nil if it is not known.

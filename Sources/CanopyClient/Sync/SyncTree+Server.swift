@@ -20,7 +20,9 @@ extension SyncTree {
         Location(spec.path.appending(location.path), isPriority: location.isPriority),
         assignment.value)
     }
-    return serverChanged(absolute, of: spec, patched: isPatch ? spec.path : nil)
+    var effects = serverChanged(absolute, of: spec, patched: isPatch ? spec.path : nil)
+    effects.changes.append(.told(spec, assignments, sequence: sequence))
+    return effects
   }
 
   /// What stands at places now, from the root down.
@@ -59,12 +61,14 @@ extension SyncTree {
     guard let spec = listens[tag]?.spec else { return effects }
     // The server has ended it already: there is nothing to stop.
     _ = listens.stop(spec)
+    effects.changes.append(.asked(spec, false))
     for id in places[spec.path] ?? [] where views[id]?.spec.asked == spec {
       guard let view = views[id] else { continue }
       for listener in view.listeners {
         viewOfListener[listener.id] = nil
         effects.cancelled.append(listener.id)
       }
+      if isKept(view) { effects.changes.append(.kept(spec, false)) }
       remove(id)
     }
     startUncovered(below: spec, since: nil, &effects)

@@ -111,7 +111,8 @@ extension SyncTree {
   func latest(_ path: Path, before id: WriteID? = nil, told: Node? = nil) -> Node {
     let scope = PendingWrites.Scope(before: id, includesHidden: true)
     if writes.shadow(path, scope) != nil { return writes.value(of: path, over: .absent, scope) }
-    let base = told ?? serverValue(at: path) ?? knownChild(at: path) ?? .absent
+    let base =
+      told ?? serverValue(at: path) ?? knownChild(at: path) ?? savedValue(at: path)?.node ?? .absent
     return writes.value(of: path, over: base, scope)
   }
 

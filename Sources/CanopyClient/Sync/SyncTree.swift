@@ -38,6 +38,10 @@ package struct SyncTree: Sendable {
   var listens = ServerListens()
   var isConnected = false
 
+  /// What was told of queries that are not asked for now, where that is kept.
+  var saved: [QuerySpec: SavedState.SavedQuery] = [:]
+  var isPersistent = false
+
   /// A tree that knows nothing, without a connection.
   package init() {}
 }

@@ -58,7 +58,7 @@ struct ConnectionPartsTests {
     }
   }
 
-  @Test(.timeLimit(.minutes(1)))
+  @Test(.timeLimit(.minutes(5)))
   func `without a server it is tried again and again, after longer and longer`() async throws {
     let waits = Told<Int64>()
     let bodies = Mutex<[@Sendable () -> Void]>([])

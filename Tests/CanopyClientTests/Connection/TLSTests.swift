@@ -9,7 +9,7 @@ import NIOSSL
 import Testing
 
 /// `canopys://`, with something before the server that ends TLS.
-@Suite(.timeLimit(.minutes(1))) struct TLSTests {
+@Suite(.timeLimit(.minutes(5))) struct TLSTests {
   @Test func `a server whose certificate is trusted is spoken to, and no other`() async throws {
     try await withBackend { backend in
       let (port, channel) = try await Self.terminator(for: backend.port)

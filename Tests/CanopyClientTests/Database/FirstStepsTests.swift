@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 /// The first things that anybody does with the library.
-@Suite(.timeLimit(.minutes(1))) struct FirstStepsTests {
+@Suite(.timeLimit(.minutes(5))) struct FirstStepsTests {
   @Test func `what is written is seen here at once, and then stands at the server`() async throws {
     try await withBackend { backend in
       let database = try await backend.client()

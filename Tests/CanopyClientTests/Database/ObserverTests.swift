@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// Observers: adding, removing, what they hold, and what cannot be observed.
-@Suite(.timeLimit(.minutes(2))) struct ObserverTests {
+@Suite(.timeLimit(.minutes(5))) struct ObserverTests {
   @Test func `one observer is removed by its handle, all of a place at once, none of those below`()
     async throws
   {

@@ -5,7 +5,7 @@ import Foundation
 import Testing
 
 /// Without a connection, and when it breaks.
-@Suite(.timeLimit(.minutes(2))) struct OfflineTests {
+@Suite(.timeLimit(.minutes(5))) struct OfflineTests {
   @Test func `writes made offline are seen at once and reach the server in their order`()
     async throws
   {

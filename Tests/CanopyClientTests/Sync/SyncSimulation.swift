@@ -31,7 +31,8 @@ struct SyncSimulation {
   private var random: SeededGenerator
   private var writes = RandomWrites()
 
-  private(set) var client = SyncTree()
+  private(set) var client = SyncTree(restoring: SavedState())
+  private var store = NaiveStore()
   private var isConnected = false
   private var nextListener = 0
   private var listeners: [(id: ListenerID, spec: QuerySpec, replica: EventReplica)] = []
@@ -98,7 +99,16 @@ struct SyncSimulation {
     case 10...13: send()
     case 14...17: serve()
     case 18...22: receive()
-    default: if isConnected, random.oneIn(3) { disconnect() } else if !isConnected { connect() }
+    default:
+      if random.oneIn(12) {
+        restart()
+      } else if random.oneIn(20) {
+        purge()
+      } else if isConnected, random.oneIn(3) {
+        disconnect()
+      } else if !isConnected {
+        connect()
+      }
     }
   }
 }
@@ -186,6 +196,24 @@ extension SyncSimulation {
     take(client.disconnected())
   }
 
+  /// The client's process ends, and another one goes on with what was stored.
+  private mutating func restart() {
+    note("restart")
+    client = SyncTree(restoring: store.load())
+    isConnected = false
+    listeners = []
+    told = [:]
+    runs = []
+    subscriptions = []
+    toServer = []
+    toClient = []
+  }
+
+  private mutating func purge() {
+    note("give up all writes")
+    take(client.purgeWrites().effects)
+  }
+
   private mutating func receive() {
     guard !toClient.isEmpty else { return }
     switch toClient.removeFirst() {
@@ -214,8 +242,11 @@ extension SyncSimulation {
     }
     // What a wider listen told is where others begin.
     for listen in client.listens.all where listen.sequence != nil && told[listen.spec] == nil {
-      told[listen.spec] = wholeTold(listen.spec.path).map { Tree(root: $0) }
+      // After a restart, what was stored is where it begins.
+      let stored = client.viewOfSpec[listen.spec].flatMap { client.views[$0] }?.server.root
+      told[listen.spec] = (wholeTold(listen.spec.path) ?? stored).map { Tree(root: $0) }
     }
+    store.record(effects.changes)
     for tag in effects.stops { toServer.append(.unlisten(tag)) }
     for run in effects.runs {
       runs.removeAll { $0.id == run.id }
