@@ -11,6 +11,10 @@ let settings: [SwiftSetting] = [
   .define("CANOPY_COUNT_WORK", .when(configuration: .debug)),
 ]
 
+/// The samples are compiled as an application's code is: without the features that this package asks more of
+/// itself with.
+let applicationSettings: [SwiftSetting] = [.treatAllWarnings(as: .error)]
+
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -19,6 +23,7 @@ let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
+let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let signals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
@@ -29,6 +34,11 @@ let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 
 let package = Package(
   name: "canopy",
+  products: [
+    // For applications; all else is used from within.
+    .library(name: "CanopyClient", targets: ["CanopyClient"]),
+    .executable(name: "canopy-blog", targets: ["CanopyBlogSample"]),
+  ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
@@ -36,6 +46,7 @@ let package = Package(
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
+    .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
     .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -56,6 +67,12 @@ let package = Package(
       name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"], swiftSettings: settings),
     .target(name: "CanopyWire", dependencies: ["CanopyTree"], swiftSettings: settings),
     .target(
+      name: "CanopyClient",
+      dependencies: [
+        "CanopyTree", "CanopyWire", logging, deque, nioCore, nioPosix, nioSSL, grdb,
+      ],
+      swiftSettings: settings),
+    .target(
       name: "CanopyServer",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
@@ -72,13 +89,21 @@ let package = Package(
       swiftSettings: settings),
     .executableTarget(
       name: "CanopyBench",
-      dependencies: ["CEpoll", "CanopyTree", argumentParser, histogram, nioCore, nioPosix],
+      dependencies: [
+        "CEpoll", "CanopyTree", "CanopyClient", argumentParser, histogram, nioCore, nioPosix,
+      ],
+      swiftSettings: settings),
+    .executableTarget(
+      name: "CanopyBlogSample", dependencies: ["CanopyClient"], swiftSettings: settings),
+    .executableTarget(
+      name: "CanopyClientBench",
+      dependencies: ["CanopyClient", argumentParser, logging, nioCore, nioPosix],
       swiftSettings: settings),
     .target(
       name: "CanopyTesting",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyServer", logging,
-        nioCore, nioPosix,
+        lifecycle, nioCore, nioPosix,
       ],
       swiftSettings: settings),
     .testTarget(
@@ -98,6 +123,19 @@ let package = Package(
     .testTarget(
       name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
       swiftSettings: settings),
+    .testTarget(
+      name: "CanopyClientTests",
+      dependencies: [
+        "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
+        "CanopyAccounts", "CanopyServer",
+        "CanopyTesting", logging,
+        lifecycle, nioCore, nioPosix, nioSSL,
+      ],
+      swiftSettings: settings),
+    .testTarget(
+      name: "CanopyClientSampleTests",
+      dependencies: ["CanopyClient", "CanopyEngine", "CanopyTesting", "CanopyTree"],
+      swiftSettings: applicationSettings),
     // Runs the built command; depending on it has it built.
     .testTarget(
       name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),

@@ -8,7 +8,7 @@ struct Bench: AsyncParsableCommand {
     abstract: "Comparison with other systems, contention, crashes and data sets for Canopy.",
     subcommands: [
       Compare.self, Contention.self, SlowReader.self, Crash.self, Generate.self, Judging.self,
-      EchoServer.self,
+      ClientCore.self, EchoServer.self,
     ])
 }
 

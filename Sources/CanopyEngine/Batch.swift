@@ -9,33 +9,26 @@ struct Batch {
   private(set) var sequence: Int64
   /// The commits of this batch, in order.
   private(set) var commits: [Commit] = []
-  private(set) var makers: Makers
+  private let writer: Writer
 
-  /// What a transaction gets besides the tree.
-  struct Makers {
-    let now: @Sendable () -> Int64
-    let random: @Sendable () -> UInt64
-    var pushIDs: PushIDGenerator
-    /// Indexes that may be added to those of the plan.
-    var indexesLeft: Int
-  }
-
-  init(tree: Tree, sequence: Int64, makers: Makers) {
+  init(tree: Tree, sequence: Int64, writer: Writer) {
     self.tree = tree
     self.sequence = sequence
-    self.makers = makers
+    self.writer = writer
   }
 
   /// Carries out a transaction.
   ///
-  /// - Throws: what `decide` throws, and `EngineError.denied`; then nothing has changed.
+  /// - Parameter origin: which write of which client it is.
+  /// - Throws: what `decide` throws, `RepeatedWrite`, and `EngineError`; then nothing has changed.
   @discardableResult
   mutating func propose<Result: Sendable>(
-    _ decide: (inout Proposal) throws -> Decision<Result>
+    _ decide: (inout Proposal) throws -> Decision<Result>, once origin: WriteOrigin? = nil
   ) throws -> Result {
+    if let origin { try writer.clientWrites.check(origin) }
     var proposal = Proposal(
-      root: tree.root, now: makers.now(), pushIDs: makers.pushIDs, random: makers.random)
-    defer { makers.pushIDs = proposal.pushIDs }
+      root: tree.root, now: writer.now(), pushIDs: writer.pushIDs, random: writer.random)
+    defer { writer.pushIDs = proposal.pushIDs }
     let decision = try decide(&proposal)
     guard let write = decision.write, !write.items.isEmpty else { return decision.result }
     let time = proposal.now
@@ -59,17 +52,41 @@ struct Batch {
       journaled = tree.apply(assignments)
     }
     sequence += 1
-    commits.append(
-      Commit(
-        sequence: sequence, time: time, assignments: journaled, beforeImage: beforeImage,
-        settles: decision.settles))
+    let commit = Commit(
+      sequence: sequence, time: time, assignments: journaled, beforeImage: beforeImage,
+      settles: decision.settles, origin: origin)
+    commits.append(commit)
+    if let write = commit.clientWrite { writer.clientWrites.note(write) }
     return decision.result
   }
 
   /// Keeps an index from now on, unless the tree has it or there may be no more.
   mutating func keepIndex(_ order: Order, at path: Path) {
-    guard makers.indexesLeft > 0, !Query.isIndexed(by: order, tree.root.at(path)) else { return }
+    guard writer.indexesLeft > 0, !Query.isIndexed(by: order, tree.root.at(path)) else { return }
     tree.keepIndex(order, at: path.keys)
-    makers.indexesLeft -= 1
+    writer.indexesLeft -= 1
+  }
+}
+
+/// What the engine's task keeps from batch to batch. Used on that task alone.
+final class Writer {
+  let now: @Sendable () -> Int64
+  let random: @Sendable () -> UInt64
+  /// Keys of commits that fail are not made again.
+  var pushIDs: PushIDGenerator
+  /// Those of the latest tree, durable or not.
+  var clientWrites: ClientWrites
+  /// Indexes that may be added to those of the plan.
+  var indexesLeft: Int
+
+  init(
+    now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64,
+    pushIDs: PushIDGenerator, clientWrites: ClientWrites, indexesLeft: Int
+  ) {
+    self.now = now
+    self.random = random
+    self.pushIDs = pushIDs
+    self.clientWrites = clientWrites
+    self.indexesLeft = indexesLeft
   }
 }

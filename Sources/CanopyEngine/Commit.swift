@@ -16,15 +16,19 @@ public struct Commit: Sendable, Equatable {
   /// kept with the commit.
   public var settles: DisconnectWriteID?
 
+  /// Which write of which client this is, where it said so; the journal remembers it in the same step.
+  public var origin: WriteOrigin?
+
   /// A commit.
   public init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]? = nil,
-    settles: DisconnectWriteID? = nil
+    settles: DisconnectWriteID? = nil, origin: WriteOrigin? = nil
   ) {
     self.sequence = sequence
     self.time = time
     self.assignments = assignments
     self.beforeImage = beforeImage
     self.settles = settles
+    self.origin = origin
   }
 }

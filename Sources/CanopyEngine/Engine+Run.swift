@@ -21,36 +21,41 @@ extension Engine {
   private static let batchMax = 1_000
 
   private func runBatches() async {
-    var makers = Batch.Makers(
-      now: now, random: random, pushIDs: state.withLock { $0.pushIDs },
+    let (pushIDs, clientWrites) = state.withLock { state in
+      defer { state.clientWrites = ClientWrites() }
+      return (state.pushIDs, state.clientWrites)
+    }
+    let writer = Writer(
+      now: now, random: random, pushIDs: pushIDs, clientWrites: clientWrites,
       indexesLeft: configuration.addedIndexesMax)
     while let requests = await nextRequests() {
       var rest = requests[...]
       while !rest.isEmpty {
-        await carryOut(rest.prefix(Engine.batchMax), &makers)
+        await carryOut(rest.prefix(Engine.batchMax), writer)
         rest = rest.dropFirst(Engine.batchMax)
       }
     }
   }
 
-  private func carryOut(_ requests: ArraySlice<Request>, _ makers: inout Batch.Makers) async {
-    var batch = state.withLock { state in
+  private func carryOut(_ requests: ArraySlice<Request>, _ writer: Writer) async {
+    let (tree, after) = state.withLock { state in
       state.isAtWork = true
-      return Batch(tree: state.current, sequence: state.currentSequence, makers: makers)
+      return (state.current, state.currentSequence)
     }
-    let after = batch.sequence
+    var batch = Batch(tree: tree, sequence: after, writer: writer)
+    let indexesLeft = writer.indexesLeft
     let answers = requests.map { $0(&batch) }
-    // Keys of commits that fail are not made again.
-    makers.pushIDs = batch.makers.pushIDs
     do {
       if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }
-      makers.indexesLeft = batch.makers.indexesLeft
       publish(batch, answers)
     } catch {
       logger.error(
         "the journal failed",
         metadata: ["commits": "\(batch.commits.count)", "error": "\(error)"])
-      fail(error, answers)
+      // The indexes went with the batch; they may be added again.
+      writer.indexesLeft = indexesLeft
+      writer.clientWrites.takeBack(after: after)
+      fail(error, answers, writer)
     }
   }
 
@@ -107,7 +112,7 @@ extension Engine {
   }
 
   /// Answers a batch with an error: nothing of it has become visible.
-  private func fail(_ error: any Error, _ answers: [Answer]) {
+  private func fail(_ error: any Error, _ answers: [Answer], _ writer: Writer) {
     var missed: [Commit] = []
     if case JournalError.conflict(let commits) = error { missed = commits }
     let before = state.withLock { state in
@@ -122,6 +127,7 @@ extension Engine {
       state.isAtWork = false
       return before
     }
+    for write in missed.compactMap(\.clientWrite) { writer.clientWrites.note(write) }
     tell(missed, since: before)
     endTelling()
     for answer in answers { answer(.journalFailed) }

@@ -56,8 +56,9 @@ public final class Engine: Sendable {
     var toldSequence: Int64
     /// Called when they have been told of all.
     var whenTold: [@Sendable () -> Void] = []
-    /// The keys that the engine's task makes, as long as it is not at work.
+    /// What the engine's task begins with.
     var pushIDs: PushIDGenerator
+    var clientWrites: ClientWrites
     /// What has been published that a tree lacks which is being given indexes.
     var indexing: Indexing?
     var indexings = 0
@@ -101,6 +102,7 @@ public final class Engine: Sendable {
       State(
         current: tree, currentSequence: sequence, toldSequence: sequence,
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
+        clientWrites: ClientWrites(loaded.clientWrites),
         checkpointSequence: loaded.checkpoint))
   }
 
@@ -121,15 +123,18 @@ public final class Engine: Sendable {
   ///   - decide: sees the latest tree and returns what to write and what to tell. Called on the
   ///     engine's task, which does nothing else meanwhile: it must be brief. What it throws refuses the
   ///     transaction; `EngineError.denied` does where its decision's judge does not allow the write.
+  ///   - origin: which write of which client it is. One that was made before is answered with
+  ///     `RepeatedWrite`, when it is durable, and nothing is decided.
   ///   - answer: called once, on the engine's task, or at once when the transaction is not accepted:
   ///     with what was decided, when it is durable; or with the error.
   public func submit<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
+    once origin: WriteOrigin? = nil,
     answer: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
   ) {
     let refusal = accept { batch in
       do {
-        let result = try batch.propose(decide)
+        let result = try batch.propose(decide, once: origin)
         let committed = Committed(result: result, sequence: batch.sequence)
         return { answer($0.map { .failure($0) } ?? .success(committed)) }
       } catch {

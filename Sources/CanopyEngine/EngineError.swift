@@ -1,3 +1,5 @@
+internal import CanopyTree
+
 /// Why the engine did not carry out a write.
 public enum EngineError: Error, Equatable, Sendable {
   /// The journal could not store it. Nothing of it is visible; it may be tried again.
@@ -6,6 +8,8 @@ public enum EngineError: Error, Equatable, Sendable {
   case stopped
   /// Too many writes are waiting for the journal.
   case overloaded
+  /// The client has too many writes whose answers it has not said to have seen.
+  case tooManyUnseen
   /// Whoever judges writes does not allow this one, or this listener may not listen.
   case denied
 
@@ -15,6 +19,9 @@ public enum EngineError: Error, Equatable, Sendable {
     case .journalFailed:
       "the write could not be stored and was not made; reads go on, try again later"
     case .stopped: "the server is shutting down; connect again in a moment"
+    case .tooManyUnseen:
+      "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not said to "
+        + "have seen; tell the number seen"
     case .overloaded: "too many writes are waiting to be stored; try again in a moment"
     case .denied: "this is not allowed"
     }

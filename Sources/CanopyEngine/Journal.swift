@@ -12,9 +12,9 @@ public protocol Journal: Sendable {
   func load() async throws -> JournalState
 
   /// Appends commits whose sequence numbers follow `last`, all or none, and returns when they are
-  /// durable.
+  /// durable. Their origins are remembered with them, and those that they say are seen are forgotten.
   ///
-  /// - Throws: `JournalError.conflict` when `last` is not the last sequence number in the journal;
+  /// - Throws: `JournalError.conflict`, whose commits have their origins, when `last` is not the last sequence number in the journal;
   ///   any other error when they could not be stored. After an error the commits may be in the
   ///   journal or not, all of them; the next append finds out.
   func append(_ commits: [Commit], after last: Int64) async throws
@@ -48,12 +48,19 @@ public struct JournalState: Sendable {
   /// those made then, also when the clock has been set back.
   public var lastTime: Int64?
 
+  /// The writes that clients may send again, the oldest first.
+  public var clientWrites: [ClientWrite]
+
   /// A state.
-  public init(root: Node, checkpoint: Int64, commits: [Commit], lastTime: Int64? = nil) {
+  public init(
+    root: Node, checkpoint: Int64, commits: [Commit], lastTime: Int64? = nil,
+    clientWrites: [ClientWrite] = []
+  ) {
     self.root = root
     self.checkpoint = checkpoint
     self.commits = commits
     self.lastTime = lastTime ?? commits.last?.time
+    self.clientWrites = clientWrites
   }
 }
 

@@ -169,6 +169,7 @@ extension LineService {
       "stringBytes": limits.stringBytesMax,
       "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
       "listeners": limits.listenersMax, "queuedBytes": limits.queuedBytesMax,
+      "clientWrites": Limits.clientWritesMax,
       "disconnectWrites": limits.disconnectWritesMax, "disconnectBytes": limits.disconnectBytesMax,
       "titleCharacters": Texts.titleMax, "bodyCharacters": Texts.bodyMax,
       "commentCharacters": Texts.commentMax, "usernameCharacters": Texts.usernameMax,

@@ -60,35 +60,41 @@ extension LineService {
   }
 
   /// Submits a write to the tree, which the rules judge when it is made.
+  ///
+  /// - Parameter origin: which write of which client it is, if it said so.
   func submitTree(
-    _ request: Request, as identity: Identity,
+    _ request: Request, as identity: Identity, once origin: WriteOrigin? = nil,
     _ answer: @escaping @Sendable (Response) -> Void
   ) throws {
     switch request {
     case .set(let location, let value):
-      submit(try Write.set(location, value), as: identity, answer)
+      submit(try Write.set(location, value), as: identity, once: origin, answer)
     case .update(let path, let changes):
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      submit(write, as: identity, answer)
+      submit(write, as: identity, once: origin, answer)
     case .remove(let location):
-      submit(try Write.set(location, WriteValue(.absent)), as: identity, answer)
+      submit(try Write.set(location, WriteValue(.absent)), as: identity, once: origin, answer)
     case .push(let path, let value):
       try push(path, value, as: identity, answer)
     case .compareAndSet(let location, let etag, let value):
-      try compareAndSet(location, etag, value, as: identity, answer)
+      try compareAndSet(location, etag, value, as: identity, once: origin, answer)
     default:
       throw WireError(.internalError, "the request is not a write")
     }
   }
 
   private func submit(
-    _ write: Write, as identity: Identity, _ answer: @escaping @Sendable (Response) -> Void
+    _ write: Write, as identity: Identity, once origin: WriteOrigin?,
+    _ answer: @escaping @Sendable (Response) -> Void
   ) {
     let judge = writeJudge(as: identity)
-    submit({ _ in Decision(write, (), judge: judge) }, answer) { output, committed in
+    let tell: @Sendable (inout JSONOutput, Int64) -> Void = { output, sequence in
       output.append("{\"seq\":")
-      output.append(committed.sequence)
+      output.append(sequence)
       output.append("}")
+    }
+    submit({ _ in Decision(write, (), judge: judge) }, once: origin, answer, repeated: tell) {
+      tell(&$0, $1.sequence)
     }
   }
 
@@ -116,6 +122,7 @@ extension LineService {
   /// wrong ETag is denied as a write is: whoever may do neither learns nothing of what is there.
   private func compareAndSet(
     _ location: Location, _ etag: String, _ value: WriteValue, as identity: Identity,
+    once origin: WriteOrigin?,
     _ answer: @escaping @Sendable (Response) -> Void
   ) throws {
     let write = try Write.set(location, value)
@@ -130,16 +137,18 @@ extension LineService {
       guard fits else { throw tooLarge }
       return Decision(nil, present)
     }
-    submit(transaction, answer) { output, committed in
-      guard let present = committed.result else {
-        output.append("{\"committed\":true,\"seq\":")
-        output.append(committed.sequence)
-        return output.append("}")
-      }
+    let tell: @Sendable (inout JSONOutput, Int64) -> Void = { output, sequence in
+      output.append("{\"committed\":true,\"seq\":")
+      output.append(sequence)
+      output.append("}")
+    }
+    submit(transaction, once: origin, answer, repeated: tell) { output, committed in
+      guard let present = committed.result else { return tell(&output, committed.sequence) }
       output.append("{\"committed\":false,\"etag\":")
       output.append(string: present.etag)
       output.append(",\"data\":")
-      output.append(present)
+      // Who may send again keeps a copy, to which priorities belong.
+      output.append(present, style: origin == nil ? .plain : .export)
       output.append("}")
     }
   }

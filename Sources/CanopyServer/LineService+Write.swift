@@ -41,6 +41,8 @@ extension LineService {
       submit(Comments.delete(comment, on: id, by: try caller(identity)), answer)
     case .rename(let username):
       submit(try Users.rename(caller(identity), to: username), answer)
+    case .once(let origin, let request):
+      try submitTree(request, as: identity, once: origin, answer)
     default:
       try submitTree(request, as: identity, answer)
     }
@@ -54,13 +56,21 @@ extension LineService {
   }
 
   /// Submits a transaction whose success is told by `tell`.
+  ///
+  /// - Parameters:
+  ///   - origin: which write of which client it is.
+  ///   - repeated: tells of one that was made before, given the number of its commit.
   func submit<Result: Sendable>(
-    _ transaction: @escaping Transaction<Result>, _ answer: @escaping @Sendable (Response) -> Void,
+    _ transaction: @escaping Transaction<Result>, once origin: WriteOrigin? = nil,
+    _ answer: @escaping @Sendable (Response) -> Void,
+    repeated: @escaping @Sendable (inout JSONOutput, Int64) -> Void = { $0.append($1) },
     tell: @escaping @Sendable (inout JSONOutput, Committed<Result>) -> Void
   ) {
-    engine.submit(transaction) { result in
+    engine.submit(transaction, once: origin) { result in
       switch result {
       case .success(let committed): answer(Response { tell(&$0, committed) })
+      case .failure(let earlier as RepeatedWrite):
+        answer(Response { repeated(&$0, earlier.sequence) })
       case .failure(let error): answer(Response(self.wireError(error)))
       }
     }

@@ -67,7 +67,7 @@ public final class LineService: Sendable {
       .listenToInfo, .unlisten, .onDisconnect, .setRules, .explain:
       .exclusive
     case .rename, .post, .edit, .delete, .star, .comment, .uncomment, .set, .update, .remove, .push,
-      .compareAndSet:
+      .compareAndSet, .once:
       .write
     }
   }

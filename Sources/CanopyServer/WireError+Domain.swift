@@ -31,6 +31,7 @@ extension WireError {
     switch error {
     case .journalFailed, .stopped: self.init(.unavailable, error.sentence)
     case .overloaded: self.init(.overloaded, error.sentence)
+    case .tooManyUnseen: self.init(.tooLarge, error.sentence)
     case .denied: self = .denied
     }
   }

@@ -79,6 +79,11 @@ extension SQLiteStore {
       // The last one stays in any case: the next keys are to sort after its time.
       return min(first ?? lastSequence, lastSequence, sequence + 1)
     }
+    _ = try await withoutSync { db in
+      let last = try Int64.fetchOne(
+        db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
+      if let last { try SQLiteStore.forgetClientWrites(db, at: last) }
+    }
     var dropped = 1
     while dropped > 0 {
       dropped = try await withoutSync { db in

@@ -17,7 +17,8 @@ extension SQLiteStore: Journal {
           root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
           commits: try SQLiteStore.readCommits(db, after: checkpoint),
           lastTime: try Int64.fetchOne(
-            db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"))
+            db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"),
+          clientWrites: try SQLiteStore.readClientWrites(db))
       }
     } catch let error as DatabaseError {
       throw StoreError.opening(folder + "/canopy.sqlite", error)
@@ -42,7 +43,9 @@ extension SQLiteStore: Journal {
   private func appendNow(_ commits: [Commit], after last: Int64) throws {
     let missed: [Commit]? = try pool.write { db -> [Commit]? in
       let present = try SQLiteStore.lastSequence(db)
-      guard present == last else { return try SQLiteStore.readCommits(db, after: last) }
+      guard present == last else {
+        return try SQLiteStore.readCommits(db, after: last, withOrigins: true)
+      }
       let insert = try db.cachedStatement(
         sql: "INSERT INTO commits(sequence, time, body, before) VALUES (?, ?, ?, ?)")
       var output = JSONOutput(capacity: 1024)
@@ -55,6 +58,7 @@ extension SQLiteStore: Journal {
         }
         try insert.execute(arguments: [commit.sequence, commit.time, body, image])
         if let id = commit.settles { try SQLiteStore.deleteDisconnectWrite(db, id) }
+        if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
       }
       return nil
     }
@@ -101,14 +105,19 @@ extension SQLiteStore: Journal {
     return try checkpointSequence(db)
   }
 
-  static func readCommits(_ db: Database, after sequence: Int64) throws -> [Commit] {
+  static func readCommits(
+    _ db: Database, after sequence: Int64, withOrigins: Bool = false
+  ) throws -> [Commit] {
+    let writes = withOrigins ? try readClientWrites(db, after: sequence) : []
+    let origins = Dictionary(writes.map { ($0.sequence, $0.origin) }) { $1 }
     var commits: [Commit] = []
     var last = sequence
     let rows = try Row.fetchCursor(
       db, sql: "SELECT sequence, time, body FROM commits WHERE sequence > ? ORDER BY sequence",
       arguments: [sequence])
     while let row = try rows.next() {
-      let commit = try readCommit(row)
+      var commit = try readCommit(row)
+      commit.origin = origins[commit.sequence]
       guard commit.sequence == last + 1 else {
         throw StoreError.damaged(
           "commit \(last + 1) is missing from the journal: restore the data folder from a backup")

@@ -51,6 +51,7 @@ extension SQLiteStore {
         problems += try SQLiteStore.journalProblems(db, checkpoint)
         problems += try SQLiteStore.disconnectProblems(db)
         problems += try RowCheck.problems(db)
+        _ = try SQLiteStore.readClientWrites(db)
         if problems.isEmpty {
           _ = try SQLiteStore.readLeaves(db)
           _ = try SQLiteStore.readCommits(db, after: checkpoint)

@@ -6,6 +6,8 @@ internal import GRDB
 ///   takes it back, as `BeforeImageCodec` writes it; null where that is not known, or large.
 /// - `disconnect_writes`: what connections want written when they end. `exceptions` is an array of
 ///   paths.
+/// - `client_writes`: the commits of writes that clients may send again: those of which they have not
+///   said that they have seen the answer.
 /// - `leaves`: the checkpoint, a row for each leaf or small branch; no row is at or below another.
 ///   A branch that is spread over rows has its priority at `path/.priority`.
 /// - `meta`: `checkpoint`, the sequence number up to which all commits are in `leaves`.
@@ -45,6 +47,14 @@ enum Schema {
           CREATE TABLE disconnect_writes(
             id INTEGER PRIMARY KEY AUTOINCREMENT, identity TEXT NOT NULL, request TEXT NOT NULL,
             exceptions TEXT NOT NULL) STRICT;
+          """)
+    }
+    migrator.registerMigration("3") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE client_writes(
+            client TEXT NOT NULL, number INTEGER NOT NULL, sequence INTEGER NOT NULL,
+            time INTEGER NOT NULL, PRIMARY KEY(client, number)) STRICT, WITHOUT ROWID;
           """)
     }
     return migrator

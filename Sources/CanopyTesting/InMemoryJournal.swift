@@ -37,7 +37,8 @@ public final class InMemoryJournal: Journal {
     state.withLock { state in
       JournalState(
         root: state.root, checkpoint: state.checkpoint,
-        commits: state.commits.filter { $0.sequence > state.checkpoint })
+        commits: state.commits.filter { $0.sequence > state.checkpoint },
+        clientWrites: state.commits.compactMap(\.clientWrite))
     }
   }
 

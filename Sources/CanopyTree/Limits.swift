@@ -9,6 +9,12 @@ public struct Limits: Sendable, Equatable {
   /// Keys in a path, and levels below the root of the tree.
   public static let depthMax = 32
 
+  /// Writes of one client that are remembered until it says that it has seen their answers.
+  public static let clientWritesMax = 4_096
+
+  /// Clients whose writes are remembered; of more, those that wrote longest ago are forgotten.
+  public static let clientsMax = 100_000
+
   /// Bytes of UTF-8 in one string.
   public var stringBytesMax = 10 * 1024 * 1024
 

@@ -38,4 +38,11 @@ public struct PlacedServerValue: Sendable, Equatable {
   public var isPriority: Bool
   /// What to put there.
   public var value: ServerValue
+
+  /// A server value at a place.
+  public init(path: Path, isPriority: Bool, value: ServerValue) {
+    self.path = path
+    self.isPriority = isPriority
+    self.value = value
+  }
 }

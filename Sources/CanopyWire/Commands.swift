@@ -150,6 +150,13 @@ extension Command {
         try arguments.location(), etag: try arguments.text("etag"), try arguments.value("CAS"))
     },
     Command(
+      "ONCE", .tree, ["client", "number", "seen", "SET|UPDATE|REMOVE|CAS", "path"],
+      optional: ["etag", "json"], "a write that may be sent again and is made once"
+    ) { arguments throws(WireError) in
+      let origin = try arguments.origin()
+      return .once(origin, try arguments.write())
+    },
+    Command(
       "LISTEN", .tree, ["path"], optional: ["options"],
       "what stands there, then what becomes of it; options: those of a query, since, and events "
         + "(child, value or sync)"
@@ -285,6 +292,28 @@ extension Arguments {
     } catch {
       throw WireError(error)
     }
+  }
+
+  /// Which write of which client the request that follows is.
+  fileprivate mutating func origin() throws(WireError) -> WriteOrigin {
+    let client = try text("client")
+    guard let number = Int64(try text("number")), let seen = Int64(try text("seen")) else {
+      throw WireError(.badRequest, "number and seen must be integers")
+    }
+    do throws(TreeError) {
+      return try WriteOrigin(client: client, number: number, seen: seen)
+    } catch {
+      throw WireError(error)
+    }
+  }
+
+  /// The write that ONCE holds.
+  fileprivate mutating func write() throws(WireError) -> Request {
+    let verb = try text("the write").uppercased()
+    guard ["SET", "UPDATE", "REMOVE", "CAS"].contains(verb), let command = Request.command(verb)
+    else { throw WireError(.badRequest, "ONCE takes SET, UPDATE, REMOVE or CAS") }
+    try command.checkCount(count - 4)
+    return try command.read(&self)
   }
 
   /// The request that ONDISCONNECT holds.

@@ -72,6 +72,8 @@ public enum Request: Sendable {
   case push(Path, WriteValue)
   /// Replaces if nothing has changed.
   case compareAndSet(Location, etag: String, WriteValue)
+  /// One of the four writes before, to be made once however often it is sent.
+  indirect case once(WriteOrigin, Request)
   /// What becomes of a location.
   case listen(Path, ListenOptions)
   /// The end of a subscription.

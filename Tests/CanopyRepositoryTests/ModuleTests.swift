@@ -17,7 +17,7 @@ struct ModuleTests {
     ("CanopyEngine", ["CanopyTree", "Dispatch", "Logging", "Synchronization"]),
     // Not the tree, not sockets.
     ("CanopyAccounts", ["CArgon2", "Crypto", "Foundation", "Glibc", "Musl", "Synchronization"]),
-    // The only one that knows GRDB. Not what the tree means.
+    // The only one of the server that knows GRDB. Not what the tree means.
     (
       "CanopyStore",
       [
@@ -29,6 +29,14 @@ struct ModuleTests {
     ("CanopySocial", ["CanopyTree", "CanopyEngine"]),
     // Not NIO, not the engine: for both ends of a connection.
     ("CanopyWire", ["CanopyTree"]),
+    // Not the engine, not the server: what an application links.
+    (
+      "CanopyClient",
+      [
+        "CanopyTree", "CanopyWire", "DequeModule", "Dispatch", "Foundation", "GRDB", "Logging",
+        "NIOCore", "NIOPosix", "NIOSSL", "Synchronization",
+      ]
+    ),
     // Not SQL.
     (
       "CanopyServer",
@@ -57,12 +65,22 @@ struct ModuleTests {
         "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
       ]
     ),
-    // Measures the command from outside: no part of it but JSON.
+    // An application, as small as can be: by the client library alone.
+    ("CanopyBlogSample", ["CanopyClient"]),
+    // Measures and torments the client library, by what applications see of it alone.
+    (
+      "CanopyClientBench",
+      [
+        "ArgumentParser", "CanopyClient", "Dispatch", "Foundation", "Logging", "NIOCore",
+        "NIOPosix", "Synchronization",
+      ]
+    ),
+    // Measures the command from outside, so no part of it but JSON; and the core of the client library.
     (
       "CanopyBench",
       [
-        "ArgumentParser", "CEpoll", "CanopyTree", "Foundation", "Histogram", "NIOCore", "NIOPosix",
-        "Synchronization",
+        "ArgumentParser", "CEpoll", "CanopyClient", "CanopyTree", "Foundation", "Histogram",
+        "NIOCore", "NIOPosix", "Synchronization",
       ]
     ),
   ]
@@ -111,7 +129,11 @@ struct ModuleTests {
     let package = try Repository.text("Package.swift")
     let targets = package.matches(of: /\.(target|executableTarget|testTarget)\(/).count
     let settings = package.matches(of: /swiftSettings: settings\)/).count
-    #expect(targets == settings, "each target of Swift code has `swiftSettings: settings`")
+    // Samples for applications are compiled as applications are.
+    let samples = package.matches(of: /swiftSettings: applicationSettings\)/).count
+    #expect(samples == 1)
+    #expect(
+      targets == settings + samples, "each target of Swift code has `swiftSettings: settings`")
   }
 
   private static func imports(_ source: String) -> [(line: Int, name: String)] {

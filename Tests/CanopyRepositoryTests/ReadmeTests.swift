@@ -137,6 +137,7 @@ struct ReadmeTests {
       "writeBytesMax": "a write is never larger than its line",
       "waitingRequestBytesMax": "requests wait to be read, and none is refused",
       "unreadReplyBytesMax": "whoever reads their replies never meets it",
+      "clientsMax": "no client is refused: those that wrote longest ago are forgotten",
       "connectionsMax": "whoever reads HELLO is connected",
     ]
     let hello = try #require(

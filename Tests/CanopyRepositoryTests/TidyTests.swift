@@ -24,7 +24,9 @@ extension Ban {
       instead: "take the time as a parameter (`now`), so that a test or a replay decides it",
       places: ["Sources"],
       allowed: [
-        "Sources/CanopyAccounts/AccountEnvironment.swift": "the one live clock",
+        "Sources/CanopyAccounts/AccountEnvironment.swift": "the one live clock of the server",
+        "Sources/CanopyClient/ClientEnvironment.swift": "the one live clock of a client",
+        "Sources/CanopyClientBench/": "measures time, and is not part of the library",
         "Sources/CanopyBench/": "measures time, and is not part of the server",
       ]),
     Ban(
@@ -35,6 +37,8 @@ extension Ban {
       allowed: [
         "Sources/CanopyAccounts/AccountEnvironment.swift": "the live source for secrets",
         "Sources/canopy/Composition.swift": "the live source for push ids",
+        "Sources/CanopyClient/ClientEnvironment.swift": "the live source of a client",
+        "Sources/CanopyClientBench/": "draws a seed, which it prints",
         "Sources/CanopyBench/": "draws a seed, which it prints, and names nobody else has",
         "Sources/CanopyTesting/": "draws a seed, which it prints",
       ]),
@@ -44,6 +48,8 @@ extension Ban {
       places: ["Sources"],
       allowed: [
         "Sources/CanopyBench/": "what it measures is its output",
+        "Sources/CanopyBlogSample/": "what it shows is its output",
+        "Sources/CanopyClientBench/": "what it measures is its output",
         "Sources/CanopyTesting/": "the seed of a run, in the output of a test",
       ]),
     Ban(

@@ -110,6 +110,10 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("PUSH path json", ["/a", "[true,false,null,-1.5e3]"]),
     Sample("CAS path etag json", ["/a", "null_etag", "\"text\""]),
     Sample(
+      "ONCE client number seen SET|UPDATE|REMOVE|CAS path [etag] [json]",
+      ["k-1", "2", "0", "CAS", "/a"], optional: ["null_etag", "{\"b\":1}"],
+      fewest: ["k-1", "2", "0", "REMOVE", "/a"]),
+    Sample(
       "LISTEN path [options]", ["/a"],
       optional: ["{\"orderBy\":\"c\",\"limitToFirst\":2,\"events\":\"sync\",\"since\":0}"]),
     Sample("UNLISTEN sub", ["3"]),

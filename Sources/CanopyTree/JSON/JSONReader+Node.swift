@@ -11,7 +11,11 @@ public struct WriteValue: Sendable {
     serverValues = []
   }
 
-  init(_ node: Node, serverValues: [PlacedServerValue]) {
+  /// A value with server values.
+  ///
+  /// - Parameter serverValues: at most one value and one priority for a place, at which nothing of
+  ///   `node` stands.
+  public init(_ node: Node, serverValues: [PlacedServerValue]) {
     self.node = node
     self.serverValues = serverValues
   }

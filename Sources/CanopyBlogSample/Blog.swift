@@ -1,0 +1,107 @@
+import CanopyClient
+
+/// The blog as an application sees it: posts in two places, stars by transaction, comments in a list of their
+/// own. Written against the client library alone.
+struct Blog {
+  /// A post, as it is stored.
+  struct Post: Codable {
+    var uid: String
+    var author: String
+    var title: String
+    var body: String
+    var starCount: Int?
+    var stars: [String: Bool]?
+  }
+
+  /// A comment, as it is stored.
+  struct Comment: Codable {
+    var uid: String
+    var author: String
+    var text: String
+  }
+
+  /// Something went wrong that the library has no error for.
+  struct Failure: Error, LocalizedError {
+    var errorDescription: String?
+  }
+
+  private let ref: DatabaseReference
+
+  init(_ database: Database) {
+    ref = database.reference()
+  }
+
+  /// Publishes a post in both of its places, and returns its key.
+  func publish(title: String, body: String, by user: User) async throws -> String {
+    guard let key = ref.child("posts").childByAutoId().key else {
+      throw Failure(errorDescription: "no post can be made here")
+    }
+    let post: [String: Any] = [
+      "uid": user.uid, "author": user.displayName ?? "", "title": title, "body": body,
+      "createdAt": ServerValue.timestamp(),
+    ]
+    try await ref.updateChildValues([
+      "posts/\(key)": post, "user-posts/\(user.uid)/\(key)": post,
+    ])
+    return key
+  }
+
+  /// The newest posts, the newest first.
+  func recent(_ count: UInt) async throws -> [(key: String, post: Post)] {
+    let snapshot = try await ref.child("posts").queryLimited(toLast: count).getData()
+    return try snapshot.childSnapshots.reversed().map { ($0.key, try $0.data(as: Post.self)) }
+  }
+
+  /// Posts as they come, from the newest that there is.
+  var coming: AsyncThrowingStream<DatabaseEvent, any Error> {
+    ref.child("posts").queryLimited(toLast: 1).events(.childAdded)
+  }
+
+  /// Gives a post the user's star, or takes it back, in both of its places.
+  ///
+  /// - Returns: whether it has the star now, and how many there are.
+  func toggleStar(on key: String, by user: User) async throws -> (isStarred: Bool, count: Int) {
+    let post = try await ref.child("posts/\(key)").getData()
+    guard post.exists() else { throw Failure(errorDescription: "there is no post \(key)") }
+    let author = try post.data(as: Post.self).uid
+    let isStarred = try await toggleStar(at: ref.child("posts/\(key)"), user.uid)
+    _ = try await toggleStar(at: ref.child("user-posts/\(author)/\(key)"), user.uid)
+    return isStarred
+  }
+
+  private func toggleStar(
+    at place: DatabaseReference, _ uid: String
+  ) async throws -> (isStarred: Bool, count: Int) {
+    let (_, snapshot) = try await place.runTransactionBlock { data in
+      guard var post = data.value as? [String: Any] else { return .success(withValue: data) }
+      var stars = post["stars"] as? [String: Bool] ?? [:]
+      let count = post["starCount"] as? Int ?? 0
+      if stars.removeValue(forKey: uid) != nil {
+        post["starCount"] = count - 1
+      } else {
+        stars[uid] = true
+        post["starCount"] = count + 1
+      }
+      post["stars"] = stars
+      data.value = post
+      return .success(withValue: data)
+    }
+    let post = try snapshot.data(as: Post.self)
+    return (post.stars?[uid] != nil, post.starCount ?? 0)
+  }
+
+  /// Adds a comment to a post, and returns its key.
+  func comment(on key: String, _ text: String, by user: User) async throws -> String {
+    let place = ref.child("post-comments/\(key)").childByAutoId()
+    let comment = Comment(uid: user.uid, author: user.displayName ?? "", text: text)
+    try await place.setValue(from: comment)
+    return place.key ?? ""
+  }
+
+  /// The comments on a post, the oldest first.
+  func comments(on key: String) async throws -> [Comment] {
+    try await ref.child("post-comments/\(key)").getData().childSnapshots.map {
+      try $0.data(as: Comment.self)
+    }
+  }
+}

@@ -1,0 +1,42 @@
+internal import Synchronization
+
+/// Who is signed in, for anybody to ask at any time, and who wants to hear when that changes.
+final class SessionBox: Sendable {
+  private struct State {
+    var user: User?
+    var token: String?
+    var lastListener = 0
+    var listeners: [Int: @Sendable (User?) -> Void] = [:]
+  }
+
+  private let state = Mutex(State())
+
+  var user: User? { state.withLock { $0.user } }
+  var token: String? { state.withLock { $0.token } }
+
+  /// Sets who is signed in.
+  ///
+  /// - Returns: what is to be called when somebody else is signed in than before.
+  func set(_ user: User?, token: String?) -> [@Sendable () -> Void] {
+    state.withLock { state in
+      let isOther = state.user?.uid != user?.uid
+      state.user = user
+      state.token = token
+      guard isOther else { return [] }
+      return state.listeners.sorted { $0.key < $1.key }.map { _, body in { body(user) } }
+    }
+  }
+
+  /// Adds a listener.
+  func add(_ body: @escaping @Sendable (User?) -> Void) -> Int {
+    state.withLock { state in
+      state.lastListener += 1
+      state.listeners[state.lastListener] = body
+      return state.lastListener
+    }
+  }
+
+  func remove(_ listener: Int) {
+    state.withLock { $0.listeners[listener] = nil }
+  }
+}

@@ -1,0 +1,194 @@
+internal import CanopyTree
+internal import CanopyWire
+internal import DequeModule
+internal import Logging
+
+/// What the server says.
+extension RepositoryState {
+  func take(_ line: ServerLine) {
+    silentTicks = 0
+    switch line {
+    case .event(let event):
+      take(event)
+      takeSettled()
+    case .success(let json): takeAnswer(.success(json))
+    case .failure(let error): takeAnswer(.failure(error))
+    }
+  }
+
+  private func take(_ event: SyncEvent) {
+    guard let tag = subscriptions.take(event) else { return }
+    switch event.change {
+    case .cancel(let code):
+      subscriptions.lastRefusal = DatabaseError(
+        WireError(code, "the server ended the listening: \(code.rawValue)"))
+      carryOut(tree.cancelled(tag))
+    case .put(let assignments):
+      carryOut(
+        tree.changed(
+          tag, assignments, isPatch: event.isPatch, sequence: event.sequence))
+    }
+  }
+
+  private func takeAnswer(_ answer: Result<[UInt8], WireError>) {
+    if case .failure(let error) = answer, error.isTransient, !isAboutSession {
+      // Nothing was done, or nobody knows. It is all asked again, in order, on another connection.
+      options.logger.warning(
+        "the server cannot serve now; it is tried again", metadata: ["error": "\(error.sentence)"])
+      dropConnection(error.sentence)
+      return
+    }
+    guard let awaited = awaited.popFirst() else {
+      dropConnection("the server answered what was not asked")
+      return
+    }
+    if case .settling = phase {
+      settled.append(.settled(awaited, answer))
+      return goOnIfAnswered()
+    }
+    finish(awaited, answer)
+    takeSettled()
+    goOnIfAnswered()
+  }
+
+  /// Takes the answers to writes of earlier connections, when what they did has been told.
+  func takeSettled() {
+    while subscriptions.areUpToDate, case .settled(let write, let answer)? = awaited.first {
+      awaited.removeFirst()
+      finish(write, answer)
+    }
+  }
+
+  private func finish(_ awaited: Awaited, _ answer: Result<[UInt8], WireError>) {
+    do throws(WireError) {
+      try take(answer, of: awaited)
+    } catch {
+      options.logger.error(
+        "the server's answer cannot be read", metadata: ["error": "\(error.sentence)"])
+      dropConnection(error.sentence)
+    }
+  }
+
+  /// Whether the oldest request is one whose failure is told to whoever asked, whatever it is.
+  private var isAboutSession: Bool {
+    switch awaited.first {
+    case .session?, .get?, .disconnect?: true
+    default: false
+    }
+  }
+
+  private func take(
+    _ answer: Result<[UInt8], WireError>, of awaited: Awaited
+  ) throws(WireError) {
+    switch awaited {
+    case .hello(let asked):
+      try takeHello(try answer.get(), asked: asked)
+    case .resumedSession(let token):
+      if case .failure(let error) = answer {
+        options.logger.notice(
+          "the session has ended", metadata: ["error": "\(error.sentence)"])
+        endSession(token: token)
+      }
+    case .session(let request): take(answer, of: request)
+    case .listen(let tag): try take(answer, ofListen: tag)
+    case .write(let id, let number, _):
+      // With persistence, when it is recorded that the write is not pending any more.
+      if persistence == nil { writeNumbers.sawWrite(number) }
+      finishWrite(id, answer.error.map { DatabaseError($0) })
+    case .compareAndSet(let id, let number, _):
+      try take(answer, ofTransaction: id)
+      writeNumbers.sawTransaction(number)
+    case .disconnect(let operation): take(answer.error, of: operation)
+    case .get(let request): request.answer(try readNode(answer), self)
+    case .nothing, .settled: break
+    }
+  }
+
+  private func takeHello(_ json: [UInt8], asked: Int64) throws(WireError) {
+    try members(json) { members in
+      if let time = members.integer("time") {
+        clock.learn(server: time, asked: asked, answered: clock.local)
+      }
+      guard let limits = members["limits"], let bounds = try? JSONMembers(limits) else { return }
+      if let bytes = bounds.integer("lineBytes") { serverLimits.lineBytes = Int(clamping: bytes) }
+      if let count = bounds.integer("outstandingRequests") {
+        serverLimits.outstandingRequests = max(1, Int(clamping: count))
+      }
+    }
+  }
+
+  private func take(
+    _ answer: Result<[UInt8], WireError>, ofListen tag: ListenTag
+  ) throws(WireError) {
+    switch answer {
+    case .failure(let error):
+      guard subscriptions.refuse(tag) else { return }
+      subscriptions.lastRefusal = DatabaseError(error)
+      carryOut(tree.cancelled(tag))
+    case .success(let json):
+      let (number, initial) = try members(json) { ($0.integer("sub"), $0.integer("initial")) }
+      guard let number, let initial else { throw .unreadable }
+      if !subscriptions.begin(tag, number, initial: initial) { unlisten(number) }
+    }
+  }
+
+  private func take(
+    _ answer: Result<[UInt8], WireError>, ofTransaction id: TransactionID
+  ) throws(WireError) {
+    let told: TransactionAnswer
+    switch answer {
+    case .failure(let error): told = .refused(error)
+    case .success(let json):
+      let (isCommitted, data) = try members(json) { members -> (Bool, Node?) in
+        let isCommitted = members["committed"].map { $0.elementsEqual("true".utf8) } ?? false
+        let data = members["data"].flatMap { try? WriteValue(json: $0, limits: .none).node }
+        return (isCommitted, data)
+      }
+      if isCommitted {
+        told = .committed
+      } else if let data {
+        told = .conflict(data)
+      } else {
+        throw .unreadable
+      }
+    }
+    carryOut(tree.transactionAnswered(id, told))
+  }
+
+  private func readNode(
+    _ answer: Result<[UInt8], WireError>
+  ) throws(WireError) -> Result<Node, DatabaseError> {
+    switch answer {
+    case .failure(let error): return .failure(DatabaseError(error))
+    case .success(let json):
+      let node = json.withUnsafeBytes { try? WriteValue(json: $0, limits: .none).node }
+      guard let node else { throw .unreadable }
+      return .success(node)
+    }
+  }
+
+  /// Calls `body` with the members of an answer.
+  func members<R>(_ json: [UInt8], _ body: (JSONMembers) -> R) throws(WireError) -> R {
+    let result = json.withUnsafeBytes { bytes in (try? JSONMembers(bytes)).map(body) }
+    guard let result else { throw .unreadable }
+    return result
+  }
+}
+
+extension WireError {
+  static let unreadable = WireError(.internalError, "the server's answer cannot be read")
+
+  /// Whether the same may well succeed later.
+  var isTransient: Bool {
+    switch code {
+    case .unavailable, .overloaded, .rateLimited: true
+    default: false
+    }
+  }
+}
+
+extension Result where Failure == WireError {
+  fileprivate var error: WireError? {
+    if case .failure(let error) = self { error } else { nil }
+  }
+}

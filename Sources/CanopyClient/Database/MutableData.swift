@@ -1,0 +1,127 @@
+internal import CanopyTree
+
+/// The data that a transaction changes: first what stands there, or nil while that is not known, then
+/// what is to stand there.
+///
+/// Lives only as long as the transaction's function runs, and is not for other threads.
+public final class MutableData {
+  private final class Root {
+    var node: Node
+    var serverValues: [PlacedServerValue] = []
+    var problem: DatabaseError?
+
+    init(_ node: Node) {
+      self.node = node
+    }
+  }
+
+  /// The last key of the location; nil for the root.
+  public let key: String?
+  private let root: Root
+  private let path: Path
+
+  convenience init(_ key: String?, _ node: Node) {
+    self.init(key, Root(node), .root)
+  }
+
+  private init(_ key: String?, _ root: Root, _ path: Path) {
+    self.key = key
+    self.root = root
+    self.path = path
+  }
+
+  private var node: Node { root.node.at(path) }
+
+  /// The data, in the forms of `DataSnapshot.value`. Setting it replaces all of it; what `setValue` does
+  /// not take makes the transaction fail with an error.
+  public var value: Any? {
+    get { AnyValue.value(of: node) }
+    set { put { () throws(DatabaseError) in try AnyValue.write(newValue) } }
+  }
+
+  /// The priority: nil, an `NSNumber` or a `String`.
+  public var priority: Any? {
+    get { AnyValue.value(of: node.priority) }
+    set {
+      let value = AnyValue.value(of: node)
+      put { () throws(DatabaseError) in try AnyValue.write(value, priority: .some(newValue)) }
+    }
+  }
+
+  /// Whether there are children.
+  public func hasChildren() -> Bool { node.isBranch }
+
+  /// Whether there is anything at a path below.
+  public func hasChild(atPath path: String) -> Bool {
+    (try? Path(path)).map { !node.at($0).isAbsent } ?? false
+  }
+
+  /// The number of children.
+  public var childrenCount: UInt { UInt(node.childCount) }
+
+  /// The children, each a `MutableData`.
+  public var children: NSEnumerator {
+    var children: [MutableData] = []
+    for (key, _) in Query.all.children(of: node) {
+      children.append(MutableData(key.text, root, path.child(key)))
+    }
+    return NSArray(array: children).objectEnumerator()
+  }
+
+  /// The data at a path below, which can be changed as well.
+  public func childData(byAppendingPath text: String) -> MutableData {
+    guard let below = try? Path(text) else {
+      root.problem = DatabaseError(.invalidPath, "the path is not valid: \(text.prefix(200))")
+      return MutableData(nil, Root(.absent), .root)
+    }
+    return MutableData(below.last?.text ?? key, root, path.appending(below))
+  }
+
+  private func put(_ make: () throws(DatabaseError) -> WriteValue) {
+    do throws(DatabaseError) {
+      let value = try make()
+      var tree = Tree(root: root.node)
+      tree.apply([Assignment(path, value.node)])
+      root.node = tree.root
+      root.serverValues.removeAll { $0.path.hasPrefix(path) || path.hasPrefix($0.path) }
+      for placed in value.serverValues {
+        root.serverValues.append(
+          PlacedServerValue(
+            path: path.appending(placed.path), isPriority: placed.isPriority, value: placed.value))
+      }
+    } catch {
+      root.problem = error
+    }
+  }
+
+  /// What is to be written, or what was wrong with what was set.
+  var result: Result<WriteValue, DatabaseError> {
+    if let problem = root.problem { return .failure(problem) }
+    return .success(WriteValue(root.node, serverValues: root.serverValues))
+  }
+}
+
+/// What a transaction's function decides.
+public struct TransactionResult {
+  /// What to write, or why nothing; nil to abort.
+  private let data: MutableData?
+
+  /// To write this data.
+  public static func success(withValue value: MutableData) -> TransactionResult {
+    TransactionResult(data: value)
+  }
+
+  /// To write nothing.
+  public static func abort() -> TransactionResult {
+    TransactionResult(data: nil)
+  }
+
+  /// What to write, nil for nothing; and what was wrong with what the function set.
+  var outcome: (value: WriteValue?, problem: DatabaseError?) {
+    switch data?.result {
+    case nil: (nil, nil)
+    case .success(let value)?: (value, nil)
+    case .failure(let error)?: (nil, error)
+    }
+  }
+}

@@ -1,0 +1,67 @@
+internal import CanopyTree
+internal import CanopyWire
+
+/// Something that the server is to write, or no longer to write, when the connection ends.
+struct DisconnectOperation: Sendable {
+  enum Kind: Sendable {
+    case set(WriteValue)
+    case update([(Location, WriteValue)])
+    case cancel
+  }
+
+  var number: Int
+  var path: Path
+  var kind: Kind
+  var completion: Answer<DatabaseError?>?
+}
+
+/// On-disconnect writes: handed to the server, which makes them however the connection ends. What could
+/// not be handed over waits for the next connection.
+extension RepositoryState {
+  func onDisconnect(
+    _ path: Path, _ kind: DisconnectOperation.Kind,
+    completion: Answer<DatabaseError?>?
+  ) {
+    connectIfWanted()
+    lastDisconnect += 1
+    let operation = DisconnectOperation(
+      number: lastDisconnect, path: path, kind: kind, completion: completion)
+    disconnectRequests.append(operation)
+    if phase.isReady { send(operation) }
+  }
+
+  func send(_ operation: DisconnectOperation) {
+    let isSent = send(.disconnect(operation)) { output in
+      output.append("ONDISCONNECT ")
+      switch operation.kind {
+      case .set(let value):
+        output.append("SET ")
+        output.append(path: operation.path)
+        output.append(" ")
+        output.append(value)
+      case .update(let changes):
+        output.append("UPDATE ")
+        output.append(path: operation.path)
+        output.append(" {")
+        for (index, (location, value)) in changes.enumerated() {
+          if index > 0 { output.append(",") }
+          output.append(string: location.text)
+          output.append(":")
+          output.append(value)
+        }
+        output.append("}")
+      case .cancel:
+        output.append("CANCEL ")
+        output.append(path: operation.path)
+      }
+    }
+    if !isSent {
+      take(WireError(.tooLarge, "the write is longer than a line may be"), of: operation)
+    }
+  }
+
+  func take(_ error: WireError?, of operation: DisconnectOperation) {
+    disconnectRequests.removeAll { $0.number == operation.number }
+    operation.completion?(error.map { DatabaseError($0) }, self)
+  }
+}

@@ -1,0 +1,45 @@
+internal import CanopyTree
+
+/// What the client knows of its connection: `/.info/connected` and `/.info/serverTimeOffset`.
+extension RepositoryState {
+  private static let connected: Key = "connected"
+  private static let serverTimeOffset: Key = "serverTimeOffset"
+
+  func observeInfo(_ path: Path, _ registration: Registration, as id: ListenerID) {
+    infos[id] = (path, registration)
+    connectIfWanted()
+    tellInfo(id, path, registration)
+  }
+
+  func removeInfoObservers(at path: Path, where isMeant: (ListenerID) -> Bool) {
+    for (id, info) in infos where info.path == path && isMeant(id) {
+      info.registration.end()
+      infos[id] = nil
+    }
+  }
+
+  /// Tells all who observe it: it may have changed.
+  func tellInfo() {
+    for (id, info) in infos.sorted(by: { $0.key.number < $1.key.number }) {
+      tellInfo(id, info.path, info.registration)
+    }
+  }
+
+  func info(_ path: Path) -> Node {
+    let children: [(Key, Node)] = [
+      (Self.connected, Node(phase.isReady)), (Self.serverTimeOffset, Node(clock.offset)),
+    ]
+    return Node(children: children).at(path)
+  }
+
+  private func tellInfo(_ id: ListenerID, _ path: Path, _ registration: Registration) {
+    guard registration.type == .value else { return }
+    let snapshot = DataSnapshot(registration.query.reference, info(path), order: .priority)
+    let observation = Observation(snapshot: snapshot, previousSiblingKey: nil)
+    switch registration.delivery {
+    case .direct: registration.tell(observation)
+    case .callbackQueue: call { registration.tell(observation) }
+    }
+    if registration.isOnce { infos[id] = nil }
+  }
+}

@@ -1,0 +1,63 @@
+internal import CanopyTree
+
+/// How a transaction ended, and what stands there.
+struct TransactionOutcome: Sendable {
+  var error: DatabaseError?
+  var isCommitted: Bool
+  var snapshot: DataSnapshot
+}
+
+/// A transaction that an application runs.
+struct TransactionContext: Sendable {
+  var reference: DatabaseReference
+  var function: @Sendable (MutableData) -> TransactionResult
+  var completion: Answer<TransactionOutcome>?
+  /// What was wrong with what the function returned.
+  var problem: DatabaseError?
+}
+
+/// Transactions: their functions are called on a queue of their own, what they return comes back.
+extension RepositoryState {
+  func runTransaction(_ context: TransactionContext, at path: Path, withLocalEvents: Bool) {
+    connectIfWanted()
+    let (id, effects) = tree.beginTransaction(at: path, hasLocalEvents: withLocalEvents)
+    transactions[id] = context
+    carryOut(effects)
+  }
+
+  func callTransaction(_ run: TransactionRun) {
+    guard let context = transactions[run.id], let owner else { return }
+    owner.transactions.async { [weak owner] in
+      let result = context.function(MutableData(context.reference.key, run.current))
+      let (value, problem) = result.outcome
+      owner?.use { state in
+        state.transactions[run.id]?.problem = problem
+        state.carryOut(
+          state.tree.transactionRan(
+            run.id, attempt: run.attempt, returning: value, at: state.clock.now))
+      }
+    }
+  }
+
+  func finish(_ end: TransactionEnd) {
+    guard let context = transactions.removeValue(forKey: end.id) else { return }
+    let snapshot = DataSnapshot(context.reference, end.node, order: .priority)
+    guard let completion = context.completion else { return }
+    var outcome = TransactionOutcome(error: nil, isCommitted: false, snapshot: snapshot)
+    switch end.outcome {
+    case .committed: outcome.isCommitted = true
+    case .aborted: outcome.error = context.problem
+    case .overridden:
+      outcome.error = DatabaseError(
+        .overriddenBySet, "a write of this client to the same place took the transaction's place")
+    case .tooManyConflicts:
+      outcome.error = DatabaseError(
+        .maxRetries, "the data changed each time that the transaction was tried; try again later")
+    case .cancelled:
+      outcome.error = DatabaseError(
+        .overriddenBySet, "the transaction was dropped with the writes that were outstanding")
+    case .refused(let error): outcome.error = DatabaseError(error)
+    }
+    completion(outcome, self)
+  }
+}

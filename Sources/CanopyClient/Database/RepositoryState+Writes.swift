@@ -1,0 +1,90 @@
+internal import CanopyTree
+internal import CanopyWire
+internal import DequeModule
+internal import Logging
+
+/// Writes: made here at once, sent in their order, answered later.
+extension RepositoryState {
+  /// Makes a write.
+  ///
+  /// - Parameter completion: called when the server has made it, or will not.
+  func write(_ write: Write, completion: Answer<DatabaseError?>?) {
+    connectIfWanted()
+    hasWritten = true
+    let (id, effects) = tree.write(write, at: clock.now)
+    if let completion { writeCompletions[id] = completion }
+    carryOut(effects)
+  }
+
+  /// Sends what is due, as long as the server reads it.
+  func sendWrites() {
+    while phase.isReady, awaited.count < serverLimits.outstandingRequests,
+      let request = tree.nextRequest()
+    {
+      switch request {
+      case .write(let id, let write): send(id, write)
+      case .compareAndSet(let id, let path, let base, let value): send(id, path, base, value)
+      }
+    }
+  }
+
+  private func send(_ id: WriteID, _ write: Write) {
+    let number = writeNumbers.number(of: id)
+    let client = writeNumbers.client(of: number)
+    let line = RequestLines.line(bytesMax: serverLimits.lineBytes) { output in
+      output.append(once: client.name, number, seen: client.seen)
+      output.append(write: write)
+    }
+    guard let line else { return finishWrite(id, lineTooLong) }
+    lines.add(line)
+    awaited.append(.write(id, number: number, line: line))
+  }
+
+  private func send(_ id: TransactionID, _ path: Path, _ base: Node, _ value: WriteValue) {
+    let number = writeNumbers.nextTransaction()
+    let line = RequestLines.line(bytesMax: serverLimits.lineBytes) { output in
+      output.append(
+        once: writeNumbers.transactionClient, number, seen: writeNumbers.transactionsSeen)
+      output.append("CAS ")
+      output.append(path: path)
+      output.append(" ")
+      output.append(string: base.isAbsent ? "null_etag" : base.hash)
+      output.append(" ")
+      output.append(value)
+    }
+    guard let line else {
+      let refusal = WireError(.tooLarge, lineTooLong.sentence)
+      return carryOut(tree.transactionAnswered(id, .refused(refusal)))
+    }
+    lines.add(line)
+    awaited.append(.compareAndSet(id, number: number, line: line))
+  }
+
+  private var lineTooLong: DatabaseError {
+    DatabaseError(
+      .tooLarge,
+      "a write may have at most \(serverLimits.lineBytes) bytes as a line of JSON at this server")
+  }
+
+  /// The server has made a write, or has refused it.
+  func finishWrite(_ id: WriteID, _ error: DatabaseError?) {
+    carryOut(error == nil ? tree.acknowledged(id) : tree.refused(id))
+    guard let completion = writeCompletions.removeValue(forKey: id) else {
+      if let error {
+        options.logger.warning(
+          "a write was refused, and has no completion function", metadata: ["error": "\(error)"])
+      }
+      return
+    }
+    completion(error, self)
+  }
+
+  /// Gives up all writes that the server has not confirmed.
+  func purgeWrites() {
+    let (ids, effects) = tree.purgeWrites()
+    carryOut(effects)
+    let error = DatabaseError(
+      .writeCanceled, "the write was dropped before the server had confirmed it")
+    for id in ids { writeCompletions.removeValue(forKey: id)?(error, self) }
+  }
+}

@@ -1,0 +1,73 @@
+internal import CanopyTree
+
+extension View {
+  /// What a step means for the listeners.
+  ///
+  /// O(log n) for each child that changed, and O(answer) for the value of a query that is narrowed
+  /// down, if somebody wants that.
+  ///
+  /// - Parameter old: what was shown before the step.
+  func events(since old: Shown) -> [DataEvent] {
+    guard !kinds.isEmpty else { return [] }
+    let wantsChildren = !kinds.isDisjoint(with: .children)
+    var events: [DataEvent] = []
+    var isChanged = false
+    if wantsChildren || !spec.query.isUnbounded {
+      let changes = spec.query.changes(from: old.root, to: shown.root)
+      isChanged = !changes.isEmpty
+      if wantsChildren {
+        for change in changes { tell(change, to: &events) }
+      }
+    }
+    guard kinds.contains(.value), shown.isReady else { return events }
+    if !isChanged, old.isReady {
+      guard spec.query.isUnbounded, shown.root != old.root else { return events }
+    }
+    let value = spec.query.value(of: shown.root)
+    for listener in listeners where listener.kinds.contains(.value) {
+      events.append(DataEvent(listener: listener.id, kind: .value, node: value))
+    }
+    return events
+  }
+
+  private func tell(_ change: ChildChange, to events: inout [DataEvent]) {
+    let kind = DataEvent.Kind(change.kind)
+    for listener in listeners where listener.kinds.contains(.init(kind)) {
+      events.append(
+        DataEvent(
+          listener: listener.id, kind: kind, key: change.key, node: change.node,
+          previous: change.previous))
+    }
+  }
+
+  /// What a new listener is told at first: all that is known.
+  func firstEvents(for listener: ListenerID, _ kinds: DataEvent.Kinds) -> [DataEvent] {
+    var events: [DataEvent] = []
+    if kinds.contains(.init(.childAdded)) {
+      var previous: Key?
+      for (key, node) in spec.query.children(of: shown.root) {
+        events.append(
+          DataEvent(
+            listener: listener, kind: .childAdded, key: key, node: node, previous: previous))
+        previous = key
+      }
+    }
+    if kinds.contains(.value), shown.isReady {
+      let value = spec.query.value(of: shown.root)
+      events.append(DataEvent(listener: listener, kind: .value, node: value))
+    }
+    return events
+  }
+}
+
+extension DataEvent.Kind {
+  fileprivate init(_ kind: ChildChange.Kind) {
+    self =
+      switch kind {
+      case .removed: .childRemoved
+      case .added: .childAdded
+      case .moved: .childMoved
+      case .changed: .childChanged
+      }
+  }
+}

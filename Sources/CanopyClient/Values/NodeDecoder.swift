@@ -1,0 +1,217 @@
+internal import CanopyTree
+
+/// Makes a `Decodable` of a node. Numbers become any number type that holds them exactly, and a
+/// `Double` or `Float` in any case; a branch becomes a dictionary, a struct, or an array, if its keys are
+/// integers. What is not there is nil. O(size of what is decoded).
+struct NodeDecoder: Decoder {
+  let node: Node
+  let codingPath: [any CodingKey]
+  var userInfo: [CodingUserInfoKey: Any] { [:] }
+
+  /// A value of the type.
+  ///
+  /// - Throws: `DecodingError`, with the path of what does not fit.
+  static func decode<T: Decodable>(_ type: T.Type, from node: Node) throws -> T {
+    try NodeDecoder(node: node, codingPath: []).decode(type)
+  }
+
+  func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
+    guard !node.isLeaf else { throw mismatch([String: Any].self, "an object") }
+    return KeyedDecodingContainer(Members<Key>(decoder: self))
+  }
+
+  func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
+    guard !node.isLeaf, let elements = elements else { throw mismatch([Any].self, "an array") }
+    return Elements(elements: elements, codingPath: codingPath)
+  }
+
+  func singleValueContainer() -> any SingleValueDecodingContainer { self }
+
+  /// The children with integers from 0 up as keys, holes included; nil when there are others, or when
+  /// there would be more holes than children.
+  private var elements: [Node]? {
+    var elements: [Node] = []
+    var isArray = true
+    let count = node.childCount
+    node.forEachChild { key, child in
+      guard let index = key.integer, index >= 0, Int(index) < 2 * count else {
+        isArray = false
+        return false
+      }
+      while elements.count < Int(index) { elements.append(.absent) }
+      elements.append(child)
+      return true
+    }
+    return isArray ? elements : nil
+  }
+
+  fileprivate func mismatch(_ type: Any.Type, _ what: String) -> DecodingError {
+    if node.isAbsent {
+      return .valueNotFound(
+        type, .init(codingPath: codingPath, debugDescription: "expected \(what), found nothing"))
+    }
+    return .typeMismatch(
+      type, .init(codingPath: codingPath, debugDescription: "expected \(what)"))
+  }
+}
+
+extension NodeDecoder: SingleValueDecodingContainer {
+  func decodeNil() -> Bool { node.isAbsent }
+
+  func decode(_ type: Bool.Type) throws -> Bool {
+    guard let value = node.boolValue else { throw mismatch(type, "a bool") }
+    return value
+  }
+
+  func decode(_ type: String.Type) throws -> String {
+    guard let value = node.stringValue else { throw mismatch(type, "a string") }
+    return value
+  }
+
+  func decode(_ type: Double.Type) throws -> Double {
+    guard let value = node.doubleValue else { throw mismatch(type, "a number") }
+    return value
+  }
+
+  func decode(_ type: Float.Type) throws -> Float {
+    guard let value = node.doubleValue else { throw mismatch(type, "a number") }
+    return Float(value)
+  }
+
+  func decode(_ type: Int.Type) throws -> Int { try integer(type) }
+  func decode(_ type: Int8.Type) throws -> Int8 { try integer(type) }
+  func decode(_ type: Int16.Type) throws -> Int16 { try integer(type) }
+  func decode(_ type: Int32.Type) throws -> Int32 { try integer(type) }
+  func decode(_ type: Int64.Type) throws -> Int64 { try integer(type) }
+  func decode(_ type: UInt.Type) throws -> UInt { try integer(type) }
+  func decode(_ type: UInt8.Type) throws -> UInt8 { try integer(type) }
+  func decode(_ type: UInt16.Type) throws -> UInt16 { try integer(type) }
+  func decode(_ type: UInt32.Type) throws -> UInt32 { try integer(type) }
+
+  func decode(_ type: UInt64.Type) throws -> UInt64 {
+    // What no signed integer holds is kept as a double.
+    if node.integerValue == nil, let double = node.doubleValue, let value = UInt64(exactly: double)
+    {
+      return value
+    }
+    return try integer(type)
+  }
+
+  private func integer<T: FixedWidthInteger>(_ type: T.Type) throws -> T {
+    guard let integer = node.integerValue, let value = T(exactly: integer) else {
+      throw mismatch(type, "an integer of \(type)")
+    }
+    return value
+  }
+
+  func decode<T: Decodable>(_ type: T.Type) throws -> T {
+    if type == URL.self {
+      guard let text = node.stringValue, let url = URL(string: text) as? T else {
+        throw mismatch(type, "the text of a URL")
+      }
+      return url
+    }
+    return try T(from: self)
+  }
+}
+
+private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
+  let decoder: NodeDecoder
+  var codingPath: [any CodingKey] { decoder.codingPath }
+
+  var allKeys: [Key] {
+    var keys: [Key] = []
+    decoder.node.forEachChild { key, _ in
+      if let key = Key(stringValue: key.text) { keys.append(key) }
+      return true
+    }
+    return keys
+  }
+
+  private func child(_ key: any CodingKey) -> NodeDecoder {
+    let node = (try? CanopyTree.Key(key.stringValue)).map { decoder.node.child($0) }
+    return NodeDecoder(node: node ?? .absent, codingPath: codingPath + [key])
+  }
+
+  private func present(_ key: Key) throws -> NodeDecoder {
+    let child = child(key)
+    guard !child.node.isAbsent else {
+      throw DecodingError.keyNotFound(
+        key, .init(codingPath: codingPath, debugDescription: "there is no \(key.stringValue)"))
+    }
+    return child
+  }
+
+  func contains(_ key: Key) -> Bool { !child(key).node.isAbsent }
+
+  func decodeNil(forKey key: Key) -> Bool { child(key).node.isAbsent }
+
+  func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
+    let child = child(key)
+    // The tree has no empty dictionaries and arrays: what is not there may be one.
+    if child.node.isAbsent, type is any EmptyWhenAbsent.Type { return try child.decode(type) }
+    return try present(key).decode(type)
+  }
+
+  func nestedContainer<Nested: CodingKey>(
+    keyedBy type: Nested.Type, forKey key: Key
+  ) throws -> KeyedDecodingContainer<Nested> {
+    try child(key).container(keyedBy: type)
+  }
+
+  func nestedUnkeyedContainer(forKey key: Key) throws -> any UnkeyedDecodingContainer {
+    try child(key).unkeyedContainer()
+  }
+
+  func superDecoder() -> any Decoder { decoder }
+
+  func superDecoder(forKey key: Key) -> any Decoder { child(key) }
+}
+
+/// What is stored as nothing when it is empty.
+private protocol EmptyWhenAbsent {}
+extension Dictionary: EmptyWhenAbsent {}
+extension Array: EmptyWhenAbsent {}
+extension Set: EmptyWhenAbsent {}
+
+private struct Elements: UnkeyedDecodingContainer {
+  let elements: [Node]
+  let codingPath: [any CodingKey]
+  var currentIndex = 0
+
+  var count: Int? { elements.count }
+  var isAtEnd: Bool { currentIndex >= elements.count }
+
+  private mutating func next(_ type: Any.Type) throws -> NodeDecoder {
+    guard !isAtEnd else {
+      throw DecodingError.valueNotFound(
+        type, .init(codingPath: codingPath, debugDescription: "the array has no more elements"))
+    }
+    defer { currentIndex += 1 }
+    return NodeDecoder(node: elements[currentIndex], codingPath: codingPath)
+  }
+
+  mutating func decodeNil() -> Bool {
+    guard !isAtEnd, elements[currentIndex].isAbsent else { return false }
+    currentIndex += 1
+    return true
+  }
+
+  mutating func decode<T: Decodable>(_ type: T.Type) throws -> T {
+    try next(type).decode(type)
+  }
+
+  mutating func nestedContainer<Nested: CodingKey>(
+    keyedBy type: Nested.Type
+  ) throws -> KeyedDecodingContainer<Nested> {
+    try next([String: Any].self).container(keyedBy: type)
+  }
+
+  mutating func nestedUnkeyedContainer() throws -> any UnkeyedDecodingContainer {
+    try next([Any].self).unkeyedContainer()
+  }
+
+  mutating func superDecoder() throws -> any Decoder {
+    try next((any Decodable).self)
+  }
+}

@@ -1,0 +1,120 @@
+import ArgumentParser
+import CanopyClient
+import Dispatch
+import Foundation
+import Synchronization
+
+/// Two clients, each a process, write through a network that cuts, delays and halves what passes; then both
+/// copies must equal the server's tree, and each write must have been made once.
+struct Chaos: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(abstract: "Cut the connections of two clients.")
+
+  @Option(help: "How many times a connection is cut.")
+  var cuts = 1000
+
+  @Option(help: "What decides all chance; printed when it is drawn.")
+  var seed: UInt64?
+
+  func run() async throws {
+    let seed = seed ?? UInt64.random(in: 0...UInt64(UInt32.max))
+    print("chaos --cuts \(cuts) --seed \(seed)")
+    let server = try ServerProcess()
+    defer { server.stop() }
+    let proxy = ChaosProxy(target: server.port, seed: seed, cuts: cuts)
+    let port = try await proxy.start()
+    let names = ["a", "b"]
+    let clients = try names.enumerated().map { index, name in
+      try ClientProcess(
+        [
+          "chaos-client", "--port", "\(port)", "--name", name, "--others",
+          names.joined(separator: ","),
+          "--seed", "\(seed &+ UInt64(index) &+ 1)",
+        ], token: server.token)
+    }
+    let started = ContinuousClock.now
+    while !proxy.isCalm { try await Task.sleep(for: .milliseconds(20)) }
+    for client in clients { try client.finish() }
+    var copies: [String] = []
+    var problems: [String] = []
+    var counts: [String: Int] = [:]
+    var transactions = 0
+    var events = 0
+    for (name, client) in zip(names, clients) {
+      let lines = try client.lines()
+      guard lines.count >= 4 else { throw BenchFailure("client \(name) said too little") }
+      copies.append(lines[0])
+      counts[name] = Int(lines[1]) ?? -1
+      transactions += Int(lines[2]) ?? -1
+      events += Int(lines[3]) ?? -1
+      problems += lines[4...].map { "\(name): \($0)" }
+    }
+    let database = try Database(url: "canopy://127.0.0.1:\(server.port)", options: .quiet)
+    try await Auth.auth(database: database).signIn(withAdministratorToken: server.token)
+    let truth = try await database.reference(withPath: "chaos").getData()
+    for (name, copy) in zip(names, copies) where copy != canonical(truth.value) {
+      problems.append("the copy of \(name) differs from the server's tree")
+    }
+    for (name, count) in counts {
+      let made = truth.childSnapshot(forPath: "count/\(name)").value as? Int ?? 0
+      if made != count {
+        problems.append("\(count) writes of \(name) were acknowledged, \(made) were made")
+      }
+    }
+    let shared = truth.childSnapshot(forPath: "shared").value as? Int ?? 0
+    if shared != transactions {
+      problems.append("\(transactions) transactions were acknowledged, \(shared) were made")
+    }
+    let seconds = started.duration(to: .now) / .seconds(1)
+    print(
+      "\(proxy.cuts) cuts in \(String(format: "%.1f", seconds)) s, "
+        + "\(counts.values.reduce(0, +)) writes, \(transactions) transactions, \(events) events, "
+        + "\(problems.count) problems")
+    for problem in problems.prefix(20) { print(problem) }
+    if !problems.isEmpty { throw ExitCode.failure }
+  }
+}
+
+/// One client of `chaos`.
+struct ChaosClient: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "chaos-client", abstract: "One client of chaos.", shouldDisplay: false)
+
+  @Option var port: Int
+  @Option var name: String
+  @Option var others: String
+  @Option var seed: UInt64
+
+  func run() async throws {
+    var options = DatabaseOptions.quiet
+    options.backoff = Backoff(first: 2, max: 40)
+    let database = try Database(url: "canopy://127.0.0.1:\(port)", options: options)
+    database.callbackQueue = DispatchQueue(label: "callbacks")
+    try await signIn(database)
+    let worker = ChaosWorker(database, name: name, seed: seed)
+    let isOver = Atomic(false)
+    Thread.detachNewThread {
+      while !FileHandle.standardInput.availableData.isEmpty {}
+      isOver.store(true, ordering: .relaxed)
+    }
+    await worker.write { !isOver.load(ordering: .relaxed) }
+    let copy = try await worker.finish(with: others.split(separator: ",").map(String.init))
+    print(copy)
+    print(worker.acknowledged)
+    print(worker.transactions)
+    print(worker.events)
+    for problem in worker.problems { print(problem) }
+  }
+
+  /// The answer to a login may be lost as well; it is asked for again until it comes.
+  private func signIn(_ database: Database) async throws {
+    let token = ProcessInfo.processInfo.environment["CANOPY_TOKEN"] ?? ""
+    for attempt in 1... {
+      do {
+        try await Auth.auth(database: database).signIn(withAdministratorToken: token)
+        return
+      } catch let error as AuthError where error.code == .networkError && attempt < 100 {
+        continue
+      }
+    }
+  }
+}

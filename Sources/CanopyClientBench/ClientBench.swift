@@ -1,0 +1,19 @@
+import ArgumentParser
+
+/// Measures and torments the client library against a server of this build.
+@main
+struct ClientBench: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    commandName: "CanopyClientBench",
+    abstract: "Cut connections, contended transactions and overhead of the client library.",
+    subcommands: [Chaos.self, ChaosClient.self, Stars.self, StarClient.self, Speed.self])
+}
+
+/// Why a run ended early, or failed.
+struct BenchFailure: Error, CustomStringConvertible {
+  let description: String
+
+  init(_ description: String) {
+    self.description = description
+  }
+}

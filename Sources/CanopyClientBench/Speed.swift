@@ -1,0 +1,89 @@
+import ArgumentParser
+import CanopyClient
+import Dispatch
+import Foundation
+import Synchronization
+
+/// What the library itself costs: the way from a write to its local event, and the sending of what was
+/// written offline.
+struct Speed: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(abstract: "Measure the library's own cost.")
+
+  @Option(help: "Writes whose local events are timed.")
+  var writes = 20_000
+
+  @Option(help: "Writes that are made offline and then sent.")
+  var pending = 10_000
+
+  func run() async throws {
+    let server = try ServerProcess()
+    defer { server.stop() }
+    let database = try Database(url: "canopy://127.0.0.1:\(server.port)", options: .quiet)
+    let queue = DispatchQueue(label: "callbacks", qos: .userInteractive)
+    database.callbackQueue = queue
+    try await Auth.auth(database: database).signIn(withAdministratorToken: server.token)
+    let median = await localEvents(database)
+    let flush = try await flush(database)
+    print("setValue to local event: \(String(format: "%.1f", median)) µs (median of \(writes))")
+    print("\(pending) pending writes sent and acknowledged: \(String(format: "%.2f", flush)) s")
+    if median >= 20 || flush >= 2 { throw ExitCode.failure }
+  }
+
+  /// The median of microseconds from the call of `setValue` to the event, one at a time.
+  private func localEvents(_ database: Database) async -> Double {
+    let place = database.reference(withPath: "speed/value")
+    let clock = ContinuousClock()
+    // Whoever waits sleeps: one that asked again and again would take a processor from what is measured.
+    let (arrivals, arrived) = AsyncStream.makeStream(of: (Int, ContinuousClock.Instant).self)
+    place.observe(
+      .value,
+      with: { snapshot in
+        let now = clock.now
+        if let number = snapshot.value as? Int { arrived.yield((number, now)) }
+      })
+    var times: [Double] = []
+    var arrival = arrivals.makeAsyncIterator()
+    for number in 0..<writes {
+      let start = clock.now
+      set(place, number)
+      while let (seen, at) = await arrival.next() {
+        guard seen == number else { continue }
+        times.append(start.duration(to: at) / .microseconds(1))
+        break
+      }
+    }
+    place.removeAllObservers()
+    times.sort()
+    return times[times.count / 2]
+  }
+
+  /// Not asynchronous, as there `setValue` would wait for the server.
+  private func set(_ place: DatabaseReference, _ number: Int) { place.setValue(number) }
+
+  private func flush(_ database: Database) async throws -> Double {
+    database.goOffline()
+    let list = database.reference(withPath: "speed/list")
+    let left = Atomic(pending)
+    let isDone = Mutex<CheckedContinuation<Void, Never>?>(nil)
+    let failed = Atomic(0)
+    for number in 0..<pending {
+      list.child("n\(number)").setValue(["number": number, "text": "written offline"]) { error, _ in
+        if error != nil { failed.add(1, ordering: .relaxed) }
+        if left.subtract(1, ordering: .acquiringAndReleasing).newValue == 0 {
+          isDone.withLock { $0.take() }?.resume()
+        }
+      }
+    }
+    let clock = ContinuousClock()
+    let start = clock.now
+    await withCheckedContinuation { continuation in
+      isDone.withLock { $0 = continuation }
+      database.goOnline()
+    }
+    let seconds = start.duration(to: clock.now) / .seconds(1)
+    guard failed.load(ordering: .relaxed) == 0 else { throw BenchFailure("writes failed") }
+    let count = try await list.getData().childrenCount
+    guard count == pending else { throw BenchFailure("\(count) of \(pending) writes were made") }
+    return seconds
+  }
+}

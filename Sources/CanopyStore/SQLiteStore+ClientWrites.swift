@@ -1,0 +1,50 @@
+internal import CanopyEngine
+internal import CanopyTree
+internal import GRDB
+
+/// The writes that clients may send again, kept in the transaction of their commits.
+extension SQLiteStore {
+  /// How long a client may be away before a write whose answer it did not get can be made twice.
+  static let clientMilliseconds: Int64 = 30 * 24 * 3_600_000
+
+  /// Remembers a write, and forgets those that its client has seen the answers of.
+  static func remember(_ write: ClientWrite, _ db: Database) throws {
+    let origin = write.origin
+    try db.cachedStatement(sql: "DELETE FROM client_writes WHERE client = ? AND number <= ?")
+      .execute(arguments: [origin.client, origin.seen])
+    try db.cachedStatement(
+      sql: "INSERT INTO client_writes(client, number, sequence, time) VALUES (?, ?, ?, ?)"
+    ).execute(arguments: [origin.client, origin.number, write.sequence, write.time])
+  }
+
+  /// Those of commits after one, the oldest first.
+  static func readClientWrites(
+    _ db: Database, after sequence: Int64 = 0
+  ) throws -> [ClientWrite] {
+    let rows = try Row.fetchCursor(
+      db,
+      sql: """
+        SELECT client, number, sequence, time FROM client_writes WHERE sequence > ?
+        ORDER BY sequence
+        """, arguments: [sequence])
+    var writes: [ClientWrite] = []
+    while let row = try rows.next() {
+      do {
+        let origin = try WriteOrigin(client: row[0], number: row[1], seen: 0)
+        writes.append(ClientWrite(origin: origin, sequence: row[2], time: row[3]))
+      } catch {
+        throw StoreError.damagedRow("a write of the client \(row[0] as String)", error.sentence)
+      }
+    }
+    return writes
+  }
+
+  /// Forgets those of clients that have not written for long.
+  ///
+  /// - Parameter milliseconds: the time of the last commit.
+  static func forgetClientWrites(_ db: Database, at milliseconds: Int64) throws {
+    try db.execute(
+      sql: "DELETE FROM client_writes WHERE time < ?",
+      arguments: [milliseconds - clientMilliseconds])
+  }
+}

@@ -1,0 +1,34 @@
+import CanopyClient
+
+// What stands around the samples in an application for a phone, as far as they use it.
+
+/// A table on a screen.
+@MainActor final class UITableView {
+  enum RowAnimation {
+    case automatic
+  }
+
+  private(set) var inserted: [IndexPath] = []
+  private(set) var deleted: [IndexPath] = []
+
+  func insertRows(at rows: [IndexPath], with animation: RowAnimation) {
+    inserted += rows
+  }
+
+  func deleteRows(at rows: [IndexPath], with animation: RowAnimation) {
+    deleted += rows
+  }
+}
+
+extension IndexPath {
+  init(row: Int, section: Int) {
+    self.init(indexes: [section, row])
+  }
+
+  var row: Int { self[1] }
+}
+
+/// A person, as an application has them.
+struct Profile: Sendable, Equatable {
+  var username: String
+}

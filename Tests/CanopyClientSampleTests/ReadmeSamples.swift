@@ -1,0 +1,81 @@
+import CanopyClient
+
+/// The samples of the README's section about the library, each as it stands there; a test of the repository
+/// compares them.
+enum ReadmeSamples {
+  static func signIn() async throws -> User {
+    let auth = Auth.auth()
+    let result = try await auth.createUser(
+      withEmail: "harriet@example.org", password: "chalk-dust-and-litmus-7", username: "Harriet")
+    try auth.signOut()
+    try await auth.signIn(withEmail: "harriet@example.org", password: "chalk-dust-and-litmus-7")
+    return result.user
+  }
+
+  static func publish(_ title: String, _ body: String, by user: User) async throws -> String? {
+    let ref = Database.database().reference()
+    guard let key = ref.child("posts").childByAutoId().key else { return nil }
+    let post: [String: Any] = [
+      "uid": user.uid, "author": user.displayName ?? "", "title": title, "body": body,
+      "createdAt": ServerValue.timestamp(),
+    ]
+    try await ref.updateChildValues([
+      "/posts/\(key)": post,
+      "/user-posts/\(user.uid)/\(key)": post,
+    ])
+    return key
+  }
+
+  static func watch(_ show: @escaping (DataSnapshot) -> Void) -> () -> Void {
+    let recent = Database.database().reference().child("posts").queryLimited(toLast: 10)
+    let handle = recent.observe(.childAdded, with: { snapshot in show(snapshot) }) { error in
+      print("not allowed: \(error.localizedDescription)")
+    }
+    return { recent.removeObserver(withHandle: handle) }
+  }
+
+  static func titlesWhenThereAre(_ count: Int) async throws -> [String] {
+    let posts = Database.database().reference().child("posts")
+    for try await snapshot in posts.queryLimited(toLast: 10).values {
+      let titles = snapshot.childSnapshots.map {
+        $0.childSnapshot(forPath: "title").value as? String ?? ""
+      }
+      if titles.count >= count { return titles }
+    }
+    return []
+  }
+
+  struct Post: Codable, Sendable {
+    var uid, author, title, body: String
+    var starCount: Int?
+    var stars: [String: Bool]?
+  }
+
+  static func read(_ key: String) async throws -> Post {
+    let snapshot = try await Database.database().reference(withPath: "posts/\(key)").getData()
+    return try snapshot.data(as: Post.self)
+  }
+
+  static func toggleStar(_ post: DatabaseReference, by uid: String) async throws -> Bool {
+    let (isCommitted, _) = try await post.runTransactionBlock { data in
+      guard var post = data.value as? [String: Any] else { return .success(withValue: data) }
+      var stars = post["stars"] as? [String: Bool] ?? [:]
+      let count = post["starCount"] as? Int ?? 0
+      post["starCount"] = stars[uid] == nil ? count + 1 : count - 1
+      stars[uid] = stars[uid] == nil ? true : nil
+      post["stars"] = stars
+      data.value = post
+      return .success(withValue: data)
+    }
+    return isCommitted
+  }
+
+  static func workOffline(_ name: DatabaseReference, _ done: @escaping (String) -> Void) {
+    name.database.goOffline()
+    name.observeSingleEvent(of: .value, with: { done("seen: \($0.value as? String ?? "")") })
+    name.setValue("Written on a train") { error, _ in
+      done(error.map { "refused: \($0.localizedDescription)" } ?? "at the server")
+    }
+    name.database.goOnline()
+  }
+}

@@ -1,0 +1,174 @@
+import CanopyClient
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Synchronization
+import Testing
+
+/// The published samples and those of the README, run against a server. What is compiled here is compiled
+/// as an application is, and on the main actor where an application's would be.
+///
+/// One after the other, as `Database.database()` is the database of the environment, and one test's server
+/// is not another's.
+@Suite(.serialized, .timeLimit(.minutes(2))) struct SampleTests {
+  /// Runs a body with a server that `Database.database()` uses, signed in as a new user.
+  private func withServer(
+    _ body: @MainActor (Engine, User) async throws -> Void
+  ) async throws {
+    try await withLineServer { parts, port in
+      setenv("CANOPY_URL", "canopy://127.0.0.1:\(port)", 1)
+      defer { unsetenv("CANOPY_URL") }
+      let user = try await Auth.auth().createUser(
+        withEmail: "ada@example.org", password: "secret words of ada", username: "ada"
+      ).user
+      let database = Database.database()
+      let result: Result<Void, Error>
+      do { result = .success(try await body(parts.engine, user)) } catch {
+        result = .failure(error)
+      }
+      database.goOffline()
+      try result.get()
+    }
+  }
+
+  /// Waits, letting others run, for what comes of callbacks on the main actor.
+  @MainActor private func until(_ isDone: () -> Bool) async {
+    while !isDone() { await Task.yield() }
+  }
+
+  private func at(_ engine: Engine, _ path: String) throws -> Node {
+    engine.root.at(try Path(path))
+  }
+
+  @Test func `a profile is read once, and a post is observed, published and removed`() async throws
+  {
+    try await withServer { engine, user in
+      let controller = PostController()
+      controller.appear()
+      controller.readProfileOnce()
+      await until { controller.profiles.count == 1 }
+      #expect(controller.profiles == [Profile(username: "ada")])
+      controller.publish(userID: user.uid, username: "ada", title: "A title", body: "A body")
+      let posts = Database.database().reference().child("posts")
+      let (first, _) = try await posts.observeSingleEventAndPreviousSiblingKey(of: .childAdded)
+      controller.postRef = posts.child(first.key)
+      controller.observePost()
+      await until { !controller.shownPosts.isEmpty }
+      #expect(controller.shownPosts.last?["title"] as? String == "A title")
+      _ = try await posts.child(first.key).getData()
+      let copies = [
+        try at(engine, "posts/\(first.key)"), try at(engine, "user-posts/\(user.uid)/\(first.key)"),
+      ]
+      #expect(copies[0] == copies[1] && copies[0].childCount == 4)
+      controller.remove(first.key, of: user.uid)
+      await until { controller.shownPosts.last?.isEmpty == true }
+      controller.disappear()
+      _ = try await posts.getData()
+      #expect(try at(engine, "posts").isAbsent)
+      #expect(try at(engine, "user-posts").isAbsent)
+    }
+  }
+
+  @Test func `a star is given and taken back by transaction`() async throws {
+    try await withServer { engine, user in
+      let controller = PostController()
+      controller.appear()
+      controller.publish(userID: user.uid, username: "ada", title: "A title", body: "A body")
+      let posts = Database.database().reference().child("posts")
+      let (post, _) = try await posts.observeSingleEventAndPreviousSiblingKey(of: .childAdded)
+      for count in [1, 0] {
+        controller.toggleStar(on: post.ref)
+        await until { controller.outcomes.count == 2 - count }
+        #expect(controller.outcomes.last == "committed true \(post.key)")
+        let stored = try at(engine, "posts/\(post.key)")
+        #expect(stored.child("starCount") == Node(Int64(count)))
+        #expect(stored.child("stars").childCount == count)
+      }
+    }
+  }
+
+  @Test func `a refused write is undone, and its completion says so`() async throws {
+    try await withServer { engine, user in
+      let controller = PostController()
+      controller.appear()
+      controller.setUserAndTell(user, "somebody else")
+      await until { controller.outcomes.count == 1 }
+      #expect(controller.outcomes[0].hasPrefix("not saved: permissionDenied"))
+      controller.readProfileOnce()
+      await until { controller.profiles.count == 1 }
+      #expect(controller.profiles == [Profile(username: "ada")])
+      // Those without a completion are refused as quietly.
+      controller.setUser(user, "b")
+      controller.setUsername(user, "c")
+      _ = try await controller.ref.child("users").child(user.uid).getData()
+      #expect(try at(engine, "users/\(user.uid)/username") == "ada")
+    }
+  }
+
+  @Test func `comments are rows of a table as they come and go`() async throws {
+    try await withServer { engine, user in
+      let key = try #require(try await ReadmeSamples.publish("A title", "A body", by: user))
+      let controller = CommentsController(post: key)
+      controller.appear()
+      controller.list()
+      let ids = ["c1", "c2", "c3"]
+      for id in ids {
+        try await controller.commentsRef.child(id).setValue([
+          "uid": user.uid, "author": "ada", "text": "Comment \(id)",
+        ])
+      }
+      await until { controller.comments.count == 3 && controller.listed.last == ids }
+      #expect(controller.tableView.inserted.map(\.row) == [0, 1, 2])
+      try await controller.commentsRef.child("c2").removeValue()
+      await until { controller.comments.count == 2 && controller.listed.last == ["c1", "c3"] }
+      #expect(controller.tableView.deleted == [IndexPath(row: 1, section: 2)])
+      controller.disappear()
+      try await controller.commentsRef.child("c1").removeValue()
+      #expect(controller.comments.map(\.key) == ["c1", "c3"])
+      #expect(try at(engine, "post-comments/\(key)").childCount == 1)
+    }
+  }
+
+  @Test func `posts are listed by stars, by a nested value, and from their beginning`() async throws
+  {
+    try await withServer { _, user in
+      var keys: [String] = []
+      for title in ["one", "two"] {
+        keys.append(try #require(try await ReadmeSamples.publish(title, "A body", by: user)))
+      }
+      let ref = Database.database().reference()
+      let own = ref.child("user-posts").child(user.uid)
+      #expect(try await ReadmeSamples.toggleStar(own.child(keys[0]), by: user.uid))
+      let controller = CommentsController(post: keys[0])
+      let top = try await controller.myTopPosts.getData()
+      #expect(top.childSnapshots.map(\.key) == [keys[1], keys[0]])
+      #expect(try await controller.oldestPosts.getData().childSnapshots.map(\.key) == keys)
+      #expect(try await controller.mostViewed.getData().childrenCount == 2)
+    }
+  }
+
+  @Test func `the samples of the README do what it says`() async throws {
+    try await withServer { engine, _ in
+      let user = try await ReadmeSamples.signIn()
+      #expect(user.displayName == "Harriet" && Auth.auth().currentUser?.uid == user.uid)
+      let shown = Mutex<[String]>([])
+      let stop = ReadmeSamples.watch { snapshot in shown.withLock { $0.append(snapshot.key) } }
+      let key = try #require(try await ReadmeSamples.publish("Rain gauge", "Eleven mm.", by: user))
+      await until { shown.withLock { $0 } == [key] }
+      stop()
+      #expect(try await ReadmeSamples.titlesWhenThereAre(1) == ["Rain gauge"])
+      let place = Database.database().reference(withPath: "posts/\(key)")
+      #expect(try await ReadmeSamples.toggleStar(place, by: user.uid))
+      let post = try await ReadmeSamples.read(key)
+      #expect(post.title == "Rain gauge" && post.starCount == 1 && post.stars == [user.uid: true])
+      #expect(try await ReadmeSamples.toggleStar(place, by: user.uid))
+      #expect(try at(engine, "posts/\(key)/starCount") == 0)
+      let told = Mutex<[String]>([])
+      ReadmeSamples.workOffline(place.child("title")) { text in told.withLock { $0.append(text) } }
+      await until { told.withLock { $0.count } == 2 }
+      #expect(told.withLock { $0 } == ["seen: Written on a train", "at the server"])
+      #expect(try at(engine, "posts/\(key)/title") == "Written on a train")
+    }
+  }
+}

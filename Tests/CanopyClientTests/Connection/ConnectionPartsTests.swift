@@ -1,0 +1,84 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Logging
+import Synchronization
+import Testing
+
+@testable import CanopyClient
+
+struct ConnectionPartsTests {
+  @Test func `waits double up to their bound, by chance between half of that and all of it`() {
+    var random = SeededGenerator(printingSeedFor: "BackoffTests")
+    var backoff = Backoff(first: 100, max: 1_000)
+    for whole in [100, 200, 400, 800, 1_000, 1_000] as [Int64] {
+      #expect((whole / 2...whole).contains(backoff.delay(random: random.next())))
+    }
+    backoff.reset()
+    #expect(backoff.delay(random: 0) == 50)
+    #expect(backoff.delay(random: 100) == 200)
+    var odd = Backoff(first: -5, max: -7)
+    #expect(odd.delay(random: .max) <= 1)
+    var large = Backoff(first: 1, max: .max)
+    for _ in 0..<200 { #expect(large.delay(random: random.next()) >= 0) }
+  }
+
+  @Test func `URLs name a host, a port and TLS`() throws {
+    #expect(
+      try Endpoint.parse("canopy://h:1").endpoint == Endpoint(host: "h", port: 1, usesTLS: false))
+    #expect(
+      try Endpoint.parse("CANOPYS://h").endpoint == Endpoint(host: "h", port: 7070, usesTLS: true))
+    #expect(try Endpoint.parse("canopy://[::1]:9/a/b").endpoint.host == "::1")
+    #expect(try Endpoint.parse("canopy://[::1]:9/a/b").path == "/a/b")
+    #expect(Endpoint(host: "::1", port: 9, usesTLS: false).text == "canopy://[::1]:9")
+    for text in [
+      "", "canopy", "canopy:", "canopy://", "canopy://:7070", "http://h:1", "canopy://h:0",
+      "canopy://h:65536", "canopy://h:x", "canopy://h:", "canopy://[::1", "canopy://[::1]x",
+      "canopy://u:p@h", "canopy://h?x", "canopy://h#x", "canopy://h/a?b", "canopy://h h:1",
+    ] {
+      let error = #expect(throws: DatabaseError.self, "\(text)") { try Endpoint.parse(text) }
+      #expect(error?.code == .invalidURL)
+    }
+  }
+
+  @Test func `queries are sent as they are meant`() throws {
+    for options in [
+      #"{"orderBy":"$key","startAt":"a","endBefore":"é"}"#, #"{"orderBy":"$value","equalTo":null}"#,
+      #"{"orderBy":"a/b","startAfter":[3,"k"],"limitToLast":5}"#,
+      #"{"startAt":"x","limitToFirst":1}"#, #"{"orderBy":"a","startAt":false,"endAt":["t\"","k"]}"#,
+      #"{"orderBy":"a","startAt":1.5,"endAt":-7}"#,
+    ] {
+      let query = try Query(options: try JSONValue(json: options))
+      var output = JSONOutput()
+      output.append(get: QuerySpec(try Path("a b/c"), query))
+      let prefix = #"GET "/a b/c" "#
+      #expect(output.text.hasPrefix(prefix))
+      let sent = try JSONValue(json: String(output.text.dropFirst(prefix.count)))
+      #expect(try Query(options: sent) == query, "\(output.text)")
+    }
+  }
+
+  @Test(.timeLimit(.minutes(5)))
+  func `without a server it is tried again and again, after longer and longer`() async throws {
+    let waits = Told<Int64>()
+    let bodies = Mutex<[@Sendable () -> Void]>([])
+    var options = DatabaseOptions()
+    options.logger = Logger(label: "client") { _ in SwiftLogNoOpLogHandler() }
+    options.backoff = Backoff(first: 100, max: 800)
+    options.environment = ClientEnvironment(
+      now: { 0 }, random: { 0 },
+      schedule: { milliseconds, body in
+        bodies.withLock { $0.append(body) }
+        waits.add(milliseconds)
+      })
+    // Port 1 is nobody's.
+    let database = try Database(url: "canopy://127.0.0.1:1", options: options)
+    database.goOnline()
+    for count in 1...5 {
+      await waits.wait(for: count)
+      bodies.withLock { $0.popLast() }?()
+    }
+    #expect(waits.values.prefix(5) == [50, 100, 200, 400, 400])
+    database.goOffline()
+  }
+}

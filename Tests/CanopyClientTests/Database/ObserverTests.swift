@@ -1,0 +1,224 @@
+import CanopyClient
+import CanopyTree
+import Foundation
+import Synchronization
+import Testing
+
+/// Observers: adding, removing, what they hold, and what cannot be observed.
+@Suite(.timeLimit(.minutes(5))) struct ObserverTests {
+  @Test func `one observer is removed by its handle, all of a place at once, none of those below`()
+    async throws
+  {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let place = database.reference(withPath: "a")
+      let told = Told<String>()
+      let first = place.observe(.value, with: { _ in told.add("first") })
+      place.observe(.value, with: { _ in told.add("second") })
+      place.queryLimited(toLast: 1).observe(.value, with: { _ in told.add("query") })
+      place.child("b").observe(.value, with: { _ in told.add("below") })
+      await told.wait(for: 4)
+      // A handle counts at its place only.
+      place.child("b").removeObserver(withHandle: first)
+      try await place.child("b").setValue(1)
+      #expect(Set(told.values.dropFirst(4)) == ["first", "second", "query", "below"])
+      place.removeObserver(withHandle: first)
+      place.removeObserver(withHandle: first)
+      try await place.child("b").setValue(2)
+      #expect(Set(told.values.dropFirst(8)) == ["second", "query", "below"])
+      place.removeAllObservers()
+      try await place.child("b").setValue(3)
+      #expect(told.values.dropFirst(11) == ["below"])
+    }
+  }
+
+  /// Something that an application's function holds.
+  private final class Counted: Sendable {
+    static let living = Atomic(0)
+
+    init() { Counted.living.add(1, ordering: .relaxed) }
+    deinit { Counted.living.subtract(1, ordering: .relaxed) }
+
+    static var count: Int { living.load(ordering: .relaxed) }
+  }
+
+  @Test func `nothing is held when observers are removed and a database is let go`() async throws {
+    try await withBackend { backend in
+      weak var released: Database?
+      func useOne() async throws {
+        let database = try await backend.client()
+        released = database
+        let place = database.reference(withPath: "a")
+        var handles: [DatabaseHandle] = []
+        let told = Told<Int>()
+        for number in 0..<50 {
+          let held = Counted()
+          handles.append(place.observe(.value, with: { _ in told.add(held === held ? number : 0) }))
+          place.child("n\(number)").observe(.childAdded, with: { _ in _ = held })
+          place.observeSingleEvent(of: .value, with: { _ in _ = held })
+          place.child("n\(number)").setValue(number) { _, _ in _ = held }
+          place.child("t\(number)").runTransactionBlock(
+            { data in
+              _ = held
+              return .abort()
+            }, andCompletionBlock: { _, _, _ in _ = held })
+        }
+        await told.wait(for: 50)
+        _ = try await place.getData()
+        #expect(Counted.count == 50)
+        for handle in handles { place.removeObserver(withHandle: handle) }
+        for number in 0..<50 { place.child("n\(number)").removeAllObservers() }
+        let values = place.values
+        let iteration = Task { for try await _ in values {} }
+        iteration.cancel()
+        _ = await iteration.result
+      }
+      try await useOne()
+      while Counted.count > 0 || released != nil { await Task.yield() }
+      #expect(Counted.count == 0)
+    }
+  }
+
+  @Test func `a place that may not be read is told so, and nothing more`() async throws {
+    try await withBackend { backend in
+      let database = try backend.anonymousClient()
+      let told = Told<String>()
+      database.reference(withPath: "secret").observe(
+        .value, with: { _ in told.add("value") },
+        withCancel: { told.add((($0 as? DatabaseError)?.code).map(\.rawValue) ?? "\($0)") })
+      #expect(await told.wait(for: 1) == ["permissionDenied"])
+      await #expect(throws: DatabaseError.self) {
+        try await database.reference(withPath: "secret").getData()
+      }
+      await #expect(throws: DatabaseError.self) {
+        for try await _ in database.reference(withPath: "secret").values {}
+      }
+    }
+  }
+
+  @Test func `what cannot be is an error of whatever is done with it`() async throws {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let root = database.reference()
+      let deep = Array(repeating: "k", count: Limits.depthMax + 1).joined(separator: "/")
+      for path in ["a.b", "a$", "#", "a[0]", "x]", "a\u{0}b", deep] {
+        for place in [
+          root.child(path), database.reference(withPath: path), root.child(path).child("b"),
+        ] {
+          let error = await #expect(throws: DatabaseError.self, "\(path)") {
+            try await place.setValue(1)
+          }
+          #expect(error?.code == .invalidPath)
+          await #expect(throws: DatabaseError.self) { try await place.getData() }
+          await #expect(throws: DatabaseError.self) {
+            try await place.runTransactionBlock { .success(withValue: $0) }
+          }
+          await #expect(throws: DatabaseError.self) { try await place.onDisconnectRemoveValue() }
+        }
+      }
+      await #expect(throws: DatabaseError.self) { try await root.child("a").setValue(Double.nan) }
+      await #expect(throws: DatabaseError.self) { try await root.updateChildValues(["a.b": 1]) }
+      await #expect(throws: DatabaseError.self) {
+        try await root.updateChildValues(["a": 1, "a/b": 2])
+      }
+      await #expect(throws: DatabaseError.self) { try await root.updateChildValues([1: 1]) }
+      await #expect(throws: DatabaseError.self) { try await root.setPriority(true) }
+      await #expect(throws: DatabaseError.self) {
+        try await database.reference(withPath: ".info/connected").setValue(true)
+      }
+      let list = root.child("list")
+      for query in [
+        list.queryOrderedByKey().queryOrderedByValue(), list.queryOrdered(byChild: ""),
+        list.queryOrdered(byChild: "$value"), list.queryOrdered(byChild: "a.b"),
+        list.queryOrderedByKey().queryStarting(atValue: 3), list.queryLimited(toFirst: 0),
+        list.queryLimited(toFirst: 1).queryLimited(toLast: 1),
+        list.queryStarting(atValue: ["a": 1]),
+        list.queryEqual(toValue: 1).queryEnding(atValue: 2), list.queryLimited(toLast: .max),
+        list.queryStarting(atValue: CanopyClient.ServerValue.timestamp()),
+      ] {
+        let error = await #expect(throws: DatabaseError.self) { try await query.getData() }
+        #expect(error?.code == .invalidQuery)
+        let told = Told<String>()
+        query.observe(
+          .value, with: { _ in told.add("value") },
+          withCancel: { told.add((($0 as? DatabaseError)?.code).map(\.rawValue) ?? "") })
+        #expect(await told.wait(for: 1) == ["invalidQuery"])
+      }
+      let tooLong = String(repeating: "x", count: Limits().lineBytesMax)
+      let error = await #expect(throws: DatabaseError.self) { try await list.setValue(tooLong) }
+      #expect(error?.code == .tooLarge)
+      // The connection has survived all of that.
+      try await list.setValue("fine")
+      #expect(backend.root == json(#"{"list":"fine"}"#))
+      let nowhere = Database.database(url: "nonsense").reference()
+      let invalid = await #expect(throws: DatabaseError.self) {
+        try await nowhere.child("a").getData()
+      }
+      #expect(invalid?.code == .invalidURL)
+    }
+  }
+
+  @Test func `queries order and narrow down, and windows slide`() async throws {
+    try await withBackend { backend in
+      let list = try await backend.client().reference(withPath: "list")
+      try await list.setValue(["a": ["n": 3], "b": ["n": 1], "c": ["n": 2]])
+      func keys(_ query: DatabaseQuery) async throws -> [String] {
+        try await query.getData().childSnapshots.map(\.key)
+      }
+      let byNumber = list.queryOrdered(byChild: "n")
+      #expect(try await keys(byNumber) == ["b", "c", "a"])
+      #expect(try await keys(byNumber.queryStarting(atValue: 2)) == ["c", "a"])
+      #expect(try await keys(byNumber.queryStarting(afterValue: 2)) == ["a"])
+      #expect(try await keys(byNumber.queryEnding(beforeValue: 2)) == ["b"])
+      #expect(try await keys(byNumber.queryEqual(toValue: 2)) == ["c"])
+      #expect(try await keys(list.queryOrderedByKey().queryEnding(atValue: "b")) == ["a", "b"])
+      #expect(try await keys(byNumber.queryLimited(toLast: 2)) == ["c", "a"])
+      let told = Told<String>()
+      let window = byNumber.queryLimited(toLast: 2)
+      window.observe(
+        .childAdded, andPreviousSiblingKeyWith: { told.add("+\($0.key) after \($1 ?? "none")") })
+      window.observe(.childRemoved, with: { told.add("-\($0.key)") })
+      window.observe(.childMoved, with: { told.add("\($0.key) moved") })
+      await told.wait(for: 2)
+      try await list.child("d").setValue(["n": 9])
+      try await list.child("c/n").setValue(10)
+      await told.wait(for: 4)
+      #expect(
+        Array(told.values.prefix(4)) == ["+c after none", "+a after c", "-c", "+d after a"])
+    }
+  }
+
+  @Test func `a transaction is aborted, hidden until it is made, and overtaken by a write`()
+    async throws
+  {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let place = database.reference(withPath: "n")
+      let (isCommitted, snapshot) = try await place.runTransactionBlock { _ in .abort() }
+      #expect(!isCommitted && !snapshot.exists())
+      let told = Told<String>()
+      place.observe(.value, with: { told.add("\($0.value ?? "nothing")") })
+      await told.wait(for: 1)
+      database.goOffline()
+      place.runTransactionBlock(
+        { data in
+          data.value = "hidden"
+          return .success(withValue: data)
+        },
+        andCompletionBlock: { error, _, _ in
+          told.add((error as? DatabaseError)?.code.rawValue ?? "committed")
+        }, withLocalEvents: false)
+      place.setValue("plain") { _, _ in told.add("saved") }
+      await told.wait(for: 3)
+      database.goOnline()
+      #expect(await told.wait(for: 4) == ["nothing", "plain", "overriddenBySet", "saved"])
+      #expect(try backend.node("n") == "plain")
+      await #expect(throws: DatabaseError.self) {
+        try await place.runTransactionBlock { data in
+          data.value = Double.nan
+          return .success(withValue: data)
+        }
+      }
+    }
+  }
+}

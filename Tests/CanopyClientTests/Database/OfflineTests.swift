@@ -1,0 +1,179 @@
+import CanopyClient
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// Without a connection, and when it breaks.
+@Suite(.timeLimit(.minutes(5))) struct OfflineTests {
+  @Test func `writes made offline are seen at once and reach the server in their order`()
+    async throws
+  {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let list = database.reference(withPath: "list")
+      let told = Told<String>()
+      list.observe(.childAdded, with: { told.add("+\($0.key)") })
+      list.observe(.value, with: { told.add("\($0.childrenCount)") })
+      await told.wait(for: 1)
+      database.goOffline()
+      for key in ["a", "b", "c"] {
+        list.child(key).setValue(key) { error, _ in
+          told.add(error.map { "\($0)" } ?? "saved \(key)")
+        }
+      }
+      await told.wait(for: 7)
+      #expect(told.values == ["0", "+a", "1", "+b", "2", "+c", "3"])
+      #expect(backend.root.isAbsent)
+      database.goOnline()
+      await told.wait(for: 10)
+      #expect(told.values.dropFirst(7) == ["saved a", "saved b", "saved c"])
+      #expect(try backend.node("list") == json(#"{"a":"a","b":"b","c":"c"}"#))
+      #expect(backend.parts.journal.count == 3)
+    }
+  }
+
+  @Test func `what others did meanwhile comes as ordinary events`() async throws {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let other = try await backend.client().reference(withPath: "list")
+      try await other.setValue(["a": 1, "b": 2, "c": 3])
+      let list = database.reference(withPath: "list")
+      let told = Told<String>()
+      list.observe(.childAdded, with: { told.add("+\($0.key)") })
+      list.observe(.childRemoved, with: { told.add("-\($0.key)") })
+      list.observe(.childChanged, with: { told.add("~\($0.key)") })
+      list.observe(.value, with: { told.add("\($0.childrenCount)") })
+      await told.wait(for: 4)
+      database.goOffline()
+      try await other.updateChildValues(["a": NSNull(), "b": 5, "d": 4])
+      database.goOnline()
+      await told.wait(for: 8)
+      #expect(told.values == ["+a", "+b", "+c", "3", "-a", "+d", "~b", "3"])
+    }
+  }
+
+  @Test func `a write whose answer was lost is made once`() async throws {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let count = database.reference(withPath: "count")
+      let told = Told<String>()
+      count.observe(.value, with: { told.add("\($0.value ?? "nothing")") })
+      await told.wait(for: 1)
+      backend.parts.journal.gate.hold()
+      for number in 1...3 {
+        count.setValue(CanopyClient.ServerValue.increment(1)) { error, _ in
+          told.add(error.map { "\($0)" } ?? "saved \(number)")
+        }
+      }
+      count.parent?.child("shared").runTransactionBlock(
+        { data in
+          data.value = (data.value as? Int ?? 0) + 1
+          return .success(withValue: data)
+        },
+        andCompletionBlock: { error, isCommitted, snapshot in
+          told.add(error.map { "\($0)" } ?? "\(isCommitted) \(snapshot?.value ?? "")")
+        })
+      await backend.parts.journal.gate.arrival()
+      // All have arrived before the connection ends; none is answered.
+      _ = try? await backend.client { $0.requestMilliseconds = 1 }
+      database.goOffline()
+      backend.parts.journal.gate.release()
+      database.goOnline()
+      await told.wait { $0.contains("saved 3") && $0.contains("true 1") }
+      #expect(try backend.node("count") == 3 && backend.node("shared") == 1)
+      #expect(
+        told.values.filter { !$0.hasPrefix("saved") && $0 != "true 1" }
+          == ["nothing", "1", "2", "3"])
+    }
+  }
+
+  @Test func `a refused write is undone by the opposite events`() async throws {
+    try await withBackend { backend in
+      let database = try backend.anonymousClient()
+      let posts = database.reference(withPath: "posts")
+      let told = Told<String>()
+      posts.observe(.childAdded, with: { told.add("+\($0.key)") })
+      posts.observe(.childRemoved, with: { told.add("-\($0.key)") })
+      posts.observe(.value, with: { told.add("\($0.childrenCount)") })
+      await told.wait(for: 1)
+      posts.child("p").setValue(["title": "t"]) { error, _ in
+        told.add("\((error as? DatabaseError)?.code.rawValue ?? "saved")")
+      }
+      await told.wait(for: 6)
+      #expect(told.values == ["0", "+p", "1", "-p", "0", "permissionDenied"])
+    }
+  }
+
+  @Test func `the connection and the server's clock can be observed`() async throws {
+    try await withBackend { backend in
+      let now = backend.parts.clock.now
+      let database = try backend.anonymousClient { options in
+        options.environment.now = { now - 5_000 }
+      }
+      let told = Told<String>()
+      database.reference(withPath: ".info/connected").observe(
+        .value, with: { told.add("\($0.value as? Bool ?? false)") })
+      await told.wait { $0.contains("true") }
+      database.goOffline()
+      await told.wait { $0.last == "false" && $0.count > 1 }
+      database.goOnline()
+      await told.wait { $0.last == "true" }
+      let offset = try await database.reference(withPath: "/.info/serverTimeOffset").getData()
+      #expect(offset.value as? Int == 5_000)
+    }
+  }
+
+  @Test func `what is known is read offline, and what is not is an error`() async throws {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let place = database.reference(withPath: "a")
+      try await place.setValue(["x": 1])
+      place.keepSynced(true)
+      _ = try await place.getData()
+      database.goOffline()
+      #expect(try await place.child("x").getData().value as? Int == 1)
+      let error = await #expect(throws: DatabaseError.self) {
+        try await database.reference(withPath: "b").getData()
+      }
+      #expect(error?.code == .disconnected)
+    }
+  }
+
+  @Test func `outstanding writes can be dropped`() async throws {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let place = database.reference(withPath: "a")
+      let told = Told<String>()
+      place.observe(.value, with: { told.add("\($0.value ?? "nothing")") })
+      await told.wait(for: 1)
+      database.goOffline()
+      place.setValue("x") { error, _ in
+        told.add((error as? DatabaseError)?.code.rawValue ?? "saved")
+      }
+      database.purgeOutstandingWrites()
+      await told.wait(for: 4)
+      #expect(told.values == ["nothing", "x", "nothing", "writeCanceled"])
+      database.goOnline()
+      _ = try await place.getData()
+      #expect(backend.root.isAbsent)
+    }
+  }
+
+  @Test func `what was asked for is written when the connection ends`() async throws {
+    try await withBackend { backend in
+      let watcher = try await backend.client().reference(withPath: "here")
+      let told = Told<String>()
+      watcher.observe(.value, with: { told.add("\($0.value ?? "nothing")") })
+      await told.wait(for: 1)
+      let database = try await backend.client()
+      let here = database.reference(withPath: "here")
+      try await here.onDisconnectSetValue("gone")
+      try await here.child("x").cancelDisconnectOperations()
+      try await here.setValue("there")
+      await told.wait(for: 2)
+      database.goOffline()
+      #expect(await told.wait(for: 3) == ["nothing", "there", "gone"])
+    }
+  }
+}

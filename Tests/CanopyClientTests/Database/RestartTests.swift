@@ -1,0 +1,90 @@
+import CanopyAccounts
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+@testable import CanopyClient
+
+/// What survives the end of a process: here, what a second database finds in a copy of the first one's
+/// folder, as a crash would have left it.
+@Suite(.timeLimit(.minutes(5))) struct RestartTests {
+  private func open(_ backend: Backend, _ folder: String) throws -> Database {
+    let database = try backend.anonymousClient { $0.persistenceFolder = folder }
+    database.isPersistenceEnabled = true
+    #expect(database.isPersistenceEnabled)
+    return database
+  }
+
+  private func newFolder() -> String { NSTemporaryDirectory() + "canopy-\(UUID().uuidString)" }
+
+  /// A copy of the folder, with all that has been done so far recorded. The database goes offline.
+  private func crash(_ database: Database, _ folder: String) async throws -> String {
+    database.goOffline()
+    await withCheckedContinuation { continuation in
+      database.repository.use { state in
+        state.record()
+        guard let persistence = state.persistence else { return continuation.resume() }
+        persistence.queue.async { continuation.resume() }
+      }
+    }
+    let copy = newFolder()
+    try FileManager.default.copyItem(atPath: folder, toPath: copy)
+    try FileManager.default.removeItem(atPath: folder)
+    return copy
+  }
+
+  @Test func `the session, the copy and pending writes survive, and each write is made once`()
+    async throws
+  {
+    try await withBackend { backend in
+      var folder = newFolder()
+      let database = try open(backend, folder)
+      try await Auth.auth(database: database).signIn(
+        withAdministratorToken: backend.parts.administratorToken.text)
+      let root = database.reference()
+      try await root.child("count").setValue(CanopyClient.ServerValue.increment(1))
+      _ = try await root.observeSingleEventAndPreviousSiblingKey(of: .value)
+      backend.parts.journal.gate.hold()
+      root.child("count").setValue(CanopyClient.ServerValue.increment(1)) { _, _ in }
+      await backend.parts.journal.gate.arrival()
+      database.goOffline()
+      root.child("offline").setValue("written") { _, _ in }
+      folder = try await crash(database, folder)
+      backend.parts.journal.gate.release()
+      for turn in 1...2 {
+        let database = try open(backend, folder)
+        #expect(Auth.auth(database: database).currentUser?.isAdministrator == true)
+        let root = database.reference()
+        // A new process gives its writes the numbers of an earlier one again: they are others all the same.
+        try await root.child("again").setValue(CanopyClient.ServerValue.increment(1))
+        let data = try await root.getData()
+        #expect(data.childSnapshot(forPath: "count").value as? Int == 2)
+        #expect(data.childSnapshot(forPath: "offline").value as? String == "written")
+        #expect(data.childSnapshot(forPath: "again").value as? Int == turn)
+        folder = try await crash(database, folder)
+      }
+      try FileManager.default.removeItem(atPath: folder)
+    }
+  }
+
+  @Test func `what was observed is known before there is a connection`() async throws {
+    try await withBackend { backend in
+      var folder = newFolder()
+      let first = try open(backend, folder)
+      try await Auth.auth(database: first).signIn(
+        withAdministratorToken: backend.parts.administratorToken.text)
+      let place = first.reference(withPath: "a")
+      place.keepSynced(true)
+      try await place.setValue(["x": 1])
+      _ = try await place.observeSingleEventAndPreviousSiblingKey(of: .value)
+      folder = try await crash(first, folder)
+      let second = try open(backend, folder)
+      second.goOffline()
+      let (snapshot, _) = try await second.reference(withPath: "a")
+        .observeSingleEventAndPreviousSiblingKey(of: .value)
+      #expect(snapshot.childSnapshot(forPath: "x").value as? Int == 1)
+      try FileManager.default.removeItem(atPath: folder)
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import CanopyAccounts
+import CanopyClient
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyClientBench
+
+/// What `Scripts/client-check` does at length.
+@Suite(.timeLimit(.minutes(3))) struct TormentTests {
+  @Test func `two clients over a network that cuts, delays and halves agree with the server`()
+    async throws
+  {
+    var random = SeededGenerator(printingSeedFor: "TormentTests")
+    try await withBackend { backend in
+      let proxy = ChaosProxy(target: backend.port, seed: random.next(), cuts: 40)
+      let port = try await proxy.start()
+      let workers = try ["a", "b"].map { name in
+        let database = try backend.anonymousClient(through: port)
+        return (database, ChaosWorker(database, name: name, seed: random.next()))
+      }
+      for (database, _) in workers {
+        while Auth.auth(database: database).currentUser == nil {
+          _ = try? await Auth.auth(database: database).signIn(
+            withAdministratorToken: backend.parts.administratorToken.text)
+        }
+      }
+      let copies = try await withThrowingTaskGroup(of: String.self) { group in
+        for (_, worker) in workers {
+          group.addTask {
+            await worker.write { !proxy.isCalm }
+            return try await worker.finish(with: ["a", "b"])
+          }
+        }
+        return try await group.reduce(into: []) { $0.append($1) }
+      }
+      let truth = try await backend.client().reference(withPath: "chaos").getData()
+      #expect(copies == [canonical(truth.value), canonical(truth.value)])
+      for (_, worker) in workers {
+        #expect(worker.problems.isEmpty, "\(worker.problems.prefix(5))")
+        #expect(
+          truth.childSnapshot(forPath: "count/\(worker.name)").value as? Int == worker.acknowledged)
+      }
+      let transactions = workers.reduce(0) { $0 + $1.1.transactions }
+      #expect(truth.childSnapshot(forPath: "shared").value as? Int ?? 0 == transactions)
+      #expect(proxy.cuts == 40)
+      try await proxy.stop()
+    }
+  }
+
+  @Test func `twenty clients star one post at once, and each star counts once`() async throws {
+    try await withBackend { backend in
+      let post = try await backend.client().reference(withPath: "posts/p")
+      try await post.setValue(["uid": "u", "author": "ada", "title": "t", "body": "b"])
+      try await withThrowingTaskGroup { group in
+        for number in 1...20 {
+          let database = try await backend.client()
+          group.addTask {
+            let own = database.reference(withPath: "posts/p")
+            let isCommitted = try await toggleStar(on: own, of: "user\(number)")
+            #expect(isCommitted)
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(try backend.node("posts/p/starCount") == 20)
+      #expect(try backend.node("posts/p/stars").childCount == 20)
+    }
+  }
+}

@@ -1,0 +1,94 @@
+import CanopyTree
+import Testing
+
+@testable import CanopyClient
+
+struct RestoringTests {
+  private var store = NaiveStore()
+
+  @Test
+  mutating func
+    `after a restart the data is there at once, the writes over it, and what is asked for is the rest`()
+    throws
+  {
+    let fixture = SyncFixture()
+    fixture.tree = SyncTree(restoring: SavedState())
+    _ = fixture.tree.connected()
+    store.record(try fixture.listen("a", to: "a").changes)
+    store.record(try fixture.told(try QuerySpec("a"), "", #"{"b":1,"c":2}"#, sequence: 8).changes)
+    store.record(try fixture.set("a/b", "5").effects.changes)
+    let confirmed = try fixture.set("a/c", "6")
+    store.record(confirmed.effects.changes)
+    store.record(fixture.tree.acknowledged(confirmed.id).changes)
+
+    let next = SyncFixture()
+    next.tree = SyncTree(restoring: store.load())
+    let effects = try next.listen("again", to: "a", for: .value)
+    #expect(next.texts(effects) == [#"again value {"b":5,"c":2}"#])
+    #expect(next.asked(next.tree.connected()) == ["start /a since 8"])
+    #expect(next.sent().count == 1)
+  }
+
+  @Test mutating func `what is inside or narrower is answered from what was kept of all`() throws {
+    store.record([
+      .told(
+        try QuerySpec("a"), [Assignment(.root, try Node(json: #"{"b":{"c":1},"d":2}"#))],
+        sequence: 4)
+    ])
+    let fixture = SyncFixture()
+    fixture.tree = SyncTree(restoring: store.load())
+    _ = fixture.tree.connected()
+    let deep = try fixture.listen("deep", to: "a/b/c", for: .value)
+    #expect(fixture.texts(deep) == ["deep value 1"])
+    #expect(fixture.asked(deep) == ["start /a/b/c since 4"])
+    let narrow = try fixture.listen("last", to: "a", try Query(limit: .last(1)), for: .value)
+    #expect(fixture.texts(narrow) == [#"last value {"d":2}"#])
+    #expect(fixture.asked(narrow) == ["start /a narrow"])
+  }
+
+  @Test func `what was listened to before is answered at once in the same process too`() throws {
+    let fixture = SyncFixture()
+    fixture.tree = SyncTree(restoring: SavedState())
+    _ = fixture.tree.connected()
+    _ = try fixture.listen("a", to: "a")
+    _ = try fixture.told(try QuerySpec("a"), "", "1", sequence: 3)
+    _ = fixture.unlisten("a")
+    let again = try fixture.listen("again", to: "a", for: .value)
+    #expect(fixture.texts(again) == ["again value 1"])
+    #expect(fixture.asked(again) == ["start /a since 3"])
+    _ = fixture.unlisten("again")
+    fixture.tree.forget([try QuerySpec("a")])
+    #expect(fixture.texts(try fixture.listen("anew", to: "a", for: .value)).isEmpty)
+  }
+
+  @Test mutating func `increments that were pending count on from what was kept`() throws {
+    store.record([.told(try QuerySpec("a"), [Assignment(.root, 10)], sequence: 4)])
+    let increment = try Write.set(Location("a"), try WriteValue(json: #"{".sv":{"increment":2}}"#))
+    store.record([.writeAdded(WriteID(1), increment, milliseconds: 0)])
+    let fixture = SyncFixture()
+    fixture.tree = SyncTree(restoring: store.load())
+    #expect(fixture.texts(try fixture.listen("a", to: "a", for: .value)) == ["a value 12"])
+  }
+
+  @Test func `what is in use and what is to be kept is recorded`() throws {
+    let fixture = SyncFixture()
+    let kept = try fixture.listen("kept", to: "a", for: [])
+    #expect(Self.texts(kept) == ["asked /a true", "kept /a true"])
+    let second = try fixture.listen("value", to: "a", for: .value)
+    #expect(Self.texts(second).isEmpty)
+    #expect(Self.texts(fixture.unlisten("kept")) == ["kept /a false"])
+    #expect(Self.texts(fixture.unlisten("value")) == ["asked /a false"])
+  }
+
+  private static func texts(_ effects: Effects) -> [String] {
+    effects.changes.map { change in
+      switch change {
+      case .asked(let spec, let isAsked): "asked \(spec.path) \(isAsked)"
+      case .kept(let spec, let isKept): "kept \(spec.path) \(isKept)"
+      case .told(let spec, _, let sequence): "told \(spec.path) \(sequence)"
+      case .writeAdded(let id, _, _): "added \(id.number)"
+      case .writeRemoved(let id): "removed \(id.number)"
+      }
+    }
+  }
+}

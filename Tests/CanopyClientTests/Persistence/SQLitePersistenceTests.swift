@@ -1,0 +1,172 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+@testable import CanopyClient
+
+struct SQLitePersistenceTests {
+  private let file: TemporaryFile
+
+  init() throws {
+    file = TemporaryFile()
+  }
+
+  @Test
+  func `what was recorded is there when the file is opened again, all of it and just as it was`()
+    throws
+  {
+    var random = SeededGenerator(printingSeedFor: "SQLitePersistenceTests")
+    var writes = RandomWrites()
+    writes.keysMax = 5
+    writes.bigOnceIn = 100
+    var naive = NaiveStore()
+    var store = try SQLitePersistence(path: file.path)
+    let specs = [
+      QuerySpec(.root), try QuerySpec("a/b"),
+      QuerySpec(
+        .root,
+        try Query(
+          order: .child(try Path("x")), lower: .init(.string(Array("é".utf8)), key: "k"),
+          limit: .last(3))),
+      QuerySpec(.root, try Query(order: .key, upper: .init(.absent, key: "b c"))),
+    ]
+    var trees: [QuerySpec: Tree] = [:]
+    var pending: [WriteID] = []
+    for step in 1...600 {
+      var changes: [StateChange] = []
+      for _ in 0..<Int.random(in: 1...3, using: &random) {
+        switch Int.random(in: 0..<4, using: &random) {
+        case 0:
+          let id = WriteID(Int64(step * 10 + changes.count))
+          pending.append(id)
+          changes.append(.writeAdded(id, writes.next(&random), milliseconds: Int64(step)))
+        case 1 where !pending.isEmpty:
+          let index = Int.random(in: pending.indices, using: &random)
+          changes.append(.writeRemoved(pending.remove(at: index)))
+        default:
+          // What the server tells is what `Tree.apply` returns: see `Assignment`.
+          let spec = random.pick(specs)
+          let write = writes.next(&random)
+          var tree = trees[spec, default: Tree()]
+          let told = tree.apply(write.resolved(in: tree.root, at: 0))
+          trees[spec] = tree
+          changes.append(.told(spec, told, sequence: Int64(step)))
+        }
+      }
+      naive.record(changes)
+      #expect(try store.record(changes).isEmpty)
+      guard random.oneIn(60) || step == 600 else { continue }
+      try store.close()
+      store = try SQLitePersistence(path: file.path)
+      let (found, expected) = (try store.load(), naive.load())
+      try #require(Set(found.queries.keys) == Set(expected.queries.keys))
+      for (spec, saved) in expected.queries {
+        try #require(found.queries[spec]?.node == saved.node, "\(spec)")
+        try #require(found.queries[spec]?.sequence == saved.sequence)
+      }
+      try #require(found.writes.map(\.id) == expected.writes.map(\.id))
+      for (a, b) in zip(found.writes, expected.writes) {
+        try #require(a.milliseconds == b.milliseconds)
+        try #require(a.write.items.map(\.location) == b.write.items.map(\.location))
+        try #require(a.write.items.map(\.value.node) == b.write.items.map(\.value.node))
+      }
+    }
+  }
+
+  @Test func `server values of a pending write are kept as they are`() throws {
+    let json = #"{"n":{".sv":{"increment":2}},"t":{".sv":"timestamp"},"x":1}"#
+    let write = try Write.set(Location("a"), try WriteValue(json: json))
+    let store = try SQLitePersistence(path: file.path)
+    _ = try store.record([.writeAdded(WriteID(3), write, milliseconds: 1_000)])
+    try store.close()
+    let saved = try SQLitePersistence(path: file.path).load()
+    var tree = SyncTree(restoring: saved)
+    #expect(tree.value(of: try QuerySpec("a"))?.json() == #"{"n":2,"t":1000,"x":1}"#)
+    _ = tree.connected()
+    guard case .write(WriteID(3), let sent)? = tree.nextRequest() else {
+      Issue.record("the write is to be sent")
+      return
+    }
+    #expect(sent.items.first?.value.serverValues.count == 2)
+    #expect(tree.write(try Write.set(Location("a"), WriteValue(1)), at: 0).id == WriteID(4))
+  }
+
+  @Test
+  func `what was used longest ago is dropped first, and nothing that is in use or to be kept`()
+    throws
+  {
+    let store = try SQLitePersistence(path: file.path, bytesMax: 1_000)
+    let (kept, old, new) = (try QuerySpec("kept"), try QuerySpec("old"), try QuerySpec("new"))
+    let data = [Assignment(Path.root.child("x"), Node(String(repeating: "x", count: 396)))]
+    let write = try Write.set(Location("w"), WriteValue(Node(String(repeating: "w", count: 5_000))))
+    #expect(try store.record([.writeAdded(WriteID(1), write, milliseconds: 0)]).isEmpty)
+    for spec in [kept, old] {
+      #expect(
+        try store.record([
+          .asked(spec, true), .told(spec, data, sequence: 1), .asked(spec, false),
+          .kept(spec, spec == kept),
+        ]).isEmpty)
+    }
+    let dropped = try store.record([.asked(new, true), .told(new, data, sequence: 1)])
+    #expect(dropped == [old])
+    let more = data.map { Assignment(Path.root.child("y"), $0.value) }
+    #expect(try store.record([.told(new, more, sequence: 2)]).isEmpty, "in use")
+    #expect(try store.record([.asked(new, false)]) == [new])
+    let saved = try store.load()
+    #expect(Set(saved.queries.keys) == [kept])
+    #expect(saved.writes.count == 1)
+  }
+
+  @Test func `exactly as much as may be is kept, and one byte more is not`() throws {
+    for (bytesMax, isKept) in [(12, true), (11, false)] {
+      let file = TemporaryFile()
+      let store = try SQLitePersistence(path: file.path, bytesMax: bytesMax)
+      let spec = try QuerySpec("a")
+      // `bc` and `"12345678"`.
+      let data = [Assignment(Path.root.child("bc"), "12345678")]
+      let dropped = try store.record([
+        .asked(spec, true), .told(spec, data, sequence: 1), .asked(spec, false),
+      ])
+      #expect(dropped.isEmpty == isKept)
+    }
+  }
+
+  @Test func `changes that cannot all be recorded are not recorded at all`() throws {
+    let store = try SQLitePersistence(path: file.path)
+    let write = try Write.set(Location("a"), WriteValue(1))
+    let added = StateChange.writeAdded(WriteID(1), write, milliseconds: 0)
+    _ = try store.record([added])
+    #expect(throws: (any Error).self) {
+      try store.record([.told(try QuerySpec("b"), [Assignment(.root, 1)], sequence: 1), added])
+    }
+    let saved = try store.load()
+    #expect(saved.queries.isEmpty)
+    #expect(saved.writes.count == 1)
+  }
+
+  @Test func `a file of something else is left alone, and a file in use is refused`() throws {
+    try FileManager.default.createDirectory(at: file.folder, withIntermediateDirectories: true)
+    try Data("not a database, but long enough to be taken for one".utf8).write(
+      to: URL(filePath: file.path))
+    #expect(throws: PersistenceError.self) { try SQLitePersistence(path: file.path) }
+    let other = TemporaryFile()
+    let store = try SQLitePersistence(path: other.path)
+    #expect(throws: PersistenceError.self) { try SQLitePersistence(path: other.path) }
+    try store.close()
+    _ = try SQLitePersistence(path: other.path)
+  }
+}
+
+/// A file that goes with the test.
+final class TemporaryFile {
+  let folder: URL
+  var path: String { folder.appending(path: "client.sqlite").path }
+
+  init() {
+    folder = FileManager.default.temporaryDirectory.appending(
+      path: "canopy-client-\(UUID().uuidString)")
+  }
+
+  deinit { try? FileManager.default.removeItem(at: folder) }
+}

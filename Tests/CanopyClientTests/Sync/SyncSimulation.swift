@@ -1,0 +1,460 @@
+import CanopyTesting
+import CanopyTree
+
+@testable import CanopyClient
+
+/// A client, a server and the line between them, in one thread: what happens next is drawn at random.
+///
+/// The server is as plain as can be, and so is the model of what the client must show: for each query,
+/// a copy of what the server told of it, with all pending writes applied to it from scratch.
+struct SyncSimulation {
+  /// Something on its way to the client.
+  private enum Message {
+    case changed(ListenTag, [Assignment], isPatch: Bool, sequence: Int64)
+    case acknowledged(WriteID)
+    case refused(WriteID)
+    case answered(TransactionID, TransactionAnswer)
+  }
+
+  /// Something on its way to the server.
+  private enum Request {
+    case listen(ServerListen)
+    case unlisten(ListenTag)
+    case send(Outgoing)
+  }
+
+  private struct Subscription {
+    var tag: ListenTag
+    var spec: QuerySpec
+  }
+
+  private var random: SeededGenerator
+  private var writes = RandomWrites()
+
+  private(set) var client = SyncTree(restoring: SavedState())
+  private var store = NaiveStore()
+  private var isConnected = false
+  private var nextListener = 0
+  private var listeners: [(id: ListenerID, spec: QuerySpec, replica: EventReplica)] = []
+  /// What the server told of what it was asked for.
+  private var told: [QuerySpec: Tree] = [:]
+  private var runs: [TransactionRun] = []
+  private var committed = 0
+
+  private var server = Tree()
+  private var sequence: Int64 = 0
+  private var subscriptions: [Subscription] = []
+
+  private var toServer: [Request] = []
+  private var toClient: [Message] = []
+  /// Where transactions count; nothing else writes there.
+  private let counter = Path.root.child("counter")
+
+  /// What was wrong first.
+  private(set) var problem: String?
+  /// What happened, if that is to be kept.
+  let trace: Trace?
+
+  /// A list of what happened.
+  final class Trace {
+    var steps: [String] = []
+  }
+
+  init(_ random: SeededGenerator, trace: Trace? = nil) {
+    self.trace = trace
+    self.random = random
+    writes.keysMax = 3
+    writes.depthMax = 3
+    writes.bigOnceIn = 1_000
+  }
+
+  /// So many things happen, and then all that is on its way arrives.
+  mutating func run(steps: Int) {
+    for _ in 0..<steps where problem == nil { step() }
+    if !isConnected { connect() }
+    var rest = 10_000
+    while problem == nil, rest > 0, !isQuiet {
+      rest -= 1
+      if let run = runs.first { runTransaction(run) } else { send() }
+      if !toServer.isEmpty { serve() }
+      if !toClient.isEmpty { receive() }
+    }
+    if rest == 0 { fail("it does not come to rest") }
+    checkAtRest()
+  }
+
+  private var isQuiet: Bool {
+    toServer.isEmpty && toClient.isEmpty && runs.isEmpty && client.writes.isEmpty
+      && client.transactions.all.isEmpty
+  }
+
+  private mutating func step() {
+    switch Int.random(in: 0..<24, using: &random) {
+    case 0, 1: listen()
+    case 2: unlisten()
+    case 3, 4, 5: write()
+    case 6: beginTransaction()
+    case 7: if let run = runs.first { runTransaction(run) }
+    case 8, 9: somebodyElseWrites()
+    case 10...13: send()
+    case 14...17: serve()
+    case 18...22: receive()
+    default:
+      if random.oneIn(12) {
+        restart()
+      } else if random.oneIn(20) {
+        purge()
+      } else if isConnected, random.oneIn(3) {
+        disconnect()
+      } else if !isConnected {
+        connect()
+      }
+    }
+  }
+}
+
+// MARK: - The client
+
+extension SyncSimulation {
+  private mutating func listen() {
+    guard let spec = try? randomSpec() else { return }
+    let id = ListenerID(nextListener)
+    nextListener += 1
+    note("listen \(id.number) to \(spec)")
+    listeners.append((id, spec, EventReplica(spec.query)))
+    take(client.listen(id, to: spec, for: .all))
+  }
+
+  private mutating func randomSpec() throws -> QuerySpec {
+    let keys = RandomWrites.keys.prefix(3)
+    let count = Int.random(in: 0...2, using: &random)
+    let path = (0..<count).reduce(Path.root) { path, _ in path.child(random.pick(keys)) }
+    if random.oneIn(3) { return QuerySpec(path) }
+    let order: Order = random.pick([.key, .value, .priority, .child(Path.root.child(keys[0]))])
+    let n = Int.random(in: 1...2, using: &random)
+    let limit: Query.Limit? = random.pick([nil, .first(n), .last(n)])
+    var lower: Query.Bound?
+    if random.oneIn(3) {
+      lower = Query.Bound(.absent, key: random.pick(keys), isInclusive: random.oneIn(2))
+    }
+    return QuerySpec(path, try Query(order: order, lower: lower, limit: limit))
+  }
+
+  private mutating func unlisten() {
+    guard !listeners.isEmpty else { return }
+    let index = Int.random(in: listeners.indices, using: &random)
+    let listener = listeners.remove(at: index)
+    note("unlisten \(listener.id.number)")
+    take(client.unlisten(listener.id))
+  }
+
+  private mutating func write() {
+    var write = writes.next(&random)
+    if random.oneIn(5), let json = try? WriteValue(json: #"{".sv":{"increment":2}}"#),
+      let path = write.items.first?.location.path, !path.isRoot,
+      let increment = try? Write.set(Location(path), json)
+    {
+      write = increment
+    }
+    let (id, effects) = client.write(write, at: 0)
+    note("write \(id.number): \(describe(write))")
+    take(effects)
+  }
+
+  private mutating func beginTransaction() {
+    let (id, effects) = client.beginTransaction(at: counter, hasLocalEvents: random.oneIn(2))
+    note("transaction \(id.number)")
+    take(effects)
+  }
+
+  private mutating func runTransaction(_ run: TransactionRun) {
+    runs.removeFirst()
+    let count = run.current.integerValue ?? 0
+    note("transaction \(run.id.number) runs on \(count)")
+    let value = random.oneIn(10) ? nil : WriteValue(Node(count + 1))
+    take(client.transactionRan(run.id, attempt: run.attempt, returning: value, at: 0))
+  }
+
+  private mutating func send() {
+    guard let outgoing = client.nextRequest() else { return }
+    note("send \(outgoing)")
+    toServer.append(.send(outgoing))
+  }
+
+  private mutating func connect() {
+    isConnected = true
+    note("connect")
+    take(client.connected())
+  }
+
+  private mutating func disconnect() {
+    isConnected = false
+    note("disconnect")
+    subscriptions = []
+    toServer = []
+    toClient = []
+    take(client.disconnected())
+  }
+
+  /// The client's process ends, and another one goes on with what was stored.
+  private mutating func restart() {
+    note("restart")
+    client = SyncTree(restoring: store.load())
+    isConnected = false
+    listeners = []
+    told = [:]
+    runs = []
+    subscriptions = []
+    toServer = []
+    toClient = []
+  }
+
+  private mutating func purge() {
+    note("give up all writes")
+    take(client.purgeWrites().effects)
+  }
+
+  private mutating func receive() {
+    guard !toClient.isEmpty else { return }
+    switch toClient.removeFirst() {
+    case .changed(let tag, let assignments, let isPatch, let sequence):
+      note("told of \(client.listens[tag]?.spec.path.description ?? "-"): \(describe(assignments))")
+      if let spec = client.listens[tag]?.spec { told[spec, default: Tree()].apply(assignments) }
+      take(client.changed(tag, assignments, isPatch: isPatch, sequence: sequence))
+    case .acknowledged(let id):
+      note("acknowledged \(id.number)")
+      take(client.acknowledged(id))
+    case .refused(let id):
+      note("refused \(id.number)")
+      take(client.refused(id))
+    case .answered(let id, let answer):
+      note("answered \(id.number): \(answer)")
+      take(client.transactionAnswered(id, answer))
+    }
+  }
+
+  /// Carries out what a step asks for, and checks what it told.
+  private mutating func take(_ effects: Effects) {
+    for listen in effects.starts {
+      // Without a commit to begin at, everything is told anew.
+      if listen.since == nil { told[listen.spec] = nil }
+      toServer.append(.listen(listen))
+    }
+    // What a wider listen told is where others begin.
+    for listen in client.listens.all where listen.sequence != nil && told[listen.spec] == nil {
+      // After a restart, what was stored is where it begins.
+      let stored = client.viewOfSpec[listen.spec].flatMap { client.views[$0] }?.server.root
+      told[listen.spec] = (wholeTold(listen.spec.path) ?? stored).map { Tree(root: $0) }
+    }
+    store.record(effects.changes)
+    for tag in effects.stops { toServer.append(.unlisten(tag)) }
+    for run in effects.runs {
+      runs.removeAll { $0.id == run.id }
+      runs.append(run)
+    }
+    for end in effects.ended {
+      runs.removeAll { $0.id == end.id }
+      if case .committed = end.outcome { committed += 1 }
+    }
+    if !effects.cancelled.isEmpty { fail("nothing was refused, and listeners are gone") }
+    told = told.filter { client.listens[$0.key] != nil }
+    check(effects.events)
+  }
+
+  /// What was told of a whole location, if anything was.
+  private func wholeTold(_ path: Path) -> Node? {
+    for (spec, tree) in told where spec.query.isUnbounded {
+      if let rest = path.relative(to: spec.path) { return tree.root.at(rest) }
+    }
+    return nil
+  }
+}
+
+// MARK: - The server
+
+extension SyncSimulation {
+  private mutating func serve() {
+    guard !toServer.isEmpty else { return }
+    switch toServer.removeFirst() {
+    case .listen(let listen):
+      subscriptions.append(Subscription(tag: listen.tag, spec: listen.spec))
+      guard listen.since != sequence else { return }
+      let node = listen.spec.query.value(of: server.root.at(listen.spec.path))
+      toClient.append(
+        .changed(listen.tag, [Assignment(.root, node)], isPatch: false, sequence: sequence))
+    case .unlisten(let tag):
+      subscriptions.removeAll { $0.tag == tag }
+    case .send(.write(let id, let write)):
+      guard !random.oneIn(8) else { return toClient.append(.refused(id)) }
+      commit(write)
+      toClient.append(.acknowledged(id))
+    case .send(.compareAndSet(let id, let path, let base, let value)):
+      let present = server.root.at(path)
+      guard present.hash == base.hash else {
+        return toClient.append(.answered(id, .conflict(present)))
+      }
+      if let write = try? Write.set(Location(path), value) { commit(write) }
+      toClient.append(.answered(id, .committed))
+    }
+  }
+
+  private mutating func somebodyElseWrites() {
+    let write =
+      random.oneIn(5)
+      ? try? Write.set(Location(counter), WriteValue(Node(Int64(committed) + 100)))
+      : writes.next(&random)
+    guard let write else { return }
+    note("somebody else: \(describe(write))")
+    commit(write)
+  }
+
+  private mutating func commit(_ write: Write) {
+    let before = server.root
+    let done = server.apply(write.resolved(in: before, at: 0))
+    sequence += 1
+    for subscription in subscriptions {
+      let spec = subscription.spec
+      let (old, new) = (before.at(spec.path), server.root.at(spec.path))
+      guard old != new else { continue }
+      let puts = spec.query.isUnbounded ? Self.puts(done, spec.path, new) : []
+      let narrow = spec.query.changes(from: old, to: new).filter { $0.kind != .moved }.map {
+        Assignment(Path.root.child($0.key), $0.kind == .removed ? .absent : $0.node)
+      }
+      let assignments = spec.query.isUnbounded ? puts : narrow
+      guard !assignments.isEmpty else { continue }
+      let isPatch = !assignments.contains { $0.location == Location(.root) }
+      toClient.append(
+        .changed(subscription.tag, assignments, isPatch: isPatch, sequence: sequence))
+    }
+  }
+
+  /// The places written at and below a path, relative to it.
+  private static func puts(
+    _ assignments: [Assignment], _ path: Path, _ node: Node
+  ) -> [Assignment] {
+    var result: [Assignment] = []
+    for assignment in assignments {
+      let location = assignment.location
+      if !location.isPriority, path.hasPrefix(location.path) { return [Assignment(.root, node)] }
+      guard let rest = location.path.relative(to: path) else { continue }
+      result.append(
+        Assignment(Location(rest, isPriority: location.isPriority), assignment.value))
+    }
+    return result
+  }
+}
+
+// MARK: - Checking
+
+extension SyncSimulation {
+  private mutating func check(_ events: [DataEvent]) {
+    var byListener: [ListenerID: [DataEvent]] = [:]
+    for event in events { byListener[event.listener, default: []].append(event) }
+    for index in listeners.indices {
+      let (id, spec, _) = listeners[index]
+      let own = byListener.removeValue(forKey: id) ?? []
+      guard let view = client.viewOfListener[id].flatMap({ client.views[$0] }) else {
+        return fail("listener \(id.number) has no view")
+      }
+      if let wrong = view.shown.root.brokenInvariant() { return fail(wrong) }
+      if let expected = expected(spec) {
+        if !view.shown.isReady { return fail("\(spec) is told, and not ready") }
+        if spec.query.value(of: expected) != spec.query.value(of: view.shown.root) {
+          return fail(
+            "\(spec) shows \(view.shown.root.json(.export)) instead of \(expected.json(.export))")
+        }
+      }
+      let shown = view.shown.isReady ? spec.query.value(of: view.shown.root) : nil
+      if let wrong = listeners[index].replica.take(own, children: view.shown.root, value: shown) {
+        return fail("listener \(id.number) of \(spec): \(wrong); it was told \(own)")
+      }
+    }
+    if let stray = byListener.first { fail("\(stray) is for nobody") }
+  }
+
+  /// What a query must show: what the server told of it, with all pending writes in order; nil where
+  /// the server has not told everything.
+  private func expected(_ spec: QuerySpec) -> Node? {
+    let pending = client.writes.records.filter(\.value.isVisible).sorted { $0.key < $1.key }
+      .map(\.value.assignments)
+    let isShadowed = pending.contains { assignments in
+      assignments.contains { !$0.location.isPriority && spec.path.hasPrefix($0.location.path) }
+    }
+    if let node = wholeTold(spec.path) {
+      return Self.applied(pending, to: node, at: spec.path)
+    }
+    guard let node = told[spec]?.root else { return nil }
+    if isShadowed { return Self.applied(pending, to: node, at: spec.path) }
+    // Listens below tell of the same commits at other times.
+    if told.keys.contains(where: { $0 != spec && $0.path.hasPrefix(spec.path) }) { return nil }
+    // Of children that are not shown, only what is written as a whole is known.
+    var known = Set<Key>()
+    node.forEachChild { key, _ in
+      known.insert(key)
+      return true
+    }
+    let visible = pending.map { assignments in
+      assignments.filter { assignment in
+        guard let rest = assignment.location.path.relative(to: spec.path), let key = rest.keys.first
+        else { return true }
+        if rest.count == 1, !assignment.location.isPriority { known.insert(key) }
+        return known.contains(key)
+      }
+    }
+    return Self.applied(visible, to: node, at: spec.path)
+  }
+
+  /// Applies writes one after the other to a tree in which only one location is known.
+  private static func applied(_ writes: [[Assignment]], to node: Node, at path: Path) -> Node {
+    var tree = Tree(root: node)
+    for assignments in writes {
+      var below: [Assignment] = []
+      for assignment in assignments {
+        let location = assignment.location
+        if !location.isPriority, let rest = path.relative(to: location.path) {
+          tree = Tree(root: assignment.value.at(rest))
+          below = []
+          break
+        }
+        guard let rest = location.path.relative(to: path) else { continue }
+        below.append(
+          Assignment(Location(rest, isPriority: location.isPriority), assignment.value))
+      }
+      tree.apply(below)
+    }
+    return tree.root
+  }
+
+  private mutating func checkAtRest() {
+    guard problem == nil else { return }
+    for (id, spec, _) in listeners {
+      let shown = client.viewOfListener[id].flatMap { client.views[$0] }?.shown
+      let right = spec.query.value(of: server.root.at(spec.path))
+      guard let shown, shown.isReady, spec.query.value(of: shown.root) == right else {
+        return fail(
+          "at rest, \(spec) shows \(shown?.root.json(.export) ?? "nothing") instead of "
+            + right.json(.export))
+      }
+    }
+    if !client.relatives.isEmpty { fail("something is left of increments") }
+  }
+
+  private mutating func fail(_ text: String) {
+    if problem == nil { problem = text }
+  }
+
+  private func note(_ text: @autoclosure () -> String) {
+    trace?.steps.append(text())
+  }
+
+  private func describe(_ write: Write) -> String {
+    write.items.map {
+      let isRelative = $0.value.serverValues.isEmpty ? "" : " and server values"
+      return "\($0.location.text)=\($0.value.node.json(.export))\(isRelative)"
+    }.joined(separator: ", ")
+  }
+
+  private func describe(_ assignments: [Assignment]) -> String {
+    assignments.map { "\($0.location.text)=\($0.value.json(.export))" }.joined(separator: ", ")
+  }
+}

@@ -1,0 +1,242 @@
+import CanopyTree
+import CanopyWire
+import Testing
+
+@testable import CanopyClient
+
+struct TransactionTests {
+  private let fixture = SyncFixture()
+  private let path: Path
+
+  init() throws {
+    path = try Path("count")
+    _ = fixture.tree.connected()
+  }
+
+  @Test
+  func `a transaction is seen at once, sent on what it saw, and ends without a flicker`()
+    throws
+  {
+    _ = try fixture.listen("count", to: "count", for: .value)
+    _ = try fixture.told(try QuerySpec("count"), "", "5")
+    let run = try begin()
+    #expect(run.current == 5)
+    #expect(fixture.texts(answer(run, 6)) == ["count value 6"])
+    let (id, base, value) = try sent()
+    #expect(base == 5 && value == 6)
+    #expect(fixture.texts(try fixture.told(try QuerySpec("count"), "", "6")).isEmpty)
+    let effects = fixture.tree.transactionAnswered(id, .committed)
+    #expect(fixture.texts(effects).isEmpty)
+    #expect(outcomes(effects) == ["1 committed 6"])
+    #expect(fixture.tree.transactions.all.isEmpty && fixture.tree.writes.isEmpty)
+  }
+
+  @Test func `what is not known is nothing, and a conflict says what there is`() throws {
+    let run = try begin()
+    #expect(run.current.isAbsent)
+    _ = answer(run, 1)
+    let (id, base, _) = try sent()
+    #expect(base.isAbsent)
+    let again = try #require(fixture.tree.transactionAnswered(id, .conflict(41)).runs.first)
+    #expect(again.current == 41)
+    _ = answer(again, 42)
+    let (second, newBase, value) = try sent()
+    #expect(newBase == 41 && value == 42)
+    #expect(outcomes(fixture.tree.transactionAnswered(second, .committed)) == ["1 committed 42"])
+  }
+
+  @Test func `without local events nothing is seen before the server confirms it`() throws {
+    _ = try fixture.listen("count", to: "count", for: .value)
+    _ = try fixture.told(try QuerySpec("count"), "", "5")
+    let run = try begin(hasLocalEvents: false)
+    #expect(fixture.texts(answer(run, 6)).isEmpty)
+    let id = try sent().id
+    #expect(fixture.texts(try fixture.told(try QuerySpec("count"), "", "6")) == ["count value 6"])
+    #expect(fixture.texts(fixture.tree.transactionAnswered(id, .committed)).isEmpty)
+  }
+
+  @Test func `after twenty-five conflicts it is given up and undone`() throws {
+    _ = try fixture.listen("count", to: "count", for: .value)
+    _ = try fixture.told(try QuerySpec("count"), "", "0")
+    var run = try begin()
+    for attempt in 1...TransactionQueue.attemptsMax {
+      _ = answer(run, -1)
+      let id = try sent().id
+      let effects = fixture.tree.transactionAnswered(id, .conflict(Node(Int64(attempt))))
+      if attempt < TransactionQueue.attemptsMax {
+        run = try #require(effects.runs.first)
+      } else {
+        #expect(effects.runs.isEmpty)
+        #expect(outcomes(effects) == ["1 tooManyConflicts 0"])
+        #expect(fixture.texts(effects) == ["count value 0"])
+      }
+    }
+    #expect(TransactionQueue.attemptsMax == 25)
+  }
+
+  @Test func `its function may abort it, at first and after a conflict`() throws {
+    _ = try fixture.listen("count", to: "count", for: .value)
+    _ = try fixture.told(try QuerySpec("count"), "", "5")
+    #expect(outcomes(answer(try begin(), nil)) == ["1 aborted 5"])
+    _ = answer(try begin(), 6)
+    let again = try #require(
+      fixture.tree.transactionAnswered(try sent().id, .conflict(9)).runs.first)
+    let effects = answer(again, nil)
+    #expect(outcomes(effects) == ["2 aborted 5"])
+    #expect(fixture.texts(effects) == ["count value 5"])
+  }
+
+  @Test(arguments: ["", "count", "count/below"])
+  func `a write at, over or under it overrides a transaction that was not sent`(
+    place: String
+  ) throws {
+    let run = try begin()
+    let (_, effects) = try fixture.set(place, #"{"count":7}"#)
+    #expect(outcomes(effects).map { $0.prefix(12) } == ["1 overridden"])
+    // What its function returns comes too late.
+    #expect(answer(run, 1).events.isEmpty)
+    #expect(fixture.tree.transactions.all.isEmpty)
+    _ = answer(try begin(), 8)
+    #expect(outcomes(try fixture.set(place, "1").effects).map { $0.prefix(12) } == ["2 overridden"])
+  }
+
+  @Test func `a write elsewhere leaves it alone`() throws {
+    _ = try begin()
+    #expect(try fixture.set("other", "1").effects.ended.isEmpty)
+    #expect(try fixture.set("coun", "1").effects.ended.isEmpty)
+  }
+
+  @Test
+  func `a write while it is on its way overrides it only if the server does not take it`()
+    throws
+  {
+    for (answered, expected) in [
+      (TransactionAnswer.committed, "committed"), (.conflict(9), "overridden"),
+      (.refused(WireError(.permissionDenied, "no")), "overridden"),
+    ] {
+      _ = answer(try begin(), 1)
+      let id = try sent().id
+      let (write, effects) = try fixture.set("count", "100")
+      #expect(effects.ended.isEmpty)
+      let ended = fixture.tree.transactionAnswered(id, answered)
+      #expect(ended.runs.isEmpty)
+      #expect(outcomes(ended).map { $0.split(separator: " ")[1] } == [expected[...]])
+      _ = fixture.sent()
+      _ = fixture.tree.acknowledged(write)
+    }
+  }
+
+  @Test func `what the server refuses is undone, and its error told`() throws {
+    _ = try fixture.listen("count", to: "count", for: .value)
+    _ = try fixture.told(try QuerySpec("count"), "", "5")
+    _ = answer(try begin(), 6)
+    let effects = fixture.tree.transactionAnswered(
+      try sent().id, .refused(WireError(.permissionDenied, "no")))
+    #expect(fixture.texts(effects) == ["count value 5"])
+    #expect(outcomes(effects).map { $0.prefix(9) } == ["1 refused"])
+  }
+
+  @Test func `transactions of one location that wait are sent as one`() throws {
+    let first = try begin()
+    _ = answer(first, 1)
+    let second = try begin()
+    #expect(second.current == 1)
+    _ = answer(second, 2)
+    let third = try begin()
+    _ = answer(third, 3)
+    let (id, base, value) = try sent()
+    #expect(base.isAbsent && value == 3)
+    #expect(fixture.tree.nextRequest() == nil)
+    // The first is asked again; the others when it has answered.
+    let conflict = fixture.tree.transactionAnswered(id, .conflict(10))
+    #expect(conflict.runs.map(\.current) == [10])
+    let again = answer(try #require(conflict.runs.first), 11)
+    #expect(again.runs.map(\.current) == [11])
+    let last = answer(try #require(again.runs.first), 12)
+    #expect(last.runs.map(\.current) == [12])
+    _ = answer(try #require(last.runs.first), 13)
+    let (batch, newBase, newValue) = try sent()
+    #expect(newBase == 10 && newValue == 13)
+    #expect(
+      outcomes(fixture.tree.transactionAnswered(batch, .committed))
+        == ["1 committed 11", "2 committed 12", "3 committed 13"])
+  }
+
+  @Test func `a transaction waits for an earlier one above or below it`() throws {
+    let upper = try begin(at: "a")
+    _ = answer(upper, 1)
+    let lower = try begin(at: "a/b")
+    _ = answer(lower, 2)
+    let (id, _, _) = try sent()
+    #expect(id == upper.id)
+    #expect(fixture.tree.nextRequest() == nil)
+    _ = fixture.tree.transactionAnswered(id, .committed)
+    #expect(try sent().id == lower.id)
+  }
+
+  @Test func `when the data changes before it is sent it runs again`() throws {
+    _ = fixture.tree.disconnected()
+    _ = fixture.tree.connected()
+    _ = try fixture.listen("count", to: "count", for: .value)
+    let run = try begin()
+    _ = answer(run, 1)
+    let effects = try fixture.told(try QuerySpec("count"), "", "7")
+    #expect(effects.events.isEmpty)
+    let again = try #require(effects.runs.first)
+    #expect(again.current == 7)
+    #expect(answer(run, 1).events.isEmpty, "the first answer is stale")
+    #expect(fixture.tree.nextRequest() == nil, "not while its function runs")
+    #expect(fixture.texts(answer(again, 8)) == ["count value 8"])
+  }
+
+  @Test func `after the connection was lost it is sent again`() throws {
+    _ = answer(try begin(), 1)
+    let id = try sent().id
+    _ = fixture.tree.disconnected()
+    #expect(fixture.tree.nextRequest() == nil)
+    #expect(fixture.tree.transactionAnswered(id, .committed).ended.isEmpty)
+    _ = fixture.tree.connected()
+    #expect(try sent().id == id)
+  }
+
+  @Test func `writes made before it are sent before it`() throws {
+    let write = try fixture.set("count", "4").id
+    let run = try begin()
+    #expect(run.current == 4)
+    _ = answer(run, 5)
+    guard case .write(write, _)? = fixture.tree.nextRequest() else {
+      Issue.record("the write goes first")
+      return
+    }
+    #expect(try sent().base == 4)
+  }
+
+  // MARK: Support
+
+  private func begin(
+    at place: String = "count", hasLocalEvents: Bool = true
+  ) throws -> TransactionRun {
+    let (_, effects) = fixture.tree.beginTransaction(
+      at: try Path(place), hasLocalEvents: hasLocalEvents)
+    return try #require(effects.runs.first)
+  }
+
+  private func answer(_ run: TransactionRun, _ value: Int64?) -> Effects {
+    fixture.tree.transactionRan(
+      run.id, attempt: run.attempt, returning: value.map { WriteValue(Node($0)) }, at: 0)
+  }
+
+  private func sent() throws -> (id: TransactionID, base: Node, value: Node) {
+    guard case .compareAndSet(let id, _, let base, let value)? = fixture.tree.nextRequest() else {
+      throw TreeError.invalidData("no transaction to send")
+    }
+    return (id, base, value.node)
+  }
+
+  private func outcomes(_ effects: Effects) -> [String] {
+    effects.ended.map { end in
+      let name = "\(end.outcome)".prefix { $0 != "(" }
+      return "\(end.id.number) \(name) \(end.node.json())"
+    }
+  }
+}

@@ -1,0 +1,118 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Testing
+
+/// Writes that a client may send again because it did not get the answer.
+@Suite(.timeLimit(.minutes(3))) struct OnceTests {
+  @Test(arguments: Depth.allCases)
+  func `a write that is sent again is made once and answered alike`(_ depth: Depth) async throws {
+    try await withServer(depth) { server async throws in
+      let lines = [
+        "ONCE k 1 0 SET /a {\".sv\":{\"increment\":1}}",
+        "once k 2 0 update /b {\"x\":{\".sv\":{\"increment\":2}},\"y\":1}",
+        "ONCE k 3 0 CAS /c null_etag {\".sv\":{\"increment\":3}}",
+        "ONCE k 4 0 REMOVE /b/y",
+      ]
+      let first = try await server.connectAsAdministrator()
+      var replies: [String] = []
+      for line in lines { replies.append(try await first.request(line)) }
+      await first.disconnect()
+      let second = try await server.connectAsAdministrator()
+      let before = server.root
+      // All at once and in any order, as after a break.
+      try await second.send(lines.reversed().joined(separator: "\n") + "\n")
+      #expect(try await second.readLines(4) == replies.reversed())
+      #expect(server.root == before)
+      #expect(try await second.request("GET /") == "+{\"a\":1,\"b\":{\"x\":2},\"c\":3}")
+      #expect(
+        replies[2]
+          == replies[0].replacing("{", with: "{\"committed\":true,").replacing("1}", with: "3}")
+      )
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `other numbers and other clients are other writes`(_ depth: Depth) async throws {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      for origin in ["k 1 0", "k 2 0", "l 1 0", "k 1 0", "l 2 1"] {
+        try await client.value("ONCE \(origin) SET /n {\".sv\":{\"increment\":1}}")
+      }
+      #expect(try await client.request("GET /n") == "+4")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write that was refused is tried again`(_ depth: Depth) async throws {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      let tag = try await client.text("etag", "GET /n {\"etag\":true}")
+      try await client.value("SET /n 5")
+      let refused = try await client.value("ONCE k 1 0 CAS /n \(tag) 1")
+      #expect(refused["committed"] == .leaf(false))
+      try await client.value("REMOVE /n")
+      #expect(try await client.value("ONCE k 1 0 CAS /n \(tag) 1")["committed"] == .leaf(true))
+      server.parts.journal.failNext(.failBefore)
+      #expect(try await client.code("ONCE k 2 0 SET /m 1") == "UNAVAILABLE")
+      try await client.value("ONCE k 2 0 SET /m 1")
+      #expect(try await client.request("GET /m") == "+1")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write that was stored although the journal failed is not made again`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      let line = "ONCE k 1 0 SET /n {\".sv\":{\"increment\":1}}"
+      server.parts.journal.failNext(.failAfter)
+      #expect(try await client.code(line) == "UNAVAILABLE")
+      // This is what finds out that it was stored.
+      #expect(try await client.code("SET /other 1") == "UNAVAILABLE")
+      try await client.value(line)
+      #expect(try await client.request("GET /n") == "+1")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `writes up to the number seen are forgotten, and no client leaves more than a bound`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      let numbers = 1...Limits.clientWritesMax
+      try await client.send(numbers.map { "ONCE k \($0) 0 SET /n \($0)\n" }.joined())
+      for _ in numbers { #expect(try await client.readLine().hasPrefix("+")) }
+      let next = Limits.clientWritesMax + 1
+      #expect(try await client.code("ONCE k \(next) 0 SET /n 0") == "TOO_LARGE")
+      try await client.value("ONCE k \(next) 2 SET /n 0")
+      try await client.value("ONCE k 1 0 SET /n \"again, as it was forgotten\"")
+      #expect(try await client.request("GET /n") == "+\"again, as it was forgotten\"")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `what is no write, and an origin that is none, is refused`(_ depth: Depth) async throws {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      let name = String(repeating: "k", count: WriteOrigin.clientBytesMax)
+      #expect(try await client.request("ONCE \(name) 1 0 SET /a 1").hasPrefix("+"))
+      for (line, code) in [
+        ("ONCE k 1 0 GET /a", "BAD_REQUEST"), ("ONCE k 1 0 PUSH /a 1", "BAD_REQUEST"),
+        ("ONCE k 1 0 ONCE k 1 0 SET /a 1", "BAD_REQUEST"), ("ONCE k 1 0 SET /a", "BAD_REQUEST"),
+        ("ONCE k 1 0 REMOVE /a 1", "BAD_REQUEST"), ("ONCE k x 0 SET /a 2", "BAD_REQUEST"),
+        ("ONCE k 1 1 SET /a 2", "INVALID_DATA"), ("ONCE k 0 0 SET /a 2", "INVALID_DATA"),
+        ("ONCE k 1 -1 SET /a 2", "INVALID_DATA"), ("ONCE \(name)k 1 0 SET /a 2", "INVALID_DATA"),
+        ("ONCE é 1 0 SET /a 2", "INVALID_DATA"), ("ONCE \"\" 1 0 SET /a 2", "INVALID_DATA"),
+        ("ONCE k 99999999999999999999 0 SET /a 2", "BAD_REQUEST"),
+      ] {
+        #expect(try await client.code(line) == code, "\(line)")
+      }
+      #expect(try await client.request("GET /a") == "+1")
+      let stranger = try await server.connect()
+      #expect(try await stranger.code("ONCE s 1 0 SET /a 2") == "PERMISSION_DENIED")
+    }
+  }
+}

@@ -1,0 +1,81 @@
+import CanopyTree
+import Testing
+
+@testable import CanopyWire
+
+/// What the server writes is what the client reads.
+struct ServerLineTests {
+  private func read(_ text: String) throws(TreeError) -> ServerLine {
+    let result: Result<ServerLine, TreeError> = Array(text.utf8).withUnsafeBytes { bytes in
+      do throws(TreeError) { return .success(try ServerLine(bytes)) } catch {
+        return .failure(error)
+      }
+    }
+    return try result.get()
+  }
+
+  private func event(
+    _ write: (inout JSONOutput) -> Void
+  ) throws -> SyncEvent {
+    var output = JSONOutput()
+    EventLine.begin(7, to: &output)
+    write(&output)
+    // A line end is one character.
+    guard case .event(let event) = try read(String(output.text.dropLast())) else {
+      throw TreeError.invalidData("no event: \(output.text)")
+    }
+    return event
+  }
+
+  @Test func `replies are read as they were written`() throws {
+    guard case .success(let bytes) = try read("+{\"seq\":4}") else {
+      return #expect(Bool(false), "a success")
+    }
+    #expect(String(decoding: bytes, as: UTF8.self) == "{\"seq\":4}")
+    guard case .failure(let error) = try read("-CONFLICT it has changed") else {
+      return #expect(Bool(false), "a failure")
+    }
+    #expect(error == WireError(.conflict, "it has changed"))
+    guard case .failure(let later) = try read("-OF_A_LATER_SERVER so it is") else {
+      return #expect(Bool(false), "a failure")
+    }
+    #expect(later == WireError(.internalError, "so it is"))
+  }
+
+  @Test func `events are read as they were written`() throws {
+    let node = try Node(json: #"{"a":[1,{"b":"\"}{,:"}],"é":{".value":1,".priority":2}}"#)
+    let put = try event { output in
+      EventLine.put(.init(.root), 41, to: &output) { $0.append(node, style: .export) }
+    }
+    #expect(put.subscription == 7 && put.sequence == 41)
+    guard case .put(let puts) = put.change else { return #expect(Bool(false), "a put") }
+    #expect(puts == [Assignment(.root, node)])
+    let assignments = [
+      Assignment(try Path("x/y"), node), Assignment(try Path("z"), .absent),
+      Assignment(try Location("q/.priority"), "p"),
+    ]
+    let patch = try event { EventLine.patch(assignments, 42, to: &$0) }
+    guard case .put(let patched) = patch.change else { return #expect(Bool(false), "a patch") }
+    #expect(patched == assignments && patch.sequence == 42)
+    let end = try event { EventLine.cancel(.permissionDenied, to: &$0) }
+    guard case .cancel(.permissionDenied) = end.change else {
+      return #expect(Bool(false), "a cancellation")
+    }
+  }
+
+  @Test(arguments: [
+    "", "x", ">", ">{", ">{}", ">[]", ">{\"sub\":1}", ">{\"sub\":1,\"event\":\"put\"}",
+    ">{\"sub\":1,\"event\":\"put\",\"data\":{,\"seq\":1}",
+    ">{\"sub\":1,\"event\":\"put\",\"data\":x,\"seq\":1}",
+    ">{\"sub\":1,\"event\":\"value\",\"data\":1,\"seq\":1}",
+    ">{\"sub\":\"1\",\"event\":\"put\",\"data\":1,\"seq\":1}",
+    ">{\"sub\":1,\"event\":\"put\",\"data\":1,\"seq\":1",
+    ">{\"sub\":1,\"event\":\"put\",\"data\":1,\"seq\":1}}",
+    ">{\"sub\":1,\"event\":\"patch\",\"data\":1,\"seq\":1}", ">{\"a", ">{\"a\"", ">{\"a\":",
+    ">{\"a\":\"",
+    ">{\"sub\":1,\"event\":\"put\",\"path\":\"/a.b\",\"data\":1,\"seq\":1}", ">{\"a\\",
+  ])
+  func `what is no line of a server is an error`(_ text: String) {
+    #expect(throws: TreeError.self) { try read(text) }
+  }
+}
