@@ -140,6 +140,8 @@ private func withListener(
   configuration.port = 0
   configuration.threads = 2
   configuration.shutdownSeconds = settings.shutdownSeconds
+  // On a busy machine a client that a test has not reading gives no sign of life for a minute.
+  configuration.timeoutSeconds = 3_600
   let (ports, announce) = AsyncStream.makeStream(of: Int.self)
   let server = LineServer(parts.service, configuration: configuration, logger: parts.log.logger) {
     announce.yield($1)

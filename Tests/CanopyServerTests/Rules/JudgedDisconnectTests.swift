@@ -77,11 +77,16 @@ import Testing
       let (nobody, other) = (try await server.connect(), try await server.connect())
       try await nobody.value("ONDISCONNECT SET /anyone/x 1")
       server.parts.journal.failNext(.failBefore)
+      server.parts.journal.gate.hold()
       await nobody.disconnect()
+      await server.parts.journal.gate.arrival()
+      // Decided as soon as the first attempt has failed, long before the second one.
+      try await other.send("SET /gate false\n")
+      server.parts.journal.gate.release()
       try await server.eventually {
         server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
       }
-      try await other.value("SET /gate false")
+      try await server.eventually { server.root.at(try Path("gate")) == false }
       if let channel = (nobody as? ChannelClient)?.channel {
         await channel.testingEventLoop.advanceTime(by: .seconds(1))
       }
