@@ -58,14 +58,13 @@ extension SyncTree {
   /// - Parameter sequence: the commit as of which the query is known.
   mutating func cover(_ spec: QuerySpec, since sequence: Int64?, _ effects: inout Effects) {
     guard !isCovered(spec), listens[spec.asked] == nil else { return }
-    start(spec.asked, since: sequence, &effects)
-    guard spec.query.isUnbounded, let place = places.below(spec.path) else { return }
     var below: [ViewID] = []
-    place.forEach { below += $0 }
-    for id in inOrder(below) {
-      guard let view = views[id], view.spec.asked != spec.asked else { continue }
-      stop(view, &effects)
-    }
+    if spec.query.isUnbounded { places.below(spec.path)?.forEach { below += $0 } }
+    let others = inOrder(below).compactMap { views[$0] }.filter { $0.spec.asked != spec.asked }
+    // A view that has only a part must be told all of it: what changed since would not complete it.
+    let isComplete = others.allSatisfy { $0.server.extent == .whole }
+    start(spec.asked, since: isComplete ? sequence : nil, &effects)
+    for view in others { stop(view, &effects) }
   }
 
   /// Ends the listen of a view that is gone, and asks for what it covered.

@@ -112,7 +112,8 @@ extension SyncTree {
     }
     if let old {
       // What is narrowed down is asked for anew: more of it is known than its answer will have.
-      return (ServerCache(whole: old.node, plan), spec.query.isUnbounded ? old.sequence : nil)
+      let sequence = spec.query.isUnbounded ? old.sequence : nil
+      return (ServerCache(whole: withNewer(old.node, at: spec.path), plan), sequence)
     }
     var cache = ServerCache(plan)
     var told: [(Key, Node)] = []
@@ -122,6 +123,20 @@ extension SyncTree {
     }
     cache.tell(told)
     return (cache, nil)
+  }
+
+  /// Data of a location that was told earlier, with what views of places below know since.
+  private func withNewer(_ node: Node, at path: Path) -> Node {
+    var below: [ViewID] = []
+    places.below(path)?.forEach { below += $0 }
+    var node = node
+    for id in inOrder(below).reversed() {
+      guard let view = views[id], view.server.extent == .whole,
+        let rest = view.spec.path.relative(to: path)
+      else { continue }
+      node.set(view.server.root, at: rest)
+    }
+    return node
   }
 
   /// The server's data of a whole location; nil if it is not known.

@@ -61,6 +61,30 @@ struct RestoringTests {
     #expect(fixture.texts(try fixture.listen("anew", to: "a", for: .value)).isEmpty)
   }
 
+  @Test
+  mutating func
+    `a whole location that was kept is asked for anew where only parts of it are shown`()
+    throws
+  {
+    let data = [Assignment(.root, try Node(json: #"{"b":1,"c":2}"#))]
+    store.record([.told(try QuerySpec("a"), data, sequence: 4)])
+    let newest = try Query(order: .key, limit: .last(1))
+    let part = [Assignment(.root, try Node(json: #"{"d":3}"#))]
+    store.record([.told(QuerySpec(try Path("a"), newest), part, sequence: 9)])
+    let fixture = SyncFixture()
+    fixture.tree = SyncTree(restoring: store.load())
+    _ = fixture.tree.connected()
+    let narrow = try fixture.listen("newest", to: "a", newest, for: .value)
+    #expect(fixture.texts(narrow) == [#"newest value {"d":3}"#])
+    #expect(fixture.asked(narrow) == ["start /a narrow since 9"])
+    // Only what changed since commit 4 would leave the narrow one without `c` when `d` goes.
+    #expect(fixture.asked(try fixture.listen("all", to: "a")) == ["start /a", "stop 1"])
+    _ = try fixture.told(try QuerySpec("a"), "", #"{"b":1,"c":2,"d":3}"#, sequence: 10)
+    let removed = try fixture.told(
+      try QuerySpec("a"), "d", "null", isPatch: true, sequence: 11)
+    #expect(fixture.texts(removed).contains(#"newest value {"c":2}"#))
+  }
+
   @Test mutating func `increments that were pending count on from what was kept`() throws {
     store.record([.told(try QuerySpec("a"), [Assignment(.root, 10)], sequence: 4)])
     let increment = try Write.set(Location("a"), try WriteValue(json: #"{".sv":{"increment":2}}"#))
