@@ -18,6 +18,15 @@ struct ServerCache: Sendable {
 
   private(set) var tree: Tree
   private(set) var extent: Extent
+  /// Of a filtered cache: the children that were told of to other listeners only, and that the query
+  /// shows. Those of which its own listen tells, that listen also takes away.
+  private var extras: Set<Key> = []
+  /// Whether something else told of it after its own listen did.
+  private var isAhead = false
+
+  /// Whether it is what its own listen has told, and nothing else: what changed after the commit of
+  /// which that told last brings it up to date.
+  var isExact: Bool { extras.isEmpty && !isAhead }
 
   /// Nothing known.
   init(_ plan: IndexPlan) {
@@ -106,8 +115,10 @@ extension ServerCache {
     let old = root
     tree.apply(below)
     if extent == .filtered {
-      for key in evict(old, touched: Set(below.compactMap(\.location.path.keys.first)), spec.query)
-      {
+      isAhead = !isNarrow
+      let touched = Set(below.compactMap(\.location.path.keys.first))
+      if isNarrow { extras.subtract(touched) }
+      for key in evict(old, isNarrow ? [] : touched, spec.query) {
         places.append(spec.path.child(key))
       }
     }
@@ -119,6 +130,8 @@ extension ServerCache {
     let shown = isFiltered ? query.value(of: node) : node
     tree = Tree(root: shown, indexPlan: tree.indexPlan)
     extent = isFiltered ? .filtered : .whole
+    extras = []
+    isAhead = false
   }
 
   /// Whether what the server says of a place below is of use: a whole child always is, a part only of
@@ -133,23 +146,24 @@ extension ServerCache {
     return true
   }
 
-  /// Forgets children that the query does not show any more: the server does not tell of them.
-  private mutating func evict(_ old: Node, touched: Set<Key>, _ query: Query) -> [Key] {
-    var gone: [Key] = []
-    var added: Set<Key> = []
+  /// Forgets children of which only other listens tell and that the query does not show: its own listen
+  /// will not tell of them. What its own listen told of stays until that takes it away, also where
+  /// something seems to have taken its place: other listens may be ahead.
+  ///
+  /// - Parameter others: children of which another listen has just told.
+  private mutating func evict(_ old: Node, _ others: Set<Key>, _ query: Query) -> [Key] {
+    let new = others.filter { old.child($0).isAbsent && !root.child($0).isAbsent }
+    guard !new.isEmpty || !extras.isEmpty else { return [] }
+    extras.formUnion(new)
+    var gone = new
     for change in query.changes(from: old, to: root) {
-      switch change.kind {
-      case .removed where !root.child(change.key).isAbsent: gone.append(change.key)
-      case .added: added.insert(change.key)
-      default: break
-      }
+      if change.kind == .removed, extras.contains(change.key) { gone.insert(change.key) }
+      if change.kind == .added { gone.remove(change.key) }
     }
-    for key in touched.sorted()
-    where old.child(key).isAbsent && !root.child(key).isAbsent && !added.contains(key) {
-      gone.append(key)
-    }
-    if !gone.isEmpty { tree.apply(gone.map { Assignment(Path.root.child($0), .absent) }) }
-    return gone
+    extras.subtract(gone)
+    let present = gone.sorted().filter { !root.child($0).isAbsent }
+    if !present.isEmpty { tree.apply(present.map { Assignment(Path.root.child($0), .absent) }) }
+    return present
   }
 
   /// Takes what was written here and confirmed where the server has not told of it, so that it stays

@@ -44,6 +44,11 @@ struct ServerListens: Sendable {
     for listen in all { _ = start(listen.spec, since: listen.sequence) }
   }
 
+  /// Has the server tell everything of a query when it is asked the next time.
+  mutating func beginAnew(_ spec: QuerySpec) {
+    bySpec[spec]?.sequence = nil
+  }
+
   mutating func told(_ tag: ListenTag, _ sequence: Int64) {
     guard let spec = specs[tag] else { return }
     let known = bySpec[spec]?.sequence ?? sequence

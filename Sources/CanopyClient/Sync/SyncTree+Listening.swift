@@ -140,20 +140,25 @@ extension SyncTree {
   }
 
   /// The server's data of a whole location; nil if it is not known.
+  ///
+  /// Rather from a view of all of a place, as the server tells that of everything there, than from one
+  /// of a part, which may be older: then what is asked for next brings what is missing.
   func serverValue(at path: Path) -> Node? {
     var result: Node?
     places.forEach(onTheWayTo: path) { _, ids in
       for id in ids {
         guard let view = views[id], let rest = path.relative(to: view.spec.path) else { continue }
         switch view.server.extent {
-        case .whole: result = view.server.root.at(rest)
-        case .filtered:
-          if let key = rest.keys.first, view.server.knows(key) {
-            result = view.server.root.at(rest)
-          }
-        case .parts: break
+        case .whole where view.spec.query.isUnbounded:
+          result = view.server.root.at(rest)
+          return false
+        case .whole where result == nil:
+          result = view.server.root.at(rest)
+        case .filtered where result == nil:
+          guard let key = rest.keys.first, view.server.knows(key) else { continue }
+          result = view.server.root.at(rest)
+        default: break
         }
-        if result != nil { return false }
       }
       return true
     }

@@ -79,6 +79,10 @@ extension SyncTree {
   package mutating func connected() -> Effects {
     var effects = Effects()
     isConnected = true
+    for listen in listens.all where !listen.spec.query.isUnbounded {
+      let isExact = viewOfSpec[listen.spec].flatMap { views[$0] }?.server.isExact ?? false
+      if !isExact { listens.beginAnew(listen.spec) }
+    }
     listens.renew()
     effects.starts = listens.all.map {
       ServerListen(tag: $0.tag, spec: $0.spec, since: $0.sequence)

@@ -116,3 +116,55 @@ struct ServerListenTests {
       ])
   }
 }
+
+/// Listens tell of one commit one after the other, and a narrow query hears of its children from others.
+struct NarrowQueryTests {
+  private let fixture = SyncFixture()
+
+  @Test func `a child that another listen tells of first takes nobody's place for good`() throws {
+    let first = QuerySpec(.root, try Query(order: .key, limit: .first(2)))
+    _ = fixture.tree.connected()
+    _ = try fixture.listen("first", to: "", first.query, for: .value)
+    _ = try fixture.listen("b", to: "b", for: .value)
+    _ = try fixture.told(first, "", #"{"a":1,"c":3}"#)
+    // By one commit `a` goes and `b` comes; the listen of `b` is told first.
+    #expect(
+      fixture.texts(try fixture.told(try QuerySpec("b"), "", "2"))
+        == ["b value 2", #"first value {"a":1,"b":2}"#])
+    let tag = try #require(fixture.tree.listens[first]?.tag)
+    let patch = [
+      Assignment(Path.root.child("a"), .absent), Assignment(Path.root.child("b"), 2),
+    ]
+    let effects = fixture.tree.changed(tag, patch, isPatch: true, sequence: 2)
+    #expect(fixture.texts(effects) == [#"first value {"b":2,"c":3}"#])
+  }
+
+  @Test func `a narrow query that others have told of is asked for anew on a new connection`()
+    throws
+  {
+    let first = QuerySpec(.root, try Query(order: .key, limit: .first(2)))
+    _ = fixture.tree.connected()
+    _ = try fixture.listen("first", to: "", first.query, for: .value)
+    _ = try fixture.listen("b", to: "b", for: .value)
+    _ = try fixture.told(first, "", #"{"a":1,"c":3}"#, sequence: 4)
+    _ = fixture.tree.disconnected()
+    #expect(fixture.asked(fixture.tree.connected()) == ["start / narrow since 4", "start /b"])
+    _ = try fixture.told(try QuerySpec("b"), "", "2", sequence: 5)
+    _ = fixture.tree.disconnected()
+    #expect(fixture.asked(fixture.tree.connected()) == ["start / narrow", "start /b since 5"])
+  }
+
+  @Test func `a new listener inside a whole location takes what is told of all of it`() throws {
+    let last = QuerySpec(.root, try Query(order: .key, limit: .last(1)))
+    _ = fixture.tree.connected()
+    _ = try fixture.listen("last", to: "", last.query, for: .value)
+    _ = try fixture.listen("a", to: "a", for: .value)
+    _ = try fixture.told(last, "", #"{"a":{"b":1}}"#)
+    // The listen of `a`, which is ahead, will not tell of `b` again.
+    _ = try fixture.told(try QuerySpec("a"), "", #"{"b":2}"#)
+    _ = try fixture.told(last, "a", #"{"b":1}"#, isPatch: true)
+    let inside = try fixture.listen("inside", to: "a/b", for: .value)
+    #expect(fixture.texts(inside) == ["inside value 2"])
+    #expect(fixture.asked(inside).isEmpty)
+  }
+}

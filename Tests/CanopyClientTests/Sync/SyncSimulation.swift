@@ -38,6 +38,9 @@ struct SyncSimulation {
   private var listeners: [(id: ListenerID, spec: QuerySpec, replica: EventReplica)] = []
   /// What the server told of what it was asked for.
   private var told: [QuerySpec: Tree] = [:]
+  /// Narrow queries of which listens below have told something; their own listens tell of it too, but
+  /// perhaps later.
+  private var ahead: Set<QuerySpec> = []
   private var runs: [TransactionRun] = []
   private var committed = 0
 
@@ -199,6 +202,7 @@ extension SyncSimulation {
   /// The client's process ends, and another one goes on with what was stored.
   private mutating func restart() {
     note("restart")
+    ahead = []
     client = SyncTree(restoring: store.load())
     isConnected = false
     listeners = []
@@ -219,7 +223,13 @@ extension SyncSimulation {
     switch toClient.removeFirst() {
     case .changed(let tag, let assignments, let isPatch, let sequence):
       note("told of \(client.listens[tag]?.spec.path.description ?? "-"): \(describe(assignments))")
-      if let spec = client.listens[tag]?.spec { told[spec, default: Tree()].apply(assignments) }
+      if let spec = client.listens[tag]?.spec {
+        told[spec, default: Tree()].apply(assignments)
+        for other in client.viewOfSpec.keys
+        where other != spec && !other.query.isUnbounded && spec.path.hasPrefix(other.path) {
+          ahead.insert(other)
+        }
+      }
       take(client.changed(tag, assignments, isPatch: isPatch, sequence: sequence))
     case .acknowledged(let id):
       note("acknowledged \(id.number)")
@@ -243,7 +253,7 @@ extension SyncSimulation {
     // What a wider listen told is where others begin.
     for listen in client.listens.all where listen.sequence != nil && told[listen.spec] == nil {
       // After a restart, what was stored is where it begins.
-      let stored = client.viewOfSpec[listen.spec].flatMap { client.views[$0] }?.server.root
+      let stored = client.views.values.first { $0.spec.asked == listen.spec }?.server.root
       told[listen.spec] = (wholeTold(listen.spec.path) ?? stored).map { Tree(root: $0) }
     }
     store.record(effects.changes)
@@ -258,6 +268,7 @@ extension SyncSimulation {
     }
     if !effects.cancelled.isEmpty { fail("nothing was refused, and listeners are gone") }
     told = told.filter { client.listens[$0.key] != nil }
+    if isConnected, toClient.isEmpty, toServer.isEmpty { ahead = [] }
     check(effects.events)
   }
 
@@ -385,8 +396,7 @@ extension SyncSimulation {
     }
     guard let node = told[spec]?.root else { return nil }
     if isShadowed { return Self.applied(pending, to: node, at: spec.path) }
-    // Listens below tell of the same commits at other times.
-    if told.keys.contains(where: { $0 != spec && $0.path.hasPrefix(spec.path) }) { return nil }
+    if ahead.contains(spec) { return nil }
     // Of children that are not shown, only what is written as a whole is known.
     var known = Set<Key>()
     node.forEachChild { key, _ in
