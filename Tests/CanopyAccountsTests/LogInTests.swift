@@ -2,7 +2,7 @@ import CanopyAccounts
 import CanopyTesting
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct LogInTests {
+@Suite(.timeLimit(.minutes(5))) struct LogInTests {
   private let fixture = ServiceFixture()
 
   @Test func `a password opens a session under any spelling of the address`() async throws {

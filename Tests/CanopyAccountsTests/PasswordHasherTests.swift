@@ -1,7 +1,7 @@
 import CanopyAccounts
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct PasswordHasherTests {
+@Suite(.timeLimit(.minutes(5))) struct PasswordHasherTests {
   private let function = GatedHash()
   private static let salt = [UInt8](repeating: 0, count: 16)
 

@@ -3,7 +3,7 @@ import CanopyTesting
 import Synchronization
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct SignUpTests {
+@Suite(.timeLimit(.minutes(5))) struct SignUpTests {
   private let fixture = ServiceFixture()
 
   @Test func `a sign-up makes an account, claims its profile and opens a session`() async throws {

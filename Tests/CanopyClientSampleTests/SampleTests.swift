@@ -11,7 +11,7 @@ import Testing
 ///
 /// One after the other, as `Database.database()` is the database of the environment, and one test's server
 /// is not another's.
-@Suite(.serialized, .timeLimit(.minutes(2))) struct SampleTests {
+@Suite(.serialized, .timeLimit(.minutes(5))) struct SampleTests {
   /// Runs a body with a server that `Database.database()` uses, signed in as a new user.
   private func withServer(
     _ body: @MainActor (Engine, User) async throws -> Void

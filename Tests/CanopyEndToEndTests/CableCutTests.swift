@@ -5,7 +5,7 @@ import Testing
 
 /// What becomes of connections whose packets are lost from one moment on, without a word to anybody.
 @Suite(
-  .timeLimit(.minutes(2)), .serialized,
+  .timeLimit(.minutes(5)), .serialized,
   .enabled("needs root and iproute2, for network namespaces; see Scripts/cable-cut") {
     Cable.isPossible
   })

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// What a server does where the machine ends.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct CapacityTests {
+@Suite(.timeLimit(.minutes(5)), .serialized) struct CapacityTests {
   private static let connections = 10_000
 
   /// Raises the limit on open files; returns what it is then.

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// Commands that work on a data folder which no server uses.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct FolderCommandTests {
+@Suite(.timeLimit(.minutes(5)), .serialized) struct FolderCommandTests {
   private static let fixture = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent()
     .appendingPathComponent("Seeds/demo.json").path

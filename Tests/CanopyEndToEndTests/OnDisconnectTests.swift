@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// On-disconnect writes are made however a connection ends.
-@Suite(.timeLimit(.minutes(2)), .serialized) struct OnDisconnectTests {
+@Suite(.timeLimit(.minutes(5)), .serialized) struct OnDisconnectTests {
   private static let shown = "made an on-disconnect write"
 
   /// An administrator's connection to a server.

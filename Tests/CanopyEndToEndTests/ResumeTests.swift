@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// Listening again at a server that was killed meanwhile.
-@Suite(.timeLimit(.minutes(2)), .serialized) struct ResumeTests {
+@Suite(.timeLimit(.minutes(5)), .serialized) struct ResumeTests {
   private func connect(_ server: ServerProcess, _ data: String) async throws -> LineSocketClient {
     let client = try await server.connect()
     try await client.value(try ServerProcess.authentication(data: data))

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// `canopy rules`, and rules in the data folder.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct RulesCommandTests {
+@Suite(.timeLimit(.minutes(5)), .serialized) struct RulesCommandTests {
   private static let cases = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().appendingPathComponent("CanopyRulesTests/BuiltInCases.json").path
 

@@ -4,7 +4,7 @@ import Foundation
 import Testing
 
 /// A server in its own process, over its public interfaces.
-@Suite(.timeLimit(.minutes(3)), .serialized) struct ServeTests {
+@Suite(.timeLimit(.minutes(5)), .serialized) struct ServeTests {
   private static let fixture = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
     .deletingLastPathComponent().deletingLastPathComponent()
     .appendingPathComponent("Seeds/demo.json").path

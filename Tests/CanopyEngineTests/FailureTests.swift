@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct FailureTests {
+@Suite(.timeLimit(.minutes(5))) struct FailureTests {
   let store = InMemoryJournal()
 
   @Test func `writes that are made together go to the journal in one append, or not at all`()

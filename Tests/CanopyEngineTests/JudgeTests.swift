@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// Judges of writes: what they see, and what becomes of what they deny.
-@Suite(.timeLimit(.minutes(1))) struct JudgeTests {
+@Suite(.timeLimit(.minutes(5))) struct JudgeTests {
   private func submit(
     _ engine: Engine, _ path: String, _ value: Node, _ answers: Answers<Outcome>,
     _ judge: @escaping @Sendable (ProposedWrite) -> Bool

@@ -5,7 +5,7 @@ import Synchronization
 import Testing
 
 /// Judges of listeners: when they are asked, and that nobody is told what they deny.
-@Suite(.timeLimit(.minutes(1))) struct ListenJudgeTests {
+@Suite(.timeLimit(.minutes(5))) struct ListenJudgeTests {
   /// What has happened to a listener, in order.
   private let told = Answers<String>()
   private let asked = Answers<Int64>()

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Listeners that are told together.
-@Suite(.timeLimit(.minutes(1))) struct ListenerGroupTests {
+@Suite(.timeLimit(.minutes(5))) struct ListenerGroupTests {
   /// Whom a listener is one of.
   private final class Group: Sendable {
     var id: ObjectIdentifier { ObjectIdentifier(self) }

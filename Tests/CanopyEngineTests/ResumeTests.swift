@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Listening again with what one has: what was missed, and nothing twice.
-@Suite(.timeLimit(.minutes(2))) struct ResumeTests {
+@Suite(.timeLimit(.minutes(5))) struct ResumeTests {
   private static func writes() -> RandomWrites {
     var writes = RandomWrites()
     writes.keysMax = 4

@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct TransactionTests {
+@Suite(.timeLimit(.minutes(5))) struct TransactionTests {
   let store = InMemoryJournal()
 
   @Test func `increments that wait together count each other`() async throws {

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyServer
 
 /// Clients that do not read what they asked for.
-@Suite(.timeLimit(.minutes(3))) struct BackpressureTests {
+@Suite(.timeLimit(.minutes(5))) struct BackpressureTests {
   private static let body = String(repeating: "x", count: 10_000)
   private static let unread = 65_536
 

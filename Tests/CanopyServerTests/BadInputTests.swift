@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyServer
 
 /// What a client may send that it should not: a clear line, nothing changed, and the connection goes on.
-@Suite(.timeLimit(.minutes(3))) struct BadInputTests {
+@Suite(.timeLimit(.minutes(5))) struct BadInputTests {
   private static let deep = String(repeating: "/a", count: 32)
 
   @Test(arguments: Depth.allCases)

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyServer
 
 /// Clients that go in the middle of something, and logins that end in the middle of something.
-@Suite(.timeLimit(.minutes(3))) struct DisconnectTests {
+@Suite(.timeLimit(.minutes(5))) struct DisconnectTests {
   private func expectNothingLeft(_ server: TestServer) async throws {
     try await server.eventually { server.parts.service.sessions.count == 0 }
     let client = try await server.connectAsAdministrator()

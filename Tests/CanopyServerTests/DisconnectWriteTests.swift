@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyServer
 
 /// ONDISCONNECT: what is written when a connection ends.
-@Suite(.timeLimit(.minutes(3))) struct DisconnectWriteTests {
+@Suite(.timeLimit(.minutes(5))) struct DisconnectWriteTests {
   /// The ways in which a client can end its connection.
   enum End: CaseIterable, Sendable {
     case quit

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyServer
 
 /// LISTEN and UNLISTEN.
-@Suite(.timeLimit(.minutes(3))) struct ListenTests {
+@Suite(.timeLimit(.minutes(5))) struct ListenTests {
   @Test(arguments: Depth.allCases)
   func `the forms tell the same in their ways, before the reply that caused it`(
     _ depth: Depth

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 /// Writes that a client may send again because it did not get the answer.
-@Suite(.timeLimit(.minutes(3))) struct OnceTests {
+@Suite(.timeLimit(.minutes(5))) struct OnceTests {
   @Test(arguments: Depth.allCases)
   func `a write that is sent again is made once and answered alike`(_ depth: Depth) async throws {
     try await withServer(depth) { server async throws in

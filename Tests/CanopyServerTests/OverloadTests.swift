@@ -6,7 +6,7 @@ import Testing
 @testable import CanopyServer
 
 /// Subscribers that do not take their events.
-@Suite(.timeLimit(.minutes(3))) struct OverloadTests {
+@Suite(.timeLimit(.minutes(5))) struct OverloadTests {
   private static let bound = 200_000
   private static let text = String(repeating: "x", count: 9_000)
 
@@ -110,7 +110,7 @@ import Testing
 }
 
 /// What does not count as events that wait.
-@Suite(.timeLimit(.minutes(3))) struct OverloadCountTests {
+@Suite(.timeLimit(.minutes(5))) struct OverloadCountTests {
   @Test(arguments: Depth.allCases)
   func `replies and the present state are no events that wait`(_ depth: Depth) async throws {
     try await withServer(depth) {

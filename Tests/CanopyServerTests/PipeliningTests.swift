@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyServer
 
 /// Requests that are sent without waiting for replies.
-@Suite(.timeLimit(.minutes(3))) struct PipeliningTests {
+@Suite(.timeLimit(.minutes(5))) struct PipeliningTests {
   /// Requests of all kinds, and the reply that each must get if they are carried out in order.
   private struct Script {
     var lines: [String] = []

@@ -81,7 +81,7 @@ private struct PipelineModel {
   }
 }
 
-@Suite(.timeLimit(.minutes(3))) struct RequestPipelineTests {
+@Suite(.timeLimit(.minutes(5))) struct RequestPipelineTests {
   private static let kinds: [RequestKind] = [.read, .write, .exclusive]
 
   private static func sequences(_ count: Int) -> [[RequestKind]] {

@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyServer
 
 /// The Session table of the protocol's page.
-@Suite(.timeLimit(.minutes(3))) struct SessionTests {
+@Suite(.timeLimit(.minutes(5))) struct SessionTests {
   @Test(arguments: Depth.allCases)
   func `HELLO says what the server is and its limits`(_ depth: Depth) async throws {
     try await withServer(depth) {

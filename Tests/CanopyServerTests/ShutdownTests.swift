@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyServer
 
 /// The end of a server, and of its willingness to take connections.
-@Suite(.timeLimit(.minutes(3))) struct ShutdownTests {
+@Suite(.timeLimit(.minutes(5))) struct ShutdownTests {
   @Test(arguments: Depth.allCases)
   func `what was received is answered, then connections close and new ones are refused`(
     _ depth: Depth

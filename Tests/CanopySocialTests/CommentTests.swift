@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct CommentTests {
+@Suite(.timeLimit(.minutes(5))) struct CommentTests {
   @Test func `a comment is written, found by its author and counted in both copies`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()

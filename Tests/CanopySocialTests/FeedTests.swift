@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(1))) struct FeedTests {
+@Suite(.timeLimit(.minutes(5))) struct FeedTests {
   /// Walks a feed page by page.
   private func walk(
     by limit: Int, _ feed: (Feeds.Page) throws -> [Feeds.Entry]

@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-@Suite(.timeLimit(.minutes(2))) struct RandomSocialTests {
+@Suite(.timeLimit(.minutes(5))) struct RandomSocialTests {
   /// What the blog should hold, kept the simple way.
   private struct Model {
     struct Post {

@@ -6,7 +6,7 @@
   import Testing
 
   /// What requests cost: the tree nodes that they touch, which are the same on every machine.
-  @Suite(.serialized, .timeLimit(.minutes(2))) struct WorkTests {
+  @Suite(.serialized, .timeLimit(.minutes(5))) struct WorkTests {
     /// A tree of posts by users with 100 posts each. The posts of one user are whole; all others are
     /// of a few kinds that share their memory, so that a million take a moment.
     struct World {

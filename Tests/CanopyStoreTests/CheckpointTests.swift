@@ -8,7 +8,7 @@ import Testing
 
 @testable import CanopyStore
 
-@Suite(.timeLimit(.minutes(2))) struct CheckpointTests {
+@Suite(.timeLimit(.minutes(5))) struct CheckpointTests {
   let folder: Folder
 
   init() throws {

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyStore
 
 /// What the store tells of commits that were made before.
-@Suite(.timeLimit(.minutes(2))) struct HistoryTests {
+@Suite(.timeLimit(.minutes(5))) struct HistoryTests {
   let folder: Folder
 
   init() throws {

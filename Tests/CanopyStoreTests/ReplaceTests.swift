@@ -5,7 +5,7 @@ import Testing
 
 @testable import CanopyStore
 
-@Suite(.timeLimit(.minutes(2))) struct ReplaceTests {
+@Suite(.timeLimit(.minutes(5))) struct ReplaceTests {
   @Test func `an import replaces what it names and keeps the rest, pending commits included`()
     async throws
   {

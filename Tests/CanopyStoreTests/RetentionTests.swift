@@ -5,7 +5,7 @@ import Testing
 @testable import CanopyStore
 
 /// How long commits are kept after they have been folded into the checkpoint.
-@Suite(.timeLimit(.minutes(1))) struct RetentionTests {
+@Suite(.timeLimit(.minutes(5))) struct RetentionTests {
   let folder: Folder
 
   init() throws {

@@ -2,7 +2,7 @@ import CanopyTesting
 import CanopyWire
 import Testing
 
-@Suite(.timeLimit(.minutes(3))) struct LineDecoderTests {
+@Suite(.timeLimit(.minutes(5))) struct LineDecoderTests {
   /// What a decoder made of some input.
   private struct Decoded: Equatable {
     var lines: [[UInt8]] = []

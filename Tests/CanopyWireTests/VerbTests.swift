@@ -2,7 +2,7 @@ import CanopyTree
 import CanopyWire
 import Testing
 
-@Suite(.timeLimit(.minutes(3))) struct VerbTests {
+@Suite(.timeLimit(.minutes(5))) struct VerbTests {
   @Test func `the table has the verbs of the protocol's page, with those arguments, in its order`()
   {
     #expect(Command.all.map(\.usage) == Sample.all.map(\.usage))

@@ -21,13 +21,16 @@ import Testing
       // A handle counts at its place only.
       place.child("b").removeObserver(withHandle: first)
       try await place.child("b").setValue(1)
+      await told.wait(for: 8)
       #expect(Set(told.values.dropFirst(4)) == ["first", "second", "query", "below"])
       place.removeObserver(withHandle: first)
       place.removeObserver(withHandle: first)
       try await place.child("b").setValue(2)
+      await told.wait(for: 11)
       #expect(Set(told.values.dropFirst(8)) == ["second", "query", "below"])
       place.removeAllObservers()
       try await place.child("b").setValue(3)
+      await told.wait(for: 12)
       #expect(told.values.dropFirst(11) == ["below"])
     }
   }

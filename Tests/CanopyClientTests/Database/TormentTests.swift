@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyClientBench
 
 /// What `Scripts/client-check` does at length.
-@Suite(.timeLimit(.minutes(3))) struct TormentTests {
+@Suite(.timeLimit(.minutes(5))) struct TormentTests {
   @Test func `two clients over a network that cuts, delays and halves agree with the server`()
     async throws
   {

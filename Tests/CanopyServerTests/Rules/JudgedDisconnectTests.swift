@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyServer
 
 /// ONDISCONNECT of those whom the rules bind.
-@Suite(.timeLimit(.minutes(3))) struct JudgedDisconnectTests {
+@Suite(.timeLimit(.minutes(5))) struct JudgedDisconnectTests {
   private static let rules = """
     { "rules": {
         "gate": { ".write": true },

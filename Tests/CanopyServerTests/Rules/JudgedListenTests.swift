@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyServer
 
 /// LISTEN of those whom the rules bind: when it begins, and when the right to it ends.
-@Suite(.timeLimit(.minutes(3))) struct JudgedListenTests {
+@Suite(.timeLimit(.minutes(5))) struct JudgedListenTests {
   private static let rules = """
     { "rules": {
         "gate": { ".write": true, ".read": true },

@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 /// Requests to the tree of those whom the rules bind.
-@Suite(.timeLimit(.minutes(3))) struct JudgedRequestTests {
+@Suite(.timeLimit(.minutes(5))) struct JudgedRequestTests {
   private static let rules = """
     { "rules": {
         "open": { ".read": true, ".write": true, ".indexOn": ["n", ".value"] },

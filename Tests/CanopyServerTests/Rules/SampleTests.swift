@@ -5,7 +5,7 @@ import Testing
 
 /// What the published sample does, by requests to the tree: a post in two places in one update, a star
 /// as a transaction on a whole post. And what somebody might try instead.
-@Suite(.timeLimit(.minutes(3))) struct SampleTests {
+@Suite(.timeLimit(.minutes(5))) struct SampleTests {
   /// A user with a connection.
   private struct Person {
     let client: any LineClient
