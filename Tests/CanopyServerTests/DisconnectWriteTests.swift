@@ -28,6 +28,11 @@ import Testing
     try await server.parts.journal.disconnectWrites().count
   }
 
+  /// Whether all have been made, and can be seen.
+  private func isDone(_ server: TestServer) async throws -> Bool {
+    try await kept(server) == 0 && !server.parts.engine.hasCommitsUnderWay
+  }
+
   @Test(arguments: Depth.allCases, End.allCases)
   func `it is written when the connection ends, and not before`(
     _ depth: Depth, _ way: End
@@ -52,7 +57,7 @@ import Testing
       #expect(try await watcher.event().brief == "changed ada")
       #expect(try await watcher.event().data?.integer == 6)
       #expect(server.root.at(try Path("presence/ada")) == Node(server.parts.clock.now))
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
       #expect(try await watcher.arrived().isEmpty)
     }
   }
@@ -74,7 +79,7 @@ import Testing
       }
       #expect(try await kept(server) == 5)
       await client.disconnect()
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
       let expected = try WriteValue(
         json: """
           {"a":{"b":2},"u":{"x":4,"y":2},"p":{".value":5,".priority":8}}
@@ -125,7 +130,7 @@ import Testing
       #expect(try await client.code("ONDISCONNECT CANCEL /a") == "UNAVAILABLE")
       server.parts.journal.fail(false)
       await client.disconnect()
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
       #expect(server.root.at(try Path("a")) == 1)
     }
   }
@@ -142,7 +147,7 @@ import Testing
       }
       server.parts.journal.fail(false)
       await tryAgain(client)
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
       #expect(server.root.at(try Path("a")) == 1)
     }
   }
@@ -170,7 +175,7 @@ import Testing
       }
       #expect(server.root.isAbsent)
       await tryAgain(client)
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
       let a = server.root.at(try Path("a"))
       #expect(a.childCount == 30)
       for i in 0..<30 { #expect(a.at(try Path("\(i)/b")) == 2) }
@@ -217,7 +222,7 @@ import Testing
       await client.disconnect()
       server.parts.journal.gate.release()
       try await server.eventually { server.root.at(try Path("b")) == 1 }
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
       #expect(server.root.at(try Path("a")) == 1)
       #expect(server.parts.journal.count == 2)
     }
@@ -241,7 +246,7 @@ import Testing
       }
       server.parts.journal.fail(false)
       await tryAgain(client)
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
       #expect(server.root == (try WriteValue(json: "{\"a\":1}").node))
     }
   }
@@ -258,7 +263,7 @@ import Testing
       await client.disconnect()
       server.parts.journal.gate.release()
       try await server.eventually { server.root.at(try Path("a")) == 1 }
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
     }
   }
 
@@ -268,7 +273,7 @@ import Testing
       let client = try await server.connectAsAdministrator()
       try await client.value("ONDISCONNECT SET /a 1")
       try await server.shutDown()
-      try await server.eventually { try await kept(server) == 0 }
+      try await server.eventually { try await isDone(server) }
       #expect(server.root.at(try Path("a")) == 1)
     }
   }
