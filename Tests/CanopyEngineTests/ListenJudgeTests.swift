@@ -159,7 +159,7 @@ import Testing
       #expect(told.values == ["denied"])
       #expect(engine.listenerCounts.listeners == 2)
       await withCheckedContinuation { continuation in
-        engine.judgeAnew { continuation.resume() }
+        engine.judgeAnew(done: { continuation.resume() })
       }
       #expect(told.values == ["denied", "denied"])
       #expect(engine.listenerCounts.listeners == 1)
