@@ -85,7 +85,7 @@ struct Child: SortedElement {
   var sortKey: Key { key }
   /// Most children of big branches are references. Against pages of 32, a star on one of 100,000 posts
   /// takes two thirds of the time, and reading takes none the longer.
-  static var pageMax: Int { 8 }
+  static var leafMax: Int { 8 }
 
   /// Sorted, without absent ones, the last of each key.
   static func normalized(_ children: [Child]) -> [Child] {

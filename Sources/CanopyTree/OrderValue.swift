@@ -94,8 +94,8 @@ struct Position: Comparable, SortedElement {
   var key: Key
 
   var sortKey: Position { self }
-  /// Positions mostly hold no references.
-  static var pageMax: Int { 32 }
+  /// Positions mostly hold no references, so a page of them is cheap to copy.
+  static var leafMax: Int { 32 }
 
   static func < (a: Position, b: Position) -> Bool {
     let values = OrderValue.compare(a.value, b.value)

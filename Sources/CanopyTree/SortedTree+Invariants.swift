@@ -18,7 +18,7 @@ extension SortedTree {
     case .leaf(let leaf):
       return leaf.withElements { elements in
         if elements.isEmpty, !isRoot { return (1, "an empty page below the root") }
-        if elements.count > pageMax { return (1, "a page is too full") }
+        if elements.count > leafMax { return (1, "a page is too full") }
         for element in elements {
           if let notBelow, element.sortKey < notBelow { return (1, "a key is below its pivot") }
           if let above, element.sortKey >= above { return (1, "a key is not below the next pivot") }
@@ -28,7 +28,7 @@ extension SortedTree {
     case .inner(let inner):
       return inner.withEntries { entries in
         if entries.count < (isRoot ? 2 : 1) { return (0, "an inner page has too few children") }
-        if entries.count > pageMax { return (0, "an inner page has too many children") }
+        if entries.count > innerMax { return (0, "an inner page has too many children") }
         if inner.header.total != entries.reduce(0, { $0 + $1.total }) {
           return (0, "the total of a page is not that of its children")
         }

@@ -80,10 +80,10 @@ extension SortedTree {
     var slot: Element?
     body(&slot)
     guard let element = slot else { return Outcome() }
-    guard count == pageMax else {
+    guard count == leafMax else {
       if !isKnownUniquelyReferenced(&leaf) || count == leaf.header.capacity {
         // Small pages grow by a little: most belong to records with a fixed set of fields.
-        let capacity = min(pageMax, count < 16 ? count + 2 : count + count / 2)
+        let capacity = min(leafMax, count < 16 ? count + 2 : count + count / 2)
         leaf = leaf.copy(capacity: capacity)
       }
       leaf.insert(element, at: index)
@@ -91,12 +91,12 @@ extension SortedTree {
     }
 
     if index == count {
-      let right = Leaf.make(capacity: pageMax)
+      let right = Leaf.make(capacity: leafMax)
       right.insert(element, at: 0)
       return Outcome(delta: 1, split: .init(pivot: key, page: .leaf(right), total: 1))
     }
-    if !isKnownUniquelyReferenced(&leaf) { leaf = leaf.copy(capacity: pageMax) }
-    let middle = pageMax / 2
+    if !isKnownUniquelyReferenced(&leaf) { leaf = leaf.copy(capacity: leafMax) }
+    let middle = leafMax / 2
     let right = leaf.split(at: middle)
     if index <= middle {
       leaf.insert(element, at: index)
@@ -130,12 +130,12 @@ extension SortedTree {
   private static func insert(_ entry: Inner.Entry, into inner: Inner, at index: Int) -> Inner.Entry?
   {
     let count = Int(inner.header.count)
-    guard count == pageMax else {
+    guard count == innerMax else {
       inner.insert(entry, at: index)
       return nil
     }
     let isAppend = index == count
-    let middle = isAppend ? count : pageMax / 2
+    let middle = isAppend ? count : innerMax / 2
     let right = inner.split(at: middle)
     if index <= middle, !isAppend {
       // The total of the left page lost what it had before the split of its child: add it again.
@@ -163,8 +163,9 @@ extension SortedTree {
       _ = inner.remove(at: index)
       return
     }
-    guard counts.0 <= pageMax / 4 else { return }
-    let bound = pageMax * 3 / 4
+    let max = inner.withEntries { $0[index].page.max }
+    guard counts.0 <= max / 4 else { return }
+    let bound = max * 3 / 4
     if counts.0 + counts.1 <= bound {
       merge(inner, index - 1)
     } else if counts.0 + counts.2 <= bound {
@@ -179,7 +180,7 @@ extension SortedTree {
       let left = base[index]
       switch (left.page, right.page) {
       case (.leaf(let a), .leaf(let b)):
-        let merged = a.copy(capacity: pageMax)
+        let merged = a.copy(capacity: leafMax)
         b.withElements {
           for element in $0 { merged.insert(element, at: Int(merged.header.count)) }
         }

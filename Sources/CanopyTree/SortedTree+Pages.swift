@@ -98,7 +98,7 @@ extension SortedTree {
     /// Moves the elements from `index` on into a new page.
     func split(at index: Int) -> Leaf {
       let moved = Int(header.count) - index
-      let right = Leaf.make(capacity: pageMax)
+      let right = Leaf.make(capacity: leafMax)
       withUnsafeMutablePointerToElements { base in
         right.withUnsafeMutablePointerToElements {
           $0.moveInitialize(from: base + index, count: moved)
@@ -123,7 +123,7 @@ extension SortedTree {
     }
 
     static func make(_ entries: some Collection<Entry>) -> Inner {
-      let capacity = pageMax
+      let capacity = innerMax
       let buffer = create(minimumCapacity: capacity) { _ in
         InnerHeader(count: 0, capacity: Int32(capacity), total: 0)
       }

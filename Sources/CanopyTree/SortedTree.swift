@@ -2,12 +2,12 @@
 protocol SortedElement: Sendable {
   associatedtype SortKey: Comparable & Sendable
   var sortKey: SortKey { get }
-  /// The most elements in a leaf page and children in an inner one; at least 4.
+  /// The most elements in a leaf page; at least 4.
   ///
   /// Copying a page counts a reference for each element that has one, in memory that is mostly not in
   /// the cache, which is much of what a write to a big tree costs. Smaller pages make a higher tree,
   /// and take more memory.
-  static var pageMax: Int { get }
+  static var leafMax: Int { get }
 }
 
 /// An ordered collection with value semantics: a B+ tree whose pages are shared between versions.
@@ -16,7 +16,7 @@ protocol SortedElement: Sendable {
 /// another version still holds, and changes the others in place; so a version kept for readers costs
 /// one path, and a run of changes between two such versions pays for each page once.
 ///
-/// How much a page holds is for the elements to say (`SortedElement.pageMax`). Keys here mostly arrive
+/// How much a page holds is for the elements to say (`SortedElement.leafMax`). Keys here mostly arrive
 /// ascending (push ids), so a page that overflows at its end is left full and a new one begun, instead
 /// of being halved. A page is merged with its neighbour when both fit into three quarters of one; there
 /// is no other rebalancing, which keeps removal simple and the height logarithmic in the number of
@@ -35,8 +35,11 @@ struct SortedTree<Element: SortedElement>: Sendable {
 
   var root: Page
 
-  /// The most elements in a leaf page and children in an inner one.
-  static var pageMax: Int { Element.pageMax }
+  /// The most elements in a leaf page.
+  static var leafMax: Int { Element.leafMax }
+  /// The most children of an inner page: few, as each is a reference to be counted when the page is
+  /// copied.
+  static var innerMax: Int { 8 }
 
   init() {
     root = .leaf(Leaf.make(capacity: 0))
@@ -50,15 +53,15 @@ struct SortedTree<Element: SortedElement>: Sendable {
 
   /// A tree of elements that ascend strictly. O(n).
   init(ascending elements: some Collection<Element>) {
-    guard elements.count > Self.pageMax else {
+    guard elements.count > Self.leafMax else {
       root = .leaf(Leaf.make(elements))
       return
     }
     var entries: [Inner.Entry] = []
     var rest = elements[...]
     while let first = rest.first {
-      let page = rest.prefix(Self.pageMax)
-      rest = rest.dropFirst(Self.pageMax)
+      let page = rest.prefix(Self.leafMax)
+      rest = rest.dropFirst(Self.leafMax)
       entries.append(
         .init(pivot: first.sortKey, page: .leaf(Leaf.make(page)), total: page.count))
     }
@@ -66,8 +69,8 @@ struct SortedTree<Element: SortedElement>: Sendable {
       var above: [Inner.Entry] = []
       var rest = entries[...]
       while let first = rest.first {
-        let inner = Inner.make(rest.prefix(Self.pageMax))
-        rest = rest.dropFirst(Self.pageMax)
+        let inner = Inner.make(rest.prefix(Self.innerMax))
+        rest = rest.dropFirst(Self.innerMax)
         above.append(.init(pivot: first.pivot, page: .inner(inner), total: inner.header.total))
       }
       entries = above
@@ -103,19 +106,57 @@ extension SortedTree.Page {
     case .inner(let inner): Int(inner.header.count)
     }
   }
+
+  /// The most that there may be.
+  var max: Int {
+    switch self {
+    case .leaf: SortedTree.leafMax
+    case .inner: SortedTree.innerMax
+    }
+  }
 }
 
 extension SortedTree {
   /// The element with this key.
   func find(_ key: SortKey) -> Element? {
-    var page = root
-    while true {
-      WorkCounter.touch()
+    withLeaf(of: key) { leaf in
+      let (i, found) = leaf.search(key)
+      return found ? leaf.withElements { $0[i] } : nil
+    }
+  }
+
+  /// Calls `body` with the page in which the element with this key is, if there is one.
+  ///
+  /// On the way there no reference is counted: the root holds all pages meanwhile. Counting would write
+  /// to memory that other threads read at the same time.
+  @inline(__always)
+  func withLeaf<R>(of key: SortKey, _ body: (Leaf) -> R) -> R {
+    withExtendedLifetime(self) {
+      var page = UnmanagedPage(root)
+      while true {
+        WorkCounter.touch()
+        switch page {
+        case .inner(let inner):
+          page = inner._withUnsafeGuaranteedRef { inner in
+            inner.withEntries { UnmanagedPage($0[inner.childIndex(of: key)].page) }
+          }
+        case .leaf(let leaf):
+          return leaf._withUnsafeGuaranteedRef(body)
+        }
+      }
+    }
+  }
+
+  /// A page that something else holds.
+  private enum UnmanagedPage {
+    case leaf(Unmanaged<Leaf>)
+    case inner(Unmanaged<Inner>)
+
+    @inline(__always)
+    init(_ page: Page) {
       switch page {
-      case .inner(let inner): page = inner.withEntries { $0[inner.childIndex(of: key)].page }
-      case .leaf(let leaf):
-        let (i, found) = leaf.search(key)
-        return found ? leaf.withElements { $0[i] } : nil
+      case .leaf(let leaf): self = .leaf(.passUnretained(leaf))
+      case .inner(let inner): self = .inner(.passUnretained(inner))
       }
     }
   }

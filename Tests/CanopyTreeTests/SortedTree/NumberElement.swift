@@ -5,7 +5,7 @@ struct NumberElement: SortedElement, Equatable {
   var sortKey: Int
   var value: Int
 
-  static var pageMax: Int { 32 }
+  static var leafMax: Int { 32 }
 }
 
 typealias NumberTree = SortedTree<NumberElement>
