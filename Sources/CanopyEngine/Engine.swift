@@ -27,7 +27,7 @@ public final class Engine: Sendable {
     /// Transactions that may wait; further ones are refused as overloaded.
     public var queuedCommitsMax = 100_000
     /// Commits after which the journal is asked to fold them into its checkpoint.
-    public var checkpointEvery = 50_000
+    public var checkpointEvery = 100_000
     /// Indexes that queries may add to those of the plan.
     public var addedIndexesMax = 64
 

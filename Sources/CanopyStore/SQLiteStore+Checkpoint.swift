@@ -1,6 +1,6 @@
+internal import CanopyEngine
 public import CanopyTree
 internal import GRDB
-internal import Synchronization
 
 extension SQLiteStore {
   /// Folds the commits up to `sequence` into the leaves.
@@ -9,35 +9,45 @@ extension SQLiteStore {
   /// A step need not be on the disk when it ends (the next append puts it there, in order), so steps
   /// wait for no disk. When the process dies between two steps, the leaves are of mixed age; loading
   /// applies the commits since the last whole checkpoint, which are absolute, and that mends it.
+  ///
+  /// What was written is read from the journal, so that nothing has to be kept in memory for this: a
+  /// commit's locations would take more of it than a small post.
   public func checkpoint(_ root: Node, through sequence: Int64) async throws {
-    let taken = dirty.withLock { dirty in
-      let end = dirty.firstIndex { $0.sequence > sequence } ?? dirty.count
-      let taken = Array(dirty[..<end])
-      dirty.removeSubrange(..<end)
-      return taken
-    }
-    do {
-      var fold = Fold(root: root, locations: taken.flatMap(\.locations))
-      var isDone = false
-      while !isDone {
-        let step = fold
-        (fold, isDone) = try await withoutSync { [rows = configuration.checkpointStepRows] db in
-          var fold = step
-          let isDone = try fold.step(db, rows: rows)
-          return (fold, isDone)
-        }
-        try await configuration.afterStep()
-      }
-      try await withoutSync { db in
-        try db.execute(
-          sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
+    let written = try await pool.read { try SQLiteStore.locationsWritten($0, through: sequence) }
+    var fold = Fold(root: root, locations: written)
+    var isDone = false
+    while !isDone {
+      let step = fold
+      (fold, isDone) = try await withoutSync { [rows = configuration.checkpointStepRows] db in
+        var fold = step
+        let isDone = try fold.step(db, rows: rows)
+        return (fold, isDone)
       }
       try await configuration.afterStep()
-      try await dropCommits(upTo: sequence)
-    } catch {
-      dirty.withLock { $0.insert(contentsOf: taken, at: 0) }
-      throw error
     }
+    try await withoutSync { db in
+      try db.execute(
+        sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
+    }
+    try await configuration.afterStep()
+    try await dropCommits(upTo: sequence)
+  }
+
+  /// What the commits since the last checkpoint wrote, up to one of them.
+  private static func locationsWritten(
+    _ db: Database, through sequence: Int64
+  ) throws -> LocationSet {
+    var locations = LocationSet()
+    let rows = try Row.fetchCursor(
+      db,
+      sql: """
+        SELECT sequence, time, body FROM commits WHERE sequence > ? AND sequence <= ?
+        ORDER BY sequence
+        """, arguments: [checkpointSequence(db), sequence])
+    while let row = try rows.next() {
+      for assignment in try readCommit(row).assignments { locations.insert(assignment.location) }
+    }
+    return locations
   }
 
   /// A transaction that does not wait for the disk. Its effect is durable, and in order, with the next
@@ -130,11 +140,9 @@ struct Fold {
   /// The row that was written anew last; what else was written below it is in there, too.
   private var rewritten: Path?
 
-  init(root: Node, locations: [Location]) {
+  init(root: Node, locations: LocationSet) {
     self.root = root
-    var set = LocationSet()
-    for location in locations { set.insert(location) }
-    self.locations = set.sorted
+    self.locations = locations.sorted
   }
 
   /// Writes some rows. Returns whether nothing is left to do.

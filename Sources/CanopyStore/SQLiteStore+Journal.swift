@@ -2,16 +2,14 @@ public import CanopyEngine
 internal import CanopyTree
 internal import Foundation
 internal import GRDB
-internal import Synchronization
 
 extension SQLiteStore: Journal {
   /// Reads the checkpoint in one ordered scan, and the commits since. O(size of the tree).
   ///
   /// - Throws: `StoreError.damaged`, naming what cannot be read.
   public func load() async throws -> JournalState {
-    let state: JournalState
     do {
-      state = try await pool.read { db in
+      return try await pool.read { db in
         let checkpoint = try SQLiteStore.checkpointSequence(db)
         return JournalState(
           root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
@@ -23,10 +21,6 @@ extension SQLiteStore: Journal {
     } catch let error as DatabaseError {
       throw StoreError.opening(folder + "/canopy.sqlite", error)
     }
-    dirty.withLock {
-      $0 = state.commits.map { ($0.sequence, $0.assignments.map(\.location)) }
-    }
-    return state
   }
 
   /// Appends commits in one transaction, which the disk has (`full`) when this returns.
@@ -61,12 +55,6 @@ extension SQLiteStore: Journal {
         if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
       }
       return nil
-    }
-    // The writer will take the missed commits for its own, so the next checkpoint must fold them in.
-    dirty.withLock { dirty in
-      for commit in missed ?? commits where commit.sequence > dirty.last?.sequence ?? 0 {
-        dirty.append((commit.sequence, commit.assignments.map(\.location)))
-      }
     }
     if let missed { throw JournalError.conflict(missed: missed) }
   }

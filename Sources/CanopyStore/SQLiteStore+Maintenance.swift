@@ -25,10 +25,11 @@ extension SQLiteStore {
     var tree = Tree(root: state.root)
     for commit in state.commits { tree.apply(commit.assignments) }
     let written = state.commits.flatMap(\.assignments) + tree.apply([Assignment(path, node)])
-    let locations = written.map(\.location)
-    let root = tree.root
+    var locations = LocationSet()
+    for assignment in written { locations.insert(assignment.location) }
+    let begin = Fold(root: tree.root, locations: locations)
     try await pool.write { db in
-      var fold = Fold(root: root, locations: locations)
+      var fold = begin
       var rows = 0
       while try !fold.step(db, rows: 10_000) {
         rows += 10_000

@@ -1,7 +1,5 @@
-internal import CanopyTree
 internal import Foundation
 internal import GRDB
-internal import Synchronization
 
 /// A data folder: the journal, the checkpoint and the accounts, in one SQLite file.
 ///
@@ -37,8 +35,6 @@ public final class SQLiteStore: Sendable {
   let pool: DatabasePool
   let configuration: Configuration
   private let lock: FolderLock
-  /// What the commits since the checkpoint wrote, by commit, in order.
-  let dirty = Mutex<[(sequence: Int64, locations: [Location])]>([])
 
   /// The folder.
   public let folder: String

@@ -32,7 +32,7 @@ struct Serve: AsyncParsableCommand {
   var timeoutSeconds: Int?
   @Option(help: "Sign-ups a minute from one address (60).") var signupsPerMinute: Int?
   @Option(help: "Passwords hashed at one time, 19 MiB each (2).") var hashersMax: Int?
-  @Option(help: "Commits between checkpoints (50000).") var checkpointEvery: Int?
+  @Option(help: "Commits between checkpoints (100000).") var checkpointEvery: Int?
   @Option(help: "The most commits kept after a checkpoint, to resume from (100000).")
   var retainedCommits: Int64?
   @Option(help: "Seconds that they are kept at most (3600).") var retainedSeconds: Int64?

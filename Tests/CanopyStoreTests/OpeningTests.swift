@@ -163,8 +163,6 @@ struct OpeningTests {
     try await folder.withStore { store in
       let other = [try commit(1, "a", 1), try commit(2, "b", 2)]
       try await store.append(other, after: 0)
-      // As if they were another's: this writer does not know of them.
-      store.dirty.withLock { $0.removeAll() }
       await #expect(throws: JournalError.self) {
         try await store.append([commit(1, "c", 3)], after: 0)
       }
