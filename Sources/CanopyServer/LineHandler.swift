@@ -22,6 +22,7 @@ final class LineHandler: ChannelInboundHandler {
   private var identity = Identity.anonymous
   private var context: ChannelHandlerContext?
   private var cache: EntryCache?
+  private var hub: EventHub?
   /// Nil until the first one begins: most connections have none.
   private var subscriptions: Subscriptions?
   /// Whether a request to listen has come: then replies wait for the events before them.
@@ -69,6 +70,7 @@ final class LineHandler: ChannelInboundHandler {
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
     cache = service.caches.value(of: context.eventLoop).value
+    hub = service.hubs.value(of: context.eventLoop)
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -294,8 +296,8 @@ final class LineHandler: ChannelInboundHandler {
         reply.withUnsafeBytes { output.append($0) }
         start(context)
       }
-      hasProgress = output.count > 0
-      send(context)
+      hasProgress = output.count >= LineHandler.sentBytesMin
+      if hasProgress { send(context) }
       if let kept = backlog, canTakeMore(context) {
         backlog = nil
         feed(context, kept)
@@ -304,7 +306,11 @@ final class LineHandler: ChannelInboundHandler {
     }
     // The channel may have gone while replies were sent.
     guard !isClosing else { return }
-    if inputHasEnded, backlog == nil, pipeline.isIdle { return close(context) }
+    if inputHasEnded, backlog == nil, pipeline.isIdle {
+      send(context)
+      return close(context)
+    }
+    if output.count > 0 { flushLater() }
     let wantsMore = backlog == nil && canTakeMore(context)
     if wantsMore != isReading {
       isReading = wantsMore
@@ -430,6 +436,9 @@ extension LineHandler: Subscriber {
     flushLater()
   }
 
+  /// Replies of so many bytes are not kept until the others of their turn are ready.
+  private static let sentBytesMin = 16 * 1024
+
   /// Lines from so many bytes on are not copied to follow others in one buffer.
   private static let sharedBytesMin = 4096
 
@@ -443,9 +452,9 @@ extension LineHandler: Subscriber {
   }
 
   private func flushLater() {
-    guard !flushIsDue, let subscriptions else { return }
+    guard !flushIsDue, let hub else { return }
     flushIsDue = true
-    subscriptions.hub.flushLater(self)
+    hub.flushLater(self)
   }
 
   func flushEvents() {
