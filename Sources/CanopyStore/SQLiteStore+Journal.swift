@@ -148,13 +148,14 @@ extension SQLiteStore: Journal {
     let rows = try Row.fetchCursor(db, sql: "SELECT path, value FROM leaves ORDER BY path")
     do {
       while let row = try rows.next() {
-        let value = try row.withUnsafeData(atIndex: 1) { data in
-          try (data ?? Data()).withUnsafeBytes { try WriteValue(json: $0, limits: .none) }
-        }
         try row.withUnsafeData(atIndex: 0) { data in
           let location = data ?? Data()
           guard try !isPriorityOfNothing(db, location) else { return }
-          try location.withUnsafeBytes { try builder.add(value.node, at: $0) }
+          try row.withUnsafeData(atIndex: 1) { data in
+            try (data ?? Data()).withUnsafeBytes { json in
+              try location.withUnsafeBytes { try builder.add(json: json, at: $0) }
+            }
+          }
         }
       }
       return try builder.finish()

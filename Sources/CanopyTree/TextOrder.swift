@@ -52,12 +52,16 @@ extension String {
   /// Whether both texts have the same bytes; `==` would hold canonically equivalent ones equal.
   @inline(__always)
   func hasSameBytes(as other: String) -> Bool {
-    withUTF8Bytes { a in
-      other.withUTF8Bytes { b in
-        guard a.count == b.count else { return false }
-        guard let pa = a.baseAddress, let pb = b.baseAddress, a.count > 0 else { return true }
-        return pa == pb || memcmp(pa, pb, a.count) == 0
-      }
-    }
+    withUTF8Bytes { a in other.withUTF8Bytes { b in a.hasSameBytes(as: b) } }
+  }
+}
+
+extension UnsafeRawBufferPointer {
+  /// Whether both have the same bytes.
+  @inline(__always)
+  func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+    guard count == other.count else { return false }
+    guard let a = baseAddress, let b = other.baseAddress, count > 0 else { return true }
+    return a == b || memcmp(a, b, count) == 0
   }
 }

@@ -20,18 +20,51 @@ public struct TreeBuilder: ~Copyable {
   private var rootValue = Node.absent
   private var keys: [Key] = []
   private var seen: [Key: Node] = [:]
+  private let texts = TextTable()
+  private var scratch = JSONOutput()
+
+  /// Values that were read, and those of which the text showed that they were there already.
+  private(set) var counts = (read: 0, found: 0)
 
   /// A builder that has nothing yet.
   public init() {}
 
+  /// Adds what stands at a location, of which the JSON text is given.
+  ///
+  /// The text of a copy that is as `JSONOutput` writes it (style `export`) is compared and not read.
+  ///
+  /// - Parameters:
+  ///   - json: a value without server values, of any size.
+  ///   - location: UTF-8 of the location's text: keys joined by `/`.
+  /// - Throws: `TreeError` for a location that is none, and for JSON that is none.
+  public mutating func add(
+    json: UnsafeRawBufferPointer, at location: UnsafeRawBufferPointer
+  ) throws(TreeError) {
+    let isPriority = try parse(location)
+    if !isPriority, let key = keys.last, case .push = key.form, let earlier = seen[key] {
+      scratch.removeAll()
+      scratch.append(earlier, style: .export)
+      if scratch.withBytes({ $0.hasSameBytes(as: json) }) {
+        counts.found += 1
+        return place(earlier, isPriority: false)
+      }
+    }
+    counts.read += 1
+    place(try WriteValue(json: json, limits: .none, texts: texts).node, isPriority: isPriority)
+  }
+
   /// Adds what stands at a location.
   ///
   /// - Parameter location: UTF-8 of the location's text: keys joined by `/`.
-  /// - Throws: `TreeError` for a location that is none, or that is at or below the one before.
+  /// - Throws: `TreeError` for a location that is none.
   public mutating func add(
     _ value: Node, at location: UnsafeRawBufferPointer
   ) throws(TreeError) {
-    let isPriority = try parse(location)
+    place(value, isPriority: try parse(location))
+  }
+
+  /// Puts a value where `keys` lead.
+  private mutating func place(_ value: Node, isPriority: Bool) {
     var common = 0
     while common < levels.count, common < keys.count, levels[common].key == keys[common] {
       common += 1
