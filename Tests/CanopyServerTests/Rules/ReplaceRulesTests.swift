@@ -247,6 +247,12 @@ import Testing
     try FileManager.default.removeItem(atPath: file)
     try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
     #expect(throws: RulesFileError.self) { try RulesKeeper(folder: folder.path) }
+    try FileManager.default.removeItem(atPath: file)
+    let target = folder.path + "/elsewhere.json"
+    try FileManager.default.createSymbolicLink(atPath: file, withDestinationPath: target)
+    #expect(throws: RulesFileError.self) { try RulesKeeper(folder: folder.path) }
+    try Data(rules(read: "true").utf8).write(to: URL(filePath: target))
+    #expect(try RulesKeeper(folder: folder.path).current.text == rules(read: "true"))
   }
 
   @Test(arguments: Depth.allCases)
