@@ -77,6 +77,46 @@ struct RuleCasesTests {
       #"{"cases":[{"name":"x","now":"1","expect":"deny","path":"/","operation":"read"}]}"#,
       "case 1, x: \"now\" must be milliseconds"
     ),
+    (
+      #"{"cases":[{"name":"x","as":5,"expect":"deny","path":"/","operation":"read"}]}"#,
+      "case 1, x: \"as\", unless it names a user, must be an object"
+    ),
+    (
+      #"""
+      {"users":{"ann":true},
+        "cases":[{"name":"x","as":"ann","expect":"deny","path":"/","operation":"read"}]}
+      """#, "user ann must be an object"
+    ),
+    (
+      #"""
+      {"cases":[{"name":"x","expect":"deny","path":"/","operation":"read",
+        "query":{"limit":1}}]}
+      """#, "case 1, x: \"query\" has an unknown member, limit"
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"read","query":1}]}"#,
+      "case 1, x: \"query\" must be an object"
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"remove","query":{}}]}"#,
+      "case 1, x: only what reads has a \"query\""
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"read","value":1}]}"#,
+      "case 1, x: only set and update have a \"value\""
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"remove","value":null}]}"#,
+      "case 1, x: only set and update have a \"value\""
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"set"}]}"#,
+      "case 1, x: it needs a \"value\""
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"update"}]}"#,
+      "case 1, x: it needs a \"value\""
+    ),
   ])
   func `a file of cases that says nothing clear is refused`(_ json: String, _ sentence: String) {
     do {
