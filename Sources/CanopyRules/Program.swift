@@ -102,7 +102,7 @@ struct Program: Sendable {
     var text: [UInt8]
     var line: Int
     var kind: RuleKind
-    /// The index of its place in `RuleTree.nodes`.
+    /// The index of its place in `RuleTree.places`.
     var node: Int32
   }
 
