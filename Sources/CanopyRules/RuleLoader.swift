@@ -10,6 +10,7 @@ struct RuleLoader {
   private(set) var indexPlan = IndexPlan()
   private(set) var tokens = 0
   private var problems: [RulesError.Problem] = []
+  private var omitted = 0
 
   /// The way to the place that is being read.
   private var labels: [String] = []
@@ -27,8 +28,9 @@ struct RuleLoader {
           at: 0, rule: nil, "expected a file of at most \(RuleLimits.fileBytesMax) bytes")
       ])
     }
-    guard String(validating: source.bytes, as: UTF8.self) != nil else {
-      throw RulesError(problems: [source.problem(at: 0, rule: nil, "expected UTF-8")])
+    do throws(UTF8.ValidationError) { _ = try UTF8Span(validating: source.bytes.span) } catch {
+      let offset = error.byteOffsets.lowerBound
+      throw RulesError(problems: [source.problem(at: offset, rule: nil, "expected UTF-8")])
     }
     var reader = RulesDocumentReader(source.bytes)
     do throws(TextProblem) {
@@ -38,11 +40,14 @@ struct RuleLoader {
     } catch {
       problems.append(source.problem(at: error.offset, rule: nil, error.message))
     }
-    guard problems.isEmpty else { throw RulesError(problems: problems) }
+    guard problems.isEmpty else { throw RulesError(problems: problems, omitted: omitted) }
   }
 
   private mutating func report(_ message: String, at offset: Int, of rule: String? = nil) {
-    guard problems.count < RuleLimits.problemsMax else { return }
+    guard problems.count < RuleLimits.problemsMax else {
+      omitted += 1
+      return
+    }
     var path = "/" + labels.joined(separator: "/")
     if let rule { path += (labels.isEmpty ? "" : "/") + rule }
     problems.append(source.problem(at: offset, rule: path, message))

@@ -51,7 +51,7 @@ import Testing
       for (text, part) in [
         ("", ":1:1: "), ("{", ":1:2: "), ("[]", "\"rules\""), ("{\"rules\":3}", ":1:10: "),
         ("{\n \"rules\": {\".read\": \"auth.uid == \"}}", ":2:"),
-        ("{\"rules\":{\".read\":\"\(deep)\"}}", ":1:"), ("{\"rules\":{\(wide)}}", "more"),
+        ("{\"rules\":{\".read\":\"\(deep)\"}}", ":1:"), ("{\"rules\":{\(wide)}}", "; and 397 more"),
         (nested, ":1:"), ("{\"rules\":{\".read\":\"1\"}}", "bool"),
         ("{\"rules\":{\".read\":\"data.val().matches(/(a*)*b{1001}/)\"}}", ":1:"),
       ] {
