@@ -10,6 +10,8 @@ struct Evaluator<T: Trace> {
   let caller: RuleCaller
   let query: Query?
   let trace: T
+  /// Of one request: what it has written in many places costs no more than in one.
+  private let patternSteps: PatternSteps?
 
   /// The keys from the root to the place.
   private(set) var keys: [Key] = []
@@ -22,12 +24,13 @@ struct Evaluator<T: Trace> {
 
   init(
     _ program: Frozen<Program>, caller: RuleCaller, query: Query?, before: Node, after: Node,
-    trace: T
+    trace: T, patternStepsMax: Int = RuleLimits.patternStepsMax
   ) {
     frozenProgram = program
     self.caller = caller
     self.query = query
     self.trace = trace
+    patternSteps = program.value.patterns.isEmpty ? nil : PatternSteps(left: patternStepsMax)
     keys.reserveCapacity(8)
     self.before = []
     self.after = []
@@ -198,6 +201,14 @@ struct Evaluator<T: Trace> {
     }
   }
 
+  /// Whether a text matches the pattern of an operation.
+  func matches(_ text: String, _ operation: Program.Operation) throws(RuleFailure) -> Bool {
+    guard let patternSteps,
+      let result = program.patterns[Int(operation.b)].matches(text, stepsLeft: &patternSteps.left)
+    else { throw RuleFailure(operation.a, .tooManySteps) }
+    return result
+  }
+
   /// The text that an operation comes to.
   func string(_ index: Int32) throws(RuleFailure) -> String {
     let value = try value(index)
@@ -208,6 +219,15 @@ struct Evaluator<T: Trace> {
   }
 }
 
+/// The steps that regular expressions may still take. An object, as evaluating changes nothing else.
+private final class PatternSteps {
+  var left: Int
+
+  init(left: Int) {
+    self.left = left
+  }
+}
+
 /// Why a rule could not be evaluated; it does not hold then, whatever else is in it.
 struct RuleFailure: Error {
   enum Reason {
@@ -215,6 +235,7 @@ struct RuleFailure: Error {
     case operands(Value, Value)
     case noParent
     case tooLong
+    case tooManySteps
   }
 
   /// Where.
@@ -233,6 +254,7 @@ struct RuleFailure: Error {
       "expected two numbers or two strings; these are \(a.kind) and \(b.kind)"
     case .noParent: "the root has no parent"
     case .tooLong: "the text would be too long"
+    case .tooManySteps: "the regular expressions would take too long"
     }
   }
 }

@@ -16,6 +16,10 @@ enum RuleLimits {
   /// States of one regular expression; matching costs at most this many steps a character.
   static let patternStatesMax = 5_000
 
+  /// Steps that the regular expressions of a request may take together, which is about a second. Those of
+  /// most patterns take a few for each character.
+  static let patternStepsMax = 64 * 1024 * 1024
+
   /// The largest n in `{n}`.
   static let patternRepeatMax = 1_000
 
