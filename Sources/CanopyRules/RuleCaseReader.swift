@@ -12,12 +12,15 @@ struct RuleCaseReader {
     self.file = file
   }
 
-  /// Calls `body`; its error is told as one of `what`.
+  /// Calls `body`; its error is told as one of `what`. What `body` reads is a part of the file, written
+  /// anew: at which byte of it something is wrong would mislead.
   static func reading<R>(
     _ what: String, _ body: () throws(TreeError) -> R
   ) throws(RuleCaseError) -> R {
     do throws(TreeError) { return try body() } catch {
-      throw RuleCaseError(sentence: "\(what): \(error.sentence)")
+      var sentence = error.sentence
+      if case .invalidJSON(let text, _) = error { sentence = text }
+      throw RuleCaseError(sentence: "\(what): \(sentence)")
     }
   }
 

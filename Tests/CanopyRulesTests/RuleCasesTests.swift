@@ -49,7 +49,12 @@ struct RuleCasesTests {
   }
 
   @Test(arguments: [
-    ("", "the file: "),
+    ("", "line 1, column 1: expected a JSON value"),
+    ("{\n \"cases\": [,", "line 2, column 12: expected a JSON value"),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"set","value":{".sv":1}}]}"#,
+      #"case 1, x: expected "timestamp" or {"increment": number} after ".sv""#
+    ),
     ("[]", "the file must be an object"),
     ("{}", "the file needs \"cases\", a list"),
     (#"{"cases":[],"case":1}"#, "the file has an unknown member, case"),
@@ -124,6 +129,7 @@ struct RuleCasesTests {
       Issue.record("it is accepted")
     } catch {
       #expect(error.sentence.hasPrefix(sentence), "\(error.sentence)")
+      #expect(!error.sentence.contains("at byte"))
     }
   }
 }
