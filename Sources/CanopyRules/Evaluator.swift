@@ -10,8 +10,10 @@ struct Evaluator<T: Trace> {
   let caller: RuleCaller
   let query: Query?
   let trace: T
-  /// Of one request: what it has written in many places costs no more than in one.
-  private let patternSteps: PatternSteps?
+  private let patternStepsMax: Int
+  /// Those of one request, so that a text costs no more in many places than in one; made for the first
+  /// rule with a regular expression.
+  private var patternSteps: PatternSteps?
 
   /// The keys from the root to the place.
   private(set) var keys: [Key] = []
@@ -30,7 +32,7 @@ struct Evaluator<T: Trace> {
     self.caller = caller
     self.query = query
     self.trace = trace
-    patternSteps = program.value.patterns.isEmpty ? nil : PatternSteps(left: patternStepsMax)
+    self.patternStepsMax = patternStepsMax
     keys.reserveCapacity(8)
     self.before = []
     self.after = []
@@ -71,8 +73,11 @@ struct Evaluator<T: Trace> {
   }
 
   /// Whether a rule holds at the place. What fails does not.
-  func holds(_ rule: Int32) -> Bool {
+  mutating func holds(_ rule: Int32) -> Bool {
     let operation = program.rules[Int(rule)].operation
+    if patternSteps == nil, program.rules[Int(rule)].hasPattern {
+      patternSteps = PatternSteps(left: patternStepsMax)
+    }
     trace.begin(rule, at: keys)
     do throws(RuleFailure) {
       let result = try bool(operation)
@@ -219,7 +224,8 @@ struct Evaluator<T: Trace> {
   }
 }
 
-/// The steps that regular expressions may still take. An object, as evaluating changes nothing else.
+/// The steps that regular expressions may still take. An object, so that evaluating need change nothing
+/// else.
 private final class PatternSteps {
   var left: Int
 

@@ -188,15 +188,18 @@ struct RuleLoader {
     do throws(TextProblem) {
       let syntax = try parser.parseAll()
       var compiler = Compiler(program: program, kind: kind, wildcards: wildcards)
+      let patternCount = program.patterns.count
       // Only one of the two may hold the arrays, or they would be copied for each rule.
       program = Program()
       defer { program = compiler.program }
       let operation = try compiler.compileRule(syntax)
       let rule = Int32(compiler.program.rules.count)
+      let hasPattern = compiler.program.patterns.count > patternCount
       compiler.program.rules.append(
         .init(
           operation: operation, text: text.bytes,
-          line: source.position(of: member.valueOffset).line, kind: kind, node: place))
+          line: source.position(of: member.valueOffset).line, kind: kind, node: place,
+          hasPattern: hasPattern))
       tree.places[Int(place)].set(rule, kind)
     } catch {
       report(error.message, at: text.source(of: error.offset), of: member.name)
