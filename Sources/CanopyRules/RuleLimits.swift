@@ -10,6 +10,10 @@ enum RuleLimits {
   /// evaluating take. Chains of `&&` and of `||` count as one level, however long they are.
   static let nestingMax = 64
 
+  /// Steps to places in the tree, in all expressions of a file together. More than a file has bytes can
+  /// only come from names in `hasChildren`, each of which takes those of what has it.
+  static let placeStepsMax = 4 * 1024 * 1024
+
   /// Problems that are reported at once.
   static let problemsMax = 20
 
