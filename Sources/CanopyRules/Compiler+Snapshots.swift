@@ -69,7 +69,14 @@ extension Compiler {
     }
   }
 
-  private mutating func add(_ path: SnapshotPath) -> Int32 {
+  private mutating func add(
+    _ path: SnapshotPath, _ syntax: Syntax
+  ) throws(TextProblem) -> Int32 {
+    guard program.steps.count + path.steps.count <= RuleLimits.placeStepsMax else {
+      throw problem(
+        syntax,
+        "expected places that are at most \(RuleLimits.placeStepsMax) steps away, all together")
+    }
     let first = Int32(program.steps.count)
     for step in path.steps {
       switch step {
@@ -104,10 +111,11 @@ extension Compiler {
       try check(arguments, 1, name, syntax)
       var child = snapshot
       try go(to: arguments[0], in: &child)
-      return Part(operation: emit(.exists, add(child), for: syntax), types: .bool)
+      return Part(operation: emit(.exists, try add(child, syntax), for: syntax), types: .bool)
     default:
       try check(arguments, 0, name, syntax)
-      return Part(operation: emit(method.code, add(snapshot), for: syntax), types: method.types)
+      return Part(
+        operation: emit(method.code, try add(snapshot, syntax), for: syntax), types: method.types)
     }
   }
 
@@ -115,7 +123,8 @@ extension Compiler {
     _ snapshot: SnapshotPath, _ arguments: [Syntax], _ syntax: Syntax
   ) throws(TextProblem) -> Part {
     guard !arguments.isEmpty else {
-      return Part(operation: emit(.hasAnyChild, add(snapshot), for: syntax), types: .bool)
+      return Part(
+        operation: emit(.hasAnyChild, try add(snapshot, syntax), for: syntax), types: .bool)
     }
     guard arguments.count == 1, case .array(let names) = arguments[0].kind, !names.isEmpty else {
       throw problem(syntax, "expected one list of names, as in hasChildren(['title', 'body'])")
@@ -124,7 +133,7 @@ extension Compiler {
     for name in names {
       var child = snapshot
       try go(to: name, in: &child)
-      list.append(add(child))
+      list.append(try add(child, name))
     }
     let start = Int32(program.lists.count)
     program.lists.append(contentsOf: list)

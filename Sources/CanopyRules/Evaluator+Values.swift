@@ -76,7 +76,7 @@ extension Evaluator {
     case .contains: return text.containsBytes(try string(operation.b))
     case .beginsWith: return text.hasBytePrefix(try string(operation.b))
     case .endsWith: return text.hasByteSuffix(try string(operation.b))
-    default: return program.patterns[Int(operation.b)].matches(text)
+    default: return try matches(text, operation)
     }
   }
 

@@ -10,6 +10,10 @@ struct Evaluator<T: Trace> {
   let caller: RuleCaller
   let query: Query?
   let trace: T
+  private let patternStepsMax: Int
+  /// Those of one request, so that a text costs no more in many places than in one; made for the first
+  /// rule with a regular expression.
+  private var patternSteps: PatternSteps?
 
   /// The keys from the root to the place.
   private(set) var keys: [Key] = []
@@ -22,12 +26,13 @@ struct Evaluator<T: Trace> {
 
   init(
     _ program: Frozen<Program>, caller: RuleCaller, query: Query?, before: Node, after: Node,
-    trace: T
+    trace: T, patternStepsMax: Int = RuleLimits.patternStepsMax
   ) {
     frozenProgram = program
     self.caller = caller
     self.query = query
     self.trace = trace
+    self.patternStepsMax = patternStepsMax
     keys.reserveCapacity(8)
     self.before = []
     self.after = []
@@ -68,8 +73,11 @@ struct Evaluator<T: Trace> {
   }
 
   /// Whether a rule holds at the place. What fails does not.
-  func holds(_ rule: Int32) -> Bool {
+  mutating func holds(_ rule: Int32) -> Bool {
     let operation = program.rules[Int(rule)].operation
+    if patternSteps == nil, program.rules[Int(rule)].hasPattern {
+      patternSteps = PatternSteps(left: patternStepsMax)
+    }
     trace.begin(rule, at: keys)
     do throws(RuleFailure) {
       let result = try bool(operation)
@@ -198,6 +206,14 @@ struct Evaluator<T: Trace> {
     }
   }
 
+  /// Whether a text matches the pattern of an operation.
+  func matches(_ text: String, _ operation: Program.Operation) throws(RuleFailure) -> Bool {
+    guard let patternSteps,
+      let result = program.patterns[Int(operation.b)].matches(text, stepsLeft: &patternSteps.left)
+    else { throw RuleFailure(operation.a, .tooManySteps) }
+    return result
+  }
+
   /// The text that an operation comes to.
   func string(_ index: Int32) throws(RuleFailure) -> String {
     let value = try value(index)
@@ -208,6 +224,16 @@ struct Evaluator<T: Trace> {
   }
 }
 
+/// The steps that regular expressions may still take. An object, so that evaluating need change nothing
+/// else.
+private final class PatternSteps {
+  var left: Int
+
+  init(left: Int) {
+    self.left = left
+  }
+}
+
 /// Why a rule could not be evaluated; it does not hold then, whatever else is in it.
 struct RuleFailure: Error {
   enum Reason {
@@ -215,6 +241,7 @@ struct RuleFailure: Error {
     case operands(Value, Value)
     case noParent
     case tooLong
+    case tooManySteps
   }
 
   /// Where.
@@ -233,6 +260,7 @@ struct RuleFailure: Error {
       "expected two numbers or two strings; these are \(a.kind) and \(b.kind)"
     case .noParent: "the root has no parent"
     case .tooLong: "the text would be too long"
+    case .tooManySteps: "the regular expressions would take too long"
     }
   }
 }

@@ -4,7 +4,7 @@
 /// line), classes `[a-z]` and `[^a-z]`, `\d \w \s` and their opposites, groups, `|`, `* + ?`, `{n}`
 /// `{n,}` `{n,m}`, and the flag `i`. `^` stands only at the very beginning and `$` only at the very
 /// end. Nothing is captured, so it need not be known how something matches, only whether; and no
-/// pattern can be slow: matching costs O(characters × states), the states being bounded.
+/// pattern explodes: matching costs O(characters × states), in steps that are counted.
 ///
 /// Characters are Unicode scalars. `\d` and `\w` are ASCII; `\s` is Unicode's white space.
 struct Pattern: Sendable {
@@ -25,13 +25,18 @@ struct Pattern: Sendable {
   var isAnchoredAtStart = false
   var isAnchoredAtEnd = false
 
-  /// Whether the pattern occurs in the text; with both anchors, whether it is the text.
-  func matches(_ text: String) -> Bool {
+  /// Whether the pattern occurs in the text; with both anchors, whether it is the text. Nil if that
+  /// takes more steps than are left.
+  ///
+  /// - Parameter stepsLeft: goes down by the states that are tried, character by character.
+  func matches(_ text: String, stepsLeft: inout Int) -> Bool? {
     var current = StateSet(count: states.count)
     var next = StateSet(count: states.count)
     var stack: [Int] = []
     if add(0, to: &current, &stack), !isAnchoredAtEnd { return true }
     for scalar in text.unicodeScalars {
+      guard current.count <= stepsLeft else { return nil }
+      stepsLeft -= current.count
       let variants = ScalarVariants(scalar, ignoresCase: ignoresCase)
       next.removeAll()
       var isMatch = false

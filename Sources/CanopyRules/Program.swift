@@ -102,8 +102,10 @@ struct Program: Sendable {
     var text: [UInt8]
     var line: Int
     var kind: RuleKind
-    /// The index of its place in `RuleTree.nodes`.
+    /// The index of its place in `RuleTree.places`.
     var node: Int32
+    /// Whether there is a regular expression in it.
+    var hasPattern: Bool
   }
 
   var operations: [Operation] = []

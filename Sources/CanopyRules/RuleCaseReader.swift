@@ -2,18 +2,25 @@ internal import CanopyTree
 
 /// Makes the JSON of a file of cases into cases.
 struct RuleCaseReader {
+  private enum Operation: String {
+    case read, set, update, remove
+  }
+
   private let file: JSONValue
 
   init(_ file: JSONValue) {
     self.file = file
   }
 
-  /// Calls `body`; its error is told as one of `what`.
+  /// Calls `body`; its error is told as one of `what`. What `body` reads is a part of the file, written
+  /// anew: at which byte of it something is wrong would mislead.
   static func reading<R>(
     _ what: String, _ body: () throws(TreeError) -> R
   ) throws(RuleCaseError) -> R {
     do throws(TreeError) { return try body() } catch {
-      throw RuleCaseError(sentence: "\(what): \(error.sentence)")
+      var sentence = error.sentence
+      if case .invalidJSON(let text, _) = error { sentence = text }
+      throw RuleCaseError(sentence: "\(what): \(sentence)")
     }
   }
 
@@ -56,26 +63,39 @@ struct RuleCaseReader {
     guard let path = value["path"]?.string else {
       throw RuleCaseError(sentence: "\(what): \"path\" must be a string")
     }
-    let operation = value["operation"]?.string
+    guard let operation = value["operation"]?.string.flatMap(Operation.init(rawValue:)) else {
+      throw RuleCaseError(
+        sentence: "\(what): \"operation\" must be read, set, update or remove")
+    }
+    if let query = value["query"] {
+      guard operation == .read else {
+        throw RuleCaseError(sentence: "\(what): only what reads has a \"query\"")
+      }
+      try check(query, "\(what): \"query\"", members: Query.optionNames)
+    }
+    let isWritten = operation == .set || operation == .update
+    guard (value["value"] != nil) == isWritten else {
+      throw RuleCaseError(
+        sentence: "\(what): "
+          + (isWritten ? "it needs a \"value\"" : "only set and update have a \"value\""))
+    }
     return try Self.reading(what) { () throws(TreeError) in
       switch operation {
-      case "read":
+      case .read:
         return .read(
           try Path(path),
           try value["query"].map { query throws(TreeError) in
             try Query(options: query)
           })
-      case "set":
+      case .set:
         let new = try WriteValue(json: value["value"] ?? .null)
         return .write(try .set(try Location(path), new))
-      case "remove":
+      case .remove:
         return .write(try .set(try Location(path), WriteValue(.absent)))
-      case "update":
+      case .update:
         let text = (value["value"] ?? .null).json
         let changes = try Self.update(text)
         return .write(try .update(try Path(path), changes))
-      default:
-        throw .invalidData("\"operation\" must be read, set, update or remove")
       }
     }
   }
@@ -89,11 +109,18 @@ struct RuleCaseReader {
 
   private func auth(_ value: JSONValue?, _ what: String) throws(RuleCaseError) -> Node? {
     guard let value, value != .null else { return nil }
-    guard let name = value.string else { return try node(value, what) }
+    guard let name = value.string else {
+      return try auth(object: value, "\(what): \"as\", unless it names a user,")
+    }
     guard let user = file["users"]?[name] else {
       throw RuleCaseError(sentence: "\(what): \"users\" has no \(name)")
     }
-    return try node(user, "user \(name)")
+    return try auth(object: user, "user \(name)")
+  }
+
+  private func auth(object: JSONValue, _ what: String) throws(RuleCaseError) -> Node {
+    guard case .object = object else { throw RuleCaseError(sentence: "\(what) must be an object") }
+    return try node(object, what)
   }
 
   private func time(_ value: JSONValue?, _ what: String) throws(RuleCaseError) -> Int64 {

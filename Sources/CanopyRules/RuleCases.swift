@@ -51,10 +51,16 @@ public struct RuleCases: Sendable {
 
   /// Reads a file of cases.
   ///
-  /// - Throws: `RuleCaseError`, which names the case.
+  /// - Throws: `RuleCaseError`, which names the case; or the line, of what is not JSON.
   public init(json text: String) throws(RuleCaseError) {
-    let file = try RuleCaseReader.reading("the file") { () throws(TreeError) in
-      try JSONValue(json: text, limits: .none)
+    let file: JSONValue
+    do throws(TreeError) { file = try JSONValue(json: text, limits: .none) } catch {
+      guard case .invalidJSON(let sentence, let offset) = error else {
+        throw RuleCaseError(sentence: "the file: \(error.sentence)")
+      }
+      let place = SourceText(file: "", bytes: Array(text.utf8)).position(of: offset)
+      throw RuleCaseError(
+        sentence: "line \(place.line), column \(place.column): \(sentence)")
     }
     cases = try RuleCaseReader(file).read()
   }

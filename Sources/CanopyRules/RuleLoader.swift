@@ -10,6 +10,7 @@ struct RuleLoader {
   private(set) var indexPlan = IndexPlan()
   private(set) var tokens = 0
   private var problems: [RulesError.Problem] = []
+  private var omitted = 0
 
   /// The way to the place that is being read.
   private var labels: [String] = []
@@ -27,8 +28,9 @@ struct RuleLoader {
           at: 0, rule: nil, "expected a file of at most \(RuleLimits.fileBytesMax) bytes")
       ])
     }
-    guard String(validating: source.bytes, as: UTF8.self) != nil else {
-      throw RulesError(problems: [source.problem(at: 0, rule: nil, "expected UTF-8")])
+    do throws(UTF8.ValidationError) { _ = try UTF8Span(validating: source.bytes.span) } catch {
+      let offset = error.byteOffsets.lowerBound
+      throw RulesError(problems: [source.problem(at: offset, rule: nil, "expected UTF-8")])
     }
     var reader = RulesDocumentReader(source.bytes)
     do throws(TextProblem) {
@@ -38,11 +40,14 @@ struct RuleLoader {
     } catch {
       problems.append(source.problem(at: error.offset, rule: nil, error.message))
     }
-    guard problems.isEmpty else { throw RulesError(problems: problems) }
+    guard problems.isEmpty else { throw RulesError(problems: problems, omitted: omitted) }
   }
 
   private mutating func report(_ message: String, at offset: Int, of rule: String? = nil) {
-    guard problems.count < RuleLimits.problemsMax else { return }
+    guard problems.count < RuleLimits.problemsMax else {
+      omitted += 1
+      return
+    }
     var path = "/" + labels.joined(separator: "/")
     if let rule { path += (labels.isEmpty ? "" : "/") + rule }
     problems.append(source.problem(at: offset, rule: path, message))
@@ -183,15 +188,18 @@ struct RuleLoader {
     do throws(TextProblem) {
       let syntax = try parser.parseAll()
       var compiler = Compiler(program: program, kind: kind, wildcards: wildcards)
+      let patternCount = program.patterns.count
       // Only one of the two may hold the arrays, or they would be copied for each rule.
       program = Program()
       defer { program = compiler.program }
       let operation = try compiler.compileRule(syntax)
       let rule = Int32(compiler.program.rules.count)
+      let hasPattern = compiler.program.patterns.count > patternCount
       compiler.program.rules.append(
         .init(
           operation: operation, text: text.bytes,
-          line: source.position(of: member.valueOffset).line, kind: kind, node: place))
+          line: source.position(of: member.valueOffset).line, kind: kind, node: place,
+          hasPattern: hasPattern))
       tree.places[Int(place)].set(rule, kind)
     } catch {
       report(error.message, at: text.source(of: error.offset), of: member.name)

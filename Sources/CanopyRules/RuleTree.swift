@@ -8,7 +8,7 @@ struct RuleTree: Sendable {
     var read: Int32 = -1
     var write: Int32 = -1
     var validate: Int32 = -1
-    /// Where in `names` the named children begin.
+    /// Where in `children` the named ones begin.
     var firstChild: Int32 = 0
     var childCount: Int32 = 0
     /// The place of all other children; -1 for none.

@@ -64,6 +64,9 @@ struct RulesDocumentReader {
 
   /// Reads the whole text, which is one value.
   mutating func readAll() throws(TextProblem) -> (value: RulesDocument, offset: Int) {
+    guard !bytes.starts(with: "\u{FEFF}".utf8) else {
+      throw problem("expected no byte order mark before the rules")
+    }
     try skipSpace()
     let offset = index
     let value = try readValue(depth: 0)

@@ -24,10 +24,13 @@ public struct RulesError: Error, Equatable, Sendable, CustomStringConvertible {
 
   /// At least one, in the order of the file.
   public var problems: [Problem]
+  /// How many more there are, beyond the bound.
+  public var omitted = 0
 
-  /// One line for each problem.
+  /// One line for each problem, and one for all that are omitted.
   public var description: String {
-    problems.map(\.description).joined(separator: "\n")
+    (problems.map(\.description) + (omitted > 0 ? ["and \(omitted) more"] : []))
+      .joined(separator: "\n")
   }
 }
 

@@ -185,7 +185,9 @@ struct Lexer {
       }
     }
     let rest = String(decoding: bytes[index...].prefix(4), as: UTF8.self)
-    throw problem("expected an expression; found \(rest.first.map { String($0) } ?? "nothing")")
+    let found = rest.first.map { String($0) } ?? "nothing"
+    let expected = ["=": "==", "&": "&&", "|": "||"][found] ?? "an expression"
+    throw problem("expected \(expected); found \(found)")
   }
 
   /// Reads a regular expression between slashes, with its flags. The token that was read last, from

@@ -81,7 +81,7 @@ extension LineService {
       }
     } catch let error as RulesError {
       let shown = error.problems.prefix(3).map(\.description).joined(separator: "; ")
-      let more = error.problems.count - 3
+      let more = error.problems.count - 3 + error.omitted
       throw WireError(.invalidData, shown + (more > 0 ? "; and \(more) more" : ""))
     } catch let error as RulesFileError {
       logger.error("the rules cannot be kept", metadata: ["error": "\(error.sentence)"])

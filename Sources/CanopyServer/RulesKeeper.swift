@@ -134,12 +134,15 @@ extension RulesKeeper {
     folder.hasSuffix("/") ? folder + fileName : folder + "/" + fileName
   }
 
-  /// The bytes of the file; nil when there is none.
+  /// The bytes of the file; nil when there is none. A link that leads nowhere is not none: whoever made
+  /// it does not want the built-in rules.
   private static func read(_ path: String) throws -> [UInt8]? {
     let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
     guard descriptor >= 0 else {
-      if errno == ENOENT { return nil }
-      throw RulesFileError(path, "read")
+      let error = RulesFileError(path, "read")
+      var status = stat()
+      if errno == ENOENT, lstat(path, &status) != 0, errno == ENOENT { return nil }
+      throw error
     }
     defer { close(descriptor) }
     var bytes: [UInt8] = []

@@ -34,15 +34,24 @@ struct Rules: AsyncParsableCommand {
         there is one.
         """)
     @Argument(help: "The file with the rules; - for stdin.") var file: String
-    @Argument(help: "The file with the cases.") var cases: String
+    @Argument(help: "The file with the cases; - for stdin.") var cases: String
+
+    func validate() throws {
+      guard file != "-" || cases != "-" else {
+        throw ValidationError("the rules and the cases cannot both come from stdin")
+      }
+    }
 
     func run() async throws {
       let failed = try await Failure.explaining {
         let rules = try RulesSource(file).load()
-        let text = String(decoding: try RulesSource.bytes(cases), as: UTF8.self)
+        let name = RulesSource.name(of: cases)
+        guard let text = String(validating: try RulesSource.bytes(cases), as: UTF8.self) else {
+          throw Failure("\(name): the file is not UTF-8")
+        }
         let outcomes: [RuleCases.Outcome]
         do throws(RuleCaseError) { outcomes = try RuleCases(json: text).run(rules) } catch {
-          throw Failure("\(cases): \(error.sentence)")
+          throw Failure("\(name): \(error.sentence)")
         }
         let failed = outcomes.filter { !$0.isAsExpected }
         for outcome in failed {
@@ -76,23 +85,37 @@ struct RulesSource {
   /// The rules, checked.
   func load() throws -> RuleSet {
     if isBuiltIn { return try BuiltInRules.load() }
-    return try RuleSet(utf8: try RulesSource.bytes(name), file: name == "-" ? "stdin" : name)
+    return try RuleSet(utf8: try RulesSource.bytes(name), file: Self.name(of: name))
   }
 
   /// Their text, checked.
   func checkedText() throws -> String {
     let bytes = try RulesSource.bytes(name)
-    _ = try RuleSet(utf8: bytes, file: name == "-" ? "stdin" : name)
+    _ = try RuleSet(utf8: bytes, file: Self.name(of: name))
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// What is in a file; of stdin for `-`.
+  /// What errors call a file.
+  static func name(of file: String) -> String {
+    file == "-" ? "stdin" : file
+  }
+
+  /// What is in a file, which may be a pipe; of stdin for `-`.
   static func bytes(_ file: String) throws -> [UInt8] {
-    if file == "-" { return [UInt8](try FileHandle.standardInput.readToEnd() ?? Data()) }
-    do {
-      return [UInt8](try Data(contentsOf: URL(fileURLWithPath: file)))
-    } catch {
-      throw Failure("\(file) cannot be read")
+    func failure() -> Failure {
+      Failure("\(name(of: file)) cannot be read: \(String(cString: strerror(errno)))")
+    }
+    let descriptor = file == "-" ? STDIN_FILENO : open(file, O_RDONLY | O_CLOEXEC)
+    guard descriptor >= 0 else { throw failure() }
+    defer { if descriptor != STDIN_FILENO { close(descriptor) } }
+    var bytes: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: 65_536)
+    while true {
+      let count = read(descriptor, &buffer, buffer.count)
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { throw failure() }
+      if count == 0 { return bytes }
+      bytes += buffer.prefix(count)
     }
   }
 }

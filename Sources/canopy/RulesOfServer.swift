@@ -1,6 +1,7 @@
 import ArgumentParser
 import CanopyRules
 import CanopyTree
+import Foundation
 
 /// `canopy rules get`.
 struct GetRules: AsyncParsableCommand {
@@ -11,9 +12,13 @@ struct GetRules: AsyncParsableCommand {
 
   func run() async throws {
     try await Failure.explaining {
-      if builtIn { return try Output.line(BuiltInRules.text) }
-      let text = try await server.use { connection in try await connection.success("RULES") }
-      try Output.line(text["text"]?.string ?? "")
+      var text = BuiltInRules.text
+      if !builtIn {
+        let reply = try await server.use { connection in try await connection.success("RULES") }
+        text = reply["text"]?.string ?? ""
+      }
+      // As they were written: what is set again is the same.
+      try Output.bytes(Data((text.hasSuffix("\n") ? text : text + "\n").utf8))
     }
   }
 }
@@ -38,7 +43,7 @@ struct SetRules: AsyncParsableCommand {
         let lineBytes = try await connection.success("HELLO")["limits"]?["lineBytes"]
         if case .leaf(let node) = lineBytes, let most = node.integerValue, line.utf8.count > most {
           throw Failure(
-            "\(file) takes \(line.utf8.count) bytes as a line of the protocol, and the server allows "
+            "\(RulesSource.name(of: file)) takes \(line.utf8.count) bytes as a line of the protocol, and the server allows "
               + "\(most); start it with a larger --line-bytes-max, or put the file into the data "
               + "folder as rules.json while the server is stopped")
         }

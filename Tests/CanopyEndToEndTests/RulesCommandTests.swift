@@ -24,6 +24,7 @@ import Testing
     #expect(builtIn.status == 0, "\(builtIn.text)\(builtIn.errors)")
     #expect(builtIn.text.hasSuffix(" cases, 0 failed\n"))
     let text = try await Command.run(["rules", "get", "--built-in"])
+    #expect(text.text.hasSuffix("}\n") && !text.text.hasSuffix("\n\n"))
     try write(text.text, to: rules)
     let same = try await Command.run(["rules", "test", rules, Self.cases])
     #expect(same.status == 0 && same.text == builtIn.text, "\(same.errors)")
@@ -50,6 +51,29 @@ import Testing
       let ending = try await Command.run(["rules"] + arguments)
       #expect(ending.isSentence, "\(arguments): \(ending.status) \(ending.errors)")
     }
+  }
+
+  @Test func `a file that cannot be read is told with the reason`() async throws {
+    for (path, reason) in [
+      (folder.path + "/missing", "No such file or directory"), (folder.path, "Is a directory"),
+    ] {
+      for arguments in [["check", path], ["test", "built-in", path]] {
+        let ending = try await Command.run(["rules"] + arguments)
+        #expect(ending.errors == "Error: \(path) cannot be read: \(reason)\n")
+      }
+    }
+    let both = try await Command.run(["rules", "test", "-", "-"])
+    #expect(both.isSentence && both.errors.contains("both"), "\(both.errors)")
+    try Data([0x7B, 0xFF, 0x7D]).write(to: URL(fileURLWithPath: rules))
+    let ending = try await Command.run(["rules", "test", "built-in", rules])
+    #expect(ending.errors == "Error: \(rules): the file is not UTF-8\n")
+  }
+
+  @Test func `rules and cases may come through pipes`() async throws {
+    let script = "cat \"$0\" | \"$1\" rules test built-in /dev/stdin"
+    let ending = try await Command.run(
+      ["-c", script, Self.cases, Command.path], program: "/bin/sh")
+    #expect(ending.status == 0 && ending.text.hasSuffix(" cases, 0 failed\n"), "\(ending.errors)")
   }
 
   @Test func `a case that goes otherwise is told with how it came to that`() async throws {

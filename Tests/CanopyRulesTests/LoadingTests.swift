@@ -27,6 +27,7 @@ struct LoadingTests {
 
   @Test(arguments: [
     ("", "1:1: expected a JSON value"),
+    ("\u{FEFF}{\"rules\":{}}", "1:1: expected no byte order mark"),
     ("[]", "1:1: /: expected one object with one member, \"rules\""),
     ("{}", "1:1: /: expected one object with one member, \"rules\""),
     (#"{"rules":{},"more":{}}"#, "1:1: /: expected one object with one member, \"rules\""),
@@ -84,11 +85,16 @@ struct LoadingTests {
 
   @Test func `no more problems are told than can be read`() {
     let places = (0..<100).map { #""a\#($0)":{".read":"nobody"}"# }.joined(separator: ",")
-    #expect(problems(#"{"rules":{\#(places)}}"#).count == RuleLimits.problemsMax)
+    let error = #expect(throws: RulesError.self) { try rules(#"{"rules":{\#(places)}}"#) }
+    #expect(error?.problems.count == RuleLimits.problemsMax)
+    #expect(error?.description.hasSuffix("\nand \(100 - RuleLimits.problemsMax) more") == true)
   }
 
   @Test func `a file must be UTF-8, not too large, and not deeper than data`() throws {
-    #expect(throws: RulesError.self) { try RuleSet(utf8: [0x7B, 0xFF, 0x7D]) }
+    let error = #expect(throws: RulesError.self) {
+      try RuleSet(utf8: Array("{\n\"é".utf8) + [0xC3, 0x22])
+    }
+    #expect(error?.description == "rules:2:3: expected UTF-8")
     #expect(throws: RulesError.self) {
       try RuleSet(utf8: Array(repeating: 0x20, count: RuleLimits.fileBytesMax + 1))
     }

@@ -1,3 +1,4 @@
+import CanopyTree
 import Testing
 
 @testable import CanopyRules
@@ -105,6 +106,47 @@ struct PatternTests {
     #expect(try !compile("^(a|aa)+$").matches(text))
     #expect(try !compile("^(a*)*b$").matches(text))
     #expect(try compile("(a?){50}a{50}").matches(text))
+  }
+
+  @Test func `matching takes the steps that it is given, and no more`() throws {
+    let pattern = try compile("a{1,40}b$")
+    let text = String(repeating: "a", count: 100)
+    var left = Int.max
+    #expect(pattern.matches(text, stepsLeft: &left) == false)
+    let needed = Int.max - left
+    #expect(needed > 100 * 40)
+    left = needed
+    #expect(pattern.matches(text, stepsLeft: &left) == false)
+    #expect(left == 0)
+    left = needed - 1
+    #expect(pattern.matches(text, stepsLeft: &left) == nil)
+  }
+
+  @Test
+  func `a write is refused when its regular expressions take too long, in however many places`()
+    throws
+  {
+    let rules = try rules(
+      #"{"rules":{".write":true,"$k":{".validate":"newData.val().matches(/[a-x]{1,20}b$/)"}}}"#)
+    func judge(places: Int, _ text: String) throws -> (Verdict, [FullTrace.Entry]) {
+      var root = Node.absent
+      for i in 0..<places { root.set(Node(text), at: try Path("k\(100 + i)")) }
+      let evaluator = Evaluator(
+        rules.frozenProgram, caller: nobody, query: nil, before: .absent, after: root,
+        trace: FullTrace(), patternStepsMax: 10_000)
+      var judge = WriteJudge(tree: rules.tree, evaluator: evaluator)
+      return (judge.judge([Location(.root)]), evaluator.trace.entries)
+    }
+    // Each of them takes some 100 × 2 × 20 steps.
+    let slow = String(repeating: "a", count: 100) + "b"
+    #expect(try judge(places: 2, slow).0 == .allowed)
+    let (verdict, entries) = try judge(places: 20, slow)
+    #expect(!verdict.isAllowed)
+    #expect(entries.count == 4)
+    #expect(entries.last?.outcome == .failed("the regular expressions would take too long"))
+    // What takes few steps may be in many places.
+    let quick = String(repeating: "-", count: 10) + "ab"
+    #expect(try judge(places: 20, quick).0 == .allowed)
   }
 
   @Test func `flags other than i are refused`() {

@@ -49,7 +49,12 @@ struct RuleCasesTests {
   }
 
   @Test(arguments: [
-    ("", "the file: "),
+    ("", "line 1, column 1: expected a JSON value"),
+    ("{\n \"cases\": [,", "line 2, column 12: expected a JSON value"),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"set","value":{".sv":1}}]}"#,
+      #"case 1, x: expected "timestamp" or {"increment": number} after ".sv""#
+    ),
     ("[]", "the file must be an object"),
     ("{}", "the file needs \"cases\", a list"),
     (#"{"cases":[],"case":1}"#, "the file has an unknown member, case"),
@@ -77,6 +82,46 @@ struct RuleCasesTests {
       #"{"cases":[{"name":"x","now":"1","expect":"deny","path":"/","operation":"read"}]}"#,
       "case 1, x: \"now\" must be milliseconds"
     ),
+    (
+      #"{"cases":[{"name":"x","as":5,"expect":"deny","path":"/","operation":"read"}]}"#,
+      "case 1, x: \"as\", unless it names a user, must be an object"
+    ),
+    (
+      #"""
+      {"users":{"ann":true},
+        "cases":[{"name":"x","as":"ann","expect":"deny","path":"/","operation":"read"}]}
+      """#, "user ann must be an object"
+    ),
+    (
+      #"""
+      {"cases":[{"name":"x","expect":"deny","path":"/","operation":"read",
+        "query":{"limit":1}}]}
+      """#, "case 1, x: \"query\" has an unknown member, limit"
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"read","query":1}]}"#,
+      "case 1, x: \"query\" must be an object"
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"remove","query":{}}]}"#,
+      "case 1, x: only what reads has a \"query\""
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"read","value":1}]}"#,
+      "case 1, x: only set and update have a \"value\""
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"remove","value":null}]}"#,
+      "case 1, x: only set and update have a \"value\""
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"set"}]}"#,
+      "case 1, x: it needs a \"value\""
+    ),
+    (
+      #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"update"}]}"#,
+      "case 1, x: it needs a \"value\""
+    ),
   ])
   func `a file of cases that says nothing clear is refused`(_ json: String, _ sentence: String) {
     do {
@@ -84,6 +129,7 @@ struct RuleCasesTests {
       Issue.record("it is accepted")
     } catch {
       #expect(error.sentence.hasPrefix(sentence), "\(error.sentence)")
+      #expect(!error.sentence.contains("at byte"))
     }
   }
 }

@@ -8,6 +8,14 @@ func rules(_ text: String) throws -> RuleSet {
   try RuleSet(text: text, file: "test.json")
 }
 
+extension Pattern {
+  /// Whether the pattern occurs in the text, however many steps that takes.
+  func matches(_ text: String) -> Bool {
+    var left = Int.max
+    return matches(text, stepsLeft: &left) == true
+  }
+}
+
 /// A tree from JSON, with priorities.
 func tree(_ json: String) throws -> Node {
   try WriteValue(json: json).node

@@ -1,3 +1,4 @@
+import CanopyTree
 import Testing
 
 @testable import CanopyRules
@@ -13,7 +14,9 @@ struct TypeCheckTests {
     ("true ? 1 : false", "expected a bool; this is a number"),
     ("true true", "expected an operator or the end"),
     ("true;", "expected an expression; found ;"),
-    ("a = 1", "expected an expression; found ="),
+    ("a = 1", "expected ==; found ="),
+    ("true & true", "expected &&; found &"),
+    ("true | true", "expected ||; found |"),
     ("user == 1", "a name that rules know"),
     ("$uid == 'a'", "a wildcard of this rule's path (it has none); found $uid"),
     ("newData.exists()", "there is none in .read"),
@@ -108,5 +111,17 @@ struct TypeCheckTests {
     let sum = Array(repeating: "1", count: 5_000).joined(separator: " + ")
     #expect(evaluate(sum + " == 5000").isInvalid)
     #expect(evaluate("auth" + String(repeating: ".a", count: 5_000) + " == null").isInvalid)
+  }
+
+  @Test func `names in a list do not multiply without bound`() {
+    let far = "'" + Array(repeating: "a", count: Limits.depthMax).joined(separator: "/") + "'"
+    let way = "data" + String(repeating: ".child(\(far))", count: 50)
+    func problem(names: Int) -> [String] {
+      let list = Array(repeating: "''", count: names).joined(separator: ",")
+      return problems(#"{"rules":{".read":"\#(way).hasChildren([\#(list)])"}}"#)
+    }
+    let namesMax = RuleLimits.placeStepsMax / (50 * Limits.depthMax)
+    #expect(problem(names: namesMax).isEmpty)
+    #expect(problem(names: namesMax + 1).first?.contains("steps away") == true)
   }
 }
