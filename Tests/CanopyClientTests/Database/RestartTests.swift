@@ -21,13 +21,7 @@ import Testing
   /// A copy of the folder, with all that has been done so far recorded. The database goes offline.
   private func crash(_ database: Database, _ folder: String) async throws -> String {
     database.goOffline()
-    await withCheckedContinuation { continuation in
-      database.repository.use { state in
-        state.record()
-        guard let persistence = state.persistence else { return continuation.resume() }
-        persistence.queue.async { continuation.resume() }
-      }
-    }
+    await database.recorded()
     let copy = newFolder()
     try FileManager.default.copyItem(atPath: folder, toPath: copy)
     try FileManager.default.removeItem(atPath: folder)
