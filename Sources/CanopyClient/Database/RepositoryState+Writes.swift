@@ -81,6 +81,8 @@ extension RepositoryState {
 
   /// Gives up all writes that the server has not confirmed.
   func purgeWrites() {
+    // Those of an earlier connection are not sent again.
+    unsettled.removeAll()
     let (ids, effects) = tree.purgeWrites()
     carryOut(effects)
     let error = DatabaseError(
