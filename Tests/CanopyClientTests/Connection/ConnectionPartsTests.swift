@@ -19,6 +19,12 @@ struct ConnectionPartsTests {
     #expect(backoff.delay(random: 100) == 200)
     var odd = Backoff(first: -5, max: -7)
     #expect(odd.delay(random: .max) <= 1)
+    odd = Backoff()
+    (odd.first, odd.max) = (-5, -7)
+    for _ in 0..<3 {
+      odd.reset()
+      #expect((0...1).contains(odd.delay(random: .max)))
+    }
     var large = Backoff(first: 1, max: .max)
     for _ in 0..<200 { #expect(large.delay(random: random.next()) >= 0) }
   }
