@@ -47,6 +47,19 @@ struct Endpoint: Hashable, Sendable {
     return (Endpoint(host: String(host), port: number, usesTLS: scheme == "canopys"), path)
   }
 
+  /// Reads the URL of a server as a whole.
+  ///
+  /// - Throws: `DatabaseError` of the code `invalidURL`, also where it is the URL of a location.
+  static func server(_ url: String) throws(DatabaseError) -> Endpoint {
+    let (endpoint, path) = try parse(url)
+    guard path.allSatisfy({ $0 == "/" }) else {
+      throw DatabaseError(
+        .invalidURL,
+        "the URL of a database has no path; \(url.prefix(200)) is for reference(fromURL:)")
+    }
+    return endpoint
+  }
+
   private static func invalid(_ url: String) -> DatabaseError {
     DatabaseError(
       .invalidURL,

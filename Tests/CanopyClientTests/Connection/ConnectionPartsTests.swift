@@ -47,6 +47,12 @@ struct ConnectionPartsTests {
     }
   }
 
+  @Test func `a database is a server, not a location of it`() throws {
+    #expect(try Endpoint.server("canopy://h:1/").port == 1)
+    let error = #expect(throws: DatabaseError.self) { try Endpoint.server("canopy://h:1/a") }
+    #expect(error?.code == .invalidURL)
+  }
+
   @Test func `queries are sent as they are meant`() throws {
     for options in [
       #"{"orderBy":"$key","startAt":"a","endBefore":"é"}"#, #"{"orderBy":"$value","equalTo":null}"#,

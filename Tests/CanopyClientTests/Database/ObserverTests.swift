@@ -158,6 +158,16 @@ import Testing
         try await nowhere.child("a").getData()
       }
       #expect(invalid?.code == .invalidURL)
+      let auth = Auth.auth(database: nowhere.database)
+      let failure = await #expect(throws: AuthError.self) {
+        try await auth.signIn(withEmail: "ada@example.org", password: "secret words of ada")
+      }
+      #expect(failure?.sentence == invalid?.sentence)
+      let nobody = try Auth.auth(database: backend.anonymousClient())
+      let unnamed = await #expect(throws: AuthError.self) {
+        try await nobody.updateDisplayName("ada")
+      }
+      #expect(unnamed?.code == .noCurrentUser)
     }
   }
 
