@@ -171,6 +171,20 @@ import Testing
     }
   }
 
+  @Test func `what the client knows of itself stands below the root`() async throws {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let connected = database.reference().child(".info/connected")
+      #expect(connected == database.reference(withPath: "/.info/connected"))
+      #expect(connected.parent == database.reference().child(".info"))
+      #expect(try await connected.getData().value as? Bool == true)
+      let error = await #expect(throws: DatabaseError.self) { try await connected.setValue(false) }
+      #expect(error?.code == .invalidPath)
+      let elsewhere = database.reference(withPath: "a").child(".info/connected")
+      await #expect(throws: DatabaseError.self) { try await elsewhere.getData() }
+    }
+  }
+
   @Test func `queries order and narrow down, and windows slide`() async throws {
     try await withBackend { backend in
       let list = try await backend.client().reference(withPath: "list")
