@@ -11,7 +11,8 @@ public struct DatabaseEvent: Sendable {
   public let previousSiblingKey: String?
 }
 
-/// Events as an asynchronous sequence. Canopy's own addition. Independent of the callback queue.
+/// Events as an asynchronous sequence. Canopy's own addition. Independent of the callback queue. A sequence
+/// ends when all observers of its query, or of its location, are removed.
 extension DatabaseQuery {
   /// The value, now and whenever it has changed.
   ///
@@ -48,7 +49,8 @@ extension DatabaseQuery {
   ) {
     let earlier = continuation.onTermination
     let handle = add(
-      type, isOnce: false, delivery: .direct, { continuation.yield(element($0)) },
+      type, isOnce: false, delivery: .direct, removal: { continuation.finish() },
+      { continuation.yield(element($0)) },
       { continuation.finish(throwing: $0) })
     continuation.onTermination = { reason in
       earlier?(reason)

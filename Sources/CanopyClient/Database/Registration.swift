@@ -32,11 +32,14 @@ final class Registration: Sendable {
   let delivery: Delivery
   let event: Callback<Observation>
   let cancel: Callback<DatabaseError>?
+  /// Tells who waits for an event that it was removed, and that none comes.
+  let removal: (@Sendable () -> Void)?
   private let isOver = Atomic(false)
 
   init(
     _ query: DatabaseQuery, _ spec: QuerySpec, _ type: DataEventType?, isOnce: Bool,
-    _ delivery: Delivery, event: Callback<Observation>, cancel: Callback<DatabaseError>?
+    _ delivery: Delivery, event: Callback<Observation>, cancel: Callback<DatabaseError>?,
+    removal: (@Sendable () -> Void)? = nil
   ) {
     self.query = query
     self.spec = spec
@@ -45,6 +48,7 @@ final class Registration: Sendable {
     self.delivery = delivery
     self.event = event
     self.cancel = cancel
+    self.removal = removal
   }
 
   /// Ends it: what is still on its way to it does not arrive.
@@ -53,6 +57,11 @@ final class Registration: Sendable {
   @discardableResult
   func end() -> Bool {
     !isOver.exchange(true, ordering: .acquiringAndReleasing)
+  }
+
+  /// Ends it because the application removes it.
+  func remove() {
+    if end() { removal?() }
   }
 
   /// Tells the observer, unless it has ended.

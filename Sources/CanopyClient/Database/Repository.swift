@@ -169,7 +169,7 @@ final class RepositoryState {
       guard isMeant(id), let registration = registrations[id], registration.type != nil,
         spec.query == .all || registration.spec == spec
       else { continue }
-      registration.end()
+      registration.remove()
       _ = forget(id)
       carryOut(tree.unlisten(id))
     }

@@ -171,6 +171,43 @@ import Testing
     }
   }
 
+  @Test func `who waits for an event is told that it is removed, or cancelled`() async throws {
+    try await withBackend { backend in
+      let database = try backend.anonymousClient()
+      database.goOffline()
+      let place = database.reference(withPath: "a")
+      let waiting = Task { try await place.observeSingleEventAndPreviousSiblingKey(of: .value) }
+      let values = Task {
+        var count = 0
+        for try await _ in place.queryLimited(toLast: 1).values { count += 1 }
+        return count
+      }
+      let events = place.events()
+      let listening = Task {
+        for try await _ in events {}
+        return true
+      }
+      let cancelled = Task {
+        try await database.reference(withPath: "b")
+          .observeSingleEventAndPreviousSiblingKey(of: .value)
+      }
+      cancelled.cancel()
+      await #expect(throws: CancellationError.self) { try await cancelled.value }
+      // Those that have not begun to wait yet are removed in a later round.
+      let done = Told<Bool>()
+      Task {
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        #expect(await (try? values.value) == 0)
+        #expect(await (try? listening.value) == true)
+        done.add(true)
+      }
+      while done.values.isEmpty {
+        place.removeAllObservers()
+        await Task.yield()
+      }
+    }
+  }
+
   @Test func `what the client knows of itself stands below the root`() async throws {
     try await withBackend { backend in
       let database = try await backend.client()
