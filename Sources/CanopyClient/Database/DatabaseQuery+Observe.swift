@@ -144,10 +144,17 @@ extension DatabaseQuery {
   }
 
   /// Keeps what the query wants synchronised, and, where persistence is on, stored, without an observer;
-  /// or no longer.
+  /// or no longer. Where the query means nothing, that is logged.
   public func keepSynced(_ keepSynced: Bool) {
-    guard let spec = try? spec() else { return }
-    database.repository.use { $0.keepSynced(self, spec, keepSynced) }
+    let spec = Result { () throws(DatabaseError) in try self.spec() }
+    database.repository.use { state in
+      switch spec {
+      case .success(let spec): state.keepSynced(self, spec, keepSynced)
+      case .failure(let error):
+        state.options.logger.warning(
+          "nothing is kept synchronised", metadata: ["error": "\(error)"])
+      }
+    }
   }
 
   // MARK: Adding

@@ -1,4 +1,5 @@
 import CanopyClient
+import CanopyTesting
 import CanopyTree
 import Foundation
 import Synchronization
@@ -168,6 +169,11 @@ import Testing
         try await nobody.updateDisplayName("ada")
       }
       #expect(unnamed?.code == .noCurrentUser)
+      let log = LineLog()
+      let logging = try backend.anonymousClient { $0.logger = log.logger }
+      logging.reference(withPath: "a.b").keepSynced(true)
+      let warnings = log.lines.filter { $0.hasPrefix("warning nothing is kept synchronised") }
+      #expect(warnings.count == 1)
     }
   }
 
