@@ -41,9 +41,10 @@ struct Endpoint: Hashable, Sendable {
       port = authority[authority.index(after: colon)...]
     }
     let number = port.map { Int($0) ?? 0 } ?? portDefault
-    guard !host.isEmpty, !host.contains(where: { $0.isWhitespace }), 1...65_535 ~= number else {
-      throw invalid(url)
+    let isName = !host.unicodeScalars.contains {
+      $0.properties.isWhitespace || $0.properties.generalCategory == .control
     }
+    guard !host.isEmpty, isName, 1...65_535 ~= number else { throw invalid(url) }
     return (Endpoint(host: String(host), port: number, usesTLS: scheme == "canopys"), path)
   }
 

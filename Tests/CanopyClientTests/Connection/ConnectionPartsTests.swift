@@ -41,6 +41,7 @@ struct ConnectionPartsTests {
       "", "canopy", "canopy:", "canopy://", "canopy://:7070", "http://h:1", "canopy://h:0",
       "canopy://h:65536", "canopy://h:x", "canopy://h:", "canopy://[::1", "canopy://[::1]x",
       "canopy://u:p@h", "canopy://h?x", "canopy://h#x", "canopy://h/a?b", "canopy://h h:1",
+      "canopy://\u{0}h", "canopy://h\u{7F}",
     ] {
       let error = #expect(throws: DatabaseError.self, "\(text)") { try Endpoint.parse(text) }
       #expect(error?.code == .invalidURL)
