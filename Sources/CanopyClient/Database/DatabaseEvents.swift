@@ -16,8 +16,9 @@ public struct DatabaseEvent: Sendable {
 extension DatabaseQuery {
   /// The value, now and whenever it has changed.
   ///
-  /// Observes from when the sequence is iterated until the iteration ends or its task is cancelled. Who
-  /// takes longer than the values come gets the newest, not all.
+  /// Observes from when this is asked for until the iteration ends or its task is cancelled, or until
+  /// nobody holds the sequence. Who takes longer than the values come gets the newest, not all. Throws a
+  /// `DatabaseError` when the query means nothing, or is not, or no longer, allowed.
   public var values: AsyncThrowingStream<DataSnapshot, any Error> {
     AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
       observe(.value, continuation) { $0.snapshot }

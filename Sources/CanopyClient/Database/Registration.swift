@@ -11,7 +11,8 @@ enum Delivery: Sendable {
 /// A function of the application that is called one call at a time, in order.
 // Unchecked: an observer's function need not be Sendable, as in the original, so that one that is written
 // in an actor's code may use the actor. It is called on the callback queue alone, which is the main queue
-// unless the application chose another.
+// unless the application chose another. Those of the library, which are called at once, are Sendable in
+// all but their type: they resume a continuation, or feed a stream.
 struct Callback<Argument>: @unchecked Sendable {
   let body: (Argument) -> Void
 }
