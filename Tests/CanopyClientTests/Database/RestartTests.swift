@@ -62,6 +62,35 @@ import Testing
     }
   }
 
+  @Test func `more pending writes than the server remembers of a client are made once each`()
+    async throws
+  {
+    try await withBackend { backend in
+      var folder = newFolder()
+      let first = try open(backend, folder)
+      try await Auth.auth(database: first).signIn(
+        withAdministratorToken: backend.parts.administratorToken.text)
+      first.goOffline()
+      let count = Limits.clientWritesMax + 1
+      for number in 1...count {
+        first.reference(withPath: "made/n\(number)")
+          .setValue(CanopyClient.ServerValue.increment(1)) { _, _ in }
+      }
+      folder = try await crash(first, folder)
+      let second = try open(backend, folder)
+      try await second.reference(withPath: "last").setValue(true)
+      let made = try backend.node("made")
+      #expect(made.childCount == count)
+      var sum: Int64 = 0
+      made.forEachChild { _, node in
+        sum += node.integerValue ?? 0
+        return true
+      }
+      #expect(sum == Int64(count))
+      try FileManager.default.removeItem(atPath: folder)
+    }
+  }
+
   @Test func `what was observed is known before there is a connection`() async throws {
     try await withBackend { backend in
       var folder = newFolder()
