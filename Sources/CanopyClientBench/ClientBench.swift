@@ -6,7 +6,9 @@ struct ClientBench: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "CanopyClientBench",
     abstract: "Cut connections, contended transactions and overhead of the client library.",
-    subcommands: [Chaos.self, ChaosClient.self, Stars.self, StarClient.self, Speed.self])
+    subcommands: [
+      Chaos.self, ChaosClient.self, Stars.self, StarClient.self, Speed.self, PendingClient.self,
+    ])
 }
 
 /// Why a run ended early, or failed.

@@ -15,6 +15,12 @@ struct Speed: AsyncParsableCommand {
   @Option(help: "Writes that are made offline and then sent.")
   var pending = 10_000
 
+  func validate() throws {
+    guard writes > 0, pending > 0 else {
+      throw ValidationError("--writes and --pending must be 1 or more")
+    }
+  }
+
   func run() async throws {
     let server = try ServerProcess()
     defer { server.stop() }

@@ -180,20 +180,29 @@ public final class Auth: Sendable {
         }
       }
     }
-    repository.use { state in
-      state.ask(kind) { result, state in
-        guard let callback else { return }
-        state.call { callback.body(result.flatMap { Auth.result($0) }) }
-      }
+    ask(kind) { result, state in
+      guard let callback else { return }
+      state.call { callback.body(result.flatMap { Auth.result($0) }) }
     }
   }
 
   private func signIn(_ kind: SessionRequest.Kind) async throws -> AuthDataResult {
     try await withCheckedThrowingContinuation { continuation in
-      repository.use { state in
-        state.ask(kind) { result, _ in
-          continuation.resume(with: result.flatMap { Auth.result($0) })
-        }
+      ask(kind) { result, _ in
+        continuation.resume(with: result.flatMap { Auth.result($0) })
+      }
+    }
+  }
+
+  private func ask(
+    _ kind: SessionRequest.Kind, answer: @escaping Answer<Result<User?, AuthError>>
+  ) {
+    let problem = database.problem
+    repository.use { state in
+      if let problem {
+        answer(.failure(AuthError(.networkError, problem.sentence)), state)
+      } else {
+        state.ask(kind, answer: answer)
       }
     }
   }

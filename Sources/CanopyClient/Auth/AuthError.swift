@@ -18,7 +18,7 @@ public struct AuthError: Error, Equatable, Sendable {
     case invalidToken
     /// Too many attempts; the sentence says how long to wait.
     case tooManyRequests
-    /// The server could not be reached in time, or the connection was lost.
+    /// The server could not be reached in time, the connection was lost, or the URL is of no server.
     case networkError
     /// Nobody is signed in.
     case noCurrentUser
@@ -51,7 +51,11 @@ extension AuthError {
     let code: Code =
       switch error.code {
       case .unauthenticated:
-        if case .token = kind { .invalidToken } else { .wrongPassword }
+        switch kind {
+        case .token: .invalidToken
+        case .rename: .noCurrentUser
+        default: .wrongPassword
+        }
       case .conflict: .emailAlreadyInUse
       case .invalidData: error.sentence.contains("password") ? .weakPassword : .invalidArgument
       case .badRequest, .tooLarge, .notFound: .invalidArgument

@@ -23,8 +23,10 @@ public struct Backoff: Sendable, Equatable {
   ///
   /// - Parameter random: a random word.
   public mutating func delay(random: UInt64) -> Int64 {
-    let whole = next
-    next = next > max / 2 ? max : next * 2
+    // Both bounds can be set to anything.
+    let max = Swift.max(1, max)
+    let whole = Swift.min(Swift.max(1, next), max)
+    next = whole > max / 2 ? max : whole * 2
     let half = whole / 2
     return half + Int64(random % UInt64(whole - half + 1))
   }

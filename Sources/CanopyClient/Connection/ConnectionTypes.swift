@@ -1,5 +1,6 @@
 internal import CanopyTree
 internal import CanopyWire
+internal import DequeModule
 internal import NIOCore
 
 /// How far a connection is.
@@ -66,6 +67,9 @@ struct ServerLimits {
   var lineBytes = 1024 * 1024
   /// Requests that may be outstanding: more are not read before others are answered.
   var outstandingRequests = 1024
+  /// Writes of a client that the server remembers until it is told that their answers were seen: it
+  /// refuses more.
+  var clientWrites = 4096
 }
 
 /// The server's subscriptions of one connection, by the names of the tree's listens.
@@ -141,6 +145,8 @@ struct WriteNumbers {
   /// the requests, also after a break.
   private(set) var writesSeen: Int64 = 0
   private(set) var transactionsSeen: Int64 = 0
+  /// Writes that were sent by this process and are above `writesSeen`, ascending.
+  private var unseen: Deque<Int64> = []
   private var lastTransaction: Int64 = 0
 
   init(_ random: () -> UInt64) {
@@ -158,8 +164,8 @@ struct WriteNumbers {
   func client(of number: Int64) -> (name: String, seen: Int64) {
     let index = names.lastIndex { $0.first <= number } ?? 0
     guard names.indices.contains(index) else { return (transactionClient, 0) }
-    let isOwn = index == names.count - 1 && writesSeen >= names[index].first
-    return (names[index].name, isOwn ? min(writesSeen, number - 1) : 0)
+    let seen = writesSeen >= names[index].first ? min(writesSeen, number - 1) : 0
+    return (names[index].name, seen)
   }
 
   /// Takes up the names under which earlier processes left pending writes.
@@ -187,9 +193,23 @@ struct WriteNumbers {
   /// The number of a write. Those of the tree may begin at 0.
   func number(of id: WriteID) -> Int64 { id.number &+ 1 }
 
+  /// How many writes the server may have to remember.
+  var unseenCount: Int { unseen.count }
+
+  /// A write is sent, for the first time by this process.
+  mutating func sentWrite(_ number: Int64) {
+    unseen.append(number)
+  }
+
   /// The answer to a write has come.
   mutating func sawWrite(_ number: Int64) {
     writesSeen = max(writesSeen, number)
+    while let first = unseen.first, first <= writesSeen { unseen.removeFirst() }
+  }
+
+  /// The writes that were sent are given up: no answer is waited for.
+  mutating func gaveUpWrites() {
+    unseen = []
   }
 
   /// The number of the next compare-and-set request.

@@ -41,10 +41,24 @@ struct Endpoint: Hashable, Sendable {
       port = authority[authority.index(after: colon)...]
     }
     let number = port.map { Int($0) ?? 0 } ?? portDefault
-    guard !host.isEmpty, !host.contains(where: { $0.isWhitespace }), 1...65_535 ~= number else {
-      throw invalid(url)
+    let isName = !host.unicodeScalars.contains {
+      $0.properties.isWhitespace || $0.properties.generalCategory == .control
     }
+    guard !host.isEmpty, isName, 1...65_535 ~= number else { throw invalid(url) }
     return (Endpoint(host: String(host), port: number, usesTLS: scheme == "canopys"), path)
+  }
+
+  /// Reads the URL of a server as a whole.
+  ///
+  /// - Throws: `DatabaseError` of the code `invalidURL`, also where it is the URL of a location.
+  static func server(_ url: String) throws(DatabaseError) -> Endpoint {
+    let (endpoint, path) = try parse(url)
+    guard path.allSatisfy({ $0 == "/" }) else {
+      throw DatabaseError(
+        .invalidURL,
+        "the URL of a database has no path; \(url.prefix(200)) is for reference(fromURL:)")
+    }
+    return endpoint
   }
 
   private static func invalid(_ url: String) -> DatabaseError {

@@ -114,6 +114,9 @@ extension RepositoryState {
       if let count = bounds.integer("outstandingRequests") {
         serverLimits.outstandingRequests = max(1, Int(clamping: count))
       }
+      if let count = bounds.integer("clientWrites") {
+        serverLimits.clientWrites = max(1, Int(clamping: count))
+      }
     }
   }
 

@@ -14,7 +14,8 @@ internal import Synchronization
 /// long as somebody holds it, a reference into it or an observer.
 public final class Database: Sendable {
   let repository: Repository
-  private let problem: DatabaseError?
+  /// Why there is no server; nil where there may be one.
+  let problem: DatabaseError?
   private let pushIDs: Mutex<PushIDGenerator>
   private let settings = Mutex(Settings())
 
@@ -39,7 +40,7 @@ public final class Database: Sendable {
   /// Where the URL is none, every operation of what this returns fails with an error that says so.
   public static func database(url: String) -> Database {
     do throws(DatabaseError) {
-      let (endpoint, _) = try Endpoint.parse(url)
+      let endpoint = try Endpoint.server(url)
       return shared.withLock { shared in
         if let database = shared[endpoint] { return database }
         let database = Database(endpoint, nil, DatabaseOptions())
@@ -58,7 +59,7 @@ public final class Database: Sendable {
   public convenience init(
     url: String, options: DatabaseOptions = DatabaseOptions()
   ) throws(DatabaseError) {
-    self.init(try Endpoint.parse(url).endpoint, nil, options)
+    self.init(try Endpoint.server(url), nil, options)
   }
 
   private init(_ endpoint: Endpoint, _ problem: DatabaseError?, _ options: DatabaseOptions) {

@@ -11,12 +11,14 @@ public struct DatabaseEvent: Sendable {
   public let previousSiblingKey: String?
 }
 
-/// Events as an asynchronous sequence. Canopy's own addition. Independent of the callback queue.
+/// Events as an asynchronous sequence. Canopy's own addition. Independent of the callback queue. A sequence
+/// ends when all observers of its query, or of its location, are removed.
 extension DatabaseQuery {
   /// The value, now and whenever it has changed.
   ///
-  /// Observes from when the sequence is iterated until the iteration ends or its task is cancelled. Who
-  /// takes longer than the values come gets the newest, not all.
+  /// Observes from when this is asked for until the iteration ends or its task is cancelled, or until
+  /// nobody holds the sequence. Who takes longer than the values come gets the newest, not all. Throws a
+  /// `DatabaseError` when the query means nothing, or is not, or no longer, allowed.
   public var values: AsyncThrowingStream<DataSnapshot, any Error> {
     AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
       observe(.value, continuation) { $0.snapshot }
@@ -48,7 +50,8 @@ extension DatabaseQuery {
   ) {
     let earlier = continuation.onTermination
     let handle = add(
-      type, isOnce: false, delivery: .direct, { continuation.yield(element($0)) },
+      type, isOnce: false, delivery: .direct, removal: { continuation.finish() },
+      { continuation.yield(element($0)) },
       { continuation.finish(throwing: $0) })
     continuation.onTermination = { reason in
       earlier?(reason)

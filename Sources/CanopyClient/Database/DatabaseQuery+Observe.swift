@@ -49,16 +49,25 @@ extension DatabaseQuery {
 
   /// The first event of a kind.
   ///
-  /// - Throws: `DatabaseError`, when the query means nothing or is not allowed. (The original, which does
-  ///   not throw here, never returns then.)
+  /// - Throws: `DatabaseError`, when the query means nothing or is not allowed; `CancellationError`, when
+  ///   the task is cancelled, or all observers here are removed. (The original, which does not throw here,
+  ///   never returns then.)
   public func observeSingleEventAndPreviousSiblingKey(
     of eventType: DataEventType
   ) async throws -> (DataSnapshot, String?) {
-    try await withCheckedThrowingContinuation { continuation in
-      add(
-        eventType, isOnce: true, delivery: .direct,
-        { continuation.resume(returning: ($0.snapshot, $0.previousSiblingKey)) },
-        { continuation.resume(throwing: $0) })
+    let id = ListenerID(database.repository.nextHandle())
+    return try await withTaskCancellationHandler {
+      try await withCheckedThrowingContinuation { continuation in
+        let handle = add(
+          eventType, isOnce: true, delivery: .direct, as: id,
+          removal: { continuation.resume(throwing: CancellationError()) },
+          { continuation.resume(returning: ($0.snapshot, $0.previousSiblingKey)) },
+          { continuation.resume(throwing: $0) })
+        // Cancelled while there was nothing to remove.
+        if Task.isCancelled { removeObserver(withHandle: handle) }
+      }
+    } onCancel: {
+      removeObserver(withHandle: UInt(id.number))
     }
   }
 
@@ -135,30 +144,42 @@ extension DatabaseQuery {
   }
 
   /// Keeps what the query wants synchronised, and, where persistence is on, stored, without an observer;
-  /// or no longer.
+  /// or no longer. Where the query means nothing, that is logged.
   public func keepSynced(_ keepSynced: Bool) {
-    guard let spec = try? spec() else { return }
-    database.repository.use { $0.keepSynced(self, spec, keepSynced) }
+    let spec = Result { () throws(DatabaseError) in try self.spec() }
+    database.repository.use { state in
+      switch spec {
+      case .success(let spec): state.keepSynced(self, spec, keepSynced)
+      case .failure(let error):
+        state.options.logger.warning(
+          "nothing is kept synchronised", metadata: ["error": "\(error)"])
+      }
+    }
   }
 
   // MARK: Adding
 
   /// Adds an observer.
+  ///
+  /// - Parameters:
+  ///   - id: the number for its handle; nil for a new one.
+  ///   - removal: called when it is removed before its end.
   @discardableResult
   func add(
     _ type: DataEventType, isOnce: Bool, delivery: Delivery = .callbackQueue,
+    as id: ListenerID? = nil, removal: (@Sendable () -> Void)? = nil,
     _ event: @escaping (Observation) -> Void, _ cancel: ((any Error) -> Void)?
   ) -> DatabaseHandle {
     let (eventCallback, cancelCallback) = (
       Callback(body: event), cancel.map { cancel in Callback<DatabaseError> { cancel($0) } }
     )
-    let id = ListenerID(database.repository.nextHandle())
+    let id = id ?? ListenerID(database.repository.nextHandle())
     let spec: QuerySpec
     do throws(DatabaseError) {
       if case .info(let path) = place {
         let registration = Registration(
           self, QuerySpec(path), type, isOnce: isOnce, delivery, event: eventCallback,
-          cancel: cancelCallback)
+          cancel: cancelCallback, removal: removal)
         database.repository.use { $0.observeInfo(path, registration, as: id) }
         return UInt(id.number)
       }
@@ -178,7 +199,8 @@ extension DatabaseQuery {
       return UInt(id.number)
     }
     let registration = Registration(
-      self, spec, type, isOnce: isOnce, delivery, event: eventCallback, cancel: cancelCallback)
+      self, spec, type, isOnce: isOnce, delivery, event: eventCallback, cancel: cancelCallback,
+      removal: removal)
     database.repository.use { $0.observe(registration, as: id) }
     return UInt(id.number)
   }

@@ -126,7 +126,7 @@ struct QueryOptions: Sendable {
     var result = self
     do throws(DatabaseError) {
       if members.contains(where: { $0.name == name }) {
-        let what = name == "orderBy" ? "an order" : name
+        let what = name == "orderBy" ? "order" : name
         throw DatabaseError(.invalidQuery, "a query can have only one \(what)")
       }
       let write = try AnyValue.write(value)

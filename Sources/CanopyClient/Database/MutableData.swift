@@ -39,12 +39,13 @@ public final class MutableData {
     set { put { () throws(DatabaseError) in try AnyValue.write(newValue) } }
   }
 
-  /// The priority: nil, an `NSNumber` or a `String`.
+  /// The priority: nil, an `NSNumber` or a `String`. Setting it leaves the data, and what is below it, as
+  /// they are.
   public var priority: Any? {
     get { AnyValue.value(of: node.priority) }
     set {
-      let value = AnyValue.value(of: node)
-      put { () throws(DatabaseError) in try AnyValue.write(value, priority: .some(newValue)) }
+      let present = written
+      put { () throws(DatabaseError) in try AnyValue.write(present, priority: newValue) }
     }
   }
 
@@ -83,7 +84,9 @@ public final class MutableData {
       var tree = Tree(root: root.node)
       tree.apply([Assignment(path, value.node)])
       root.node = tree.root
-      root.serverValues.removeAll { $0.path.hasPrefix(path) || path.hasPrefix($0.path) }
+      root.serverValues.removeAll {
+        $0.path.hasPrefix(path) || !$0.isPriority && path.hasPrefix($0.path)
+      }
       for placed in value.serverValues {
         root.serverValues.append(
           PlacedServerValue(
@@ -94,10 +97,21 @@ public final class MutableData {
     }
   }
 
+  /// What stands here, with the server values that were set.
+  private var written: WriteValue {
+    var serverValues: [PlacedServerValue] = []
+    for placed in root.serverValues {
+      guard let below = placed.path.relative(to: path) else { continue }
+      serverValues.append(
+        PlacedServerValue(path: below, isPriority: placed.isPriority, value: placed.value))
+    }
+    return WriteValue(node, serverValues: serverValues)
+  }
+
   /// What is to be written, or what was wrong with what was set.
   var result: Result<WriteValue, DatabaseError> {
     if let problem = root.problem { return .failure(problem) }
-    return .success(WriteValue(root.node, serverValues: root.serverValues))
+    return .success(written)
   }
 }
 

@@ -12,16 +12,17 @@ enum Place: Sendable {
 
   /// The place that a path spells.
   init(_ text: String) {
-    let rest = text.drop { $0 == "/" }
-    if rest == ".info" || rest.hasPrefix(".info/") {
-      self = Place.info(.root).child(String(rest.dropFirst(".info".count)))
-    } else {
-      self = Place.tree(.root).child(String(rest))
-    }
+    self = Place.tree(.root).child(text)
   }
 
   /// The place at a path below.
   func child(_ text: String) -> Place {
+    if case .tree(let path) = self, path.isRoot {
+      let rest = text.drop { $0 == "/" }
+      if rest == ".info" || rest.hasPrefix(".info/") {
+        return Place.info(.root).child(String(rest.dropFirst(".info".count)))
+      }
+    }
     do throws(TreeError) {
       let below = try Path(text)
       switch self {

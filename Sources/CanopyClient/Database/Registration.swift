@@ -11,7 +11,8 @@ enum Delivery: Sendable {
 /// A function of the application that is called one call at a time, in order.
 // Unchecked: an observer's function need not be Sendable, as in the original, so that one that is written
 // in an actor's code may use the actor. It is called on the callback queue alone, which is the main queue
-// unless the application chose another.
+// unless the application chose another. Those of the library, which are called at once, are Sendable in
+// all but their type: they resume a continuation, or feed a stream.
 struct Callback<Argument>: @unchecked Sendable {
   let body: (Argument) -> Void
 }
@@ -32,11 +33,14 @@ final class Registration: Sendable {
   let delivery: Delivery
   let event: Callback<Observation>
   let cancel: Callback<DatabaseError>?
+  /// Tells who waits for an event that it was removed, and that none comes.
+  let removal: (@Sendable () -> Void)?
   private let isOver = Atomic(false)
 
   init(
     _ query: DatabaseQuery, _ spec: QuerySpec, _ type: DataEventType?, isOnce: Bool,
-    _ delivery: Delivery, event: Callback<Observation>, cancel: Callback<DatabaseError>?
+    _ delivery: Delivery, event: Callback<Observation>, cancel: Callback<DatabaseError>?,
+    removal: (@Sendable () -> Void)? = nil
   ) {
     self.query = query
     self.spec = spec
@@ -45,6 +49,7 @@ final class Registration: Sendable {
     self.delivery = delivery
     self.event = event
     self.cancel = cancel
+    self.removal = removal
   }
 
   /// Ends it: what is still on its way to it does not arrive.
@@ -53,6 +58,11 @@ final class Registration: Sendable {
   @discardableResult
   func end() -> Bool {
     !isOver.exchange(true, ordering: .acquiringAndReleasing)
+  }
+
+  /// Ends it because the application removes it.
+  func remove() {
+    if end() { removal?() }
   }
 
   /// Tells the observer, unless it has ended.

@@ -169,7 +169,7 @@ final class RepositoryState {
       guard isMeant(id), let registration = registrations[id], registration.type != nil,
         spec.query == .all || registration.spec == spec
       else { continue }
-      registration.end()
+      registration.remove()
       _ = forget(id)
       carryOut(tree.unlisten(id))
     }
@@ -220,9 +220,8 @@ final class RepositoryState {
     case .direct: registration.tell(observation)
     case .callbackQueue: call { registration.tell(observation) }
     }
-    if registration.isOnce, let gone = forget(event.listener) {
+    if registration.isOnce, forget(event.listener) != nil {
       // The tree is in the middle of nothing here: its step is over.
-      _ = gone
       carryOut(tree.unlisten(event.listener))
     }
   }

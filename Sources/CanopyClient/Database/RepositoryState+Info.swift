@@ -13,7 +13,7 @@ extension RepositoryState {
 
   func removeInfoObservers(at path: Path, where isMeant: (ListenerID) -> Bool) {
     for (id, info) in infos where info.path == path && isMeant(id) {
-      info.registration.end()
+      info.registration.remove()
       infos[id] = nil
     }
   }

@@ -100,6 +100,19 @@ extension RepositoryState {
   }
 }
 
+extension Database {
+  /// Returns when all that was done before survives a restart; at once where nothing is to.
+  package func recorded() async {
+    await withCheckedContinuation { continuation in
+      repository.use { state in
+        state.record()
+        guard let persistence = state.persistence else { return continuation.resume() }
+        persistence.queue.async { continuation.resume() }
+      }
+    }
+  }
+}
+
 /// A session as a line of JSON.
 private struct SavedSession {
   var user: User

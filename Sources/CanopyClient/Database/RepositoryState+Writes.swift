@@ -16,9 +16,10 @@ extension RepositoryState {
     carryOut(effects)
   }
 
-  /// Sends what is due, as long as the server reads it.
+  /// Sends what is due, as long as the server reads it and can remember it.
   func sendWrites() {
     while phase.isReady, awaited.count < serverLimits.outstandingRequests,
+      writeNumbers.unseenCount < serverLimits.clientWrites,
       let request = tree.nextRequest()
     {
       switch request {
@@ -38,6 +39,7 @@ extension RepositoryState {
     guard let line else { return finishWrite(id, lineTooLong) }
     lines.add(line)
     awaited.append(.write(id, number: number, line: line))
+    writeNumbers.sentWrite(number)
   }
 
   private func send(_ id: TransactionID, _ path: Path, _ base: Node, _ value: WriteValue) {
@@ -81,6 +83,9 @@ extension RepositoryState {
 
   /// Gives up all writes that the server has not confirmed.
   func purgeWrites() {
+    // Those of an earlier connection are not sent again.
+    unsettled.removeAll()
+    writeNumbers.gaveUpWrites()
     let (ids, effects) = tree.purgeWrites()
     carryOut(effects)
     let error = DatabaseError(

@@ -54,14 +54,23 @@ package final class SQLitePersistence: PersistenceStore {
       for suffix in ["", "-wal"] { chmod(path + suffix, 0o600) }
     } catch let error as PersistenceError {
       throw error
+    } catch let error as GRDB.DatabaseError where error.resultCode == .SQLITE_BUSY {
+      throw PersistenceError(
+        "\(path) is in use by another process; name another folder, or wait until that has ended")
     } catch {
       throw PersistenceError("\(path) cannot be opened: \(error)")
     }
   }
 
   package func load() throws -> SavedState {
-    try queue.read { db in
-      SavedState(writes: try Self.writes(db), queries: try Self.queries(db))
+    do {
+      return try queue.read { db in
+        SavedState(writes: try Self.writes(db), queries: try Self.queries(db))
+      }
+    } catch {
+      throw PersistenceError(
+        "\(queue.path) cannot be read; move it away to begin anew, without what is pending in it: "
+          + "\(error)")
     }
   }
 
@@ -150,9 +159,9 @@ extension SQLitePersistence {
     let rows = try Row.fetchAll(
       db, sql: "SELECT id, path, options, bytes FROM queries WHERE NOT is_kept ORDER BY used, id")
     for row in rows {
-      let id: Int64 = row["id"]
+      let id: Int64 = try row.value("id")
       guard bytes > bytesMax, !used.contains(id) else { continue }
-      bytes -= row["bytes"] as Int
+      bytes &-= try row.value("bytes")
       try db.execute(sql: "DELETE FROM leaves WHERE query = ?", arguments: [id])
       try db.execute(sql: "DELETE FROM queries WHERE id = ?", arguments: [id])
       dropped.append(try spec(row))
@@ -169,14 +178,18 @@ extension SQLitePersistence {
     let rows = try Row.fetchCursor(
       db, sql: "SELECT write, location, value FROM write_items ORDER BY write, position")
     while let row = try rows.next() {
-      let location = try Location(row["location"] as String)
-      let value = try WriteValue(json: row["value"] as String, limits: .none)
-      items[row["write"], default: []].append(Write.Item(location, value))
+      let location = try Location(row.value("location") as String)
+      let value = try WriteValue(json: row.value("value") as String, limits: .none)
+      items[try row.value("write"), default: []].append(Write.Item(location, value))
     }
     return try Row.fetchAll(db, sql: "SELECT id, milliseconds FROM writes ORDER BY id").map { row in
-      let id: Int64 = row["id"]
-      return SavedState.SavedWrite(
-        id: WriteID(id), write: try Write(items[id] ?? []), milliseconds: row["milliseconds"])
+      let id: Int64 = try row.value("id")
+      // Numbers go on from the last one, and must not come to their end.
+      guard 0...Int64.max / 2 ~= id else {
+        throw PersistenceError("a write cannot have the number \(id)")
+      }
+      return try SavedState.SavedWrite(
+        id: WriteID(id), write: Write(items[id] ?? []), milliseconds: row.value("milliseconds"))
     }
   }
 
@@ -187,14 +200,27 @@ extension SQLitePersistence {
     let rows = try Row.fetchAll(
       db, sql: "SELECT id, path, options, sequence FROM queries WHERE sequence IS NOT NULL")
     for row in rows {
-      result[try spec(row)] = SavedState.SavedQuery(
-        node: try StoredLeaves.load(row["id"], db), sequence: row["sequence"])
+      result[try spec(row)] = try SavedState.SavedQuery(
+        node: StoredLeaves.load(row.value("id"), db), sequence: row.value("sequence"))
     }
     return result
   }
 
   private static func spec(_ row: Row) throws -> QuerySpec {
-    let options = try JSONValue(json: row["options"] as String)
-    return QuerySpec(try Path(row["path"] as String), try Query(options: options))
+    let options = try JSONValue(json: row.value("options") as String)
+    return QuerySpec(try Path(row.value("path") as String), try Query(options: options))
+  }
+}
+
+extension Row {
+  /// What stands in a column. In a damaged file that may be anything, whatever the table says; the
+  /// subscript would trap.
+  ///
+  /// - Throws: `PersistenceError`, when it is none of the type.
+  func value<T: DatabaseValueConvertible>(_ column: String) throws -> T {
+    guard let value = T.fromDatabaseValue(self[column] as DatabaseValue) else {
+      throw PersistenceError("the column \(column) has what it cannot have; the file is damaged")
+    }
+    return value
   }
 }

@@ -104,8 +104,8 @@ struct StoredLeaves {
     let rows = try Row.fetchCursor(
       db, sql: "SELECT path, value FROM leaves WHERE query = ? ORDER BY path", arguments: [query])
     while let row = try rows.next() {
-      let value = try Node(json: row["value"] as String, limits: .none)
-      var path: String = row["path"]
+      let value = try Node(json: row.value("value") as String, limits: .none)
+      var path: String = try row.value("path")
       try path.withUTF8 { try builder.add(value, at: UnsafeRawBufferPointer($0)) }
     }
     return try builder.finish()

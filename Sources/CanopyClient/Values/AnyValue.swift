@@ -11,7 +11,7 @@ enum AnyValue {
   /// - Throws: `DatabaseError` of the code `invalidData` for anything else: a number that is not finite,
   ///   a key that is none, a `Date`, an object of the application's.
   static func write(_ value: Any?, priority: Any?? = nil) throws(DatabaseError) -> WriteValue {
-    if let priority { return try write(write(value), priority: write(priority)) }
+    if let priority { return try write(write(value), priority: priority) }
     var output = JSONOutput()
     try append(value, to: &output, depth: 0)
     return try DatabaseError.wrap { () throws(TreeError) in
@@ -19,10 +19,13 @@ enum AnyValue {
     }
   }
 
-  /// A value with a priority.
-  private static func write(
-    _ value: WriteValue, priority: WriteValue
+  /// A value with another priority.
+  static func write(
+    _ value: WriteValue, priority: Any?
   ) throws(DatabaseError) -> WriteValue {
+    let priority = try write(priority)
+    var value = value
+    value.serverValues.removeAll { $0.path.isRoot && $0.isPriority }
     let isServerValue = priority.serverValues.contains { $0.path.isRoot && !$0.isPriority }
     switch priority.node.value {
     case .absent where isServerValue || priority.serverValues.isEmpty: break

@@ -19,6 +19,12 @@ struct ConnectionPartsTests {
     #expect(backoff.delay(random: 100) == 200)
     var odd = Backoff(first: -5, max: -7)
     #expect(odd.delay(random: .max) <= 1)
+    odd = Backoff()
+    (odd.first, odd.max) = (-5, -7)
+    for _ in 0..<3 {
+      odd.reset()
+      #expect((0...1).contains(odd.delay(random: .max)))
+    }
     var large = Backoff(first: 1, max: .max)
     for _ in 0..<200 { #expect(large.delay(random: random.next()) >= 0) }
   }
@@ -35,10 +41,17 @@ struct ConnectionPartsTests {
       "", "canopy", "canopy:", "canopy://", "canopy://:7070", "http://h:1", "canopy://h:0",
       "canopy://h:65536", "canopy://h:x", "canopy://h:", "canopy://[::1", "canopy://[::1]x",
       "canopy://u:p@h", "canopy://h?x", "canopy://h#x", "canopy://h/a?b", "canopy://h h:1",
+      "canopy://\u{0}h", "canopy://h\u{7F}",
     ] {
       let error = #expect(throws: DatabaseError.self, "\(text)") { try Endpoint.parse(text) }
       #expect(error?.code == .invalidURL)
     }
+  }
+
+  @Test func `a database is a server, not a location of it`() throws {
+    #expect(try Endpoint.server("canopy://h:1/").port == 1)
+    let error = #expect(throws: DatabaseError.self) { try Endpoint.server("canopy://h:1/a") }
+    #expect(error?.code == .invalidURL)
   }
 
   @Test func `queries are sent as they are meant`() throws {

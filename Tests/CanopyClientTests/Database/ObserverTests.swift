@@ -1,4 +1,5 @@
 import CanopyClient
+import CanopyTesting
 import CanopyTree
 import Foundation
 import Synchronization
@@ -158,6 +159,72 @@ import Testing
         try await nowhere.child("a").getData()
       }
       #expect(invalid?.code == .invalidURL)
+      let auth = Auth.auth(database: nowhere.database)
+      let failure = await #expect(throws: AuthError.self) {
+        try await auth.signIn(withEmail: "ada@example.org", password: "secret words of ada")
+      }
+      #expect(failure?.sentence == invalid?.sentence)
+      let nobody = try Auth.auth(database: backend.anonymousClient())
+      let unnamed = await #expect(throws: AuthError.self) {
+        try await nobody.updateDisplayName("ada")
+      }
+      #expect(unnamed?.code == .noCurrentUser)
+      let log = LineLog()
+      let logging = try backend.anonymousClient { $0.logger = log.logger }
+      logging.reference(withPath: "a.b").keepSynced(true)
+      let warnings = log.lines.filter { $0.hasPrefix("warning nothing is kept synchronised") }
+      #expect(warnings.count == 1)
+    }
+  }
+
+  @Test func `who waits for an event is told that it is removed, or cancelled`() async throws {
+    try await withBackend { backend in
+      let database = try backend.anonymousClient()
+      database.goOffline()
+      let place = database.reference(withPath: "a")
+      let waiting = Task { try await place.observeSingleEventAndPreviousSiblingKey(of: .value) }
+      let values = Task {
+        var count = 0
+        for try await _ in place.queryLimited(toLast: 1).values { count += 1 }
+        return count
+      }
+      let events = place.events()
+      let listening = Task {
+        for try await _ in events {}
+        return true
+      }
+      let cancelled = Task {
+        try await database.reference(withPath: "b")
+          .observeSingleEventAndPreviousSiblingKey(of: .value)
+      }
+      cancelled.cancel()
+      await #expect(throws: CancellationError.self) { try await cancelled.value }
+      // Those that have not begun to wait yet are removed in a later round.
+      let done = Told<Bool>()
+      Task {
+        await #expect(throws: CancellationError.self) { try await waiting.value }
+        #expect(await (try? values.value) == 0)
+        #expect(await (try? listening.value) == true)
+        done.add(true)
+      }
+      while done.values.isEmpty {
+        place.removeAllObservers()
+        await Task.yield()
+      }
+    }
+  }
+
+  @Test func `what the client knows of itself stands below the root`() async throws {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      let connected = database.reference().child(".info/connected")
+      #expect(connected == database.reference(withPath: "/.info/connected"))
+      #expect(connected.parent == database.reference().child(".info"))
+      #expect(try await connected.getData().value as? Bool == true)
+      let error = await #expect(throws: DatabaseError.self) { try await connected.setValue(false) }
+      #expect(error?.code == .invalidPath)
+      let elsewhere = database.reference(withPath: "a").child(".info/connected")
+      await #expect(throws: DatabaseError.self) { try await elsewhere.getData() }
     }
   }
 

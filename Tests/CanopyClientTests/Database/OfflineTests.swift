@@ -1,8 +1,9 @@
-import CanopyClient
 import CanopyTesting
 import CanopyTree
 import Foundation
 import Testing
+
+@testable import CanopyClient
 
 /// Without a connection, and when it breaks.
 @Suite(.timeLimit(.minutes(5))) struct OfflineTests {
@@ -157,6 +158,25 @@ import Testing
       database.goOnline()
       _ = try await place.getData()
       #expect(backend.root.isAbsent)
+    }
+  }
+
+  @Test func `a write that was dropped is not sent again`() async throws {
+    try await withBackend { backend in
+      let database = try await backend.client()
+      backend.parts.journal.gate.hold()
+      database.reference(withPath: "a").setValue("x") { _, _ in }
+      await backend.parts.journal.gate.arrival()
+      database.goOffline()
+      let counts = Told<Int>()
+      database.repository.use { counts.add($0.unsettled.count) }
+      database.purgeOutstandingWrites()
+      database.repository.use { counts.add($0.unsettled.count) }
+      #expect(await counts.wait(for: 2) == [1, 0])
+      backend.parts.journal.gate.release()
+      database.goOnline()
+      try await database.reference(withPath: "b").setValue("y")
+      #expect(try backend.node("b") == "y")
     }
   }
 

@@ -21,13 +21,7 @@ import Testing
   /// A copy of the folder, with all that has been done so far recorded. The database goes offline.
   private func crash(_ database: Database, _ folder: String) async throws -> String {
     database.goOffline()
-    await withCheckedContinuation { continuation in
-      database.repository.use { state in
-        state.record()
-        guard let persistence = state.persistence else { return continuation.resume() }
-        persistence.queue.async { continuation.resume() }
-      }
-    }
+    await database.recorded()
     let copy = newFolder()
     try FileManager.default.copyItem(atPath: folder, toPath: copy)
     try FileManager.default.removeItem(atPath: folder)
@@ -64,6 +58,35 @@ import Testing
         #expect(data.childSnapshot(forPath: "again").value as? Int == turn)
         folder = try await crash(database, folder)
       }
+      try FileManager.default.removeItem(atPath: folder)
+    }
+  }
+
+  @Test func `more pending writes than the server remembers of a client are made once each`()
+    async throws
+  {
+    try await withBackend { backend in
+      var folder = newFolder()
+      let first = try open(backend, folder)
+      try await Auth.auth(database: first).signIn(
+        withAdministratorToken: backend.parts.administratorToken.text)
+      first.goOffline()
+      let count = Limits.clientWritesMax + 1
+      for number in 1...count {
+        first.reference(withPath: "made/n\(number)")
+          .setValue(CanopyClient.ServerValue.increment(1)) { _, _ in }
+      }
+      folder = try await crash(first, folder)
+      let second = try open(backend, folder)
+      try await second.reference(withPath: "last").setValue(true)
+      let made = try backend.node("made")
+      #expect(made.childCount == count)
+      var sum: Int64 = 0
+      made.forEachChild { _, node in
+        sum += node.integerValue ?? 0
+        return true
+      }
+      #expect(sum == Int64(count))
       try FileManager.default.removeItem(atPath: folder)
     }
   }

@@ -145,6 +145,30 @@ struct SQLitePersistenceTests {
     #expect(saved.writes.count == 1)
   }
 
+  @Test func `a file that is damaged is refused, whatever stands in it`() throws {
+    let store = try SQLitePersistence(path: file.path)
+    let write = try Write.set(Location("a"), WriteValue(1))
+    _ = try store.record([.writeAdded(WriteID(1), write, milliseconds: 0x3B9A_CA07)])
+    try store.close()
+    var data = try Data(contentsOf: URL(filePath: file.path))
+    // The row's columns, a null and an integer of four bytes, become two nulls.
+    let row = try #require(data.range(of: Data([3, 0, 4, 0x3B, 0x9A, 0xCA, 0x07])))
+    data[row.lowerBound + 2] = 0
+    try data.write(to: URL(filePath: file.path))
+    let damaged = try SQLitePersistence(path: file.path)
+    #expect(throws: PersistenceError.self) { try damaged.load() }
+  }
+
+  @Test(arguments: [-1, Int64.max / 2 + 1, .max])
+  func `a write cannot have a number after which there are none`(_ number: Int64) throws {
+    let store = try SQLitePersistence(path: file.path)
+    let write = try Write.set(Location("a"), WriteValue(1))
+    _ = try store.record([.writeAdded(WriteID(Int64.max / 2), write, milliseconds: 0)])
+    #expect(try store.load().writes.count == 1)
+    _ = try store.record([.writeAdded(WriteID(number), write, milliseconds: 0)])
+    #expect(throws: PersistenceError.self) { try store.load() }
+  }
+
   @Test func `a file of something else is left alone, and a file in use is refused`() throws {
     try FileManager.default.createDirectory(at: file.folder, withIntermediateDirectories: true)
     try Data("not a database, but long enough to be taken for one".utf8).write(
@@ -152,7 +176,8 @@ struct SQLitePersistenceTests {
     #expect(throws: PersistenceError.self) { try SQLitePersistence(path: file.path) }
     let other = TemporaryFile()
     let store = try SQLitePersistence(path: other.path)
-    #expect(throws: PersistenceError.self) { try SQLitePersistence(path: other.path) }
+    let error = #expect(throws: PersistenceError.self) { try SQLitePersistence(path: other.path) }
+    #expect(error?.description.contains("in use by another process") == true)
     try store.close()
     _ = try SQLitePersistence(path: other.path)
   }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyClient
 
-struct EffectsTests {
+struct QuerySpecTests {
   @Test
   func `the server is asked once for all orders of a whole location, and for each narrow query`()
     throws

@@ -1,0 +1,61 @@
+import CanopyAccounts
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// What becomes of the writes of a process that is killed.
+@Suite(.timeLimit(.minutes(5))) struct KilledProcessTests {
+  /// Starts a `pending-client`.
+  ///
+  /// - Returns: the process, what it prints, and how it ended, when it has.
+  private func start(
+    _ backend: Backend, _ folder: String, writes: Int
+  ) throws -> (process: Process, printed: Told<String>, ended: Told<Int32>) {
+    let (printed, ended) = (Told<String>(), Told<Int32>())
+    let process = Process()
+    // Beside the program of the tests.
+    process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
+      .appending(path: "CanopyClientBench")
+    process.arguments = [
+      "pending-client", "--port", "\(backend.port)", "--folder", folder, "--writes", "\(writes)",
+    ]
+    process.environment = ["CANOPY_TOKEN": backend.parts.administratorToken.text]
+    let output = Pipe()
+    process.standardOutput = output
+    output.fileHandleForReading.readabilityHandler = { handle in
+      let data = handle.availableData
+      if data.isEmpty {
+        handle.readabilityHandler = nil
+      } else {
+        printed.add(String(decoding: data, as: UTF8.self))
+      }
+    }
+    process.terminationHandler = { ended.add($0.terminationStatus) }
+    try process.run()
+    return (process, printed, ended)
+  }
+
+  @Test func `each pending write of a killed process is made once`() async throws {
+    try await withBackend { backend in
+      let folder = NSTemporaryDirectory() + "canopy-\(UUID().uuidString)"
+      defer { try? FileManager.default.removeItem(atPath: folder) }
+      let gate = backend.parts.journal.gate
+      gate.hold()
+      let first = try start(backend, folder, writes: 50)
+      // The server has the first of them, and has answered none; the client has recorded them all.
+      await gate.arrival()
+      await first.printed.wait { $0.joined() == "recorded\n" }
+      kill(first.process.processIdentifier, SIGKILL)
+      #expect(await first.ended.wait(for: 1) == [SIGKILL])
+      gate.release()
+      for _ in 1...2 {
+        let next = try start(backend, folder, writes: 0)
+        #expect(await next.ended.wait(for: 1) == [0])
+      }
+      let pending = try backend.node("pending")
+      #expect(pending.childCount == 50)
+      for number in 1...50 { #expect(pending.child(try Key("n\(number)")) == 1) }
+    }
+  }
+}
