@@ -22,6 +22,7 @@ final class LineHandler: ChannelInboundHandler {
   private var identity = Identity.anonymous
   private var context: ChannelHandlerContext?
   private var cache: EntryCache?
+  private var lists: ListCache?
   private var hub: EventHub?
   /// Nil until the first one begins: most connections have none.
   private var subscriptions: Subscriptions?
@@ -37,8 +38,8 @@ final class LineHandler: ChannelInboundHandler {
   private var eventBytes = 0
   /// Those of them that were not flushed.
   private var unflushedEventBytes = 0
-  /// Events to be sent before `output`: bytes that others get as well, and that are not copied.
-  private var sharedEvents: ByteBuffer?
+  /// What is to be sent before `output`: bytes that others get as well, and that are not copied.
+  private var shared: ByteBuffer?
   private var flushIsDue = false
   private var address = ""
   private var output = JSONOutput(capacity: 1024)
@@ -70,6 +71,7 @@ final class LineHandler: ChannelInboundHandler {
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
     cache = service.caches.value(of: context.eventLoop).value
+    lists = service.lists.value(of: context.eventLoop).value
     hub = service.hubs.value(of: context.eventLoop)
   }
 
@@ -169,7 +171,7 @@ final class LineHandler: ChannelInboundHandler {
         mayListen = true
       }
       if pipeline.isIdle, kind == .read, canTakeMore(context) {
-        service.read(request, as: identity, cache, to: &output)
+        read(context, request)
       } else {
         pipeline.enqueue(.request(request), kind, bytes: line.count)
         start(context)
@@ -204,12 +206,17 @@ final class LineHandler: ChannelInboundHandler {
         Reply.failure(error, to: &output)
       case .request(let request):
         guard let slot else {
-          service.read(request, as: identity, cache, to: &output)
+          read(context, request)
           continue
         }
         perform(context, request, slot)
       }
     }
+  }
+
+  private func read(_ context: ChannelHandlerContext, _ request: Request) {
+    let line = service.read(request, as: identity, cache, lists, to: &output)
+    if let line { share(context, line) }
   }
 
   private func perform(_ context: ChannelHandlerContext, _ request: Request, _ slot: Int) {
@@ -310,7 +317,7 @@ final class LineHandler: ChannelInboundHandler {
       send(context)
       return close(context)
     }
-    if output.count > 0 { flushLater() }
+    if output.count > 0 || shared != nil { flushLater() }
     let wantsMore = backlog == nil && canTakeMore(context)
     if wantsMore != isReading {
       isReading = wantsMore
@@ -340,15 +347,26 @@ final class LineHandler: ChannelInboundHandler {
   }
 
   private func send(_ context: ChannelHandlerContext) {
-    let events = sharedEvents.take()
+    let first = shared.take()
     guard output.count > 0 else {
-      if let events { writeAndFlush(context, events) }
+      if let first { writeAndFlush(context, first) }
       return
     }
-    let buffer = output.withBytes { context.channel.allocator.buffer(bytes: $0) }
-    output.removeAll()
-    if let events { write(context, events) }
+    let buffer = takeOutput(context)
+    if let first { write(context, first) }
     writeAndFlush(context, buffer)
+  }
+
+  private func takeOutput(_ context: ChannelHandlerContext) -> ByteBuffer {
+    defer { output.removeAll() }
+    return output.withBytes { context.channel.allocator.buffer(bytes: $0) }
+  }
+
+  /// Has bytes sent that others get as well, after all that is to be sent before.
+  private func share(_ context: ChannelHandlerContext, _ bytes: ByteBuffer) {
+    if let earlier = shared.take() { write(context, earlier) }
+    if output.count > 0 { write(context, takeOutput(context)) }
+    shared = bytes
   }
 
   /// Hands bytes to the channel, which sends them with the next flush.
@@ -420,19 +438,11 @@ extension LineHandler: Subscriber {
     }
     eventBytes += count
     unflushedEventBytes += count
-    if output.count > 0 {
-      if count < LineHandler.sharedBytesMin {
-        lines.withUnsafeReadableBytes { output.append($0) }
-        return flushLater()
-      }
-      // In order: the events before, the replies, these.
-      if let events = sharedEvents.take() { write(context, events) }
-      write(context, output.withBytes { context.channel.allocator.buffer(bytes: $0) })
-      output.removeAll()
-    } else if let events = sharedEvents.take() {
-      write(context, events)
+    if output.count > 0, count < LineHandler.sharedBytesMin {
+      lines.withUnsafeReadableBytes { output.append($0) }
+    } else {
+      share(context, lines)
     }
-    sharedEvents = lines
     flushLater()
   }
 

@@ -2,8 +2,40 @@ internal import CanopyEngine
 internal import CanopySocial
 internal import CanopyTree
 internal import CanopyWire
+internal import NIOCore
 
 extension LineService {
+  /// Answers a read into `output`, or returns bytes that are to be sent after it: those that others get
+  /// as well.
+  ///
+  /// - Parameters:
+  ///   - cache: that of the event loop.
+  ///   - lists: that of the event loop.
+  func read(
+    _ request: Request, as identity: Identity, _ cache: EntryCache?, _ lists: ListCache?,
+    to output: inout JSONOutput
+  ) -> ByteBuffer? {
+    guard let lists, let list = SharedList(request) else {
+      read(request, as: identity, cache, to: &output)
+      return nil
+    }
+    let (root, sequence) = engine.snapshot
+    if let line = lists.find(list, at: sequence) { return line }
+    let start = output.count
+    do {
+      try append(request, as: identity, cache, in: root, to: &output)
+      if output.count - start >= ListCache.bytesMin {
+        let line = output.withBytes {
+          ByteBuffer(bytes: UnsafeRawBufferPointer(rebasing: $0[start...]))
+        }
+        lists.keep(line, of: list)
+      }
+    } catch {
+      Reply.failure(wireError(error), to: &output)
+    }
+    return nil
+  }
+
   /// Answers a read into `output`, with a success or a failure.
   ///
   /// - Parameter cache: that of the event loop; nil elsewhere.
@@ -43,23 +75,8 @@ extension LineService {
     case .show(let id):
       let post = try Posts.find(id, in: engine.root)
       Reply.success(to: &output) { $0.append(entry: id, post) }
-    case .recent(let page):
-      let entries = Feeds.recent(try Feeds.Page(page), in: engine.root)
-      try append(entries, cache, to: &output)
-    case .comments(let id, let page):
-      let entries = try Feeds.comments(on: id, Feeds.Page(page), in: engine.root)
-      try append(entries, cache, to: &output)
-    case .posts(let reference, let page):
-      let root = engine.root
-      let uid = try find(reference, as: identity, in: root)
-      let entries = Feeds.posts(by: uid, try Feeds.Page(page), in: root)
-      try append(entries, cache, to: &output)
-    case .top(let reference, let limit):
-      let root = engine.root
-      let limit = try Feeds.Page(limit: limit).limit
-      let uid = try reference.map { try find($0, as: identity, in: root) }
-      let entries = Feeds.top(by: uid, limit: limit, in: root)
-      try append(entries, cache, to: &output)
+    case .recent, .comments, .posts, .top:
+      try append(request, as: identity, cache, in: engine.root, to: &output)
     case .profile(let reference):
       let root = engine.root
       let uid = try find(reference, as: identity, in: root)
@@ -74,6 +91,30 @@ extension LineService {
     default:
       throw WireError(.internalError, "the request is not a read")
     }
+  }
+
+  /// Writes the list that a request asks for.
+  private func append(
+    _ request: Request, as identity: Identity, _ cache: EntryCache?, in root: Node,
+    to output: inout JSONOutput
+  ) throws {
+    let entries: [Feeds.Entry]
+    switch request {
+    case .recent(let page):
+      entries = Feeds.recent(try Feeds.Page(page), in: root)
+    case .comments(let id, let page):
+      entries = try Feeds.comments(on: id, Feeds.Page(page), in: root)
+    case .posts(let reference, let page):
+      let uid = try find(reference, as: identity, in: root)
+      entries = Feeds.posts(by: uid, try Feeds.Page(page), in: root)
+    case .top(let reference, let limit):
+      let limit = try Feeds.Page(limit: limit).limit
+      let uid = try reference.map { try find($0, as: identity, in: root) }
+      entries = Feeds.top(by: uid, limit: limit, in: root)
+    default:
+      throw WireError(.internalError, "the request is not one for a list")
+    }
+    try append(entries, cache, to: &output)
   }
 
   /// Writes a list. One entry may be as large as it is; more must fit into a reply.

@@ -26,6 +26,9 @@ public final class LineService: Sendable {
   let caches = LoopLocals { loop in
     NIOLoopBoundBox.makeBoxSendingValue(EntryCache(), eventLoop: loop)
   }
+  let lists = LoopLocals { loop in
+    NIOLoopBoundBox.makeBoxSendingValue(ListCache(), eventLoop: loop)
+  }
 
   /// A service.
   ///
