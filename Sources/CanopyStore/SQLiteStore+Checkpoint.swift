@@ -1,5 +1,5 @@
-internal import CanopyEngine
 public import CanopyTree
+internal import Foundation
 internal import GRDB
 
 extension SQLiteStore {
@@ -41,11 +41,18 @@ extension SQLiteStore {
     let rows = try Row.fetchCursor(
       db,
       sql: """
-        SELECT sequence, time, body FROM commits WHERE sequence > ? AND sequence <= ?
-        ORDER BY sequence
+        SELECT sequence, body FROM commits WHERE sequence > ? AND sequence <= ? ORDER BY sequence
         """, arguments: [checkpointSequence(db), sequence])
     while let row = try rows.next() {
-      for assignment in try readCommit(row).assignments { locations.insert(assignment.location) }
+      do {
+        try row.withUnsafeData(atIndex: 1) { data in
+          try (data ?? Data()).withUnsafeBytes {
+            for location in try AssignmentCodec.decodeLocations($0) { locations.insert(location) }
+          }
+        }
+      } catch let error as TreeError {
+        throw StoreError.damagedRow("commit \(row[0] as Int64)", error)
+      }
     }
     return locations
   }

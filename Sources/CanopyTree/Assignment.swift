@@ -60,10 +60,43 @@ public enum AssignmentCodec {
   public static func decode(
     _ bytes: UnsafeRawBufferPointer
   ) throws(TreeError) -> [Assignment] {
+    var result: [Assignment] = []
+    try read(bytes) { reader, locations throws(TreeError) in
+      let value = try reader.readNode()
+      guard value.serverValues.isEmpty else {
+        throw .invalidData("a journaled value may not hold server values")
+      }
+      for location in locations { result.append(Assignment(location, value.node)) }
+    }
+    result.sort { $0.location < $1.location }
+    for (a, b) in zip(result, result.dropFirst()) where a.location.overlaps(next: b.location) {
+      throw .invalidData("two assignments of one commit overlap: \(a.location.text)")
+    }
+    return result
+  }
+
+  /// The locations of the assignments alone: the values are only looked at for where they end.
+  ///
+  /// - Throws: `TreeError` when the locations are not in this form.
+  public static func decodeLocations(
+    _ bytes: UnsafeRawBufferPointer
+  ) throws(TreeError) -> [Location] {
+    var result: [Location] = []
+    try read(bytes) { reader, locations throws(TreeError) in
+      try reader.skipValue()
+      result += locations
+    }
+    return result
+  }
+
+  /// - Parameter value: reads the value that goes to some locations.
+  private static func read(
+    _ bytes: UnsafeRawBufferPointer,
+    _ value: (inout JSONReader, [Location]) throws(TreeError) -> Void
+  ) throws(TreeError) {
     var reader = JSONReader(bytes, limits: .none)
     let open = UInt8(ascii: "[")
     let close = UInt8(ascii: "]")
-    var result: [Assignment] = []
     guard reader.peekToken() == open else { throw reader.error("expected [") }
     try reader.readMembers(close: close) { reader throws(TreeError) in
       try reader.expect(open, "[")
@@ -76,18 +109,9 @@ public enum AssignmentCodec {
         locations.append(try Location(try reader.readText()))
       }
       try reader.expect(UInt8(ascii: ","), ",")
-      let value = try reader.readNode()
-      guard value.serverValues.isEmpty else {
-        throw .invalidData("a journaled value may not hold server values")
-      }
-      for location in locations { result.append(Assignment(location, value.node)) }
+      try value(&reader, locations)
       try reader.expect(close, "]")
     }
     try reader.readEnd()
-    result.sort { $0.location < $1.location }
-    for (a, b) in zip(result, result.dropFirst()) where a.location.overlaps(next: b.location) {
-      throw .invalidData("two assignments of one commit overlap: \(a.location.text)")
-    }
-    return result
   }
 }

@@ -63,6 +63,27 @@ extension JSONReader {
     }
   }
 
+  /// Goes past a value, of which only the end is looked for: what is in it need not be right.
+  mutating func skipValue() throws(TreeError) {
+    var depth = 0
+    repeat {
+      switch peekToken() {
+      case UInt8(ascii: "\""):
+        try readString { _ throws(TreeError) in }
+      case UInt8(ascii: "{"), UInt8(ascii: "["):
+        depth += 1
+        advance()
+      case UInt8(ascii: "}") where depth > 0, UInt8(ascii: "]") where depth > 0:
+        depth -= 1
+        advance()
+      case nil:
+        throw error("expected a JSON value")
+      default:
+        if depth > 0 { advance() } else { _ = try readNode() }
+      }
+    } while depth > 0
+  }
+
   mutating func readText() throws(TreeError) -> String {
     let start = offset
     let texts = texts

@@ -15,12 +15,18 @@ struct AssignmentCodecTests {
     try bytes.withUnsafeBytes { try AssignmentCodec.decode($0) }
   }
 
+  private func locations(_ bytes: [UInt8]) throws -> [Location] {
+    try bytes.withUnsafeBytes { try AssignmentCodec.decodeLocations($0) }
+  }
+
   @Test func `random commits survive a round trip`() throws {
     try withSeed { random in
       for _ in 0..<500 {
         let write = try Write(random.changes(random.below(6), height: 3).map(\.item))
         let assignments = write.resolved(in: .absent, at: 0)
         try #require(try decoded(encoded(assignments)) == assignments)
+        let locations = try locations(encoded(assignments))
+        try #require(locations.sorted() == assignments.map(\.location))
       }
     }
   }
@@ -65,5 +71,22 @@ struct AssignmentCodecTests {
   ])
   func `any other text is refused`(text: String) {
     #expect(throws: TreeError.self) { try decoded(Array(text.utf8)) }
+    // What stands in a value is not looked at for its location.
+    guard !text.contains(".sv") else { return }
+    #expect(throws: TreeError.self) { try locations(Array(text.utf8)) }
+  }
+
+  @Test(arguments: [
+    "1", "-1.5e3", "true", "null", #""]}\"[""#, #"{"a]":["}",{"b":"\\"}],"c":{}}"#, "[]",
+    "[[1],[[]]]",
+  ])
+  func `locations are found past any value, and none past one that is cut short`(value: String)
+    throws
+  {
+    let text = Array("[[[\"a\",\"b\"],\(value)],[[\"c\"],1]]".utf8)
+    #expect(try locations(text) == ["a", "b", "c"])
+    for end in text.indices {
+      #expect(throws: TreeError.self) { try locations(Array(text[..<end])) }
+    }
   }
 }
