@@ -191,8 +191,14 @@ struct Fold {
     if location.isPriority {
       return try Fold.putPriority(db, path, root.at(path))
     }
-    clearing = Fold.rows(below: path)
-    waiting = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
+    let rows = Fold.rows(below: path)
+    let emitter = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
+    if try Fold.isEmpty(db, rows) {
+      emitting = emitter
+    } else {
+      clearing = rows
+      waiting = emitter
+    }
     return 0
   }
 
@@ -259,6 +265,16 @@ struct Fold {
   /// after `/`.
   static func rows(below path: Path) -> (from: String, to: String?) {
     path.isRoot ? ("", nil) : (path.text + "/", path.text + "0")
+  }
+
+  /// Whether there is no row: mostly so, and found out for a fraction of what removing none costs.
+  private static func isEmpty(_ db: Database, _ range: (from: String, to: String?)) throws -> Bool {
+    let upper = range.to == nil ? "" : "AND path < :to"
+    var arguments: StatementArguments = ["from": range.from]
+    if let to = range.to { arguments += ["to": to] }
+    let statement = try db.cachedStatement(
+      sql: "SELECT 1 FROM leaves WHERE path >= :from \(upper) LIMIT 1")
+    return try Int.fetchOne(statement, arguments: arguments) == nil
   }
 
   private static func clear(

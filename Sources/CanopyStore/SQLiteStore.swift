@@ -101,7 +101,9 @@ public final class SQLiteStore: Sendable {
       try db.execute(sql: "PRAGMA synchronous = \(configuration.durability.pragma)")
       // Copying the WAL back is a pause: rarer than SQLite's 1,000 pages, with a bounded file.
       try db.execute(sql: "PRAGMA wal_autocheckpoint = 8000")
-      try db.execute(sql: "PRAGMA cache_size = -65536")
+      // 8 MiB are plenty, as a checkpoint goes through the leaves in order. More would be worse: where
+      // rows come in between others, SQLite looks through all its cache with every commit.
+      try db.execute(sql: "PRAGMA cache_size = -8192")
     }
     try Schema.migrator.migrate(pool)
     // A file that others may read would give them the tree and the hashes.
