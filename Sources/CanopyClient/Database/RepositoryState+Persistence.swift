@@ -1,6 +1,7 @@
 internal import CanopyTree
 internal import Dispatch
 internal import Logging
+internal import Synchronization
 
 /// What survives a restart: the copy of what was told, the writes that are pending, the names under which
 /// they were sent, and the session.
@@ -9,11 +10,35 @@ final class Persistence: Sendable {
   let folder: String
   /// Where the store is used: its calls block.
   let queue = DispatchQueue(label: "canopy.client.persistence")
+  /// What is to be recorded, in order.
+  private let waiting = Mutex<(changes: [StateChange], takings: Int)>(([], 0))
 
   init(folder: String, bytesMax: Int) throws {
     self.folder = folder
     store = try SQLitePersistence(path: folder + "/client.sqlite", bytesMax: bytesMax)
   }
+
+  /// Adds what is to be recorded. Returns whether that is all that waits: then somebody is to take it.
+  func add(_ changes: [StateChange]) -> Bool {
+    waiting.withLock {
+      let isAll = $0.changes.isEmpty
+      $0.changes += changes
+      return isAll
+    }
+  }
+
+  /// Takes all that waits, for one transaction: what comes while the disk is busy shares the next.
+  func take() -> [StateChange] {
+    waiting.withLock { waiting in
+      var changes: [StateChange] = []
+      swap(&changes, &waiting.changes)
+      waiting.takings += 1
+      return changes
+    }
+  }
+
+  /// How many times was taken what waited.
+  var takings: Int { waiting.withLock { $0.takings } }
 
   /// The text of a file; nil if there is none.
   func read(_ name: String) -> String? {
@@ -65,10 +90,12 @@ extension RepositoryState {
   func record() {
     guard !changes.isEmpty else { return }
     guard let persistence, let owner else { return changes.removeAll() }
-    let changes = changes
-    self.changes = []
+    let isFirst = persistence.add(changes)
+    changes = []
+    guard isFirst else { return }
     let logger = options.logger
     persistence.queue.async { [weak owner] in
+      let changes = persistence.take()
       do {
         let dropped = try persistence.store.record(changes)
         let removed = changes.compactMap { change in

@@ -62,6 +62,29 @@ import Testing
     }
   }
 
+  @Test func `what comes while the disk is busy is recorded in one transaction`() async throws {
+    try await withBackend { backend in
+      let folder = newFolder()
+      let database = try open(backend, folder)
+      database.goOffline()
+      await database.recorded()
+      let persistence = try #require(
+        await withCheckedContinuation { done in
+          database.repository.use { done.resume(returning: $0.persistence) }
+        })
+      let before = persistence.takings
+      persistence.queue.suspend()
+      for number in 0..<200 { database.reference().child("\(number)").setValue(number) { _, _ in } }
+      await withCheckedContinuation { done in database.repository.use { _ in done.resume() } }
+      persistence.queue.resume()
+      await database.recorded()
+      #expect(persistence.takings == before + 1)
+      let saved = try persistence.store.load()
+      #expect(saved.writes.count == 200)
+      try FileManager.default.removeItem(atPath: folder)
+    }
+  }
+
   @Test func `more pending writes than the server remembers of a client are made once each`()
     async throws
   {
