@@ -136,13 +136,18 @@ final class RepositoryState {
 
   /// Does what has come of a step: sends what is to be sent, and has functions called.
   func finishStep() {
+    // First: sending wakes another thread, which would take the processor from whoever waits for these.
+    makeCalls()
     record()
     sendWrites()
     flush()
-    if !calls.isEmpty {
-      callbacks.call(calls)
-      calls.removeAll(keepingCapacity: true)
-    }
+    makeCalls()
+  }
+
+  private func makeCalls() {
+    guard !calls.isEmpty else { return }
+    callbacks.call(calls)
+    calls.removeAll(keepingCapacity: true)
   }
 
   // MARK: Observing
