@@ -31,13 +31,27 @@ public struct RepeatedWrite: Error, Equatable, Sendable {
 
 /// The writes that clients may send again: those made whose answers they have not said to have seen.
 ///
-/// A lookup and a note are O(1); a client that has seen its answers costs one entry. Beyond
-/// `Limits.clientsMax` clients, those that wrote longest ago are forgotten.
+/// A lookup is O(1), and so is a note on the average; a client that has seen its answers costs one entry.
+/// Beyond `Limits.clientsMax` clients, those that wrote longest ago are forgotten.
 struct ClientWrites: Sendable {
   private struct Client {
     /// The commits by the numbers of the writes.
     var sequences: [Int64: Int64] = [:]
+    /// The highest number up to which it has said to have seen the answers.
+    var seen: Int64 = 0
     var time: Int64 = 0
+
+    /// Forgets the writes up to a number: one by one where only a few answers more were seen, as is the
+    /// rule while many writes are under way. The others include any that came late, below the number.
+    mutating func forget(upTo number: Int64) {
+      let last = seen
+      seen = max(seen, number)
+      if seen - last > sequences.count || sequences.count >= Limits.clientWritesMax {
+        sequences = sequences.filter { $0.key > seen }
+      } else if seen > last {
+        for number in last + 1...seen { sequences[number] = nil }
+      }
+    }
   }
 
   private var clients: [String: Client] = [:]
@@ -48,6 +62,9 @@ struct ClientWrites: Sendable {
 
   /// The number of clients.
   var count: Int { clients.count }
+
+  /// The writes that are remembered of a client.
+  func remembered(of client: String) -> Int { clients[client]?.sequences.count ?? 0 }
 
   /// Refuses a write that was made before, or that exceeds what is remembered of a client.
   func check(_ origin: WriteOrigin) throws {
@@ -64,9 +81,7 @@ struct ClientWrites: Sendable {
   mutating func note(_ write: ClientWrite) {
     let origin = write.origin
     var client = clients.removeValue(forKey: origin.client) ?? Client()
-    if client.sequences.contains(where: { $0.key <= origin.seen }) {
-      client.sequences = client.sequences.filter { $0.key > origin.seen }
-    }
+    client.forget(upTo: origin.seen)
     client.sequences[origin.number] = write.sequence
     client.time = max(client.time, write.time)
     clients[origin.client] = client

@@ -8,12 +8,15 @@ extension SQLiteStore {
   static let clientMilliseconds: Int64 = 30 * 24 * 3_600_000
 
   /// Remembers a write, and forgets those that its client has seen the answers of.
+  ///
+  /// The engine forgets clients that wrote longest ago: of such a one there may be a row with the number.
   static func remember(_ write: ClientWrite, _ db: Database) throws {
     let origin = write.origin
     try db.cachedStatement(sql: "DELETE FROM client_writes WHERE client = ? AND number <= ?")
       .execute(arguments: [origin.client, origin.seen])
     try db.cachedStatement(
-      sql: "INSERT INTO client_writes(client, number, sequence, time) VALUES (?, ?, ?, ?)"
+      sql:
+        "INSERT OR REPLACE INTO client_writes(client, number, sequence, time) VALUES (?, ?, ?, ?)"
     ).execute(arguments: [origin.client, origin.number, write.sequence, write.time])
   }
 

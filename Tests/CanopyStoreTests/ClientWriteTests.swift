@@ -43,6 +43,14 @@ struct ClientWriteTests {
     }
   }
 
+  @Test func `a write of a client that the engine has forgotten is remembered anew`() async throws {
+    try await folder.withStore { store async throws in
+      try await store.append([write(1, by: "a", 1)], after: 0)
+      try await store.append([write(2, by: "b", 1), write(3, by: "a", 1)], after: 1)
+      #expect(try await remembered(store) == ["b1@2", "a1@3"])
+    }
+  }
+
   @Test func `an append that fails remembers nothing, and one that conflicts tells the origins`()
     async throws
   {
