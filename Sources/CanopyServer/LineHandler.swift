@@ -303,7 +303,8 @@ final class LineHandler: ChannelInboundHandler {
         reply.withUnsafeBytes { output.append($0) }
         start(context)
       }
-      hasProgress = output.count >= LineHandler.sentBytesMin
+      hasProgress =
+        output.count >= min(LineHandler.sentBytesMin, service.limits.unreadReplyBytesMax)
       if hasProgress { send(context) }
       if let kept = backlog, canTakeMore(context) {
         backlog = nil

@@ -21,6 +21,19 @@ import Testing
     }
   }
 
+  @Test(arguments: Depth.allCases)
+  func `however little may be left unread, all requests are answered`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.limits.unreadReplyBytesMax = 20
+    } _: { server in
+      let client = try await server.connect()
+      async let replies = client.readLines(200)
+      try await client.send(String(repeating: "PING\nWHOAMI\n", count: 100))
+      #expect(
+        try await replies == Array(repeating: ["+\"PONG\"", "+null"], count: 100).flatMap { $0 })
+    }
+  }
+
   private func expectBounded(_ client: any LineClient) async throws {
     guard let client = client as? ChannelClient else { return }
     let peaks = try await client.peaks()
