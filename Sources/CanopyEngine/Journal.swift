@@ -14,9 +14,9 @@ public protocol Journal: Sendable {
   /// Appends commits whose sequence numbers follow `last`, all or none, and returns when they are
   /// durable. Their origins are remembered with them, and those that they say are seen are forgotten.
   ///
-  /// - Throws: `JournalError.conflict`, whose commits have their origins, when `last` is not the last sequence number in the journal;
-  ///   any other error when they could not be stored. After an error the commits may be in the
-  ///   journal or not, all of them; the next append finds out.
+  /// - Throws: `JournalError.conflict`, whose commits have their origins, when `last` is not the last
+  ///   sequence number in the journal; any other error when they could not be stored. After an error
+  ///   the commits may be in the journal or not, all of them; the next append finds out.
   func append(_ commits: [Commit], after last: Int64) async throws
 
   /// The commits after one and up to another, in order, with their before-images; fewer, or none, when

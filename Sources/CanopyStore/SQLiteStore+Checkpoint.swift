@@ -141,7 +141,7 @@ struct Fold {
   private var rowDepth = 0
   /// A path at and above which there was no row.
   private var rowless: Path?
-  private var clearing: (from: String, to: String?)?
+  private var clearing: RowsBelow?
   private var emitting: RowEmitter?
   private var waiting: RowEmitter?
   /// The row that was written anew last; what else was written below it is in there, too.
@@ -163,8 +163,8 @@ struct Fold {
           budget -= 1
         }
         emitting = budget > 0 ? nil : emitter
-      } else if let range = clearing {
-        let cleared = try Fold.clear(db, range, limit: budget)
+      } else if let rows = clearing {
+        let cleared = try Fold.clear(db, rows, limit: budget)
         if cleared < budget {
           clearing = nil
           emitting = waiting
@@ -191,9 +191,10 @@ struct Fold {
     if location.isPriority {
       return try Fold.putPriority(db, path, root.at(path))
     }
-    let rows = Fold.rows(below: path)
+    let rows = RowsBelow(path)
     let emitter = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
-    if try Fold.isEmpty(db, rows) {
+    // Mostly so, and found out for a fraction of what removing none costs.
+    if try rows.isEmpty(db) {
       emitting = emitter
     } else {
       clearing = rows
@@ -261,35 +262,34 @@ struct Fold {
     return nil
   }
 
-  /// The bounds of the rows below a path: all texts that begin with `path/`. `0` is the character
-  /// after `/`.
-  static func rows(below path: Path) -> (from: String, to: String?) {
-    path.isRoot ? ("", nil) : (path.text + "/", path.text + "0")
-  }
-
-  /// Whether there is no row: mostly so, and found out for a fraction of what removing none costs.
-  private static func isEmpty(_ db: Database, _ range: (from: String, to: String?)) throws -> Bool {
-    let upper = range.to == nil ? "" : "AND path < :to"
-    var arguments: StatementArguments = ["from": range.from]
-    if let to = range.to { arguments += ["to": to] }
-    let statement = try db.cachedStatement(
-      sql: "SELECT 1 FROM leaves WHERE path >= :from \(upper) LIMIT 1")
-    return try Int.fetchOne(statement, arguments: arguments) == nil
-  }
-
-  private static func clear(
-    _ db: Database, _ range: (from: String, to: String?), limit: Int
-  ) throws -> Int {
-    let upper = range.to == nil ? "" : "AND path < :to"
-    var arguments: StatementArguments = ["from": range.from, "limit": limit]
-    if let to = range.to { arguments += ["to": to] }
+  private static func clear(_ db: Database, _ rows: RowsBelow, limit: Int) throws -> Int {
     try db.cachedStatement(
       sql: """
-        DELETE FROM leaves WHERE path IN (
-          SELECT path FROM leaves WHERE path >= :from \(upper) LIMIT :limit)
+        DELETE FROM leaves WHERE path IN (SELECT path FROM leaves WHERE \(rows.condition) LIMIT :limit)
         """
-    ).execute(arguments: arguments)
+    ).execute(arguments: rows.arguments + ["limit": limit])
     return db.changesCount
+  }
+}
+
+/// The rows below a path: all whose texts begin with `path/`. `0` is the character after `/`.
+struct RowsBelow {
+  /// A condition of SQL.
+  let condition: String
+  /// Its arguments.
+  let arguments: StatementArguments
+
+  init(_ path: Path) {
+    condition = path.isRoot ? "path >= :from" : "path >= :from AND path < :to"
+    arguments = path.isRoot ? ["from": ""] : ["from": path.text + "/", "to": path.text + "0"]
+  }
+
+  /// Whether there is none, or none but those of priorities.
+  func isEmpty(_ db: Database, butPriorities: Bool = false) throws -> Bool {
+    let kind = butPriorities ? "AND substr(path, -9) <> '.priority'" : ""
+    let statement = try db.cachedStatement(
+      sql: "SELECT 1 FROM leaves WHERE \(condition) \(kind) LIMIT 1")
+    return try Int.fetchOne(statement, arguments: arguments) == nil
   }
 }
 

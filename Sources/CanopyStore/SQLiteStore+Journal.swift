@@ -172,14 +172,6 @@ extension SQLiteStore: Journal {
   private static func isPriorityOfNothing(_ db: Database, _ location: Data) throws -> Bool {
     guard location.suffix(9).elementsEqual(".priority".utf8) else { return false }
     let branch = try Location(String(decoding: location, as: UTF8.self)).path
-    let range = Fold.rows(below: branch)
-    var arguments: StatementArguments = ["from": range.from]
-    if let to = range.to { arguments += ["to": to] }
-    let statement = try db.cachedStatement(
-      sql: """
-        SELECT 1 FROM leaves WHERE path >= :from \(range.to == nil ? "" : "AND path < :to")
-          AND substr(path, -9) <> '.priority' LIMIT 1
-        """)
-    return try Int.fetchOne(statement, arguments: arguments) == nil
+    return try RowsBelow(branch).isEmpty(db, butPriorities: true)
   }
 }
