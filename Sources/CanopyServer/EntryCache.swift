@@ -3,8 +3,9 @@ internal import NIOCore
 
 /// The text of posts and comments that lists have shown, by the node that they are.
 ///
-/// A list of a hundred posts is mostly the list that was asked for before; writing its text anew is
-/// most of what answering costs. A node never changes, and is held here, so its identity stands for
+/// A list of a hundred posts is mostly the list that was asked for before. Small posts are text already;
+/// of large ones, such as those with many stars, writing the text anew is most of what answering costs. A
+/// node never changes, and is held here, so its identity stands for
 /// its text; a post that is starred is another node. When the bound is reached all is forgotten: what
 /// is in demand comes back at once.
 ///
@@ -24,7 +25,7 @@ final class EntryCache {
 
   /// Writes the members of an entry, each after a comma.
   func append(membersOf node: Node, to output: inout JSONOutput) {
-    guard let identity = node.identity else { return output.append(membersOf: node) }
+    guard !node.isText, let identity = node.identity else { return output.append(membersOf: node) }
     if let entry = entries[identity] {
       counts.found += 1
       return entry.text.withUnsafeReadableBytes { output.append($0) }

@@ -180,15 +180,4 @@ extension JSONOutput {
     if let cache { cache.append(membersOf: node, to: &self) } else { append(membersOf: node) }
     append("}")
   }
-
-  /// The members of a node, each after a comma.
-  mutating func append(membersOf node: Node) {
-    node.forEachChild { key, child in
-      append(UInt8(ascii: ","))
-      append(key: key)
-      append(UInt8(ascii: ":"))
-      append(child)
-      return true
-    }
-  }
 }

@@ -22,4 +22,20 @@ enum Decimal {
     if number < 0 { bytes[0] = UInt8(ascii: "-") }
     return count
   }
+
+  /// The number that `write` writes as these bytes; nil for any other bytes, and beyond 18 digits.
+  @inline(__always)
+  static func integer(_ bytes: UnsafeRawBufferPointer) -> Int64? {
+    let isNegative = bytes.first == UInt8(ascii: "-")
+    let start = isNegative ? 1 : 0
+    guard bytes.count > start, bytes.count <= 18 + start else { return nil }
+    if bytes[start] == UInt8(ascii: "0") { return bytes.count == 1 ? 0 : nil }
+    var magnitude: Int64 = 0
+    for i in start..<bytes.count {
+      let digit = bytes[i] &- UInt8(ascii: "0")
+      guard digit < 10 else { return nil }
+      magnitude = magnitude * 10 + Int64(digit)
+    }
+    return isNegative ? -magnitude : magnitude
+  }
 }

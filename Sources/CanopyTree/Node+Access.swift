@@ -23,7 +23,7 @@ extension Node {
     case .integer(let value): .integer(value)
     case .double(let value): .double(value)
     case .string(let value): .string(value)
-    case .branch, .indexed: .branch
+    case .branch, .record, .indexed: .branch
     case .prioritized(let box): box.node.value
     }
   }
@@ -34,7 +34,9 @@ extension Node {
   }
 
   /// Whether it has children.
-  public var isBranch: Bool { children != nil }
+  public var isBranch: Bool {
+    if case .branch = value { true } else { false }
+  }
 
   /// Whether it is a bool, a number or a string.
   public var isLeaf: Bool { !isAbsent && !isBranch }
@@ -81,11 +83,25 @@ extension Node {
     return Node(storage: .prioritized(box))
   }
 
+  /// The children. O(1), and for a record O(bytes).
   var children: Children? {
     switch storage {
     case .branch(let children): children
+    case .record(let record): record.children
     case .indexed(let box): box.children
     case .prioritized(let box): box.node.children
+    default: nil
+    }
+  }
+
+  /// Whether the node is kept as its JSON text, so that to write it is to copy that.
+  public var isText: Bool { record != nil }
+
+  /// The record, if it is one, also with a priority.
+  var record: Record? {
+    switch storage {
+    case .record(let record): record
+    case .prioritized(let box): box.node.record
     default: nil
     }
   }
@@ -99,25 +115,27 @@ extension Node {
   }
 
   /// The number of children. O(1).
-  public var childCount: Int { children?.count ?? 0 }
+  public var childCount: Int { record?.childCount ?? children?.count ?? 0 }
 
   /// The child with this key, or absent. O(log n).
   public func child(_ key: Key) -> Node {
-    children?.node(key) ?? .absent
+    if let record { return record.child(key) }
+    return children?.node(key) ?? .absent
   }
 
   /// The node at a path below, or absent. O(depth × log n).
   public func at(_ path: Path) -> Node {
     var node = self
     for key in path.keys {
-      guard let children = node.children else { return .absent }
-      node = children.node(key)
+      if node.isLeaf { return .absent }
+      node = node.child(key)
     }
     return node
   }
 
   /// Visits the children in key order until `body` returns false.
   public func forEachChild(_ body: (Key, Node) -> Bool) {
+    if let record { return record.forEach(body) }
     children?.forEach { body($0.key, $0.node) }
   }
 
@@ -134,13 +152,18 @@ extension Node {
   /// What tells a branch from all other nodes, as long as somebody holds it: two with the same
   /// identity are the same. Nil for a leaf, and for a branch with indexes or a priority. O(1).
   public var identity: ObjectIdentifier? {
-    if case .branch(let children) = storage { children.identity } else { nil }
+    switch storage {
+    case .branch(let children): children.identity
+    case .record(let record): record.identity
+    default: nil
+    }
   }
 
   /// Whether both are the same version of the same thing, found without looking inside branches.
   public func isIdentical(to other: Node) -> Bool {
     switch (storage, other.storage) {
     case (.branch(let a), .branch(let b)): a.isIdentical(to: b)
+    case (.record(let a), .record(let b)): a.identity == b.identity
     case (.indexed(let a), .indexed(let b)): a === b || a.children.isIdentical(to: b.children)
     case (.branch(let a), .indexed(let b)), (.indexed(let b), .branch(let a)):
       a.isIdentical(to: b.children)
@@ -165,7 +188,9 @@ extension Node: Equatable {
     case (.prioritized(let a), .prioritized(let b)):
       return a === b || (a.priority == b.priority && a.node == b.node)
     case (.prioritized, _), (_, .prioritized): return false
+    case (.record(let a), .record(let b)): return a.hasSameText(as: b)
     default:
+      guard a.childCount == b.childCount else { return false }
       guard let a = a.children, let b = b.children, a.count == b.count else { return false }
       return Children.forEachDifference(from: a, to: b, isSame: { $0.node == $1.node }) { _, _ in
         false

@@ -10,6 +10,8 @@ extension Node {
       return Int64(exactly: value) == nil ? nil : "an integer is a double"
     case .branch(let children):
       return check(children, [])
+    case .record(let record):
+      return check(record)
     case .indexed(let box):
       return check(box.children, box.indexes)
     case .prioritized(let box):
@@ -19,6 +21,14 @@ extension Node {
       default: return "a priority is no number or string"
       }
     }
+  }
+
+  private func check(_ record: Record) -> String? {
+    let read = record.withText { text in try? WriteValue(json: text, limits: .none).node.record }
+    guard let read, read.hasSameText(as: record), read.childCount == record.childCount else {
+      return "the text of a record is not what would be written"
+    }
+    return nil
   }
 
   private func check(_ children: Children, _ indexes: [OrderIndex]) -> String? {

@@ -19,6 +19,10 @@ extension Node {
       storage = .absent
       children.modify(key) { Child.modify(&$0, key, body) }
       storage = children.isEmpty ? .absent : .branch(children)
+    } else if case .record(let record) = storage {
+      var child = record.child(key)
+      body(&child)
+      storage = record.replacing(key, with: child).storage
     } else if case .indexed(var box) = storage {
       storage = .absent
       if !isKnownUniquelyReferenced(&box) { box = box.copy() }
@@ -34,7 +38,7 @@ extension Node {
     } else {
       var child = Node.absent
       body(&child)
-      if !child.isAbsent { storage = .branch(Children(Child(key: key, node: child))) }
+      if !child.isAbsent { self = Node(ascending: CollectionOfOne(Child(key: key, node: child))) }
     }
   }
 

@@ -21,6 +21,10 @@ extension Node {
       if budget < text.utf8.count { return false }
       budget -= text.withUTF8Bytes(JSONScan.escapedCount)
     case .branch:
+      if let record {
+        budget -= record.byteCount
+        break
+      }
       // `"k":v,` has at least six bytes.
       if childCount > budget / 6 { return false }
       budget -= 2

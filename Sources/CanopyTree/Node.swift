@@ -15,6 +15,7 @@ public struct Node: Sendable {
     case double(Double)
     case string(String)
     case branch(Children)
+    case record(Record)
     case indexed(IndexedBranch)
     case prioritized(Prioritized)
   }
@@ -64,6 +65,10 @@ public struct Node: Sendable {
   }
 
   init(ascending children: some Collection<Child>) {
+    if let record = Record(ascending: children) {
+      storage = .record(record)
+      return
+    }
     storage = children.isEmpty ? .absent : .branch(Children(ascending: children))
     if children.contains(where: { $0.node.isPrioritized }) { addIndex(.priority) }
   }

@@ -87,6 +87,10 @@ private struct Application {
   private var changed: [ObjectIdentifier: (group: ArraySlice<Assignment>, depth: Int, node: Node)] =
     [:]
 
+  /// Whether the node that is being changed is in a record. Such a node is made for the moment, so its
+  /// address may have been another's in the same commit.
+  private var isInRecord = false
+
   /// Whether a priority was assigned, or a node that had one was changed.
   private(set) var touchesPriorities = false
 
@@ -114,6 +118,9 @@ private struct Application {
       touchesPriorities = true
       rest.removeFirst()
     }
+    let wasInRecord = isInRecord
+    if node.record != nil { isInRecord = true }
+    defer { isInRecord = wasInRecord }
     while let key = rest.first?.location.path.keys[depth] {
       let end = rest.firstIndex { $0.location.path.keys[depth] != key } ?? rest.endIndex
       let below = rest[..<end]
@@ -135,7 +142,7 @@ private struct Application {
   private mutating func applyOnce(
     _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Level?
   ) {
-    guard isMulti, plan == nil, let identity = node.identity else {
+    guard isMulti, plan == nil, !isInRecord, let identity = node.identity else {
       return apply(group, to: &node, depth: depth, plan: plan)
     }
     if let earlier = changed[identity],

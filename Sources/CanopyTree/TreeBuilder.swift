@@ -20,18 +20,19 @@ public struct TreeBuilder: ~Copyable {
   private var rootValue = Node.absent
   private var keys: [Key] = []
   private var seen: [Key: Node] = [:]
-  private let texts = TextTable()
   private var scratch = JSONOutput()
 
-  /// Values that were read, and those of which the text showed that they were there already.
-  private(set) var counts = (read: 0, found: 0)
+  /// Values that were read, those whose text was copied, and those of which the text showed that they were
+  /// there already.
+  private(set) var counts = (read: 0, copied: 0, found: 0)
 
   /// A builder that has nothing yet.
   public init() {}
 
   /// Adds what stands at a location, of which the JSON text is given.
   ///
-  /// The text of a copy that is as `JSONOutput` writes it (style `export`) is compared and not read.
+  /// Text that is as `JSONOutput` writes it (style `export`) is not read where it is that of a record,
+  /// which keeps it, or of a copy, with which it is compared.
   ///
   /// - Parameters:
   ///   - json: a value without server values, of any size.
@@ -42,15 +43,26 @@ public struct TreeBuilder: ~Copyable {
   ) throws(TreeError) {
     let isPriority = try parse(location)
     if !isPriority, let key = keys.last, case .push = key.form, let earlier = seen[key] {
-      scratch.removeAll()
-      scratch.append(earlier, style: .export)
-      if scratch.withBytes({ $0.hasSameBytes(as: json) }) {
+      if hasText(earlier, json) {
         counts.found += 1
         return place(earlier, isPriority: false)
       }
     }
+    if !isPriority, let record = Record(json: json) {
+      counts.copied += 1
+      return place(Node(storage: .record(record)), isPriority: false)
+    }
     counts.read += 1
-    place(try WriteValue(json: json, limits: .none, texts: texts).node, isPriority: isPriority)
+    place(try WriteValue(json: json, limits: .none).node, isPriority: isPriority)
+  }
+
+  private mutating func hasText(_ node: Node, _ json: UnsafeRawBufferPointer) -> Bool {
+    if case .record(let record) = node.storage {
+      return record.withText { $0.hasSameBytes(as: json) }
+    }
+    scratch.removeAll()
+    scratch.append(node, style: .export)
+    return scratch.withBytes { $0.hasSameBytes(as: json) }
   }
 
   /// Adds what stands at a location.

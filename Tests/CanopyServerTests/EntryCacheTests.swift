@@ -5,8 +5,18 @@ import Testing
 @testable import CanopyServer
 
 struct EntryCacheTests {
+  /// A post with an array in it, which is not kept as text.
   private func post(_ i: Int, _ body: String = "body") throws -> Node {
-    try WriteValue(json: "{\"title\":\"post \(i)\",\"body\":\"\(body)\",\"starCount\":\(i)}").node
+    try WriteValue(
+      json: "{\"title\":\"post \(i)\",\"body\":\"\(body)\",\"starCount\":\(i),\"tags\":[1,2]}"
+    ).node
+  }
+
+  @Test func `a small post is its own text, and takes no room`() throws {
+    let cache = EntryCache()
+    let post = try WriteValue(json: #"{"title":"a","body":"b"}"#).node
+    for _ in 0..<2 { #expect(text([post], cache) == #"{"id":"k","body":"b","title":"a"}"#) }
+    #expect(cache.counts == (0, 0))
   }
 
   private func text(_ nodes: [Node], _ cache: EntryCache?) -> String {

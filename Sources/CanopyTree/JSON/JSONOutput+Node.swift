@@ -18,6 +18,7 @@ extension JSONOutput {
     case .double(let value): append(value)
     case .string(let value): append(string: value)
     case .branch(let children): append(children, style: style)
+    case .record(let record): record.withText { append($0) }
     case .indexed(let box): append(box.children, style: style)
     case .prioritized(let box):
       guard case .export = style else { return append(box.node, style: style) }
@@ -34,6 +35,17 @@ extension JSONOutput {
         append(UInt8(ascii: "}"))
       }
     }
+  }
+
+  /// Adds the members of a branch in `plain` style, each after a comma. O(size).
+  public mutating func append(membersOf node: Node) {
+    if let record = node.record {
+      WorkCounter.touch()
+      append(UInt8(ascii: ","))
+      return record.withText { append(UnsafeRawBufferPointer(rebasing: $0.dropFirst().dropLast())) }
+    }
+    guard let children = node.children else { return }
+    appendMembers(children, style: .plain, isFirst: false)
   }
 
   private mutating func append(_ children: Children, style: JSONStyle) {

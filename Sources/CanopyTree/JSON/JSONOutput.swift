@@ -182,6 +182,21 @@ enum JSONScan {
     value < 10 ? UInt8(ascii: "0") + value : UInt8(ascii: "a") + value - 10
   }
 
+  /// Whether no byte is beyond ASCII. Eight bytes at a time.
+  static func isASCII(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    var i = 0
+    while i &+ 8 <= bytes.count {
+      let word = bytes.loadUnaligned(fromByteOffset: i, as: UInt64.self)
+      if word & 0x8080_8080_8080_8080 != 0 { return false }
+      i &+= 8
+    }
+    while i < bytes.count {
+      if bytes[i] >= 0x80 { return false }
+      i &+= 1
+    }
+    return true
+  }
+
   /// The bytes that a text has in a JSON string, without the quotes.
   static func escapedCount(_ bytes: UnsafeRawBufferPointer) -> Int {
     var count = bytes.count

@@ -86,10 +86,8 @@ extension JSONReader {
 
   mutating func readText() throws(TreeError) -> String {
     let start = offset
-    let texts = texts
     // The validation is done on the bytes where they lie; the reader itself cannot be used meanwhile.
-    let text: String? = try readString { bytes throws(TreeError) in
-      texts.map { $0.text(bytes) } ?? String(validating: bytes, as: UTF8.self)
+    let text = try readString { bytes throws(TreeError) in String(validating: bytes, as: UTF8.self)
     }
     guard let text else { throw .invalidJSON("the text is not valid UTF-8", offset: start) }
     return text
@@ -345,13 +343,12 @@ extension WriteValue {
 
   /// Reads JSON bytes.
   ///
-  /// - Parameter texts: where texts are looked for, so that equal ones share their memory.
   /// - Throws: `TreeError` with the offset of the byte where the text goes wrong.
   public init(
-    json bytes: UnsafeRawBufferPointer, limits: Limits = Limits(), texts: TextTable? = nil
+    json bytes: UnsafeRawBufferPointer, limits: Limits = Limits()
   ) throws(TreeError) {
     try limits.checkWrite(bytes: bytes.count)
-    var reader = JSONReader(bytes, limits: limits, texts: texts)
+    var reader = JSONReader(bytes, limits: limits)
     self = try reader.readNode()
     try reader.readEnd()
   }

@@ -20,8 +20,6 @@ public struct JSONReader: ~Copyable {
   private var scratch: [UInt8] = []
 
   let stringBytesMax: Int
-  /// Where texts are looked for before they are made.
-  let texts: TextTable?
 
   // What `readNode` needs between its calls.
   var entries: [Child] = []
@@ -29,8 +27,7 @@ public struct JSONReader: ~Copyable {
   var serverValues: [PlacedServerValue] = []
 
   /// A reader of bytes that outlive it.
-  init(_ bytes: UnsafeRawBufferPointer, limits: Limits, texts: TextTable? = nil) {
-    self.texts = texts
+  init(_ bytes: UnsafeRawBufferPointer, limits: Limits) {
     window = bytes
     source = nil
     owned = nil
@@ -39,7 +36,6 @@ public struct JSONReader: ~Copyable {
 
   /// A reader of what a source delivers. Uses a window of 256 KiB, and space for one string.
   public init(source: @escaping Source, limits: Limits = Limits()) {
-    texts = nil
     owned = .allocate(byteCount: 256 * 1024, alignment: 8)
     window = UnsafeRawBufferPointer(start: nil, count: 0)
     self.source = source

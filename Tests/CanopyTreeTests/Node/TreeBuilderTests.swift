@@ -12,7 +12,7 @@ struct TreeBuilderTests {
       }
     }
     let counts = builder.counts
-    return (try builder.finish(), counts.read, counts.found)
+    return (try builder.finish(), counts.read + counts.copied, counts.found)
   }
 
   @Test func `a copy is found by its text, is not read, and shares its memory`() throws {
@@ -63,50 +63,5 @@ struct TreeBuilderTests {
       }
       #expect(try build(rows).node == expected)
     }
-  }
-}
-
-struct TextTableTests {
-  private func text(_ table: TextTable, _ text: String) -> String? {
-    Array(text.utf8).withUnsafeBytes { table.text($0) }
-  }
-
-  @Test(arguments: [(15, 0), (16, 1), (64, 1), (65, 0)])
-  func `a text of 16 to 64 bytes is found again`(_ bytes: Int, _ found: Int) {
-    let table = TextTable()
-    let name = String(repeating: "x", count: bytes)
-    for _ in 0..<2 { #expect(text(table, name) == name) }
-    #expect(table.found == found)
-  }
-
-  @Test func `texts that fall on one place are told apart`() {
-    let table = TextTable(places: 1)
-    for number in [1, 2, 2, 1, 12] {
-      let name = "the name of the user \(number)"
-      #expect(text(table, name)?.utf8.elementsEqual(name.utf8) == true)
-    }
-    #expect(table.found == 1)
-  }
-
-  @Test func `canonically equal texts are different ones`() throws {
-    let table = TextTable(places: 1)
-    for name in ["\u{E9}, which is one character", "e\u{301}, which is one character"] {
-      #expect(text(table, name)?.utf8.elementsEqual(name.utf8) == true)
-    }
-  }
-
-  @Test func `numbered texts spread over the places`() {
-    let table = TextTable()
-    for _ in 0..<2 {
-      for number in 0..<1000 { _ = text(table, "u\(1_000_000_000_000_000_000 + number)") }
-    }
-    // By chance an eighth or so fall together.
-    #expect(table.found > 700)
-  }
-
-  @Test func `bytes that are no UTF-8 have no text`() {
-    let table = TextTable()
-    let bytes = [UInt8](repeating: 0xFF, count: 20)
-    for _ in 0..<2 { #expect(bytes.withUnsafeBytes { table.text($0) } == nil) }
   }
 }

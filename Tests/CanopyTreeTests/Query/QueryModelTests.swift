@@ -59,7 +59,7 @@ struct QueryModelTests {
       let children = query.children(of: node)
       let agrees =
         children.map { NaiveKey($0.key) } == expected && query.count(in: node) == expected.count
-        && children.allSatisfy { $0.node.isIdentical(to: node.child($0.key)) }
+        && children.allSatisfy { $0.node == node.child($0.key) }
       guard agrees, query.isIndexed(in: indexed) else {
         try #require(Bool(false), "\(query) of \(node.json(.export)) gives \(children)")
         return

@@ -1,5 +1,7 @@
 import CanopyTesting
 
+@testable import CanopyTree
+
 typealias SeededRandom = SeededGenerator
 
 extension SeededGenerator {
@@ -10,9 +12,13 @@ extension SeededGenerator {
 }
 
 /// Runs a random test, printing the seed that repeats it.
+///
+/// With no branches as records, with some of them, and with most.
 func withSeed(
   _ name: String = #function, _ body: (inout SeededRandom) throws -> Void
 ) rethrows {
-  var random = SeededRandom(printingSeedFor: name)
-  try body(&random)
+  for recordBytesMax in [0, 40, 2048] {
+    var random = SeededRandom(printingSeedFor: name)
+    try Record.$bytesMax.withValue(recordBytesMax) { try body(&random) }
+  }
 }

@@ -11,12 +11,16 @@ struct CopySharingTests {
 
   private func tree(_ post: Node = post) -> Tree {
     var tree = Tree()
-    tree.apply([.at("posts/p", post), .at("user-posts/u/p", post), .at("posts/q", 1)])
+    tree.apply([
+      .at("posts/-OaBcDeFgHiJkLmNoPqR", post), .at("user-posts/u/-OaBcDeFgHiJkLmNoPqR", post),
+      .at("posts/q", 1),
+    ])
     return tree
   }
 
   private func isShared(_ tree: Tree) -> Bool {
-    tree.root.at("posts/p").isIdentical(to: tree.root.at("user-posts/u/p"))
+    tree.root.at("posts/-OaBcDeFgHiJkLmNoPqR").isIdentical(
+      to: tree.root.at("user-posts/u/-OaBcDeFgHiJkLmNoPqR"))
   }
 
   static let changes: [[(String, Node)]] = [
@@ -30,24 +34,30 @@ struct CopySharingTests {
   func `a commit that does the same to both keeps them one`(changes: [(String, Node)]) throws {
     var tree = tree()
     #expect(isShared(tree))
-    let assignments = try ["posts/p/", "user-posts/u/p/"].flatMap { place in
-      try changes.map { Assignment(try Location(place + $0.0), $0.1) }
-    }
+    let assignments = try ["posts/-OaBcDeFgHiJkLmNoPqR/", "user-posts/u/-OaBcDeFgHiJkLmNoPqR/"]
+      .flatMap { place in
+        try changes.map { Assignment(try Location(place + $0.0), $0.1) }
+      }
     let old = tree
     tree.apply(assignments)
-    #expect(tree.root.at("posts/p") == tree.root.at("user-posts/u/p"))
+    #expect(
+      tree.root.at("posts/-OaBcDeFgHiJkLmNoPqR")
+        == tree.root.at("user-posts/u/-OaBcDeFgHiJkLmNoPqR"))
     #expect(isShared(tree))
-    #expect(tree.root.at("posts/p") != old.root.at("posts/p"))
-    #expect(isShared(old) && old.root.at("posts/p") == Self.post)
+    #expect(tree.root.at("posts/-OaBcDeFgHiJkLmNoPqR") != old.root.at("posts/-OaBcDeFgHiJkLmNoPqR"))
+    #expect(isShared(old) && old.root.at("posts/-OaBcDeFgHiJkLmNoPqR") == Self.post)
   }
 
   @Test func `equal values read from text for two places become one node`() throws {
     let post = #"{"body":"b","at":{".sv":"timestamp"}}"#
-    let json = #"{"posts/p":\#(post),"user-posts/u/p":\#(post),"user-posts/u/q":\#(post)}"#
+    let json =
+      #"{"posts/-OaBcDeFgHiJkLmNoPqR":\#(post),"user-posts/u/-OaBcDeFgHiJkLmNoPqR":\#(post),"user-posts/u/q":\#(post)}"#
     let changes = try Array(json.utf8).withUnsafeBytes { try JSONReader.readUpdate(json: $0) }
     var tree = Tree()
     tree.apply(try Write.update(.root, changes).resolved(in: tree.root, at: 7))
-    let copies = try ["posts/p", "user-posts/u/p", "user-posts/u/q"].map {
+    let copies = try [
+      "posts/-OaBcDeFgHiJkLmNoPqR", "user-posts/u/-OaBcDeFgHiJkLmNoPqR", "user-posts/u/q",
+    ].map {
       tree.root.at(try Path($0))
     }
     #expect(copies[0].isIdentical(to: copies[1]))
@@ -57,29 +67,40 @@ struct CopySharingTests {
 
   @Test func `what differs is not taken for the same`() throws {
     var tree = tree()
-    tree.apply([.at("posts/p/title", "A"), .at("user-posts/u/p/title", "B")])
-    #expect(tree.root.at("posts/p/title") == "A")
-    #expect(tree.root.at("user-posts/u/p/title") == "B")
-    // What neither changes is still shared.
+    tree.apply([
+      .at("posts/-OaBcDeFgHiJkLmNoPqR/title", "A"),
+      .at("user-posts/u/-OaBcDeFgHiJkLmNoPqR/title", "B"),
+    ])
+    #expect(tree.root.at("posts/-OaBcDeFgHiJkLmNoPqR/title") == "A")
+    #expect(tree.root.at("user-posts/u/-OaBcDeFgHiJkLmNoPqR/title") == "B")
+    tree = self.tree()
+    tree.apply([
+      .at("posts/-OaBcDeFgHiJkLmNoPqR/title", "A"),
+      .at("user-posts/u/-OaBcDeFgHiJkLmNoPqR/author/title", "A"),
+    ])
+    #expect(tree.root.at("user-posts/u/-OaBcDeFgHiJkLmNoPqR/title") == "Hello")
+    #expect(tree.root.at("user-posts/u/-OaBcDeFgHiJkLmNoPqR/author/title") == "A")
+    tree = self.tree()
+    tree.apply([
+      .at("posts/-OaBcDeFgHiJkLmNoPqR/author/.priority", 1),
+      .at("user-posts/u/-OaBcDeFgHiJkLmNoPqR/author", 1),
+    ])
     #expect(
-      tree.root.at("posts/p/author").isIdentical(to: tree.root.at("user-posts/u/p/author")))
-    tree = self.tree()
-    tree.apply([.at("posts/p/title", "A"), .at("user-posts/u/p/author/title", "A")])
-    #expect(tree.root.at("user-posts/u/p/title") == "Hello")
-    #expect(tree.root.at("user-posts/u/p/author/title") == "A")
-    tree = self.tree()
-    tree.apply([.at("posts/p/author/.priority", 1), .at("user-posts/u/p/author", 1)])
-    #expect(tree.root.at("posts/p/author").isBranch && tree.root.at("user-posts/u/p/author") == 1)
+      tree.root.at("posts/-OaBcDeFgHiJkLmNoPqR/author").isBranch
+        && tree.root.at("user-posts/u/-OaBcDeFgHiJkLmNoPqR/author") == 1)
   }
 
   @Test func `a journal that is read again leads to shared copies`() throws {
     var output = JSONOutput()
     AssignmentCodec.encode(
-      [.at("posts/p", Self.post), .at("user-posts/u/p", Self.post)], to: &output)
+      [
+        .at("posts/-OaBcDeFgHiJkLmNoPqR", Self.post),
+        .at("user-posts/u/-OaBcDeFgHiJkLmNoPqR", Self.post),
+      ], to: &output)
     var tree = Tree()
     tree.apply(try output.withBytes { try AssignmentCodec.decode($0) })
     #expect(isShared(tree))
-    #expect(tree.root.at("posts/p") == Self.post)
+    #expect(tree.root.at("posts/-OaBcDeFgHiJkLmNoPqR") == Self.post)
   }
 
   @Test func `random commits to copies, the old version kept or not`() throws {

@@ -1,0 +1,121 @@
+extension Record {
+  /// A record of JSON text, if it is exactly what a record's text is; nil if it is not, which may be for no
+  /// more than a space. O(bytes), and nothing is allocated but the record (and, for text beyond ASCII, what
+  /// validating it takes).
+  ///
+  /// Most of a checkpoint's rows are such text. To copy them is a fraction of what reading them is.
+  init?(json text: UnsafeRawBufferPointer) {
+    guard text.count <= Record.bytesMax else { return nil }
+    var check = Check(text)
+    guard let count = check.object(depth: 0), check.index == text.count else { return nil }
+    self.init(unchecked: text, childCount: count)
+  }
+
+  /// Goes through text that may be anything.
+  private struct Check {
+    private let text: UnsafeRawBufferPointer
+    private(set) var index = 0
+
+    init(_ text: UnsafeRawBufferPointer) {
+      self.text = text
+    }
+
+    private var next: UInt8? { index < text.count ? text[index] : nil }
+
+    private mutating func take(_ byte: UInt8) -> Bool {
+      guard next == byte else { return false }
+      index += 1
+      return true
+    }
+
+    /// Goes past an object and returns the number of its children; nil if it is no record.
+    mutating func object(depth: Int) -> Int? {
+      guard depth < Limits.depthMax, take(UInt8(ascii: "{")) else { return nil }
+      var count = 0
+      var last: Key?
+      repeat {
+        guard let key = key(), take(UInt8(ascii: ":")) else { return nil }
+        if let last, !(last < key) { return nil }
+        last = key
+        guard value(under: key, depth: depth) else { return nil }
+        count += 1
+      } while take(UInt8(ascii: ","))
+      return take(UInt8(ascii: "}")) ? count : nil
+    }
+
+    private mutating func key() -> Key? {
+      guard take(UInt8(ascii: "\"")) else { return nil }
+      let start = index
+      index = JSONScan.plainPrefix(text, from: start)
+      let bytes = UnsafeRawBufferPointer(rebasing: text[start..<index])
+      guard take(UInt8(ascii: "\"")), isUnicode(bytes), let key = try? Key(utf8: bytes),
+        key.integer == nil
+      else { return nil }
+      return key
+    }
+
+    private mutating func value(under key: Key, depth: Int) -> Bool {
+      switch next {
+      case UInt8(ascii: "\""): return string()
+      case UInt8(ascii: "t"): return literal("true")
+      case UInt8(ascii: "f"): return literal("false")
+      case UInt8(ascii: "{"):
+        if case .push = key.form { return false }
+        return object(depth: depth + 1) != nil
+      default: return integer()
+      }
+    }
+
+    private mutating func literal(_ literal: StaticString) -> Bool {
+      let end = index + literal.utf8CodeUnitCount
+      guard end <= text.count else { return false }
+      let bytes = UnsafeRawBufferPointer(rebasing: text[index..<end])
+      index = end
+      return bytes.hasSameBytes(
+        as: UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
+    }
+
+    /// An integer as `Decimal` writes it. Fractions are left to the reader.
+    private mutating func integer() -> Bool {
+      let start = index
+      while let byte = next, byte != UInt8(ascii: ","), byte != UInt8(ascii: "}") { index += 1 }
+      return Decimal.integer(UnsafeRawBufferPointer(rebasing: text[start..<index])) != nil
+    }
+
+    /// A string with the escapes that `JSONOutput` writes, and no others.
+    private mutating func string() -> Bool {
+      index += 1
+      let start = index
+      while true {
+        index = JSONScan.plainPrefix(text, from: index)
+        switch next {
+        case UInt8(ascii: "\""):
+          let bytes = UnsafeRawBufferPointer(rebasing: text[start..<index])
+          index += 1
+          return isUnicode(bytes)
+        case UInt8(ascii: "\\"):
+          index += 1
+          guard escape() else { return false }
+        default:
+          return false
+        }
+      }
+    }
+
+    private mutating func escape() -> Bool {
+      switch next {
+      case UInt8(ascii: "\""), UInt8(ascii: "\\"), UInt8(ascii: "n"), UInt8(ascii: "r"),
+        UInt8(ascii: "t"):
+        index += 1
+        return true
+      default:
+        // Those of other control characters are rare, and left to the reader.
+        return false
+      }
+    }
+
+    private func isUnicode(_ bytes: UnsafeRawBufferPointer) -> Bool {
+      JSONScan.isASCII(bytes) || String(validating: bytes, as: UTF8.self) != nil
+    }
+  }
+}

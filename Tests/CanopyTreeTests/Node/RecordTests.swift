@@ -1,0 +1,208 @@
+import CanopyTesting
+import Testing
+
+@testable import CanopyTree
+
+/// Small branches are their own text.
+struct RecordTests {
+  private func record(_ json: String) -> Record? {
+    Array(json.utf8).withUnsafeBytes { Record(json: $0) }
+  }
+
+  private func text(_ record: Record) -> String {
+    record.withText { String(decoding: $0, as: UTF8.self) }
+  }
+
+  static let post: Node = .of([
+    "author": "Ada", "body": "so\n\"it\" is", "half": Node(0.5) ?? .absent, "isDraft": false,
+    "starCount": 1, "stars": .of(["u1": true]), "é": "\u{1F333}",
+  ])
+
+  static let postText = #"""
+    {"author":"Ada","body":"so\n\"it\" is","half":0.5,"isDraft":false,"starCount":1,"stars":{"u1":true},"é":"🌳"}
+    """#
+
+  @Test func `a small branch is kept as the text that is written of it`() throws {
+    let record = try #require(Self.post.record)
+    #expect(text(record) == Self.postText)
+    #expect(Self.post.json(.plain) == Self.postText && Self.post.json(.export) == Self.postText)
+    #expect(record.childCount == 7 && Self.post.childCount == 7)
+    #expect(Self.post.brokenInvariant() == nil)
+    #expect(Self.post == (try Node(json: Self.postText)))
+  }
+
+  @Test func `each child is read from the text`() {
+    let post = Self.post
+    #expect(post.child("author") == "Ada" && post.child("body") == "so\n\"it\" is")
+    #expect(post.child("half").doubleValue == 0.5 && post.child("isDraft") == false)
+    #expect(post.child("starCount") == 1 && post.child("é") == "\u{1F333}")
+    #expect(post.at("stars/u1") == true && post.child("stars").childCount == 1)
+    for key: Key in ["autho", "authors", "u1", "stars/", "7", "-OaBcDeFgHiJkLmNoPqR"].compactMap({
+      try? Key($0)
+    }) {
+      #expect(post.child(key).isAbsent)
+    }
+    var keys: [String] = []
+    post.forEachChild { key, child in
+      keys.append(key.text)
+      return child == post.child(key)
+    }
+    #expect(keys == ["author", "body", "half", "isDraft", "starCount", "stars", "é"])
+  }
+
+  @Test(arguments: [
+    (#"{"a":{"b":1},"k":2}"#, "k", "3", #"{"a":{"b":1},"k":3}"#),
+    (#"{"b":1,"d":2}"#, "a", "0", #"{"a":0,"b":1,"d":2}"#),
+    (#"{"b":1,"d":2}"#, "c", #"{"x":true}"#, #"{"b":1,"c":{"x":true},"d":2}"#),
+    (#"{"b":1,"d":2}"#, "e", #""t""#, #"{"b":1,"d":2,"e":"t"}"#),
+    (#"{"b":1,"d":2}"#, "b", "null", #"{"d":2}"#),
+    (#"{"b":1,"d":2}"#, "d", "null", #"{"b":1}"#),
+    (#"{"b":1,"c":5,"d":2}"#, "c", "null", #"{"b":1,"d":2}"#),
+    (#"{"b":1,"d":2}"#, "c", "null", #"{"b":1,"d":2}"#),
+    (#"{"b":1}"#, "b", "null", "null"),
+    (#"{"b":{"c":1}}"#, "b/c", "null", "null"),
+    (#"{"b":{"c":1},"d":2}"#, "b/c", "null", #"{"d":2}"#),
+    (#"{"b":{"c":1},"d":2}"#, "d/e/f", "1", #"{"b":{"c":1},"d":{"e":{"f":1}}}"#),
+  ])
+  func `a change gives the text of what it makes`(
+    before: String, path: String, value: String, after: String
+  ) throws {
+    var node = try Node(json: before)
+    #expect(node.record != nil)
+    let old = node
+    node.set(try Node(json: value), at: try Path(path))
+    #expect(node.json() == after && old.json() == before)
+    #expect((node.record != nil) == !node.isAbsent && node.brokenInvariant() == nil)
+    #expect(node == (try Node(json: after)))
+  }
+
+  @Test(arguments: [
+    #"{"7":1}"#, #"{"a\"b":1}"#, #"{"a":{".value":1,".priority":2}}"#,
+    #"{"a":{".priority":2,"b":1}}"#, #"{"a":{"0":1}}"#, #"{"-OaBcDeFgHiJkLmNoPqR":{"a":1}}"#,
+    #"{"x":{"-OaBcDeFgHiJkLmNoPqR":{"a":1}}}"#,
+  ])
+  func `what may be an array, has priorities or stands under a push id has pages`(
+    json: String
+  ) throws {
+    let node = try Node(json: json)
+    #expect(node.record == nil && record(json) == nil)
+    #expect(node.json(.export) == json)
+    // So it is when it comes into a record.
+    let (key, child) = try #require(node.children?.first.map { ($0.key, $0.node) })
+    var other = Node.of(["b": 1])
+    other.set(child, at: Path.root.child(key))
+    #expect(other.record == nil && other.child(key) == child && other.child("b") == 1)
+    #expect(other.brokenInvariant() == nil)
+  }
+
+  @Test func `a leaf under a push id is part of a record`() {
+    #expect(Node.of(["-OaBcDeFgHiJkLmNoPqR": true]).record != nil)
+  }
+
+  @Test func `a branch is a record up to the bound and pages beyond it`() throws {
+    // {"a":"…","b":1}
+    func node(_ bytes: Int) -> Node {
+      .of(["a": Node(String(repeating: "x", count: bytes - 14)), "b": 1])
+    }
+    let largest = node(Record.bytesMax)
+    #expect(largest.record?.byteCount == Record.bytesMax)
+    #expect(record(largest.json())?.byteCount == Record.bytesMax)
+    let larger = node(Record.bytesMax + 1)
+    #expect(larger.record == nil && record(larger.json()) == nil)
+    // Escapes count.
+    let escaped = Node.of(["a": Node(String(repeating: "\n", count: Record.bytesMax / 2))])
+    #expect(escaped.record == nil && escaped.child("a").stringValue?.count == Record.bytesMax / 2)
+    // A record that grows beyond becomes pages, its branches stay records.
+    var grown = largest
+    grown.set(.of(["d": 1]), at: "c")
+    #expect(grown.record == nil && grown.child("c").record != nil && grown.childCount == 3)
+    #expect(grown.child("a") == largest.child("a") && grown.brokenInvariant() == nil)
+    grown = largest
+    grown.set(Node(String(repeating: "\n", count: 20)), at: "b")
+    #expect(grown.record == nil && grown.brokenInvariant() == nil && grown.childCount == 2)
+  }
+
+  @Test func `two versions of a text are one content only if they are the same text`() {
+    let (a, b) = (Node.of(["x": 1, "y": 2]), Node.of(["x": 1, "y": 2]))
+    #expect(a == b && !a.isIdentical(to: b) && a.identity != b.identity)
+    #expect(a != Node.of(["x": 1, "y": 3]))
+    // A record and pages may be equal.
+    var pages = Node.of(["x": 1, "y": 2, "7": 3])
+    pages.set(.absent, at: "7")
+    #expect(pages.record == nil && pages == a && a == pages)
+    #expect(pages.json() == a.json() && pages.hash == a.hash)
+  }
+
+  @Test(arguments: [
+    "", "{", "{}", "[]", "1", "null", #"{"a"}"#, #"{"a":}"#, #"{"a":1"#, #"{"a":1,}"#, #"{"a":1}}"#,
+    #"{ "a":1}"#, #"{"a": 1}"#, #"{"a":1 }"#, #"{"a":1}"# + " ", #"{"b":1,"a":2}"#,
+    #"{"a":1,"a":2}"#,
+    #"{"a":01}"#, #"{"a":-0}"#, #"{"a":1.0}"#, #"{"a":1e3}"#, #"{"a":+1}"#, #"{"a":-}"#,
+    #"{"a":1234567890123456789}"#, #"{"a":null}"#, #"{"a":{}}"#, #"{"a":[1]}"#, #"{"a":tru}"#,
+    #"{"a":truE}"#, #"{"a":"}"#, #"{"a":"\"}"#, #"{"a":"\/"}"#, #"{"a":"\u0041"}"#, #"{"a":"\b"}"#,
+    #"{"a.b":1}"#, #"{".sv":"timestamp"}"#, #"{"":1}"#, #"{"a":{"b":1}"#, #"{"a":"b""#,
+    "{\"a\":\"\n\"}", #"{"a":"b"c}"#, #"{"a":1;"b":2}"#,
+  ])
+  func `other text is left to the reader`(json: String) {
+    #expect(record(json) == nil)
+  }
+
+  @Test func `text that is no UTF-8 is no record`() {
+    for bytes: [UInt8] in [[0xFF], [0xC3], [0xE2, 0x82], [0xED, 0xA0, 0x80]] {
+      let value = Array(#"{"a":""#.utf8) + bytes + Array(#""}"#.utf8)
+      let key = Array(#"{""#.utf8) + bytes + Array(#"":1}"#.utf8)
+      #expect(value.withUnsafeBytes { Record(json: $0) } == nil)
+      #expect(key.withUnsafeBytes { Record(json: $0) } == nil)
+    }
+  }
+
+  @Test func `a record is as deep as a value may be, and no deeper`() throws {
+    func nested(_ depth: Int) -> String {
+      String(repeating: #"{"a":"#, count: depth) + "1" + String(repeating: "}", count: depth)
+    }
+    #expect(record(nested(Limits.depthMax)) != nil)
+    #expect(record(nested(Limits.depthMax + 1)) == nil)
+    #expect(try Node(json: nested(Limits.depthMax)).height == Limits.depthMax)
+  }
+
+  /// Text that is a record and then changed somewhere is a record only if reading it and writing it again
+  /// gives the same text.
+  @Test func `random changes to a text are judged as the reader judges them`() throws {
+    var random = SeededRandom(printingSeedFor: "RecordTests")
+    var records = 0
+    var whole = Self.post
+    whole.set(.absent, at: "half")
+    for _ in 0..<20_000 {
+      var bytes = Array(whole.json().utf8)
+      for _ in 0..<(1 + random.below(2)) {
+        let i = random.below(bytes.count)
+        switch random.below(3) {
+        case 0: bytes[i] = random.pick(Array(#"{}",:\0123.-tfnu a"#.utf8))
+        case 1: bytes.remove(at: i)
+        default: bytes.insert(random.pick(Array(#"{}",:\0123.-tfnu a"#.utf8)), at: i)
+        }
+      }
+      let read = try? bytes.withUnsafeBytes { try WriteValue(json: $0) }
+      guard let record = bytes.withUnsafeBytes({ Record(json: $0) }) else { continue }
+      records += 1
+      let node = try #require(read?.node)
+      #expect(read?.serverValues.isEmpty == true)
+      #expect(
+        node.record?.hasSameText(as: record) == true, "\(String(decoding: bytes, as: UTF8.self))")
+      #expect(node.childCount == record.childCount)
+    }
+    #expect(records > 1_000)
+  }
+
+  @Test func `what is read of a record row is its text and nothing is made of it`() throws {
+    var builder = TreeBuilder()
+    let location = Array("posts/-OaBcDeFgHiJkLmNoPqR".utf8)
+    let row = #"{"body":"some text","stars":{"a":true}}"#
+    try Array(row.utf8).withUnsafeBytes { json in
+      try location.withUnsafeBytes { try builder.add(json: json, at: $0) }
+    }
+    #expect(builder.counts.read == 0 && builder.counts.copied == 1)
+    let post = try builder.finish().at("posts/-OaBcDeFgHiJkLmNoPqR")
+    #expect(post.json() == row && post.record != nil)
+  }
+}
