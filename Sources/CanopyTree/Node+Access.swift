@@ -35,7 +35,11 @@ extension Node {
 
   /// Whether it has children.
   public var isBranch: Bool {
-    if case .branch = value { true } else { false }
+    switch storage {
+    case .branch, .record, .indexed: true
+    case .prioritized(let box): box.node.isBranch
+    default: false
+    }
   }
 
   /// Whether it is a bool, a number or a string.
@@ -126,9 +130,12 @@ extension Node {
   /// The node at a path below, or absent. O(depth × log n).
   public func at(_ path: Path) -> Node {
     var node = self
-    for key in path.keys {
-      if node.isLeaf { return .absent }
-      node = node.child(key)
+    var keys = path.keys[...]
+    while let key = keys.first {
+      if let record = node.record { return record.at(keys) }
+      guard let children = node.children else { return .absent }
+      node = children.node(key)
+      keys.removeFirst()
     }
     return node
   }

@@ -64,7 +64,7 @@ extension Node {
   /// Keeps an index of the children in this order, if there are children and it is not kept yet.
   /// O(n log n) the first time.
   mutating func addIndex(_ order: Order) {
-    guard order != .key, let children, !indexes.contains(where: { $0.order == order }) else {
+    guard order != .key, !indexes.contains(where: { $0.order == order }), let children else {
       return
     }
     var taken = Storage.absent

@@ -26,17 +26,33 @@ struct Record: @unchecked Sendable {
     var byteCount: Int32
   }
 
+  /// A table of where the members stand, then the text.
   final class Buffer: ManagedBuffer<Header, UInt8> {}
 
   private let buffer: Buffer
 
-  /// A record of text that is known to be one.
+  /// A record of text that is known to be one. O(bytes).
   init(unchecked text: UnsafeRawBufferPointer, childCount: Int) {
-    let buffer = Buffer.create(minimumCapacity: text.count) { _ in
-      Header(childCount: Int32(childCount), byteCount: Int32(text.count))
+    self.init(childCount: childCount, byteCount: text.count) { table, copy in
+      copy.copyMemory(from: text)
+      var scan = Scan(text)
+      for i in 0..<childCount { if let place = scan.next() { table[i] = place } }
+    }
+  }
+
+  /// A record whose table and text `write` writes, all of both.
+  init(
+    childCount: Int, byteCount: Int, _ write: (Table, UnsafeMutableRawBufferPointer) -> Void
+  ) {
+    let tableBytes = childCount * Table.stride
+    let buffer = Buffer.create(minimumCapacity: tableBytes + byteCount) { _ in
+      Header(childCount: Int32(childCount), byteCount: Int32(byteCount))
     }
     buffer.withUnsafeMutablePointerToElements {
-      UnsafeMutableRawBufferPointer(start: $0, count: text.count).copyMemory(from: text)
+      let base = UnsafeMutableRawPointer($0)
+      write(
+        Table(base: base, count: childCount),
+        UnsafeMutableRawBufferPointer(start: base + tableBytes, count: byteCount))
     }
     self.buffer = unsafeDowncast(buffer, to: Buffer.self)
   }
@@ -53,8 +69,17 @@ struct Record: @unchecked Sendable {
   /// Calls `body` with the text, braces and all.
   @inline(__always)
   func withText<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
-    try buffer.withUnsafeMutablePointers {
-      try body(UnsafeRawBufferPointer(start: $1, count: Int($0.pointee.byteCount)))
+    try withMembers { try body($0.text) }
+  }
+
+  /// Calls `body` with the members, which must not outlive it.
+  @inline(__always)
+  func withMembers<R>(_ body: (Members) throws -> R) rethrows -> R {
+    try buffer.withUnsafeMutablePointers { header, base in
+      let table = Table(base: base, count: Int(header.pointee.childCount))
+      let text = UnsafeRawBufferPointer(
+        start: base + table.count * Table.stride, count: Int(header.pointee.byteCount))
+      return try body(Members(table: table, text: text))
     }
   }
 
@@ -63,28 +88,38 @@ struct Record: @unchecked Sendable {
       || withText { text in other.withText { text.hasSameBytes(as: $0) } }
   }
 
-  /// The child with this key, or absent. O(bytes).
+  /// The child with this key, or absent. O(log children), and O(its bytes).
   func child(_ key: Key) -> Node {
     WorkCounter.touch()
-    return withText { text in
+    return withMembers { members in
       key.withUTF8 { key in
-        var members = Members(text)
-        while let member = members.next() {
-          if members.text(member.key).hasSameBytes(as: key) { return members.node(member.value) }
-        }
-        return .absent
+        let (i, isFound) = members.search(key)
+        return isFound ? Record.node(members.value(i)) : .absent
       }
+    }
+  }
+
+  /// What stands at a path below, or absent, without making nodes of what is on the way. O(bytes).
+  func at(_ keys: ArraySlice<Key>) -> Node {
+    guard let first = keys.first else { return Node(storage: .record(self)) }
+    WorkCounter.touch()
+    return withMembers { members in
+      let (i, isFound) = first.withUTF8(members.search)
+      var value = isFound ? members.value(i) : nil
+      for key in keys.dropFirst() {
+        guard let object = value, object.first == UInt8(ascii: "{") else { return .absent }
+        value = key.withUTF8 { Scan.value(of: $0, in: object) }
+      }
+      return value.map(Record.node) ?? .absent
     }
   }
 
   /// Visits the children in key order until `body` returns false. O(bytes).
   func forEach(_ body: (Key, Node) -> Bool) {
     WorkCounter.touch()
-    withText { text in
-      var members = Members(text)
-      while let member = members.next() {
-        let key = Key(unchecked: members.text(member.key))
-        guard body(key, members.node(member.value)) else { return }
+    withMembers { members in
+      for i in 0..<members.count {
+        guard body(Key(unchecked: members.key(i)), Record.node(members.value(i))) else { return }
       }
     }
   }
@@ -98,99 +133,5 @@ struct Record: @unchecked Sendable {
       return true
     }
     return Children(ascending: entries)
-  }
-}
-
-extension Record {
-  /// Goes through the members of a record's text.
-  struct Members {
-    /// Where a member stands in the text, its key without the quotes.
-    struct Member {
-      var key: Range<Int>
-      var value: Range<Int>
-    }
-
-    private let text: UnsafeRawBufferPointer
-    private var index = 1
-
-    /// - Parameter text: that of a record, which outlives this.
-    init(_ text: UnsafeRawBufferPointer) {
-      self.text = text
-    }
-
-    func text(_ range: Range<Int>) -> UnsafeRawBufferPointer {
-      UnsafeRawBufferPointer(rebasing: text[range])
-    }
-
-    mutating func next() -> Member? {
-      // Before a key are the opening brace or a comma, and a quote; after the last value a brace.
-      guard index &+ 1 < text.count else { return nil }
-      let keyStart = index &+ 1
-      let keyEnd = JSONScan.plainPrefix(text, from: keyStart)
-      let valueStart = min(keyEnd &+ 2, text.count)
-      let valueEnd = end(from: valueStart)
-      index = valueEnd &+ 1
-      return Member(key: keyStart..<keyEnd, value: valueStart..<valueEnd)
-    }
-
-    /// Where the value ends that begins at an index.
-    private func end(from start: Int) -> Int {
-      var i = start
-      var depth = 0
-      while i < text.count {
-        switch text[i] {
-        case UInt8(ascii: "\""):
-          i = stringEnd(from: i)
-          if depth == 0 { return i }
-        case UInt8(ascii: "{"):
-          depth += 1
-          i += 1
-        case UInt8(ascii: "}"):
-          if depth == 0 { return i }
-          depth -= 1
-          i += 1
-          if depth == 0 { return i }
-        case UInt8(ascii: ",") where depth == 0:
-          return i
-        default:
-          i += 1
-        }
-      }
-      return text.count
-    }
-
-    /// Where the string ends whose opening quote is at an index.
-    private func stringEnd(from start: Int) -> Int {
-      var i = JSONScan.plainPrefix(text, from: start &+ 1)
-      while i < text.count, text[i] != UInt8(ascii: "\"") {
-        // A backslash; of `\u001f` the digits are plain.
-        i = JSONScan.plainPrefix(text, from: min(i &+ 2, text.count))
-      }
-      return min(i &+ 1, text.count)
-    }
-
-    /// The value at a place in the text.
-    func node(_ range: Range<Int>) -> Node {
-      let value = text(range)
-      switch value.first {
-      case UInt8(ascii: "t"): return true
-      case UInt8(ascii: "f"): return false
-      case UInt8(ascii: "{"):
-        var members = Members(value)
-        var count = 0
-        while members.next() != nil { count += 1 }
-        return Node(storage: .record(Record(unchecked: value, childCount: count)))
-      case UInt8(ascii: "\""):
-        let inner = UnsafeRawBufferPointer(rebasing: value.dropFirst().dropLast())
-        if JSONScan.plainPrefix(inner, from: 0) == inner.count {
-          return Node(String(decoding: inner, as: UTF8.self))
-        }
-      default:
-        if let integer = Decimal.integer(value) { return Node(integer) }
-      }
-      // Escapes and fractions.
-      var reader = JSONReader(value, limits: .none)
-      return (try? reader.readNode().node) ?? .absent
-    }
   }
 }
