@@ -19,6 +19,9 @@ public struct TreeBuilder: ~Copyable {
   private var rootPriority = Node.absent
   private var rootValue = Node.absent
   private var keys: [Key] = []
+  /// The last location up to its last slash, and the number of keys in that.
+  private var parent: [UInt8] = []
+  private var parentKeys = 0
   private var seen: [Key: Node] = [:]
   private var scratch = JSONOutput()
 
@@ -41,19 +44,28 @@ public struct TreeBuilder: ~Copyable {
   public mutating func add(
     json: UnsafeRawBufferPointer, at location: UnsafeRawBufferPointer
   ) throws(TreeError) {
-    let isPriority = try parse(location)
-    if !isPriority, let key = keys.last, case .push = key.form, let earlier = seen[key] {
-      if hasText(earlier, json) {
+    if try parse(location) {
+      counts.read += 1
+      return setPriority(try WriteValue(json: json, limits: .none).node)
+    }
+    var isPush = false
+    if let key = keys.last, case .push = key.form {
+      isPush = true
+      if let earlier = seen[key], hasText(earlier, json) {
         counts.found += 1
-        return place(earlier, isPriority: false)
+        return place(earlier)
       }
     }
-    if !isPriority, let record = Record(json: json) {
+    if let record = Record(json: json) {
       counts.copied += 1
-      return place(Node(storage: .record(record)), isPriority: false)
+      let node = Node(storage: .record(record))
+      // Nothing in a record stands under a push id.
+      if isPush, let key = keys.last { seen[key] = node }
+      return place(node)
     }
     counts.read += 1
-    place(try WriteValue(json: json, limits: .none).node, isPriority: isPriority)
+    let node = try WriteValue(json: json, limits: .none).node
+    place(keys.last.map { shared(node, under: $0, isRead: true) } ?? node)
   }
 
   private mutating func hasText(_ node: Node, _ json: UnsafeRawBufferPointer) -> Bool {
@@ -72,22 +84,29 @@ public struct TreeBuilder: ~Copyable {
   public mutating func add(
     _ value: Node, at location: UnsafeRawBufferPointer
   ) throws(TreeError) {
-    place(value, isPriority: try parse(location))
+    if try parse(location) { return setPriority(value) }
+    place(keys.last.map { shared(value, under: $0, isRead: true) } ?? value)
   }
 
-  /// Puts a value where `keys` lead.
-  private mutating func place(_ value: Node, isPriority: Bool) {
+  /// The number of keys that lead to the deepest open branch above or at the location.
+  private var common: Int {
     var common = 0
     while common < levels.count, common < keys.count, levels[common].key == keys[common] {
       common += 1
     }
-    if isPriority {
-      // The keys lead to a branch that is open or will be.
-      close(to: common)
-      open(upTo: keys.count)
-      if levels.isEmpty { rootPriority = value } else { levels[levels.count - 1].priority = value }
-      return
-    }
+    return common
+  }
+
+  /// Gives the branch where `keys` lead its priority.
+  private mutating func setPriority(_ value: Node) {
+    // It is open or will be.
+    close(to: common)
+    open(upTo: keys.count)
+    if levels.isEmpty { rootPriority = value } else { levels[levels.count - 1].priority = value }
+  }
+
+  /// Puts a value, which shares its memory with its copies, where `keys` lead.
+  private mutating func place(_ value: Node) {
     guard let last = keys.last else {
       rootValue = value
       return
@@ -95,7 +114,7 @@ public struct TreeBuilder: ~Copyable {
     // The branch above the last key is to be open, and nothing below it.
     close(to: min(common, keys.count - 1))
     open(upTo: keys.count - 1)
-    let child = Child(key: last, node: shared(value, under: last, isRead: true))
+    let child = Child(key: last, node: value)
     if levels.isEmpty {
       rootEntries.append(child)
     } else {
@@ -138,16 +157,38 @@ public struct TreeBuilder: ~Copyable {
     }
   }
 
+  private func isPrefix(
+    _ prefix: UnsafeRawBufferPointer, of bytes: UnsafeRawBufferPointer
+  ) -> Bool {
+    UnsafeRawBufferPointer(rebasing: bytes.prefix(prefix.count)).hasSameBytes(as: prefix)
+  }
+
+  /// Makes `keys` those of a location; whether it is that of the priority there.
   private mutating func parse(
     _ location: UnsafeRawBufferPointer
   ) throws(TreeError) -> Bool {
-    keys.removeAll(keepingCapacity: true)
+    // Mostly it is a sibling of the last one, and only the last key is another.
     var start = 0
+    if location.count > parent.count, parent.withUnsafeBytes({ isPrefix($0, of: location) }) {
+      start = parent.count
+      keys.removeLast(keys.count - parentKeys)
+    } else {
+      keys.removeAll(keepingCapacity: true)
+      parent = []
+      parentKeys = 0
+    }
+    let kept = start
     while start < location.count {
       var end = start
       while end < location.count, location[end] != UInt8(ascii: "/") { end += 1 }
       let part = UnsafeRawBufferPointer(rebasing: location[start..<end])
-      if end == location.count, part.elementsEqual(".priority".utf8) { return true }
+      if end == location.count {
+        if start != kept || kept == 0 {
+          parent = Array(location[..<start])
+          parentKeys = keys.count
+        }
+        if part.elementsEqual(".priority".utf8) { return true }
+      }
       keys.append(try Key(utf8: part))
       start = end + 1
     }
@@ -159,13 +200,14 @@ public struct TreeBuilder: ~Copyable {
   ///
   /// - Parameter isRead: whether the node comes from a row; what is in it has not been looked at yet.
   private mutating func shared(_ node: Node, under key: Key, isRead: Bool) -> Node {
+    // (In a record there is nothing under a push id.)
     guard node.isBranch else { return node }
     if case .push = key.form, let earlier = seen[key],
       earlier.isIdentical(to: node) || earlier == node
     {
       return earlier
     }
-    let result = isRead ? sharedInside(node) : node
+    let result = isRead && node.record == nil ? sharedInside(node) : node
     if case .push = key.form { seen[key] = result }
     return result
   }
