@@ -12,42 +12,61 @@ struct Portion {
 
   /// What was written.
   private(set) var locations = LocationSet()
-  /// The last commit that was read.
+  /// The last commit that is in it.
   private(set) var sequence: Int64
   private let last: Int64
   private let locationsMax: Int
 
-  /// A portion of the commits after one and up to another.
-  init(after first: Int64, through last: Int64, locationsMax: Int = .max) {
-    sequence = min(first, last)
+  /// A portion of the commits after one and up to another; nothing has been read yet.
+  init(after first: Int64, through last: Int64, locationsMax: Int) {
+    sequence = first
     self.last = last
     self.locationsMax = locationsMax
   }
 
-  /// Whether there is no more to be read.
+  /// Whether nothing more belongs to it.
   var isWhole: Bool { sequence >= last || locations.count >= locationsMax }
 
-  /// Reads some commits, up to a thousand or the one with which the portion is whole.
-  mutating func read(_ db: Database) throws {
-    let end = min(sequence + Portion.readCommits, last)
+  /// The commits to be read next.
+  var nextCommits: ClosedRange<Int64> {
+    sequence + 1...max(sequence + 1, min(sequence + Portion.readCommits, last))
+  }
+
+  /// Adds what the next commits wrote, up to the one with which the portion is whole.
+  mutating func add(_ commits: [(sequence: Int64, locations: [Location])]) {
+    for commit in commits where !isWhole {
+      for location in commit.locations { locations.insert(location) }
+      sequence = commit.sequence
+    }
+  }
+
+  /// Reads what some commits wrote.
+  ///
+  /// - Throws: `StoreError.damaged` at the first that is missing or cannot be read.
+  static func read(
+    _ db: Database, _ range: ClosedRange<Int64>
+  ) throws -> [(sequence: Int64, locations: [Location])] {
+    var result: [(sequence: Int64, locations: [Location])] = []
     let rows = try Row.fetchCursor(
       db.cachedStatement(
-        sql: """
-          SELECT sequence, body FROM commits WHERE sequence > ? AND sequence <= ? ORDER BY sequence
-          """), arguments: [sequence, end])
-    while !isWhole, let row = try rows.next() {
-      let commit: Int64 = row[0]
+        sql: "SELECT sequence, body FROM commits WHERE sequence BETWEEN ? AND ? ORDER BY sequence"),
+      arguments: [range.lowerBound, range.upperBound])
+    while let row = try rows.next() {
+      let sequence: Int64 = row[0]
+      guard sequence == range.lowerBound + Int64(result.count) else { break }
       do {
         try row.withUnsafeData(atIndex: 1) { data in
           try (data ?? Data()).withUnsafeBytes {
-            for location in try AssignmentCodec.decodeLocations($0) { locations.insert(location) }
+            result.append((sequence, try AssignmentCodec.decodeLocations($0)))
           }
         }
       } catch let error as TreeError {
-        throw StoreError.damagedRow("commit \(commit)", error)
+        throw StoreError.damagedRow("commit \(sequence)", error)
       }
-      sequence = commit
     }
-    if !isWhole { sequence = end }
+    guard result.count == range.count else {
+      throw StoreError.missing(commit: range.lowerBound + Int64(result.count))
+    }
+    return result
   }
 }

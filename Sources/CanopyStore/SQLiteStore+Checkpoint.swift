@@ -22,38 +22,47 @@ extension SQLiteStore {
   ) async throws {
     var folded = try await pool.read { try SQLiteStore.checkpointSequence($0) }
     repeat {
-      var portion = Portion(
-        after: folded, through: sequence, locationsMax: configuration.checkpointPortionLocations)
-      while !portion.isWhole {
-        let start = portion
-        portion = try await pool.read { db in
-          var portion = start
-          try portion.read(db)
-          return portion
-        }
-        await rest()
-      }
-      var fold = Fold(root: root, locations: portion.locations)
-      folded = portion.sequence
-      portion = Portion(after: folded, through: folded)
-      var isDone = false
-      while !isDone {
-        let step = fold
-        (fold, isDone) = try await withoutSync { [rows = configuration.checkpointStepRows] db in
-          var fold = step
-          let isDone = try fold.step(db, rows: rows)
-          return (fold, isDone)
-        }
-        try await configuration.afterStep()
-        await rest()
-      }
-      try await withoutSync { [folded] db in
+      let (locations, end) = try await readPortion(after: folded, through: sequence, resting: rest)
+      try await write(Fold(root: root, locations: locations), resting: rest)
+      try await withoutSync { db in
         try db.execute(
-          sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [folded])
+          sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [end])
       }
       try await configuration.afterStep()
+      folded = end
     } while folded < sequence
     try await dropCommits(upTo: sequence, resting: rest)
+  }
+
+  /// Reads what the next commits wrote: the locations in order, and the last of the commits.
+  private func readPortion(
+    after first: Int64, through last: Int64, resting rest: @Sendable () async -> Void
+  ) async throws -> ([Location], end: Int64) {
+    var portion = Portion(
+      after: first, through: last, locationsMax: configuration.checkpointPortionLocations)
+    while !portion.isWhole {
+      let next = portion.nextCommits
+      // Added here: what goes to another queue and back would be copied each time that it changes.
+      portion.add(try await pool.read { try Portion.read($0, next) })
+      await rest()
+    }
+    return (portion.locations.sorted, portion.sequence)
+  }
+
+  /// Writes the rows of some locations, step by step.
+  private func write(_ whole: Fold, resting rest: @Sendable () async -> Void) async throws {
+    var fold = whole
+    var isDone = false
+    while !isDone {
+      let step = fold
+      (fold, isDone) = try await withoutSync { [rows = configuration.checkpointStepRows] db in
+        var fold = step
+        let isDone = try fold.step(db, rows: rows)
+        return (fold, isDone)
+      }
+      try await configuration.afterStep()
+      await rest()
+    }
   }
 
   /// A transaction that does not wait for the disk. Its effect is durable, and in order, with the next
@@ -149,9 +158,10 @@ struct Fold {
   /// The row that was written anew last; what else was written below it is in there, too.
   private var rewritten: Path?
 
-  init(root: Node, locations: LocationSet) {
+  /// - Parameter locations: what was written, in order, none at or below another.
+  init(root: Node, locations: [Location]) {
     self.root = root
-    self.locations = locations.sorted
+    self.locations = locations
   }
 
   /// Writes some rows. Returns whether nothing is left to do.

@@ -124,10 +124,7 @@ extension SQLiteStore: Journal {
       arguments: [sequence])
     while let row = try rows.next() {
       let commit = try readCommit(row)
-      guard commit.sequence == last + 1 else {
-        throw StoreError.damaged(
-          "commit \(last + 1) is missing from the journal: restore the data folder from a backup")
-      }
+      guard commit.sequence == last + 1 else { throw StoreError.missing(commit: last + 1) }
       last = commit.sequence
       try body(commit)
     }

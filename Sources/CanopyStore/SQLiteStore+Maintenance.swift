@@ -27,7 +27,7 @@ extension SQLiteStore {
     try await pool.write { [max = configuration.checkpointPortionLocations] db in
       var rows = 0
       func write(_ locations: LocationSet) throws {
-        var fold = Fold(root: root, locations: locations)
+        var fold = Fold(root: root, locations: locations.sorted)
         while try !fold.step(db, rows: 10_000) {
           rows += 10_000
           progress(rows)
@@ -36,7 +36,7 @@ extension SQLiteStore {
       var folded = state.checkpoint
       while folded < state.sequence {
         var portion = Portion(after: folded, through: state.sequence, locationsMax: max)
-        while !portion.isWhole { try portion.read(db) }
+        while !portion.isWhole { portion.add(try Portion.read(db, portion.nextCommits)) }
         try write(portion.locations)
         folded = portion.sequence
       }

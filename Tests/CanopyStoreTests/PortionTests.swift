@@ -30,7 +30,7 @@ import Testing
         while ends.last ?? 0 < Int64(all.count) {
           var portion = Portion(
             after: ends.last ?? 0, through: Int64(all.count), locationsMax: locationsMax)
-          while !portion.isWhole { try portion.read(db) }
+          while !portion.isWhole { portion.add(try Portion.read(db, portion.nextCommits)) }
           ends.append(portion.sequence)
         }
         return ends
@@ -116,6 +116,18 @@ import Testing
       #expect(rests.next() - 1 == readings + (steps.next() - 2) + deletions)
       #expect(try await store.tree().root.child("n") == root.child("n"))
       #expect(try await store.problems().isEmpty)
+    }
+  }
+
+  @Test func `a checkpoint does not pass over a commit that is missing`() async throws {
+    try await folder.withStore { store in
+      try await store.append(try (1...5).map { try commit($0, "n", Node($0)) }, after: 0)
+      try await store.damage("DELETE FROM commits WHERE sequence = 3")
+      let error = await #expect(throws: StoreError.self) {
+        try await store.checkpoint(json(#"{"n":5}"#), through: 5)
+      }
+      expectAdvice(error, mentions: "commit 3", "backup")
+      #expect(try await store.number("SELECT value FROM meta") == 0)
     }
   }
 }
