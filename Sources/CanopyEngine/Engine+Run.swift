@@ -90,9 +90,7 @@ extension Engine {
       state.currentSequence = batch.sequence
       state.isAtWork = false
       state.indexing?.missed += batch.commits.map(\.assignments)
-      let isDue =
-        state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
-      return (before, isDue ? state.wakeUpCheckpoint.take() : nil)
+      return (before, state.endedCheckpointWait())
     }
     wakeUpCheckpoint?.resume()
     tell(batch.commits, since: before)
@@ -115,7 +113,8 @@ extension Engine {
   private func fail(_ error: any Error, _ answers: [Answer], _ writer: Writer) {
     var missed: [Commit] = []
     if case JournalError.conflict(let commits) = error { missed = commits }
-    let before = state.withLock { state in
+    let (before, wakeUpCheckpoint) = state.withLock {
+      state -> (Tree, CheckedContinuation<Void, Never>?) in
       let before = state.current
       missed = missed.filter { commit in
         guard commit.sequence == state.currentSequence + 1 else { return false }
@@ -125,40 +124,12 @@ extension Engine {
         return true
       }
       state.isAtWork = false
-      return before
+      return (before, state.endedCheckpointWait())
     }
+    wakeUpCheckpoint?.resume()
     for write in missed.compactMap(\.clientWrite) { writer.clientWrites.note(write) }
     tell(missed, since: before)
     endTelling()
     for answer in answers { answer(.journalFailed) }
-  }
-
-  private func runCheckpoints() async {
-    while await checkpointIsDue() {
-      let (root, sequence) = snapshot
-      do {
-        try await journal.checkpoint(root, through: sequence)
-        state.withLock { $0.checkpointSequence = sequence }
-      } catch {
-        logger.error(
-          "the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
-        // As if it had been made: so the next try comes after as many commits again.
-        state.withLock { $0.checkpointSequence = sequence }
-      }
-    }
-  }
-
-  private func checkpointIsDue() async -> Bool {
-    await withCheckedContinuation { continuation in
-      let now = state.withLock { state -> CheckedContinuation<Void, Never>? in
-        let isDue =
-          state.currentSequence - state.checkpointSequence >= configuration.checkpointEvery
-        if isDue || state.isStopping { return continuation }
-        state.wakeUpCheckpoint = continuation
-        return nil
-      }
-      now?.resume()
-    }
-    return state.withLock { !$0.isStopping }
   }
 }

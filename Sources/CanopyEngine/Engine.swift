@@ -26,8 +26,12 @@ public final class Engine: Sendable {
     public var indexPlan = IndexPlan()
     /// Transactions that may wait; further ones are refused as overloaded.
     public var queuedCommitsMax = 100_000
-    /// Commits after which the journal is asked to fold them into its checkpoint.
-    public var checkpointEvery = 100_000
+    /// Commits after which the journal is asked to fold them into its checkpoint. Starting up replays
+    /// at most about twice as many.
+    public var checkpointEvery = 1_000_000
+    /// How long a commit waits at most until that is asked for, when there are not so many: from when
+    /// it was made, or from the start of an engine that found it in the journal.
+    public var checkpointAfter = Duration.seconds(300)
     /// Indexes that queries may add to those of the plan.
     public var addedIndexesMax = 64
 
@@ -37,6 +41,7 @@ public final class Engine: Sendable {
 
   let journal: any Journal
   let now: @Sendable () -> Int64
+  let clock: any Clock<Duration>
   let random: @Sendable () -> UInt64
   let configuration: Configuration
   let logger: Logger
@@ -62,12 +67,13 @@ public final class Engine: Sendable {
     /// What has been published that a tree lacks which is being given indexes.
     var indexing: Indexing?
     var indexings = 0
+    /// The last commit of the last whole checkpoint.
     var checkpointSequence: Int64
     var isStopping = false
     /// Resumed when something is queued or the engine stops.
     var wakeUp: CheckedContinuation<Void, Never>?
-    /// Resumed when a checkpoint is due or the engine stops.
-    var wakeUpCheckpoint: CheckedContinuation<Void, Never>?
+    /// Ended when the commit is there, its time has passed, or the engine stops.
+    var checkpointWait: CheckpointWait?
   }
 
   /// Something to be done in a batch, on the engine's task. Returns what is called when the batch is
@@ -79,28 +85,24 @@ public final class Engine: Sendable {
   ///
   /// - Parameters:
   ///   - now: milliseconds since 1970.
+  ///   - clock: says how long checkpoints wait and rest.
   ///   - random: random words for push ids.
   /// - Throws: what the journal throws when it cannot be read.
   public init(
     journal: any Journal, configuration: Configuration = Configuration(),
-    now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64,
-    logger: Logger
+    now: @escaping @Sendable () -> Int64, clock: any Clock<Duration>,
+    random: @escaping @Sendable () -> UInt64, logger: Logger
   ) async throws {
     self.journal = journal
     self.configuration = configuration
     self.now = now
+    self.clock = clock
     self.random = random
     self.logger = logger
-    let loaded = try await journal.load()
-    var tree = Tree(root: loaded.root, indexPlan: configuration.indexPlan)
-    var sequence = loaded.checkpoint
-    for commit in loaded.commits {
-      tree.apply(commit.assignments)
-      sequence = commit.sequence
-    }
+    let loaded = try await journal.load(keeping: configuration.indexPlan)
     state = Mutex(
       State(
-        current: tree, currentSequence: sequence, toldSequence: sequence,
+        current: loaded.tree, currentSequence: loaded.sequence, toldSequence: loaded.sequence,
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
         clientWrites: ClientWrites(loaded.clientWrites),
         checkpointSequence: loaded.checkpoint))
@@ -232,9 +234,9 @@ public final class Engine: Sendable {
   public func stop() {
     let (wakeUp, wakeUpCheckpoint) = state.withLock { state in
       state.isStopping = true
-      return (state.wakeUp.take(), state.wakeUpCheckpoint.take())
+      return (state.wakeUp.take(), state.checkpointWait.take())
     }
     wakeUp?.resume()
-    wakeUpCheckpoint?.resume()
+    wakeUpCheckpoint?.continuation.resume()
   }
 }

@@ -6,10 +6,12 @@ public import CanopyTree
 /// when several machines share a journal, two writers can never both win, and the loser learns what
 /// it missed.
 public protocol Journal: Sendable {
-  /// Reads the state that the journal holds: the last checkpoint, and the commits since.
+  /// Reads what the journal holds and folds it: the last checkpoint, and onto it the commits since, one
+  /// after the other. There may be millions, so they are not in memory together.
   ///
+  /// - Parameter indexes: the indexes that the tree is to keep.
   /// - Throws: an error that says why it cannot be read: `JournalError.unreadable`, or the store's own.
-  func load() async throws -> JournalState
+  func load(keeping indexes: IndexPlan) async throws -> JournalState
 
   /// Appends commits whose sequence numbers follow `last`, all or none, and returns when they are
   /// durable. Their origins are remembered with them, and those that they say are seen are forgotten.
@@ -28,22 +30,26 @@ public protocol Journal: Sendable {
   /// Folds the commits up to `sequence` into the checkpoint, in the background, in bounded steps
   /// between which appends go on. The engine never runs two at once.
   ///
-  /// - Parameter root: the tree just after that commit.
-  func checkpoint(_ root: Node, through sequence: Int64) async throws
+  /// A checkpoint is written while commits go on being made, so that parts of it may be newer than the
+  /// commit that it counts as. Assignments being absolute, applying the commits since in order leads to
+  /// the present tree all the same.
+  ///
+  /// - Parameters:
+  ///   - root: the tree just after that commit.
+  ///   - rest: to be awaited after each step.
+  func checkpoint(
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+  ) async throws
 }
 
 /// What a journal holds.
 public struct JournalState: Sendable {
-  /// The tree of the last checkpoint.
-  ///
-  /// A checkpoint is written while commits go on being made, so parts of this may be as new as the
-  /// last commit. Assignments being absolute, applying all of `commits` in order leads to the present
-  /// tree all the same.
-  public var root: Node
-  /// The sequence number of the last commit that is surely in `root` as a whole.
+  /// The tree: all commits, folded.
+  public var tree: Tree
+  /// The sequence number of the last commit.
+  public var sequence: Int64
+  /// That of the last commit that is surely in the checkpoint as a whole.
   public var checkpoint: Int64
-  /// The commits after `checkpoint`, in order, without a gap.
-  public var commits: [Commit]
   /// The time of the last commit of all, if it is known: keys that are made from now on sort after
   /// those made then, also when the clock has been set back.
   public var lastTime: Int64?
@@ -53,13 +59,13 @@ public struct JournalState: Sendable {
 
   /// A state.
   public init(
-    root: Node, checkpoint: Int64, commits: [Commit], lastTime: Int64? = nil,
+    tree: Tree, sequence: Int64, checkpoint: Int64, lastTime: Int64? = nil,
     clientWrites: [ClientWrite] = []
   ) {
-    self.root = root
+    self.tree = tree
+    self.sequence = sequence
     self.checkpoint = checkpoint
-    self.commits = commits
-    self.lastTime = lastTime ?? commits.last?.time
+    self.lastTime = lastTime
     self.clientWrites = clientWrites
   }
 }

@@ -13,25 +13,28 @@ struct LocationSet {
   }
 
   private var root = Level()
+  /// The number of locations that were added and not there; some may have gone since, with one above.
+  private(set) var count = 0
 
   /// Adds a location.
   mutating func insert(_ location: Location) {
-    LocationSet.insert(location.path.keys[...], location.isPriority, into: &root)
+    if LocationSet.insert(location.path.keys[...], location.isPriority, into: &root) { count += 1 }
   }
 
+  /// Returns whether it was not there.
   private static func insert(
     _ keys: ArraySlice<Key>, _ isPriority: Bool, into level: inout Level
-  ) {
-    if level.isWhole { return }
+  ) -> Bool {
+    if level.isWhole { return false }
     guard let key = keys.first else {
       if isPriority {
-        level.hasPriority = true
-      } else {
-        level = Level(isWhole: true)
+        defer { level.hasPriority = true }
+        return !level.hasPriority
       }
-      return
+      level = Level(isWhole: true)
+      return true
     }
-    insert(keys.dropFirst(), isPriority, into: &level.children[key, default: Level()])
+    return insert(keys.dropFirst(), isPriority, into: &level.children[key, default: Level()])
   }
 
   /// The locations in order, none at or below another.

@@ -10,11 +10,48 @@ extension SQLiteStore {
   /// wait for no disk. When the process dies between two steps, the leaves are of mixed age; loading
   /// applies the commits since the last whole checkpoint, which are absolute, and that mends it.
   ///
-  /// What was written is read from the journal, so that nothing has to be kept in memory for this: a
-  /// commit's locations would take more of it than a small post.
-  public func checkpoint(_ root: Node, through sequence: Int64) async throws {
-    let written = try await pool.read { try SQLiteStore.locationsWritten($0, through: sequence) }
-    var fold = Fold(root: root, locations: written)
+  /// What was written is read from the journal, so that nothing has to be kept in memory for this while
+  /// commits are made: their locations would take more of it than small posts. Nor is it all read at
+  /// once: the commits are folded a portion at a time, and with each portion the checkpoint counts as
+  /// one through its last commit. Every place that the portion wrote then has its value of `root`, which
+  /// may be newer than that commit, and every other place has the value that it had, so the leaves are
+  /// of mixed age still: nothing in them is older than the portion's last commit, and the commits after
+  /// it mend the rest.
+  public func checkpoint(
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+  ) async throws {
+    var folded = try await pool.read { try SQLiteStore.checkpointSequence($0) }
+    repeat {
+      let (locations, end) = try await readPortion(after: folded, through: sequence, resting: rest)
+      try await write(Fold(root: root, locations: locations), resting: rest)
+      try await withoutSync { db in
+        try db.execute(
+          sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [end])
+      }
+      try await configuration.afterStep()
+      folded = end
+    } while folded < sequence
+    try await dropCommits(upTo: sequence, resting: rest)
+  }
+
+  /// Reads what the next commits wrote: the locations in order, and the last of the commits.
+  private func readPortion(
+    after first: Int64, through last: Int64, resting rest: @Sendable () async -> Void
+  ) async throws -> ([Location], end: Int64) {
+    var portion = Portion(
+      after: first, through: last, locationsMax: configuration.checkpointPortionLocations)
+    while !portion.isWhole {
+      let next = portion.nextCommits
+      // Added here: what goes to another queue and back would be copied each time that it changes.
+      portion.add(try await pool.read { try Portion.read($0, next) })
+      await rest()
+    }
+    return (portion.locations.sorted, portion.sequence)
+  }
+
+  /// Writes the rows of some locations, step by step.
+  private func write(_ whole: Fold, resting rest: @Sendable () async -> Void) async throws {
+    var fold = whole
     var isDone = false
     while !isDone {
       let step = fold
@@ -24,37 +61,8 @@ extension SQLiteStore {
         return (fold, isDone)
       }
       try await configuration.afterStep()
+      await rest()
     }
-    try await withoutSync { db in
-      try db.execute(
-        sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
-    }
-    try await configuration.afterStep()
-    try await dropCommits(upTo: sequence)
-  }
-
-  /// What the commits since the last checkpoint wrote, up to one of them.
-  private static func locationsWritten(
-    _ db: Database, through sequence: Int64
-  ) throws -> LocationSet {
-    var locations = LocationSet()
-    let rows = try Row.fetchCursor(
-      db,
-      sql: """
-        SELECT sequence, body FROM commits WHERE sequence > ? AND sequence <= ? ORDER BY sequence
-        """, arguments: [checkpointSequence(db), sequence])
-    while let row = try rows.next() {
-      do {
-        try row.withUnsafeData(atIndex: 1) { data in
-          try (data ?? Data()).withUnsafeBytes {
-            for location in try AssignmentCodec.decodeLocations($0) { locations.insert(location) }
-          }
-        }
-      } catch let error as TreeError {
-        throw StoreError.damagedRow("commit \(row[0] as Int64)", error)
-      }
-    }
-    return locations
   }
 
   /// A transaction that does not wait for the disk. Its effect is durable, and in order, with the next
@@ -80,7 +88,9 @@ extension SQLiteStore {
 
   /// Drops commits that are in the checkpoint and that nobody is to resume from any more: from the
   /// oldest on, until one is to stay.
-  private func dropCommits(upTo sequence: Int64) async throws {
+  private func dropCommits(
+    upTo sequence: Int64, resting rest: @Sendable () async -> Void
+  ) async throws {
     let kept = configuration.retainedCommits
     let span = configuration.retainedMilliseconds
     let end = try await pool.read { db -> Int64 in
@@ -111,11 +121,12 @@ extension SQLiteStore {
             """, arguments: [end])
         return db.changesCount
       }
+      await rest()
     }
   }
 }
 
-/// The writing of one checkpoint: what is left to do of it.
+/// The writing of one portion of a checkpoint: what is left to do of it.
 ///
 /// Each location that was written since the last checkpoint is one of these cases:
 /// - A row stands at the path or above it: that row's whole subtree is written anew, in one piece,
@@ -147,9 +158,10 @@ struct Fold {
   /// The row that was written anew last; what else was written below it is in there, too.
   private var rewritten: Path?
 
-  init(root: Node, locations: LocationSet) {
+  /// - Parameter locations: what was written, in order, none at or below another.
+  init(root: Node, locations: [Location]) {
     self.root = root
-    self.locations = locations.sorted
+    self.locations = locations
   }
 
   /// Writes some rows. Returns whether nothing is left to do.

@@ -1,19 +1,23 @@
 public import CanopyEngine
-internal import CanopyTree
+public import CanopyTree
 internal import Foundation
 internal import GRDB
 
 extension SQLiteStore: Journal {
-  /// Reads the checkpoint in one ordered scan, and the commits since. O(size of the tree).
+  /// Reads the checkpoint in one ordered scan, and applies the commits since as it reads them. O(size of
+  /// the tree, and of the commits since), in the memory of the tree and one commit.
   ///
   /// - Throws: `StoreError.damaged`, naming what cannot be read.
-  public func load() async throws -> JournalState {
+  public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     do {
       return try await pool.read { db in
         let checkpoint = try SQLiteStore.checkpointSequence(db)
+        var tree = Tree(root: try SQLiteStore.readLeaves(db), indexPlan: indexes)
+        let sequence = try SQLiteStore.forEachCommit(db, after: checkpoint) {
+          tree.apply($0.assignments)
+        }
         return JournalState(
-          root: try SQLiteStore.readLeaves(db), checkpoint: checkpoint,
-          commits: try SQLiteStore.readCommits(db, after: checkpoint),
+          tree: tree, sequence: sequence, checkpoint: checkpoint,
           lastTime: try Int64.fetchOne(
             db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"),
           clientWrites: try SQLiteStore.readClientWrites(db))
@@ -38,7 +42,7 @@ extension SQLiteStore: Journal {
     let missed: [Commit]? = try pool.write { db -> [Commit]? in
       let present = try SQLiteStore.lastSequence(db)
       guard present == last else {
-        return try SQLiteStore.readCommits(db, after: last, withOrigins: true)
+        return try SQLiteStore.readMissed(db, after: last)
       }
       let insert = try db.cachedStatement(
         sql: "INSERT INTO commits(sequence, time, body, before) VALUES (?, ?, ?, ?)")
@@ -93,27 +97,38 @@ extension SQLiteStore: Journal {
     return try checkpointSequence(db)
   }
 
-  static func readCommits(
-    _ db: Database, after sequence: Int64, withOrigins: Bool = false
-  ) throws -> [Commit] {
-    let writes = withOrigins ? try readClientWrites(db, after: sequence) : []
+  /// Commits that another writer appended, with their origins.
+  private static func readMissed(_ db: Database, after sequence: Int64) throws -> [Commit] {
+    let writes = try readClientWrites(db, after: sequence)
     let origins = Dictionary(writes.map { ($0.sequence, $0.origin) }) { $1 }
     var commits: [Commit] = []
+    try forEachCommit(db, after: sequence) { commit in
+      commits.append(commit)
+      commits[commits.count - 1].origin = origins[commit.sequence]
+    }
+    return commits
+  }
+
+  /// Reads the commits after one, in order, without their origins and before-images; each is handed on
+  /// before the next one is read.
+  ///
+  /// - Returns: the number of the last.
+  /// - Throws: `StoreError.damaged` at the first that is missing or cannot be read.
+  @discardableResult
+  static func forEachCommit(
+    _ db: Database, after sequence: Int64, _ body: (Commit) throws -> Void
+  ) throws -> Int64 {
     var last = sequence
     let rows = try Row.fetchCursor(
       db, sql: "SELECT sequence, time, body FROM commits WHERE sequence > ? ORDER BY sequence",
       arguments: [sequence])
     while let row = try rows.next() {
-      var commit = try readCommit(row)
-      commit.origin = origins[commit.sequence]
-      guard commit.sequence == last + 1 else {
-        throw StoreError.damaged(
-          "commit \(last + 1) is missing from the journal: restore the data folder from a backup")
-      }
+      let commit = try readCommit(row)
+      guard commit.sequence == last + 1 else { throw StoreError.missing(commit: last + 1) }
       last = commit.sequence
-      commits.append(commit)
+      try body(commit)
     }
-    return commits
+    return last
   }
 
   static func readCommit(_ row: Row) throws -> Commit {

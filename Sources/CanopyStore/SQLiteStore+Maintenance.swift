@@ -7,10 +7,8 @@ extension SQLiteStore {
   /// The tree as of the last commit, and that commit's number. O(size). For commands that work on a
   /// folder without an engine.
   public func tree() async throws -> (root: Node, sequence: Int64) {
-    let state = try await load()
-    var tree = Tree(root: state.root)
-    for commit in state.commits { tree.apply(commit.assignments) }
-    return (tree.root, state.commits.last?.sequence ?? state.checkpoint)
+    let state = try await load(keeping: IndexPlan())
+    return (state.tree.root, state.sequence)
   }
 
   /// Replaces what stands at a path, in one transaction, whatever its size.
@@ -21,20 +19,28 @@ extension SQLiteStore {
   public func replace(
     _ path: Path, with node: Node, progress: @escaping @Sendable (Int) -> Void
   ) async throws {
-    let state = try await load()
-    var tree = Tree(root: state.root)
-    for commit in state.commits { tree.apply(commit.assignments) }
-    let written = state.commits.flatMap(\.assignments) + tree.apply([Assignment(path, node)])
+    let state = try await load(keeping: IndexPlan())
+    var tree = state.tree
     var locations = LocationSet()
-    for assignment in written { locations.insert(assignment.location) }
-    let begin = Fold(root: tree.root, locations: locations)
-    try await pool.write { db in
-      var fold = begin
+    for assignment in tree.apply([Assignment(path, node)]) { locations.insert(assignment.location) }
+    let (root, replaced) = (tree.root, locations)
+    try await pool.write { [max = configuration.checkpointPortionLocations] db in
       var rows = 0
-      while try !fold.step(db, rows: 10_000) {
-        rows += 10_000
-        progress(rows)
+      func write(_ locations: LocationSet) throws {
+        var fold = Fold(root: root, locations: locations.sorted)
+        while try !fold.step(db, rows: 10_000) {
+          rows += 10_000
+          progress(rows)
+        }
       }
+      var folded = state.checkpoint
+      while folded < state.sequence {
+        var portion = Portion(after: folded, through: state.sequence, locationsMax: max)
+        while !portion.isWhole { portion.add(try Portion.read(db, portion.nextCommits)) }
+        try write(portion.locations)
+        folded = portion.sequence
+      }
+      try write(replaced)
       let sequence = try SQLiteStore.lastSequence(db) + 1
       try db.execute(
         sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
@@ -55,7 +61,7 @@ extension SQLiteStore {
         _ = try SQLiteStore.readClientWrites(db)
         if problems.isEmpty {
           _ = try SQLiteStore.readLeaves(db)
-          _ = try SQLiteStore.readCommits(db, after: checkpoint)
+          try SQLiteStore.forEachCommit(db, after: checkpoint) { _ in }
         }
         return problems
       }

@@ -24,7 +24,10 @@ public final class SQLiteStore: Sendable {
     /// Milliseconds before the last commit from which on commits are kept.
     public var retainedMilliseconds: Int64 = 3_600_000
     /// Rows that one step of a checkpoint writes; appends go on between steps.
-    public var checkpointStepRows = 64
+    public var checkpointStepRows = 256
+    /// Different places, written by the commits that a checkpoint folds together: about 200 bytes of
+    /// memory each, while it is made.
+    public var checkpointPortionLocations = 250_000
     /// Called after every step of a checkpoint, for tests; what it throws ends the checkpoint.
     var afterStep: @Sendable () async throws -> Void = {}
 

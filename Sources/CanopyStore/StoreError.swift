@@ -36,6 +36,11 @@ public enum StoreError: Error, Equatable, Sendable {
     }
   }
 
+  static func missing(commit sequence: Int64) -> StoreError {
+    .damaged(
+      "commit \(sequence) is missing from the journal: restore the data folder from a backup")
+  }
+
   static func damagedRow(_ what: String, _ error: Any) -> StoreError {
     let reason = (error as? TreeError)?.sentence ?? "\(error)"
     return .damaged(

@@ -55,8 +55,8 @@ public final class FaultyJournal: Journal {
   }
 
   /// What the journal behind this one holds.
-  public func load() async throws -> JournalState {
-    try await journal.load()
+  public func load(keeping indexes: IndexPlan) async throws -> JournalState {
+    try await journal.load(keeping: indexes)
   }
 
   /// Does what is planned, then appends to the journal behind this one.
@@ -86,15 +86,17 @@ public final class FaultyJournal: Journal {
   }
 
   /// Does what is planned, then has the journal behind this one make the checkpoint.
-  public func checkpoint(_ root: Node, through sequence: Int64) async throws {
+  public func checkpoint(
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+  ) async throws {
     switch checkpointFaults.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
     case .delay(let gate): await gate.pass()
     case .failBefore, .overtaken: throw Failure()
     case .failAfter:
-      try await journal.checkpoint(root, through: sequence)
+      try await journal.checkpoint(root, through: sequence, resting: rest)
       throw Failure()
     case nil: break
     }
-    try await journal.checkpoint(root, through: sequence)
+    try await journal.checkpoint(root, through: sequence, resting: rest)
   }
 }

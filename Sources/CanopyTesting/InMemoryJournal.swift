@@ -33,11 +33,15 @@ public final class InMemoryJournal: Journal {
   public var checkpoints: [Int64] { state.withLock { $0.checkpoints } }
 
   /// What was appended and checkpointed.
-  public func load() async throws -> JournalState {
+  public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     state.withLock { state in
-      JournalState(
-        root: state.root, checkpoint: state.checkpoint,
-        commits: state.commits.filter { $0.sequence > state.checkpoint },
+      var tree = Tree(root: state.root, indexPlan: indexes)
+      for commit in state.commits where commit.sequence > state.checkpoint {
+        tree.apply(commit.assignments)
+      }
+      return JournalState(
+        tree: tree, sequence: state.commits.last?.sequence ?? state.checkpoint,
+        checkpoint: state.checkpoint, lastTime: state.commits.last?.time,
         clientWrites: state.commits.compactMap(\.clientWrite))
     }
   }
@@ -77,8 +81,10 @@ public final class InMemoryJournal: Journal {
     }
   }
 
-  /// Keeps the tree as the checkpoint.
-  public func checkpoint(_ root: Node, through sequence: Int64) async throws {
+  /// Keeps the tree as the checkpoint, in one step.
+  public func checkpoint(
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+  ) async throws {
     state.withLock { state in
       state.root = root
       state.checkpoint = sequence

@@ -108,8 +108,8 @@ public final class LineJournal: Journal, Sendable {
   public var batchMax: Int { journal.groups.max() ?? 0 }
 
   /// See `Journal`.
-  public func load() async throws -> JournalState {
-    try await journal.load()
+  public func load(keeping indexes: IndexPlan) async throws -> JournalState {
+    try await journal.load(keeping: indexes)
   }
 
   /// See `Journal`.
@@ -133,8 +133,10 @@ public final class LineJournal: Journal, Sendable {
   }
 
   /// See `Journal`.
-  public func checkpoint(_ root: Node, through sequence: Int64) async throws {
-    try await journal.checkpoint(root, through: sequence)
+  public func checkpoint(
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+  ) async throws {
+    try await journal.checkpoint(root, through: sequence, resting: rest)
   }
 }
 

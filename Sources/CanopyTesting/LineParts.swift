@@ -50,7 +50,7 @@ public final class LineParts: Sendable {
     configuration.indexPlan = Layout.indexPlan
     configuration.indexPlan.formUnion(rules.indexPlan)
     engine = try await Engine(
-      journal: journal, configuration: configuration, now: { clock.now },
+      journal: journal, configuration: configuration, now: { clock.now }, clock: StepClock(),
       random: { random.withLock { $0.next() } }, logger: log.logger)
     hasher = PasswordHasher(function: hash, concurrentMax: hashersMax)
     accounts = AccountService(

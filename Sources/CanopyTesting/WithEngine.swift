@@ -5,14 +5,15 @@ internal import Logging
 ///
 /// - Parameters:
 ///   - clock: the engine's time.
+///   - waits: what the waits and rests of checkpoints go by.
 ///   - seed: decides the push ids.
 public func withEngine<R: Sendable>(
   _ journal: any Journal = InMemoryJournal(), configuration: Engine.Configuration = .init(),
-  clock: ManualClock = ManualClock(), seed: UInt64 = 1,
+  clock: ManualClock = ManualClock(), waits: StepClock = StepClock(), seed: UInt64 = 1,
   _ body: @escaping @Sendable (Engine) async throws -> R
 ) async throws -> R {
   let engine = try await Engine.forTests(
-    journal, configuration: configuration, clock: clock, seed: seed)
+    journal, configuration: configuration, clock: clock, waits: waits, seed: seed)
   return try await withThrowingTaskGroup(of: Void.self) { group in
     group.addTask { await engine.run() }
     let result: Result<R, any Error>
@@ -27,11 +28,12 @@ extension Engine {
   /// An engine that does not run yet, and logs nothing.
   public static func forTests(
     _ journal: any Journal, configuration: Configuration = .init(),
-    clock: ManualClock = ManualClock(), seed: UInt64 = 1
+    clock: ManualClock = ManualClock(), waits: StepClock = StepClock(), seed: UInt64 = 1
   ) async throws -> Engine {
     let random = SeededBytes(seed: seed)
     return try await Engine(
       journal: journal, configuration: configuration, now: { clock.now },
-      random: { random.word() }, logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+      clock: waits, random: { random.word() },
+      logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
   }
 }

@@ -30,7 +30,7 @@ struct Composition: Sendable {
     configuration.indexPlan.formUnion(Layout.indexPlan)
     self.engine = try await Engine(
       journal: store, configuration: configuration, now: now,
-      random: { UInt64.random(in: .min ... .max) }, logger: logger)
+      clock: ContinuousClock(), random: { UInt64.random(in: .min ... .max) }, logger: logger)
     accounts = AccountService(
       store: store, hasher: PasswordHasher(concurrentMax: hashersMax), settings: settings,
       environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))

@@ -32,7 +32,9 @@ struct Serve: AsyncParsableCommand {
   var timeoutSeconds: Int?
   @Option(help: "Sign-ups a minute from one address (60).") var signupsPerMinute: Int?
   @Option(help: "Passwords hashed at one time, 19 MiB each (2).") var hashersMax: Int?
-  @Option(help: "Commits between checkpoints (100000).") var checkpointEvery: Int?
+  @Option(help: "Commits between checkpoints (1000000).") var checkpointEvery: Int?
+  @Option(help: "Seconds that a commit waits at most for a checkpoint to begin (300).")
+  var checkpointAfter: Int64?
   @Option(help: "The most commits kept after a checkpoint, to resume from (100000).")
   var retainedCommits: Int64?
   @Option(help: "Seconds that they are kept at most (3600).") var retainedSeconds: Int64?
@@ -63,6 +65,12 @@ struct Serve: AsyncParsableCommand {
     var engine = Engine.Configuration()
     engine.checkpointEvery = try positive(
       "checkpoint-every", checkpointEvery, default: engine.checkpointEvery)
+    let checkpointAfter = try positive(
+      "checkpoint-after", checkpointAfter, default: engine.checkpointAfter.components.seconds)
+    guard checkpointAfter <= 1_000_000_000 else {
+      throw ValidationError("--checkpoint-after must be at most 1000000000")
+    }
+    engine.checkpointAfter = .seconds(checkpointAfter)
     var settings = AccountSettings()
     settings.signUpsMax = try positive(
       "signups-per-minute", signupsPerMinute, default: settings.signUpsMax)

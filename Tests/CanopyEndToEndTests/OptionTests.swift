@@ -11,6 +11,7 @@ import Testing
     ("durability", "relaxed", ["fast"]), ("line-bytes-max", "2000", ["0", "-1", "1k"]),
     ("connections-max", "3", ["0", "many"]), ("signups-per-minute", "1", ["0", "x"]),
     ("hashers-max", "1", ["0", "99999999999999999999"]), ("checkpoint-every", "10", ["0", "-5"]),
+    ("checkpoint-after", "1000000000", ["0", "1000000001", "5m"]),
     ("retained-commits", "10", ["0", "all"]), ("retained-seconds", "1", ["0", "1h"]),
     ("listeners-max", "3", ["0", "x"]), ("queued-bytes-max", "100000", ["0", "1M"]),
     ("heartbeat-seconds", "5", ["0", "32768"]), ("timeout-seconds", "15", ["0", "32768"]),

@@ -29,7 +29,7 @@ import Testing
     #expect(made.first == 5)
     #expect(zip(made, made.dropFirst()).allSatisfy { $1 - $0 >= 5 })
     let loaded = try await store.load()
-    #expect(loaded.commits.folded(onto: loaded.root).child("n") == 20)
+    #expect(loaded.tree.root.child("n") == 20)
   }
 
   @Test func `a checkpoint that fails is tried again later, and writes do not notice`()

@@ -178,10 +178,14 @@ import Testing
 
   @Test func `an engine whose journal cannot be read does not come into being`() async throws {
     struct Unreadable: Journal {
-      func load() async throws -> JournalState { throw JournalError.unreadable("the disk is gone") }
+      func load(keeping indexes: IndexPlan) async throws -> JournalState {
+        throw JournalError.unreadable("the disk is gone")
+      }
       func append(_ commits: [Commit], after last: Int64) async throws {}
       func commits(after first: Int64, through last: Int64) async throws -> [Commit] { [] }
-      func checkpoint(_ root: Node, through sequence: Int64) async throws {}
+      func checkpoint(
+        _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+      ) async throws {}
     }
     await #expect(throws: JournalError.self) { try await Engine.forTests(Unreadable()) }
   }

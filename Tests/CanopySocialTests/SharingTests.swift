@@ -93,9 +93,9 @@ import Testing
         return root
       }
       let loaded = try await store.load()
-      #expect(loaded.commits.isEmpty)
-      #expect(loaded.root == root)
-      #expect(unshared(in: loaded.root) == [])
+      #expect(loaded.sequence == loaded.checkpoint)
+      #expect(loaded.tree.root == root)
+      #expect(unshared(in: loaded.tree.root) == [])
       try store.close()
     }
   }

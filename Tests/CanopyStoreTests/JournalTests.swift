@@ -17,9 +17,9 @@ struct JournalTests {
   @Test func `a new folder holds nothing`() async throws {
     try await folder.withStore { store in
       let state = try await store.load()
-      #expect(state.root.isAbsent)
+      #expect(state.tree.root.isAbsent)
       #expect(state.checkpoint == 0)
-      #expect(state.commits.isEmpty)
+      #expect(state.sequence == 0)
       #expect(try await store.problems().isEmpty)
     }
   }
@@ -53,7 +53,11 @@ struct JournalTests {
       try await store.append(Array(all[200...]), after: 200)
     }
     try await folder.withStore { store in
-      let loaded = try await store.load().commits
+      let state = try await store.load()
+      #expect(state.tree.root == all.folded())
+      #expect(state.sequence == Int64(all.count))
+      #expect(state.lastTime == 0)
+      let loaded = try await store.commits(after: 0, through: .max)
       #expect(loaded.count == all.count)
       for (loaded, commit) in zip(loaded, all) { #expect(loaded == commit) }
       #expect(try await store.problems().isEmpty)
@@ -97,7 +101,7 @@ struct JournalTests {
         }
       }
       try await store.append(Array(commits[3...]), after: 3)
-      #expect(try await store.load().commits == commits)
+      #expect(try await store.commits(after: 0, through: .max) == commits)
     }
   }
 
@@ -107,7 +111,7 @@ struct JournalTests {
       await #expect(throws: (any Error).self) {
         try await store.append([commit(2, "n", 2), commit(2, "n", 3)], after: 1)
       }
-      #expect(try await store.load().commits.count == 1)
+      #expect(try await store.load().sequence == 1)
       #expect(try await store.number("SELECT count(*) FROM commits") == 1)
     }
   }
@@ -184,6 +188,23 @@ struct JournalTests {
       let error = await #expect(throws: StoreError.self) { try await store.load() }
       expectAdvice(error, mentions: "commit 3", "backup")
       await #expect(throws: StoreError.self) { try await store.append([], after: 1) }
+    }
+  }
+
+  @Test func `each commit is handed on before the next one is read`() async throws {
+    try await folder.withStore { store in
+      try await store.append(try (1...9).map { try commit($0, "n", Node($0)) }, after: 0)
+      // From the last to the first, so that all behind the damaged one are damaged as well.
+      for damaged in (1...9).reversed() as ReversedCollection<ClosedRange<Int64>> {
+        try await store.damage("UPDATE commits SET body = '[' WHERE sequence = ?", [damaged])
+        try await store.pool.read { db in
+          var handedOn: [Int64] = []
+          #expect(throws: StoreError.self) {
+            try SQLiteStore.forEachCommit(db, after: 0) { handedOn.append($0.sequence) }
+          }
+          #expect(handedOn == Array(1..<damaged))
+        }
+      }
     }
   }
 

@@ -21,6 +21,15 @@ struct LocationSetTests {
     #expect(try sorted([".priority", "a!", "a", "a/b"]) == [".priority", "a", "a!"])
   }
 
+  @Test func `it counts what was not there when it was added`() throws {
+    var set = LocationSet()
+    let counts = try ["a/b", "a/b", "a/.priority", "a/.priority", "a/c", "a", "a/b", "a", "b"].map {
+      set.insert(try Location($0))
+      return set.count
+    }
+    #expect(counts == [1, 1, 2, 2, 3, 4, 4, 4, 5])
+  }
+
   @Test func `it holds what sorting and comparing each with the one before would`() throws {
     var random = SeededGenerator(printingSeedFor: "LocationSetTests")
     let writes = RandomWrites()

@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyTesting
 import CanopyTree
 import Foundation
 import GRDB
@@ -173,7 +174,7 @@ struct OpeningTests {
     try await folder.withStore { store in
       let state = try await store.load()
       #expect(state.checkpoint == 3)
-      #expect(state.root.childCount == 3)
+      #expect(state.tree.root.childCount == 3)
     }
   }
 

@@ -6,7 +6,8 @@ import Testing
 
 @testable import CanopyStore
 
-/// Random commits, checkpoints of few rows a step between and among them, and crashes after any step.
+/// Random commits, checkpoints of few rows a step and few places a portion between and among them, and
+/// crashes after any step.
 @Suite(.timeLimit(.minutes(8))) struct RandomCheckpointTests {
   @Test func `whatever the step after which it crashes, all that was appended is there`()
     async throws
@@ -30,11 +31,13 @@ private final class Run: Sendable {
 
   private let state: Mutex<State>
   private let stepRows: Int
+  private let portionLocations: Int
   private let retained: Int64
   private let writes: RandomWrites
 
   init(_ random: inout SeededGenerator) {
     stepRows = Int.random(in: 1...10, using: &random)
+    portionLocations = random.pick([1, 2, 3, 5, 10, 1_000])
     retained = Int64.random(in: 0...5, using: &random)
     var writes = RandomWrites()
     writes.keysMax = random.pick([2, 3, 6, RandomWrites.keys.count])
@@ -69,6 +72,7 @@ private final class Run: Sendable {
     let hook = Mutex<(@Sendable () async throws -> Void)?>(nil)
     var configuration = SQLiteStore.Configuration()
     configuration.checkpointStepRows = stepRows
+    configuration.checkpointPortionLocations = portionLocations
     configuration.retainedCommits = retained
     configuration.durability = .relaxed
     configuration.afterStep = { try await hook.withLock { $0 }?() }
