@@ -31,6 +31,7 @@ let argumentParser = Target.Dependency.product(
   name: "ArgumentParser", package: "swift-argument-parser")
 let histogram = Target.Dependency.product(name: "Histogram", package: "hdrhistogram-swift")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
+let sqlite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
 
 let package = Package(
   name: "canopy",
@@ -60,7 +61,7 @@ let package = Package(
       name: "CanopyEngine", dependencies: ["CanopyTree", logging], swiftSettings: settings),
     .target(
       name: "CanopyStore",
-      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", logging, grdb],
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", logging, grdb, sqlite],
       swiftSettings: settings),
     .target(name: "CanopyAccounts", dependencies: ["CArgon2", crypto], swiftSettings: settings),
     .target(

@@ -244,18 +244,34 @@ struct Fold {
   }
 
   private static func put(_ db: Database, _ location: Location, _ node: Node) throws {
+    let statement = try ByteStatement(
+      db, "INSERT INTO leaves VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value")
     var output = JSONOutput(capacity: 1024)
     output.append(node, style: .export)
-    try db.cachedStatement(
-      sql: "INSERT INTO leaves VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-    ).execute(arguments: [location.text, output.text])
+    var text = location.text
+    try text.withUTF8 { text in
+      try output.withBytes { value in
+        try statement.bind(UnsafeRawBufferPointer(text), at: 1)
+        try statement.bind(value, at: 2)
+        try statement.run()
+      }
+    }
+  }
+
+  private static func hasRow(_ db: Database, at path: Path) throws -> Bool {
+    let statement = try ByteStatement(db, "SELECT 1 FROM leaves WHERE path = ?")
+    var text = path.text
+    return try text.withUTF8 { text in
+      try statement.bind(UnsafeRawBufferPointer(text), at: 1)
+      defer { statement.end() }
+      return try statement.next()
+    }
   }
 
   /// The path at or above the given one at which a row stands. There is at most one, and mostly as
   /// deep as the last: so that is tried first. Where it is known that there is none above, because the
   /// location before was a neighbour, it is not asked again.
   private mutating func coveringRow(_ db: Database, _ path: Path) throws -> Path? {
-    let statement = try db.cachedStatement(sql: "SELECT 1 FROM leaves WHERE path = ?")
     var first = 0
     if let rowless {
       first = zip(rowless.keys, path.keys).prefix { $0 == $1 }.count + 1
@@ -264,7 +280,7 @@ struct Fold {
     let likely = first...path.count ~= rowDepth ? rowDepth : first
     for count in [likely] + (first...path.count).reversed().filter({ $0 != likely }) {
       let candidate = path.prefix(count)
-      if try Int.fetchOne(statement, arguments: [candidate.text]) != nil {
+      if try Fold.hasRow(db, at: candidate) {
         rowDepth = count
         rowless = count > 0 ? path.prefix(count - 1) : nil
         return candidate

@@ -44,17 +44,25 @@ extension SQLiteStore: Journal {
       guard present == last else {
         return try SQLiteStore.readMissed(db, after: last)
       }
-      let insert = try db.cachedStatement(
-        sql: "INSERT INTO commits(sequence, time, body, before) VALUES (?, ?, ?, ?)")
-      var output = JSONOutput(capacity: 1024)
+      let insert = try ByteStatement(
+        db, "INSERT INTO commits(sequence, time, body, before) VALUES (?, ?, ?, ?)")
+      var body = JSONOutput(capacity: 4096)
+      var image = JSONOutput(capacity: 4096)
       for commit in commits {
-        output.removeAll()
-        AssignmentCodec.encode(commit.assignments, to: &output)
-        let body = output.text
-        let image = commit.beforeImage.flatMap {
-          BeforeImageCodec.encode($0, of: commit.assignments, &output)
+        body.removeAll()
+        AssignmentCodec.encode(commit.assignments, to: &body)
+        let before = commit.beforeImage
+        let hasImage =
+          before.map { BeforeImageCodec.encode($0, of: commit.assignments, &image) } ?? false
+        try insert.bind(commit.sequence, at: 1)
+        try insert.bind(commit.time, at: 2)
+        try body.withBytes { body in
+          try image.withBytes { image in
+            try insert.bind(body, at: 3)
+            if hasImage { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
+            try insert.run()
+          }
         }
-        try insert.execute(arguments: [commit.sequence, commit.time, body, image])
         if let id = commit.settles { try SQLiteStore.deleteDisconnectWrite(db, id) }
         if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
       }
@@ -160,17 +168,12 @@ extension SQLiteStore: Journal {
 
   static func readLeaves(_ db: Database) throws -> Node {
     var builder = TreeBuilder()
-    let rows = try Row.fetchCursor(db, sql: "SELECT path, value FROM leaves ORDER BY path")
+    let rows = try ByteStatement(db, "SELECT path, value FROM leaves ORDER BY path")
     do {
-      while let row = try rows.next() {
-        try row.withUnsafeData(atIndex: 0) { data in
-          let location = data ?? Data()
-          guard try !isPriorityOfNothing(db, location) else { return }
-          try row.withUnsafeData(atIndex: 1) { data in
-            try (data ?? Data()).withUnsafeBytes { json in
-              try location.withUnsafeBytes { try builder.add(json: json, at: $0) }
-            }
-          }
+      while try rows.next() {
+        let location = rows.text(0)
+        if try !isPriorityOfNothing(db, location) {
+          try builder.add(json: rows.text(1), at: location)
         }
       }
       return try builder.finish()
@@ -184,8 +187,12 @@ extension SQLiteStore: Journal {
   /// A checkpoint that ended between two steps can leave that: it had removed the branch's last
   /// children and not yet written the next ones. Those are in commits that it was folding, and the
   /// priority is with them (see `Commit.assignments`).
-  private static func isPriorityOfNothing(_ db: Database, _ location: Data) throws -> Bool {
-    guard location.suffix(9).elementsEqual(".priority".utf8) else { return false }
+  private static func isPriorityOfNothing(
+    _ db: Database, _ location: UnsafeRawBufferPointer
+  ) throws -> Bool {
+    // Of most rows the last byte says that they are none.
+    guard location.last == UInt8(ascii: "y"), location.suffix(9).elementsEqual(".priority".utf8)
+    else { return false }
     let branch = try Location(String(decoding: location, as: UTF8.self)).path
     return try RowsBelow(branch).isEmpty(db, butPriorities: true)
   }

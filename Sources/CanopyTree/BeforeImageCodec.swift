@@ -6,20 +6,21 @@ public enum BeforeImageCodec {
   /// Bytes of JSON beyond which an image is not kept: removing much must not store it once more.
   public static let bytesMax = 64 * 1024
 
-  /// The text; nil if it is large. O(bytes kept).
+  /// Writes the text. O(bytes kept).
   ///
-  /// - Parameter output: what the text is made in; it is emptied.
+  /// - Parameter output: has the text alone afterwards.
+  /// - Returns: false if the image is large; then the output is of no use.
   public static func encode(
     _ image: [Assignment], of assignments: [Assignment], _ output: inout JSONOutput
-  ) -> String? {
-    for assignment in image where !assignment.value.fits(bytes: bytesMax) { return nil }
+  ) -> Bool {
+    for assignment in image where !assignment.value.fits(bytes: bytesMax) { return false }
     output.removeAll()
     if image.elementsEqual(assignments, by: { $0.location == $1.location }) {
       output.append("[")
       for (index, assignment) in image.enumerated() {
         if index > 0 { output.append(",") }
         output.append(assignment.value, style: .export)
-        guard output.count <= bytesMax else { return nil }
+        guard output.count <= bytesMax else { return false }
       }
       output.append("]")
     } else {
@@ -27,7 +28,7 @@ public enum BeforeImageCodec {
       AssignmentCodec.encode(image, to: &output)
       output.append("}")
     }
-    return output.count <= bytesMax ? output.text : nil
+    return output.count <= bytesMax
   }
 
   /// The image of assignments.

@@ -21,7 +21,8 @@ struct ModuleTests {
     (
       "CanopyStore",
       [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "Foundation", "GRDB", "Logging",
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "Foundation", "GRDB", "GRDBSQLite",
+        "Logging",
         "Synchronization",
       ]
     ),

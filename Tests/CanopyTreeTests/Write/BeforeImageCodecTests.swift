@@ -8,7 +8,7 @@ struct BeforeImageCodecTests {
   private func encoded(_ image: [Assignment], of assignments: [Assignment]) -> String? {
     var output = JSONOutput()
     output.append("what stood there before")
-    return BeforeImageCodec.encode(image, of: assignments, &output)
+    return BeforeImageCodec.encode(image, of: assignments, &output) ? output.text : nil
   }
 
   private func decoded(_ text: String, of assignments: [Assignment]) throws -> [Assignment] {
