@@ -167,16 +167,20 @@ extension SQLiteStore: Journal {
   }
 
   static func readLeaves(_ db: Database) throws -> Node {
-    var builder = TreeBuilder()
-    let rows = try ByteStatement(db, "SELECT path, value FROM leaves ORDER BY path")
-    do {
+    let pipe = RowPipe()
+    let read = Result {
+      let rows = try ByteStatement(db, "SELECT path, value FROM leaves ORDER BY path")
+      defer { rows.end() }
       while try rows.next() {
         let location = rows.text(0)
-        if try !isPriorityOfNothing(db, location) {
-          try builder.add(json: rows.text(1), at: location)
-        }
+        guard try !isPriorityOfNothing(db, location) else { continue }
+        guard pipe.add(location, rows.text(1)) else { break }
       }
-      return try builder.finish()
+    }
+    do {
+      let root = try pipe.finish()
+      try read.get()
+      return root
     } catch let error as TreeError {
       throw StoreError.damagedRow("a row of the checkpoint", error.sentence)
     }
