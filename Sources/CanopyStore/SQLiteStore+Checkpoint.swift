@@ -152,6 +152,8 @@ struct Fold {
   private var rowDepth = 0
   /// A path at and above which there was no row.
   private var rowless: Path?
+  /// Where there was no row when it was looked.
+  private var gap: RowGap?
   private var clearing: RowsBelow?
   private var emitting: RowEmitter?
   private var waiting: RowEmitter?
@@ -196,7 +198,8 @@ struct Fold {
   private mutating func begin(_ db: Database, _ location: Location) throws -> Int {
     let path = location.path
     if let rewritten, path.hasPrefix(rewritten) { return 0 }
-    if let covering = try coveringRow(db, path) {
+    let isFree = try !location.isPriority && isFree(db, path)
+    if let covering = try coveringRow(db, path, butAbove: isFree) {
       rewritten = covering
       return try rewrite(db, covering)
     }
@@ -205,8 +208,8 @@ struct Fold {
     }
     let rows = RowsBelow(path)
     let emitter = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
-    // Mostly so, and found out for a fraction of what removing none costs.
-    if try rows.isEmpty(db) {
+    // Found out for a fraction of what removing none costs.
+    if try isFree || rows.isEmpty(db) {
       emitting = emitter
     } else {
       clearing = rows
@@ -268,17 +271,39 @@ struct Fold {
     }
   }
 
+  /// Whether it is certain that no row stands at or below a path. What is new mostly comes behind all
+  /// of its neighbours, so that one look for the next row serves many.
+  private mutating func isFree(_ db: Database, _ path: Path) throws -> Bool {
+    guard !path.isRoot else { return false }
+    let text = Array(path.text.utf8)
+    if let gap, gap.holds(text) { return true }
+    let statement = try db.cachedStatement(
+      sql: "SELECT path FROM leaves WHERE path >= ? ORDER BY path LIMIT 1")
+    let gap = RowGap(
+      from: text, to: try String.fetchOne(statement, arguments: [path.text]).map { Array($0.utf8) })
+    self.gap = gap
+    return gap.holds(text)
+  }
+
   /// The path at or above the given one at which a row stands. There is at most one, and mostly as
   /// deep as the last: so that is tried first. Where it is known that there is none above, because the
   /// location before was a neighbour, it is not asked again.
-  private mutating func coveringRow(_ db: Database, _ path: Path) throws -> Path? {
+  ///
+  /// - Parameter isFree: whether there is none at the path itself.
+  private mutating func coveringRow(
+    _ db: Database, _ path: Path, butAbove isFree: Bool
+  ) throws -> Path? {
+    let last = isFree ? path.count - 1 : path.count
     var first = 0
     if let rowless {
       first = zip(rowless.keys, path.keys).prefix { $0 == $1 }.count + 1
     }
-    guard first <= path.count else { return nil }
-    let likely = first...path.count ~= rowDepth ? rowDepth : first
-    for count in [likely] + (first...path.count).reversed().filter({ $0 != likely }) {
+    guard first <= last else {
+      if isFree { rowless = path }
+      return nil
+    }
+    let likely = first...last ~= rowDepth ? rowDepth : first
+    for count in [likely] + (first...last).reversed().filter({ $0 != likely }) {
       let candidate = path.prefix(count)
       if try Fold.hasRow(db, at: candidate) {
         rowDepth = count
@@ -297,6 +322,22 @@ struct Fold {
         """
     ).execute(arguments: rows.arguments + ["limit": limit])
     return db.changesCount
+  }
+}
+
+/// A stretch of the table in which there is no row but those that the fold wrote since. They do not matter
+/// to a location that it comes to later: none of its locations is at or below another.
+struct RowGap {
+  /// The first text that no row has, in bytes, as SQLite compares them.
+  let from: [UInt8]
+  /// The next row; nil where there is none.
+  let to: [UInt8]?
+
+  /// Whether all the texts are in there that begin with `path/`, and that of the path itself.
+  func holds(_ path: [UInt8]) -> Bool {
+    guard !path.lexicographicallyPrecedes(from) else { return false }
+    guard let to else { return true }
+    return !to.lexicographicallyPrecedes(path + [UInt8(ascii: "0")])
   }
 }
 

@@ -23,9 +23,10 @@ public final class SQLiteStore: Sendable {
     public var retainedCommits: Int64 = 100_000
     /// Milliseconds before the last commit from which on commits are kept.
     public var retainedMilliseconds: Int64 = 3_600_000
-    /// Rows that one step of a checkpoint writes; appends go on between steps.
+    /// Rows and places that one step of a checkpoint writes and looks for: a few milliseconds, in which
+    /// no append begins.
     public var checkpointStepRows = 256
-    /// Different places, written by the commits that a checkpoint folds together: about 200 bytes of
+    /// Different places, written by the commits that a checkpoint folds together: some 300 bytes of
     /// memory each, while it is made.
     public var checkpointPortionLocations = 250_000
     /// Called after every step of a checkpoint, for tests; what it throws ends the checkpoint.

@@ -204,6 +204,47 @@ import Testing
     }
   }
 
+  @Test func `for what is new behind its neighbours it is looked once`() async throws {
+    var looks: [Int] = []
+    for count in [10, 500] {
+      let folder = try Folder()
+      try await folder.withStore { store in
+        // In several rows, and with one behind them.
+        var tree = try await append(store, [("a", big(40)), ("b", 1)])
+        try await store.checkpoint(tree.root, through: tree.sequence)
+        tree = try await append(store, (100..<100 + count).map { ("a/n\($0)", 1) })
+        let selects = Steps()
+        try await store.pool.writeWithoutTransaction { db in
+          db.trace { if "\($0)".contains("FROM leaves") { _ = selects.next() } }
+        }
+        try await store.checkpoint(tree.root, through: tree.sequence)
+        looks.append(selects.next() - 1)
+        #expect(try await store.checkpointRoot() == tree.root)
+      }
+    }
+    print("looks for rows: \(looks)")
+    #expect(looks[0] == looks[1])
+    #expect(looks[0] <= 3)
+  }
+
+  @Test func `a row among what is new is found, also where keys sort around the slash`()
+    async throws
+  {
+    for old in ["a/n", "a/n!", "a/n/x", "a/n0", "a/m", "a/o", "a/n1/x", "a/n.", "a"]
+    where (try? Path(old)) != nil {
+      let folder = try Folder()
+      try await folder.withStore { store in
+        var tree = try await append(store, [("a/big", big(40)), ("z", 1), (old, big(2))])
+        try await store.checkpoint(tree.root, through: tree.sequence)
+        tree = try await append(
+          store, ["a/m1", "a/n", "a/n!x", "a/n1", "a/n0/y", "a/o/p"].map { ($0, 7) })
+        try await store.checkpoint(tree.root, through: tree.sequence)
+        #expect(try await store.checkpointRoot() == tree.root, "\(old)")
+        #expect(try await store.problems().isEmpty, "\(old)")
+      }
+    }
+  }
+
   @Test func `what a star costs a checkpoint does not depend on the number of posts`()
     async throws
   {
