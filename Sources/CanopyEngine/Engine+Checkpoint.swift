@@ -13,7 +13,8 @@ extension Engine {
   /// How much longer than a step the rest after it is: a checkpoint takes a quarter of the time.
   private static let restFactor = 3
 
-  /// Has checkpoints made until the engine stops. The one that is being made then is finished.
+  /// Has checkpoints made until the engine stops. The one that is being made then is left as it is: what
+  /// it has done counts, and the rest may take long.
   func runCheckpoints() async {
     var tried = state.withLock { $0.checkpointSequence }
     while await checkpointIsDue(after: tried) {
@@ -21,6 +22,8 @@ extension Engine {
       do {
         try await journal.checkpoint(root, through: sequence, resting: pace(by: clock))
         state.withLock { $0.checkpointSequence = sequence }
+      } catch is CancellationError {
+        return
       } catch {
         logger.error(
           "the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
@@ -42,9 +45,9 @@ extension Engine {
   /// What a checkpoint does after each step: it rests in proportion to the time since the rest before,
   /// in which it may also have waited for appends, so it gives way to them the more there are.
   ///
-  /// There is no rest when commits have piled up, whose replay would take too long, and none when the
-  /// engine stops.
-  private func pace(by clock: some Clock<Duration>) -> @Sendable () async -> Void {
+  /// There is no rest when commits have piled up, whose replay would take too long. When the engine stops
+  /// it throws `CancellationError`.
+  private func pace(by clock: some Clock<Duration>) -> @Sendable () async throws -> Void {
     let folded = state.withLock { $0.checkpointSequence }
     let piledUp = folded + 2 * checkpointEvery + 1
     let began = Mutex(clock.now)
@@ -54,6 +57,7 @@ extension Engine {
         let rest = min(took * Engine.restFactor, Engine.restMax)
         await self.waitForCommit(piledUp, atMost: rest)
       }
+      if self.state.withLock({ $0.isStopping }) { throw CancellationError() }
       began.withLock { $0 = clock.now }
     }
   }

@@ -36,9 +36,10 @@ public protocol Journal: Sendable {
   ///
   /// - Parameters:
   ///   - root: the tree just after that commit.
-  ///   - rest: to be awaited after each step.
+  ///   - rest: to be awaited after each step. What it throws ends the checkpoint where it is, and is
+  ///     thrown on; the next one goes on from there.
   func checkpoint(
-    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws
 }
 

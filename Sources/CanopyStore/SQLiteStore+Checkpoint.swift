@@ -18,7 +18,7 @@ extension SQLiteStore {
   /// of mixed age still: nothing in them is older than the portion's last commit, and the commits after
   /// it mend the rest.
   public func checkpoint(
-    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
     var folded = try await pool.read { try SQLiteStore.checkpointSequence($0) }
     repeat {
@@ -36,7 +36,7 @@ extension SQLiteStore {
 
   /// Reads what the next commits wrote: the locations in order, and the last of the commits.
   private func readPortion(
-    after first: Int64, through last: Int64, resting rest: @Sendable () async -> Void
+    after first: Int64, through last: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws -> ([Location], end: Int64) {
     var portion = Portion(
       after: first, through: last, locationsMax: configuration.checkpointPortionLocations)
@@ -44,13 +44,13 @@ extension SQLiteStore {
       let next = portion.nextCommits
       // Added here: what goes to another queue and back would be copied each time that it changes.
       portion.add(try await pool.read { try Portion.read($0, next) })
-      await rest()
+      try await rest()
     }
     return (portion.locations.sorted, portion.sequence)
   }
 
   /// Writes the rows of some locations, step by step.
-  private func write(_ whole: Fold, resting rest: @Sendable () async -> Void) async throws {
+  private func write(_ whole: Fold, resting rest: @Sendable () async throws -> Void) async throws {
     var fold = whole
     var isDone = false
     while !isDone {
@@ -61,7 +61,7 @@ extension SQLiteStore {
         return (fold, isDone)
       }
       try await configuration.afterStep()
-      await rest()
+      try await rest()
     }
   }
 
@@ -89,7 +89,7 @@ extension SQLiteStore {
   /// Drops commits that are in the checkpoint and that nobody is to resume from any more: from the
   /// oldest on, until one is to stay.
   private func dropCommits(
-    upTo sequence: Int64, resting rest: @Sendable () async -> Void
+    upTo sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
     let kept = configuration.retainedCommits
     let span = configuration.retainedMilliseconds
@@ -121,7 +121,7 @@ extension SQLiteStore {
             """, arguments: [end])
         return db.changesCount
       }
-      await rest()
+      try await rest()
     }
   }
 }

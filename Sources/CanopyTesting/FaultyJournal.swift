@@ -87,7 +87,7 @@ public final class FaultyJournal: Journal {
 
   /// Does what is planned, then has the journal behind this one make the checkpoint.
   public func checkpoint(
-    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
     switch checkpointFaults.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
     case .delay(let gate): await gate.pass()

@@ -83,7 +83,7 @@ public final class InMemoryJournal: Journal {
 
   /// Keeps the tree as the checkpoint, in one step.
   public func checkpoint(
-    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
     state.withLock { state in
       state.root = root

@@ -134,7 +134,7 @@ public final class LineJournal: Journal, Sendable {
 
   /// See `Journal`.
   public func checkpoint(
-    _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
     try await journal.checkpoint(root, through: sequence, resting: rest)
   }

@@ -148,6 +148,7 @@ extension Node {
 
   /// The levels below this node: 0 for a leaf or nothing. O(size).
   public var height: Int {
+    if let record { return record.height }
     var height = 0
     forEachChild { _, child in
       height = max(height, child.height + 1)

@@ -60,6 +60,11 @@ public struct Node: Sendable {
     self.init(entries: children.map { Child(key: $0, node: $1) })
   }
 
+  /// As for any sequence; what is compiled for arrays takes half the time for a record.
+  public init(children: [(Key, Node)]) {
+    self.init(entries: children.map { Child(key: $0, node: $1) })
+  }
+
   init(entries: some Sequence<Child>) {
     self.init(ascending: Child.normalized(Array(entries)))
   }

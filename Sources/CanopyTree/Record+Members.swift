@@ -104,7 +104,7 @@ extension Record {
       while i < text.count {
         switch text[i] {
         case UInt8(ascii: "\""):
-          i = stringEnd(from: i)
+          i = Scan.stringEnd(in: text, from: i)
           if depth == 0 { return i }
         case UInt8(ascii: "{"):
           depth += 1
@@ -124,7 +124,7 @@ extension Record {
     }
 
     /// Where the string ends whose opening quote is at an index.
-    private func stringEnd(from start: Int) -> Int {
+    static func stringEnd(in text: UnsafeRawBufferPointer, from start: Int) -> Int {
       var i = JSONScan.plainPrefix(text, from: start + 1)
       while i < text.count, text[i] != UInt8(ascii: "\"") {
         // A backslash; of `\u001f` the digits are plain.

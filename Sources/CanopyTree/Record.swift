@@ -124,6 +124,27 @@ struct Record: @unchecked Sendable {
     }
   }
 
+  /// The levels below: as many as braces are open at one place. O(bytes).
+  var height: Int {
+    withText { text in
+      var (height, depth, i) = (0, 0, 0)
+      while i < text.count {
+        switch text[i] {
+        case UInt8(ascii: "\""): i = Scan.stringEnd(in: text, from: i)
+        case UInt8(ascii: "{"):
+          depth += 1
+          height = max(height, depth)
+          i += 1
+        case UInt8(ascii: "}"):
+          depth -= 1
+          i += 1
+        default: i += 1
+        }
+      }
+      return height
+    }
+  }
+
   /// The children as a branch has them that is no record. O(bytes).
   var children: Children {
     var entries: [Child] = []

@@ -184,7 +184,7 @@ import Testing
       func append(_ commits: [Commit], after last: Int64) async throws {}
       func commits(after first: Int64, through last: Int64) async throws -> [Commit] { [] }
       func checkpoint(
-        _ root: Node, through sequence: Int64, resting rest: @Sendable () async -> Void
+        _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
       ) async throws {}
     }
     await #expect(throws: JournalError.self) { try await Engine.forTests(Unreadable()) }
