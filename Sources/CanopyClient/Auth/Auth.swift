@@ -115,9 +115,11 @@ public final class Auth: Sendable {
 
   /// Signs out, here at once; the server is told if it can be.
   public func signOut() throws {
+    guard repository.session.user != nil else { return }
+    // Before this returns, also while the network is using the state.
+    let told = repository.session.set(nil, token: nil)
     repository.use { state in
-      guard state.session.user != nil else { return }
-      state.setSession(nil, token: nil)
+      state.sessionHasChanged(told)
       if state.phase.isReady { state.ask(.logOut) { _, _ in } }
     }
   }

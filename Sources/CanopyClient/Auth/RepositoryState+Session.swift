@@ -111,7 +111,12 @@ extension RepositoryState {
 
   /// Sets who is signed in, and has those told who want to hear of it.
   func setSession(_ user: User?, token: String?) {
-    for body in session.set(user, token: token) { call(body) }
+    sessionHasChanged(session.set(user, token: token))
+  }
+
+  /// Calls those who want to hear of a change of the session, and records who is signed in.
+  func sessionHasChanged(_ told: [@Sendable () -> Void]) {
+    for body in told { call(body) }
     recordSession()
   }
 }
