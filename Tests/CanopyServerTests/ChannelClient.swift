@@ -29,6 +29,8 @@ private final class StandInSocket: ChannelOutboundHandler {
   private(set) var writeBytesPeak = 0
   /// The most bytes that the client had not read.
   private(set) var heldBytesPeak = 0
+  /// How often something was sent: of a socket, the calls of the system.
+  private(set) var sendings = 0
 
   init(_ mailbox: LineMailbox, heldBytesMax: Int) {
     self.mailbox = mailbox
@@ -55,6 +57,7 @@ private final class StandInSocket: ChannelOutboundHandler {
 
   func flush(context: ChannelHandlerContext) {
     flushed = outbound.count
+    if flushed > 0 { sendings += 1 }
     transmit(context)
     // When the handler has done what it is at, it may want to read again.
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -185,6 +188,11 @@ final class ChannelClient: LineClient {
 
   func shutDownSending() async throws {
     try await onLoop { $0.endInput() }
+  }
+
+  /// How often the server has sent something.
+  func sendings() async throws -> Int {
+    try await channel.eventLoop.submit { [socket] in socket.value.sendings }.get()
   }
 
   /// The most bytes in one write of the server, and the most that the client had not read.

@@ -237,4 +237,17 @@ import Testing
       #expect(server.parts.journal.count == 16 * 60)
     }
   }
+
+  @Test func `what is asked in one piece is answered in one piece`() async throws {
+    try await withServer(.inProcess) { server in
+      let client = try #require(try await server.connectAsAdministrator() as? ChannelClient)
+      #expect(try await client.request("SET /n 1").hasPrefix("+{\"seq\""))
+      let before = try await client.sendings()
+      let asked = Array(repeating: "PING\nGET /n\nWHOAMI\n", count: 100).joined()
+      async let replies = client.readLines(300)
+      try await client.send(asked)
+      #expect(try await replies.count == 300)
+      #expect(try await client.sendings() - before == 1)
+    }
+  }
 }

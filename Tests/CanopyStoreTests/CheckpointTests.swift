@@ -227,6 +227,37 @@ import Testing
     #expect(looks[0] <= 3)
   }
 
+  @Test func `where nothing stood before, nothing is removed`() async throws {
+    let folder = try Folder()
+    try await folder.withStore { store in
+      var tree = try await append(store, [("a", big(40)), ("z", 1)])
+      try await store.checkpoint(tree.root, through: tree.sequence)
+      tree = try await append(store, (100..<300).map { ("a/n\($0)", 1) })
+      let removals = Steps()
+      try await store.pool.writeWithoutTransaction { db in
+        db.trace { if "\($0)".contains("DELETE FROM leaves") { _ = removals.next() } }
+      }
+      try await store.checkpoint(tree.root, through: tree.sequence)
+      #expect(removals.next() == 1, "the number of the first is 1")
+      // And it is counted where something goes.
+      tree = try await append(store, [("a", .absent), ("z", .absent)])
+      try await store.checkpoint(tree.root, through: tree.sequence)
+      #expect(removals.next() > 2)
+    }
+  }
+
+  @Test func `the writer's cache is small, as it is looked through with each commit`() async throws
+  {
+    let folder = try Folder()
+    try await folder.withStore { store in
+      let size = try await store.pool.writeWithoutTransaction {
+        try Int.fetchOne($0, sql: "PRAGMA cache_size")
+      }
+      // In KiB.
+      #expect(size == -8192)
+    }
+  }
+
   @Test func `a row among what is new is found, also where keys sort around the slash`()
     async throws
   {

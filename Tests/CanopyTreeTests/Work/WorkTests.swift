@@ -125,6 +125,34 @@
       }
     }
 
+    @Test func `a post is one node: to find, to read, to write out, to star`() {
+      let id = Key.of("-OaBcDeFgHiJkLmNoPqR")
+      let post = Node.of([
+        "author": "Ada", "body": "…", "starCount": 0, "title": "Hello", "uid": "u",
+      ])
+      #expect(WorkCounter.nodesTouched { _ = post.json() } == 1)
+      #expect(WorkCounter.nodesTouched { _ = post.child("starCount") } == 1)
+      #expect(WorkCounter.nodesTouched { _ = post.height } == 0)
+      #expect(WorkCounter.nodesTouched { _ = post == Node.of(["title": "Hello"]) } <= 1)
+      var tree = Tree(
+        root: .of([
+          "posts": .of([id: post]), "user-posts": .of(["u": .of([id: post])]),
+        ]))
+      let places = [Path(keys: ["posts", id]), Path(keys: ["user-posts", "u", id])]
+      let star = places.flatMap { place in
+        [
+          Assignment(place.child("starCount"), 1),
+          Assignment(place.child("stars").child("me"), true),
+        ]
+      }
+      let nodes = WorkCounter.nodesTouched { tree.apply(star) }
+      print("nodes touched, starring a post that is a record: \(nodes)")
+      // The way down to both, and what is read and written of the one that both are.
+      #expect(nodes <= 14)
+      let (one, other) = (tree.root.at(places[0]), tree.root.at(places[1]))
+      #expect(one.isIdentical(to: other) && one.isText && one.at("stars/me") == true)
+    }
+
     @Test func `starring a post that stands in two places and has a million stars`() throws {
       func touched(_ stars: Int32) throws -> Int {
         let post = Node.of([
