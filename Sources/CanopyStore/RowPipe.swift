@@ -31,7 +31,11 @@ final class RowPipe: @unchecked Sendable {
   /// Of the reading thread alone.
   private var batch = Batch()
 
-  init(batchBytes: Int = 256 * 1024, batchesMax: Int = 4) {
+  private let indexes: IndexPlan
+
+  /// - Parameter indexes: those that the tree is to have.
+  init(indexes: IndexPlan = IndexPlan(), batchBytes: Int = 256 * 1024, batchesMax: Int = 4) {
+    self.indexes = indexes
     self.batchBytes = batchBytes
     self.batchesMax = max(1, batchesMax)
     Thread.detachNewThread { [self] in build() }
@@ -89,7 +93,7 @@ final class RowPipe: @unchecked Sendable {
   }
 
   private func buildTree() throws(TreeError) -> Node {
-    var builder = TreeBuilder()
+    var builder = TreeBuilder(indexes: indexes)
     while let batch = next() {
       let added = batch.bytes.withUnsafeBytes { bytes in
         Result { () throws(TreeError) in

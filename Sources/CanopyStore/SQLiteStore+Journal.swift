@@ -12,7 +12,7 @@ extension SQLiteStore: Journal {
     do {
       return try await pool.read { db in
         let checkpoint = try SQLiteStore.checkpointSequence(db)
-        var tree = Tree(root: try SQLiteStore.readLeaves(db), indexPlan: indexes)
+        var tree = Tree(root: try SQLiteStore.readLeaves(db, keeping: indexes), indexPlan: indexes)
         let sequence = try SQLiteStore.forEachCommit(db, after: checkpoint) {
           tree.apply($0.assignments)
         }
@@ -166,8 +166,10 @@ extension SQLiteStore: Journal {
     return commit
   }
 
-  static func readLeaves(_ db: Database) throws -> Node {
-    let pipe = RowPipe()
+  static func readLeaves(
+    _ db: Database, keeping indexes: IndexPlan = IndexPlan()
+  ) throws -> Node {
+    let pipe = RowPipe(indexes: indexes)
     let read = Result {
       let rows = try ByteStatement(db, "SELECT path, value FROM leaves ORDER BY path")
       defer { rows.end() }

@@ -5,15 +5,20 @@ struct OrderIndex: Sendable {
 
   /// An index of all children. O(n log n).
   init(_ order: Order, of children: Children) {
-    self.order = order
     var all: [Position] = []
     all.reserveCapacity(children.count)
     children.forEach {
       all.append(Position(value: order.value(of: $0.node), key: $0.key))
       return true
     }
-    all.sort()
-    positions = SortedTree(ascending: all)
+    self.init(order, positions: all)
+  }
+
+  /// An index of children with these places, in any sequence. O(n log n), and O(n) when they ascend.
+  init(_ order: Order, positions: [Position]) {
+    self.order = order
+    let isSorted = zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }
+    self.positions = SortedTree(ascending: isSorted ? positions : positions.sorted())
   }
 
   /// Takes note that a child's order value changed; nil is for no child. O(log n).
@@ -40,8 +45,8 @@ final class IndexedBranch: @unchecked Sendable {
     IndexedBranch(children: children, indexes: indexes)
   }
 
-  func addIndex(_ order: Order) {
-    indexes.append(OrderIndex(order, of: children))
+  func addIndex(_ index: OrderIndex) {
+    indexes.append(index)
   }
 
   /// Changes one child and every index of it. Only for the holder of the only reference.

@@ -64,6 +64,15 @@ extension Node {
   /// Keeps an index of the children in this order, if there are children and it is not kept yet.
   /// O(n log n) the first time.
   mutating func addIndex(_ order: Order) {
+    addIndex(order) { OrderIndex(order, of: $0) }
+  }
+
+  /// Keeps an index that has been made of the children, if there are some and it is not kept yet.
+  mutating func addIndex(_ index: OrderIndex) {
+    addIndex(index.order) { _ in index }
+  }
+
+  private mutating func addIndex(_ order: Order, _ make: (Children) -> OrderIndex) {
     guard order != .key, !indexes.contains(where: { $0.order == order }), let children else {
       return
     }
@@ -72,16 +81,14 @@ extension Node {
     switch consume taken {
     case .indexed(var box):
       if !isKnownUniquelyReferenced(&box) { box = box.copy() }
-      box.addIndex(order)
+      box.addIndex(make(children))
       storage = .indexed(box)
     case .prioritized(let box):
       var node = box.node
-      node.addIndex(order)
+      node.addIndex(order, make)
       storage = .prioritized(Prioritized(node: node, priority: box.priority))
     default:
-      let box = IndexedBranch(children: children, indexes: [])
-      box.addIndex(order)
-      storage = .indexed(box)
+      storage = .indexed(IndexedBranch(children: children, indexes: [make(children)]))
     }
   }
 }

@@ -12,11 +12,41 @@ public struct TreeBuilder: ~Copyable {
     var key: Key
     var entries: [Child] = []
     var priority = Node.absent
+    /// What is planned there.
+    var plan: IndexPlan.Level?
+    /// The children's places in each planned order, in the sequence in which they came.
+    var positions: [[Position]]
+
+    init(key: Key, plan: IndexPlan.Level?) {
+      self.key = key
+      self.plan = plan
+      positions = (plan?.orders ?? []).map { _ in [] }
+    }
+
+    mutating func append(_ child: Child) {
+      // Now, as it has just been looked at: later it would be fetched from memory once more.
+      if let plan, !plan.orders.isEmpty {
+        for (i, order) in plan.orders.enumerated() {
+          positions[i].append(Position(value: order.value(of: child.node), key: child.key))
+        }
+      }
+      entries.append(child)
+    }
+
+    /// The branch, with its indexes and its priority.
+    var node: Node {
+      var node = Node(entries: entries)
+      if let plan, node.childCount == entries.count, !node.isAbsent {
+        for (order, positions) in zip(plan.orders, positions) {
+          node.addIndex(OrderIndex(order, positions: positions))
+        }
+      }
+      return node.withPriority(priority)
+    }
   }
 
-  private var levels: [Level] = []
-  private var rootEntries: [Child] = []
-  private var rootPriority = Node.absent
+  /// The open branches; the first is the root, whose key means nothing.
+  private var levels: [Level]
   private var rootValue = Node.absent
   private var keys: [Key] = []
   /// The last location up to its last slash, and the number of keys in that.
@@ -27,10 +57,15 @@ public struct TreeBuilder: ~Copyable {
 
   /// Values that were read, those whose text was copied, and those of which the text showed that they were
   /// there already.
-  private(set) var counts = (read: 0, copied: 0, found: 0)
+  private(set) var counts: Counts = (0, 0, 0)
+  typealias Counts = (read: Int, copied: Int, found: Int)
 
   /// A builder that has nothing yet.
-  public init() {}
+  ///
+  /// - Parameter indexes: those that are made at once. `Tree` makes the others, and those below a row.
+  public init(indexes: IndexPlan = IndexPlan()) {
+    levels = [Level(key: Key(index: 0), plan: indexes.root)]
+  }
 
   /// Adds what stands at a location, of which the JSON text is given.
   ///
@@ -48,27 +83,41 @@ public struct TreeBuilder: ~Copyable {
       counts.read += 1
       return setPriority(try WriteValue(json: json, limits: .none).node)
     }
-    var isPush = false
     if let key = keys.last, case .push = key.form {
-      isPush = true
-      if let earlier = seen[key], hasText(earlier, json) {
-        counts.found += 1
-        return place(earlier)
+      // One look into a table that is too large for any cache.
+      if let node = TreeBuilder.known(json, &seen[key, default: .absent], &counts, &scratch) {
+        return place(node)
       }
-    }
-    if let record = Record(json: json) {
+    } else if let record = Record(json: json) {
       counts.copied += 1
-      let node = Node(storage: .record(record))
-      // Nothing in a record stands under a push id.
-      if isPush, let key = keys.last { seen[key] = node }
-      return place(node)
+      return place(Node(storage: .record(record)))
     }
     counts.read += 1
     let node = try WriteValue(json: json, limits: .none).node
     place(keys.last.map { shared(node, under: $0, isRead: true) } ?? node)
   }
 
-  private mutating func hasText(_ node: Node, _ json: UnsafeRawBufferPointer) -> Bool {
+  /// The node of a text that an earlier node has, or that is a record's; nil if it is to be read.
+  ///
+  /// - Parameter earlier: what was seen last under the same push id; the record is noted there. (Nothing in
+  ///   a record stands under a push id.)
+  private static func known(
+    _ json: UnsafeRawBufferPointer, _ earlier: inout Node, _ counts: inout Counts,
+    _ scratch: inout JSONOutput
+  ) -> Node? {
+    if !earlier.isAbsent, hasText(earlier, json, &scratch) {
+      counts.found += 1
+      return earlier
+    }
+    guard let record = Record(json: json) else { return nil }
+    counts.copied += 1
+    earlier = Node(storage: .record(record))
+    return earlier
+  }
+
+  private static func hasText(
+    _ node: Node, _ json: UnsafeRawBufferPointer, _ scratch: inout JSONOutput
+  ) -> Bool {
     if case .record(let record) = node.storage {
       return record.withText { $0.hasSameBytes(as: json) }
     }
@@ -91,7 +140,7 @@ public struct TreeBuilder: ~Copyable {
   /// The number of keys that lead to the deepest open branch above or at the location.
   private var common: Int {
     var common = 0
-    while common < levels.count, common < keys.count, levels[common].key == keys[common] {
+    while common + 1 < levels.count, common < keys.count, levels[common + 1].key == keys[common] {
       common += 1
     }
     return common
@@ -102,7 +151,7 @@ public struct TreeBuilder: ~Copyable {
     // It is open or will be.
     close(to: common)
     open(upTo: keys.count)
-    if levels.isEmpty { rootPriority = value } else { levels[levels.count - 1].priority = value }
+    levels[levels.count - 1].priority = value
   }
 
   /// Puts a value, which shares its memory with its copies, where `keys` lead.
@@ -114,12 +163,7 @@ public struct TreeBuilder: ~Copyable {
     // The branch above the last key is to be open, and nothing below it.
     close(to: min(common, keys.count - 1))
     open(upTo: keys.count - 1)
-    let child = Child(key: last, node: value)
-    if levels.isEmpty {
-      rootEntries.append(child)
-    } else {
-      levels[levels.count - 1].entries.append(child)
-    }
+    levels[levels.count - 1].append(Child(key: last, node: value))
   }
 
   /// The tree of all that was added.
@@ -127,33 +171,30 @@ public struct TreeBuilder: ~Copyable {
   /// - Throws: `TreeError.invalidData` when a location came twice or below another.
   public consuming func finish() throws(TreeError) -> Node {
     close(to: 0)
-    guard !hasOverlap else {
-      throw .invalidData("two rows stand at one location, or one below the other")
-    }
-    let node = Node(entries: rootEntries).withPriority(rootPriority)
-    guard !rootValue.isAbsent else { return node }
-    guard node.isAbsent else {
-      throw .invalidData("two rows stand at one location, or one below the other")
-    }
-    return rootValue
+    let root = levels[0]
+    let node = root.node
+    guard !hasOverlap, node.childCount == root.entries.count, rootValue.isAbsent || node.isAbsent
+    else { throw .invalidData("two rows stand at one location, or one below the other") }
+    return rootValue.isAbsent ? node : rootValue
   }
 
   private var hasOverlap = false
 
+  /// Opens the branches on the way to where the first `count` keys lead.
   private mutating func open(upTo count: Int) {
-    while levels.count < count { levels.append(Level(key: keys[levels.count])) }
+    while levels.count <= count {
+      let key = keys[levels.count - 1]
+      levels.append(Level(key: key, plan: levels[levels.count - 1].plan?.child(key)))
+    }
   }
 
+  /// Closes the open branches but for the root and `count` below it.
   private mutating func close(to count: Int) {
-    while levels.count > count, let level = levels.popLast() {
-      let node = Node(entries: level.entries).withPriority(level.priority)
+    while levels.count > count + 1, let level = levels.popLast() {
+      let node = level.node
       if node.childCount != level.entries.count { hasOverlap = true }
-      let child = Child(key: level.key, node: shared(node, under: level.key, isRead: false))
-      if levels.isEmpty {
-        rootEntries.append(child)
-      } else {
-        levels[levels.count - 1].entries.append(child)
-      }
+      levels[levels.count - 1]
+        .append(Child(key: level.key, node: shared(node, under: level.key, isRead: false)))
     }
   }
 

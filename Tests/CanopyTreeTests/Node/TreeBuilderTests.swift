@@ -47,6 +47,51 @@ struct TreeBuilderTests {
     #expect(throws: TreeError.self) { try build([row, ("a/-OaBcDeFgHiJkLmNoPqR", "1")]) }
   }
 
+  @Test func `planned indexes are there when the tree is`() throws {
+    var plan = IndexPlan()
+    let order = Order.child("n")
+    plan.declare(order, at: ["posts"])
+    plan.declare(order, at: ["user-posts", nil])
+    plan.declare(.value, at: ["posts"])
+    try withSeed { random in
+      var expected = Tree(indexPlan: plan)
+      var builder = TreeBuilder(indexes: plan)
+      var rows: [(String, Node)] = []
+      for i in 100..<160 {
+        let post: Node = .of([
+          "n": Node(Int64(random.below(9))),
+          "t": Node(String(repeating: "x", count: random.below(60))),
+        ])
+        rows.append(("posts/k\(i)", post))
+        // In one row, or in several.
+        rows.append(("user-posts/u\(i % 7)/k\(i)", post))
+        if random.oneIn(5) { rows.append(("posts/m\(i)/n", 3)) }
+      }
+      rows.append(("user-posts/v", .of(["k": .of(["n": 1])])))
+      rows.append(("posts/.priority", 1))
+      rows.sort { $0.0.utf8.lexicographicallyPrecedes($1.0.utf8) }
+      for (location, node) in rows {
+        if location != "posts/.priority" { expected.apply([.at(try Location(location), node)]) }
+        try Array(node.json(.export).utf8).withUnsafeBytes { json in
+          try Array(location.utf8).withUnsafeBytes { try builder.add(json: json, at: $0) }
+        }
+      }
+      expected.apply([.at("posts/.priority", 1)])
+      let root = try builder.finish()
+      #expect(root.child("posts").indexes.count == 2)
+      #expect(root.at("user-posts/u3").indexes.count == 1)
+      #expect(root.brokenInvariant() == nil)
+      // What is in one row gets its indexes from the tree.
+      let tree = Tree(root: root, indexPlan: plan)
+      #expect(tree.root.at("user-posts/v").indexes.count == 1)
+      #expect(tree.root == expected.root && tree.root.brokenInvariant() == nil)
+      let query = try Query(order: order, limit: .last(10))
+      #expect(
+        query.children(of: tree.root.child("posts")).map(\.key)
+          == query.children(of: expected.root.child("posts")).map(\.key))
+    }
+  }
+
   @Test func `locations need not resemble each other`() throws {
     let rows = [
       ("a", "1"), ("b/c/d", "2"), ("b/c/e", "3"), ("b/c/f/g", "4"), ("b/c2/d", "5"), ("b/cc", "6"),
