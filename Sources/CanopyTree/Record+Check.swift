@@ -6,18 +6,29 @@ extension Record {
   /// Most of a checkpoint's rows are such text. To copy them is a fraction of what reading them is.
   init?(json text: UnsafeRawBufferPointer) {
     guard text.count <= Record.bytesMax else { return nil }
-    var check = Check(text)
-    guard let count = check.object(depth: 0), check.index == text.count else { return nil }
-    self.init(unchecked: text, childCount: count)
+    let record = withUnsafeTemporaryAllocation(of: Place.self, capacity: Record.childrenMax) {
+      places -> Record? in
+      var check = Check(text, places)
+      guard let count = check.object(depth: 0), check.index == text.count else { return nil }
+      return Record(childCount: count, byteCount: text.count) { table, copy in
+        for i in 0..<count { table[i] = places[i] }
+        copy.copyMemory(from: text)
+      }
+    }
+    guard let record else { return nil }
+    self = record
   }
 
   /// Goes through text that may be anything.
   private struct Check {
     private let text: UnsafeRawBufferPointer
+    /// Where the members of the outermost object are found to stand; room for as many as there can be.
+    private let places: UnsafeMutableBufferPointer<Place>
     private(set) var index = 0
 
-    init(_ text: UnsafeRawBufferPointer) {
+    init(_ text: UnsafeRawBufferPointer, _ places: UnsafeMutableBufferPointer<Place>) {
       self.text = text
+      self.places = places
     }
 
     private var next: UInt8? { index < text.count ? text[index] : nil }
@@ -34,9 +45,17 @@ extension Record {
       var count = 0
       var last: Key?
       repeat {
+        let start = index + 1
         guard let key = key(), take(UInt8(ascii: ":")) else { return nil }
         if let last, !(last < key) { return nil }
         last = key
+        if depth == 0 {
+          guard count < places.count else { return nil }
+          places.initializeElement(
+            at: count,
+            to: Place(
+              key: UInt16(truncatingIfNeeded: start), value: UInt16(truncatingIfNeeded: index)))
+        }
         guard value(under: key, depth: depth) else { return nil }
         count += 1
       } while take(UInt8(ascii: ","))

@@ -1,8 +1,7 @@
 extension Record {
   /// A record of children that ascend; nil if it would be too large, or if one of them cannot be in one.
   init?(ascending children: some Collection<Child>) {
-    // `"k":1,` is the shortest member.
-    guard !children.isEmpty, children.count <= Record.bytesMax / 6 else { return nil }
+    guard !children.isEmpty, children.count <= Record.childrenMax else { return nil }
     // The least that it can be: one brace, and for each child a comma or the other brace.
     var bytes = 1
     for child in children {

@@ -21,6 +21,9 @@ struct Record: @unchecked Sendable {
     static var bytesMax: Int { 2048 }
   #endif
 
+  /// Children that fit into so many bytes at most: `"k":1,` is the shortest member.
+  static var childrenMax: Int { bytesMax / 6 }
+
   struct Header {
     var childCount: Int32
     var byteCount: Int32
