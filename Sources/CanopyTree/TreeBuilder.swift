@@ -127,10 +127,10 @@ public struct TreeBuilder: ~Copyable {
   /// - Throws: `TreeError.invalidData` when a location came twice or below another.
   public consuming func finish() throws(TreeError) -> Node {
     close(to: 0)
-    guard !hasOverlap else {
+    let node = Node(entries: rootEntries).withPriority(rootPriority)
+    guard !hasOverlap, node.childCount == rootEntries.count(where: { !$0.node.isAbsent }) else {
       throw .invalidData("two rows stand at one location, or one below the other")
     }
-    let node = Node(entries: rootEntries).withPriority(rootPriority)
     guard !rootValue.isAbsent else { return node }
     guard node.isAbsent else {
       throw .invalidData("two rows stand at one location, or one below the other")
@@ -167,6 +167,9 @@ public struct TreeBuilder: ~Copyable {
   private mutating func parse(
     _ location: UnsafeRawBufferPointer
   ) throws(TreeError) -> Bool {
+    guard JSONScan.isASCII(location) || String(validating: location, as: UTF8.self) != nil else {
+      throw .invalidPath("a location is not valid UTF-8")
+    }
     // Mostly it is a sibling of the last one, and only the last key is another.
     var start = 0
     if location.count > parent.count, parent.withUnsafeBytes({ isPrefix($0, of: location) }) {
