@@ -5,9 +5,8 @@ internal import NIOCore
 ///
 /// A list of a hundred posts is mostly the list that was asked for before. Small posts are text already;
 /// of large ones, such as those with many stars, writing the text anew is most of what answering costs. A
-/// node never changes, and is held here, so its identity stands for
-/// its text; a post that is starred is another node. When the bound is reached all is forgotten: what
-/// is in demand comes back at once.
+/// node never changes, and is held here, so its identity stands for its text; a post that is starred is
+/// another node. When the bound is reached all is forgotten: what is in demand comes back at once.
 ///
 /// One for each event loop, and touched there alone.
 final class EntryCache {

@@ -21,7 +21,8 @@ struct Portion {
   init(after first: Int64, through last: Int64, locationsMax: Int) {
     sequence = first
     self.last = last
-    self.locationsMax = locationsMax
+    // With none no portion would ever come further.
+    self.locationsMax = max(1, locationsMax)
   }
 
   /// Whether nothing more belongs to it.

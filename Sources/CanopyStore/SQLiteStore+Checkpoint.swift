@@ -128,7 +128,7 @@ extension SQLiteStore {
 
 /// The writing of one portion of a checkpoint: what is left to do of it.
 ///
-/// Each location that was written since the last checkpoint is one of these cases:
+/// Each location that the portion's commits wrote is one of these cases:
 /// - A row stands at the path or above it: that row's whole subtree is written anew, in one piece,
 ///   as it also holds what was not written since.
 /// - Otherwise the path's own subtree is: its rows go, then come anew, in as many pieces as it takes.

@@ -179,10 +179,11 @@ extension SQLiteStore: Journal {
         guard pipe.add(location, rows.text(1)) else { break }
       }
     }
+    // Ended in any case. Of rows that were read in part it may complain, which is not what went wrong.
+    let built = Result { try pipe.finish() }
     do {
-      let root = try pipe.finish()
       try read.get()
-      return root
+      return try built.get()
     } catch let error as TreeError {
       throw StoreError.damagedRow("a row of the checkpoint", error.sentence)
     }

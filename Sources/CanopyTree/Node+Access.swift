@@ -121,13 +121,13 @@ extension Node {
   /// The number of children. O(1).
   public var childCount: Int { record?.childCount ?? children?.count ?? 0 }
 
-  /// The child with this key, or absent. O(log n).
+  /// The child with this key, or absent. O(log n), and O(its bytes) in a record.
   public func child(_ key: Key) -> Node {
     if let record { return record.child(key) }
     return children?.node(key) ?? .absent
   }
 
-  /// The node at a path below, or absent. O(depth × log n).
+  /// The node at a path below, or absent. O(depth × log n), and O(bytes) in a record.
   public func at(_ path: Path) -> Node {
     var node = self
     var keys = path.keys[...]

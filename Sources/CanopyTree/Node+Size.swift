@@ -22,7 +22,8 @@ extension Node {
       budget -= text.withUTF8Bytes(JSONScan.escapedCount)
     case .branch:
       if let record {
-        budget -= record.byteCount
+        // And what a priority adds, but for its own bytes.
+        budget -= record.byteCount + 13
         break
       }
       // `"k":v,` has at least six bytes.

@@ -82,7 +82,7 @@ extension SortedTree {
     guard let element = slot else { return Outcome() }
     guard count == leafMax else {
       if !isKnownUniquelyReferenced(&leaf) || count == leaf.header.capacity {
-        // Small pages grow by a little: most belong to records with a fixed set of fields.
+        // Small pages grow by a little: most branches stay as small as they are.
         let capacity = min(leafMax, count < 16 ? count + 2 : count + count / 2)
         leaf = leaf.copy(capacity: capacity)
       }

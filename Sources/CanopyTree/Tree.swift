@@ -81,9 +81,9 @@ private struct Application {
   /// What came of changing a subtree that stands in more than one place.
   ///
   /// When a commit does the same to two copies that share their memory (a star on a post in `/posts`
-  /// and in `/user-posts`), the copies share it afterwards as well. A subtree is known by the
-  /// identity of its root page. That is safe though no reference is held: each place is visited once,
-  /// so every identity looked up is that of a page that already existed when the commit began.
+  /// and in `/user-posts`), the copies share it afterwards as well. A subtree is known by its identity:
+  /// that of its root page, or of its record. That is safe though no reference is held: each place is
+  /// visited once, so every identity looked up is that of what already existed when the commit began.
   private var changed: [ObjectIdentifier: (group: ArraySlice<Assignment>, depth: Int, node: Node)] =
     [:]
 

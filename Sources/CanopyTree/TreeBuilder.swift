@@ -173,7 +173,8 @@ public struct TreeBuilder: ~Copyable {
     close(to: 0)
     let root = levels[0]
     let node = root.node
-    guard !hasOverlap, node.childCount == root.entries.count, rootValue.isAbsent || node.isAbsent
+    guard !hasOverlap, node.childCount == root.entries.count(where: { !$0.node.isAbsent }),
+      rootValue.isAbsent || node.isAbsent
     else { throw .invalidData("two rows stand at one location, or one below the other") }
     return rootValue.isAbsent ? node : rootValue
   }
@@ -208,6 +209,9 @@ public struct TreeBuilder: ~Copyable {
   private mutating func parse(
     _ location: UnsafeRawBufferPointer
   ) throws(TreeError) -> Bool {
+    guard JSONScan.isASCII(location) || String(validating: location, as: UTF8.self) != nil else {
+      throw .invalidPath("a location is not valid UTF-8")
+    }
     // Mostly it is a sibling of the last one, and only the last key is another.
     var start = 0
     if location.count > parent.count, parent.withUnsafeBytes({ isPrefix($0, of: location) }) {

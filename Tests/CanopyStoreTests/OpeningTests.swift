@@ -197,4 +197,19 @@ struct OpeningTests {
     holder.waitUntilExit()
     try open().close()
   }
+
+  @Test func `when the rows cannot all be read, that is the error, and not what they lack`() throws
+  {
+    // The number of the second row cannot be worked out. Without it the first one makes no sense.
+    let database = try DatabaseQueue()
+    try database.write { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE numbers(path TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
+          CREATE VIEW leaves AS SELECT path, abs(number) AS value FROM numbers;
+          INSERT INTO numbers VALUES ('x/a/.priority', 1), ('x/a/b', -9223372036854775807 - 1);
+          """)
+      #expect(throws: DatabaseError.self) { try SQLiteStore.readLeaves(db) }
+    }
+  }
 }

@@ -46,6 +46,13 @@ import Testing
     #expect(try await ends(apart.map { $0 + ["m"] }, locationsMax: 3) == [2, 4, 6])
   }
 
+  @Test func `a portion comes further, however few places it may have`() {
+    for locationsMax in [-1, 0, 1] {
+      let portion = Portion(after: 3, through: 6, locationsMax: locationsMax)
+      #expect(!portion.isWhole && portion.nextCommits == 4...6)
+    }
+  }
+
   @Test func `places that are written again and again count once`() async throws {
     let commits = (1...2_500).map { ["stars/\($0 % 3)"] }
     #expect(try await ends(commits, locationsMax: 4) == [2_500])

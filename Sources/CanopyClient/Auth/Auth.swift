@@ -119,7 +119,8 @@ public final class Auth: Sendable {
     // Before this returns, also while the network is using the state.
     let told = repository.session.set(nil, token: nil)
     repository.use { state in
-      state.sessionHasChanged(told)
+      // An answer that was taken meanwhile is one to what was asked before.
+      state.sessionHasChanged(told + state.session.set(nil, token: nil))
       if state.phase.isReady { state.ask(.logOut) { _, _ in } }
     }
   }

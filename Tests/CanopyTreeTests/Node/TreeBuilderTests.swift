@@ -92,6 +92,21 @@ struct TreeBuilderTests {
     }
   }
 
+  @Test(arguments: [
+    ["a", "a/b"], ["a", "a!", "a/b"], ["x/a", "x/a/b"], ["x/a", "x/a!", "x/a/b"],
+  ])
+  func `a row below another is an error, at the root as elsewhere`(locations: [String]) throws {
+    #expect(throws: TreeError.self) { try build(locations.map { ($0, "1") }) }
+  }
+
+  @Test(arguments: [[0xFF], [0x61, 0x2F, 0xC3], [0xED, 0xA0, 0x80, 0x2F, 0x61]] as [[UInt8]])
+  func `a location that is no UTF-8 is refused`(location: [UInt8]) {
+    #expect(throws: TreeError.self) {
+      var builder = TreeBuilder()
+      try location.withUnsafeBytes { try builder.add(1, at: $0) }
+    }
+  }
+
   @Test func `locations need not resemble each other`() throws {
     let rows = [
       ("a", "1"), ("b/c/d", "2"), ("b/c/e", "3"), ("b/c/f/g", "4"), ("b/c2/d", "5"), ("b/cc", "6"),
