@@ -16,7 +16,10 @@ final class CanopyPeer: Peer {
     self.data = data
     self.tokens = tokens
     dialect = LineDialect(data)
-    server = try Server(folder: folder)
+    // As with the others: no checkpoint in the midst of a round.
+    server = try Server(
+      folder: folder,
+      arguments: ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"])
   }
 
   func connect(_ connections: Int) throws {
