@@ -42,7 +42,8 @@ import Testing
       }
       #expect(server.parts.engine.listenerCounts == (1, 1))
       if let channel = slow as? ChannelClient {
-        #expect(rounds * 9_000 <= Self.bound + 20_000)
+        // The engine hears of it in its own time, a few rounds later; nothing more is kept meanwhile.
+        #expect(rounds * 9_000 <= Self.bound + 90_000)
         #expect(try await channel.peaks().held <= Self.bound + 1_000)
       }
       try await server.eventually { server.root.at(try Path("slow")).stringValue == "gone" }
