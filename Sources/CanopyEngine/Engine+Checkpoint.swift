@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// When checkpoints are made, and how fast.
 ///
-/// A checkpoint costs as much again as the commits that it folds, so it is put off: the more commits
-/// there are, the more of them wrote the same places, which are then folded once. What bounds the delay
+/// A checkpoint costs more than the commits that it folds did, so it is put off: the more commits there
+/// are, the more of them wrote the same places, which are then folded once. What bounds the delay
 /// is the time that starting up takes, as it has to replay what is not folded.
 extension Engine {
   /// The most that a checkpoint rests after one step.

@@ -49,7 +49,11 @@ public final class LineSocketClient: LineClient, Sendable {
 
   /// See `LineClient`.
   public func resumeReading() async throws {
-    try await channel.setOption(.autoRead, value: true).get()
+    do {
+      try await channel.setOption(.autoRead, value: true).get()
+    } catch ChannelError.ioOnClosedChannel {
+      // It has ended meanwhile. What came before can be read still, and then the end.
+    }
   }
 
   /// See `LineClient`. The server sees a reset connection.

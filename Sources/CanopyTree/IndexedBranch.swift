@@ -51,17 +51,6 @@ final class IndexedBranch: @unchecked Sendable {
 
   /// Changes one child and every index of it. Only for the holder of the only reference.
   func modifyChild(_ key: Key, _ body: (inout Node) -> Void) {
-    if indexes.count == 1, let order = indexes.first?.order {
-      // As below, without the arrays.
-      var old: OrderValue?
-      var new: OrderValue?
-      children.modify(key) { slot in
-        old = slot.map { order.value(of: $0.node) }
-        Child.modify(&slot, key, body)
-        new = slot.map { order.value(of: $0.node) }
-      }
-      return indexes[0].move(key, from: old, to: new)
-    }
     var old: [OrderValue?] = []
     var new: [OrderValue?] = []
     children.modify(key) { slot in

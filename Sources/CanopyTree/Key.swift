@@ -137,17 +137,8 @@ public struct Key: Hashable, Sendable {
 
   /// The number that the bytes spell without leading zeros, plus sign or `-0`, if it has 32 bits.
   static func canonicalInteger(_ bytes: UnsafeRawBufferPointer) -> Int32? {
-    guard let first = bytes.first, bytes.count <= 11 else { return nil }
-    let isNegative = first == UInt8(ascii: "-")
-    let digits = bytes.dropFirst(isNegative ? 1 : 0)
-    guard let lead = digits.first else { return nil }
-    if lead == UInt8(ascii: "0") { return bytes.count == 1 ? 0 : nil }
-    var magnitude: Int64 = 0
-    for byte in digits {
-      guard byte >= UInt8(ascii: "0"), byte <= UInt8(ascii: "9") else { return nil }
-      magnitude = magnitude * 10 + Int64(byte - UInt8(ascii: "0"))
-    }
-    return Int32(exactly: isNegative ? -magnitude : magnitude)
+    // Eleven bytes are the longest.
+    bytes.count <= 11 ? Decimal.integer(bytes).flatMap { Int32(exactly: $0) } : nil
   }
 
   /// Up to 16 bytes as two big-endian words, padded with zeros.

@@ -60,7 +60,7 @@ public struct Node: Sendable {
     self.init(entries: children.map { Child(key: $0, node: $1) })
   }
 
-  /// As for any sequence; what is compiled for arrays takes half the time for a record.
+  /// As for any sequence, which other modules get unspecialised: this is compiled for arrays.
   public init(children: [(Key, Node)]) {
     self.init(entries: children.map { Child(key: $0, node: $1) })
   }

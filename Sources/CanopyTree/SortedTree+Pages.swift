@@ -122,15 +122,12 @@ extension SortedTree {
       _ = withUnsafeMutablePointers { $1.deinitialize(count: Int($0.pointee.count)) }
     }
 
-    private static func make() -> Inner {
-      let buffer = create(minimumCapacity: innerMax) { _ in
-        InnerHeader(count: 0, capacity: Int32(innerMax), total: 0)
-      }
-      return unsafeDowncast(buffer, to: Inner.self)
-    }
-
     static func make(_ entries: some Collection<Entry>) -> Inner {
-      let inner = make()
+      let capacity = innerMax
+      let buffer = create(minimumCapacity: capacity) { _ in
+        InnerHeader(count: 0, capacity: Int32(capacity), total: 0)
+      }
+      let inner = unsafeDowncast(buffer, to: Inner.self)
       var i = 0
       for entry in entries {
         inner.insert(entry, at: i)
@@ -162,16 +159,7 @@ extension SortedTree {
     }
 
     func copy() -> Inner {
-      let copy = Inner.make()
-      withEntries { entries in
-        if let base = entries.baseAddress {
-          copy.withUnsafeMutablePointerToElements {
-            $0.initialize(from: base, count: entries.count)
-          }
-        }
-      }
-      copy.header = header
-      return copy
+      withEntries { Inner.make($0) }
     }
 
     /// Inserts at an index. There must be room; the total is the caller's to mend.

@@ -12,23 +12,23 @@ public struct TreeBuilder: ~Copyable {
     var key: Key
     var entries: [Child] = []
     var priority = Node.absent
-    /// What is planned there.
-    var plan: IndexPlan.Level?
+    /// What is planned there and below.
+    let plan: IndexPlan.Level?
+    private let orders: [Order]
     /// The children's places in each planned order, in the sequence in which they came.
-    var positions: [[Position]]
+    private var positions: [[Position]]
 
     init(key: Key, plan: IndexPlan.Level?) {
       self.key = key
       self.plan = plan
-      positions = (plan?.orders ?? []).map { _ in [] }
+      orders = plan?.orders ?? []
+      positions = orders.map { _ in [] }
     }
 
     mutating func append(_ child: Child) {
       // Now, as it has just been looked at: later it would be fetched from memory once more.
-      if let plan, !plan.orders.isEmpty {
-        for (i, order) in plan.orders.enumerated() {
-          positions[i].append(Position(value: order.value(of: child.node), key: child.key))
-        }
+      for i in orders.indices {
+        positions[i].append(Position(value: orders[i].value(of: child.node), key: child.key))
       }
       entries.append(child)
     }
@@ -36,8 +36,8 @@ public struct TreeBuilder: ~Copyable {
     /// The branch, with its indexes and its priority.
     var node: Node {
       var node = Node(entries: entries)
-      if let plan, node.childCount == entries.count, !node.isAbsent {
-        for (order, positions) in zip(plan.orders, positions) {
+      if node.childCount == entries.count, !node.isAbsent {
+        for (order, positions) in zip(orders, positions) {
           node.addIndex(OrderIndex(order, positions: positions))
         }
       }

@@ -42,8 +42,6 @@ import Testing
       }
       #expect(server.parts.engine.listenerCounts == (1, 1))
       if let channel = slow as? ChannelClient {
-        // The engine hears of it in its own time, a few rounds later; nothing more is kept meanwhile.
-        #expect(rounds * 9_000 <= Self.bound + 90_000)
         #expect(try await channel.peaks().held <= Self.bound + 1_000)
       }
       try await server.eventually { server.root.at(try Path("slow")).stringValue == "gone" }
@@ -54,6 +52,8 @@ import Testing
       let sequences = try lines.dropLast().map { try Event($0).sequence }
       #expect(sequences == (1...Int64(sequences.count)).map { $0 })
       #expect(sequences.count < rounds)
+      // No more was kept for it than may be. (The engine hears that it was given up some rounds later.)
+      if slow is ChannelClient { #expect(sequences.count * 9_000 <= Self.bound + 20_000) }
       try await writer.value("SET /n 1")
       #expect(try await fast.event().data == .leaf(1))
     }

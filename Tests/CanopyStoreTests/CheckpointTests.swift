@@ -79,15 +79,8 @@ import Testing
   }
 
   @Test func `a priority whose branch has no rows just then outlasts a crash`() async throws {
-    var configuration = SQLiteStore.Configuration()
-    configuration.checkpointStepRows = 1
-    let folder = folder
-    let crashes = Mutex<[Folder]>([])
-    configuration.afterStep = {
-      let crashed = try folder.crashed()
-      crashes.withLock { $0.append(crashed) }
-    }
-    let root = try await folder.withStore(configuration) { store in
+    let crashes = Crashes()
+    let root = try await folder.withStore(crashes.configuration(of: folder)) { store in
       try await withEngine(store) { engine in
         for (path, value) in [("q/x", big(30)), ("q/.priority", 5), ("y/y", 1), ("y/x", 1)]
           as [(String, Node)]
@@ -108,7 +101,7 @@ import Testing
       }
     }
     #expect(root.child("q").priority == 5)
-    let all = crashes.withLock { $0 }
+    let all = crashes.folders
     #expect(all.count > 100)
     var empty = 0
     for crashed in all.suffix(80) {

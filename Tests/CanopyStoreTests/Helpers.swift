@@ -2,6 +2,7 @@ import CanopyEngine
 import CanopyTree
 import Foundation
 import GRDB
+import Synchronization
 import Testing
 
 @testable import CanopyStore
@@ -16,6 +17,25 @@ func commit(_ sequence: Int64, _ location: String, _ value: Node) throws -> Comm
   Commit(
     sequence: sequence, time: 1_000 + sequence,
     assignments: [Assignment(try Location(location), value)])
+}
+
+/// Copies of a folder as crashes would leave it, one after each step of its checkpoints.
+final class Crashes: Sendable {
+  private let copies = Mutex<[Folder]>([])
+
+  /// The copies until now.
+  var folders: [Folder] { copies.withLock { $0 } }
+
+  /// A configuration in which a step is a row, and after each a copy is taken.
+  func configuration(of folder: Folder) -> SQLiteStore.Configuration {
+    var configuration = SQLiteStore.Configuration()
+    configuration.checkpointStepRows = 1
+    configuration.afterStep = { [self] in
+      let crashed = try folder.crashed()
+      copies.withLock { $0.append(crashed) }
+    }
+    return configuration
+  }
 }
 
 extension SQLiteStore {

@@ -62,15 +62,9 @@ import Testing
   @Test func `with each portion the checkpoint has come further, and a crash loses none of it`()
     async throws
   {
-    var configuration = SQLiteStore.Configuration()
+    let crashes = Crashes()
+    var configuration = crashes.configuration(of: folder)
     configuration.checkpointPortionLocations = 2
-    configuration.checkpointStepRows = 1
-    let folder = folder
-    let crashes = Mutex<[Folder]>([])
-    configuration.afterStep = {
-      let crashed = try folder.crashed()
-      crashes.withLock { $0.append(crashed) }
-    }
     let root = try await folder.withStore(configuration) { store in
       // Each writes a place and the one before it again, so that portions share places.
       for sequence in 1...7 as ClosedRange<Int64> {
@@ -87,7 +81,7 @@ import Testing
       return root
     }
     var checkpoints: [Int64] = []
-    for crashed in crashes.withLock({ $0 }) {
+    for crashed in crashes.folders {
       try await crashed.withStore { store in
         let state = try await store.load()
         #expect(state.tree.root == root)

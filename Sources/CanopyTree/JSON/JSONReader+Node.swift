@@ -87,7 +87,8 @@ extension JSONReader {
   mutating func readText() throws(TreeError) -> String {
     let start = offset
     // The validation is done on the bytes where they lie; the reader itself cannot be used meanwhile.
-    let text = try readString { bytes throws(TreeError) in String(validating: bytes, as: UTF8.self)
+    let text: String? = try readString { bytes throws(TreeError) in
+      String(validating: bytes, as: UTF8.self)
     }
     guard let text else { throw .invalidJSON("the text is not valid UTF-8", offset: start) }
     return text
