@@ -74,9 +74,16 @@ let package = Package(
       ],
       swiftSettings: settings),
     .target(
-      name: "CanopyServer",
+      name: "CanopySession",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        logging, deque,
+      ],
+      swiftSettings: settings),
+    .target(
+      name: "CanopyServer",
+      dependencies: [
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySocial", "CanopyWire", "CanopySession",
         logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
       ],
       swiftSettings: settings),
@@ -84,8 +91,8 @@ let package = Package(
       name: "canopy",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyStore", "CanopyAccounts",
-        "CanopySocial", "CanopyServer", logging, lifecycle, signals, argumentParser, nioCore,
-        nioPosix,
+        "CanopySocial", "CanopySession", "CanopyServer", logging, lifecycle, signals,
+        argumentParser, nioCore, nioPosix,
       ],
       swiftSettings: settings),
     .executableTarget(
@@ -103,8 +110,8 @@ let package = Package(
     .target(
       name: "CanopyTesting",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyServer", logging,
-        lifecycle, nioCore, nioPosix,
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopySession",
+        "CanopyServer", logging, lifecycle, nioCore, nioPosix,
       ],
       swiftSettings: settings),
     .testTarget(
@@ -141,9 +148,14 @@ let package = Package(
     .testTarget(
       name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
     .testTarget(
+      name: "CanopySessionTests",
+      dependencies: ["CanopySession", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyTesting"],
+      swiftSettings: settings),
+    .testTarget(
       name: "CanopyServerTests",
       dependencies: [
-        "CanopyServer", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
+        "CanopyServer", "CanopySession", "CanopyTree", "CanopyRules", "CanopyEngine",
+        "CanopyAccounts",
         "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
         nioExtras,
       ],

@@ -79,7 +79,8 @@ public struct ListenStart: Sendable {
   /// Whether it may only by what the tree holds, or at this time: then it may not have been allowed to
   /// see what was there before.
   public let isConditional: Bool
-  let listening: Listening
+  /// The location and query.
+  public let listening: Listening
   let root: Node
 
   init(

@@ -4,13 +4,12 @@ internal import DequeModule
 internal import NIOCore
 internal import Synchronization
 
-/// The subscriptions of all connections on one event loop, by what they listen to.
+/// The subscriptions of all connections on one event loop, grouped by location and query.
 ///
-/// What a commit did to a view comes to the loop once, and is handed on there to every subscription:
-/// so a commit with a thousand listeners costs the engine one call for each loop, and each loop one
-/// task. Connections that were written to are flushed together, soon after.
+/// The events of a commit come to the loop once for each view and are handed to every subscription there:
+/// a commit with a thousand listeners costs the engine one call for each loop, and each loop one task.
 ///
-/// All state is touched on the loop alone.
+/// Call it on the loop only, except where a method says otherwise.
 final class EventHub: Sendable {
   let loop: any EventLoop
   private let engine: Engine
@@ -19,20 +18,19 @@ final class EventHub: Sendable {
 
   private struct State {
     var views: [Listening: LocalView] = [:]
-    var unflushed: [any Subscriber] = []
-    /// What came from the engine and has not been done, in order.
-    var arrived: Deque<Item> = []
+    /// The items that are not handled yet, in order.
+    var pending: Deque<Item> = []
   }
 
   /// Something that the engine has sent.
   private enum Item: Sendable {
-    /// What a commit did to a view.
+    /// The events of a commit for a view.
     case notification(NIOLoopBound<LocalView>, Notification)
-    /// Anything else that is to be done in order with these.
+    /// Anything else, in order with the events.
     case other(@Sendable () -> Void)
   }
 
-  /// What the engine has sent and the loop has not taken.
+  /// The items that the engine has sent and the loop has not taken.
   private let sent = Mutex<[Item]>([])
 
   /// - Parameter bytesMax: bytes of JSON in one event.
@@ -43,10 +41,12 @@ final class EventHub: Sendable {
     state = .makeBoxSendingValue(State(), eventLoop: loop)
   }
 
-  /// Begins to listen for a subscription; `started` is called on the loop, and the subscription gets
-  /// what comes after, until `judge` denies it. The engine may be stopping, or `judge` deny it at once.
+  /// Begins to listen for a subscription.
+  ///
+  /// `started` is called on the loop. The subscription gets the events after that, until `judge` denies it.
+  /// It fails when the engine is stopping or `judge` denies it at once.
   func begin(
-    _ subscription: Subscription, _ listening: Listening, _ judge: ListenJudge?,
+    _ subscription: HubSubscription, _ listening: Listening, _ judge: ListenJudge?,
     started: @escaping (Result<ListenStart, EngineError>) -> Void
   ) {
     let view = state.value.views[listening] ?? LocalView(listening, bytesMax: bytesMax)
@@ -58,7 +58,7 @@ final class EventHub: Sendable {
     engine.listen(
       listening, group: ObjectIdentifier(self), judge: judge,
       { [self] notification in send(.notification(boundView, notification)) },
-      denied: subscription.judged == nil ? nil : deny
+      denied: subscription.isAuthorized ? deny : nil
     ) { [self] id, start in
       send(
         .other { [self] in
@@ -77,10 +77,10 @@ final class EventHub: Sendable {
     }
   }
 
-  /// Gives subscriptions other judges. `done` is called on the loop when those that these deny have
-  /// been cancelled.
-  func judge(
-    _ changes: [(subscription: Subscription, judge: ListenJudge?)], done: @escaping () -> Void
+  /// Gives subscriptions other judges. `done` is called on the loop when the subscriptions that the judges
+  /// deny have been cancelled.
+  func reauthorize(
+    _ changes: [(subscription: HubSubscription, judge: ListenJudge?)], done: @escaping () -> Void
   ) {
     let done = NIOLoopBound(done, eventLoop: loop)
     engine.setJudges(
@@ -90,32 +90,24 @@ final class EventHub: Sendable {
     }
   }
 
-  /// Ends a subscription that may no longer be. Before its request is answered, that is for the answer
-  /// to say.
-  private func deny(_ subscription: Subscription) {
-    guard !subscription.hasEnded else { return }
-    if subscription.isHeld {
-      subscription.isDenied = true
-      end(subscription)
-    } else {
-      subscription.subscriber?.cancel(subscription, .permissionDenied)
-    }
+  private func deny(_ subscription: HubSubscription) {
+    subscription.subscriber?.cancel(subscription.number, .permissionDenied)
   }
 
-  /// Has something done on the loop, after all that was sent before. From any thread.
+  /// Hands an item to the loop, after all earlier ones. Safe to call from any thread.
   private func send(_ item: Item) {
     let isFirst = sent.withLock { sent in
       sent.append(item)
       return sent.count == 1
     }
-    if isFirst { loop.execute { self.arrive() } }
+    if isFirst { loop.execute { self.scheduleDrain() } }
   }
 
-  /// Hands on what has come from the engine, now or a moment later. On the loop.
+  /// Handles the items now or a moment later.
   ///
-  /// Sending to each of many takes longer than a commit, and one call sends as well what several
-  /// commits did. So where many are to be told, and commits are under way, these are waited for.
-  private func arrive() {
+  /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
+  /// can be sent together. So with many subscribers it waits for the commits that are under way.
+  private func scheduleDrain() {
     let concerned = sent.withLock { sent in
       sent.reduce(0) { count, item in
         guard case .notification(let view, _) = item else { return count }
@@ -123,61 +115,67 @@ final class EventHub: Sendable {
       }
     }
     guard concerned >= EventHub.manySubscribers, engine.hasCommitsUnderWay else {
-      return takeArrived()
+      return drain()
     }
-    // Writes nothing, and is answered when all that was accepted before has been told.
+    // A transaction that writes nothing ends when the listeners of all earlier ones were notified.
     engine.submit { _ in
       Decision(nil, ())
     } answer: { [self] (_: Result<Committed<Void>, any Error>) in
-      loop.execute { self.takeArrived() }
+      loop.execute { self.drain() }
     }
-    // A disk that takes its time delays nobody for longer than sending to them does.
-    loop.scheduleTask(in: EventHub.waitMax) { [self] in takeArrived() }
+    // A slow disk delays the events for no longer than sending them takes.
+    loop.scheduleTask(in: EventHub.waitMax) { [self] in drain() }
   }
 
   private static let manySubscribers = 64
   private static let waitMax = TimeAmount.milliseconds(3)
 
-  /// Hands on all that the engine has sent until now. On the loop.
+  /// Handles all items that the engine has sent until now.
   ///
-  /// What comes from a socket overtakes what others have the loop do: so before a connection with
-  /// subscriptions gets a reply, this makes sure that it has the events that come before the reply.
-  func takeArrived() {
+  /// Input from a socket may be handled before tasks that wait on the loop. So a connection with
+  /// subscriptions calls this before it sends a reply, to send the events before it.
+  func drain() {
     let items = sent.withLock { sent in
       defer { sent = [] }
       return sent
     }
-    state.value.arrived.append(contentsOf: items)
-    // What is done here may lead here again, and goes on where this is.
-    while let next = state.value.arrived.popFirst() {
+    state.value.pending.append(contentsOf: items)
+    // An item may lead to another call, which continues with the next item.
+    while let next = state.value.pending.popFirst() {
       switch next {
       case .other(let body): body()
       case .notification(let view, let notification):
         let view = view.value
         var notifications = [notification]
-        while case .notification(let other, let notification)? = state.value.arrived.first,
+        while case .notification(let other, let notification)? = state.value.pending.first,
           other.value === view
         {
           notifications.append(notification)
-          state.value.arrived.removeFirst()
+          state.value.pending.removeFirst()
         }
         view.deliver(notifications)
       }
     }
   }
 
+  /// Hands events to one subscription, for which they waited.
+  func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
+    subscription.view?.deliver(notifications, to: CollectionOfOne(subscription))
+  }
+
   /// Ends what `begin` began.
-  func end(_ subscription: Subscription) {
+  func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
     let view = subscription.view
     subscription.hasEnded = true
     drop(subscription)
     view?.remove(subscription)
-    subscription.forget()
+    subscription.subscriber = nil
+    subscription.view = nil
     if let view { removeIfUnused(view) }
   }
 
-  private func drop(_ subscription: Subscription) {
+  private func drop(_ subscription: HubSubscription) {
     if let id = subscription.listener { engine.unlisten(id) }
     subscription.listener = nil
   }
@@ -186,103 +184,45 @@ final class EventHub: Sendable {
     guard view.isUnused, state.value.views[view.listening] === view else { return }
     state.value.views[view.listening] = nil
   }
-
-  /// Has a subscriber flushed soon: when the tasks that wait on the loop now are done.
-  func flushLater(_ subscriber: any Subscriber) {
-    state.value.unflushed.append(subscriber)
-    if state.value.unflushed.count == 1 { loop.execute { [self] in flush() } }
-  }
-
-  private func flush() {
-    var unflushed: [any Subscriber] = []
-    swap(&unflushed, &state.value.unflushed)
-    for subscriber in unflushed { subscriber.flushEvents() }
-  }
 }
 
-/// A connection, as far as events are concerned.
+/// A connection that receives events.
 protocol Subscriber: AnyObject {
-  /// Takes lines about one of its subscriptions.
-  func receive(_ lines: ByteBuffer, of subscription: Subscription)
-  /// Learns that one of its subscriptions cannot go on.
-  func cancel(_ subscription: Subscription, _ code: WireError.Code)
-  /// Sends what it has received.
-  func flushEvents()
+  /// Decides about events that come for a subscription: whether they are to be sent now.
+  func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool
+  /// Takes the lines of events that are to be sent.
+  func receive(_ lines: ByteBuffer)
+  /// Learns that a subscription cannot go on.
+  func cancel(_ subscription: Int64, _ code: WireError.Code)
 }
 
-/// One subscription of one connection.
-final class Subscription {
+/// The place of one subscription in the hub.
+final class HubSubscription {
+  /// The number on its connection.
   let number: Int64
-  /// What the rules judge of it; nil where they have no say.
-  let judged: Listening?
-  /// Until it has ended.
-  private(set) var subscriber: (any Subscriber)?
+  /// Whether the rules decide about it.
+  let isAuthorized: Bool
+  /// The connection; nil when the subscription has ended.
+  fileprivate(set) var subscriber: (any Subscriber)?
   fileprivate(set) var hasEnded = false
-  fileprivate var listener: ListenerID?
+  fileprivate(set) var listener: ListenerID?
   fileprivate var view: LocalView?
   fileprivate var index = 0
-  /// What happened while it is being found out what the client has missed before; nil when it is
-  /// told at once.
-  private var held: [Notification]?
-  /// Bytes of the lines that these come to.
-  private var heldBytes = 0
-  private var heldBytesMax = 0
-  /// Whether so much happened meanwhile that not all was kept.
-  private(set) var hasLost = false
-  /// Whether the right to it ended before its request was answered.
-  fileprivate(set) var isDenied = false
 
-  init(number: Int64, judged: Listening?, subscriber: any Subscriber) {
+  init(number: Int64, isAuthorized: Bool, subscriber: any Subscriber) {
     self.number = number
-    self.judged = judged
+    self.isAuthorized = isAuthorized
     self.subscriber = subscriber
-  }
-
-  fileprivate func forget() {
-    subscriber = nil
-    view = nil
-    held = nil
-  }
-
-  /// Whether its request is not answered yet.
-  fileprivate var isHeld: Bool { held != nil }
-
-  /// Keeps what happens from now on until `release`: lines of so many bytes at most.
-  func hold(bytesMax: Int) {
-    held = []
-    heldBytesMax = bytesMax
-  }
-
-  /// Hands on what was kept, and from now on everything at once.
-  func release() {
-    guard let held, let view else { return }
-    self.held = nil
-    if !held.isEmpty { view.deliver(held, to: CollectionOfOne(self)) }
-  }
-
-  /// Keeps what happens, if it is to be kept.
-  ///
-  /// - Parameter bytes: of the lines that these come to.
-  fileprivate func keep(_ notifications: [Notification], bytes: Int) -> Bool {
-    guard held != nil else { return false }
-    heldBytes += bytes
-    if heldBytes > heldBytesMax {
-      hasLost = true
-      held = []
-    } else {
-      held?.append(contentsOf: notifications)
-    }
-    return true
   }
 }
 
-/// The subscriptions on one loop that listen to the same.
+/// The subscriptions on one loop with the same location, query and form.
 private final class LocalView {
   let listening: Listening
   private let bytesMax: Int
   /// Subscriptions that wait for the engine to begin.
   var starting = 0
-  private var subscriptions: [Subscription] = []
+  private var subscriptions: [HubSubscription] = []
 
   init(_ listening: Listening, bytesMax: Int) {
     self.listening = listening
@@ -293,49 +233,53 @@ private final class LocalView {
 
   var isUnused: Bool { starting == 0 && subscriptions.isEmpty }
 
-  func add(_ subscription: Subscription) {
+  func add(_ subscription: HubSubscription) {
     subscription.view = self
     subscription.index = subscriptions.count
     subscriptions.append(subscription)
   }
 
-  func remove(_ subscription: Subscription) {
+  func remove(_ subscription: HubSubscription) {
     let index = subscription.index
     guard subscriptions.indices.contains(index), subscriptions[index] === subscription else {
       return
     }
-    // The last one takes the place: their order means nothing.
+    // The last one takes the place: the order has no meaning.
     subscriptions.swapAt(index, subscriptions.count - 1)
     subscriptions[index].index = index
     subscriptions.removeLast()
   }
 
-  /// Hands on what some commits did, in order.
+  /// Hands on the events of some commits, in order.
   func deliver(_ notifications: [Notification]) {
-    // A copy: one that is told may end, and others with it.
+    // A copy, because a subscriber may end subscriptions meanwhile.
     deliver(notifications, to: subscriptions)
   }
 
-  func deliver(_ notifications: [Notification], to subscriptions: some Collection<Subscription>) {
+  func deliver(_ notifications: [Notification], to subscriptions: some Collection<HubSubscription>)
+  {
     let lines: EventLines
     do throws(WireError) {
       lines = try self.lines(of: notifications)
     } catch {
-      // What came before that which cannot be told is told.
+      // The events before the one that is too large are sent.
       if notifications.count > 1 {
         for notification in notifications { deliver([notification], to: subscriptions) }
         return
       }
       for subscription in subscriptions where !subscription.hasEnded {
-        subscription.subscriber?.cancel(subscription, error.code)
+        subscription.subscriber?.cancel(subscription.number, error.code)
       }
       return
     }
     // Most are the first of their connection: then all of them get the very same bytes.
     var last: (number: Int64, bytes: ByteBuffer)?
     for subscription in subscriptions where !subscription.hasEnded {
-      if subscription.keep(notifications, bytes: lines.byteCount) { continue }
       let number = subscription.number
+      let count = lines.byteCount(for: number)
+      guard let subscriber = subscription.subscriber,
+        subscriber.accepts(notifications, bytes: count, for: number)
+      else { continue }
       let bytes: ByteBuffer
       if let last, last.number == number {
         bytes = last.bytes
@@ -343,11 +287,11 @@ private final class LocalView {
         bytes = lines.bytes(for: number)
         last = (number, bytes)
       }
-      subscription.subscriber?.receive(bytes, of: subscription)
+      subscriber.receive(bytes)
     }
   }
 
-  private func lines(of notifications: [Notification]) throws(WireError) -> EventLines {
+  func lines(of notifications: [Notification]) throws(WireError) -> EventLines {
     if notifications.count == 1, let only = notifications.first { return try lines(of: only).get() }
     var all: [EventLines] = []
     for notification in notifications { all.append(try lines(of: notification).get()) }

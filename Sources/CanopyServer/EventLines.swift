@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
 internal import NIOCore
@@ -32,8 +33,11 @@ struct EventLines: Sendable {
     self.ends = ends
   }
 
-  /// Bytes of the lines, but for the numbers.
-  var byteCount: Int { rests.readableBytes }
+  /// Returns the bytes of the lines for a subscription.
+  func byteCount(for number: Int64) -> Int {
+    // `>{"sub":` has eight bytes.
+    rests.readableBytes + count * (8 + String(number).utf8.count)
+  }
 
   /// The number of lines.
   var count: Int { ends.count }
@@ -63,7 +67,7 @@ struct EventLines: Sendable {
   init(
     _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, bytesMax: Int
   ) throws(WireError) {
-    for event in events where !event.fits(bytes: bytesMax) { throw EventLines.tooLarge }
+    for event in events where !event.fits(bytes: bytesMax) { throw .subscriptionTooLarge }
     self.init { output, endLine in
       for (index, event) in events.enumerated() {
         switch event {
@@ -97,7 +101,7 @@ struct EventLines: Sendable {
       var events: [ListenEvent] = []
       for (key, node) in query.children(of: start.node) {
         // The present state as a whole is one reply.
-        guard node.fits(budget: &budget) else { throw EventLines.tooLarge }
+        guard node.fits(budget: &budget) else { throw .subscriptionTooLarge }
         events.append(
           .child(ChildChange(kind: .added, key: key, node: node, previous: previous)))
         previous = key
@@ -106,7 +110,7 @@ struct EventLines: Sendable {
       return
     }
     let node = query.value(of: start.node)
-    guard node.fits(bytes: bytesMax) else { throw EventLines.tooLarge }
+    guard node.fits(bytes: bytesMax) else { throw .subscriptionTooLarge }
     self.init { output, endLine in
       switch listening.form {
       case .value: EventLine.value(start.sequence, to: &output) { $0.append(query, of: node) }
@@ -148,10 +152,6 @@ struct EventLines: Sendable {
       endLine(&output)
     }
   }
-
-  static let tooLarge = WireError(
-    .tooLarge,
-    "what you listen to is larger than an event may be; listen further below, or with a limit")
 }
 
 extension ListenEvent {

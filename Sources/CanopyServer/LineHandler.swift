@@ -1,78 +1,56 @@
 internal import CanopyEngine
+internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 internal import NIOCore
 internal import NIOExtras
 
-/// Drives one connection: bytes to requests, requests to the service, replies to bytes.
+/// Drives one connection of the line protocol: turns bytes into requests of a `Session`, and its actions
+/// into bytes.
 ///
-/// All its state is touched on the connection's event loop alone. Reads are answered there and then;
-/// others come back to the loop with their reply. What arrives is not read on while the client leaves
-/// replies unread, or while it has too many requests outstanding: so a connection never holds more
-/// than the limits say.
+/// The session decides; this performs. Everything happens on the connection's event loop.
 final class LineHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
-  private let service: LineService
-  private let logger: Logger
+  let operations: Operations
+  let shared: LoopContext
+  private let budget: MemoryBudget
+  private var account: MemoryBudget.Account?
+  var session: Session
   private var decoder: LineDecoder
-  private var pipeline = RequestPipeline<Item>()
-  private var identity = Identity.anonymous
-  private var context: ChannelHandlerContext?
-  private var cache: EntryCache?
-  private var lists: ListCache?
-  private var hub: EventHub?
-  /// Nil until the first one begins: most connections have none.
-  private var subscriptions: Subscriptions?
-  /// Whether a request to listen has come: then replies wait for the events before them.
-  private var mayListen = false
-  /// The writes to be made when the connection ends.
-  private var armed: [ArmedWrite] = []
-  /// The request that is changing them.
-  private var arming: Int?
-  /// Whether the connection has ended as far as others are concerned.
-  private var hasLeft = false
-  /// Bytes of events that the channel has not sent.
-  private var eventBytes = 0
-  /// Those of them that were not flushed.
-  private var unflushedEventBytes = 0
-  /// What is to be sent before `output`: bytes that others get as well, and that are not copied.
-  private var shared: ByteBuffer?
-  private var flushIsDue = false
-  private var address = ""
-  private var output = JSONOutput(capacity: 1024)
-  /// Bytes that arrived while no more requests were wanted.
+  /// Whether a piece of input is being decoded, in the course of which requests begin.
+  private var isDecoding = false
+  /// Bytes that arrived while the session took no more requests.
   private var backlog: ByteBuffer?
-  /// Whether nothing more is to come from the client: it said so, or we no longer listen.
-  private var inputHasEnded = false
+  private var output = LineOutput()
+  private var flushIsDue = false
+  private(set) var context: ChannelHandlerContext?
+  private var address = "local"
   /// Whether the client has ended its sending side.
   private var clientHasEnded = false
-  private var isClosing = false
-  /// Closes the connection of a client that does not, when the sending side has ended.
+  /// Closes the connection if the client does not.
   private var lingering: Scheduled<Void>?
-  private var isReading = true
-  /// Tasks of which nobody has anything when the connection is gone.
-  private var tasks: [Int: Task<Void, Never>] = [:]
+  /// The tasks of requests that are of no use without the connection.
+  private var tasks: [Session.Slot: Task<Void, Never>] = [:]
+  var subscribers: [Int64: HubSubscription] = [:]
+  var resumptions: [Int64: Task<Void, Never>] = [:]
+  /// Authorizes the subscriptions again when the user's session expires.
+  var expiry: Scheduled<Void>?
 
-  /// A line that arrived: a request, or what was wrong with it.
-  private enum Item {
-    case request(Request)
-    case refusal(WireError)
+  init(_ operations: Operations, shared: LoopContext, budget: MemoryBudget) {
+    self.operations = operations
+    self.shared = shared
+    self.budget = budget
+    session = Session(limits: operations.limits)
+    decoder = LineDecoder(lineBytesMax: operations.limits.lineBytesMax)
   }
 
-  init(_ service: LineService) {
-    self.service = service
-    self.logger = service.logger
-    decoder = LineDecoder(lineBytesMax: service.limits.lineBytesMax)
-  }
+  // MARK: Events of the channel
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
-    cache = service.caches.value(of: context.eventLoop).value
-    lists = service.lists.value(of: context.eventLoop).value
-    hub = service.hubs.value(of: context.eventLoop)
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -85,16 +63,17 @@ final class LineHandler: ChannelInboundHandler {
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    isClosing = true
     lingering?.cancel()
+    expiry?.cancel()
     for task in tasks.values { task.cancel() }
-    leave(context.eventLoop)
-    take(.anonymous)
+    session.lose()
+    perform(context)
+    account?.report(0)
     context.fireChannelInactive()
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    logger.debug("a connection failed", metadata: ["error": "\(error)"])
+    operations.logger.debug("a connection failed", metadata: ["error": "\(error)"])
     context.close(promise: nil)
   }
 
@@ -103,242 +82,302 @@ final class LineHandler: ChannelInboundHandler {
     case ChannelEvent.inputClosed:
       clientHasEnded = true
       if lingering != nil { return context.close(promise: nil) }
-      inputHasEnded = true
-      proceed(context)
+      session.endInput()
+      advance(context)
     case is ChannelShouldQuiesceEvent:
-      // What was received is still carried out and answered.
-      inputHasEnded = true
-      proceed(context)
+      // Requests that were received are still carried out and answered.
+      session.endInput()
+      advance(context)
     default:
       context.fireUserInboundEventTriggered(event)
     }
   }
 
   func channelWritabilityChanged(context: ChannelHandlerContext) {
-    proceed(context)
+    noteUnsent(context)
+    advance(context)
     context.fireChannelWritabilityChanged()
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard !isClosing, !inputHasEnded else { return }
+    guard session.takesInput else { return }
     var buffer = unwrapInboundIn(data)
-    if var kept = backlog {
-      kept.writeBuffer(&buffer)
-      backlog = kept
+    if backlog != nil {
+      backlog?.writeBuffer(&buffer)
     } else {
-      feed(context, buffer)
+      decode(context, buffer)
     }
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
-    proceed(context)
+    advance(context)
     context.fireChannelReadComplete()
   }
 
   // MARK: From bytes to requests
 
-  private func feed(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
+  private func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
     var buffer = buffer
+    isDecoding = true
+    defer { isDecoding = false }
     let outcome = buffer.withUnsafeReadableBytes { bytes in
       decoder.feed(bytes) { line in
         receive(context, line)
-        return canTakeMore(context)
+        return session.wantsInput
       }
     }
     switch outcome {
     case .done: break
     case .stopped(let consumed):
       buffer.moveReaderIndex(forwardBy: consumed)
-      backlog = buffer
+      // A copy of the rest, so that what was consumed is not kept as well.
+      backlog = ByteBuffer(buffer.readableBytesView)
     case .tooLong:
-      refuseLongLine(context)
+      session.refuse(
+        WireError(
+          .tooLarge,
+          "a line may have at most \(operations.limits.lineBytesMax) bytes; the connection closes"))
+      session.endRequests()
     }
-  }
-
-  private func canTakeMore(_ context: ChannelHandlerContext) -> Bool {
-    !isClosing && pipeline.count < service.limits.outstandingRequestsMax
-      && pipeline.waitingBytes < service.limits.waitingRequestBytesMax
-      && context.channel.isWritable && output.count < service.limits.unreadReplyBytesMax
   }
 
   private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
     do throws(WireError) {
-      let request = try Request(line: line, limits: service.limits)
-      var kind = service.kind(of: request)
-      if mayListen {
-        if kind == .read { kind = .exclusive }
-      } else if service.isAboutEvents(request) {
-        mayListen = true
+      let request = try Request(line: line, limits: operations.limits)
+      if case .read(let read) = request, session.readsAtOnce(request) {
+        return self.read(context, read)
       }
-      if pipeline.isIdle, kind == .read, canTakeMore(context) {
-        read(context, request)
-      } else {
-        pipeline.enqueue(.request(request), kind, bytes: line.count)
-        start(context)
-      }
+      session.receive(request, bytes: LineHandler.memory(of: line))
     } catch {
-      if pipeline.isIdle {
-        Reply.failure(error, to: &output)
-      } else {
-        pipeline.enqueue(.refusal(error), .read)
+      session.refuse(error)
+    }
+    perform(context)
+  }
+
+  /// Returns an estimate of the memory that the request of a line takes, in bytes.
+  ///
+  /// A short element of JSON takes a place in a page: some 64 bytes, however short it is.
+  private static func memory(of line: UnsafeRawBufferPointer) -> Int {
+    guard line.count > 256 else { return 1024 }
+    var elements = 0
+    for byte in line where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") { elements += 1 }
+    return 1024 + line.count + 64 * elements
+  }
+
+  // MARK: From actions to bytes
+
+  /// Performs everything that can be done now: begins requests, sends replies, reads on, closes.
+  func advance(_ context: ChannelHandlerContext) {
+    // The caller of the decoder goes on when it is through.
+    if isDecoding { return perform(context) }
+    while true {
+      session.setInput(
+        bytes: decoder.keptBytes + (backlog?.readableBytes ?? 0), hasBacklog: backlog != nil)
+      perform(context)
+      if output.text.count >= min(LineHandler.sentBytesMin, operations.limits.unreadReplyBytesMax) {
+        flush(context)
+        continue
+      }
+      guard let kept = backlog, session.wantsInput else { break }
+      backlog = nil
+      decode(context, kept)
+    }
+    if output.byteCount > 0, session.isOpen { flushLater() }
+    charge()
+  }
+
+  /// The number of bytes of replies from which on they do not wait for others.
+  private static let sentBytesMin = 16 * 1024
+
+  func perform(_ context: ChannelHandlerContext) {
+    while let action = session.nextAction() {
+      switch action {
+      case .read(let request): read(context, request)
+      case .begin(let request, let slot): begin(context, request, slot)
+      case .send(let reply): send(context, reply)
+      case .setReading(let isReading):
+        context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
+      case .resume(let number, let since, let start): resume(context, number, since, start)
+      case .unlisten(let number, let code): unlisten(context, number, code)
+      case .reauthorize(let subscriptions, let identity):
+        reauthorize(context, subscriptions, identity)
+      case .release(let login): operations.sessions.remove(login)
+      case .carryOut(let armed): carryOut(armed, context.eventLoop)
+      case .close: close(context)
       }
     }
   }
 
-  private func refuseLongLine(_ context: ChannelHandlerContext) {
-    let error = WireError(
-      .tooLarge,
-      "a line may have at most \(service.limits.lineBytesMax) bytes; the connection closes")
-    pipeline.enqueue(.refusal(error), .read)
-    inputHasEnded = true
+  private func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
+    if let line = shared.read(request, as: session.identity, to: &output.text) {
+      output.append(shared: line)
+    }
+    noteUnsent(context)
   }
 
-  // MARK: From requests to replies
+  private func send(_ context: ChannelHandlerContext, _ reply: Reply) {
+    if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
+    // The events before the reply go out first.
+    if !subscribers.isEmpty { shared.hub.drain() }
+    if session.isOpen { encode(reply) }
+  }
 
-  /// Begins what may begin. No more replies are made than may be left unread: `proceed` sends them,
-  /// and begins the rest.
-  private func start(_ context: ChannelHandlerContext) {
-    while !isClosing, context.channel.isWritable,
-      output.count < service.limits.unreadReplyBytesMax, let (item, slot) = pipeline.begin()
-    {
-      switch item {
-      case .refusal(let error):
-        Reply.failure(error, to: &output)
-      case .request(let request):
-        guard let slot else {
-          read(context, request)
-          continue
-        }
-        perform(context, request, slot)
+  /// Appends the line of a reply. Returns false when it was too large, and an error was sent instead.
+  @discardableResult
+  func encode(_ reply: Reply) -> Bool {
+    defer { context.map(noteUnsent) }
+    return shared.encode(reply, to: &output.text)
+  }
+
+  private func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
+    let complete = completion(context, slot)
+    switch request {
+    case .write(let write):
+      operations.write(write, as: session.identity) { complete(Session.Completion($0)) }
+    case .read(let read):
+      orderedRead(read, complete)
+    case .account(let request):
+      let task = Task { [operations, identity = session.identity, address] in
+        complete(await operations.account(request, as: identity, from: address))
+      }
+      // Ending a session counts even if the client cuts the connection: a thief must not keep a login
+      // that its owner has just ended.
+      switch request {
+      case .changePassword, .logOut: break
+      case .signUp, .logIn, .authenticate: tasks[slot] = task
+      }
+    case .administration(let request):
+      Task { [operations, identity = session.identity] in
+        complete(await operations.administration(request, as: identity))
+      }
+    case .connection(.quit):
+      var completion = Session.Completion(.farewell)
+      completion.closes = true
+      complete(completion)
+    case .connection(.onDisconnect(let request, let text)):
+      Task { [operations, identity = session.identity, armed = session.armed] in
+        complete(await operations.onDisconnect(request, text: text, as: identity, armed))
+      }
+    case .listen(let request):
+      do throws(WireError) { try listen(context, request, slot) } catch {
+        complete(Session.Completion(error))
       }
     }
   }
 
-  private func read(_ context: ChannelHandlerContext, _ request: Request) {
-    let line = service.read(request, as: identity, cache, lists, to: &output)
-    if let line { share(context, line) }
+  /// Reads when no earlier write is under way. The reply waits for the events that led to what it says.
+  private func orderedRead(
+    _ read: ReadRequest, _ complete: @escaping @Sendable (Session.Completion) -> Void
+  ) {
+    let identity = session.identity
+    guard case .administrator = identity else {
+      let reply = operations.read(read, as: identity)
+      return operations.engine.whenTold { complete(Session.Completion(reply)) }
+    }
+    Task { [operations] in
+      let reply = await operations.orderedRead(read, as: identity)
+      operations.engine.whenTold { complete(Session.Completion(reply)) }
+    }
   }
 
-  private func perform(_ context: ChannelHandlerContext, _ request: Request, _ slot: Int) {
+  /// Returns a closure that takes the answer to a request, from any thread.
+  private func completion(
+    _ context: ChannelHandlerContext, _ slot: Session.Slot
+  ) -> @Sendable (Session.Completion) -> Void {
     let loop = context.eventLoop
     let bound = NIOLoopBound((self, context), eventLoop: loop)
-    let answer: @Sendable (Response) -> Void = { response in
+    return { completion in
       if loop.inEventLoop {
-        let (handler, context) = bound.value
-        handler.finish(context, slot, response)
+        bound.value.0.finish(slot, completion)
       } else {
         loop.execute {
           let (handler, context) = bound.value
-          handler.finish(context, slot, response)
-          handler.proceed(context)
+          handler.finish(slot, completion)
+          handler.advance(context)
         }
       }
     }
-    switch service.kind(of: request) {
-    case .write:
-      service.write(request, as: identity, answer: answer)
-    case .read:
-      // Read now, told when the events are that led to what was read.
-      var text = JSONOutput()
-      service.read(request, as: identity, cache, to: &text)
-      let response = Response(line: text.bytes)
-      service.engine.whenTold { answer(response) }
-    case .exclusive:
-      if service.isAboutEvents(request) { return changeSubscriptions(context, request, slot) }
-      if case .onDisconnect = request { arming = slot }
-      // One task for a request that waits for hashing or the store.
-      let task = Task { [service, identity, address, armed] in
-        answer(await service.exclusive(request, as: identity, from: address, armed))
-      }
-      if service.endsWithItsConnection(request) { tasks[slot] = task }
-    }
   }
 
-  private func finish(_ context: ChannelHandlerContext, _ slot: Int, _ response: Response) {
+  private func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
     tasks[slot] = nil
-    guard let identity = response.identity, let subscriptions, subscriptions.areJudged else {
-      return settle(context, slot, response)
-    }
-    // Those that it may not have as somebody else end before it is.
-    subscriptions.judge(as: identity) { [self] in
-      settle(context, slot, response)
-      proceed(context)
-    }
+    session.finish(slot, completion)
+    if completion.closes { backlog = nil }
   }
 
-  private func settle(_ context: ChannelHandlerContext, _ slot: Int, _ response: Response) {
-    if let identity = response.identity {
-      // The connection may have gone meanwhile: then nobody holds the login.
-      take(identity)
-      if !context.channel.isActive { take(.anonymous) }
-    }
-    if slot == arming {
-      arming = nil
-      if let armed = response.armed { self.armed = armed }
-      if hasLeft { carryOut(context.eventLoop) }
-    }
-    if response.closes {
-      inputHasEnded = true
-      backlog = nil
-      pipeline.dropWaiting()
-    }
-    pipeline.finish(slot, response.line)
+  private func carryOut(_ armed: [ArmedWrite], _ loop: any EventLoop) {
+    operations.carryOut(armed) { body in loop.scheduleTask(in: .seconds(1)) { body() } }
+  }
+}
+
+// MARK: - Sending, and the end
+
+extension LineHandler: Flushable {
+  private func flushLater() {
+    guard !flushIsDue else { return }
+    flushIsDue = true
+    shared.unflushed.append(self)
   }
 
-  private func take(_ identity: Identity) {
-    if case .user(let session) = self.identity { service.sessions.remove(session) }
-    self.identity = identity
+  func flush() {
+    flushIsDue = false
+    guard session.isOpen, let context else { return }
+    flush(context)
+    advance(context)
   }
 
-  /// Goes on as far as possible: begins requests, sends replies, reads on, closes.
-  private func proceed(_ context: ChannelHandlerContext) {
-    guard !isClosing else { return }
-    var hasProgress = true
-    while hasProgress {
-      start(context)
-      while let reply = pipeline.nextReply() {
-        subscriptions?.hub.takeArrived()
-        // That may have been too much for it.
-        guard !isClosing else { return }
-        reply.withUnsafeBytes { output.append($0) }
-        start(context)
-      }
-      hasProgress =
-        output.count >= min(LineHandler.sentBytesMin, service.limits.unreadReplyBytesMax)
-      if hasProgress { send(context) }
-      if let kept = backlog, canTakeMore(context) {
-        backlog = nil
-        feed(context, kept)
-        hasProgress = true
+  private func flush(_ context: ChannelHandlerContext) {
+    let (buffers, eventBytes) = output.take()
+    guard let last = buffers.last else { return }
+    for buffer in buffers.dropLast() { context.write(wrapOutboundOut(buffer), promise: nil) }
+    if eventBytes == 0 {
+      context.writeAndFlush(wrapOutboundOut(last), promise: nil)
+    } else {
+      // The last buffer goes out after all the others: one promise counts for all.
+      context.writeAndFlush(wrapOutboundOut(last)).assumeIsolated().whenComplete { _ in
+        self.output.sent(eventBytes: eventBytes)
       }
     }
-    // The channel may have gone while replies were sent.
-    guard !isClosing else { return }
-    if inputHasEnded, backlog == nil, pipeline.isIdle {
-      send(context)
-      return close(context)
+    noteUnsent(context)
+  }
+
+  /// Tells the session how much is not sent. The channel's own buffer counts while it is over its mark.
+  private func noteUnsent(_ context: ChannelHandlerContext) {
+    var bytes = output.byteCount
+    let isWritable = context.channel.isWritable
+    if !isWritable {
+      let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+      bytes += Int(buffered ?? 0)
     }
-    if output.count > 0 || shared != nil { flushLater() }
-    let wantsMore = backlog == nil && canTakeMore(context)
-    if wantsMore != isReading {
-      isReading = wantsMore
-      context.channel.setOption(.autoRead, value: wantsMore).whenFailure { _ in }
+    session.setUnsent(bytes: bytes, isWritable: isWritable)
+  }
+
+  /// Charges the memory that the connection holds to the budget of the server.
+  private func charge() {
+    let bytes = session.ledger.total
+    if account == nil {
+      guard bytes >= MemoryBudget.reportBytes else { return }
+      let bound = NIOLoopBound(Weak(self), eventLoop: shared.loop)
+      let loop = shared.loop
+      account = budget.open { loop.execute { bound.value.handler?.endForMemory() } }
     }
+    account?.report(bytes)
   }
 
   /// Closes when all replies are sent.
   ///
-  /// Closing a socket while bytes lie in it that nobody has read resets the connection, and a reset can
-  /// take replies from the client that it has not read yet. So the sending side ends first; what still
-  /// comes is dropped until the client ends its own, or for a moment.
+  /// Closing a socket that has unread input resets the connection, and a reset can take replies from the
+  /// client that it has not read yet. So the sending side ends first; further input is dropped until the
+  /// client ends its own side, or for a moment.
   private func close(_ context: ChannelHandlerContext) {
-    isClosing = true
-    leave(context.eventLoop)
-    // Closing drops what is not sent yet, so it waits for an empty write after all the others.
+    backlog = nil
+    flush(context)
+    // Closing drops unsent bytes, so it waits for an empty write after all the others.
     context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { _ in
       guard !self.clientHasEnded, context.channel.isActive else {
         return context.close(promise: nil)
       }
+      self.lingering?.cancel()
       self.lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) {
         context.close(promise: nil)
       }
@@ -347,147 +386,69 @@ final class LineHandler: ChannelInboundHandler {
     }
   }
 
-  private func send(_ context: ChannelHandlerContext) {
-    let first = shared.take()
-    guard output.count > 0 else {
-      if let first { writeAndFlush(context, first) }
-      return
-    }
-    let buffer = takeOutput(context)
-    if let first { write(context, first) }
-    writeAndFlush(context, buffer)
+  /// Ends the connection of a client that holds the most memory while the server has no more.
+  private func endForMemory() {
+    end("the server is short of memory, and this connection holds the most; it closes")
   }
 
-  private func takeOutput(_ context: ChannelHandlerContext) -> ByteBuffer {
-    defer { output.removeAll() }
-    return output.withBytes { context.channel.allocator.buffer(bytes: $0) }
-  }
-
-  /// Has bytes sent that others get as well, after all that is to be sent before.
-  private func share(_ context: ChannelHandlerContext, _ bytes: ByteBuffer) {
-    if let earlier = shared.take() { write(context, earlier) }
-    if output.count > 0 { write(context, takeOutput(context)) }
-    shared = bytes
-  }
-
-  /// Hands bytes to the channel, which sends them with the next flush.
-  private func write(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
-    context.write(wrapOutboundOut(buffer), promise: nil)
-  }
-
-  /// Sends all that the channel has been handed. What goes out last went out after all the rest: so
-  /// one promise counts for all.
-  private func writeAndFlush(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
-    let count = unflushedEventBytes
-    guard count > 0 else { return context.writeAndFlush(wrapOutboundOut(buffer), promise: nil) }
-    unflushedEventBytes = 0
-    context.writeAndFlush(wrapOutboundOut(buffer)).assumeIsolated().whenComplete { _ in
-      self.eventBytes -= count
-    }
-  }
-
-  // MARK: Subscriptions, and what is to be done when the connection ends
-
-  /// Carries out LISTEN, WATCH and UNLISTEN.
-  private func changeSubscriptions(
-    _ context: ChannelHandlerContext, _ request: Request, _ slot: Int
-  ) {
-    let hub = service.hubs.value(of: context.eventLoop)
-    let subscriptions = subscriptions ?? Subscriptions(service, hub, for: self)
-    self.subscriptions = subscriptions
-    do throws(WireError) {
-      if case .unlisten(let number) = request {
-        try subscriptions.end(number)
-        return finish(context, slot, .null)
+  /// Ends the connection with an error. A client that reads nothing is cut off after some seconds.
+  private func end(_ sentence: String) {
+    guard let context, session.abandon() else { return }
+    ReplyLine.failure(WireError(.overloaded, sentence), to: &output.text)
+    perform(context)
+    if lingering == nil {
+      lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(10)) {
+        context.close(promise: nil)
       }
-      let wish = try service.wish(request, as: identity)
-      var isAtOnce = true
-      subscriptions.begin(wish, as: identity) { [self] line in
-        finish(context, slot, Response(line: line))
-        // Nothing else is under way, so it goes out now, and what comes next is an event.
-        while let reply = pipeline.nextReply() { reply.withUnsafeBytes { output.append($0) } }
-        if !isAtOnce { proceed(context) }
-      }
-      isAtOnce = false
-    } catch {
-      finish(context, slot, Response(error))
     }
+    charge()
   }
+}
 
-  /// Ends what others have of this connection. Once.
-  private func leave(_ loop: any EventLoop) {
-    guard !hasLeft else { return }
-    hasLeft = true
-    subscriptions?.endAll()
-    carryOut(loop)
-  }
+/// A reference that does not keep its handler alive.
+private final class Weak {
+  weak var handler: LineHandler?
 
-  private func carryOut(_ loop: any EventLoop) {
-    // While they are being changed it is not known which there are: then `finish` does this.
-    guard arming == nil, !armed.isEmpty else { return }
-    service.carryOut(armed, on: loop)
-    armed = []
+  init(_ handler: LineHandler) {
+    self.handler = handler
   }
 }
 
 extension LineHandler: Subscriber {
-  func receive(_ lines: ByteBuffer, of subscription: Subscription) {
-    guard !isClosing, let context else { return }
-    let count = lines.readableBytes
-    if eventBytes > 0, eventBytes + count > service.limits.queuedBytesMax {
-      return overload(context)
+  func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool {
+    let outcome = session.receive(
+      notifications, bytes: bytes, for: subscription, unsentEventBytes: output.eventBytes)
+    switch outcome {
+    case .send: return true
+    case .dropped: return false
+    case .held:
+      charge()
+      return false
+    case .overloaded:
+      end(
+        "this connection has left more than \(operations.limits.queuedBytesMax) bytes of events "
+          + "unread; it closes")
+      return false
     }
-    eventBytes += count
-    unflushedEventBytes += count
-    if output.count > 0, count < LineHandler.sharedBytesMin {
-      lines.withUnsafeReadableBytes { output.append($0) }
-    } else {
-      share(context, lines)
-    }
+  }
+
+  func receive(_ lines: ByteBuffer) {
+    guard session.isOpen, let context else { return }
+    output.append(events: lines)
+    noteUnsent(context)
+    charge()
     flushLater()
   }
 
-  /// Replies of so many bytes are not kept until the others of their turn are ready.
-  private static let sentBytesMin = 16 * 1024
-
-  /// Lines from so many bytes on are not copied to follow others in one buffer.
-  private static let sharedBytesMin = 4096
-
-  func cancel(_ subscription: Subscription, _ code: WireError.Code) {
-    subscriptions?.remove(subscription)
-    guard !isClosing else { return }
-    EventLines(cancel: code).bytes(for: subscription.number).withUnsafeReadableBytes {
-      output.append($0)
-    }
+  func cancel(_ subscription: Int64, _ code: WireError.Code) {
+    session.cancel(subscription, code)
+    guard let context else { return }
+    perform(context)
     flushLater()
   }
 
-  private func flushLater() {
-    guard !flushIsDue, let hub else { return }
-    flushIsDue = true
-    hub.flushLater(self)
-  }
-
-  func flushEvents() {
-    flushIsDue = false
-    if !isClosing, let context { send(context) }
-  }
-
-  /// Gives up on a client that does not take its events: it is told, should it still read, and
-  /// disconnected.
-  private func overload(_ context: ChannelHandlerContext) {
-    let error = WireError(
-      .overloaded,
-      "this connection has left more than \(service.limits.queuedBytesMax) bytes of events unread; it "
-        + "closes")
-    Reply.failure(error, to: &output)
-    inputHasEnded = true
-    backlog = nil
-    pipeline.dropWaiting()
-    send(context)
-    close(context)
-    lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(10)) {
-      context.close(promise: nil)
-    }
+  /// Appends the line that a subscription has ended.
+  func encode(cancel code: WireError.Code, of subscription: Int64) {
+    EventLines(cancel: code).append(to: &output.text, for: subscription)
   }
 }

@@ -1,3 +1,4 @@
+public import CanopySession
 internal import CanopyTree
 internal import Foundation
 public import Logging
@@ -36,7 +37,9 @@ public final class LineServer: Service {
     public init() {}
   }
 
-  private let service: LineService
+  private let operations: Operations
+  private let contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>
+  private let budget: MemoryBudget
   private let configuration: Configuration
   private let logger: Logger
   private let whenReady: @Sendable (_ host: String, _ port: Int) -> Void
@@ -45,10 +48,12 @@ public final class LineServer: Service {
   ///
   /// - Parameter whenReady: called once when connections are accepted, with the address.
   public init(
-    _ service: LineService, configuration: Configuration, logger: Logger,
+    _ operations: Operations, configuration: Configuration, logger: Logger,
     whenReady: @escaping @Sendable (_ host: String, _ port: Int) -> Void
   ) {
-    self.service = service
+    self.operations = operations
+    contexts = LineServer.contexts(operations)
+    budget = MemoryBudget(bytesMax: operations.limits.memoryMax)
     self.configuration = configuration
     self.logger = logger
     self.whenReady = whenReady
@@ -59,7 +64,7 @@ public final class LineServer: Service {
   /// - Throws: `ListenError` when the address cannot be had; the store's or the engine's error when
   ///   what connections left behind in the last run cannot be done.
   public func run() async throws {
-    try await service.carryOutAbandoned()
+    try await operations.carryOutAbandoned()
     let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.threads)
     do {
       try await serve(on: group)
@@ -72,10 +77,18 @@ public final class LineServer: Service {
     try await group.shutdownGracefully()
   }
 
+  /// Returns the things that the connections of each event loop share.
+  static func contexts(_ operations: Operations) -> LoopLocals<NIOLoopBoundBox<LoopContext>> {
+    LoopLocals { loop in
+      .makeBoxSendingValue(LoopContext(operations, loop: loop), eventLoop: loop)
+    }
+  }
+
   private func serve(on group: MultiThreadedEventLoopGroup) async throws {
     let quiescing = ServerQuiescingHelper(group: group)
-    let gate = ConnectionGate(connectionsMax: service.limits.connectionsMax)
-    let unread = service.limits.unreadReplyBytesMax
+    let gate = ConnectionGate(connectionsMax: operations.limits.connectionsMax)
+    // Bytes beyond this mark are charged to the connection.
+    let mark = min(operations.limits.unreadReplyBytesMax, 32 * 1024)
     let bootstrap = ServerBootstrap(group: group)
       .serverChannelOption(.backlog, value: 1024)
       .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -94,12 +107,14 @@ public final class LineServer: Service {
       .childChannelOption(.tcp(TCP_USER_TIMEOUT), value: configuration.timeoutSeconds * 1000)
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       .childChannelOption(
-        .writeBufferWaterMark, value: .init(low: unread / 2, high: unread)
+        .writeBufferWaterMark, value: .init(low: mark / 2, high: mark)
       )
-      .childChannelInitializer { [service] channel in
+      .childChannelInitializer { [operations, contexts, budget] channel in
         channel.eventLoop.makeCompletedFuture {
           guard gate.enter(channel) else { return }
-          try channel.pipeline.syncOperations.addHandler(LineHandler(service))
+          try channel.pipeline.syncOperations.addHandler(
+            LineHandler(
+              operations, shared: contexts.value(of: channel.eventLoop).value, budget: budget))
         }
       }
     let channel: any Channel

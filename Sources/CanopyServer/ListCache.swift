@@ -2,21 +2,23 @@ internal import CanopyTree
 internal import CanopyWire
 internal import NIOCore
 
-/// A list that is the same for whoever asks.
+/// A list that is the same for every user.
 enum SharedList: Equatable {
   case recent(PageRequest)
   case posts(UserReference, PageRequest)
   case comments(Key, PageRequest)
-  case top(UserReference?, limit: Int64?)
+  case top(UserReference?, PageRequest)
 
-  /// The list that a request asks for; nil if it asks for something else, or as who it is.
-  init?(_ request: Request) {
+  /// Creates the list that a request asks for, or returns nil for another request, or for one whose answer
+  /// depends on the user.
+  init?(_ request: ReadRequest) {
     switch request {
     case .recent(let page): self = .recent(page)
     case .posts(let user, let page) where user != .me: self = .posts(user, page)
     case .comments(let id, let page): self = .comments(id, page)
-    case .top(let user, let limit) where user != .me: self = .top(user, limit: limit)
-    default: return nil
+    case .top(let user, let page) where user != .me: self = .top(user, page)
+    case .posts, .top, .hello, .ping, .help, .whoAmI, .show, .profile, .get, .count, .info, .rules:
+      return nil
     }
   }
 }
@@ -56,13 +58,13 @@ final class ListCache {
     return reply.line
   }
 
-  /// Keeps the reply that `find` did not find. When there is no room, all others are forgotten.
-  func keep(_ line: ByteBuffer, of list: SharedList) {
-    let count = line.readableBytes
-    guard ListCache.bytesMin...bytesMax ~= count else { return }
-    if replies.count >= listsMax || bytes + count > bytesMax { forget() }
-    replies.append((list, line))
-    bytes += count
+  /// Keeps the reply that `find` did not find, if it is long. When there is no room, all others are
+  /// forgotten.
+  func keep(_ line: Slice<UnsafeRawBufferPointer>, of list: SharedList) {
+    guard ListCache.bytesMin...bytesMax ~= line.count else { return }
+    if replies.count >= listsMax || bytes + line.count > bytesMax { forget() }
+    replies.append((list, ByteBuffer(bytes: UnsafeRawBufferPointer(rebasing: line))))
+    bytes += line.count
   }
 
   private func forget() {

@@ -47,21 +47,31 @@ public enum Feeds {
     return newest(page, of: root.child(Layout.postComments).child(id))
   }
 
-  /// Posts with the most stars first, of one user or of all; among equals the newest first.
-  public static func top(by uid: Key?, limit: Int, in root: Node) -> [Entry] {
+  /// Returns the posts with the most stars, of one user or of all; among equals the newest first.
+  ///
+  /// - Throws: `SocialError.notFound` when the post that the page goes on from is not there any more: its
+  ///   place in the order is not known then.
+  public static func top(
+    by uid: Key?, _ page: Page, in root: Node
+  ) throws(SocialError) -> [Entry] {
     let posts =
       uid.map { root.child(Layout.userPosts).child($0) } ?? root.child(Layout.posts)
-    return list(Layout.byStars, before: nil, limit: limit, of: posts)
+    guard let before = page.before else {
+      return list(Layout.byStars, upper: nil, limit: page.limit, of: posts)
+    }
+    let count = try Posts.find(before, in: root).child(Layout.starCount).integerValue ?? 0
+    let upper = Query.Bound(.integer(count), key: before, isInclusive: false)
+    return list(Layout.byStars, upper: upper, limit: page.limit, of: posts)
   }
 
   private static func newest(_ page: Page, of node: Node) -> [Entry] {
-    list(.key, before: page.before, limit: page.limit, of: node)
+    let upper = page.before.map { Query.Bound(.absent, key: $0, isInclusive: false) }
+    return list(.key, upper: upper, limit: page.limit, of: node)
   }
 
   private static func list(
-    _ order: Order, before: Key?, limit: Int, of node: Node
+    _ order: Order, upper: Query.Bound?, limit: Int, of node: Node
   ) -> [Entry] {
-    let upper = before.map { Query.Bound(.absent, key: $0, isInclusive: false) }
     guard let query = try? Query(order: order, upper: upper, limit: .last(limit)) else { return [] }
     return query.children(of: node).reversed()
   }

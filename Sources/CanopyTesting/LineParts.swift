@@ -1,6 +1,6 @@
 public import CanopyAccounts
 public import CanopyEngine
-public import CanopyServer
+public import CanopySession
 import CanopySocial
 public import CanopyTree
 import Foundation
@@ -24,8 +24,8 @@ public final class LineParts: Sendable {
   public let accounts: AccountService
   /// What AUTH takes for the administrator.
   public let administratorToken: AdministratorToken
-  /// The line service.
-  public let service: LineService
+  /// The operations that every connection uses.
+  public let operations: Operations
   /// The rules in force.
   public let rules: RulesKeeper
   private let hasher: PasswordHasher
@@ -59,7 +59,7 @@ public final class LineParts: Sendable {
       environment: AccountEnvironment(
         now: { clock.now }, random: { count in random.withLock { $0.bytes(count) } }))
     administratorToken = try Self.token.get()
-    service = LineService(
+    operations = Operations(
       engine: engine, accounts: accounts, administratorToken: administratorToken,
       disconnectStore: journal, rules: rules, limits: limits,
       version: "test", now: { clock.now }, logger: log.logger)

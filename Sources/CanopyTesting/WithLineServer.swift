@@ -17,7 +17,8 @@ public func withLineServer(
   configuration.threads = 1
   configuration.shutdownSeconds = 1
   let (ports, announce) = AsyncStream.makeStream(of: Int.self)
-  let server = LineServer(parts.service, configuration: configuration, logger: parts.log.logger) {
+  let server = LineServer(parts.operations, configuration: configuration, logger: parts.log.logger)
+  {
     announce.yield($1)
   }
   let group = ServiceGroup(services: [server], logger: parts.log.logger)

@@ -28,9 +28,9 @@ public struct Limits: Sendable, Equatable {
   /// have been answered.
   public var outstandingRequestsMax = 1024
 
-  /// Bytes of requests of one connection that have arrived and not begun; no more are read until some
-  /// have. One line may exceed it.
-  public var waitingRequestBytesMax = 1024 * 1024
+  /// Bytes of memory that the requests of one connection without a reply may take, whether they wait or
+  /// are under way; no more are read until some are answered. One request may exceed it.
+  public var requestBytesMax = 4 * 1024 * 1024
 
   /// Bytes of replies that one connection may leave unread before nothing more is read from it.
   public var unreadReplyBytesMax = 1024 * 1024
@@ -50,6 +50,10 @@ public struct Limits: Sendable, Equatable {
 
   /// Bytes of the requests of one connection's on-disconnect writes together.
   public var disconnectBytesMax = 1024 * 1024
+
+  /// Bytes of memory that all connections together may make the server hold, beyond the tree itself. When
+  /// there are more, the connection that holds the most is ended.
+  public var memoryMax = 512 * 1024 * 1024
 
   /// Connections at one time.
   public var connectionsMax = 20_000

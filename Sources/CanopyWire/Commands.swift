@@ -5,101 +5,104 @@ extension Command {
   public static let all: [Command] = session + blog + tree
 
   private static let session: [Command] = [
-    Command("HELLO", .session, [], "what this server is, and its limits") { _ in .hello },
-    Command("PING", .session, [], "whether it answers") { _ in .ping },
+    Command("HELLO", .session, [], "what this server is, and its limits") { _ in .read(.hello) },
+    Command("PING", .session, [], "whether it answers") { _ in .read(.ping) },
     Command("HELP", .session, [], optional: ["verb"], "the verbs with their arguments") {
       arguments throws(WireError) in
-      .help(verb: arguments.hasNext ? try arguments.text("verb") : nil)
+      .read(.help(verb: arguments.hasNext ? try arguments.text("verb") : nil))
     },
     Command(
       "SIGNUP", .session, ["email", "password", "username"], "open an account and be logged in"
     ) { arguments throws(WireError) in
-      .signUp(
-        email: try arguments.text("email"), password: try arguments.text("password"),
-        username: try arguments.text("username"))
+      .account(
+        .signUp(
+          email: try arguments.text("email"), password: try arguments.text("password"),
+          username: try arguments.text("username")))
     },
     Command("LOGIN", .session, ["email", "password"], "be that user on this connection") {
       arguments throws(WireError) in
-      .logIn(email: try arguments.text("email"), password: try arguments.text("password"))
+      .account(
+        .logIn(email: try arguments.text("email"), password: try arguments.text("password")))
     },
     Command("AUTH", .session, ["token"], "be the token's user on this connection") {
       arguments throws(WireError) in
-      .authenticate(token: try arguments.text("token"))
+      .account(.authenticate(token: try arguments.text("token")))
     },
-    Command("WHOAMI", .session, [], "who this connection is") { _ in .whoAmI },
-    Command("LOGOUT", .session, [], "end the session and revoke its token") { _ in .logOut },
+    Command("WHOAMI", .session, [], "who this connection is") { _ in .read(.whoAmI) },
+    Command("LOGOUT", .session, [], "end the session and revoke its token") { _ in
+      .account(.logOut)
+    },
     Command("PASSWORD", .session, ["current", "new"], "change it, and revoke all other tokens") {
       arguments throws(WireError) in
-      .changePassword(
-        current: try arguments.text("current"), new: try arguments.text("new"))
+      .account(
+        .changePassword(current: try arguments.text("current"), new: try arguments.text("new")))
     },
     Command("RENAME", .session, ["username"], "change your user name wherever it is shown") {
       arguments throws(WireError) in
-      .rename(username: try arguments.text("username"))
+      .write(.rename(username: try arguments.text("username")))
     },
-    Command("QUIT", .session, [], "close the connection") { _ in .quit },
+    Command("QUIT", .session, [], "close the connection") { _ in .connection(.quit) },
   ]
 
   private static let blog: [Command] = [
     Command("POST", .blog, ["title", "body"], "write a post") { arguments throws(WireError) in
-      .post(title: try arguments.text("title"), body: try arguments.text("body"))
+      .write(.post(title: try arguments.text("title"), body: try arguments.text("body")))
     },
     Command("EDIT", .blog, ["id", "title", "body"], "change a post of yours") {
       arguments throws(WireError) in
-      .edit(
-        id: try arguments.id("id"), title: try arguments.text("title"),
-        body: try arguments.text("body"))
+      .write(
+        .edit(
+          id: try arguments.id("id"), title: try arguments.text("title"),
+          body: try arguments.text("body")))
     },
     Command("DELETE", .blog, ["id"], "delete a post of yours and its comments") {
       arguments throws(WireError) in
-      .delete(id: try arguments.id("id"))
+      .write(.delete(id: try arguments.id("id")))
     },
     Command("SHOW", .blog, ["id"], "one post") { arguments throws(WireError) in
-      .show(id: try arguments.id("id"))
+      .read(.show(id: try arguments.id("id")))
     },
     Command("STAR", .blog, ["id"], "star a post, or take your star back") {
       arguments throws(WireError) in
-      .star(id: try arguments.id("id"))
+      .write(.star(id: try arguments.id("id")))
     },
     Command("COMMENT", .blog, ["id", "text"], "comment on a post") {
       arguments throws(WireError) in
-      .comment(id: try arguments.id("id"), text: try arguments.text("text"))
+      .write(.comment(id: try arguments.id("id"), text: try arguments.text("text")))
     },
     Command("UNCOMMENT", .blog, ["id", "commentId"], "delete a comment of yours or on your post") {
       arguments throws(WireError) in
-      .uncomment(id: try arguments.id("id"), comment: try arguments.id("commentId"))
+      .write(.uncomment(id: try arguments.id("id"), comment: try arguments.id("commentId")))
     },
     Command("COMMENTS", .blog, ["id"], optional: ["page"], "comments on a post, newest first") {
       arguments throws(WireError) in
-      .comments(id: try arguments.id("id"), try Options.page(&arguments, "COMMENTS"))
+      .read(.comments(id: try arguments.id("id"), try Options.page(&arguments, "COMMENTS")))
     },
     Command("RECENT", .blog, [], optional: ["page"], "posts, newest first") {
       arguments throws(WireError) in
-      .recent(try Options.page(&arguments, "RECENT"))
+      .read(.recent(try Options.page(&arguments, "RECENT")))
     },
     Command("POSTS", .blog, ["user"], optional: ["page"], "a user's posts, newest first") {
       arguments throws(WireError) in
-      .posts(
-        UserReference(try arguments.text("user")), try Options.page(&arguments, "POSTS"))
+      .read(
+        .posts(UserReference(try arguments.text("user")), try Options.page(&arguments, "POSTS")))
     },
     Command(
-      "TOP", .blog, [], optional: ["user", "{\"limit\":n}"], "posts with the most stars first"
+      "TOP", .blog, [], optional: ["user", "page"], "posts with the most stars first"
     ) { arguments throws(WireError) in
       var user: UserReference?
       if arguments.hasNext, !arguments.nextIsObject {
         user = UserReference(try arguments.text("user"))
       }
-      let options = try Options.read(&arguments, "TOP", allowed: ["limit"])
-      var limit: Int64?
-      if let options { limit = try Options.limit(options) }
+      let page = try Options.page(&arguments, "TOP")
       guard !arguments.hasNext else {
-        throw WireError(.badRequest, "usage: TOP [user] [{\"limit\":n}]")
+        throw WireError(.badRequest, "usage: TOP [user] [page]")
       }
-      return .top(user, limit: limit)
+      return .read(.top(user, page))
     },
     Command("PROFILE", .blog, ["user"], "a user: a uid, @username or me") {
       arguments throws(WireError) in
-      .profile(UserReference(try arguments.text("user")))
+      .read(.profile(UserReference(try arguments.text("user"))))
     },
     Command(
       "WATCH", .blog, ["RECENT|POSTS|TOP|SHOW|COMMENTS"], optional: ["user|id", "options"],
@@ -108,7 +111,7 @@ extension Command {
       let target = try arguments.watchTarget()
       let options = try Options.watch(&arguments, isList: target.isList)
       guard !arguments.hasNext else { throw WatchTarget.usage }
-      return .watch(target, options)
+      return .listen(.watch(target, options))
     },
   ]
 
@@ -119,42 +122,40 @@ extension Command {
         guard !arguments.hasNext else {
           throw WireError(.badRequest, "a path below /.info takes no options")
         }
-        return .info(path)
+        return .read(.info(path))
       }
-      return .get(try arguments.location(), try Options.get(&arguments, "GET"))
+      return .read(.get(try arguments.location(), try Options.get(&arguments, "GET")))
     },
     Command("COUNT", .tree, ["path"], optional: ["options"], "how many children match") {
       arguments throws(WireError) in
-      .count(try arguments.path(), try Options.query(&arguments, "COUNT"))
+      .read(.count(try arguments.path(), try Options.query(&arguments, "COUNT")))
     },
     Command("SET", .tree, ["path", "json"], "replace what stands there") {
       arguments throws(WireError) in
-      .set(try arguments.location(), try arguments.value("SET"))
+      .write(.tree(try arguments.set()))
     },
     Command("UPDATE", .tree, ["path", "{\"path\":json,…}"], "set several places, all or none") {
       arguments throws(WireError) in
-      let path = try arguments.path()
-      return .update(path, try arguments.updates("UPDATE"))
+      .write(.tree(try arguments.update()))
     },
     Command("REMOVE", .tree, ["path"], "remove what stands there") {
       arguments throws(WireError) in
-      .remove(try arguments.location())
+      .write(.tree(try arguments.remove()))
     },
     Command("PUSH", .tree, ["path", "json"], "add a child under a new key") {
       arguments throws(WireError) in
-      .push(try arguments.path(), try arguments.value("PUSH"))
+      .write(.push(try arguments.path(), try arguments.value("PUSH")))
     },
     Command("CAS", .tree, ["path", "etag", "json"], "replace it if it still has that ETag") {
       arguments throws(WireError) in
-      .compareAndSet(
-        try arguments.location(), etag: try arguments.text("etag"), try arguments.value("CAS"))
+      .write(.tree(try arguments.compareAndSet()))
     },
     Command(
       "ONCE", .tree, ["client", "number", "seen", "SET|UPDATE|REMOVE|CAS", "path"],
       optional: ["etag", "json"], "a write that may be sent again and is made once"
     ) { arguments throws(WireError) in
       let origin = try arguments.origin()
-      return .once(origin, try arguments.write())
+      return .write(.once(origin, try arguments.write()))
     },
     Command(
       "LISTEN", .tree, ["path"], optional: ["options"],
@@ -166,37 +167,39 @@ extension Command {
         guard options.query == .all, options.since == nil else {
           throw WireError(.badRequest, "a path below /.info takes no option but events")
         }
-        return .listenToInfo(path, options)
+        return .listen(.info(path, options))
       }
-      return .listen(try arguments.path(), try Options.listen(&arguments, "LISTEN"))
+      return .listen(
+        .listen(try arguments.path(), try Options.listen(&arguments, "LISTEN")))
     },
     Command("UNLISTEN", .tree, ["sub"], "end a subscription, also one of WATCH") {
       arguments throws(WireError) in
       guard let number = Int64(try arguments.text("sub")), number > 0 else {
         throw WireError(.badRequest, "sub must be the number of a subscription")
       }
-      return .unlisten(number)
+      return .listen(.unlisten(number))
     },
     Command(
       "ONDISCONNECT", .tree, ["SET|UPDATE|REMOVE|CANCEL", "path"], optional: ["json"],
       "write it when this connection ends, however it ends"
     ) { arguments throws(WireError) in
       let text = arguments.restText
-      return .onDisconnect(try arguments.disconnectRequest(), text: text)
+      return .connection(
+        .onDisconnect(try arguments.disconnectRequest(), text: text))
     },
     Command(
       "RULES", .tree, [], optional: ["text"],
       "the security rules; with a text other ones, with the word built-in those (administrator)"
     ) { arguments throws(WireError) in
-      guard arguments.hasNext else { return .rules }
-      return .setRules(try arguments.rulesText())
+      guard arguments.hasNext else { return .read(.rules) }
+      return .administration(.setRules(try arguments.rulesText()))
     },
     Command(
       "EXPLAIN", .tree, ["who", "READ|SET|UPDATE|REMOVE", "path"], optional: ["json"],
       "what the rules say of a request, and why (administrator); who: a user, an auth as JSON, or "
         + "null"
     ) { arguments throws(WireError) in
-      .explain(try arguments.explainRequest())
+      .administration(.explain(try arguments.explainRequest()))
     },
   ]
 }
@@ -307,13 +310,43 @@ extension Arguments {
     }
   }
 
-  /// The write that ONCE holds.
-  fileprivate mutating func write() throws(WireError) -> Request {
+  /// Returns the write that ONCE holds.
+  fileprivate mutating func write() throws(WireError) -> TreeWrite {
     let verb = try text("the write").uppercased()
-    guard ["SET", "UPDATE", "REMOVE", "CAS"].contains(verb), let command = Request.command(verb)
-    else { throw WireError(.badRequest, "ONCE takes SET, UPDATE, REMOVE or CAS") }
-    try command.checkCount(count - 4)
-    return try command.read(&self)
+    // The number of arguments is that of the verb itself.
+    func checkCount() throws(WireError) { try Request.command(verb)?.checkCount(count - 4) }
+    switch verb {
+    case "SET":
+      try checkCount()
+      return try set()
+    case "UPDATE":
+      try checkCount()
+      return try update()
+    case "REMOVE":
+      try checkCount()
+      return try remove()
+    case "CAS":
+      try checkCount()
+      return try compareAndSet()
+    default:
+      throw WireError(.badRequest, "ONCE takes SET, UPDATE, REMOVE or CAS")
+    }
+  }
+
+  fileprivate mutating func set() throws(WireError) -> TreeWrite {
+    .set(try location(), try value("SET"))
+  }
+
+  fileprivate mutating func update() throws(WireError) -> TreeWrite {
+    .update(try path(), try updates("UPDATE"))
+  }
+
+  fileprivate mutating func remove() throws(WireError) -> TreeWrite {
+    .set(try location(), WriteValue(.absent))
+  }
+
+  fileprivate mutating func compareAndSet() throws(WireError) -> TreeWrite {
+    .compareAndSet(try location(), etag: try text("etag"), try value("CAS"))
   }
 
   /// The request that ONDISCONNECT holds.

@@ -1,103 +1,143 @@
 public import CanopyTree
 
-/// A request of the line protocol, read and checked as far as that goes without knowing any data.
+/// A request, decoded and checked as far as that is possible without the data.
+///
+/// The groups say how a request is carried out, so that each is handled by one exhaustive `switch`.
 public enum Request: Sendable {
-  // Session
-
-  /// What the server is.
-  case hello
-  /// Whether it answers.
-  case ping
-  /// The verbs, or one of them.
-  case help(verb: String?)
-  /// A new account.
-  case signUp(email: String, password: String, username: String)
-  /// A session by password.
-  case logIn(email: String, password: String)
-  /// A session by token.
-  case authenticate(token: String)
-  /// Who the connection is.
-  case whoAmI
-  /// The end of the session.
-  case logOut
-  /// Another password.
-  case changePassword(current: String, new: String)
-  /// Another user name.
-  case rename(username: String)
-  /// The end of the connection.
-  case quit
-
-  // Blog
-
-  /// A new post.
-  case post(title: String, body: String)
-  /// Another title and body for a post.
-  case edit(id: Key, title: String, body: String)
-  /// The end of a post.
-  case delete(id: Key)
-  /// One post.
-  case show(id: Key)
-  /// The caller's star, on or off.
-  case star(id: Key)
-  /// A new comment.
-  case comment(id: Key, text: String)
-  /// The end of a comment.
-  case uncomment(id: Key, comment: Key)
-  /// The comments on a post.
-  case comments(id: Key, PageRequest)
-  /// All posts, newest first.
-  case recent(PageRequest)
-  /// One user's posts, newest first.
-  case posts(UserReference, PageRequest)
-  /// Posts by stars, of one user or of all.
-  case top(UserReference?, limit: Int64?)
-  /// A user's profile.
-  case profile(UserReference)
-  /// A list, and what becomes of it.
-  case watch(WatchTarget, WatchOptions)
-
-  // Tree
-
-  /// A value.
-  case get(Location, GetOptions)
-  /// The number of children that match.
-  case count(Path, Query)
-  /// Replaces.
-  case set(Location, WriteValue)
-  /// Sets several.
-  case update(Path, [Update])
-  /// Removes.
-  case remove(Location)
-  /// Adds a child under a new key.
-  case push(Path, WriteValue)
-  /// Replaces if nothing has changed.
-  case compareAndSet(Location, etag: String, WriteValue)
-  /// One of the four writes before, to be made once however often it is sent.
-  indirect case once(WriteOrigin, Request)
-  /// What becomes of a location.
-  case listen(Path, ListenOptions)
-  /// The end of a subscription.
-  case unlisten(Int64)
-  /// Something to be written when the connection ends, and its text.
-  case onDisconnect(DisconnectRequest, text: String)
-  /// What the server knows of the connection: a path below `/.info`.
-  case info(Path)
-  /// The same, as a subscription.
-  case listenToInfo(Path, ListenOptions)
-  /// The rules in force.
-  case rules
-  /// Other rules; nil for the built-in ones.
-  case setRules(String?)
-  /// What the rules say of a request, and why.
-  case explain(ExplainRequest)
+  /// Reads the current tree, or what the server knows without asking anybody.
+  case read(ReadRequest)
+  /// Writes the tree in one commit.
+  case write(WriteRequest)
+  /// Changes or checks an account, which takes a password hash or the store.
+  case account(AccountRequest)
+  /// Begins or ends a subscription.
+  case listen(ListenRequest)
+  /// Ends the connection, or arms a write for its end.
+  case connection(ConnectionRequest)
+  /// Administers the server.
+  case administration(AdministrationRequest)
 
   /// One step of an update.
   public struct Update: Sendable {
-    /// Below the path of the request.
+    /// The location, below the path of the request.
     public var location: Location
-    /// What to put there.
+    /// The value to put there.
     public var value: WriteValue
+
+    /// Creates a step.
+    public init(location: Location, value: WriteValue) {
+      self.location = location
+      self.value = value
+    }
   }
+}
+
+/// A request that changes nothing.
+public enum ReadRequest: Sendable {
+  /// The name, version and limits of the server.
+  case hello
+  /// A sign of life.
+  case ping
+  /// The verbs, or one of them.
+  case help(verb: String?)
+  /// The user of the connection.
+  case whoAmI
+  /// One post.
+  case show(id: Key)
+  /// The comments on a post, newest first.
+  case comments(id: Key, PageRequest)
+  /// All posts, newest first.
+  case recent(PageRequest)
+  /// The posts of one user, newest first.
+  case posts(UserReference, PageRequest)
+  /// Posts by stars, of one user or of all.
+  case top(UserReference?, PageRequest)
+  /// The profile of a user.
+  case profile(UserReference)
+  /// The value at a location.
+  case get(Location, GetOptions)
+  /// The number of children that match a query.
+  case count(Path, Query)
+  /// The state of the connection: a path below `/.info`.
+  case info(Path)
+  /// The rules in force. For the administrator.
+  case rules
+}
+
+/// A request that writes the tree.
+public enum WriteRequest: Sendable {
+  /// Changes the user name.
+  case rename(username: String)
+  /// Creates a post.
+  case post(title: String, body: String)
+  /// Replaces the title and the body of a post.
+  case edit(id: Key, title: String, body: String)
+  /// Deletes a post with its comments.
+  case delete(id: Key)
+  /// Adds the star of the caller to a post, or takes it back.
+  case star(id: Key)
+  /// Creates a comment.
+  case comment(id: Key, text: String)
+  /// Deletes a comment.
+  case uncomment(id: Key, comment: Key)
+  /// Adds a child under a new key.
+  case push(Path, WriteValue)
+  /// Writes the tree directly.
+  case tree(TreeWrite)
+  /// Writes the tree once, however often the client sends the request.
+  case once(WriteOrigin, TreeWrite)
+}
+
+/// A direct write of the tree that may be sent again.
+public enum TreeWrite: Sendable {
+  /// Replaces the value at a location; an absent value removes it.
+  case set(Location, WriteValue)
+  /// Sets several locations below a path.
+  case update(Path, [Request.Update])
+  /// Replaces the value at a location if it still has the ETag.
+  case compareAndSet(Location, etag: String, WriteValue)
+}
+
+/// A request about an account and its sessions.
+public enum AccountRequest: Sendable {
+  /// Opens an account and a session.
+  case signUp(email: String, password: String, username: String)
+  /// Opens a session by password.
+  case logIn(email: String, password: String)
+  /// Resumes a session by its token.
+  case authenticate(token: String)
+  /// Ends the session and revokes its token.
+  case logOut
+  /// Changes the password and revokes all other tokens.
+  case changePassword(current: String, new: String)
+}
+
+/// A request about subscriptions.
+public enum ListenRequest: Sendable {
+  /// Subscribes to a location.
+  case listen(Path, ListenOptions)
+  /// Subscribes to the state of the connection: a path below `/.info`.
+  case info(Path, ListenOptions)
+  /// Subscribes to a list or a post of the blog.
+  case watch(WatchTarget, WatchOptions)
+  /// Ends a subscription.
+  case unlisten(Int64)
+}
+
+/// A request about the connection itself.
+public enum ConnectionRequest: Sendable {
+  /// Ends the connection.
+  case quit
+  /// Arms a write for the end of the connection, or takes earlier ones back; and its text.
+  case onDisconnect(DisconnectRequest, text: String)
+}
+
+/// A request of the administrator.
+public enum AdministrationRequest: Sendable {
+  /// Replaces the rules; nil stands for the built-in ones.
+  case setRules(String?)
+  /// Evaluates the rules for a request without carrying it out.
+  case explain(ExplainRequest)
 }
 
 /// How a request names a user.

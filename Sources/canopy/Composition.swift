@@ -3,6 +3,7 @@ import CanopyAccounts
 import CanopyEngine
 import CanopyRules
 import CanopyServer
+import CanopySession
 import CanopySocial
 import CanopyStore
 import CanopyTree

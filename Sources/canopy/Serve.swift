@@ -2,6 +2,7 @@ public import ArgumentParser
 import CanopyAccounts
 import CanopyEngine
 import CanopyServer
+import CanopySession
 public import CanopyStore
 import CanopyTree
 import Foundation
@@ -26,6 +27,11 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The most subscriptions of a connection (1000).") var listenersMax: Int?
   @Option(help: "The most bytes of events that wait for a connection (16777216).")
   var queuedBytesMax: Int?
+  @Option(
+    help:
+      "Bytes of memory that connections may make the server hold besides the tree (an eighth of the memory)."
+  )
+  var memoryMax: Int?
   @Option(help: "Seconds of silence after which a connection is probed (15).")
   var heartbeatSeconds: Int?
   @Option(help: "Seconds without a sign of life after which a connection has ended (45).")
@@ -81,6 +87,8 @@ struct Serve: AsyncParsableCommand {
     limits.listenersMax = try positive("listeners-max", listenersMax, default: limits.listenersMax)
     limits.queuedBytesMax = try positive(
       "queued-bytes-max", queuedBytesMax, default: limits.queuedBytesMax)
+    limits.memoryMax = try positive(
+      "memory-max", memoryMax, default: MachineMemory.available() / 8)
     var listener = LineServer.Configuration()
     listener.heartbeatSeconds = try positive(
       "heartbeat-seconds", heartbeatSeconds, default: listener.heartbeatSeconds)
@@ -111,12 +119,12 @@ struct Serve: AsyncParsableCommand {
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
     // Before there are new sign-ups, which would look the same.
     try await parts.recover()
-    let service = LineService(
+    let operations = Operations(
       engine: parts.engine, accounts: parts.accounts,
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
       disconnectStore: parts.store, rules: rules, limits: limits,
       version: Canopy.version, now: Composition.now, logger: logger)
-    let server = LineServer(service, configuration: listener, logger: logger) {
+    let server = LineServer(operations, configuration: listener, logger: logger) {
       [log = logger] host, port in
       let ready = "ready line \(host.contains(":") ? "[\(host)]" : host):\(port)"
       // A closed stdout is no reason not to serve.

@@ -1,7 +1,7 @@
 import ArgumentParser
 import CanopyAccounts
 import CanopyRules
-import CanopyServer
+import CanopySession
 import CanopySocial
 import CanopyStore
 import CanopyTree

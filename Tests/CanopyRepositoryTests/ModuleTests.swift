@@ -38,11 +38,19 @@ struct ModuleTests {
         "NIOCore", "NIOPosix", "NIOSSL", "Synchronization",
       ]
     ),
+    // Not sockets, event loops or SQL: a connection without its transport, and the requests themselves.
+    (
+      "CanopySession",
+      [
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
+      ]
+    ),
     // Not SQL.
     (
       "CanopyServer",
       [
-        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySession", "CanopySocial", "CanopyWire",
         "DequeModule", "Foundation", "Logging", "NIOCore", "NIOExtras", "NIOPosix",
         "ServiceLifecycle",
         "Synchronization",
@@ -53,6 +61,7 @@ struct ModuleTests {
       "canopy",
       [
         "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyRules", "CanopyServer",
+        "CanopySession",
         "CanopySocial", "CanopyStore", "CanopyTree", "Foundation", "Logging", "NIOCore", "NIOPosix",
         "ServiceLifecycle", "Synchronization", "UnixSignals",
       ]
@@ -61,7 +70,8 @@ struct ModuleTests {
     (
       "CanopyTesting",
       [
-        "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySocial", "CanopyStore",
+        "CanopyAccounts", "CanopyEngine", "CanopyServer", "CanopySession", "CanopySocial",
+        "CanopyStore",
         "CanopyTree", "CanopyWire", "Foundation", "Glibc", "Logging", "NIOCore", "NIOEmbedded",
         "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
       ]

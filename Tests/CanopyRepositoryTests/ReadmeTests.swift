@@ -135,7 +135,8 @@ struct ReadmeTests {
     // Seen by a client only in what they lead to, or implied by another.
     let untold = [
       "writeBytesMax": "a write is never larger than its line",
-      "waitingRequestBytesMax": "requests wait to be read, and none is refused",
+      "requestBytesMax": "requests wait to be read, and none is refused",
+      "memoryMax": "a client that reads its replies does not meet it",
       "unreadReplyBytesMax": "whoever reads their replies never meets it",
       "clientsMax": "no client is refused: those that wrote longest ago are forgotten",
       "connectionsMax": "whoever reads HELLO is connected",

@@ -3,6 +3,7 @@ import CanopyTree
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// Clients that do not read what they asked for.
 @Suite(.timeLimit(.minutes(5))) struct BackpressureTests {
@@ -90,7 +91,7 @@ import Testing
   func `a client that never reads and goes leaves nothing behind`(_ depth: Depth) async throws {
     try await withPost(depth) { server, id in
       let client = try await server.connect(as: "eve")
-      #expect(server.parts.service.sessions.count == 2)
+      #expect(server.parts.operations.sessions.count == 2)
       try await client.pauseReading()
       let sent = Task {
         for _ in 0..<1_000 { try await client.send("SHOW \(id)\n") }
@@ -99,7 +100,7 @@ import Testing
       for _ in 0..<50 { #expect(try await other.request("PING") == "+\"PONG\"") }
       await client.disconnect()
       _ = await sent.result
-      try await server.eventually { server.parts.service.sessions.count == 1 }
+      try await server.eventually { server.parts.operations.sessions.count == 1 }
       #expect(try await other.request("PING") == "+\"PONG\"")
     }
   }

@@ -6,6 +6,7 @@ import NIOExtras
 import Synchronization
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// What stands in for a socket in front of a connection's handler: it hands bytes over only while the
 /// handler wants to read, takes only so many that the client does not read, and then says that it is
@@ -155,14 +156,18 @@ final class ChannelClient: LineClient {
   let channel: NIOAsyncTestingChannel
   private let socket: NIOLoopBound<StandInSocket>
 
-  init(_ service: LineService, heldBytesMax: Int) async throws {
+  init(
+    _ operations: Operations, _ contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>,
+    _ budget: MemoryBudget, heldBytesMax: Int
+  ) async throws {
     let mailbox = mailbox
     let loop = NIOAsyncTestingEventLoop()
     channel = NIOAsyncTestingChannel(loop: loop)
     let channel = channel
     socket = try await loop.executeInContext {
       let socket = StandInSocket(mailbox, heldBytesMax: heldBytesMax)
-      try channel.pipeline.syncOperations.addHandlers([socket, LineHandler(service)])
+      let handler = LineHandler(operations, shared: contexts.value(of: loop).value, budget: budget)
+      try channel.pipeline.syncOperations.addHandlers([socket, handler])
       return NIOLoopBound(socket, eventLoop: loop)
     }
     channel.closeFuture.whenComplete { _ in mailbox.close() }
@@ -228,10 +233,13 @@ func withChannels(
 ) async throws {
   let clients = ChannelList()
   let limits = settings.limits
+  let contexts = LineServer.contexts(parts.operations)
+  let budget = MemoryBudget(bytesMax: limits.memoryMax)
   let server = TestServer(.inProcess, parts, settings, port: 0) {
     guard await !clients.isShutDown else { throw ChannelError.connectTimeout(.zero) }
     let client = try await ChannelClient(
-      parts.service, heldBytesMax: settings.receiveBytes ?? limits.unreadReplyBytesMax)
+      parts.operations, contexts, budget,
+      heldBytesMax: settings.receiveBytes ?? limits.unreadReplyBytesMax)
     await clients.add(client)
     return client
   } shutDown: {

@@ -143,7 +143,8 @@ private func withListener(
   // On a busy machine a client that a test has not reading gives no sign of life for a minute.
   configuration.timeoutSeconds = 3_600
   let (ports, announce) = AsyncStream.makeStream(of: Int.self)
-  let server = LineServer(parts.service, configuration: configuration, logger: parts.log.logger) {
+  let server = LineServer(parts.operations, configuration: configuration, logger: parts.log.logger)
+  {
     announce.yield($1)
   }
   let group = ServiceGroup(services: [server], logger: parts.log.logger)

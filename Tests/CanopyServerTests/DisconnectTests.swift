@@ -4,11 +4,12 @@ import CanopyTree
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// Clients that go in the middle of something, and logins that end in the middle of something.
 @Suite(.timeLimit(.minutes(5))) struct DisconnectTests {
   private func expectNothingLeft(_ server: TestServer) async throws {
-    try await server.eventually { server.parts.service.sessions.count == 0 }
+    try await server.eventually { server.parts.operations.sessions.count == 0 }
     let client = try await server.connectAsAdministrator()
     #expect(try await client.request("SET /alive 1").hasPrefix("+{\"seq\":"))
     #expect(!server.parts.log.lines.contains { $0.hasPrefix("error") })
@@ -124,7 +125,7 @@ import Testing
       #expect(try await second.readLine().hasPrefix("-UNAUTHENTICATED "))
       #expect(try await second.request("WHOAMI") == "+null")
       #expect(try await second.code("POST a b") == "UNAUTHENTICATED")
-      #expect(server.parts.service.sessions.count == 0)
+      #expect(server.parts.operations.sessions.count == 0)
     }
   }
 
@@ -142,7 +143,7 @@ import Testing
       server.parts.accountStore.tokenGate.release()
       #expect(try await second.readLine().hasPrefix("-UNAUTHENTICATED "))
       #expect(try await first.request("WHOAMI") != "+null")
-      #expect(server.parts.service.sessions.count == 1)
+      #expect(server.parts.operations.sessions.count == 1)
     }
   }
 }

@@ -6,6 +6,7 @@ import NIOEmbedded
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// ONDISCONNECT: what is written when a connection ends.
 @Suite(.timeLimit(.minutes(5))) struct DisconnectWriteTests {
@@ -291,10 +292,10 @@ import Testing
     _ = try await journal.changeDisconnectWrites(
       adding: nil, exceptions: [update: ["u/x"]], removing: [])
     let engine = Task { await parts.engine.run() }
-    try await parts.service.carryOutAbandoned()
+    try await parts.operations.carryOutAbandoned()
     #expect(parts.engine.root == (try WriteValue(json: "{\"a\":1,\"u\":{\"y\":2}}").node))
     #expect(try await journal.disconnectWrites().isEmpty)
-    try await parts.service.carryOutAbandoned()
+    try await parts.operations.carryOutAbandoned()
     #expect(parts.engine.root.at(try Path("a")) == 1)
     #expect(parts.log.lines.count { $0.hasPrefix("error") } == 1)
     parts.engine.stop()

@@ -59,7 +59,7 @@ struct EventHubTests {
     try await withHub(listeners: 64) { setting in
       let second = try await setting.commitAndHoldTheNext()
       await setting.loop.run()
-      try await setting.loop.executeInContext { setting.hub.takeArrived() }
+      try await setting.loop.executeInContext { setting.hub.drain() }
       await setting.loop.run()
       #expect(try await setting.sent() == Set([Sent(times: 1, lines: 1)]))
       second.open()
@@ -110,11 +110,12 @@ private final class Setting: Sendable {
   func begin(_ count: Int) async throws {
     let listening = Listening(try Path("place"), form: .value)
     try await loop.executeInContext { [self] in
+      let unflushed = FlushQueue(loop: loop)
       for _ in 0..<count {
-        let listener = ListenerOfOne(hub)
+        let listener = ListenerOfOne(unflushed)
         listeners.value.append(listener)
         hub.begin(
-          Subscription(number: 1, judged: nil, subscriber: listener), listening, nil
+          HubSubscription(number: 1, isAuthorized: false, subscriber: listener), listening, nil
         ) { _ in }
       }
     }
@@ -158,25 +159,29 @@ private final class Setting: Sendable {
 }
 
 /// A connection that listens to one place.
-private final class ListenerOfOne: Subscriber {
-  private let hub: EventHub
+private final class ListenerOfOne: Subscriber, Flushable {
+  private let unflushed: FlushQueue
   private var waitingLines = 0
   private var isDue = false
   private(set) var sent = Sent()
 
-  init(_ hub: EventHub) {
-    self.hub = hub
+  init(_ unflushed: FlushQueue) {
+    self.unflushed = unflushed
   }
 
-  func receive(_ lines: ByteBuffer, of subscription: Subscription) {
+  func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool {
+    true
+  }
+
+  func receive(_ lines: ByteBuffer) {
     waitingLines += lines.readableBytesView.count { $0 == UInt8(ascii: "\n") }
-    if !isDue { hub.flushLater(self) }
+    if !isDue { unflushed.append(self) }
     isDue = true
   }
 
-  func cancel(_ subscription: Subscription, _ code: WireError.Code) {}
+  func cancel(_ subscription: Int64, _ code: WireError.Code) {}
 
-  func flushEvents() {
+  func flush() {
     isDue = false
     sent.times += 1
     sent.lines += waitingLines

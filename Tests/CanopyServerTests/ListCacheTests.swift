@@ -2,9 +2,11 @@ import CanopyTesting
 import CanopyTree
 import CanopyWire
 import NIOCore
+import NIOEmbedded
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 struct ListCacheTests {
   private func list(_ text: String) throws -> SharedList {
@@ -15,11 +17,15 @@ struct ListCacheTests {
 
   private func line(_ count: Int) -> ByteBuffer { ByteBuffer(repeating: 0x78, count: count) }
 
+  private func keep(_ count: Int, of list: SharedList, in cache: ListCache) {
+    [UInt8](repeating: 0x78, count: count).withUnsafeBytes { cache.keep($0[...], of: list) }
+  }
+
   @Test func `a reply is found until the next commit`() throws {
     let cache = ListCache()
     let list = try recent(100)
     #expect(cache.find(list, at: 1) == nil)
-    cache.keep(line(5000), of: list)
+    keep(5000, of: list, in: cache)
     #expect(cache.find(list, at: 1) == line(5000))
     #expect(cache.find(try recent(99), at: 1) == nil)
     #expect(cache.find(try self.list("RECENT {\"limit\":100,\"before\":\"a\"}"), at: 1) == nil)
@@ -30,11 +36,11 @@ struct ListCacheTests {
   }
 
   @Test(arguments: [(4095, false), (4096, true), (10_000, true), (10_001, false)])
-  func `a reply of 4096 bytes up to the bound is kept`(_ bytes: Int, _ isKept: Bool) {
+  func `a reply of 4096 bytes up to the bound is kept`(_ bytes: Int, _ isKept: Bool) throws {
     let cache = ListCache(bytesMax: 10_000)
-    let list = SharedList.top(nil, limit: 100)
+    let list = try list("TOP {\"limit\":100}")
     _ = cache.find(list, at: 1)
-    cache.keep(line(bytes), of: list)
+    keep(bytes, of: list, in: cache)
     #expect((cache.find(list, at: 1) != nil) == isKept)
   }
 
@@ -42,7 +48,7 @@ struct ListCacheTests {
     let cache = ListCache(listsMax: 3, bytesMax: 20_000)
     func keep(_ limit: Int, _ bytes: Int) throws {
       _ = cache.find(try recent(limit), at: 1)
-      cache.keep(line(bytes), of: try recent(limit))
+      self.keep(bytes, of: try recent(limit), in: cache)
     }
     func kept() throws -> [Int] {
       try (1...9).filter { cache.find(try recent($0), at: 1) != nil }
@@ -71,8 +77,12 @@ struct ListCacheTests {
     #expect(SharedList(try request(text)) != nil)
   }
 
-  private func request(_ text: String) throws -> Request {
-    try Array(text.utf8).withUnsafeBytes { try Request(line: $0, limits: Limits()) }
+  private func request(_ text: String) throws -> ReadRequest {
+    let request = try Array(text.utf8).withUnsafeBytes { try Request(line: $0, limits: Limits()) }
+    guard case .read(let read) = request else {
+      throw WireError(.badRequest, "not a read: \(text)")
+    }
+    return read
   }
 
   @Test func `a list that was told is not written again before the next commit`() async throws {
@@ -80,11 +90,10 @@ struct ListCacheTests {
       let ada = try await server.connect(as: "ada")
       let body = String(repeating: "x", count: 1000)
       for number in 0..<5 { _ = try await ada.value("POST \"number \(number)\" \(body)") }
-      let lists = ListCache()
+      let context = LoopContext(server.parts.operations, loop: EmbeddedEventLoop())
       func written() throws -> (text: String, isShared: Bool) {
         var output = JSONOutput()
-        let shared = server.parts.service.read(
-          try request("RECENT"), as: .anonymous, nil, lists, to: &output)
+        let shared = context.read(try request("RECENT"), as: .anonymous, to: &output)
         return (shared.map { String(buffer: $0) } ?? output.text, shared != nil)
       }
       let first = try written()

@@ -3,6 +3,7 @@ import CanopyTree
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// Requests that are sent without waiting for replies.
 @Suite(.timeLimit(.minutes(5))) struct PipeliningTests {
@@ -164,7 +165,7 @@ import Testing
       let replies = try await client.readToEnd()
       #expect(replies.count == 3)
       #expect(replies.last?.contains("\"username\":\"ada\"") == true)
-      try await server.eventually { server.parts.service.sessions.count == 0 }
+      try await server.eventually { server.parts.operations.sessions.count == 0 }
     }
   }
 

@@ -5,6 +5,7 @@ import CanopyWire
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// The Session table of the protocol's page.
 @Suite(.timeLimit(.minutes(5))) struct SessionTests {
@@ -72,7 +73,7 @@ import Testing
       #expect(authenticated["token"]?.string == token)
       #expect(try await third.request("WHOAMI") == identity)
 
-      #expect(server.parts.service.sessions.count == 3)
+      #expect(server.parts.operations.sessions.count == 3)
       #expect(try await second.request("LOGOUT") == "+null")
       #expect(try await second.request("LOGOUT") == "+null", "again is no mistake")
       #expect(try await second.request("WHOAMI") == "+null")
@@ -80,7 +81,7 @@ import Testing
 
       #expect(try await first.request("QUIT") == "+\"BYE\"")
       try await first.expectClosed()
-      try await server.eventually { server.parts.service.sessions.count == 1 }
+      try await server.eventually { server.parts.operations.sessions.count == 1 }
     }
   }
 
@@ -162,7 +163,7 @@ import Testing
       let code = try await client.code("LOGIN ada@example.org wrong-password")
       #expect(code == "UNAUTHENTICATED")
       #expect(try await client.request("WHOAMI") == identity)
-      #expect(server.parts.service.sessions.count == 1)
+      #expect(server.parts.operations.sessions.count == 1)
     }
   }
 
@@ -172,10 +173,10 @@ import Testing
       let client = try await server.connect(as: "ada")
       try await client.value(TestServer.signUp("eve"))
       #expect(try await client.text("username", "WHOAMI") == "eve")
-      #expect(server.parts.service.sessions.count == 1)
+      #expect(server.parts.operations.sessions.count == 1)
       try await client.value("AUTH \(server.administratorToken)")
       #expect(try await client.request("WHOAMI") == "+{\"administrator\":true}")
-      #expect(server.parts.service.sessions.count == 0)
+      #expect(server.parts.operations.sessions.count == 0)
       #expect(try await client.code("POST title body") == "UNAUTHENTICATED")
       #expect(try await client.request("LOGOUT") == "+null")
       #expect(try await client.code("GET /") == "PERMISSION_DENIED")

@@ -3,6 +3,7 @@ import CanopyTree
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// The end of a server, and of its willingness to take connections.
 @Suite(.timeLimit(.minutes(5))) struct ShutdownTests {
@@ -24,7 +25,7 @@ import Testing
       #expect(try await client.readToEnd() == ["+{\"seq\":1}", "+{\"seq\":2}", "+1"])
       try await end
       #expect(server.parts.journal.count == 2)
-      #expect(server.parts.service.sessions.count == 0)
+      #expect(server.parts.operations.sessions.count == 0)
     }
   }
 
@@ -144,7 +145,7 @@ import Testing
       var configuration = LineServer.Configuration()
       configuration.port = server.port
       let second = LineServer(
-        server.parts.service, configuration: configuration, logger: server.parts.log.logger
+        server.parts.operations, configuration: configuration, logger: server.parts.log.logger
       ) { _, _ in Issue.record("two servers are ready on one port") }
       await #expect(throws: (any Error).self) { try await second.run() }
     }

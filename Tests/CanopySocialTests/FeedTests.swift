@@ -111,14 +111,27 @@ import Testing
         $0.stars.count != $1.stars.count ? $0.stars.count > $1.stars.count : $1.id < $0.id
       }
       for limit in [1, 2, 7, 39, 40, 100] {
-        let all = Feeds.top(by: nil, limit: limit, in: blog.root)
+        let all = try Feeds.top(by: nil, Feeds.Page(limit: limit), in: blog.root)
         #expect(all.map(\.key) == sorted.prefix(limit).map(\.id))
         for uid in ["ada", "bob"] as [Key] {
-          let own = Feeds.top(by: uid, limit: limit, in: blog.root).map(\.key)
+          let own = try Feeds.top(by: uid, Feeds.Page(limit: limit), in: blog.root).map(\.key)
           #expect(own == sorted.filter { $0.uid == uid }.prefix(limit).map(\.id))
         }
       }
-      #expect(Feeds.top(by: "eve", limit: 5, in: blog.root).isEmpty)
+      #expect(try Feeds.top(by: "eve", Feeds.Page(limit: 5), in: blog.root).isEmpty)
+      // Page by page, each from the last post of the page before.
+      var paged: [Key] = []
+      while paged.count < sorted.count {
+        let page = try Feeds.Page(limit: 7, before: paged.last)
+        let next = try Feeds.top(by: nil, page, in: blog.root).map(\.key)
+        #expect(!next.isEmpty)
+        if next.isEmpty { break }
+        paged += next
+      }
+      #expect(paged == sorted.map(\.id))
+      #expect(throws: SocialError.self) {
+        try Feeds.top(by: nil, Feeds.Page(limit: 7, before: "gone"), in: blog.root)
+      }
     }
   }
 }

@@ -95,8 +95,8 @@
             "RECENT 20 before",
             try read { Feeds.recent(try Feeds.Page(limit: 20, before: id), in: $0) }
           ),
-          ("TOP 10", try read { Feeds.top(by: nil, limit: 10, in: $0) }),
-          ("TOP 10 of a user", try read { Feeds.top(by: uid, limit: 10, in: $0) }),
+          ("TOP 10", try read { try Feeds.top(by: nil, Feeds.Page(limit: 10), in: $0) }),
+          ("TOP 10 of a user", try read { try Feeds.top(by: uid, Feeds.Page(limit: 10), in: $0) }),
           ("SHOW", try read { [(id, try Posts.find(id, in: $0))] }),
           ("POST", try await write(Posts.create(by: uid, title: "t", body: "b"))),
           ("STAR", try await write(Posts.toggleStar(id, by: "me"))),

@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test func `text may be empty, hold spaces and line breaks only as a JSON string`() throws {
-    guard case .post("", " a\nb ") = try outcome("POST \"\" \" a\\nb \"").get() else {
+    guard case .write(.post("", " a\nb ")) = try outcome("POST \"\" \" a\\nb \"").get() else {
       Issue.record("not what was sent")
       return
     }
@@ -84,7 +84,7 @@ import Testing
   }
 
   @Test func `brackets in strings do not count`() throws {
-    guard case .post("]} {[", "x") = try outcome("POST \"]} {[\" x").get() else {
+    guard case .write(.post("]} {[", "x")) = try outcome("POST \"]} {[\" x").get() else {
       Issue.record("not what was sent")
       return
     }
@@ -94,7 +94,7 @@ import Testing
   @Test(arguments: [
     ("RECENT {\"limits\":1}", "RECENT has no option limits; it has before, limit"),
     ("COMMENTS x {\"Limit\":1}", "COMMENTS has no option Limit; it has before, limit"),
-    ("TOP {\"before\":\"x\"}", "TOP has no option before; it has limit"),
+    ("TOP {\"after\":\"x\"}", "TOP has no option after; it has before, limit"),
     ("POSTS me {\"\":1}", "POSTS has no option ; it has before, limit"),
   ])
   func `an unknown option is named, with those that there are`(_ line: String, _ sentence: String) {
@@ -118,7 +118,7 @@ import Testing
     ("RECENT []", "the options of RECENT must be a JSON object"),
     ("RECENT \"x\"", "the options of RECENT must be a JSON object"),
     ("TOP me x", "the options of TOP must be a JSON object"),
-    ("TOP {\"limit\":1} x", "usage: TOP [user] [{\"limit\":n}]"),
+    ("TOP {\"limit\":1} x", "usage: TOP [user] [page]"),
     ("GET /a {\"shallow\":1}", "shallow must be true or false"),
     ("GET /a {\"export\":\"true\"}", "export must be true or false"),
     ("GET /a {\"shallow\":true,\"export\":true}", "shallow goes with no other option"),

@@ -45,8 +45,8 @@ import Testing
 
   @Test func `a reply is one line with CRLF`() {
     var output = JSONOutput()
-    Reply.success(to: &output) { $0.append("null") }
-    Reply.failure(WireError(.notFound, "there is\nnothing"), to: &output)
+    ReplyLine.success(to: &output) { $0.append("null") }
+    ReplyLine.failure(WireError(.notFound, "there is\nnothing"), to: &output)
     #expect(output.text == "+null\r\n-NOT_FOUND there is nothing\r\n")
   }
 }

@@ -91,7 +91,7 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("COMMENTS id [page]", [id], optional: ["{\"limit\":2,\"before\":\"\(id)\"}"]),
     Sample("RECENT [page]", optional: ["{\"limit\": 2, \"before\": \"\(id)\"}"]),
     Sample("POSTS user [page]", ["@ada"], optional: ["{\"limit\":100}"]),
-    Sample("TOP [user] [{\"limit\":n}]", optional: ["me", "{\"limit\":3}"]),
+    Sample("TOP [user] [page]", optional: ["me", "{\"limit\":3}"]),
     Sample("PROFILE user", ["me"]),
     Sample(
       "WATCH RECENT|POSTS|TOP|SHOW|COMMENTS [user|id] [options]", ["top"],

@@ -54,9 +54,21 @@ public struct JSONOutput: ~Copyable {
     self.count = min(self.count, max(0, count))
   }
 
-  /// Forgets what is kept.
-  public mutating func removeAll() {
+  /// The last byte that was appended; nil for none. Precondition: the output has no drain.
+  var last: UInt8? {
+    assert(drain == nil)
+    return count > 0 ? base.load(fromByteOffset: count - 1, as: UInt8.self) : nil
+  }
+
+  /// Removes all bytes.
+  ///
+  /// - Parameter capacityMax: the bytes of memory to keep for the next use; more is given back.
+  public mutating func removeAll(keepingCapacity capacityMax: Int = .max) {
     count = 0
+    guard capacity > capacityMax else { return }
+    base.deallocate()
+    capacity = max(capacityMax, 32)
+    base = .allocate(byteCount: capacity, alignment: 8)
   }
 
   /// Hands the rest to the drain.

@@ -6,6 +6,7 @@ import NIOEmbedded
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// ONDISCONNECT of those whom the rules bind.
 @Suite(.timeLimit(.minutes(5))) struct JudgedDisconnectTests {
@@ -115,7 +116,7 @@ import Testing
       _ = try await journal.changeDisconnectWrites(
         adding: (identity, request), exceptions: [:], removing: [])
     }
-    try await parts.service.carryOutAbandoned()
+    try await parts.operations.carryOutAbandoned()
     #expect(
       parts.engine.root
         == (try WriteValue(json: "{\"anyone\":1,\"presence\":{\"ada\":1,\"x\":1}}").node))

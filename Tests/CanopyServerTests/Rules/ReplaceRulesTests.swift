@@ -6,6 +6,7 @@ import Foundation
 import Testing
 
 @testable import CanopyServer
+@testable import CanopySession
 
 /// RULES and EXPLAIN: rules that are replaced while the server runs, and what they say.
 @Suite(.timeLimit(.minutes(5))) struct ReplaceRulesTests {

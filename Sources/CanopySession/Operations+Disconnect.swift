@@ -1,22 +1,34 @@
 internal import CanopyEngine
 internal import CanopyRules
 internal import CanopyTree
-internal import CanopyWire
+public import CanopyWire
 internal import Logging
-internal import NIOCore
 
-/// On-disconnect writes: kept by the store before the client gets its reply, so that they are made
-/// however the connection ends, and if it is with the server's own end, at its next start.
+/// On-disconnect writes. The store keeps them before the client gets its reply, so that they are made
+/// however the connection ends; if the server ends with it, they are made at the next start.
 ///
-/// The rules judge a write when it is asked for, so that a client learns of what could not be; and when
-/// it is made, which decides: as that of whoever the connection was when it was asked for.
-extension LineService {
-  /// Arms or takes back on-disconnect writes of a connection.
+/// The rules decide about a write when it is armed, so that a client learns of an error, and again when it
+/// is made: as a write of the user who armed it.
+extension Operations {
+  /// Arms or cancels on-disconnect writes of a connection.
   ///
-  /// - Parameter armed: those that the connection has.
-  /// - Returns: those that it has now.
+  /// - Parameter armed: the writes that the connection has.
+  public func onDisconnect(
+    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
+  ) async -> Session.Completion {
+    do {
+      var completion = Session.Completion(.null)
+      completion.armed = try await arm(request, text: text, as: identity, armed)
+      return completion
+    } catch {
+      return Session.Completion(storeError(error))
+    }
+  }
+
+  /// Returns the writes that the connection has after a request.
+  ///
   /// - Throws: `WireError` or `TreeError` when the request cannot be granted; the store's error.
-  func arm(
+  private func arm(
     _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
   ) async throws -> [ArmedWrite] {
     let write = try request.write()
@@ -53,7 +65,7 @@ extension LineService {
             + "\(limits.disconnectBytesMax) bytes together; cancel some first")
       }
     }
-    // Whoever it is: what changes nothing does not have the store write.
+    // Nothing changes, so the store need not write.
     if added == nil, changed.isEmpty, removed.isEmpty { return kept }
     let id = try await disconnectStore.changeDisconnectWrites(
       adding: added.map { _ in (ArmedWrite.text(of: caller), text) }, exceptions: changed,
@@ -64,11 +76,14 @@ extension LineService {
     return kept
   }
 
-  /// Makes the on-disconnect writes of a connection that has ended, in the order in which they were
-  /// asked for; again and again while the journal fails. Returns at once.
+  /// Runs a closure after a second.
+  public typealias Retry = @Sendable (@escaping @Sendable () -> Void) -> Void
+
+  /// Makes the on-disconnect writes of a connection that has ended, in the order in which they were armed.
+  /// Tries again while the journal fails. Returns at once.
   ///
   /// When the engine has stopped they stay in the store, for the next start.
-  func carryOut(_ armed: [ArmedWrite], on loop: any EventLoop) {
+  public func carryOut(_ armed: [ArmedWrite], retry: @escaping Retry) {
     submit(armed) { [self] result in
       switch result {
       case .success(let denied):
@@ -81,16 +96,16 @@ extension LineService {
         logger.error(
           "on-disconnect writes failed; they are tried again",
           metadata: ["writes": "\(armed.count)", "error": "\(error)"])
-        loop.scheduleTask(in: .seconds(1)) { [self] in carryOutAgain(armed, on: loop) }
+        retry { [self] in carryOutAgain(armed, retry: retry) }
       }
     }
   }
 
-  /// Makes those that are still to be made.
+  /// Makes the writes that the store still has.
   ///
-  /// A journal that has failed may have stored what it failed with, and the store forgot them with it:
-  /// made once more, an increment would count twice.
-  private func carryOutAgain(_ armed: [ArmedWrite], on loop: any EventLoop) {
+  /// A journal that failed may have stored its commits, and the store forgot the writes with them: an
+  /// increment that is made again would count twice.
+  private func carryOutAgain(_ armed: [ArmedWrite], retry: @escaping Retry) {
     Task {
       do {
         let kept = Set(try await disconnectStore.disconnectWrites().map(\.id))
@@ -100,18 +115,17 @@ extension LineService {
             "on-disconnect writes had been made although the journal failed",
             metadata: ["writes": "\(armed.count - left.count)"])
         }
-        if !left.isEmpty { carryOut(left, on: loop) }
+        if !left.isEmpty { carryOut(left, retry: retry) }
       } catch {
         logger.error(
           "on-disconnect writes cannot be read; they are tried again",
           metadata: ["error": "\(error)"])
-        loop.scheduleTask(in: .seconds(1)) { [self] in carryOutAgain(armed, on: loop) }
+        retry { [self] in carryOutAgain(armed, retry: retry) }
       }
     }
   }
 
-  /// All of them that the rules allow or none, so that those that are tried again still come in their
-  /// order.
+  /// Submits all writes that the rules allow, or none, so that a second try keeps their order.
   private func submit(
     _ armed: [ArmedWrite], answer: @escaping @Sendable (Result<[Int], EngineError>) -> Void
   ) {
@@ -128,7 +142,7 @@ extension LineService {
     }
   }
 
-  /// Has those forgotten that the rules do not allow.
+  /// Forgets writes that the rules do not allow.
   private func drop(_ denied: [ArmedWrite]) async throws {
     logger.notice(
       "the rules do not allow on-disconnect writes, which are dropped",
@@ -144,11 +158,11 @@ extension LineService {
     }
   }
 
-  /// Makes the on-disconnect writes that the last process left behind. To be called, with the engine
-  /// running, before there are connections.
+  /// Makes the on-disconnect writes that the last process left behind. Call it with the engine running,
+  /// before there are connections.
   ///
-  /// - Throws: the store's or the engine's error. One that cannot be read is logged and forgotten.
-  func carryOutAbandoned() async throws {
+  /// - Throws: the store's or the engine's error. A write that cannot be read is logged and forgotten.
+  public func carryOutAbandoned() async throws {
     for kept in try await disconnectStore.disconnectWrites() {
       let armed: ArmedWrite
       do { armed = try ArmedWrite(kept) } catch {

@@ -1,19 +1,20 @@
-internal import CanopyEngine
+public import CanopyEngine
 internal import CanopyRules
 internal import CanopyTree
 internal import CanopyWire
 
 /// A write that waits for its connection to end.
-struct ArmedWrite: Sendable {
-  let id: DisconnectWriteID
-  /// What it writes.
+public struct ArmedWrite: Sendable {
+  /// The number that the store gave it.
+  public let id: DisconnectWriteID
+  /// The write without the exceptions.
   private(set) var write: Write
-  /// Where it no longer applies, because something asked for later does, or nothing.
+  /// The locations where it no longer applies, because a later request replaced or cancelled it there.
   private(set) var exceptions: [Location]
-  /// Who asked for it; nil for the administrator.
+  /// The user who armed it; nil for the administrator.
   let caller: RuleCaller?
-  /// Bytes of the request.
-  let bytes: Int
+  /// The bytes of the request.
+  public let bytes: Int
 
   init(
     id: DisconnectWriteID, write: Write, exceptions: [Location] = [], caller: RuleCaller?,
@@ -27,7 +28,7 @@ struct ArmedWrite: Sendable {
     for location in exceptions { remove(location) }
   }
 
-  /// One that was kept when the process ended.
+  /// Decodes a write that the store kept when the process ended.
   ///
   /// - Throws: `WireError` or `TreeError` when it cannot be read.
   init(_ kept: DisconnectWrite) throws {
@@ -35,7 +36,7 @@ struct ArmedWrite: Sendable {
     let request = try text.withUTF8 { bytes in
       try Request(line: UnsafeRawBufferPointer(bytes), limits: .none)
     }
-    guard case .onDisconnect(let request, _) = request else {
+    guard case .connection(.onDisconnect(let request, _)) = request else {
       throw WireError(.internalError, "not an on-disconnect write: \(kept.request)")
     }
     self.init(
@@ -44,12 +45,12 @@ struct ArmedWrite: Sendable {
       caller: try ArmedWrite.caller(kept.identity), bytes: kept.request.utf8.count)
   }
 
-  /// The places that it writes, for the log.
+  /// The locations that it writes, for the log.
   var places: [String] { write.items.map { "/" + $0.location.text } }
 
   private static let administrator = "administrator"
 
-  /// Who asked for a write, as it is kept with it: what rules know as `auth`, in JSON.
+  /// Returns the text that the store keeps for a user: the `auth` of the rules, as JSON.
   static func text(of caller: RuleCaller?) -> String {
     guard let caller else { return administrator }
     var output = JSONOutput()
@@ -64,7 +65,7 @@ struct ArmedWrite: Sendable {
     return RuleCaller(auth: auth, now: 0)
   }
 
-  /// Takes back what would be written at a location and below it. Whether that was anything.
+  /// Removes everything at and below some locations. Returns whether there was anything.
   mutating func except(_ locations: [Location]) -> Bool {
     let count = write.items.count
     for location in locations { remove(location) }
@@ -82,9 +83,9 @@ struct ArmedWrite: Sendable {
 }
 
 extension DisconnectRequest {
-  /// What is to be written; nil for nothing.
+  /// Returns the write, or nil for a cancellation.
   ///
-  /// - Throws: `TreeError` when no such write can be made.
+  /// - Throws: `TreeError` when the write is invalid.
   func write() throws(TreeError) -> Write? {
     switch self {
     case .set(let location, let value): try Write.set(location, value)
@@ -94,7 +95,7 @@ extension DisconnectRequest {
     }
   }
 
-  /// The places whose earlier on-disconnect writes it replaces.
+  /// Returns the locations whose earlier on-disconnect writes the request replaces.
   func locations(of write: Write?) -> [Location] {
     if case .cancel(let path) = self { return [Location(path)] }
     return write?.items.map(\.location) ?? []

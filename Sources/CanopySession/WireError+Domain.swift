@@ -2,11 +2,11 @@ internal import CanopyAccounts
 internal import CanopyEngine
 internal import CanopySocial
 internal import CanopyTree
-internal import CanopyWire
+public import CanopyWire
 
 extension WireError {
-  /// What an error of the domain, the engine or the accounts is on the wire; nil for one that none of
-  /// them declares.
+  /// Creates the error for a client from an error of another module, or returns nil for one that no module
+  /// declares.
   init?(_ error: any Error) {
     switch error {
     case let error as WireError: self = error
@@ -59,6 +59,11 @@ extension WireError {
     .permissionDenied,
     "this is for the administrator: AUTH with the token in the data folder's admin-token")
 
-  /// All that is said of why rules refuse a request: more could tell what may not be read.
+  /// The error for a request that the rules refuse. A reason could tell what may not be read.
   static let denied = WireError(.permissionDenied, "the rules do not allow this")
+
+  /// The error for a subscription to more than an event may hold.
+  public static let subscriptionTooLarge = WireError(
+    .tooLarge,
+    "what you listen to is larger than an event may be; listen further below, or with a limit")
 }

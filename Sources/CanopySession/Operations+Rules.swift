@@ -1,5 +1,5 @@
 internal import CanopyAccounts
-internal import CanopyEngine
+public import CanopyEngine
 internal import CanopyRules
 internal import CanopySocial
 internal import CanopyTree
@@ -7,11 +7,11 @@ internal import CanopyWire
 internal import Logging
 
 /// What the rules say of requests to the tree. The administrator is not bound by them.
-extension LineService {
-  /// Whether rules let a caller read; nothing is said of why not.
+extension Operations {
+  /// Checks that the rules allow a read.
   ///
-  /// - Throws: `WireError`, also for a query by something of which the rules declare no index: it would
-  ///   go through all children, whoever asks.
+  /// - Throws: `WireError`, without the reason. A query by an order of which the rules declare no index is
+  ///   refused as well, because it would go through all children.
   func checkRead(
     _ path: Path, _ query: Query, in root: Node, as identity: Identity
   ) throws(WireError) {
@@ -29,7 +29,7 @@ extension LineService {
     }
   }
 
-  /// What judges the writes of a connection.
+  /// Returns the check that the rules allow a write, or nil for the administrator.
   func writeJudge(as identity: Identity) -> (@Sendable (ProposedWrite) -> Bool)? {
     if case .administrator = identity { return nil }
     return { [rules] write in
@@ -38,8 +38,8 @@ extension LineService {
     }
   }
 
-  /// What judges a listener.
-  func listenJudge(_ listening: Listening, as identity: Identity) -> ListenJudge? {
+  /// Returns the check that the rules allow a listener, or nil for the administrator.
+  public func listenJudge(_ listening: Listening, as identity: Identity) -> ListenJudge? {
     var group: ObjectIdentifier?
     switch identity {
     case .administrator: return nil
@@ -55,30 +55,14 @@ extension LineService {
     }
   }
 
-  /// Answers RULES without a text.
-  func tellRules(to output: inout JSONOutput) {
-    let version = rules.current
-    Reply.success(to: &output) { output in
-      output.append("{\"builtIn\":")
-      output.append(Node(version.isBuiltIn))
-      output.append(",\"text\":")
-      output.append(string: version.text)
-      output.append("}")
-    }
-  }
-
-  /// Carries out RULES with a text.
-  func setRules(_ text: String?) async throws -> Response {
+  /// Replaces the rules.
+  func setRules(_ text: String?) async throws -> Reply {
     do {
       let sequence = try await rules.replace(by: text, in: engine)
       logger.notice(
         "the rules have been replaced",
         metadata: ["builtIn": "\(text == nil)", "seq": "\(sequence)"])
-      return Response { output in
-        output.append("{\"seq\":")
-        output.append(sequence)
-        output.append("}")
-      }
+      return .committed(sequence)
     } catch let error as RulesError {
       let shown = error.problems.prefix(3).map(\.description).joined(separator: "; ")
       let more = error.problems.count - 3 + error.omitted
@@ -89,27 +73,20 @@ extension LineService {
     }
   }
 
-  /// Carries out EXPLAIN: what the rules would say now, and why.
-  func explain(_ request: ExplainRequest) async throws -> Response {
+  /// Evaluates the rules for a request without carrying it out.
+  func explain(_ request: ExplainRequest) async throws -> Reply {
     let caller = RuleCaller(auth: try await auth(request.who), now: now())
     let rules = rules.current.rules
     let root = engine.root
-    let explanation: Explanation
     switch request.operation {
     case .read(let path, let query):
-      explanation = rules.explainRead(path, query, in: root, as: caller)
+      return .explanation(rules.explainRead(path, query, in: root, as: caller))
     case .set(let location, let value):
-      explanation = explain(try Write.set(location, value), rules, root, caller)
+      return .explanation(explain(try Write.set(location, value), rules, root, caller))
     case .update(let path, let changes):
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      explanation = explain(write, rules, root, caller)
+      return .explanation(explain(write, rules, root, caller))
     }
-    let response = Response { $0.append(explanation) }
-    guard response.line.count <= limits.replyBytesMax else {
-      throw WireError(
-        .tooLarge, "the explanation is larger than a reply may be; ask about a smaller write")
-    }
-    return response
   }
 
   private func explain(
@@ -139,7 +116,7 @@ extension RulesKeeper.Version {
 }
 
 extension Write {
-  /// What a write would come to, and the root after it.
+  /// Returns the assignments of a write, and the root after it.
   func outcome(in root: Node, at time: Int64) -> (assignments: [Assignment], after: Node) {
     let assignments = resolved(in: root, at: time)
     var tree = Tree(root: root)
@@ -149,7 +126,7 @@ extension Write {
 }
 
 extension Order {
-  /// How `.indexOn` names it.
+  /// The name of the order in `.indexOn`.
   fileprivate var ruleName: String {
     switch self {
     case .key: ".key"
@@ -157,37 +134,5 @@ extension Order {
     case .priority: ".priority"
     case .child(let path): path.text
     }
-  }
-}
-
-extension JSONOutput {
-  fileprivate mutating func append(_ explanation: Explanation) {
-    append("{\"allowed\":")
-    append(Node(explanation.verdict.isAllowed))
-    if case .denied(let denial) = explanation.verdict {
-      append(",\"reason\":")
-      append(string: denial.sentence)
-    }
-    append(",\"steps\":[")
-    for (index, step) in explanation.steps.enumerated() {
-      append(index > 0 ? ",{\"rule\":" : "{\"rule\":")
-      append(string: step.rule)
-      append(",\"line\":")
-      append(Int64(step.line))
-      append(",\"at\":")
-      append(string: step.location)
-      append(",\"outcome\":")
-      append(string: step.outcome.sentence)
-      append(",\"parts\":[")
-      for (index, part) in step.parts.enumerated() {
-        append(index > 0 ? ",[" : "[")
-        append(string: part.text)
-        append(",")
-        append(string: part.value)
-        append("]")
-      }
-      append("]}")
-    }
-    append("]}")
   }
 }

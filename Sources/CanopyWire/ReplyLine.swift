@@ -1,7 +1,7 @@
 public import CanopyTree
 
 /// The form of a server's lines.
-public enum Reply {
+public enum ReplyLine {
   /// Writes the reply to a request that succeeded: `+`, JSON, line end.
   ///
   /// - Parameter body: writes one JSON value, which has no line breaks.

@@ -1,8 +1,8 @@
 internal import CanopyEngine
 internal import CanopyRules
 public import CanopyTree
+internal import Dispatch
 internal import Foundation
-internal import NIOPosix
 internal import Synchronization
 
 /// The rules in force, and the file that keeps them: `rules.json` in the data folder. Without the file
@@ -99,8 +99,11 @@ public final class RulesKeeper: Sendable {
     let newRules = try rules ?? BuiltInRules.load()
     try await engine.keepIndexes(of: newRules.indexPlan)
     if let folder {
-      try await NIOThreadPool.singleton.runIfActive {
-        try Self.keep(text, in: folder)
+      // A thread that may wait for the disk.
+      try await withCheckedThrowingContinuation { continuation in
+        DispatchQueue.global().async {
+          continuation.resume(with: Result { try Self.keep(text, in: folder) })
+        }
       }
     }
     return await withCheckedContinuation { continuation in

@@ -1,21 +1,26 @@
-internal import CanopyRules
-internal import CanopyTree
+public import CanopyRules
+public import CanopyTree
 internal import Synchronization
 
-/// Who a connection is.
-enum Identity: Sendable {
+/// The user of a connection.
+public enum Identity: Sendable {
+  /// Nobody has logged in.
   case anonymous
+  /// A user has logged in.
   case user(UserSession)
+  /// The administrator, whom the rules do not bind.
   case administrator
 
-  /// The login, of a user.
+  /// The login; nil without a user.
   var session: UserSession? {
     if case .user(let session) = self { session } else { nil }
   }
 
-  /// Who this is to the rules; nil for the administrator, whom they do not bind. Whose session has
-  /// ended is nobody.
-  func caller(at now: Int64) -> RuleCaller? {
+  /// Returns the caller as the rules see it, or nil for the administrator. An expired or revoked session
+  /// counts as anonymous.
+  ///
+  /// - Parameter now: milliseconds since 1970.
+  public func caller(at now: Int64) -> RuleCaller? {
     switch self {
     case .administrator: return nil
     case .user(let session) where session.isValid(at: now):
@@ -27,14 +32,15 @@ enum Identity: Sendable {
   }
 }
 
-/// A login on one connection. It ends when its token is revoked, on whichever connection that
-/// happens, or expires.
-final class UserSession: Sendable {
-  let uid: Key
+/// A login on one connection. It ends when its token expires or is revoked on any connection.
+public final class UserSession: Sendable {
+  /// The identifier of the user.
+  public let uid: Key
   let email: String
   let token: String
-  let expiresAt: Int64
-  /// Who the user is to the rules, at no time yet.
+  /// The end of the login in milliseconds since 1970.
+  public let expiresAt: Int64
+  /// The user as the rules see it; the time is to be set.
   let caller: RuleCaller
   private let revoked = Atomic(false)
 
@@ -48,7 +54,7 @@ final class UserSession: Sendable {
 
   private static let emailKey: Key = "email"
 
-  /// What rules know of a user as `auth`.
+  /// Returns the value of `auth` in the rules for a user.
   static func auth(uid: Key, email: String?) -> Node {
     let token: [(Key, Node)] = email.map { [(emailKey, Node($0))] } ?? []
     return RuleCaller.auth(uid: uid.text, token: Node(children: token))
@@ -58,14 +64,17 @@ final class UserSession: Sendable {
     revoked.store(true, ordering: .releasing)
   }
 
-  func isValid(at now: Int64) -> Bool {
+  /// Whether the login has neither expired nor been revoked.
+  ///
+  /// - Parameter now: milliseconds since 1970.
+  public func isValid(at now: Int64) -> Bool {
     now < expiresAt && !revoked.load(ordering: .acquiring)
   }
 }
 
 /// The logins that connections hold at present, so that revoking a token takes effect at once on all
-/// of them.
-final class SessionRegistry: Sendable {
+/// of them. Safe to use from any thread.
+public final class SessionRegistry: Sendable {
   fileprivate struct State {
     var sessions: [Key: [UserSession]] = [:]
     var revocations = 0
@@ -74,23 +83,23 @@ final class SessionRegistry: Sendable {
   private let state = Mutex(State())
 
   /// The number of logins.
-  var count: Int { state.withLock { $0.sessions.values.reduce(0) { $0 + $1.count } } }
+  public var count: Int { state.withLock { $0.sessions.values.reduce(0) { $0 + $1.count } } }
 
-  /// How often tokens have been revoked. If this has not changed between asking whether a token is
-  /// valid and adding its login, it was valid then.
+  /// The number of revocations so far. If it is the same before a token is checked and after its login is
+  /// added, no revocation came in between.
   var revocations: Int { state.withLock { $0.revocations } }
 
-  /// Notes that a connection took on a login.
+  /// Adds a login that a connection begins.
   func add(_ session: UserSession) {
     state.withLock { $0.sessions[session.uid, default: []].append(session) }
   }
 
-  /// Notes that a connection gave its login up.
-  func remove(_ session: UserSession) {
+  /// Removes a login that a connection ends.
+  public func remove(_ session: UserSession) {
     _ = state.withLock { $0.end(session.uid) { $0 === session } }
   }
 
-  /// Ends the logins with this token, which the store has forgotten already. Returns them.
+  /// Revokes the logins with a token that the store no longer has, and returns them.
   func revoke(_ uid: Key, token: String) -> [UserSession] {
     state.withLock { state in
       state.revocations += 1
@@ -98,7 +107,7 @@ final class SessionRegistry: Sendable {
     }
   }
 
-  /// Ends all logins of an account, whose tokens the store has forgotten already. Returns them.
+  /// Revokes all logins of an account whose tokens the store no longer has, and returns them.
   func revokeAll(_ uid: Key) -> [UserSession] {
     state.withLock { state in
       state.revocations += 1

@@ -1,0 +1,131 @@
+internal import CanopyEngine
+internal import CanopySession
+internal import CanopyWire
+internal import Logging
+internal import NIOCore
+
+/// The subscriptions of a connection: between its session and the hub of its event loop.
+extension LineHandler {
+  /// Carries out LISTEN, WATCH and UNLISTEN.
+  func listen(
+    _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
+  ) throws(WireError) {
+    let identity = session.identity
+    let wanted: SubscriptionRequest
+    switch request {
+    case .unlisten(let number):
+      try session.unsubscribe(number)
+      return session.finish(slot, Session.Completion(.null))
+    case .listen(let path, let options):
+      wanted = try operations.subscription(to: path, options, as: identity)
+    case .info(let path, let options):
+      wanted = try operations.subscription(toInfo: path, options)
+    case .watch(let target, let options):
+      wanted = try operations.subscription(to: target, options, as: identity)
+    }
+    let number = try session.subscribe(wanted, slot)
+    switch wanted.subject {
+    case .constant(let node, let form):
+      session.answerConstant(
+        number, slot, sequence: operations.engine.snapshot.sequence, .constant(node, form))
+    case .tree(let listening):
+      let judge = wanted.isAuthorized ? operations.listenJudge(listening, as: identity) : nil
+      if judge != nil { expectExpiry(of: identity) }
+      let subscription = HubSubscription(
+        number: number, isAuthorized: wanted.isAuthorized, subscriber: self)
+      subscribers[number] = subscription
+      shared.hub.begin(subscription, listening, judge) { [self] result in
+        started(number, result, isAuthorized: wanted.isAuthorized, identity)
+      }
+    }
+  }
+
+  private func started(
+    _ number: Int64, _ result: Result<ListenStart, EngineError>, isAuthorized: Bool,
+    _ identity: Identity
+  ) {
+    let isWanted = session.started(number, result.mapError { operations.wireError($0) }) {
+      guard case .success(let start) = result else { return false }
+      return operations.mayResume(start, since: $0, isAuthorized: isAuthorized, as: identity)
+    }
+    if !isWanted { subscribers[number] = nil }
+    // The reply goes out now: the next thing that the hub hands on may be an event.
+    if let context { advance(context) }
+  }
+
+  /// Sends the answer to a request for a subscription, and the events that waited for it.
+  func begin(_ context: ChannelHandlerContext, _ subscribed: Subscribed) {
+    guard encode(.subscribed(subscribed)) else { return session.drop(subscribed.number) }
+    guard !subscribed.events.isEmpty, let subscription = subscribers[subscribed.number] else {
+      return
+    }
+    shared.hub.deliver(subscribed.events, to: subscription)
+  }
+
+  /// Reads the changes since a commit, off the event loop.
+  func resume(
+    _ context: ChannelHandlerContext, _ number: Int64, _ since: Int64, _ start: ListenStart
+  ) {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
+    resumptions[number] = Task { [operations] in
+      let changes: Result<[ListenEvent]?, WireError>
+      do {
+        changes = .success(try await operations.engine.changes(since: since, to: start))
+      } catch {
+        if !Task.isCancelled {
+          operations.logger.error("the journal cannot be read", metadata: ["error": "\(error)"])
+        }
+        changes = .failure(
+          WireError(
+            .unavailable,
+            "what has changed cannot be read now; listen without since, or try later"))
+      }
+      loop.execute {
+        let (handler, context) = bound.value
+        handler.resumptions[number] = nil
+        handler.session.resumed(number, changes)
+        handler.advance(context)
+      }
+    }
+  }
+
+  /// Ends a subscription at the hub.
+  func unlisten(_ context: ChannelHandlerContext, _ number: Int64, _ code: WireError.Code?) {
+    resumptions.removeValue(forKey: number)?.cancel()
+    if let subscription = subscribers.removeValue(forKey: number) { shared.hub.end(subscription) }
+    if let code { encode(cancel: code, of: number) }
+  }
+
+  /// Has the rules decide about the subscriptions as those of another user.
+  func reauthorize(
+    _ context: ChannelHandlerContext, _ subscriptions: [(subscription: Int64, Listening)],
+    _ identity: Identity
+  ) {
+    expiry?.cancel()
+    expectExpiry(of: identity)
+    let changes = subscriptions.compactMap { number, listening in
+      subscribers[number].map { ($0, operations.listenJudge(listening, as: identity)) }
+    }
+    shared.hub.reauthorize(changes) { [self] in
+      session.reauthorized()
+      advance(context)
+    }
+  }
+
+  /// Has the rules decide again when the user's session expires.
+  private func expectExpiry(of identity: Identity) {
+    guard case .user(let login) = identity else { return }
+    expiry?.cancel()
+    let remaining = login.expiresAt - operations.now()
+    let milliseconds = max(1, min(remaining, LineHandler.expiryMillisecondsMax))
+    expiry = shared.loop.assumeIsolated().scheduleTask(in: .milliseconds(milliseconds)) { [self] in
+      guard session.hasAuthorizedSubscriptions else { return }
+      if login.isValid(at: operations.now()) { return expectExpiry(of: identity) }
+      operations.reauthorize([login])
+    }
+  }
+
+  /// A day: the clock may be set meanwhile.
+  private static let expiryMillisecondsMax: Int64 = 24 * 60 * 60 * 1000
+}

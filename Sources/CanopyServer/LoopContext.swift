@@ -1,0 +1,88 @@
+internal import CanopyEngine
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import NIOCore
+
+/// The things that the connections of one event loop share. Use it on that loop only.
+final class LoopContext {
+  let loop: any EventLoop
+  /// The subscriptions of all connections.
+  let hub: EventHub
+  /// The encoded lists since the last commit.
+  let lists = ListCache()
+  /// Encodes replies.
+  private let codec: LineCodec
+  private let operations: Operations
+  /// The connections that are to be flushed.
+  let unflushed: FlushQueue
+
+  init(_ operations: Operations, loop: any EventLoop) {
+    self.loop = loop
+    self.operations = operations
+    unflushed = FlushQueue(loop: loop)
+    let bytesMax = operations.limits.replyBytesMax
+    hub = EventHub(loop: loop, engine: operations.engine, bytesMax: bytesMax)
+    codec = LineCodec(replyBytesMax: bytesMax, cache: EntryCache())
+  }
+
+  /// Carries out a read, and appends the line of its reply or returns it in a buffer that all who ask for the
+  /// same list get.
+  func read(
+    _ request: ReadRequest, as identity: Identity, to output: inout JSONOutput
+  ) -> ByteBuffer? {
+    guard let list = SharedList(request) else {
+      encode(operations.read(request, as: identity), to: &output)
+      return nil
+    }
+    let sequence = operations.engine.snapshot.sequence
+    if let line = lists.find(list, at: sequence) { return line }
+    let start = output.count
+    encode(operations.read(request, as: identity), to: &output)
+    output.withBytes { lists.keep($0[start...], of: list) }
+    return nil
+  }
+
+  /// Appends the line of a reply, or of the error that it is too large.
+  ///
+  /// - Returns: whether it was the reply.
+  @discardableResult
+  func encode(_ reply: Reply, to output: inout JSONOutput) -> Bool {
+    do throws(WireError) {
+      try codec.encode(reply, to: &output)
+      return true
+    } catch {
+      ReplyLine.failure(error, to: &output)
+      return false
+    }
+  }
+}
+
+/// The connections of one event loop that have something to send. Use it on that loop only.
+final class FlushQueue {
+  private let loop: any EventLoop
+  private var connections: [any Flushable] = []
+
+  init(loop: any EventLoop) {
+    self.loop = loop
+  }
+
+  /// Flushes a connection when the tasks that wait on the loop now are done, so that the replies and events
+  /// of several commits go out together.
+  func append(_ connection: any Flushable) {
+    loop.assertInEventLoop()
+    connections.append(connection)
+    guard connections.count == 1 else { return }
+    loop.assumeIsolated().execute { [self] in
+      var due: [any Flushable] = []
+      swap(&due, &connections)
+      for connection in due { connection.flush() }
+    }
+  }
+}
+
+/// A connection that has something to send.
+protocol Flushable: AnyObject {
+  /// Sends it.
+  func flush()
+}

@@ -1,0 +1,126 @@
+internal import Synchronization
+
+/// The bytes that all connections together may make the server hold.
+///
+/// Each connection reports the total of its `Ledger`. When the sum exceeds the bound, the connection with
+/// the largest total is told to end, then the next, until the rest fits. A connection that holds little is
+/// never chosen while another holds more, so that honest small requests go on being served.
+///
+/// Safe to use from any thread. A report that changes less than `reportBytes` costs no lock.
+public final class MemoryBudget: Sendable {
+  /// The change of a total below which it is not reported.
+  public static let reportBytes = 4 * 1024
+  /// The total from which on a connection may be chosen to end.
+  static let largeBytes = 16 * 1024
+
+  /// The bound in bytes.
+  public let bytesMax: Int
+  private let state = Mutex(State())
+
+  fileprivate struct Large {
+    var bytes: Int
+    let end: @Sendable () -> Void
+  }
+
+  fileprivate struct State {
+    var used = 0
+    var lastID = 0
+    /// The connections that may be chosen.
+    var large: [Int: Large] = [:]
+    /// Those that have been told to end and still hold bytes.
+    var ending: [Int: Int] = [:]
+    var endingBytes = 0
+  }
+
+  /// Creates a budget.
+  ///
+  /// - Parameter bytesMax: the bound in bytes; at least 1 MiB is used.
+  public init(bytesMax: Int) {
+    self.bytesMax = max(bytesMax, 1024 * 1024)
+  }
+
+  /// The bytes that are charged at present.
+  public var used: Int { state.withLock { $0.used } }
+
+  /// Whether the bound is reached, so that nobody new is to be let in.
+  public var isExhausted: Bool {
+    state.withLock { $0.used - $0.endingBytes >= bytesMax }
+  }
+
+  /// Opens the account of one connection.
+  ///
+  /// - Parameter end: tells the connection to end, because it holds the most. Called at most once, on any
+  ///   thread, with no lock held.
+  public func open(end: @escaping @Sendable () -> Void) -> Account {
+    let id = state.withLock { state in
+      state.lastID += 1
+      return state.lastID
+    }
+    return Account(self, id: id, end: end)
+  }
+
+  /// The share of one connection. Not thread-safe: it belongs to the connection.
+  public struct Account: ~Copyable {
+    private let budget: MemoryBudget
+    private let id: Int
+    private let end: @Sendable () -> Void
+    private var reported = 0
+
+    fileprivate init(_ budget: MemoryBudget, id: Int, end: @escaping @Sendable () -> Void) {
+      self.budget = budget
+      self.id = id
+      self.end = end
+    }
+
+    deinit {
+      if reported != 0 { budget.report(id, from: reported, to: 0, end) }
+    }
+
+    /// Reports the bytes that the connection holds now. O(1), without a lock for a small change.
+    public mutating func report(_ bytes: Int) {
+      let change = bytes - reported
+      guard change.magnitude >= MemoryBudget.reportBytes || (bytes == 0 && change != 0) else {
+        return
+      }
+      budget.report(id, from: reported, to: bytes, end)
+      reported = bytes
+    }
+  }
+
+  private func report(
+    _ id: Int, from old: Int, to new: Int, _ end: @escaping @Sendable () -> Void
+  ) {
+    let chosen: [@Sendable () -> Void] = state.withLock { state in
+      state.used += new - old
+      assert(state.used >= 0)
+      if let ending = state.ending[id] {
+        state.endingBytes += new - ending
+        state.ending[id] = new > 0 ? new : nil
+      } else if new >= MemoryBudget.largeBytes {
+        state.large[id] = Large(bytes: new, end: end)
+      } else if old >= MemoryBudget.largeBytes {
+        state.large[id] = nil
+      }
+      return new > old ? state.chooseLargest(bytesMax) : []
+    }
+    for end in chosen { end() }
+  }
+}
+
+extension MemoryBudget.State {
+  /// Marks the largest connections as ending until the others fit. O(large connections) for each.
+  fileprivate mutating func chooseLargest(_ bytesMax: Int) -> [@Sendable () -> Void] {
+    var chosen: [@Sendable () -> Void] = []
+    while used - endingBytes > bytesMax {
+      // Among equals the older connection stays.
+      guard
+        let (id, largest) = large.max(by: { ($0.value.bytes, $0.key) < ($1.value.bytes, $1.key) })
+      else { break }
+      large[id] = nil
+      ending[id] = largest.bytes
+      endingBytes += largest.bytes
+      chosen.append(largest.end)
+    }
+    return chosen
+  }
+}

@@ -1,0 +1,137 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+internal import CanopySocial
+internal import CanopyTree
+public import CanopyWire
+internal import Logging
+
+/// Requests that wait for a password hash, the store or the engine.
+extension Operations {
+  /// Carries out a request about an account.
+  ///
+  /// - Parameters:
+  ///   - address: the address of the client, by which sign-ups are limited.
+  public func account(
+    _ request: AccountRequest, as identity: Identity, from address: String
+  ) async -> Session.Completion {
+    do {
+      return try await perform(request, as: identity, from: address)
+    } catch {
+      return Session.Completion(storeError(error))
+    }
+  }
+
+  /// Carries out a request of the administrator.
+  public func administration(
+    _ request: AdministrationRequest, as identity: Identity
+  ) async -> Session.Completion {
+    do {
+      try requireAdministrator(identity)
+      switch request {
+      case .setRules(let text): return Session.Completion(try await setRules(text))
+      case .explain(let request): return Session.Completion(try await explain(request))
+      }
+    } catch {
+      return Session.Completion(storeError(error))
+    }
+  }
+
+  private func perform(
+    _ request: AccountRequest, as identity: Identity, from address: String
+  ) async throws -> Session.Completion {
+    switch request {
+    case .signUp(let email, let password, let username):
+      return try await signUp(email: email, password: password, username: username, from: address)
+    case .logIn(let email, let password):
+      return try await openSession { try await accounts.logIn(email: email, password: password) }
+    case .authenticate(let token):
+      if administratorToken.matches(token) {
+        logger.notice("the administrator has logged in", metadata: ["from": "\(address)"])
+        return Session.Completion(.administrator, identity: .administrator)
+      }
+      return try await openSession { try await accounts.authenticate(token) }
+    case .logOut:
+      if case .user(let session) = identity {
+        try await accounts.logOut(session.token)
+        reauthorize(sessions.revoke(session.uid, token: session.token))
+      }
+      return Session.Completion(.null, identity: .anonymous)
+    case .changePassword(let current, let new):
+      return try await changePassword(from: current, to: new, as: identity)
+    }
+  }
+
+  private func changePassword(
+    from current: String, to new: String, as identity: Identity
+  ) async throws -> Session.Completion {
+    let uid = try user(identity)
+    return try await openSession {
+      do {
+        let session = try await accounts.changePassword(
+          uid: uid.text, current: current, new: new)
+        // The subscriptions of this connection are authorized when it has the new session.
+        reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
+        return session
+      } catch {
+        // The store may have taken the new password before it failed, and ended all sessions.
+        if !(error is AccountError) { reauthorize(sessions.revokeAll(uid)) }
+        throw error
+      }
+    }
+  }
+
+  private func signUp(
+    email: String, password: String, username: String, from address: String
+  ) async throws -> Session.Completion {
+    try Texts.checkUsername(username)
+    return try await openSession {
+      try await accounts.signUp(
+        email: email, password: password, username: username, from: address
+      ) { [engine] uid in
+        do {
+          _ = try await engine.transact(Users.claim(username, for: try Key(uid)))
+        } catch SocialError.conflict {
+          // The same answer as for an address that is taken: see `AccountError.taken`.
+          throw AccountError.taken
+        }
+      }
+    }
+  }
+
+  /// Makes the session that `open` opens the session of the connection.
+  private func openSession(
+    _ open: () async throws -> CanopyAccounts.Session
+  ) async throws -> Session.Completion {
+    let revocations = sessions.revocations
+    let session = try await open()
+    let login = UserSession(
+      uid: try Key(session.uid), email: session.email, token: session.token,
+      expiresAt: session.expiresAt)
+    sessions.add(login)
+    if sessions.revocations != revocations {
+      // The token may have been revoked before the registry knew of the login.
+      do { _ = try await accounts.authenticate(login.token) } catch {
+        sessions.remove(login)
+        throw error
+      }
+    }
+    let description = SessionDescription(
+      user: description(of: login), token: session.token, expires: session.expiresAt)
+    return Session.Completion(.session(description), identity: .user(login))
+  }
+
+  /// Has the rules decide again about the listeners of sessions that have ended.
+  public func reauthorize(_ sessions: [UserSession]) {
+    for session in sessions { engine.judgeAnew(ObjectIdentifier(session)) }
+  }
+
+  /// Returns the error for the client. An error that no module declares comes from the store.
+  func storeError(_ error: any Error) -> WireError {
+    if let known = WireError(error) { return known }
+    // A client that is gone cancels its request: that is no fault, and nobody reads the reply.
+    if !Task.isCancelled {
+      logger.error("the store failed", metadata: ["error": "\(error)"])
+    }
+    return WireError(.unavailable, "the store cannot be read or written now; try again later")
+  }
+}

@@ -1,0 +1,87 @@
+public import CanopyAccounts
+public import CanopyEngine
+internal import CanopySocial
+public import CanopyTree
+public import CanopyWire
+public import Logging
+
+/// Carries out requests: the same for every connection and every protocol, without the state of any.
+///
+/// Reads answer at once from the current tree. Writes go to the engine and answer when they are durable.
+/// Account requests wait for password hashes and the store. Safe to use from any thread.
+public final class Operations: Sendable {
+  /// The engine.
+  public let engine: Engine
+  let accounts: AccountService
+  let administratorToken: AdministratorToken
+  /// The bounds on requests, replies and connections.
+  public let limits: Limits
+  let version: String
+  /// The time in milliseconds since 1970.
+  public let now: @Sendable () -> Int64
+  /// The log.
+  public let logger: Logger
+  let disconnectStore: any DisconnectStore
+  /// The rules in force.
+  public let rules: RulesKeeper
+  /// The logins of all connections.
+  public let sessions = SessionRegistry()
+
+  /// Creates the operations on an engine.
+  ///
+  /// - Parameters:
+  ///   - disconnectStore: keeps on-disconnect writes until their connection ends.
+  ///   - rules: decide about requests to the tree. The engine must keep their indexes.
+  ///   - version: the version of the program, for HELLO.
+  ///   - now: milliseconds since 1970; sessions expire by it.
+  public init(
+    engine: Engine, accounts: AccountService, administratorToken: AdministratorToken,
+    disconnectStore: any DisconnectStore, rules: RulesKeeper, limits: Limits, version: String,
+    now: @escaping @Sendable () -> Int64, logger: Logger
+  ) {
+    self.engine = engine
+    self.accounts = accounts
+    self.administratorToken = administratorToken
+    self.disconnectStore = disconnectStore
+    self.rules = rules
+    rules.begin(at: engine.snapshot.sequence)
+    self.limits = limits
+    self.version = version
+    self.now = now
+    self.logger = logger
+  }
+
+  /// Returns the error for the client. An error that no module declares is logged, and the client learns
+  /// that the server is at fault.
+  public func wireError(_ error: any Error) -> WireError {
+    if let known = WireError(error) { return known }
+    logger.error("a request failed", metadata: ["error": "\(error)"])
+    return WireError(.internalError, "the server made a mistake; its log says more")
+  }
+
+  /// Returns the user of a connection.
+  ///
+  /// - Throws: `WireError` when nobody has logged in, or the session has ended.
+  func user(_ identity: Identity) throws(WireError) -> Key {
+    guard case .user(let session) = identity else { throw .loginNeeded }
+    guard session.isValid(at: now()) else {
+      throw WireError(.unauthenticated, "the session has ended; log in again")
+    }
+    return session.uid
+  }
+
+  func requireAdministrator(_ identity: Identity) throws(WireError) {
+    guard case .administrator = identity else { throw .administratorNeeded }
+  }
+
+  /// Returns the user that a request names.
+  func find(
+    _ reference: UserReference, as identity: Identity, in root: Node
+  ) throws -> Key {
+    switch reference {
+    case .me: try user(identity)
+    case .uid(let text): try Users.find(.uid(text), in: root)
+    case .username(let name): try Users.find(.username(name), in: root)
+    }
+  }
+}

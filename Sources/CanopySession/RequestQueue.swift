@@ -1,0 +1,140 @@
+internal import CanopyWire
+internal import DequeModule
+
+/// How a request may overlap with the others of its connection; see `RequestQueue`.
+public enum RequestOrder: Sendable {
+  /// Begins when nothing else is under way, and is answered at once.
+  case read
+  /// May be under way together with other writes: the engine keeps their order.
+  case write
+  /// Begins when nothing else is under way, and nothing begins before it is answered.
+  case exclusive
+}
+
+/// The order of one connection: which request may begin, and which reply may go out.
+///
+/// Replies go out in the order of the requests. A read sees every earlier write of its connection, so it
+/// begins when nothing is under way. Writes may be under way together, because the engine keeps their
+/// order. An exclusive request changes the user of the connection or takes its time; it runs alone.
+struct RequestQueue {
+  /// Identifies a request that is under way.
+  typealias Slot = Int
+
+  private struct Waiting {
+    let request: Pending
+    let order: RequestOrder
+    let bytes: Int
+  }
+
+  private struct Running {
+    /// The reply; nil while the request is under way.
+    var reply: Reply?
+    /// The bytes charged for the request until it is answered.
+    let bytes: Int
+  }
+
+  /// A request, or the error for input that is not one.
+  enum Pending {
+    case request(Request)
+    case refusal(WireError)
+  }
+
+  private var waiting: Deque<Waiting> = []
+  private var running: Deque<Running> = []
+  private var firstSlot: Slot = 0
+  private var underWayCount = 0
+  private var exclusiveIsUnderWay = false
+  /// The bytes charged for the requests that have no reply yet.
+  private(set) var requestBytes = 0
+  /// The bytes charged for the requests that have not begun.
+  private(set) var waitingBytes = 0
+  /// The bytes charged for the replies that wait for their turn.
+  private(set) var replyBytes = 0
+
+  /// Whether no request waits or is under way, and no reply waits for its turn.
+  var isIdle: Bool { waiting.isEmpty && running.isEmpty }
+
+  /// The number of requests without a reply and of replies that wait for their turn.
+  var count: Int { waiting.count + running.count }
+
+  /// The number of requests that are under way.
+  var underWay: Int { underWayCount }
+
+  /// Appends the next request of the connection.
+  ///
+  /// - Parameter bytes: the bytes to charge until the request is answered.
+  mutating func append(_ request: Pending, _ order: RequestOrder, bytes: Int) {
+    assert(bytes >= 0)
+    waiting.append(Waiting(request: request, order: order, bytes: bytes))
+    requestBytes += bytes
+    waitingBytes += bytes
+  }
+
+  /// A request that may begin now.
+  enum Beginning {
+    /// A read or a refusal: its reply is to be sent before anything else is asked of the queue.
+    case atOnce(Pending)
+    /// Any other request; `finish` is to be called with the slot.
+    case underWay(Request, Slot)
+  }
+
+  /// Takes the next request out of the queue if it may begin. O(1).
+  mutating func begin() -> Beginning? {
+    guard let next = waiting.first, !exclusiveIsUnderWay else { return nil }
+    if next.order != .write, !running.isEmpty { return nil }
+    switch next.request {
+    case .refusal:
+      // A refusal waits for the replies before it, like a read.
+      guard running.isEmpty else { return nil }
+      removeFirstWaiting()
+      requestBytes -= next.bytes
+      return .atOnce(next.request)
+    case .request(let request):
+      removeFirstWaiting()
+      if next.order == .read {
+        requestBytes -= next.bytes
+        return .atOnce(next.request)
+      }
+      if next.order == .exclusive { exclusiveIsUnderWay = true }
+      running.append(Running(bytes: next.bytes))
+      underWayCount += 1
+      return .underWay(request, firstSlot + running.count - 1)
+    }
+  }
+
+  private mutating func removeFirstWaiting() {
+    waitingBytes -= waiting.removeFirst().bytes
+  }
+
+  /// Takes a reply. Does nothing for a request that is not under way.
+  mutating func finish(_ slot: Slot, _ reply: Reply) {
+    let index = slot - firstSlot
+    guard running.indices.contains(index), running[index].reply == nil else { return }
+    running[index].reply = reply
+    requestBytes -= running[index].bytes
+    replyBytes += reply.heldBytes
+    underWayCount -= 1
+    if underWayCount == 0 { exclusiveIsUnderWay = false }
+  }
+
+  /// Whether the next reply begins a subscription. It goes out at once, as its events follow.
+  var nextIsSubscription: Bool {
+    if case .subscribed? = running.first?.reply { true } else { false }
+  }
+
+  /// Takes the next reply out of the queue if it is its turn. O(1).
+  mutating func nextReply() -> Reply? {
+    guard let reply = running.first?.reply else { return nil }
+    running.removeFirst()
+    firstSlot += 1
+    replyBytes -= reply.heldBytes
+    return reply
+  }
+
+  /// Drops the requests that have not begun, because the connection ends.
+  mutating func dropWaiting() {
+    requestBytes -= waitingBytes
+    waitingBytes = 0
+    waiting.removeAll()
+  }
+}

@@ -1,0 +1,200 @@
+public import CanopyEngine
+internal import CanopyTree
+public import CanopyWire
+
+extension Session {
+  /// The bytes reserved for a resumption: a page of the journal, and the state that it leads to.
+  static let resumptionBytes = 2 * 1024 * 1024
+
+  /// Registers a subscription, and returns its number. `started` is to be called when the engine has
+  /// registered its listener.
+  ///
+  /// - Throws: `WireError` when the connection has too many.
+  public mutating func subscribe(
+    _ request: SubscriptionRequest, _ slot: Slot
+  ) throws(WireError) -> Int64 {
+    guard subscriptions.count < limits.listenersMax else {
+      throw WireError(
+        .tooLarge,
+        "a connection may have at most \(limits.listenersMax) subscriptions; end some with UNLISTEN "
+          + "first")
+    }
+    lastSubscription += 1
+    subscriptions[lastSubscription] = Subscription(
+      authorized: request.authorized, phase: .starting(slot, request))
+    return lastSubscription
+  }
+
+  /// Makes a subscription active whose value never changes, and answers its request.
+  public mutating func answerConstant(
+    _ number: Int64, _ slot: Slot, sequence: Int64, _ content: SubscriptionContent
+  ) {
+    subscriptions[number]?.phase = .active
+    finish(
+      slot,
+      Completion(.subscribed(Subscribed(number: number, sequence: sequence, content: content))))
+  }
+
+  /// Notes that the engine has registered the listener of a subscription, or refused it.
+  ///
+  /// - Parameter mayResume: whether the client may get the changes since the commit that it knows. If not,
+  ///   it gets the present state.
+  /// - Returns: whether the subscription is still wanted.
+  public mutating func started(
+    _ number: Int64, _ result: Result<ListenStart, WireError>, mayResume: (Int64) -> Bool
+  ) -> Bool {
+    guard let subscription = subscriptions[number],
+      case .starting(let slot, let request) = subscription.phase,
+      case .tree(let listening) = request.subject
+    else { return false }
+    switch result {
+    case .failure(let error):
+      subscriptions[number] = nil
+      finish(slot, Completion(error))
+      return false
+    case .success(let start):
+      guard let since = request.since else {
+        activate(number, slot, start.sequence, .state(start, listening, isReplacement: false))
+        return true
+      }
+      guard mayResume(since), start.sequence - since <= request.historyMax else {
+        activate(number, slot, start.sequence, .state(start, listening, isReplacement: true))
+        return true
+      }
+      subscriptions[number]?.phase = .resuming(slot, start, Subscription.HeldEvents())
+      charge(reserved: Session.resumptionBytes, heldEvents: 0)
+      append(.resume(subscription: number, since: since, start))
+      return true
+    }
+  }
+
+  /// Takes the changes that a client missed, and answers the request for its subscription.
+  ///
+  /// - Parameter changes: nil when the history is not there or too long: the client gets the present state.
+  public mutating func resumed(
+    _ number: Int64, _ changes: Result<[ListenEvent]?, WireError>
+  ) {
+    guard let subscription = subscriptions[number],
+      case .resuming(let slot, let start, let held) = subscription.phase
+    else { return }
+    charge(reserved: -Session.resumptionBytes, heldEvents: -held.bytes)
+    let listening = start.listening
+    if let code = subscription.cancellation {
+      return fail(number, slot, code == .permissionDenied ? .denied : .subscriptionTooLarge)
+    }
+    switch changes {
+    case .success where held.isOverflowing:
+      fail(
+        number, slot,
+        WireError(
+          .overloaded, "more has happened than can be kept while the journal is read; listen again")
+      )
+    case .failure(let error): fail(number, slot, error)
+    case .success(let events):
+      let content =
+        events.map { SubscriptionContent.changes($0, listening) }
+        ?? .state(start, listening, isReplacement: true)
+      activate(number, slot, start.sequence, content, held.notifications)
+    }
+  }
+
+  private mutating func activate(
+    _ number: Int64, _ slot: Slot, _ sequence: Int64, _ content: SubscriptionContent,
+    _ events: [Notification] = []
+  ) {
+    subscriptions[number]?.phase = .active
+    finish(
+      slot,
+      Completion(
+        .subscribed(
+          Subscribed(number: number, sequence: sequence, content: content, events: events))))
+  }
+
+  private mutating func fail(_ number: Int64, _ slot: Slot, _ error: WireError) {
+    if subscriptions.removeValue(forKey: number) != nil {
+      append(.unlisten(subscription: number, nil))
+    }
+    finish(slot, Completion(error))
+  }
+
+  /// Decides about events that come for a subscription.
+  ///
+  /// - Parameters:
+  ///   - bytes: the bytes of the encoded events.
+  ///   - unsentEventBytes: the bytes of events that the transport has not sent.
+  public mutating func receive(
+    _ notifications: [Notification], bytes: Int, for number: Int64, unsentEventBytes: Int
+  ) -> EventOutcome {
+    guard isOpen, let subscription = subscriptions[number] else { return .dropped }
+    switch subscription.phase {
+    case .starting: return .dropped
+    case .resuming(let slot, let start, var held):
+      guard !held.isOverflowing else { return .held }
+      // Taken out first, so that the array is not copied.
+      subscriptions[number]?.phase = .active
+      if held.bytes + bytes > limits.queuedBytesMax {
+        charge(reserved: 0, heldEvents: -held.bytes)
+        held = Subscription.HeldEvents(isOverflowing: true)
+      } else {
+        held.notifications += notifications
+        held.bytes += bytes
+        charge(reserved: 0, heldEvents: bytes)
+      }
+      subscriptions[number]?.phase = .resuming(slot, start, held)
+      return .held
+    case .active:
+      // One event may be larger than the bound.
+      if unsentEventBytes > 0, unsentEventBytes + bytes > limits.queuedBytesMax {
+        return .overloaded
+      }
+      return .send
+    }
+  }
+
+  /// Ends a subscription at the wish of the client.
+  ///
+  /// - Throws: `WireError` when the connection has none of this number.
+  public mutating func unsubscribe(_ number: Int64) throws(WireError) {
+    guard let subscription = subscriptions.removeValue(forKey: number) else {
+      throw WireError(.notFound, "this connection has no subscription \(number)")
+    }
+    release(subscription)
+    append(.unlisten(subscription: number, nil))
+  }
+
+  /// Ends a subscription that cannot go on, and has the client told.
+  public mutating func cancel(_ number: Int64, _ code: WireError.Code) {
+    guard let subscription = subscriptions[number] else { return }
+    guard case .active = subscription.phase else {
+      // Its request is not answered yet: the answer will say so.
+      subscriptions[number]?.cancellation = code
+      return
+    }
+    subscriptions[number] = nil
+    append(.unlisten(subscription: number, isOpen ? code : nil))
+  }
+
+  /// Ends a subscription whose content could not be encoded; the front end answers the request itself.
+  public mutating func drop(_ number: Int64) {
+    guard subscriptions.removeValue(forKey: number) != nil else { return }
+    append(.unlisten(subscription: number, nil))
+  }
+
+  mutating func endAllSubscriptions() {
+    for (number, subscription) in subscriptions {
+      release(subscription)
+      append(.unlisten(subscription: number, nil))
+    }
+    subscriptions = [:]
+  }
+
+  private mutating func release(_ subscription: Subscription) {
+    guard case .resuming = subscription.phase else { return }
+    charge(reserved: -Session.resumptionBytes, heldEvents: -subscription.heldBytes)
+  }
+
+  /// Whether the rules decide about any subscription.
+  public var hasAuthorizedSubscriptions: Bool {
+    subscriptions.values.contains { $0.authorized != nil }
+  }
+}

@@ -1,0 +1,347 @@
+public import CanopyEngine
+public import CanopyTree
+public import CanopyWire
+internal import DequeModule
+
+// CanopySession owns a connection apart from its transport: the order of its requests, its user, its
+// subscriptions, its on-disconnect writes, its back-pressure and its end; and the operations that
+// requests ask for. It must not know sockets, event loops, protocols or SQL.
+
+/// One connection without its transport: a state machine that does no I/O.
+///
+/// A front end reports each event by calling a method, and then performs the actions that `nextAction`
+/// returns until it returns nil:
+///
+///     session.receive(request, bytes: line.count)
+///     while let action = session.nextAction() { perform(action) }
+///
+/// Requests are carried out in the order that `RequestQueue` allows, and answered in the order in which
+/// they came. No request begins while the client leaves too much unread, and no input is read while too
+/// many bytes of requests wait; so the `ledger` stays within the limits, but for one request and one
+/// reply that may be larger.
+///
+/// A value of one owner: call it on the connection's event loop only.
+public struct Session {
+  /// Identifies a request that is under way.
+  public typealias Slot = Int
+
+  /// Something for the front end to do.
+  public enum Action {
+    /// Carry out a read now, and encode its reply.
+    case read(ReadRequest)
+    /// Carry out a request, and call `finish` with the slot.
+    case begin(Request, Slot)
+    /// Encode a reply.
+    case send(Reply)
+    /// Begin or stop to read input.
+    case setReading(Bool)
+    /// Find the changes since a commit, and call `resumed`.
+    case resume(subscription: Int64, since: Int64, ListenStart)
+    /// End a subscription at its source. With an error, tell the client as well.
+    case unlisten(subscription: Int64, WireError.Code?)
+    /// Authorize the subscriptions for another user, and call `reauthorized`.
+    case reauthorize([(subscription: Int64, Listening)], Identity)
+    /// Note that the connection no longer holds a login.
+    case release(UserSession)
+    /// Carry out the on-disconnect writes.
+    case carryOut([ArmedWrite])
+    /// Close the connection when everything is sent.
+    case close
+  }
+
+  /// The answer to a request, with the changes that it makes to its connection.
+  public struct Completion: Sendable {
+    /// The reply.
+    public var reply: Reply
+    /// The user of the connection from now on; nil for no change.
+    public var identity: Identity?
+    /// The on-disconnect writes from now on; nil for no change.
+    public var armed: [ArmedWrite]?
+    /// Whether the connection closes after the reply.
+    public var closes = false
+
+    /// Creates an answer.
+    public init(_ reply: Reply, identity: Identity? = nil) {
+      self.reply = reply
+      self.identity = identity
+    }
+
+    /// Creates the answer for a failure.
+    public init(_ error: WireError) {
+      self.init(.failure(error))
+    }
+  }
+
+  enum Phase {
+    case open
+    /// No more input is read. Input that was received is decoded, and its requests are answered.
+    case draining
+    /// No more requests are taken. Those that were taken are answered.
+    case ending
+    /// The front end has been told to close.
+    case closing
+    /// The transport is gone.
+    case lost
+  }
+
+  let limits: Limits
+  /// The bytes that the connection makes the server hold.
+  public private(set) var ledger = Ledger()
+  /// The user of the connection.
+  public private(set) var identity = Identity.anonymous
+  /// The on-disconnect writes.
+  public private(set) var armed: [ArmedWrite] = []
+  private var queue = RequestQueue()
+  private var phase = Phase.open
+  private var isReading = true
+  private var isWritable = true
+  /// Whether input that was received is not decoded yet.
+  private var hasBacklog = false
+  /// The request that changes the on-disconnect writes.
+  private var armingSlot: Slot?
+  /// The answer that waits for the subscriptions to be authorized for another user.
+  private var awaitingAuthorization: (slot: Slot, completion: Completion)?
+  private var actions: Deque<Action> = []
+  var subscriptions: [Int64: Subscription] = [:]
+  var lastSubscription: Int64 = 0
+  /// Whether a subscription was ever asked for: then reads wait for the events before them.
+  private var mayListen = false
+
+  /// Creates the session of a new connection.
+  public init(limits: Limits) {
+    self.limits = limits
+  }
+
+  // MARK: Input
+
+  /// Whether the session takes more requests now.
+  public var wantsInput: Bool {
+    takesRequests && queue.count < limits.outstandingRequestsMax
+      && queue.requestBytes < limits.requestBytesMax && canSend
+  }
+
+  /// Whether input is taken at all, now or later.
+  public var takesInput: Bool { phase == .open }
+
+  private var takesRequests: Bool { phase == .open || phase == .draining }
+
+  /// Whether a read may be carried out at once, without a call of `receive`.
+  ///
+  /// The shortcut spares the queue for the most frequent case.
+  public func readsAtOnce(_ request: Request) -> Bool {
+    guard queue.isIdle, case .read = order(of: request), case .read = request else { return false }
+    return actions.isEmpty && wantsInput
+  }
+
+  /// Takes a request.
+  ///
+  /// - Parameter bytes: the memory that the request takes.
+  public mutating func receive(_ request: Request, bytes: Int) {
+    guard takesRequests else { return }
+    if case .listen = request { mayListen = true }
+    queue.append(.request(request), order(of: request), bytes: bytes)
+    updateLedger()
+  }
+
+  /// Takes an error for input that is not a request. It is answered in its turn.
+  public mutating func refuse(_ error: WireError) {
+    guard takesRequests else { return }
+    queue.append(.refusal(error), .read, bytes: 256)
+    updateLedger()
+  }
+
+  /// Notes the bytes of input that are kept and not decoded.
+  ///
+  /// - Parameters:
+  ///   - bytes: their number.
+  ///   - hasBacklog: whether whole requests may be among them.
+  public mutating func setInput(bytes: Int, hasBacklog: Bool) {
+    ledger.input = bytes
+    self.hasBacklog = hasBacklog
+  }
+
+  /// Notes that no more input will come, or that none is to be read any more. The requests in the input that
+  /// was received are answered; then the connection closes.
+  public mutating func endInput() {
+    if phase == .open { phase = .draining }
+  }
+
+  /// Takes no more requests. Those that were taken are answered; then the connection closes.
+  public mutating func endRequests() {
+    if takesRequests { phase = .ending }
+    hasBacklog = false
+  }
+
+  private func order(of request: Request) -> RequestOrder {
+    switch request {
+    case .read(.get(_, let options)) where options.hasQuery && options.query.order != .key:
+      .exclusive
+    case .read(.count(_, let query)) where query != .all && query.order != .key: .exclusive
+    case .read: mayListen ? .exclusive : .read
+    case .write: .write
+    case .account, .listen, .connection, .administration: .exclusive
+    }
+  }
+
+  // MARK: Output
+
+  /// Notes the bytes that are encoded and not sent, and whether the transport takes more.
+  public mutating func setUnsent(bytes: Int, isWritable: Bool) {
+    ledger.unsent = bytes
+    self.isWritable = isWritable
+  }
+
+  private var canSend: Bool { isWritable && ledger.unsent < limits.unreadReplyBytesMax }
+
+  /// Returns the next thing to do, or nil when there is nothing until the next event.
+  public mutating func nextAction() -> Action? {
+    if let action = actions.popFirst() { return action }
+    guard isOpen else { return nil }
+    if canSend || queue.nextIsSubscription, let reply = queue.nextReply() {
+      updateLedger()
+      return .send(reply)
+    }
+    if canSend {
+      if let beginning = queue.begin() {
+        updateLedger()
+        switch beginning {
+        case .atOnce(.refusal(let error)): return .send(.failure(error))
+        case .atOnce(.request(.read(let request))): return .read(request)
+        case .atOnce(.request(let request)):
+          preconditionFailure("only a read is carried out at once: \(request)")
+        case .underWay(let request, let slot):
+          if case .connection(.onDisconnect) = request { armingSlot = slot }
+          return .begin(request, slot)
+        }
+      }
+    }
+    // After the end of input more is read and dropped, so that the end of the connection is noticed.
+    let wantsReading = phase != .open || (!hasBacklog && wantsInput)
+    if wantsReading != isReading {
+      isReading = wantsReading
+      return .setReading(wantsReading)
+    }
+    if phase != .open, queue.isIdle, !hasBacklog, awaitingAuthorization == nil {
+      return close()
+    }
+    return nil
+  }
+
+  /// Takes the answer to a request that is under way.
+  public mutating func finish(_ slot: Slot, _ completion: Completion) {
+    if let identity = completion.identity, phase != .lost {
+      let authorized = subscriptions.filter { $0.value.authorized != nil }.sorted {
+        $0.key < $1.key
+      }
+      if !authorized.isEmpty {
+        // Subscriptions that the next user may not have end before the connection is that user's.
+        awaitingAuthorization = (slot, completion)
+        actions.append(
+          .reauthorize(
+            authorized.compactMap { number, subscription in
+              subscription.authorized.map { (number, $0) }
+            }, identity))
+        return
+      }
+    }
+    complete(slot, completion)
+  }
+
+  /// Notes that the subscriptions have been authorized for the next user.
+  public mutating func reauthorized() {
+    guard let (slot, completion) = awaitingAuthorization else { return }
+    awaitingAuthorization = nil
+    complete(slot, completion)
+  }
+
+  private mutating func complete(_ slot: Slot, _ completion: Completion) {
+    if let identity = completion.identity {
+      setIdentity(identity)
+      // The connection may be gone: then it holds no login.
+      if phase == .lost { setIdentity(.anonymous) }
+    }
+    if slot == armingSlot {
+      armingSlot = nil
+      if let armed = completion.armed { setArmed(armed) }
+      if phase == .closing || phase == .lost { carryOut() }
+    }
+    if completion.closes {
+      endRequests()
+      queue.dropWaiting()
+    }
+    queue.finish(slot, completion.reply)
+    updateLedger()
+  }
+
+  private mutating func setIdentity(_ identity: Identity) {
+    if case .user(let old) = self.identity { actions.append(.release(old)) }
+    self.identity = identity
+  }
+
+  private mutating func setArmed(_ armed: [ArmedWrite]) {
+    self.armed = armed
+    ledger.armed = armed.reduce(0) { $0 + $1.bytes }
+  }
+
+  // MARK: End
+
+  /// Ends the connection at once, because its client holds too much. Returns whether it was open.
+  ///
+  /// The requests that wait are dropped; the caller tells the client why, and closes.
+  public mutating func abandon() -> Bool {
+    guard isOpen else { return false }
+    hasBacklog = false
+    queue.dropWaiting()
+    updateLedger()
+    actions.append(close())
+    return true
+  }
+
+  /// Notes that the transport is gone.
+  public mutating func lose() {
+    guard phase != .lost else { return }
+    if phase != .closing { leave() }
+    phase = .lost
+    setIdentity(.anonymous)
+  }
+
+  /// Whether the connection goes on, so that events may be sent.
+  public var isOpen: Bool { phase != .closing && phase != .lost }
+
+  private mutating func close() -> Action {
+    phase = .closing
+    leave()
+    return .close
+  }
+
+  /// Ends everything that others keep for this connection. Called once.
+  private mutating func leave() {
+    endAllSubscriptions()
+    carryOut()
+  }
+
+  private mutating func carryOut() {
+    // While a request changes them it is not known which there are; its completion calls this again.
+    guard armingSlot == nil, !armed.isEmpty else { return }
+    actions.append(.carryOut(armed))
+    setArmed([])
+  }
+
+  // MARK: Subscriptions
+
+  mutating func append(_ action: Action) {
+    actions.append(action)
+  }
+
+  mutating func charge(reserved: Int, heldEvents: Int) {
+    ledger.reserved += reserved
+    ledger.heldEvents += heldEvents
+    ledger.assertValid()
+  }
+
+  private mutating func updateLedger() {
+    ledger.requests = queue.requestBytes
+    ledger.replies = queue.replyBytes
+    ledger.assertValid()
+  }
+}

@@ -1,0 +1,47 @@
+internal import CanopyEngine
+internal import CanopyWire
+
+/// One subscription of a session, from its request to its end.
+struct Subscription {
+  enum Phase {
+    /// The engine has not registered the listener yet.
+    case starting(Session.Slot, SubscriptionRequest)
+    /// The journal is being read for the changes that the client missed. Events wait.
+    case resuming(Session.Slot, ListenStart, HeldEvents)
+    /// Events are sent as they come.
+    case active
+  }
+
+  /// Events that wait while a resumption is under way.
+  struct HeldEvents {
+    var notifications: [Notification] = []
+    /// The bytes of their encoded lines.
+    var bytes = 0
+    /// Whether there were more than may be held.
+    var isOverflowing = false
+  }
+
+  /// The location, if the rules decide about the subscription.
+  let authorized: Listening?
+  var phase: Phase
+  /// The reason why it cannot go on, if that is found before its request is answered.
+  var cancellation: WireError.Code?
+
+  /// The bytes of the events that wait.
+  var heldBytes: Int {
+    guard case .resuming(_, _, let held) = phase else { return 0 }
+    return held.bytes
+  }
+}
+
+/// The fate of events that come for a subscription.
+public enum EventOutcome: Sendable {
+  /// To be sent.
+  case send
+  /// Kept until the resumption is complete.
+  case held
+  /// Dropped, because the subscription has ended.
+  case dropped
+  /// The client left too many events unread: the connection is to end.
+  case overloaded
+}
