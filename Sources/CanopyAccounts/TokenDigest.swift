@@ -10,6 +10,12 @@ public struct TokenDigest: Sendable, Hashable {
   public init(bytes: [UInt8]) {
     self.bytes = bytes
   }
+
+  /// The digest of a token in the form that clients have, or nil if the text is not a token.
+  public init?(token text: String) {
+    guard let token = SessionToken(text) else { return nil }
+    self = token.digest
+  }
 }
 
 /// A token as a store keeps it.

@@ -9,7 +9,7 @@ extension LineService {
   /// Carries out a request that changes who the connection is, or that takes its time.
   ///
   /// - Parameters:
-  ///   - address: whence the connection comes, for the limit on sign-ups.
+  ///   - address: the remote address of the connection, for the limits on logins and sign-ups.
   ///   - armed: the connection's on-disconnect writes.
   func exclusive(
     _ request: Request, as identity: Identity, from address: String, _ armed: [ArmedWrite]
@@ -35,7 +35,10 @@ extension LineService {
     case .signUp(let email, let password, let username):
       return try await signUp(email: email, password: password, username: username, from: address)
     case .logIn(let email, let password):
-      return try await begin { try await accounts.logIn(email: email, password: password) }
+      return try await begin {
+        try await accounts.logIn(
+          email: email, password: password, from: RemoteNetwork(address))
+      }
     case .authenticate(let token):
       if administratorToken.matches(token) {
         logger.notice("the administrator has logged in", metadata: ["from": "\(address)"])
@@ -53,7 +56,8 @@ extension LineService {
       return try await begin {
         do {
           let session = try await accounts.changePassword(
-            uid: uid.text, current: current, new: new)
+            uid: uid.text, session: identity.session?.token ?? "", current: current, new: new,
+            from: RemoteNetwork(address))
           // This connection's own are judged when it has the new session.
           judgeAnew(sessions.revokeAll(uid).filter { $0 !== identity.session })
           return session
@@ -109,7 +113,7 @@ extension LineService {
     try Texts.checkUsername(username)
     return try await begin {
       try await accounts.signUp(
-        email: email, password: password, username: username, from: address
+        email: email, password: password, username: username, from: RemoteNetwork(address)
       ) { [engine] uid in
         do {
           _ = try await engine.transact(Users.claim(username, for: try Key(uid)))

@@ -31,7 +31,11 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "Seconds without a sign of life after which a connection has ended (45).")
   var timeoutSeconds: Int?
   @Option(help: "Sign-ups a minute from one address (60).") var signupsPerMinute: Int?
+  @Option(help: "Logins a minute from one address (60).") var loginsPerMinute: Int?
   @Option(help: "Passwords hashed at one time, 19 MiB each (2).") var hashersMax: Int?
+  @Option(help: "Passwords that wait to be hashed (64).") var hashesWaitingMax: Int?
+  @Option(help: "Passwords from one address that wait to be hashed (32).")
+  var hashesWaitingPerAddressMax: Int?
   @Option(help: "Commits between checkpoints (1000000).") var checkpointEvery: Int?
   @Option(help: "Seconds that a commit waits at most for a checkpoint to begin (300).")
   var checkpointAfter: Int64?
@@ -74,6 +78,13 @@ struct Serve: AsyncParsableCommand {
     var settings = AccountSettings()
     settings.signUpsMax = try positive(
       "signups-per-minute", signupsPerMinute, default: settings.signUpsMax)
+    settings.loginsMax = try positive(
+      "logins-per-minute", loginsPerMinute, default: settings.loginsMax)
+    let hasher = PasswordHasher(
+      concurrentMax: try positive("hashers-max", hashersMax, default: 2),
+      waitingMax: try positive("hashes-waiting-max", hashesWaitingMax, default: 64),
+      waitingPerNetworkMax: try positive(
+        "hashes-waiting-per-address-max", hashesWaitingPerAddressMax, default: 32))
     var limits = Limits()
     limits.lineBytesMax = try positive("line-bytes-max", lineBytesMax, default: limits.lineBytesMax)
     limits.connectionsMax = try positive(
@@ -93,7 +104,6 @@ struct Serve: AsyncParsableCommand {
     listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
     listener.threads = try positive("threads", threads, default: listener.threads)
     guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
-    let hashersMax = try positive("hashers-max", hashersMax, default: 2)
 
     if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
       logger.warning(
@@ -104,7 +114,7 @@ struct Serve: AsyncParsableCommand {
     let rules = try RulesKeeper(folder: folder)
     engine.indexPlan.formUnion(rules.indexPlan)
     let parts = try await Composition(
-      folder: folder, store: store, engine: engine, settings: settings, hashersMax: hashersMax,
+      folder: folder, store: store, engine: engine, settings: settings, hasher: hasher,
       logger: logger)
     logger.info(
       "the data folder is open",
