@@ -139,13 +139,22 @@ final class LineHandler: ChannelInboundHandler {
 
   private func feed(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
     var buffer = buffer
+    var isForeign = false
     let outcome = buffer.withUnsafeReadableBytes { bytes in
       decoder.feed(bytes) { line in
+        if let foreign = ForeignProtocol(line: line) {
+          // Nothing that follows is read: it may be the body of a request that a web page has made.
+          isForeign = true
+          pipeline.enqueue(.refusal(foreign.error), .read)
+          inputHasEnded = true
+          return false
+        }
         receive(context, line)
         return canTakeMore(context)
       }
     }
     switch outcome {
+    case _ where isForeign: break
     case .done: break
     case .stopped(let consumed):
       buffer.moveReaderIndex(forwardBy: consumed)
