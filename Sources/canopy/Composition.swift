@@ -89,6 +89,8 @@ struct Failure: Error, CustomStringConvertible {
     case let error as TreeError: description = error.sentence
     case let error as EngineError: description = error.sentence
     case let error as ListenError: description = error.sentence
+    case let error as OpenFilesError: description = error.sentence
+    case let error as LocalSocketError: description = error.sentence
     case let error as RulesError: description = error.description
     case let error as RulesFileError: description = error.sentence
     default: description = "\(error)"

@@ -23,6 +23,8 @@ struct Serve: AsyncParsableCommand {
   var durability: SQLiteStore.Durability?
   @Option(help: "The most bytes in a line (1048576).") var lineBytesMax: Int?
   @Option(help: "The most connections at one time (20000).") var connectionsMax: Int?
+  @Option(help: "The most connections of one address beyond this machine (256).")
+  var connectionsPerAddressMax: Int?
   @Option(help: "The most subscriptions of a connection (1000).") var listenersMax: Int?
   @Option(help: "The most bytes of events that wait for a connection (16777216).")
   var queuedBytesMax: Int?
@@ -53,7 +55,6 @@ struct Serve: AsyncParsableCommand {
   private func serve() async throws {
     var logger = Logger(label: "canopy") { StreamLogHandler.standardError(label: $0) }
     logger.logLevel = try Setting.value("log-level", logLevel, default: .info)
-    OpenFiles.raiseLimit()
 
     let folder = try folder.folder()
     var store = SQLiteStore.Configuration()
@@ -89,6 +90,9 @@ struct Serve: AsyncParsableCommand {
     limits.lineBytesMax = try positive("line-bytes-max", lineBytesMax, default: limits.lineBytesMax)
     limits.connectionsMax = try positive(
       "connections-max", connectionsMax, default: limits.connectionsMax)
+    limits.connectionsPerAddressMax = try positive(
+      "connections-per-address-max", connectionsPerAddressMax,
+      default: limits.connectionsPerAddressMax)
     limits.listenersMax = try positive("listeners-max", listenersMax, default: limits.listenersMax)
     limits.queuedBytesMax = try positive(
       "queued-bytes-max", queuedBytesMax, default: limits.queuedBytesMax)
@@ -100,10 +104,14 @@ struct Serve: AsyncParsableCommand {
     guard listener.heartbeatSeconds <= 32_767, listener.timeoutSeconds <= 32_767 else {
       throw ValidationError("--heartbeat-seconds and --timeout-seconds must be at most 32767")
     }
+    listener.localSocketFolder = folder
     listener.host = try Setting.value("host", host, default: listener.host)
     listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
     listener.threads = try positive("threads", threads, default: listener.threads)
     guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
+    let room = try OpenFiles.raised().connectionsMax(threads: listener.threads)
+    let isReduced = room < limits.connectionsMax
+    limits.connectionsMax = min(room, limits.connectionsMax)
 
     if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
       logger.warning(
@@ -119,6 +127,11 @@ struct Serve: AsyncParsableCommand {
     logger.info(
       "the data folder is open",
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
+    if isReduced {
+      logger.notice(
+        "the limit of open files leaves room for fewer connections than --connections-max",
+        metadata: ["connections": "\(room)"])
+    }
     // Before there are new sign-ups, which would look the same.
     try await parts.recover()
     let service = LineService(

@@ -9,7 +9,8 @@ import Testing
   private static let options: [(name: String, right: String, wrong: [String])] = [
     ("data", "", []), ("host", "127.0.0.1", []), ("port", "0", ["65536", "-1", "http", "1.5"]),
     ("durability", "relaxed", ["fast"]), ("line-bytes-max", "2000", ["0", "-1", "1k"]),
-    ("connections-max", "3", ["0", "many"]), ("signups-per-minute", "1", ["0", "x"]),
+    ("connections-max", "3", ["0", "many"]), ("connections-per-address-max", "2", ["0", "x"]),
+    ("signups-per-minute", "1", ["0", "x"]),
     ("logins-per-minute", "1", ["0", "x"]), ("hashes-waiting-max", "8", ["0", "-1"]),
     ("hashes-waiting-per-address-max", "4", ["0", "all"]),
     ("hashers-max", "1", ["0", "99999999999999999999"]), ("checkpoint-every", "10", ["0", "-5"]),
