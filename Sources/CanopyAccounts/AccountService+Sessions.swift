@@ -44,8 +44,7 @@ extension AccountService {
   ///   and for that of a disabled account.
   public func authenticate(_ token: String) async throws -> Session {
     guard let token = SessionToken(token), let found = try await store.token(token.digest),
-      environment.now() < found.token.expiresAt,
-      !found.account.isDisabled, !found.account.isPending
+      environment.now() < found.token.expiresAt, found.account.isActive
     else { throw AccountError.tokenRefused }
     return Session(
       uid: found.account.uid,
@@ -53,6 +52,20 @@ extension AccountService {
       token: token.text,
       expiresAt: found.token.expiresAt
     )
+  }
+
+  /// Whether a token opens its account at present: it is known, neither expired nor revoked, and the
+  /// account is neither disabled nor in the middle of its sign-up. One look-up. Throws only errors of
+  /// the store.
+  public func isValid(_ digest: TokenDigest) async throws -> Bool {
+    guard let found = try await store.token(digest) else { return false }
+    return environment.now() < found.token.expiresAt && found.account.isActive
+  }
+
+  /// Whether an account can be logged in to: it exists, and is neither disabled nor in the middle of
+  /// its sign-up. One look-up. Throws only errors of the store.
+  public func isActive(uid: String) async throws -> Bool {
+    try await store.account(uid: uid)?.isActive ?? false
   }
 
   /// Revokes a token. Does nothing for one that is not valid: the wish is fulfilled already.

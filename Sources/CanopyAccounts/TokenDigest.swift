@@ -18,6 +18,19 @@ public struct TokenDigest: Sendable, Hashable {
   }
 }
 
+extension TokenDigest {
+  /// The digest as text: 43 characters of base64url.
+  public var text: String { Base64.encode(bytes, as: .url) }
+
+  /// The digest that ``text`` spells, or nil if it is malformed.
+  public init?(text: String) {
+    guard text.utf8.count == SessionToken.characters,
+      let bytes = Base64.decode(text, as: .url)
+    else { return nil }
+    self.init(bytes: bytes)
+  }
+}
+
 /// A token as a store keeps it.
 public struct TokenRecord: Sendable, Equatable {
   /// The digest by which it is found.

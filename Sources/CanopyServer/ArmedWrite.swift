@@ -10,18 +10,22 @@ struct ArmedWrite: Sendable {
   private(set) var write: Write
   /// Where it no longer applies, because something asked for later does, or nothing.
   private(set) var exceptions: [Location]
-  /// Who asked for it; nil for the administrator.
+  /// The caller that asked for it; nil for the administrator.
   let caller: RuleCaller?
+  /// The session in which it was asked for; nil without a session, and for one that was kept when the
+  /// process ended.
+  let session: ArmedSession?
   /// Bytes of the request.
   let bytes: Int
 
   init(
     id: DisconnectWriteID, write: Write, exceptions: [Location] = [], caller: RuleCaller?,
-    bytes: Int
+    session: ArmedSession? = nil, bytes: Int
   ) {
     self.id = id
     self.write = write
     self.caller = caller
+    self.session = session
     self.exceptions = exceptions
     self.bytes = bytes
     for location in exceptions { remove(location) }
@@ -41,28 +45,11 @@ struct ArmedWrite: Sendable {
     self.init(
       id: kept.id, write: try request.write() ?? Write([]),
       exceptions: try kept.exceptions.map { text throws(TreeError) in try Location(text) },
-      caller: try ArmedWrite.caller(kept.identity), bytes: kept.request.utf8.count)
+      caller: try KeptCaller(kept.identity).caller, bytes: kept.request.utf8.count)
   }
 
   /// The places that it writes, for the log.
   var places: [String] { write.items.map { "/" + $0.location.text } }
-
-  private static let administrator = "administrator"
-
-  /// Who asked for a write, as it is kept with it: what rules know as `auth`, in JSON.
-  static func text(of caller: RuleCaller?) -> String {
-    guard let caller else { return administrator }
-    var output = JSONOutput()
-    output.append(caller.auth ?? .absent)
-    return output.text
-  }
-
-  private static func caller(_ text: String) throws -> RuleCaller? {
-    if text == administrator { return nil }
-    var text = text
-    let auth = try text.withUTF8 { try WriteValue(json: UnsafeRawBufferPointer($0)).node }
-    return RuleCaller(auth: auth, now: 0)
-  }
 
   /// Takes back what would be written at a location and below it. Whether that was anything.
   mutating func except(_ locations: [Location]) -> Bool {

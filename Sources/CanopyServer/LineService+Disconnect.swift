@@ -1,3 +1,4 @@
+internal import CanopyAccounts
 internal import CanopyEngine
 internal import CanopyRules
 internal import CanopyTree
@@ -8,8 +9,14 @@ internal import NIOCore
 /// On-disconnect writes: kept by the store before the client gets its reply, so that they are made
 /// however the connection ends, and if it is with the server's own end, at its next start.
 ///
-/// The rules judge a write when it is asked for, so that a client learns of what could not be; and when
-/// it is made, which decides: as that of whoever the connection was when it was asked for.
+/// The rules judge a write when it is asked for, so that a client learns of a refusal; and when it is
+/// made, which decides: as a write of the caller that asked for it.
+///
+/// A write of a session that was revoked meanwhile is dropped. A session that has merely expired keeps
+/// its writes while the process lives. At the next start only the store can tell: a write is dropped
+/// unless the token of its session is still valid, and for writes of an earlier version, which do not
+/// name it, unless the account is still active. There an expired token counts as revoked, since the
+/// store removes both.
 extension LineService {
   /// Arms or takes back on-disconnect writes of a connection.
   ///
@@ -21,6 +28,10 @@ extension LineService {
   ) async throws -> [ArmedWrite] {
     let write = try request.write()
     let caller = identity.caller(at: now())
+    // From now on a revocation reaches the session, whatever becomes of the connection. A user's write
+    // always has one: what is revoked at this moment is dropped later.
+    let isUser = caller?.auth != nil
+    let session = isUser ? identity.session.map { ArmedSession($0, in: sessions) } : nil
     if let write, let caller {
       let root = engine.root
       let (assignments, after) = write.outcome(in: root, at: caller.now)
@@ -56,10 +67,10 @@ extension LineService {
     // Whoever it is: what changes nothing does not have the store write.
     if added == nil, changed.isEmpty, removed.isEmpty { return kept }
     let id = try await disconnectStore.changeDisconnectWrites(
-      adding: added.map { _ in (ArmedWrite.text(of: caller), text) }, exceptions: changed,
-      removing: removed)
+      adding: added.map { _ in (KeptCaller(caller, session: session?.session).text, text) },
+      exceptions: changed, removing: removed)
     if let id, let added {
-      kept.append(ArmedWrite(id: id, write: added, caller: caller, bytes: bytes))
+      kept.append(ArmedWrite(id: id, write: added, caller: caller, session: session, bytes: bytes))
     }
     return kept
   }
@@ -121,18 +132,31 @@ extension LineService {
 
   private func judge(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {
     guard let caller = armed.caller else { return nil }
-    return { [rules] write in
+    return { [rules, session = armed.session] write in
+      guard session?.session.mayFinish ?? true else { return false }
       var caller = caller
       caller.now = write.time
       return rules.current.allows(write, as: caller)
     }
   }
 
-  /// Has those forgotten that the rules do not allow.
+  /// Makes the store forget writes that are not made.
   private func drop(_ denied: [ArmedWrite]) async throws {
+    let revoked = denied.filter { $0.session?.session.mayFinish == false }
+    log("the sessions of on-disconnect writes have been revoked; they are dropped", revoked)
+    let others = denied.filter { $0.session?.session.mayFinish != false }
+    log("the rules do not allow on-disconnect writes, which are dropped", others)
+    try await forget(denied)
+  }
+
+  private func log(_ message: Logger.Message, _ dropped: [ArmedWrite]) {
+    guard !dropped.isEmpty else { return }
     logger.notice(
-      "the rules do not allow on-disconnect writes, which are dropped",
-      metadata: ["writes": "\(denied.count)", "at": "\(denied.flatMap(\.places))"])
+      message,
+      metadata: ["writes": "\(dropped.count)", "at": "\(dropped.flatMap(\.places))"])
+  }
+
+  private func forget(_ denied: [ArmedWrite]) async throws {
     do {
       _ = try await disconnectStore.changeDisconnectWrites(
         adding: nil, exceptions: [:], removing: denied.map(\.id))
@@ -151,12 +175,21 @@ extension LineService {
   func carryOutAbandoned() async throws {
     for kept in try await disconnectStore.disconnectWrites() {
       let armed: ArmedWrite
-      do { armed = try ArmedWrite(kept) } catch {
+      let caller: KeptCaller
+      do {
+        armed = try ArmedWrite(kept)
+        caller = try KeptCaller(kept.identity)
+      } catch {
         logger.error(
           "an on-disconnect write cannot be read, and is dropped",
           metadata: ["request": "\(kept.request)", "error": "\(error)"])
         _ = try await disconnectStore.changeDisconnectWrites(
           adding: nil, exceptions: [:], removing: [kept.id])
+        continue
+      }
+      guard try await isAccountValid(of: caller) else {
+        log("the sessions of on-disconnect writes have ended; they are dropped", [armed])
+        try await forget([armed])
         continue
       }
       let denied = try await withCheckedThrowingContinuation { continuation in
@@ -168,5 +201,13 @@ extension LineService {
       }
       logger.notice("made an on-disconnect write of a connection that ended with the server")
     }
+  }
+
+  /// Whether a caller that was kept when the process ended may still write, as far as the store can
+  /// tell.
+  private func isAccountValid(of caller: KeptCaller) async throws -> Bool {
+    if let session = caller.session { return try await accounts.isValid(session) }
+    guard let uid = caller.uid else { return true }
+    return try await accounts.isActive(uid: uid)
   }
 }

@@ -53,7 +53,7 @@ extension LineService {
       return Response(identity: .anonymous) { $0.append("null") }
     case .changePassword(let current, let new):
       let uid = try caller(identity)
-      return try await begin {
+      let response = try await begin {
         do {
           let session = try await accounts.changePassword(
             uid: uid.text, session: identity.session?.token ?? "", current: current, new: new,
@@ -67,6 +67,8 @@ extension LineService {
           throw error
         }
       }
+      if let session = response.identity?.session { identity.session?.isSucceeded(by: session) }
+      return response
     case .quit:
       var response = Response { $0.append("\"BYE\"") }
       response.closes = true
