@@ -83,8 +83,8 @@ let package = Package(
     .target(
       name: "CanopyServer",
       dependencies: [
-        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySocial", "CanopyWire", "CanopySession",
-        logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        "CanopySession", logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
       ],
       swiftSettings: settings),
     .executableTarget(

@@ -22,6 +22,9 @@ public struct Account: Sendable, Equatable {
   /// Whether sign-up has not yet finished: the account holds its e-mail address, no more.
   public var isPending: Bool
 
+  /// Whether the account can be logged in to.
+  var isActive: Bool { !isDisabled && !isPending }
+
   /// An account with the given fields; nothing is checked here.
   public init(
     uid: String,

@@ -16,7 +16,7 @@ extension AccountService {
     email: String, password: String, username: String, claim: Claim
   ) async throws -> Account {
     let candidate = try candidate(email: email, password: password, username: username)
-    return try await register(candidate, claim: claim)
+    return try await register(candidate, from: .local, claim: claim)
   }
 
   /// The account that `selector` names.
@@ -61,10 +61,10 @@ extension AccountService {
   ///   ``AccountError/invalidPassword(_:)``; ``AccountError/overloaded``.
   public func setPassword(_ new: String, _ selector: AccountSelector) async throws {
     let account = try await account(selector)
-    let hash = try await hash(try accepted(new, for: account))
+    let hash = try await hash(try accepted(new, for: account), for: .local)
     let isReplaced = try await store.setPasswordHash(
       hash.encoded, uid: account.uid, ifCurrent: nil, revokingTokens: true)
     guard isReplaced else { throw AccountError.notFound }
-    loginThrottle.withLock { $0.forget(account.emailNormalized) }
+    loginThrottle.withLock { $0.forget(.email(account.emailNormalized)) }
   }
 }

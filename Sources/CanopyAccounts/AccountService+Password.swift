@@ -1,33 +1,44 @@
+import Synchronization
+
 extension AccountService {
-  /// Changes a password for whoever knows the current one. Every token of the account is
+  /// Changes a password for a caller that knows the current one. Every token of the account is
   /// revoked, and a new one issued.
   ///
-  /// Two hashes. The check of the current password shares the throttle of ``logIn(email:password:)``,
-  /// so that a borrowed session does not make guessing easier.
+  /// Two hashes. Failures are counted by session, apart from those of logins: so a stranger who
+  /// guesses at the login does not keep the owner from changing the password, and a borrowed session
+  /// has no more guesses than a login. Success forgets the failures of logins, which were made with
+  /// the password until now.
   ///
   /// - Parameters:
   ///   - uid: the account, which the caller has authenticated.
+  ///   - session: the token of the session in which the caller asks.
   ///   - current: the password until now.
   ///   - new: the password from now on; see ``PasswordRejection``.
+  ///   - remote: the network that the request comes from.
   /// - Throws: ``AccountError/tokenRefused`` if there is no such account any more;
-  ///   ``AccountError/invalidPassword(_:)``; otherwise as ``logIn(email:password:)``.
+  ///   ``AccountError/invalidPassword(_:)``; ``AccountError/credentialsRefused``;
+  ///   ``AccountError/disabled``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too
+  ///   many failures in the session; ``AccountError/overloaded``.
   public func changePassword(
-    uid: String, current: String, new: String
+    uid: String, session token: String, current: String, new: String, from remote: RemoteNetwork
   ) async throws -> Session {
-    guard let owner = try await store.account(uid: uid), !owner.isPending else {
-      throw AccountError.tokenRefused
-    }
+    guard let session = TokenDigest(token: token), let owner = try await store.account(uid: uid),
+      !owner.isPending
+    else { throw AccountError.tokenRefused }
     let accepted = try accepted(new, for: owner)
     for _ in 0..<Self.roundsMax {
-      var account = try await verified(key: owner.emailNormalized, password: current) {
+      var account = try await verified(
+        key: .session(session), password: current, from: remote
+      ) {
         try await store.account(uid: uid)
       }
-      let hash = try await hash(accepted).encoded
+      let hash = try await hash(accepted, for: remote).encoded
       let isReplaced = try await store.setPasswordHash(
         hash, uid: uid, ifCurrent: account.passwordHash, revokingTokens: true)
       // Not replaced if it has changed since it was checked: then it is checked again.
       guard isReplaced else { continue }
       account.passwordHash = hash
+      loginThrottle.withLock { $0.forget(.email(owner.emailNormalized)) }
       guard let session = try await issueSession(for: account) else { break }
       return session
     }

@@ -1,23 +1,37 @@
+import Synchronization
+
 extension AccountService {
-  /// A new session for whoever knows the password.
+  /// A new session for a caller that knows the password.
   ///
   /// One hash; a second one if the stored hash was made with other parameters than the current
   /// ones, which is then replaced.
   ///
+  /// - Parameters:
+  ///   - email: the address, in any spelling that normalises to the account's.
+  ///   - password: as it was typed.
+  ///   - remote: the network that the request comes from, to limit attempts.
   /// - Throws: ``AccountError/invalidEmail``; ``AccountError/credentialsRefused`` for a wrong
   ///   password, an unknown address and an unfinished sign-up alike;
   ///   ``AccountError/disabled`` for the right password of a disabled account;
-  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many failures in a row;
-  ///   ``AccountError/overloaded``.
-  public func logIn(email: String, password: String) async throws -> Session {
+  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many attempts from the
+  ///   network, or too many failures in a row for the address; ``AccountError/overloaded``.
+  public func logIn(
+    email: String, password: String, from remote: RemoteNetwork
+  ) async throws -> Session {
     guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
+    let now = environment.now()
+    if let wait = loginLimiter.withLock({ $0.take(remote, now: now) }) {
+      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
+    }
     for _ in 0..<Self.roundsMax {
-      let account = try await verified(key: email.normalized, password: password) {
+      let account = try await verified(
+        key: .email(email.normalized), password: password, from: remote
+      ) {
         try await store.account(emailNormalized: email.normalized)
       }
       // Refused if the account has changed since it was read: then it is read again.
       if let session = try await issueSession(for: account) {
-        await renewHash(of: account, password: password)
+        await renewHash(of: account, password: password, for: remote)
         return session
       }
     }
@@ -30,8 +44,7 @@ extension AccountService {
   ///   and for that of a disabled account.
   public func authenticate(_ token: String) async throws -> Session {
     guard let token = SessionToken(token), let found = try await store.token(token.digest),
-      environment.now() < found.token.expiresAt,
-      !found.account.isDisabled, !found.account.isPending
+      environment.now() < found.token.expiresAt, found.account.isActive
     else { throw AccountError.tokenRefused }
     return Session(
       uid: found.account.uid,
@@ -39,6 +52,20 @@ extension AccountService {
       token: token.text,
       expiresAt: found.token.expiresAt
     )
+  }
+
+  /// Whether a token opens its account at present: it is known, neither expired nor revoked, and the
+  /// account is neither disabled nor in the middle of its sign-up. One look-up. Throws only errors of
+  /// the store.
+  public func isValid(_ digest: TokenDigest) async throws -> Bool {
+    guard let found = try await store.token(digest) else { return false }
+    return environment.now() < found.token.expiresAt && found.account.isActive
+  }
+
+  /// Whether an account can be logged in to: it exists, and is neither disabled nor in the middle of
+  /// its sign-up. One look-up. Throws only errors of the store.
+  public func isActive(uid: String) async throws -> Bool {
+    try await store.account(uid: uid)?.isActive ?? false
   }
 
   /// Revokes a token. Does nothing for one that is not valid: the wish is fulfilled already.
@@ -76,11 +103,13 @@ extension AccountService {
   ///
   /// Only now is the password at hand. Failing is no reason to refuse the login: the next one
   /// tries again.
-  private func renewHash(of account: Account, password: String) async {
+  private func renewHash(
+    of account: Account, password: String, for remote: RemoteNetwork
+  ) async {
     guard let stored = PasswordHash(encoded: account.passwordHash),
       !stored.isMade(with: settings.hashParameters),
       let password = NormalizedPassword(password),
-      let renewed = try? await hash(password)
+      let renewed = try? await hash(password, for: remote)
     else { return }
     _ = try? await store.setPasswordHash(
       renewed.encoded, uid: account.uid, ifCurrent: account.passwordHash, revokingTokens: false)

@@ -19,7 +19,7 @@ extension AccountService {
   ///   - password: see ``PasswordRejection`` for what it must not be.
   ///   - username: opaque here; whether it is well formed is for the caller, whether it is free
   ///     for `claim`.
-  ///   - remote: where the request comes from, to limit sign-ups.
+  ///   - remote: the network that the request comes from, to limit sign-ups.
   ///   - claim: makes the profile of the uid. May be called for a uid whose account is then not
   ///     activated, if the server stops in between.
   /// - Throws: ``AccountError/invalidEmail``, ``AccountError/invalidPassword(_:)``,
@@ -29,7 +29,7 @@ extension AccountService {
     email: String,
     password: String,
     username: String,
-    from remote: String,
+    from remote: RemoteNetwork,
     claim: Claim
   ) async throws -> Session {
     let candidate = try candidate(email: email, password: password, username: username)
@@ -37,7 +37,7 @@ extension AccountService {
     if let wait = signUpThrottle.withLock({ $0.admit(remote, now: now) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
-    let account = try await register(candidate, claim: claim)
+    let account = try await register(candidate, from: remote, claim: claim)
     // Nil if it was disabled or given another password within this moment.
     guard let session = try await issueSession(for: account) else {
       throw AccountError.credentialsRefused
@@ -84,9 +84,11 @@ extension AccountService {
   }
 
   /// Makes the account in two phases; see ``signUp(email:password:username:from:claim:)``.
-  func register(_ candidate: Candidate, claim: Claim) async throws -> Account {
+  func register(
+    _ candidate: Candidate, from remote: RemoteNetwork, claim: Claim
+  ) async throws -> Account {
     // Before the store is asked, so that a taken address takes as long as a free one.
-    let hash = try await hash(candidate.password)
+    let hash = try await hash(candidate.password, for: remote)
     var account = Account(
       uid: AccountIdentifier.make(random: environment.random),
       email: candidate.email.given,

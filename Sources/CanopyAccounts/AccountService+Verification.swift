@@ -7,13 +7,15 @@ extension AccountService {
   /// is made: of the account, or of the decoy where there is none that could be right.
   ///
   /// - Parameters:
-  ///   - key: the normalised e-mail address, by which attempts are throttled.
+  ///   - key: counts the failures; see ``LoginThrottle``.
   ///   - password: as it was typed.
+  ///   - remote: the network that the request comes from.
   ///   - find: looks the account up.
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)`` without any work;
   ///   ``AccountError/credentialsRefused``; ``AccountError/disabled`` if the password was right.
   func verified(
-    key: String, password: String, find: () async throws -> Account?
+    key: LoginThrottle.Key, password: String, from remote: RemoteNetwork,
+    find: () async throws -> Account?
   ) async throws -> Account {
     let now = environment.now()
     if let wait = loginThrottle.withLock({ $0.reserve(key, now: now) }) {
@@ -21,7 +23,7 @@ extension AccountService {
     }
     let account: Account?
     do {
-      account = try await matching(password, try await find())
+      account = try await matching(password, try await find(), for: remote)
     } catch {
       // Nothing was learnt about the password, so this was no attempt.
       loginThrottle.withLock { $0.released(key) }
@@ -40,16 +42,18 @@ extension AccountService {
   /// The account, if there is one that can be logged in to and the password is its own.
   ///
   /// A hash that cannot be read is treated as no account: to say more would say that there is one.
-  private func matching(_ password: String, _ account: Account?) async throws -> Account? {
+  private func matching(
+    _ password: String, _ account: Account?, for remote: RemoteNetwork
+  ) async throws -> Account? {
     let full = account.flatMap { $0.isPending ? nil : $0 }
     let stored = full.flatMap { PasswordHash(encoded: $0.passwordHash) }
     // An over-long password is nobody's. It is not cut, and the work is done on nothing instead.
     let typed = NormalizedPassword(password)
     guard let stored, let typed else {
       guard let decoy else { throw AccountError.hashingFailed }
-      _ = try await hasher.verify(typed?.bytes ?? [], against: decoy)
+      _ = try await hasher.verify(typed?.bytes ?? [], against: decoy, for: remote)
       return nil
     }
-    return try await hasher.verify(typed.bytes, against: stored) ? full : nil
+    return try await hasher.verify(typed.bytes, against: stored, for: remote) ? full : nil
   }
 }

@@ -7,7 +7,8 @@ import Synchronization
 /// Accounts, logins and session tokens.
 ///
 ///     let service = AccountService(store: store, hasher: PasswordHasher())
-///     let session = try await service.logIn(email: "ada@example.org", password: password)
+///     let session = try await service.logIn(
+///       email: "ada@example.org", password: password, from: RemoteNetwork("192.0.2.1"))
 ///     let same = try await service.authenticate(session.token)
 ///
 /// Safe to use from any task. Every check of a password costs one hash, made by the hasher's own
@@ -20,6 +21,7 @@ public final class AccountService: Sendable {
   let settings: AccountSettings
   let environment: AccountEnvironment
   let loginThrottle: Mutex<LoginThrottle>
+  let loginLimiter: Mutex<RateLimiter<RemoteNetwork>>
   let signUpThrottle: Mutex<SignUpThrottle>
 
   /// Stands in for the hash of an account that does not exist: checking it takes as long. Its tag
@@ -44,6 +46,10 @@ public final class AccountService: Sendable {
     self.settings = settings
     self.environment = environment
     self.loginThrottle = Mutex(LoginThrottle(settings: settings))
+    self.loginLimiter = Mutex(
+      RateLimiter(
+        attemptsMax: settings.loginsMax, windowMilliseconds: settings.loginWindowMilliseconds,
+        keysMax: settings.remoteNetworksMax))
     self.signUpThrottle = Mutex(SignUpThrottle(settings: settings))
     self.decoy = PasswordHash(
       parameters: settings.hashParameters,
@@ -55,11 +61,16 @@ public final class AccountService: Sendable {
 
 extension AccountService {
   /// The hash of a password that was accepted, with a new salt and the current parameters.
-  func hash(_ password: NormalizedPassword) async throws -> PasswordHash {
+  ///
+  /// - Parameter network: the remote network that asks for it.
+  func hash(
+    _ password: NormalizedPassword, for network: RemoteNetwork
+  ) async throws -> PasswordHash {
     try await hasher.hash(
       password.bytes,
       salt: environment.random(PasswordHash.saltBytes),
-      parameters: settings.hashParameters
+      parameters: settings.hashParameters,
+      for: network
     )
   }
 

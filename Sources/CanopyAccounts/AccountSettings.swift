@@ -15,15 +15,22 @@ public struct AccountSettings: Sendable, Equatable {
   public var loginDelayMillisecondsFirst: Int64 = 1_000
   /// The longest wait, in milliseconds: an hour.
   public var loginDelayMillisecondsMax: Int64 = 60 * 60 * 1_000
-  /// Addresses whose failures are remembered; past that the least recently tried is forgotten.
+  /// E-mail addresses, and sessions that change their password, whose failures are remembered; past
+  /// that the least recently tried is forgotten.
   public var loginAddressesMax = 100_000
 
-  /// Sign-ups from one remote address within the window.
+  /// Logins from one remote network: so many at once, and after that so many in each window.
+  public var loginsMax = 60
+  /// The window, in milliseconds: a minute.
+  public var loginWindowMilliseconds: Int64 = 60 * 1_000
+
+  /// Sign-ups from one remote network within the window.
   public var signUpsMax = 60
   /// The window, in milliseconds: a minute.
   public var signUpWindowMilliseconds: Int64 = 60 * 1_000
-  /// Remote addresses remembered; past that the least recently seen is forgotten.
-  public var signUpAddressesMax = 10_000
+  /// Remote networks remembered, for logins and for sign-ups; past that the least recently seen is
+  /// forgotten.
+  public var remoteNetworksMax = 10_000
 
   /// Expired tokens that one ``AccountService/purgeExpiredTokens()`` removes at most.
   public var purgeBatchMax = 1_000

@@ -10,6 +10,25 @@ public struct TokenDigest: Sendable, Hashable {
   public init(bytes: [UInt8]) {
     self.bytes = bytes
   }
+
+  /// The digest of a token in the form that clients have, or nil if the text is not a token.
+  public init?(token text: String) {
+    guard let token = SessionToken(text) else { return nil }
+    self = token.digest
+  }
+}
+
+extension TokenDigest {
+  /// The digest as text: 43 characters of base64url.
+  public var text: String { Base64.encode(bytes, as: .url) }
+
+  /// The digest that ``text`` spells, or nil if it is malformed.
+  public init?(text: String) {
+    guard text.utf8.count == SessionToken.characters,
+      let bytes = Base64.decode(text, as: .url)
+    else { return nil }
+    self.init(bytes: bytes)
+  }
 }
 
 /// A token as a store keeps it.

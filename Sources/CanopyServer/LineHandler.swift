@@ -120,13 +120,22 @@ final class LineHandler: ChannelInboundHandler {
     var buffer = buffer
     isDecoding = true
     defer { isDecoding = false }
+    var isForeign = false
     let outcome = buffer.withUnsafeReadableBytes { bytes in
       decoder.feed(bytes) { line in
+        if let foreign = ForeignProtocol(line: line) {
+          // Nothing that follows is read: it may be the body of a request that a web page has made.
+          isForeign = true
+          session.refuse(foreign.error)
+          session.endRequests()
+          return false
+        }
         receive(context, line)
         return session.wantsInput
       }
     }
     switch outcome {
+    case _ where isForeign: break
     case .done: break
     case .stopped(let consumed):
       buffer.moveReaderIndex(forwardBy: consumed)

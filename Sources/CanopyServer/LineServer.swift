@@ -10,9 +10,9 @@ internal import Synchronization
 
 /// The listener of the line protocol: accepts connections until it is asked to shut down.
 ///
-/// Shutting down in good order: no new connections, no more bytes read; what was received is carried
-/// out and answered; then each connection closes. Whoever does not read their replies is cut off after
-/// a while.
+/// Shutting down in good order: no new connections, no more bytes read; received requests are carried
+/// out and answered; then each connection closes. A client that does not read its replies is cut off
+/// after a while.
 public final class LineServer: Service {
   /// Where to listen.
   public struct Configuration: Sendable {
@@ -30,6 +30,8 @@ public final class LineServer: Service {
     /// Seconds after which a connection has ended whose other side gives no sign of life, or takes
     /// nothing of what it is sent; at most 32,767. It is noticed at most one heartbeat later.
     public var timeoutSeconds = 45
+    /// The data folder, in which the server also listens at a ``LocalSocket``; nil for no such socket.
+    public var localSocketFolder: String?
     /// Seconds that connections get to take their last replies on shutdown.
     public var shutdownSeconds: Int64 = 10
 
@@ -85,19 +87,42 @@ public final class LineServer: Service {
   }
 
   private func serve(on group: MultiThreadedEventLoopGroup) async throws {
-    let quiescing = ServerQuiescingHelper(group: group)
-    let gate = ConnectionGate(connectionsMax: operations.limits.connectionsMax)
-    // Bytes beyond this mark are charged to the connection.
-    let mark = min(operations.limits.unreadReplyBytesMax, 32 * 1024)
-    let bootstrap = ServerBootstrap(group: group)
-      .serverChannelOption(.backlog, value: 1024)
-      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
-      .serverChannelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          try channel.pipeline.syncOperations.addHandler(
-            quiescing.makeServerChannelHandler(channel: channel))
-        }
-      }
+    let limits = operations.limits
+    let remote = Listener(
+      group: group, connectionsMax: limits.connectionsMax,
+      perNetworkMax: limits.connectionsPerAddressMax)
+    let channel = try await bind(remote, on: group)
+    let port = channel.localAddress?.port ?? configuration.port
+    let local = await listenLocally(on: group)
+    whenReady(configuration.host, port)
+    let silence = closeSilent(of: remote.gate, on: group.any())
+    let listeners = [remote, local].compactMap { $0 }
+
+    // Cancelled, it shuts down as well: another service may have failed.
+    await withTaskCancellationOrGracefulShutdownHandler {
+      try? await channel.closeFuture.get()
+    } onCancelOrGracefulShutdown: {
+      for listener in listeners { listener.quiescing.initiateShutdown(promise: nil) }
+    }
+    silence.cancel()
+    let deadline = group.any().scheduleTask(in: .seconds(configuration.shutdownSeconds)) {
+      for listener in listeners { listener.gate.closeAll() }
+    }
+    for listener in listeners {
+      let done = group.any().makePromise(of: Void.self)
+      listener.quiescing.initiateShutdown(promise: done)
+      try? await done.futureResult.get()
+    }
+    deadline.cancel()
+    if let folder = configuration.localSocketFolder, local != nil {
+      try? await LocalSocket.remove(in: folder)
+    }
+  }
+
+  private func bind(
+    _ listener: Listener, on group: MultiThreadedEventLoopGroup
+  ) async throws -> any Channel {
+    let bootstrap = bootstrap(listener, on: group)
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
       // A peer that is gone without a word: the kernel asks whether it is there, so that a person
       // with a terminal need not answer, and gives up on one that acknowledges nothing.
@@ -105,44 +130,78 @@ public final class LineServer: Service {
       .childChannelOption(.tcp(TCP_KEEPIDLE), value: configuration.heartbeatSeconds)
       .childChannelOption(.tcp(TCP_KEEPINTVL), value: configuration.heartbeatSeconds)
       .childChannelOption(.tcp(TCP_USER_TIMEOUT), value: configuration.timeoutSeconds * 1000)
+    do {
+      return try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
+    } catch {
+      let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) }
+      throw ListenError(
+        host: configuration.host, port: configuration.port, reason: reason ?? "\(error)")
+    }
+  }
+
+  /// Listens for commands on the same machine, if the configuration names a folder. Without the
+  /// socket, the server goes on, and says so in the log.
+  private func listenLocally(on group: MultiThreadedEventLoopGroup) async -> Listener? {
+    guard let folder = configuration.localSocketFolder else { return nil }
+    let listener = Listener(
+      group: group, connectionsMax: LineServer.localConnectionsMax,
+      perNetworkMax: LineServer.localConnectionsMax)
+    do {
+      let socket = try await LocalSocket.bind(in: folder)
+      _ = try await bootstrap(listener, on: group).withBoundSocket(socket).get()
+      return listener
+    } catch {
+      logger.warning(
+        "commands such as canopy rules cannot reach this server",
+        metadata: ["error": "\((error as? LocalSocketError)?.sentence ?? "\(error)")"])
+      return nil
+    }
+  }
+
+  /// Connections of local commands at one time. They do not count for the bound on others, so that
+  /// the administrator gets in when strangers hold all of those.
+  private static let localConnectionsMax = 16
+
+  /// The options that all listeners share.
+  private func bootstrap(
+    _ listener: Listener, on group: MultiThreadedEventLoopGroup
+  ) -> ServerBootstrap {
+    // Bytes beyond this mark are charged to the connection.
+    let mark = min(operations.limits.unreadReplyBytesMax, 32 * 1024)
+    return ServerBootstrap(group: group)
+      .serverChannelOption(.backlog, value: 1024)
+      .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
+      .serverChannelInitializer { [logger] channel in
+        channel.eventLoop.makeCompletedFuture {
+          try channel.pipeline.syncOperations.addHandlers([
+            AcceptPause(logger: logger),
+            listener.quiescing.makeServerChannelHandler(channel: channel),
+          ])
+        }
+      }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       .childChannelOption(
         .writeBufferWaterMark, value: .init(low: mark / 2, high: mark)
       )
       .childChannelInitializer { [operations, contexts, budget] channel in
         channel.eventLoop.makeCompletedFuture {
-          guard gate.enter(channel) else { return }
+          guard listener.gate.enter(channel) else { return }
           try channel.pipeline.syncOperations.addHandler(
             LineHandler(
               operations, shared: contexts.value(of: channel.eventLoop).value, budget: budget))
         }
       }
-    let channel: any Channel
-    do {
-      channel = try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
-    } catch {
-      let reason = (error as? IOError).map { String(cString: strerror($0.errnoCode)) }
-      throw ListenError(
-        host: configuration.host, port: configuration.port, reason: reason ?? "\(error)")
-    }
-    let port = channel.localAddress?.port ?? configuration.port
-    whenReady(configuration.host, port)
-    let silence = closeSilent(of: gate, on: group.any())
+  }
+}
 
-    // Cancelled, it shuts down as well: another service may have failed.
-    await withTaskCancellationOrGracefulShutdownHandler {
-      try? await channel.closeFuture.get()
-    } onCancelOrGracefulShutdown: {
-      quiescing.initiateShutdown(promise: nil)
-    }
-    silence.cancel()
-    let done = group.any().makePromise(of: Void.self)
-    quiescing.initiateShutdown(promise: done)
-    let deadline = group.any().scheduleTask(in: .seconds(configuration.shutdownSeconds)) {
-      gate.closeAll()
-    }
-    try? await done.futureResult.get()
-    deadline.cancel()
+/// The connections of one listener, and the means to end them in good order.
+private struct Listener: Sendable {
+  let quiescing: ServerQuiescingHelper
+  let gate: ConnectionGate
+
+  init(group: MultiThreadedEventLoopGroup, connectionsMax: Int, perNetworkMax: Int) {
+    quiescing = ServerQuiescingHelper(group: group)
+    gate = ConnectionGate(connectionsMax: connectionsMax, perNetworkMax: perNetworkMax)
   }
 }
 
@@ -177,51 +236,5 @@ public struct ListenError: Error, Sendable {
 
   init(host: String, port: Int, reason: String) {
     sentence = "cannot listen on \(host):\(port) (\(reason)); name another address or port"
-  }
-}
-
-/// The connections there are, and how many there may be.
-private final class ConnectionGate: Sendable {
-  private let connectionsMax: Int
-  private let channels = Mutex<[ObjectIdentifier: any Channel]>([:])
-
-  init(connectionsMax: Int) {
-    self.connectionsMax = connectionsMax
-  }
-
-  /// Lets a connection in, or tells it that there are too many and closes it.
-  func enter(_ channel: any Channel) -> Bool {
-    let id = ObjectIdentifier(channel)
-    let isIn = channels.withLock { channels in
-      guard channels.count < connectionsMax else { return false }
-      channels[id] = channel
-      return true
-    }
-    guard isIn else {
-      let text = ByteBuffer(
-        string: "-OVERLOADED the server has as many connections as it takes; try again later\r\n")
-      channel.writeAndFlush(text).whenComplete { _ in channel.close(promise: nil) }
-      return false
-    }
-    channel.closeFuture.whenComplete { _ in
-      _ = self.channels.withLock { $0.removeValue(forKey: id) }
-    }
-    return true
-  }
-
-  /// Closes those of which nothing has been heard for so long, not even that the other side's kernel
-  /// has got something.
-  func closeSilent(milliseconds: Int64) {
-    for channel in channels.withLock({ Array($0.values) }) {
-      guard let socket = channel as? any SocketOptionProvider else { continue }
-      socket.getTCPInfo().whenSuccess { info in
-        let silence = min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)
-        if Int64(silence) > milliseconds { channel.close(promise: nil) }
-      }
-    }
-  }
-
-  func closeAll() {
-    for channel in channels.withLock({ Array($0.values) }) { channel.close(promise: nil) }
   }
 }

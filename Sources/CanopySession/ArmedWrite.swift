@@ -13,16 +13,20 @@ public struct ArmedWrite: Sendable {
   private(set) var exceptions: [Location]
   /// The user who armed it; nil for the administrator.
   let caller: RuleCaller?
+  /// The session in which it was armed; nil without a session, and for a write that was kept when the
+  /// process ended.
+  let session: ArmedSession?
   /// The bytes of the request.
   public let bytes: Int
 
   init(
     id: DisconnectWriteID, write: Write, exceptions: [Location] = [], caller: RuleCaller?,
-    bytes: Int
+    session: ArmedSession? = nil, bytes: Int
   ) {
     self.id = id
     self.write = write
     self.caller = caller
+    self.session = session
     self.exceptions = exceptions
     self.bytes = bytes
     for location in exceptions { remove(location) }
@@ -42,28 +46,11 @@ public struct ArmedWrite: Sendable {
     self.init(
       id: kept.id, write: try request.write() ?? Write([]),
       exceptions: try kept.exceptions.map { text throws(TreeError) in try Location(text) },
-      caller: try ArmedWrite.caller(kept.identity), bytes: kept.request.utf8.count)
+      caller: try KeptCaller(kept.identity).caller, bytes: kept.request.utf8.count)
   }
 
   /// The locations that it writes, for the log.
   var places: [String] { write.items.map { "/" + $0.location.text } }
-
-  private static let administrator = "administrator"
-
-  /// Returns the text that the store keeps for a user: the `auth` of the rules, as JSON.
-  static func text(of caller: RuleCaller?) -> String {
-    guard let caller else { return administrator }
-    var output = JSONOutput()
-    output.append(caller.auth ?? .absent)
-    return output.text
-  }
-
-  private static func caller(_ text: String) throws -> RuleCaller? {
-    if text == administrator { return nil }
-    var text = text
-    let auth = try text.withUTF8 { try WriteValue(json: UnsafeRawBufferPointer($0)).node }
-    return RuleCaller(auth: auth, now: 0)
-  }
 
   /// Removes everything at and below some locations. Returns whether there was anything.
   mutating func except(_ locations: [Location]) -> Bool {

@@ -42,7 +42,8 @@ public final class UserSession: Sendable {
   public let expiresAt: Int64
   /// The user as the rules see it; the time is to be set.
   let caller: RuleCaller
-  private let revoked = Atomic(false)
+  private let revocation: Revocation
+  private let lineage: Mutex<Lineage>
 
   init(uid: Key, email: String, token: String, expiresAt: Int64) {
     self.uid = uid
@@ -50,6 +51,8 @@ public final class UserSession: Sendable {
     self.token = token
     self.expiresAt = expiresAt
     caller = RuleCaller(auth: Self.auth(uid: uid, email: email), now: 0)
+    revocation = Revocation()
+    lineage = Mutex(Lineage(revocation))
   }
 
   private static let emailKey: Key = "email"
@@ -61,14 +64,51 @@ public final class UserSession: Sendable {
   }
 
   func revoke() {
-    revoked.store(true, ordering: .releasing)
+    revocation.make()
+  }
+
+  /// Notes that the connection of this session has changed the password, and got a new session: it
+  /// is still the same person's.
+  func isSucceeded(by session: UserSession) {
+    let lineage = lineage.withLock { $0 }
+    lineage.current.withLock { $0 = session.revocation }
+    session.lineage.withLock { $0 = lineage }
+  }
+
+  /// Whether on-disconnect writes of this session may still be made: it was not revoked; or its own
+  /// connection has changed the password, and the session that it got for that was not revoked. A
+  /// session that has merely expired keeps its writes, as nobody has revoked them.
+  var mayFinish: Bool {
+    let lineage = lineage.withLock { $0 }
+    return !lineage.current.withLock { $0 }.isMade
   }
 
   /// Whether the login has neither expired nor been revoked.
   ///
   /// - Parameter now: milliseconds since 1970.
   public func isValid(at now: Int64) -> Bool {
-    now < expiresAt && !revoked.load(ordering: .acquiring)
+    now < expiresAt && !revocation.isMade
+  }
+}
+
+/// Whether a session was revoked. Safe to use from any thread.
+private final class Revocation: Sendable {
+  private let flag = Atomic(false)
+
+  var isMade: Bool { flag.load(ordering: .acquiring) }
+
+  func make() {
+    flag.store(true, ordering: .releasing)
+  }
+}
+
+/// The sessions that one connection had one after the other because it changed the password: only the
+/// last one counts. It holds no session, so however many there were, none is kept for its successor.
+private final class Lineage: Sendable {
+  let current: Mutex<Revocation>
+
+  init(_ first: Revocation) {
+    current = Mutex(first)
   }
 }
 
@@ -77,6 +117,8 @@ public final class UserSession: Sendable {
 public final class SessionRegistry: Sendable {
   fileprivate struct State {
     var sessions: [Key: [UserSession]] = [:]
+    /// Those with on-disconnect writes that wait; a session may occur more than once.
+    var armed: [Key: [UserSession]] = [:]
     var revocations = 0
   }
 
@@ -94,16 +136,36 @@ public final class SessionRegistry: Sendable {
     state.withLock { $0.sessions[session.uid, default: []].append(session) }
   }
 
-  /// Removes a login that a connection ends.
+  /// Removes a login that a connection ends. That revokes nothing: writes that the connection has asked for
+  /// are still made as that user's.
   public func remove(_ session: UserSession) {
-    _ = state.withLock { $0.end(session.uid) { $0 === session } }
+    _ = state.withLock { $0.remove(session.uid) { $0 === session } }
+  }
+
+  /// The number of sessions with on-disconnect writes that wait, each counted for each of its writes.
+  var armedCount: Int { state.withLock { $0.armed.values.reduce(0) { $0 + $1.count } } }
+
+  /// Notes that on-disconnect writes of a session wait.
+  func keep(_ session: UserSession) {
+    state.withLock { $0.armed[session.uid, default: []].append(session) }
+  }
+
+  /// Notes that one of those that `keep` was called for waits no more.
+  func release(_ session: UserSession) {
+    state.withLock { state in
+      guard var list = state.armed[session.uid],
+        let index = list.firstIndex(where: { $0 === session })
+      else { return }
+      list.remove(at: index)
+      state.armed[session.uid] = list.isEmpty ? nil : list
+    }
   }
 
   /// Revokes the logins with a token that the store no longer has, and returns them.
   func revoke(_ uid: Key, token: String) -> [UserSession] {
     state.withLock { state in
       state.revocations += 1
-      return state.end(uid) { $0.token == token }
+      return state.revoke(uid) { $0.token == token }
     }
   }
 
@@ -111,20 +173,29 @@ public final class SessionRegistry: Sendable {
   func revokeAll(_ uid: Key) -> [UserSession] {
     state.withLock { state in
       state.revocations += 1
-      return state.end(uid) { _ in true }
+      return state.revoke(uid) { _ in true }
     }
   }
 }
 
 extension SessionRegistry.State {
-  fileprivate mutating func end(
+  /// Revokes the sessions of an account that match, and returns those that connections hold.
+  fileprivate mutating func revoke(
+    _ uid: Key, where matches: (UserSession) -> Bool
+  ) -> [UserSession] {
+    for session in armed[uid] ?? [] where matches(session) { session.revoke() }
+    let ended = remove(uid, where: matches)
+    for session in ended { session.revoke() }
+    return ended
+  }
+
+  /// Removes the sessions of an account that match, and returns them.
+  fileprivate mutating func remove(
     _ uid: Key, where matches: (UserSession) -> Bool
   ) -> [UserSession] {
     guard let list = sessions[uid] else { return [] }
-    let ended = list.filter(matches)
-    for session in ended { session.revoke() }
     let rest = list.filter { !matches($0) }
     sessions[uid] = rest.isEmpty ? nil : rest
-    return ended
+    return list.filter(matches)
   }
 }

@@ -9,8 +9,7 @@ internal import Logging
 extension Operations {
   /// Carries out a request about an account.
   ///
-  /// - Parameters:
-  ///   - address: the address of the client, by which sign-ups are limited.
+  /// - Parameter address: the remote address of the connection, by which logins and sign-ups are limited.
   public func account(
     _ request: AccountRequest, as identity: Identity, from address: String
   ) async -> Session.Completion {
@@ -43,7 +42,9 @@ extension Operations {
     case .signUp(let email, let password, let username):
       return try await signUp(email: email, password: password, username: username, from: address)
     case .logIn(let email, let password):
-      return try await openSession { try await accounts.logIn(email: email, password: password) }
+      return try await openSession {
+        try await accounts.logIn(email: email, password: password, from: RemoteNetwork(address))
+      }
     case .authenticate(let token):
       if administratorToken.matches(token) {
         logger.notice("the administrator has logged in", metadata: ["from": "\(address)"])
@@ -57,18 +58,19 @@ extension Operations {
       }
       return Session.Completion(.null, identity: .anonymous)
     case .changePassword(let current, let new):
-      return try await changePassword(from: current, to: new, as: identity)
+      return try await changePassword(from: current, to: new, as: identity, at: address)
     }
   }
 
   private func changePassword(
-    from current: String, to new: String, as identity: Identity
+    from current: String, to new: String, as identity: Identity, at address: String
   ) async throws -> Session.Completion {
     let uid = try user(identity)
-    return try await openSession {
+    let completion = try await openSession {
       do {
         let session = try await accounts.changePassword(
-          uid: uid.text, current: current, new: new)
+          uid: uid.text, session: identity.session?.token ?? "", current: current, new: new,
+          from: RemoteNetwork(address))
         // The subscriptions of this connection are authorized when it has the new session.
         reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
         return session
@@ -78,6 +80,8 @@ extension Operations {
         throw error
       }
     }
+    if let session = completion.identity?.session { identity.session?.isSucceeded(by: session) }
+    return completion
   }
 
   private func signUp(
@@ -86,7 +90,7 @@ extension Operations {
     try Texts.checkUsername(username)
     return try await openSession {
       try await accounts.signUp(
-        email: email, password: password, username: username, from: address
+        email: email, password: password, username: username, from: RemoteNetwork(address)
       ) { [engine] uid in
         do {
           _ = try await engine.transact(Users.claim(username, for: try Key(uid)))

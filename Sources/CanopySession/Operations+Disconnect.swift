@@ -1,3 +1,4 @@
+internal import CanopyAccounts
 internal import CanopyEngine
 internal import CanopyRules
 internal import CanopyTree
@@ -9,6 +10,12 @@ internal import Logging
 ///
 /// The rules decide about a write when it is armed, so that a client learns of an error, and again when it
 /// is made: as a write of the user who armed it.
+///
+/// A write of a session that was revoked meanwhile is dropped. A session that has merely expired keeps
+/// its writes while the process lives. At the next start only the store can tell: a write is dropped
+/// unless the token of its session is still valid, and for writes of an earlier version, which do not
+/// name it, unless the account is still active. There an expired token counts as revoked, since the
+/// store removes both.
 extension Operations {
   /// Arms or cancels on-disconnect writes of a connection.
   ///
@@ -33,6 +40,10 @@ extension Operations {
   ) async throws -> [ArmedWrite] {
     let write = try request.write()
     let caller = identity.caller(at: now())
+    // From now on a revocation reaches the session, whatever becomes of the connection. A user's write
+    // always has one: what is revoked at this moment is dropped later.
+    let isUser = caller?.auth != nil
+    let session = isUser ? identity.session.map { ArmedSession($0, in: sessions) } : nil
     if let write, let caller {
       let root = engine.root
       let (assignments, after) = write.outcome(in: root, at: caller.now)
@@ -68,10 +79,10 @@ extension Operations {
     // Nothing changes, so the store need not write.
     if added == nil, changed.isEmpty, removed.isEmpty { return kept }
     let id = try await disconnectStore.changeDisconnectWrites(
-      adding: added.map { _ in (ArmedWrite.text(of: caller), text) }, exceptions: changed,
-      removing: removed)
+      adding: added.map { _ in (KeptCaller(caller, session: session?.session).text, text) },
+      exceptions: changed, removing: removed)
     if let id, let added {
-      kept.append(ArmedWrite(id: id, write: added, caller: caller, bytes: bytes))
+      kept.append(ArmedWrite(id: id, write: added, caller: caller, session: session, bytes: bytes))
     }
     return kept
   }
@@ -135,18 +146,31 @@ extension Operations {
 
   private func judge(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {
     guard let caller = armed.caller else { return nil }
-    return { [rules] write in
+    return { [rules, session = armed.session] write in
+      guard session?.session.mayFinish ?? true else { return false }
       var caller = caller
       caller.now = write.time
       return rules.current.allows(write, as: caller)
     }
   }
 
-  /// Forgets writes that the rules do not allow.
+  /// Makes the store forget writes that are not made.
   private func drop(_ denied: [ArmedWrite]) async throws {
+    let revoked = denied.filter { $0.session?.session.mayFinish == false }
+    log("the sessions of on-disconnect writes have been revoked; they are dropped", revoked)
+    let others = denied.filter { $0.session?.session.mayFinish != false }
+    log("the rules do not allow on-disconnect writes, which are dropped", others)
+    try await forget(denied)
+  }
+
+  private func log(_ message: Logger.Message, _ dropped: [ArmedWrite]) {
+    guard !dropped.isEmpty else { return }
     logger.notice(
-      "the rules do not allow on-disconnect writes, which are dropped",
-      metadata: ["writes": "\(denied.count)", "at": "\(denied.flatMap(\.places))"])
+      message,
+      metadata: ["writes": "\(dropped.count)", "at": "\(dropped.flatMap(\.places))"])
+  }
+
+  private func forget(_ denied: [ArmedWrite]) async throws {
     do {
       _ = try await disconnectStore.changeDisconnectWrites(
         adding: nil, exceptions: [:], removing: denied.map(\.id))
@@ -165,12 +189,21 @@ extension Operations {
   public func carryOutAbandoned() async throws {
     for kept in try await disconnectStore.disconnectWrites() {
       let armed: ArmedWrite
-      do { armed = try ArmedWrite(kept) } catch {
+      let caller: KeptCaller
+      do {
+        armed = try ArmedWrite(kept)
+        caller = try KeptCaller(kept.identity)
+      } catch {
         logger.error(
           "an on-disconnect write cannot be read, and is dropped",
           metadata: ["request": "\(kept.request)", "error": "\(error)"])
         _ = try await disconnectStore.changeDisconnectWrites(
           adding: nil, exceptions: [:], removing: [kept.id])
+        continue
+      }
+      guard try await isAccountValid(of: caller) else {
+        log("the sessions of on-disconnect writes have ended; they are dropped", [armed])
+        try await forget([armed])
         continue
       }
       let denied = try await withCheckedThrowingContinuation { continuation in
@@ -182,5 +215,13 @@ extension Operations {
       }
       logger.notice("made an on-disconnect write of a connection that ended with the server")
     }
+  }
+
+  /// Whether a caller that was kept when the process ended may still write, as far as the store can
+  /// tell.
+  private func isAccountValid(of caller: KeptCaller) async throws -> Bool {
+    if let session = caller.session { return try await accounts.isValid(session) }
+    guard let uid = caller.uid else { return true }
+    return try await accounts.isActive(uid: uid)
   }
 }

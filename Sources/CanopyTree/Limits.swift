@@ -58,6 +58,10 @@ public struct Limits: Sendable, Equatable {
   /// Connections at one time.
   public var connectionsMax = 20_000
 
+  /// Connections of one remote address at one time, IPv6 by its first 64 bits. Those from this
+  /// machine count for the bound on all only: local programs and proxies may have many.
+  public var connectionsPerAddressMax = 256
+
   /// The defaults.
   public init() {}
 

@@ -20,11 +20,14 @@ struct Composition: Sendable {
 
   /// Opens a data folder.
   ///
-  /// - Parameter now: milliseconds since 1970, for everything that is timed.
+  /// - Parameters:
+  ///   - hasher: bounds the hashing of passwords.
+  ///   - now: milliseconds since 1970, for everything that is timed.
   init(
     folder: String, store configuration: SQLiteStore.Configuration = .init(),
     engine: Engine.Configuration = .init(), settings: AccountSettings = .init(),
-    hashersMax: Int = 2, now: @escaping @Sendable () -> Int64 = Composition.now, logger: Logger
+    hasher: PasswordHasher = PasswordHasher(),
+    now: @escaping @Sendable () -> Int64 = Composition.now, logger: Logger
   ) async throws {
     store = try SQLiteStore(folder: folder, configuration: configuration)
     var configuration = engine
@@ -33,7 +36,7 @@ struct Composition: Sendable {
       journal: store, configuration: configuration, now: now,
       clock: ContinuousClock(), random: { UInt64.random(in: .min ... .max) }, logger: logger)
     accounts = AccountService(
-      store: store, hasher: PasswordHasher(concurrentMax: hashersMax), settings: settings,
+      store: store, hasher: hasher, settings: settings,
       environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))
   }
 
@@ -87,6 +90,8 @@ struct Failure: Error, CustomStringConvertible {
     case let error as TreeError: description = error.sentence
     case let error as EngineError: description = error.sentence
     case let error as ListenError: description = error.sentence
+    case let error as OpenFilesError: description = error.sentence
+    case let error as LocalSocketError: description = error.sentence
     case let error as RulesError: description = error.description
     case let error as RulesFileError: description = error.sentence
     default: description = "\(error)"

@@ -33,14 +33,3 @@ enum Output {
     "\(bytes / 1_048_576) MiB"
   }
 }
-
-/// The number of files, and so of connections, that the system lets the process have.
-enum OpenFiles {
-  /// Raises it as far as the system allows without asking.
-  static func raiseLimit() {
-    var limit = rlimit()
-    guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }
-    limit.rlim_cur = limit.rlim_max
-    _ = setrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit)
-  }
-}

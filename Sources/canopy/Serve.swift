@@ -24,6 +24,8 @@ struct Serve: AsyncParsableCommand {
   var durability: SQLiteStore.Durability?
   @Option(help: "The most bytes in a line (1048576).") var lineBytesMax: Int?
   @Option(help: "The most connections at one time (20000).") var connectionsMax: Int?
+  @Option(help: "The most connections of one address beyond this machine (256).")
+  var connectionsPerAddressMax: Int?
   @Option(help: "The most subscriptions of a connection (1000).") var listenersMax: Int?
   @Option(help: "The most bytes of events that wait for a connection (16777216).")
   var queuedBytesMax: Int?
@@ -37,7 +39,11 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "Seconds without a sign of life after which a connection has ended (45).")
   var timeoutSeconds: Int?
   @Option(help: "Sign-ups a minute from one address (60).") var signupsPerMinute: Int?
+  @Option(help: "Logins a minute from one address (60).") var loginsPerMinute: Int?
   @Option(help: "Passwords hashed at one time, 19 MiB each (2).") var hashersMax: Int?
+  @Option(help: "Passwords that wait to be hashed (64).") var hashesWaitingMax: Int?
+  @Option(help: "Passwords from one address that wait to be hashed (32).")
+  var hashesWaitingPerAddressMax: Int?
   @Option(help: "Commits between checkpoints (1000000).") var checkpointEvery: Int?
   @Option(help: "Seconds that a commit waits at most for a checkpoint to begin (300).")
   var checkpointAfter: Int64?
@@ -55,7 +61,6 @@ struct Serve: AsyncParsableCommand {
   private func serve() async throws {
     var logger = Logger(label: "canopy") { StreamLogHandler.standardError(label: $0) }
     logger.logLevel = try Setting.value("log-level", logLevel, default: .info)
-    OpenFiles.raiseLimit()
 
     let folder = try folder.folder()
     var store = SQLiteStore.Configuration()
@@ -80,10 +85,20 @@ struct Serve: AsyncParsableCommand {
     var settings = AccountSettings()
     settings.signUpsMax = try positive(
       "signups-per-minute", signupsPerMinute, default: settings.signUpsMax)
+    settings.loginsMax = try positive(
+      "logins-per-minute", loginsPerMinute, default: settings.loginsMax)
+    let hasher = PasswordHasher(
+      concurrentMax: try positive("hashers-max", hashersMax, default: 2),
+      waitingMax: try positive("hashes-waiting-max", hashesWaitingMax, default: 64),
+      waitingPerNetworkMax: try positive(
+        "hashes-waiting-per-address-max", hashesWaitingPerAddressMax, default: 32))
     var limits = Limits()
     limits.lineBytesMax = try positive("line-bytes-max", lineBytesMax, default: limits.lineBytesMax)
     limits.connectionsMax = try positive(
       "connections-max", connectionsMax, default: limits.connectionsMax)
+    limits.connectionsPerAddressMax = try positive(
+      "connections-per-address-max", connectionsPerAddressMax,
+      default: limits.connectionsPerAddressMax)
     limits.listenersMax = try positive("listeners-max", listenersMax, default: limits.listenersMax)
     limits.queuedBytesMax = try positive(
       "queued-bytes-max", queuedBytesMax, default: limits.queuedBytesMax)
@@ -97,11 +112,14 @@ struct Serve: AsyncParsableCommand {
     guard listener.heartbeatSeconds <= 32_767, listener.timeoutSeconds <= 32_767 else {
       throw ValidationError("--heartbeat-seconds and --timeout-seconds must be at most 32767")
     }
+    listener.localSocketFolder = folder
     listener.host = try Setting.value("host", host, default: listener.host)
     listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
     listener.threads = try positive("threads", threads, default: listener.threads)
     guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
-    let hashersMax = try positive("hashers-max", hashersMax, default: 2)
+    let room = try OpenFiles.raised().connectionsMax(threads: listener.threads)
+    let isReduced = room < limits.connectionsMax
+    limits.connectionsMax = min(room, limits.connectionsMax)
 
     if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
       logger.warning(
@@ -112,11 +130,16 @@ struct Serve: AsyncParsableCommand {
     let rules = try RulesKeeper(folder: folder)
     engine.indexPlan.formUnion(rules.indexPlan)
     let parts = try await Composition(
-      folder: folder, store: store, engine: engine, settings: settings, hashersMax: hashersMax,
+      folder: folder, store: store, engine: engine, settings: settings, hasher: hasher,
       logger: logger)
     logger.info(
       "the data folder is open",
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
+    if isReduced {
+      logger.notice(
+        "the limit of open files leaves room for fewer connections than --connections-max",
+        metadata: ["connections": "\(room)"])
+    }
     // Before there are new sign-ups, which would look the same.
     try await parts.recover()
     let operations = Operations(

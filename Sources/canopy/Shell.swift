@@ -1,4 +1,5 @@
 import ArgumentParser
+import CanopyServer
 import Foundation
 import NIOCore
 import NIOPosix
@@ -12,6 +13,11 @@ struct Shell: AsyncParsableCommand {
   @Option(help: "The server's port (7070).") var port: UInt16?
 
   func run() async throws {
+    try await Failure.explaining { try await talk() }
+  }
+
+  private func talk() async throws {
+    try OpenFiles.raised().checkClient()
     let host = try Setting.value("host", host, default: "127.0.0.1")
     let port = Int(try Setting.value("port", port, default: 7070))
     let group = MultiThreadedEventLoopGroup.singleton

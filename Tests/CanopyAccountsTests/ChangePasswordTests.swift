@@ -9,8 +9,7 @@ import Testing
   @Test func `a change revokes every token and issues a new one`() async throws {
     let first = try await fixture.signUp()
     let second = try await fixture.logIn()
-    let changed = try await fixture.service.changePassword(
-      uid: first.uid, current: ServiceFixture.password, new: new)
+    let changed = try await fixture.changePassword(in: first, to: new)
     #expect(changed.uid == first.uid)
     #expect(try await fixture.service.authenticate(changed.token) == changed)
     for token in [first.token, second.token] {
@@ -32,46 +31,65 @@ import Testing
     ]
     for (current, new, error) in refused {
       await #expect(throws: error) {
-        _ = try await fixture.service.changePassword(uid: session.uid, current: current, new: new)
+        _ = try await fixture.changePassword(in: session, current, to: new)
       }
     }
     #expect(try await fixture.service.authenticate(session.token) == session)
     _ = try await fixture.logIn()
   }
 
-  @Test func `changes and logins share one throttle`() async throws {
+  @Test func `failed logins of strangers do not keep the owner from a change`() async throws {
     let session = try await fixture.signUp()
-    for number in 0..<5 {
-      if number.isMultiple(of: 2) {
-        #expect(await fixture.refusal(of: "wrong password").error == .credentialsRefused)
-      } else {
-        await #expect(throws: AccountError.credentialsRefused) {
-          _ = try await fixture.service.changePassword(
-            uid: session.uid, current: "wrong password", new: new)
-        }
-      }
-    }
-    let before = fixture.function.count
-    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 1_000)) {
-      _ = try await fixture.service.changePassword(
-        uid: session.uid, current: ServiceFixture.password, new: new)
+    for _ in 0..<5 {
+      #expect(await fixture.refusal(of: "wrong password").error == .credentialsRefused)
     }
     #expect(
       await fixture.refusal(of: ServiceFixture.password).error
         == .rateLimited(retryAfterMilliseconds: 1_000))
+    let changed = try await fixture.changePassword(in: session, to: new)
+    #expect(try await fixture.service.authenticate(changed.token) == changed)
+    _ = try await fixture.logIn(new)
+  }
+
+  @Test func `a borrowed session has five guesses, and does not stop the owner's`() async throws {
+    let borrowed = try await fixture.signUp()
+    let own = try await fixture.logIn()
+    for _ in 0..<5 {
+      await #expect(throws: AccountError.credentialsRefused) {
+        _ = try await fixture.changePassword(in: borrowed, "wrong password", to: new)
+      }
+    }
+    let before = fixture.function.count
+    for wait in [1_000, 600] as [Int64] {
+      await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: wait)) {
+        _ = try await fixture.changePassword(in: borrowed, to: new)
+      }
+      fixture.clock.advance(400)
+    }
     #expect(fixture.function.count == before)
+    fixture.clock.advance(200)
+    await #expect(throws: AccountError.credentialsRefused) {
+      _ = try await fixture.changePassword(in: borrowed, "wrong password", to: new)
+    }
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 2_000)) {
+      _ = try await fixture.changePassword(in: borrowed, to: new)
+    }
+    _ = try await fixture.logIn()
+    _ = try await fixture.changePassword(in: own, to: new)
   }
 
   @Test func `an account that is gone or disabled is refused`() async throws {
-    await #expect(throws: AccountError.tokenRefused) {
-      _ = try await fixture.service.changePassword(
-        uid: "nobody", current: ServiceFixture.password, new: new)
-    }
     let session = try await fixture.signUp()
+    for (uid, token) in [("nobody", session.token), (session.uid, "no token")] {
+      await #expect(throws: AccountError.tokenRefused) {
+        _ = try await fixture.service.changePassword(
+          uid: uid, session: token, current: ServiceFixture.password, new: new,
+          from: ServiceFixture.remote)
+      }
+    }
     try await fixture.service.setDisabled(true, .uid(session.uid))
     await #expect(throws: AccountError.disabled) {
-      _ = try await fixture.service.changePassword(
-        uid: session.uid, current: ServiceFixture.password, new: new)
+      _ = try await fixture.changePassword(in: session, to: new)
     }
   }
 
@@ -81,8 +99,8 @@ import Testing
     let changed = await withTaskGroup(of: (Int, Session)?.self) { group in
       for number in 0..<5 {
         group.addTask {
-          let session = try? await fixture.service.changePassword(
-            uid: session.uid, current: ServiceFixture.password, new: "engine number \(number)")
+          let session = try? await fixture.changePassword(
+            in: session, to: "engine number \(number)")
           return session.map { (number, $0) }
         }
       }

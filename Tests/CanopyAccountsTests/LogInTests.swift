@@ -97,6 +97,65 @@ import Testing
       await fixture.refusal(of: "wrong password", email: "eve@x").error == .credentialsRefused)
   }
 
+  @Test func `logins from one network are limited, whatever the address, and others are not`()
+    async throws
+  {
+    let fixture = ServiceFixture { $0.loginsMax = 6 }
+    try await fixture.signUp()
+    let (greedy, honest) = (RemoteNetwork("2001:db8::1"), RemoteNetwork("2001:db8:0:1::1"))
+    for number in 0..<6 {
+      await #expect(throws: AccountError.credentialsRefused) {
+        _ = try await fixture.logIn("wrong password", email: "a\(number)@x", from: greedy)
+      }
+    }
+    let before = fixture.function.count
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 10_000)) {
+      _ = try await fixture.logIn(from: RemoteNetwork("2001:db8::ffff:2"))
+    }
+    #expect(fixture.function.count == before)
+    _ = try await fixture.logIn(from: honest)
+    fixture.clock.advance(10_000)
+    _ = try await fixture.logIn(from: greedy)
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 10_000)) {
+      _ = try await fixture.logIn(from: greedy)
+    }
+  }
+
+  @Test func `eighty connections of one network do not stop a login from another`() async throws {
+    let gated = GatedHash()
+    let hasher = PasswordHasher(function: gated, concurrentMax: 2)
+    var settings = AccountSettings()
+    settings.loginsMax = 1_000
+    let service = AccountService(
+      store: InMemoryAccountStore(), hasher: hasher, settings: settings)
+    let flood = (0..<80).map { number in
+      Task {
+        try await service.logIn(
+          email: "a\(number)@x", password: "wrong password", from: RemoteNetwork("192.0.2.66"))
+      }
+    }
+    while hasher.load != .init(running: 2, waiting: 32) { await Task.yield() }
+    var started = gated.started.makeAsyncIterator()
+    for _ in 0..<2 { _ = await started.next() }
+    let honest = Task {
+      try await service.logIn(
+        email: "ada@x", password: "Ada's password", from: RemoteNetwork("192.0.2.1"))
+    }
+    while hasher.load.waiting < 33 { await Task.yield() }
+    gated.release(3)
+    var begun: [UInt8?] = []
+    for _ in 0..<3 { begun.append(await started.next()) }
+    #expect(begun.contains(UInt8(ascii: "A")), "it is among the next")
+    gated.release(32)
+    await #expect(throws: AccountError.credentialsRefused) { _ = try await honest.value }
+    var outcomes: [AccountError?] = []
+    for task in flood {
+      if case .failure(let error) = await task.result { outcomes.append(error as? AccountError) }
+    }
+    #expect(outcomes.count { $0 == .overloaded } == 46)
+    #expect(outcomes.count { $0 == .credentialsRefused } == 34)
+  }
+
   @Test func `success forgets the failures before it`() async throws {
     try await fixture.signUp()
     for _ in 0..<3 {
@@ -155,16 +214,19 @@ import Testing
     let old = try await stored()
 
     await #expect(throws: AccountError.credentialsRefused) {
-      _ = try await service.logIn(email: ServiceFixture.email, password: "wrong password")
+      _ = try await service.logIn(
+        email: ServiceFixture.email, password: "wrong password", from: ServiceFixture.remote)
     }
     #expect(try await stored() == old)
-    _ = try await service.logIn(email: ServiceFixture.email, password: ServiceFixture.password)
+    _ = try await service.logIn(
+      email: ServiceFixture.email, password: ServiceFixture.password, from: ServiceFixture.remote)
     let renewed = try await stored()
     #expect(renewed?.hasPrefix("$argon2id$v=19$m=16,t=2,p=1$") == true)
     _ = try await service.authenticate(session.token)
 
     let before = fixture.function.count
-    _ = try await service.logIn(email: ServiceFixture.email, password: ServiceFixture.password)
+    _ = try await service.logIn(
+      email: ServiceFixture.email, password: ServiceFixture.password, from: ServiceFixture.remote)
     #expect(try await stored() == renewed)
     #expect(fixture.function.count == before + 1, "a current hash is left alone")
   }
@@ -197,11 +259,14 @@ import Testing
     let gated = GatedHash()
     let hasher = PasswordHasher(function: gated, concurrentMax: 1, waitingMax: 0)
     let service = AccountService(store: InMemoryAccountStore(), hasher: hasher)
-    let held = Task { try await service.logIn(email: "a@x", password: "wrong password") }
+    let held = Task {
+      try await service.logIn(email: "a@x", password: "wrong password", from: ServiceFixture.remote)
+    }
     while hasher.load.running < 1 { await Task.yield() }
     for _ in 0..<20 {
       await #expect(throws: AccountError.overloaded) {
-        _ = try await service.logIn(email: "b@x", password: "wrong password")
+        _ = try await service.logIn(
+          email: "b@x", password: "wrong password", from: ServiceFixture.remote)
       }
     }
     gated.release()

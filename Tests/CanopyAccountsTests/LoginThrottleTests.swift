@@ -4,7 +4,7 @@ import Testing
 
 @Suite struct LoginThrottleTests {
   private var throttle = LoginThrottle(settings: AccountSettings())
-  private let key = "ada@example.org"
+  private let key: LoginThrottle.Key = "ada@example.org"
 
   private mutating func fail(at now: Int64) {
     #expect(throttle.reserve(key, now: now) == nil)
@@ -77,7 +77,7 @@ import Testing
     settings.loginAddressesMax = 2
     settings.loginFailuresMax = 1
     var throttle = LoginThrottle(settings: settings)
-    for key in ["a", "b"] {
+    for key in ["a", "b"] as [LoginThrottle.Key] {
       #expect(throttle.reserve(key, now: 0) == nil)
       throttle.failed(key, now: 0)
     }
@@ -121,5 +121,12 @@ import Testing
     }
     for _ in 0..<200 { throttle.failed("a", now: 0) }
     #expect(throttle.reserve("a", now: 0) == .max)
+  }
+}
+
+extension LoginThrottle.Key: ExpressibleByStringLiteral {
+  /// The key of an e-mail address.
+  public init(stringLiteral text: String) {
+    self = .email(text)
   }
 }

@@ -5,9 +5,12 @@ import Testing
   private let function = GatedHash()
   private static let salt = [UInt8](repeating: 0, count: 16)
 
-  private func submit(_ password: UInt8, to hasher: PasswordHasher) -> Task<PasswordHash, any Error>
-  {
-    Task { try await hasher.hash([password], salt: Self.salt, parameters: .cheapest) }
+  private func submit(
+    _ password: UInt8, to hasher: PasswordHasher, for network: RemoteNetwork = .local
+  ) -> Task<PasswordHash, any Error> {
+    Task {
+      try await hasher.hash([password], salt: Self.salt, parameters: .cheapest, for: network)
+    }
   }
 
   /// Gives way until the hasher is as busy as said; its callers are tasks that must be let run.
@@ -57,6 +60,53 @@ import Testing
     function.release(16)
     for task in tasks { _ = try await task.value }
     #expect(function.runningMax == 16)
+  }
+
+  @Test func `a network that floods the hasher delays another one by one hash`() async throws {
+    let hasher = PasswordHasher(
+      function: function, concurrentMax: 1, waitingMax: 8, waitingPerNetworkMax: 4)
+    let (greedy, honest) = (RemoteNetwork("192.0.2.1"), RemoteNetwork("192.0.2.2"))
+    var tasks = [submit(0, to: hasher, for: greedy)]
+    await until(hasher, running: 1, waiting: 0)
+    for number in UInt8(1)...4 {
+      tasks.append(submit(number, to: hasher, for: greedy))
+      await until(hasher, running: 1, waiting: Int(number))
+    }
+    for _ in 0..<75 {
+      await #expect(throws: AccountError.overloaded) {
+        _ = try await hasher.hash([99], salt: Self.salt, parameters: .cheapest, for: greedy)
+      }
+    }
+    tasks.append(submit(50, to: hasher, for: honest))
+    await until(hasher, running: 1, waiting: 5)
+
+    var started = function.started.makeAsyncIterator()
+    var order: [UInt8] = []
+    for _ in 0..<6 {
+      order.append(try #require(await started.next()))
+      function.release()
+    }
+    #expect(order == [0, 1, 50, 2, 3, 4])
+    for task in tasks { _ = try await task.value }
+  }
+
+  @Test func `a full queue makes room for a network that has less in it`() async throws {
+    let hasher = PasswordHasher(
+      function: function, concurrentMax: 1, waitingMax: 2, waitingPerNetworkMax: 2)
+    let held = submit(0, to: hasher)
+    await until(hasher, running: 1, waiting: 0)
+    let first = submit(1, to: hasher, for: .ipv4(1))
+    await until(hasher, running: 1, waiting: 1)
+    let second = submit(2, to: hasher, for: .ipv4(1))
+    await until(hasher, running: 1, waiting: 2)
+    let honest = submit(3, to: hasher, for: .ipv4(2))
+    await #expect(throws: AccountError.overloaded) { _ = try await second.value }
+    #expect(hasher.load.waiting == 2)
+    await #expect(throws: AccountError.overloaded, "all have one") {
+      _ = try await hasher.hash([4], salt: Self.salt, parameters: .cheapest, for: .ipv4(3))
+    }
+    function.release(3)
+    for task in [held, first, honest] { _ = try await task.value }
   }
 
   @Test func `one that is cancelled leaves the line`() async throws {

@@ -11,6 +11,7 @@ struct ServiceFixture {
 
   static let email = "ada@example.org"
   static let password = "engine of 1843"
+  static let remote = RemoteNetwork("192.0.2.1")
 
   init(_ change: (inout AccountSettings) -> Void = { _ in }) {
     var settings = AccountSettings()
@@ -32,13 +33,22 @@ struct ServiceFixture {
     email: String = Self.email, password: String = Self.password, username: String = "ada"
   ) async throws -> Session {
     try await service.signUp(
-      email: email, password: password, username: username, from: "192.0.2.1"
+      email: email, password: password, username: username, from: Self.remote
     ) { _ in }
   }
 
-  func logIn(_ password: String = Self.password, email: String = Self.email) async throws -> Session
-  {
-    try await service.logIn(email: email, password: password)
+  func logIn(
+    _ password: String = Self.password, email: String = Self.email,
+    from remote: RemoteNetwork = Self.remote
+  ) async throws -> Session {
+    try await service.logIn(email: email, password: password, from: remote)
+  }
+
+  func changePassword(
+    in session: Session, _ current: String = Self.password, to new: String
+  ) async throws -> Session {
+    try await service.changePassword(
+      uid: session.uid, session: session.token, current: current, new: new, from: Self.remote)
   }
 
   /// The error of a log-in, and how many hashes it took.

@@ -9,7 +9,8 @@ import Testing
   @Test func `a sign-up makes an account, claims its profile and opens a session`() async throws {
     let claimed = Mutex<[String]>([])
     let session = try await fixture.service.signUp(
-      email: " Ada@Example.org ", password: ServiceFixture.password, username: "ada", from: "r"
+      email: " Ada@Example.org ", password: ServiceFixture.password, username: "ada",
+      from: ServiceFixture.remote
     ) { uid async throws in
       claimed.withLock { $0.append(uid) }
       let account = try await fixture.store.account(uid: uid)
@@ -33,7 +34,8 @@ import Testing
     let before = fixture.function.count
     let error = await #expect(throws: AccountError.self) {
       _ = try await fixture.service.signUp(
-        email: "ADA@example.org", password: "another one", username: "eve", from: "r"
+        email: "ADA@example.org", password: "another one", username: "eve",
+        from: ServiceFixture.remote
       ) { _ in Issue.record("nothing is to be claimed") }
     }
     #expect(error == .taken)
@@ -47,7 +49,8 @@ import Testing
   {
     await #expect(throws: Planned.self) {
       _ = try await fixture.service.signUp(
-        email: ServiceFixture.email, password: ServiceFixture.password, username: "ada", from: "r"
+        email: ServiceFixture.email, password: ServiceFixture.password, username: "ada",
+        from: ServiceFixture.remote
       ) { _ in throw Planned() }
     }
     #expect(try await fixture.service.accounts().isEmpty)
@@ -58,7 +61,8 @@ import Testing
     let fixture = fixture
     let task = Task {
       try await fixture.service.signUp(
-        email: ServiceFixture.email, password: ServiceFixture.password, username: "ada", from: "r"
+        email: ServiceFixture.email, password: ServiceFixture.password, username: "ada",
+        from: ServiceFixture.remote
       ) { _ in
         withUnsafeCurrentTask { $0?.cancel() }
         try Task.checkCancellation()
@@ -101,6 +105,26 @@ import Testing
     ) { _ in }
     fixture.clock.advance(60_000)
     try await fixture.signUp(email: "a3@x")
+  }
+
+  @Test func `a block of IPv6 addresses has the sign-ups of one address`() async throws {
+    let fixture = ServiceFixture { $0.signUpsMax = 1 }
+    func signUp(_ number: Int, from address: String) async throws {
+      _ = try await fixture.service.signUp(
+        email: "a\(number)@x", password: ServiceFixture.password, username: "a\(number)",
+        from: RemoteNetwork(address)
+      ) { _ in }
+    }
+    try await signUp(0, from: "2001:db8::1")
+    try await signUp(1, from: "192.0.2.1")
+    for (number, address) in ["2001:db8::2", "2001:db8::ffff:ffff:ffff:ffff", "::ffff:192.0.2.1"]
+      .enumerated()
+    {
+      await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 60_000)) {
+        try await signUp(number + 2, from: address)
+      }
+    }
+    try await signUp(9, from: "2001:db8:0:1::1")
   }
 
   @Test func `of twenty sign-ups for one address at once one succeeds`() async throws {

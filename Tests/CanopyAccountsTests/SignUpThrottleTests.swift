@@ -7,12 +7,12 @@ import Testing
   private var throttle = SignUpThrottle(settings: AccountSettings())
 
   @Test mutating func `sixty a minute are let in and not one more`() {
-    for number in Int64(0)..<60 { #expect(throttle.admit("a", now: number * 100) == nil) }
-    #expect(throttle.admit("a", now: 6_000) == 54_000)
-    #expect(throttle.admit("b", now: 6_000) == nil, "another remote address has its own")
-    #expect(throttle.admit("a", now: 59_999) == 1)
-    #expect(throttle.admit("a", now: 60_000) == nil, "the first is a minute old")
-    #expect(throttle.admit("a", now: 60_000) == 100)
+    for number in Int64(0)..<60 { #expect(throttle.admit(.ipv4(1), now: number * 100) == nil) }
+    #expect(throttle.admit(.ipv4(1), now: 6_000) == 54_000)
+    #expect(throttle.admit(.ipv4(2), now: 6_000) == nil, "another remote address has its own")
+    #expect(throttle.admit(.ipv4(1), now: 59_999) == 1)
+    #expect(throttle.admit(.ipv4(1), now: 60_000) == nil, "the first is a minute old")
+    #expect(throttle.admit(.ipv4(1), now: 60_000) == 100)
   }
 
   @Test mutating func `no minute ever has more than sixty`() {
@@ -21,42 +21,42 @@ import Testing
     var admitted: [Int64] = []
     for _ in 0..<3_000 {
       now += Int64.random(in: 0...1_500, using: &generator)
-      switch throttle.admit("a", now: now) {
+      switch throttle.admit(.ipv4(1), now: now) {
       case nil:
         admitted.append(now)
         #expect(admitted.count { now - $0 < 60_000 } <= 60)
       case let wait?:
         #expect((1...60_000).contains(wait))
         var later = throttle
-        #expect(later.admit("a", now: now + wait) == nil, "the wait that is told is enough")
+        #expect(later.admit(.ipv4(1), now: now + wait) == nil, "the wait that is told is enough")
       }
     }
   }
 
-  @Test func `the number of remote addresses is bounded`() {
+  @Test func `the number of remote networks is bounded`() {
     var settings = AccountSettings()
-    settings.signUpAddressesMax = 2
+    settings.remoteNetworksMax = 2
     settings.signUpsMax = 1
     var throttle = SignUpThrottle(settings: settings)
-    #expect(throttle.admit("a", now: 0) == nil)
-    #expect(throttle.admit("b", now: 0) == nil)
-    #expect(throttle.admit("a", now: 0) == 60_000)
-    #expect(throttle.admit("c", now: 0) == nil)
+    #expect(throttle.admit(.ipv4(1), now: 0) == nil)
+    #expect(throttle.admit(.ipv4(2), now: 0) == nil)
+    #expect(throttle.admit(.ipv4(1), now: 0) == 60_000)
+    #expect(throttle.admit(.ipv4(3), now: 0) == nil)
     #expect(throttle.count == 2)
-    #expect(throttle.admit("a", now: 0) == 60_000)
-    #expect(throttle.admit("b", now: 0) == nil)
+    #expect(throttle.admit(.ipv4(1), now: 0) == 60_000)
+    #expect(throttle.admit(.ipv4(2), now: 0) == nil)
   }
 
   @Test mutating func `a clock that is set back does not lengthen the wait`() {
-    for _ in 0..<60 { #expect(throttle.admit("a", now: 1_000_000) == nil) }
-    #expect(throttle.admit("a", now: 0) == 60_000)
-    #expect(throttle.admit("a", now: 60_000) == nil)
+    for _ in 0..<60 { #expect(throttle.admit(.ipv4(1), now: 1_000_000) == nil) }
+    #expect(throttle.admit(.ipv4(1), now: 0) == 60_000)
+    #expect(throttle.admit(.ipv4(1), now: 60_000) == nil)
   }
 
   @Test mutating func `absurd times do not trap`() {
     for now in [Int64.max, .min, 0, .max, -1] {
-      for _ in 0..<60 { _ = throttle.admit("a", now: now) }
-      #expect(throttle.admit("a", now: now) == 60_000)
+      for _ in 0..<60 { _ = throttle.admit(.ipv4(1), now: now) }
+      #expect(throttle.admit(.ipv4(1), now: now) == 60_000)
     }
   }
 }

@@ -93,6 +93,36 @@ import Testing
     #expect(verified.status == 0, "\(verified.text)")
   }
 
+  @Test func `not when the session was revoked, or the account disabled, before the next start`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    try Data("{\"rules\":{\".read\":true,\"$any\":{\".write\":\"auth != null\"}}}".utf8)
+      .write(to: URL(fileURLWithPath: folder.path + "/rules.json"))
+    var server = try await ServerProcess(data: folder.path)
+    for name in ["ada", "eve", "bob"] {
+      let (armed, other) = (try await server.connect(), try await server.connect())
+      let token = try await armed.text(
+        "token", "SIGNUP \(name)@example.org \"words of \(name)\" \(name)")
+      try await armed.value("ONDISCONNECT SET /\(name) true")
+      if name == "ada" {
+        try await other.value("AUTH \(token)")
+        try await other.value("LOGOUT")
+      }
+    }
+    try await server.destroy()
+    let disabled = try await Command.run(
+      ["user", "disable", "--data", folder.path, "eve@example.org"])
+    #expect(disabled.status == 0, "\(disabled.errors)")
+    server = try await ServerProcess(data: folder.path)
+    let client = try await server.connect()
+    #expect(try await client.request("GET /ada") == "+null")
+    #expect(try await client.request("GET /eve") == "+null")
+    #expect(try await client.request("GET /bob") == "+true")
+    #expect(server.log.components(separatedBy: "writes have ended; they are dropped").count == 3)
+    #expect(try await server.terminate() == 0)
+  }
+
   @Test func `when the server shuts down in good order`() async throws {
     let folder = try TemporaryFolder()
     var server = try await ServerProcess(data: folder.path)

@@ -9,7 +9,10 @@ import Testing
   private static let options: [(name: String, right: String, wrong: [String])] = [
     ("data", "", []), ("host", "127.0.0.1", []), ("port", "0", ["65536", "-1", "http", "1.5"]),
     ("durability", "relaxed", ["fast"]), ("line-bytes-max", "2000", ["0", "-1", "1k"]),
-    ("connections-max", "3", ["0", "many"]), ("signups-per-minute", "1", ["0", "x"]),
+    ("connections-max", "3", ["0", "many"]), ("connections-per-address-max", "2", ["0", "x"]),
+    ("signups-per-minute", "1", ["0", "x"]),
+    ("logins-per-minute", "1", ["0", "x"]), ("hashes-waiting-max", "8", ["0", "-1"]),
+    ("hashes-waiting-per-address-max", "4", ["0", "all"]),
     ("hashers-max", "1", ["0", "99999999999999999999"]), ("checkpoint-every", "10", ["0", "-5"]),
     ("checkpoint-after", "1000000000", ["0", "1000000001", "5m"]),
     ("retained-commits", "10", ["0", "all"]), ("retained-seconds", "1", ["0", "1h"]),
@@ -45,6 +48,9 @@ import Testing
     try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
     let code = try await client.code("SIGNUP eve@example.org \"engine of 1843\" eve")
     #expect(code == "RATE_LIMITED")
+    let login = "LOGIN ada@example.org \"engine of 1843\""
+    try await client.value(login)
+    #expect(try await client.code(login) == "RATE_LIMITED")
     for number in 0..<30 { try await client.value("POST title \(number)") }
     let others = [try await server.connect(), try await server.connect()]
     for other in others { #expect(try await other.request("PING") == "+\"PONG\"") }

@@ -116,11 +116,8 @@ import Testing
   @Test func `rules of a running server are replaced, told, explained, and last`() async throws {
     let data = folder.path + "/data"
     let server = try await ServerProcess(data: data)
-    func run(_ arguments: String..., input: String = "", port: Int = server.port) async throws
-      -> Command.Ending
-    {
-      try await Command.run(
-        ["rules"] + arguments + ["--data", data, "--port", "\(port)"], input: input)
+    func run(_ arguments: String..., input: String = "") async throws -> Command.Ending {
+      try await Command.run(["rules"] + arguments + ["--data", data], input: input)
     }
     let client = try await server.connect()
     let uid = try await client.text("uid", "SIGNUP ada@example.org \"engine of 1843\" ada")
@@ -160,20 +157,48 @@ import Testing
       try await run("explain", "@nobody", "read", "/a"),
       try await run("explain", "null", "drop", "/"),
       try await Command.run(["rules", "get", "--data", folder.path + "/missing"]),
-      try await Command.run(["rules", "get", "--data", data, "--port", "1"]),
     ] { #expect(ending.isSentence, "\(ending.status) \(ending.errors)") }
     #expect(try await client.request("GET /a") == "+1")
     try await server.destroy()
+    let alone = try await run("get")
+    #expect(alone.isSentence && alone.errors.contains("no server is running"), "\(alone.errors)")
 
     let next = try await ServerProcess(data: data)
     let again = try await next.connect()
     #expect(try await again.request("GET /a") == "+1")
     #expect(try await again.code("GET /posts") == "PERMISSION_DENIED")
-    #expect(try await run("set", "built-in", port: next.port).status == 0)
+    #expect(try await run("set", "built-in").status == 0)
     #expect(try await again.request("GET /posts") == "+null")
     #expect(!FileManager.default.fileExists(atPath: data + "/rules.json"))
     #expect(try await next.terminate() == 0)
     #expect(try await Command.run(["verify", "--data", data]).status == 0)
+  }
+
+  @Test func `the administrator's token goes to no program that has taken the port`() async throws {
+    let data = folder.path + "/data"
+    let server = try await ServerProcess(data: data)
+    #expect(try await server.terminate() == 0)
+    #expect(!FileManager.default.fileExists(atPath: data + "/canopy.sock"))
+    let thief = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+    defer { close(thief) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let isListening = withUnsafeMutablePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(thief, $0, length) == 0 && listen(thief, 8) == 0
+          && getsockname(thief, $0, &length) == 0
+      }
+    }
+    try #require(isListening)
+    let port = "\(UInt16(bigEndian: address.sin_port))"
+    let ending = try await Command.run(
+      ["rules", "get", "--data", data], environment: ["CANOPY_PORT": port])
+    #expect(
+      ending.errors
+        == "Error: no server is running on \(data); start one with canopy serve --data \(data)\n")
+    #expect(accept(thief, nil, nil) == -1 && errno == EAGAIN, "nobody has connected")
   }
 
   @Test func `an on-disconnect write that a killed server left is judged as its user's`()

@@ -50,8 +50,9 @@ struct ModuleTests {
     (
       "CanopyServer",
       [
-        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySession", "CanopySocial", "CanopyWire",
-        "DequeModule", "Foundation", "Logging", "NIOCore", "NIOExtras", "NIOPosix",
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySession",
+        "CanopySocial", "CanopyWire", "DequeModule", "Foundation", "Logging", "NIOCore",
+        "NIOExtras", "NIOPosix",
         "ServiceLifecycle",
         "Synchronization",
       ]

@@ -140,6 +140,7 @@ struct ReadmeTests {
       "unreadReplyBytesMax": "whoever reads their replies never meets it",
       "clientsMax": "no client is refused: those that wrote longest ago are forgotten",
       "connectionsMax": "whoever reads HELLO is connected",
+      "connectionsPerAddressMax": "whoever reads HELLO is connected",
     ]
     let hello = try #require(
       readme.transcripts.flatMap(\.exchanges).first { $0.typed == "HELLO" }?.replies.first,

@@ -79,6 +79,27 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `a write of a user that was received is judged as that user's, though its client has gone`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let text = "{\"rules\":{\"$any\":{\".write\":\"auth != null\"}}}"
+      _ = try await server.parts.rules.replace(by: text, in: server.parts.engine)
+      let (ada, other) = (try await server.connect(as: "ada"), try await server.connect(as: "eve"))
+      // The writer is busy with another write, so this one is judged after its client has gone.
+      server.parts.journal.gate.hold()
+      try await other.send("SET /x 1\n")
+      await server.parts.journal.gate.arrival()
+      try await ada.send("PING\nSET /a 1\n")
+      #expect(try await ada.readLine() == "+\"PONG\"")
+      await ada.disconnect()
+      try await server.eventually { server.parts.operations.sessions.count == 1 }
+      server.parts.journal.gate.release()
+      try await server.eventually { server.root.at(try Path("/a")) == 1 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a sign-up whose profile is being stored is finished, though its client has gone`(
     _ depth: Depth
   ) async throws {

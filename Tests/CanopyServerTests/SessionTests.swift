@@ -282,6 +282,46 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `failures of strangers delay LOGIN, and not PASSWORD in a session`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await server.connect(as: "ada")
+      let stranger = try await server.connect()
+      for _ in 0..<5 {
+        #expect(
+          try await stranger.code("LOGIN ada@example.org wrong-password") == "UNAUTHENTICATED")
+      }
+      let right = "LOGIN ada@example.org \"secret words of ada\""
+      #expect(try await stranger.code(right) == "RATE_LIMITED")
+      try await ada.value("PASSWORD \"secret words of ada\" \"other words of ada\"")
+      for _ in 0..<5 {
+        #expect(try await ada.code("PASSWORD wrong-password another-secret") == "UNAUTHENTICATED")
+      }
+      #expect(
+        try await ada.request("PASSWORD \"other words of ada\" another-secret")
+          == "-RATE_LIMITED too many attempts; try again in 1 second")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `logins from one address are limited, and the wait is told`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.accounts.loginsMax = 2
+    } _: { server in
+      _ = try await server.connect(as: "ada")
+      let login = "LOGIN ada@example.org \"secret words of ada\""
+      for _ in 0..<2 { try await server.connect().value(login) }
+      let client = try await server.connect()
+      #expect(
+        try await client.request(login)
+          == "-RATE_LIMITED too many attempts; try again in 30 seconds")
+      server.parts.clock.advance(30_000)
+      try await client.value(login)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `no reply or log line has a password or token but the replies that give one`(
     _ depth: Depth
   ) async throws {

@@ -1,3 +1,4 @@
+import CanopyAccounts
 import CanopyEngine
 import CanopyTesting
 import CanopyTree
@@ -41,7 +42,7 @@ import Testing
       #expect(try await ada.code("ONDISCONNECT SET /presence/\(uid) \"x\"") == "PERMISSION_DENIED")
       try await ada.value("ONDISCONNECT SET /presence/\(uid) {\".sv\":\"timestamp\"}")
       // It stays hers when the connection is somebody else's.
-      try await ada.value("LOGOUT")
+      try await ada.value(TestServer.signUp("eve"))
       #expect(try await ada.code("ONDISCONNECT SET /presence/\(uid) 2") == "PERMISSION_DENIED")
       server.parts.clock.advance(5_000)
       await ada.disconnect()
@@ -108,9 +109,14 @@ import Testing
     let journal = parts.journal
     let engine = Task { await parts.engine.run() }
     _ = try await parts.rules.replace(by: Self.rules, in: parts.engine)
-    let ada = "{\"provider\":\"password\",\"token\":{\"email\":\"a@b.c\"},\"uid\":\"ada\"}"
+    let uid = try await parts.accounts.createAccount(
+      email: "a@b.c", password: "engine of 1843", username: "ada"
+    ) { _ in }.uid
+    // In the form of an earlier version, which did not keep the session.
+    let ada = "{\"provider\":\"password\",\"token\":{\"email\":\"a@b.c\"},\"uid\":\"\(uid)\"}"
     for (identity, request) in [
-      (ada, "SET /presence/ada 1"), (ada, "SET /presence/eve 1"), ("null", "SET /presence/ada 2"),
+      (ada, "SET /presence/\(uid) 1"), (ada, "SET /presence/eve 1"),
+      ("null", "SET /presence/\(uid) 2"),
       ("null", "SET /anyone 1"), ("administrator", "SET /presence/x 1"), ("{", "SET /anyone 2"),
     ] {
       _ = try await journal.changeDisconnectWrites(
@@ -119,7 +125,7 @@ import Testing
     try await parts.operations.carryOutAbandoned()
     #expect(
       parts.engine.root
-        == (try WriteValue(json: "{\"anyone\":1,\"presence\":{\"ada\":1,\"x\":1}}").node))
+        == (try WriteValue(json: "{\"anyone\":1,\"presence\":{\"\(uid)\":1,\"x\":1}}").node))
     #expect(try await journal.disconnectWrites().isEmpty)
     #expect(parts.log.lines.count { $0.hasPrefix("error") } == 1, "one cannot be read")
     parts.engine.stop()
@@ -133,7 +139,10 @@ import Testing
       let client = try await server.connect()
       try await client.value("ONDISCONNECT SET /anyone/a 1")
       try await client.value("ONDISCONNECT SET /gate true")
-      let uid = try await client.text("uid", TestServer.signUp("ada"))
+      let signedUp = try await client.value(TestServer.signUp("ada"))
+      let uid = try #require(signedUp["uid"]?.string)
+      let token = try #require(signedUp["token"]?.string)
+      let digest = try #require(TokenDigest(token: token))
       try await client.value("ONDISCONNECT SET /anyone/b 1")
       try await client.value("AUTH \(server.administratorToken)")
       try await client.value("ONDISCONNECT SET /anyone/c 1")
@@ -141,7 +150,9 @@ import Testing
         "{\"provider\":\"password\",\"token\":{\"email\":\"ada@example.org\"},\"uid\":\"\(uid)\"}"
       #expect(
         try await server.parts.journal.disconnectWrites().map(\.identity)
-          == ["null", "null", auth, "administrator"])
+          == [
+            "null", "null", "{\"auth\":\(auth),\"session\":\"\(digest.text)\"}", "administrator",
+          ])
     }
   }
 }

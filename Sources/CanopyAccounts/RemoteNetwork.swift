@@ -1,0 +1,66 @@
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// The part of a remote address that limits count by: an IPv4 address as a whole, an IPv6 address by
+/// its first 64 bits.
+///
+///     RemoteNetwork("2001:db8::1") == RemoteNetwork("2001:db8::2")        // one /64
+///     RemoteNetwork("::ffff:192.0.2.1") == RemoteNetwork("192.0.2.1")     // IPv4-mapped
+///
+/// A /64 is the smallest block that a provider gives to a customer. A limit by full IPv6 addresses
+/// would limit nobody, as one machine has 2^64 of them.
+public enum RemoteNetwork: Hashable, Sendable {
+  /// An IPv4 address, first byte highest.
+  case ipv4(UInt32)
+  /// The first 64 bits of an IPv6 address.
+  case ipv6(prefix: UInt64)
+  /// `::1`, the loopback address of IPv6.
+  case ipv6Loopback
+  /// The same machine without an IP address: a Unix socket, or a command that works on the folder.
+  case local
+
+  /// Creates the network of an address in text form, with or without a zone (`fe80::1%eth0`). Text
+  /// that is not an IP address is ``local``. O(length), which a socket address bounds.
+  public init(_ text: String) {
+    let address = text.prefix { $0 != "%" }
+    var ipv4 = in_addr()
+    if inet_pton(AF_INET, String(address), &ipv4) == 1 {
+      self = .ipv4(UInt32(bigEndian: ipv4.s_addr))
+      return
+    }
+    var ipv6 = in6_addr()
+    guard inet_pton(AF_INET6, String(address), &ipv6) == 1 else {
+      self = .local
+      return
+    }
+    self.init(ipv6: withUnsafeBytes(of: ipv6) { Array($0) })
+  }
+
+  /// Creates the network of an IPv6 address of 16 bytes.
+  private init(ipv6 bytes: [UInt8]) {
+    func number(_ range: Range<Int>) -> UInt64 {
+      bytes[range].reduce(0) { $0 << 8 | UInt64($1) }
+    }
+    let prefix = number(0..<8)
+    let isMapped = prefix == 0 && number(8..<12) == 0xFFFF
+    if isMapped {
+      self = .ipv4(UInt32(truncatingIfNeeded: number(12..<16)))
+    } else if prefix == 0 && number(8..<16) == 1 {
+      self = .ipv6Loopback
+    } else {
+      self = .ipv6(prefix: prefix)
+    }
+  }
+
+  /// Whether the other end is on this machine: `127.0.0.0/8`, `::1` or no IP address.
+  public var isThisMachine: Bool {
+    switch self {
+    case .ipv4(let address): address >> 24 == 127
+    case .ipv6: false
+    case .ipv6Loopback, .local: true
+    }
+  }
+}

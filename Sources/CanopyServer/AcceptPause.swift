@@ -1,0 +1,70 @@
+internal import Foundation
+internal import Logging
+internal import NIOCore
+
+/// Stops accepting connections for a moment when the system has no more descriptors or memory for
+/// them.
+///
+/// A connection that cannot be accepted stays in the kernel's queue, and the listener stays readable:
+/// without a pause, the event loop would try again at once, for ever. (`AcceptBackoffHandler` of NIO
+/// delays the next read, but the read that failed is still pending, and so the loop goes on.)
+///
+/// Writes one line to the log when an episode begins and one when it has ended, however many attempts
+/// fail in it. Stands in the pipeline of a listener; all state is touched on its event loop.
+final class AcceptPause: ChannelInboundHandler {
+  typealias InboundIn = any Channel
+  typealias InboundOut = any Channel
+
+  /// The time from a failed attempt to the next one.
+  static let pause = TimeAmount.milliseconds(100)
+  /// The time without a failed attempt after which an episode has ended.
+  static let calm = TimeAmount.seconds(10)
+
+  private let logger: Logger
+  private var resumption: Scheduled<Void>?
+  /// The scheduled end of the episode; nil outside of episodes.
+  private var end: Scheduled<Void>?
+
+  init(logger: Logger) {
+    self.logger = logger
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    guard let error = error as? IOError, AcceptPause.isTransient(error.errnoCode) else {
+      return context.fireErrorCaught(error)
+    }
+    if end == nil {
+      logger.warning(
+        "no connection can be accepted for now; close connections, or raise the limit of open files",
+        metadata: ["error": "\(String(cString: strerror(error.errnoCode)))"])
+    }
+    end?.cancel()
+    let loop = context.eventLoop.assumeIsolated()
+    end = loop.scheduleTask(in: AcceptPause.calm) { [self] in
+      end = nil
+      logger.notice("connections are accepted again")
+    }
+    guard resumption == nil else { return }
+    setReading(context, false)
+    resumption = loop.scheduleTask(in: AcceptPause.pause) { [self] in
+      resumption = nil
+      setReading(context, true)
+    }
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    resumption?.cancel()
+    end?.cancel()
+    context.fireChannelInactive()
+  }
+
+  private func setReading(_ context: ChannelHandlerContext, _ isReading: Bool) {
+    // Fails only when the listener has been closed.
+    context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
+  }
+
+  /// Whether an attempt may succeed when some connections have been closed.
+  private static func isTransient(_ code: CInt) -> Bool {
+    [EMFILE, ENFILE, ENOBUFS, ENOMEM].contains(code)
+  }
+}

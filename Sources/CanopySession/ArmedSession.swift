@@ -1,0 +1,84 @@
+internal import CanopyAccounts
+internal import CanopyRules
+internal import CanopyTree
+
+/// The session in which on-disconnect writes were asked for, for as long as any of them waits.
+///
+/// A write is made only if its session was not revoked before. So the registry must reach the session
+/// when its tokens are revoked, even if the connection has become another user's since: it keeps the
+/// session until the last reference to this object is gone.
+final class ArmedSession: Sendable {
+  let session: UserSession
+  private let registry: SessionRegistry
+
+  /// Makes the registry keep a session.
+  init(_ session: UserSession, in registry: SessionRegistry) {
+    self.session = session
+    self.registry = registry
+    registry.keep(session)
+  }
+
+  deinit {
+    registry.release(session)
+  }
+}
+
+/// The caller of an on-disconnect write as it is kept in the store with the write.
+///
+/// As text: `administrator`; `null` for an anonymous caller; a JSON object with `auth`, and
+/// `session`, the digest of the token; for writes that an earlier version has kept, the JSON of `auth`
+/// alone.
+struct KeptCaller: Sendable {
+  /// The caller as rules know it; nil for the administrator.
+  var caller: RuleCaller?
+  /// The digest of the session's token, if there was a session and it is known.
+  var session: TokenDigest?
+
+  private static let administrator = "administrator"
+  private static let authKey: Key = "auth"
+  private static let sessionKey: Key = "session"
+  private static let uidKey: Key = "uid"
+
+  init(_ caller: RuleCaller?, session: UserSession?) {
+    self.caller = caller
+    self.session = session.flatMap { TokenDigest(token: $0.token) }
+  }
+
+  /// Reads the text.
+  ///
+  /// - Throws: `TreeError` if it is malformed.
+  init(_ text: String) throws {
+    if text == KeptCaller.administrator { return }
+    var text = text
+    let node = try text.withUTF8 { bytes in
+      try WriteValue(json: UnsafeRawBufferPointer(bytes)).node
+    }
+    guard let digest = node.child(KeptCaller.sessionKey).stringValue else {
+      caller = RuleCaller(auth: node, now: 0)
+      return
+    }
+    guard let digest = TokenDigest(text: digest) else {
+      throw TreeError.invalidData("the session of an on-disconnect write is malformed")
+    }
+    caller = RuleCaller(auth: node.child(KeptCaller.authKey), now: 0)
+    session = digest
+  }
+
+  var text: String {
+    guard let caller else { return KeptCaller.administrator }
+    var output = JSONOutput()
+    guard let session else {
+      output.append(caller.auth ?? .absent)
+      return output.text
+    }
+    output.append("{\"auth\":")
+    output.append(caller.auth ?? .absent)
+    output.append(",\"session\":")
+    output.append(string: session.text)
+    output.append("}")
+    return output.text
+  }
+
+  /// The account of the caller; nil for the administrator and for an anonymous caller.
+  var uid: String? { caller?.auth?.child(KeptCaller.uidKey).stringValue }
+}

@@ -1,0 +1,78 @@
+import CanopyTesting
+import Foundation
+import Testing
+
+/// A server at the limit of open files.
+@Suite(.timeLimit(.minutes(5)), .serialized) struct OpenFilesTests {
+  private static let limiter = "/usr/bin/prlimit"
+
+  @Test func `too low a limit is told before anything is begun`() async throws {
+    let folder = try TemporaryFolder()
+    let data = folder.path + "/data"
+    for limit in [16, 83] {
+      let ending = try await Command.run(
+        [
+          "--nofile=\(limit)", Command.path, "serve", "--data", data, "--port", "0", "--threads",
+          "1",
+        ],
+        program: Self.limiter)
+      #expect(ending.status == 1)
+      #expect(
+        ending.errors
+          == "Error: the system lets this process open \(limit) files, and it needs at least 84; "
+          + "raise the limit, for instance with ulimit -n 1024\n")
+      #expect(!FileManager.default.fileExists(atPath: data))
+    }
+    for arguments in [["shell", "--port", "1"], ["rules", "get", "--data", data]] {
+      let ending = try await Command.run(
+        ["--nofile=12", Command.path] + arguments, program: Self.limiter)
+      #expect(ending.isSentence && ending.errors.contains("ulimit"), "\(ending.errors)")
+    }
+  }
+
+  @Test func `the connections that fit are served, and others are told`() async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(
+      data: folder.path, ["--threads", "1"], through: [Self.limiter, "--nofile=100"])
+    #expect(server.log.contains("leaves room for fewer connections"))
+    var clients: [LineSocketClient] = []
+    for _ in 0..<32 {
+      let client = try await server.connect()
+      #expect(try await client.request("PING") == "+\"PONG\"")
+      clients.append(client)
+    }
+    for _ in 0..<200 {
+      let client = try await server.connect()
+      #expect(try await client.readLine().hasPrefix("-OVERLOADED "))
+      try await client.expectClosed()
+    }
+    try await clients[0].value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    try await clients[0].value("POST title body")
+    let rules = try await Command.run(["rules", "get", "--data", folder.path])
+    #expect(rules.status == 0, "the administrator gets in: \(rules.errors)")
+    #expect(try await server.terminate() == 0)
+    #expect(!server.log.contains("no connection can be accepted"))
+  }
+
+  @Test func `without a descriptor it rests, says so once, and goes on when there is one`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path, ["--threads", "1"])
+    let client = try await server.connect()
+    try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
+    // From outside, and below the number of files that are open: each attempt to accept fails.
+    try await Command.run(
+      ["--pid", "\(server.pid)", "--nofile=8:20000"], program: Self.limiter)
+    var waiting: [LineSocketClient] = []
+    for _ in 0..<20 { waiting.append(try await server.connect()) }
+    while !server.log.contains("no connection can be accepted") {
+      try await client.value("POST title body")
+    }
+    try await Command.run(
+      ["--pid", "\(server.pid)", "--nofile=20000:20000"], program: Self.limiter)
+    for client in waiting { #expect(try await client.request("PING") == "+\"PONG\"") }
+    #expect(server.log.components(separatedBy: "no connection can be accepted").count == 2)
+    #expect(try await server.terminate() == 0)
+  }
+}
