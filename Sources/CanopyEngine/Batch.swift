@@ -25,7 +25,7 @@ struct Batch {
   mutating func propose<Result: Sendable>(
     _ decide: (inout Proposal) throws -> Decision<Result>, once origin: WriteOrigin? = nil
   ) throws -> Result {
-    if let origin { try writer.clientWrites.check(origin) }
+    let origin = try origin.map { try writer.clientWrites.admit($0) }
     var proposal = Proposal(
       root: tree.root, now: writer.now(), pushIDs: writer.pushIDs, random: writer.random)
     defer { writer.pushIDs = proposal.pushIDs }

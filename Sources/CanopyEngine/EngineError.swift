@@ -10,6 +10,9 @@ public enum EngineError: Error, Equatable, Sendable {
   case overloaded
   /// The client has too many writes whose answers it has not said to have seen.
   case tooManyUnseen
+  /// The client has said that it has the answer to its write of this number, or to a later one. This is
+  /// a late copy of the write, which is not made.
+  case alreadyAnswered(Int64)
   /// Whoever judges writes does not allow this one, or this listener may not listen.
   case denied
 
@@ -22,6 +25,9 @@ public enum EngineError: Error, Equatable, Sendable {
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not said to "
         + "have seen; tell the number seen"
+    case .alreadyAnswered(let number):
+      "write \(number) of this client was already answered, so it is not made again; give every write "
+        + "a number above all that you have said to have seen"
     case .overloaded: "too many writes are waiting to be stored; try again in a moment"
     case .denied: "this is not allowed"
     }

@@ -32,6 +32,7 @@ extension WireError {
     case .journalFailed, .stopped: self.init(.unavailable, error.sentence)
     case .overloaded: self.init(.overloaded, error.sentence)
     case .tooManyUnseen: self.init(.tooLarge, error.sentence)
+    case .alreadyAnswered: self.init(.conflict, error.sentence)
     case .denied: self = .denied
     }
   }

@@ -57,6 +57,11 @@ enum Schema {
             time INTEGER NOT NULL, PRIMARY KEY(client, number)) STRICT, WITHOUT ROWID;
           """)
     }
+    // Named, not numbered, so that it cannot be taken for another change of the same number.
+    migrator.registerMigration("client-seen") { db in
+      try db.execute(
+        sql: "ALTER TABLE client_writes ADD COLUMN seen INTEGER NOT NULL DEFAULT 0")
+    }
     return migrator
   }
 }
