@@ -9,12 +9,21 @@ struct Batch {
   private(set) var sequence: Int64
   /// The commits of this batch, in order.
   private(set) var commits: [Commit] = []
+  /// The sequence number of the last commit before the batch.
+  let first: Int64
+  /// The indexes that could still be added before the batch.
+  let indexesLeft: Int
   private let writer: Writer
+  /// The reason for which every transaction is refused, in a batch that carries out none.
+  private let refusal: EngineError?
 
-  init(tree: Tree, sequence: Int64, writer: Writer) {
+  init(tree: Tree, sequence: Int64, writer: Writer, refusal: EngineError? = nil) {
     self.tree = tree
     self.sequence = sequence
+    first = sequence
+    indexesLeft = writer.indexesLeft
     self.writer = writer
+    self.refusal = refusal
   }
 
   /// Carries out a transaction.
@@ -25,6 +34,7 @@ struct Batch {
   mutating func propose<Result: Sendable>(
     _ decide: (inout Proposal) throws -> Decision<Result>, once origin: WriteOrigin? = nil
   ) throws -> Result {
+    if let refusal { throw refusal }
     let origin = try origin.map { try writer.clientWrites.admit($0) }
     var proposal = Proposal(
       root: tree.root, now: writer.now(), pushIDs: writer.pushIDs, random: writer.random)
@@ -62,7 +72,8 @@ struct Batch {
 
   /// Keeps an index from now on, unless the tree has it or there may be no more.
   mutating func keepIndex(_ order: Order, at path: Path) {
-    guard writer.indexesLeft > 0, !Query.isIndexed(by: order, tree.root.at(path)) else { return }
+    guard refusal == nil, writer.indexesLeft > 0, !Query.isIndexed(by: order, tree.root.at(path))
+    else { return }
     tree.keepIndex(order, at: path.keys)
     writer.indexesLeft -= 1
   }
@@ -78,6 +89,8 @@ final class Writer {
   var clientWrites: ClientWrites
   /// Indexes that may be added to those of the plan.
   var indexesLeft: Int
+  /// Requests that were taken from the queue and are not carried out yet, the first of them last.
+  var taken: [Engine.Request] = []
 
   init(
     now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64,

@@ -4,6 +4,8 @@ internal import CanopyTree
 public enum EngineError: Error, Equatable, Sendable {
   /// The journal could not store it. Nothing of it is visible; it may be tried again.
   case journalFailed
+  /// The journal failed and could not be read for some time, so the write may have been stored or not.
+  case outcomeUnknown
   /// The engine is stopping, or has stopped.
   case stopped
   /// Too many writes are waiting for the journal.
@@ -21,6 +23,9 @@ public enum EngineError: Error, Equatable, Sendable {
     switch self {
     case .journalFailed:
       "the write could not be stored and was not made; reads go on, try again later"
+    case .outcomeUnknown:
+      "the write may have been made or not: it could not be stored for certain, and the journal cannot "
+        + "be read; look at the data before you try again"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not said to "

@@ -17,9 +17,17 @@ public protocol Journal: Sendable {
   /// durable. Their origins are remembered with them, and those that they say are seen are forgotten.
   ///
   /// - Throws: `JournalError.conflict`, whose commits have their origins, when `last` is not the last
-  ///   sequence number in the journal; any other error when they could not be stored. After an error
-  ///   the commits may be in the journal or not, all of them; the next append finds out.
+  ///   sequence number in the journal; any other error when they could not be stored. After any other
+  ///   error the commits may be in the journal or not, all of them: `settle` finds out.
   func append(_ commits: [Commit], after last: Int64) async throws
+
+  /// Finds out what an append that failed has stored, and settles it: if this returns without its
+  /// commits, they do not turn up later, also not after a crash.
+  ///
+  /// - Parameter last: the sequence number that the append was to follow.
+  /// - Returns: the commits after `last`, in order, with their origins; none if nothing was stored.
+  /// - Throws: the store's error when it cannot be told.
+  func settle(after last: Int64) async throws -> [Commit]
 
   /// The commits after one and up to another, in order, with their before-images; fewer, or none, when
   /// the journal no longer has them all.

@@ -75,17 +75,21 @@ extension LineService {
       return try await explain(request)
     case .get(let location, let options):
       await keepIndex(options.query, at: location.path, as: identity)
-      var output = JSONOutput()
-      read(.get(location, options), as: identity, nil, to: &output)
-      return Response(line: output.bytes)
+      return await answerAfterNotifying(.get(location, options), as: identity)
     case .count(let path, let query):
       await keepIndex(query, at: path, as: identity)
-      var output = JSONOutput()
-      read(.count(path, query), as: identity, nil, to: &output)
-      return Response(line: output.bytes)
+      return await answerAfterNotifying(.count(path, query), as: identity)
     default:
       throw WireError(.internalError, "the request is not one of a session")
     }
+  }
+
+  /// Reads now, and replies after all events up to the tree that was read were sent.
+  private func answerAfterNotifying(_ request: Request, as identity: Identity) async -> Response {
+    var output = JSONOutput()
+    read(request, as: identity, nil, to: &output)
+    await withCheckedContinuation { continuation in engine.whenTold { continuation.resume() } }
+    return Response(line: output.bytes)
   }
 
   /// Has listeners judged anew whose sessions have ended.
@@ -116,6 +120,8 @@ extension LineService {
         } catch SocialError.conflict {
           // The same answer as for an address that is taken: see `AccountError.taken`.
           throw AccountError.taken
+        } catch EngineError.outcomeUnknown {
+          throw UncertainClaim(EngineError.outcomeUnknown)
         }
       }
     }

@@ -38,6 +38,30 @@ extension SQLiteStore: Journal {
     try appendNow(commits, after: last)
   }
 
+  /// Returns the commits after one. See `Journal`.
+  ///
+  /// A commit whose synchronisation failed can lie in the write-ahead log, where this process does not
+  /// see it and a recovery would find it. The transaction here is written in its place, so that either
+  /// both see it or neither.
+  ///
+  /// Keeps the caller's thread, as `append` does.
+  public func settle(after last: Int64) async throws -> [Commit] {
+    try settleNow(after: last)
+  }
+
+  private func settleNow(after last: Int64) throws -> [Commit] {
+    do {
+      return try pool.write { db in
+        try db.execute(
+          sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('settled', ?)", arguments: [last])
+        return try SQLiteStore.readMissed(db, after: last)
+      }
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
+      // Where there is no room for this transaction the failed one does not lie either.
+      return try pool.read { db in try SQLiteStore.readMissed(db, after: last) }
+    }
+  }
+
   private func appendNow(_ commits: [Commit], after last: Int64) throws {
     let missed: [Commit]? = try pool.write { db -> [Commit]? in
       let present = try SQLiteStore.lastSequence(db)
@@ -105,7 +129,7 @@ extension SQLiteStore: Journal {
     return try checkpointSequence(db)
   }
 
-  /// Commits that another writer appended, with their origins.
+  /// Reads the commits after one, with their origins.
   private static func readMissed(_ db: Database, after sequence: Int64) throws -> [Commit] {
     let writes = try readClientWrites(db, after: sequence)
     let origins = Dictionary(writes.map { ($0.sequence, $0.origin) }) { $1 }

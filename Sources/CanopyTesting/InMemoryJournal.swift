@@ -81,6 +81,17 @@ public final class InMemoryJournal: Journal {
     }
   }
 
+  /// Returns the commits after one, without their before-images.
+  public func settle(after last: Int64) async throws -> [Commit] {
+    state.withLock { state in
+      state.commits.filter { $0.sequence > last }.map { commit in
+        var commit = commit
+        commit.beforeImage = nil
+        return commit
+      }
+    }
+  }
+
   /// Keeps the tree as the checkpoint, in one step.
   public func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void

@@ -75,6 +75,7 @@ public final class LineGate: Sendable {
 public final class LineJournal: Journal, Sendable {
   private let journal = InMemoryJournal()
   private let isFailing = Mutex(false)
+  private let isUnreadable = Mutex(false)
   private let next = Mutex<Fault?>(nil)
 
   /// What happens to one append.
@@ -120,6 +121,17 @@ public final class LineJournal: Journal, Sendable {
     if fault == .failBefore { throw LinePlannedFailure() }
     try await journal.append(commits, after: last)
     if fault == .failAfter { throw LinePlannedFailure() }
+  }
+
+  /// Makes every `settle` throw, or work again.
+  public func failSettling(_ isFailing: Bool) {
+    isUnreadable.withLock { $0 = isFailing }
+  }
+
+  /// See `Journal`.
+  public func settle(after last: Int64) async throws -> [Commit] {
+    if isUnreadable.withLock({ $0 }) { throw LinePlannedFailure() }
+    return try await journal.settle(after: last)
   }
 
   /// See `Journal`.

@@ -10,6 +10,8 @@ import Synchronization
 public final class LineParts: Sendable {
   /// The time, for accounts, tokens and commits.
   public let clock = ManualClock()
+  /// The clock by which the engine waits and rests.
+  public let waits = StepClock()
   /// The journal.
   public let journal = LineJournal()
   /// The accounts.
@@ -50,7 +52,7 @@ public final class LineParts: Sendable {
     configuration.indexPlan = Layout.indexPlan
     configuration.indexPlan.formUnion(rules.indexPlan)
     engine = try await Engine(
-      journal: journal, configuration: configuration, now: { clock.now }, clock: StepClock(),
+      journal: journal, configuration: configuration, now: { clock.now }, clock: waits,
       random: { random.withLock { $0.next() } }, logger: log.logger)
     hasher = PasswordHasher(function: hash, concurrentMax: hashersMax)
     accounts = AccountService(

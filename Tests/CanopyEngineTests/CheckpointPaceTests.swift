@@ -215,6 +215,10 @@ private final class SteppedJournal: Journal {
     try await journal.append(commits, after: last)
   }
 
+  func settle(after last: Int64) async throws -> [Commit] {
+    try await journal.settle(after: last)
+  }
+
   func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
     try await journal.commits(after: first, through: last)
   }

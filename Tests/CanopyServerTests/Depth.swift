@@ -27,6 +27,7 @@ enum Depth: CaseIterable, Sendable, CustomTestStringConvertible {
 struct TestSettings: Sendable {
   var limits = Limits()
   var accounts = AccountSettings()
+  var engine = Engine.Configuration()
   var hashersMax = 2
   var shutdownSeconds: Int64 = 10
   /// Bytes that the kernel, or what stands in for it, takes for a client that does not read.
@@ -113,7 +114,8 @@ func withServer(
   var settings = TestSettings()
   change(&settings)
   let parts = try await LineParts(
-    limits: settings.limits, settings: settings.accounts, hashersMax: settings.hashersMax,
+    limits: settings.limits, settings: settings.accounts, engine: settings.engine,
+    hashersMax: settings.hashersMax,
     rulesFolder: settings.rulesFolder)
   let engine = Task { await parts.engine.run() }
   let result: Result<Void, any Error>
