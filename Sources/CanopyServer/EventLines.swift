@@ -111,7 +111,10 @@ struct EventLines: Sendable {
       switch listening.form {
       case .value: EventLine.value(start.sequence, to: &output) { $0.append(query, of: node) }
       case .child:
-        EventLine.put(.init(.root), start.sequence, to: &output) { $0.append(query, of: node) }
+        EventLine.put(.init(.root), start.sequence, to: &output) {
+          // In the order in which the children were told before: later events refer to it.
+          if node.isBranch { $0.append(members: query.children(of: node)) } else { $0.append(node) }
+        }
       case .sync:
         EventLine.put(.init(.root), start.sequence, to: &output) {
           $0.append(node, style: .export)
@@ -174,14 +177,19 @@ extension ListenEvent {
 }
 
 extension JSONOutput {
-  /// What a query shows as a value. In the query's order where there is one, also of keys that are
-  /// integers: then as an object, to keep that order.
+  /// Writes the value that a query shows. It is an object in the query's order if there is one, even if
+  /// the keys are integers, to keep that order.
   fileprivate mutating func append(_ query: Query, of node: Node) {
     guard node.isBranch, !query.isUnbounded || query.order != .priority else {
       return append(node)
     }
+    append(members: query.children(of: node))
+  }
+
+  /// Writes an object with members in the order given.
+  fileprivate mutating func append(members: [(key: Key, node: Node)]) {
     append("{")
-    for (index, (key, child)) in query.children(of: node).enumerated() {
+    for (index, (key, child)) in members.enumerated() {
       if index > 0 { append(UInt8(ascii: ",")) }
       append(key: key)
       append(UInt8(ascii: ":"))
