@@ -14,6 +14,7 @@ public final class InMemoryJournal: Journal {
     var checkpoints: [Int64] = []
     var disconnectWrites: [DisconnectWrite] = []
     var lastDisconnectID: DisconnectWriteID = 0
+    var rulesRecord: RulesRecord?
   }
 
   private let state: Mutex<State>
@@ -128,6 +129,16 @@ extension InMemoryJournal: DisconnectStore {
           id: state.lastDisconnectID, identity: request.identity, request: request.request))
       return state.lastDisconnectID
     }
+  }
+}
+
+extension InMemoryJournal: RulesRecordStore {
+  /// See `RulesRecordStore`.
+  public func rulesRecord() async throws -> RulesRecord? { state.withLock { $0.rulesRecord } }
+
+  /// See `RulesRecordStore`.
+  public func setRulesRecord(_ record: RulesRecord?) async throws {
+    state.withLock { $0.rulesRecord = record }
   }
 }
 

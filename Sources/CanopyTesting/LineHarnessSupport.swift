@@ -152,6 +152,17 @@ public final class LineJournal: Journal, Sendable {
   }
 }
 
+extension LineJournal: RulesRecordStore {
+  /// See `RulesRecordStore`.
+  public func rulesRecord() async throws -> RulesRecord? { try await journal.rulesRecord() }
+
+  /// See `RulesRecordStore`. Fails as appends do.
+  public func setRulesRecord(_ record: RulesRecord?) async throws {
+    if isFailing.withLock({ $0 }) { throw LinePlannedFailure() }
+    try await journal.setRulesRecord(record)
+  }
+}
+
 extension LineJournal: DisconnectStore {
   /// See `DisconnectStore`.
   public func disconnectWrites() async throws -> [DisconnectWrite] {

@@ -111,6 +111,7 @@ struct Serve: AsyncParsableCommand {
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
     // Before there are new sign-ups, which would look the same.
     try await parts.recover()
+    try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
     let service = LineService(
       engine: parts.engine, accounts: parts.accounts,
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),

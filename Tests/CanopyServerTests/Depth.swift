@@ -32,6 +32,8 @@ struct TestSettings: Sendable {
   var shutdownSeconds: Int64 = 10
   /// Bytes that the kernel, or what stands in for it, takes for a client that does not read.
   var receiveBytes: Int?
+  /// The journal of an earlier server, which this one goes on with.
+  var journal = LineJournal()
   /// Where rules are kept; nil for nowhere.
   var rulesFolder: String?
 }
@@ -115,7 +117,7 @@ func withServer(
   change(&settings)
   let parts = try await LineParts(
     limits: settings.limits, settings: settings.accounts, engine: settings.engine,
-    hashersMax: settings.hashersMax,
+    hashersMax: settings.hashersMax, journal: settings.journal,
     rulesFolder: settings.rulesFolder)
   let engine = Task { await parts.engine.run() }
   let result: Result<Void, any Error>
