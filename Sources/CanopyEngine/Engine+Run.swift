@@ -20,6 +20,9 @@ extension Engine {
   /// cheaper, and would have the first wait for the last.
   private static let batchMax = 1_000
 
+  /// Bytes of commits after which a batch ends: they are in memory together, with their before-images.
+  static let batchBytesMax = 4 * 1024 * 1024
+
   private func runBatches() async {
     let (pushIDs, clientWrites) = state.withLock { state in
       defer { state.clientWrites = ClientWrites() }
@@ -42,8 +45,11 @@ extension Engine {
     var batch = Batch(tree: tree, sequence: after, writer: writer)
     var answers: [Answer] = []
     // A request is dropped as soon as it is carried out: it may hold a large write.
-    while answers.count < Engine.batchMax, let request = writer.taken.popLast() {
+    while answers.count < Engine.batchMax, batch.bytes < Engine.batchBytesMax,
+      let request = writer.taken.popLast()
+    {
       answers.append(request(&batch))
+      if !writer.taken.isEmpty { batch.measure() }
     }
     do {
       if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }

@@ -51,6 +51,7 @@ public final class Engine: Sendable {
   let state: Mutex<State>
   let listeners = Listeners()
   let judges = ListenJudges()
+  let resumptions = TurnQueue(width: Limits.resumptionsMax)
 
   /// What others share with the engine's task. The lock is held for a moment at a time.
   struct State {

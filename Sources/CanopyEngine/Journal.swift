@@ -29,11 +29,19 @@ public protocol Journal: Sendable {
   /// - Throws: the store's error when it cannot be told.
   func settle(after last: Int64) async throws -> [Commit]
 
-  /// The commits after one and up to another, in order, with their before-images; fewer, or none, when
-  /// the journal no longer has them all.
+  /// Reads a page of the history backwards, from the last commit up to `last` that the journal has.
   ///
+  /// Locations are read first: of a commit that is not asked for neither values nor before-image are.
+  /// So the memory for it is that of one page, whatever others have written.
+  ///
+  /// - Parameters:
+  ///   - first: the commit at which to stop; it is not read.
+  ///   - isAsked: the commits to return.
+  /// - Returns: commits until the page is full or a number is missing, at least one if there is any.
   /// - Throws: the store's error when it cannot be read.
-  func commits(after first: Int64, through last: Int64) async throws -> [Commit]
+  func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage
 
   /// Folds the commits up to `sequence` into the checkpoint, in the background, in bounded steps
   /// between which appends go on. The engine never runs two at once.

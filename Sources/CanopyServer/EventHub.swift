@@ -218,6 +218,8 @@ final class Subscription {
   /// Until it has ended.
   private(set) var subscriber: (any Subscriber)?
   fileprivate(set) var hasEnded = false
+  /// Finds out what the client has missed; cancelled when the subscription ends.
+  var resumption: Task<Void, Never>?
   fileprivate var listener: ListenerID?
   fileprivate var view: LocalView?
   fileprivate var index = 0
@@ -242,6 +244,7 @@ final class Subscription {
     subscriber = nil
     view = nil
     held = nil
+    resumption?.cancel()
   }
 
   /// Whether its request is not answered yet.

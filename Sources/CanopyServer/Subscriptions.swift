@@ -95,10 +95,14 @@ final class Subscriptions {
     subscription.hold(bytesMax: service.limits.queuedBytesMax)
     let bound = NIOLoopBound((self, subscription, answer), eventLoop: hub.loop)
     let isNear = start.sequence - since <= historyMax
-    Task { [service, hub] in
+    let connection = ObjectIdentifier(self)
+    subscription.resumption = Task { [service, hub] in
       var missed: Result<[ListenEvent]?, any Error> = .success(nil)
       if isNear {
-        do { missed = .success(try await service.engine.changes(since: since, to: start)) } catch {
+        do {
+          missed = .success(
+            try await service.engine.changes(since: since, to: start, for: connection))
+        } catch {
           missed = .failure(error)
         }
       }
@@ -115,7 +119,11 @@ final class Subscriptions {
     _ missed: Result<[ListenEvent]?, any Error>, _ start: ListenStart,
     _ answer: ([UInt8]) -> Void
   ) {
+    subscription.resumption = nil
     switch missed {
+    case .failure(is CancellationError):
+      // The connection has gone; nobody reads the reply.
+      answer(refuse(subscription, WireError(.unavailable, "the connection has ended")))
     case _ where subscription.isDenied:
       answer(refuse(subscription, .denied))
     case .success where subscription.hasLost:

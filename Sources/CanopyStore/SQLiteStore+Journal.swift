@@ -95,21 +95,6 @@ extension SQLiteStore: Journal {
     if let missed { throw JournalError.conflict(missed: missed) }
   }
 
-  /// Commits of a part of the journal: see `Journal`.
-  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
-    try await pool.read { db in
-      let rows = try Row.fetchCursor(
-        db,
-        sql: """
-          SELECT sequence, time, body, before FROM commits
-          WHERE sequence > ? AND sequence <= ? ORDER BY sequence
-          """, arguments: [first, last])
-      var commits: [Commit] = []
-      while let row = try rows.next() { commits.append(try SQLiteStore.readCommitAndImage(row)) }
-      return commits
-    }
-  }
-
   static func checkpointSequence(_ db: Database) throws -> Int64 {
     let sequence = try Int64.fetchOne(
       db.cachedStatement(sql: "SELECT value FROM meta WHERE name = 'checkpoint'"))
@@ -173,21 +158,6 @@ extension SQLiteStore: Journal {
     } catch {
       throw StoreError.damagedRow("commit \(sequence)", error)
     }
-  }
-
-  /// A commit with its before-image, which stands behind the other columns.
-  static func readCommitAndImage(_ row: Row) throws -> Commit {
-    var commit = try readCommit(row)
-    do {
-      commit.beforeImage = try row.withUnsafeData(atIndex: 3) { data in
-        try data.map { data in
-          try data.withUnsafeBytes { try BeforeImageCodec.decode($0, of: commit.assignments) }
-        }
-      }
-    } catch {
-      throw StoreError.damagedRow("the before-image of commit \(commit.sequence)", error)
-    }
-    return commit
   }
 
   static func readLeaves(

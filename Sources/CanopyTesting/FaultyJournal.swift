@@ -41,7 +41,7 @@ public final class FaultyJournal: Journal {
     checkpointFaults.withLock { $0.append(fault) }
   }
 
-  /// Plans what happens to the next reading of commits that has no plan yet.
+  /// Plans what happens to the next reading of a page of history that has no plan yet.
   public func planRead(_ fault: Fault) {
     readFaults.withLock { $0.append(fault) }
   }
@@ -93,14 +93,16 @@ public final class FaultyJournal: Journal {
     return try await journal.settle(after: last)
   }
 
-  /// Does what is planned, then reads those of the journal behind this one.
-  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
+  /// Does what is planned, then reads a page of the journal behind this one.
+  public func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage {
     switch readFaults.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
     case .delay(let gate): await gate.pass()
     case .failBefore, .failAfter, .overtaken: throw Failure()
     case nil: break
     }
-    return try await journal.commits(after: first, through: last)
+    return try await journal.history(after: first, through: last, where: isAsked)
   }
 
   /// Does what is planned, then has the journal behind this one make the checkpoint.

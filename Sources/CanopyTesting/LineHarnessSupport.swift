@@ -89,6 +89,9 @@ public final class LineJournal: Journal, Sendable {
   /// Holds appends up.
   public let gate = LineGate()
 
+  /// Holds readers of the history up.
+  public let historyGate = LineGate()
+
   /// An empty journal.
   public init() {}
 
@@ -135,9 +138,15 @@ public final class LineJournal: Journal, Sendable {
   }
 
   /// See `Journal`.
-  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
-    try await journal.commits(after: first, through: last)
+  public func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage {
+    await historyGate.pass()
+    return try await journal.history(after: first, through: last, where: isAsked)
   }
+
+  /// The number of pages of the history that were read.
+  public var pagesRead: Int { journal.pages.count }
 
   /// Forgets the commits up to one.
   public func forget(through sequence: Int64) {

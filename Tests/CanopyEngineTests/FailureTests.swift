@@ -310,7 +310,9 @@ import Testing
       }
       func append(_ commits: [Commit], after last: Int64) async throws {}
       func settle(after last: Int64) async throws -> [Commit] { [] }
-      func commits(after first: Int64, through last: Int64) async throws -> [Commit] { [] }
+      func history(
+        after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+      ) async throws -> HistoryPage { HistoryPage() }
       func checkpoint(
         _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
       ) async throws {}
