@@ -17,10 +17,16 @@ public final class TurnQueue: Sendable {
 
   private struct State {
     var free: Int
+    var turns = 0
     var lastNumber = 0
     var waiters: [Group: [Waiter]] = [:]
     /// The groups that wait, in the order of their turns.
     var order: [Group] = []
+
+    mutating func begin() {
+      free -= 1
+      turns += 1
+    }
 
     mutating func add(_ waiter: Waiter, _ group: Group) {
       if waiters[group] == nil { order.append(group) }
@@ -59,6 +65,9 @@ public final class TurnQueue: Sendable {
   /// The number of tasks that wait.
   public var waiting: Int { state.withLock { $0.waiters.values.reduce(0) { $0 + $1.count } } }
 
+  /// The number of turns that have begun.
+  public var turns: Int { state.withLock { $0.turns } }
+
   /// Runs `body` when it is the caller's turn.
   ///
   /// - Parameter group: the tasks that share turns; nil for a task of its own.
@@ -75,7 +84,7 @@ public final class TurnQueue: Sendable {
     try Task.checkCancellation()
     let number = state.withLock { state -> Int? in
       guard state.free == 0 || !state.order.isEmpty else {
-        state.free -= 1
+        state.begin()
         return nil
       }
       state.lastNumber += 1
@@ -108,7 +117,7 @@ public final class TurnQueue: Sendable {
   private func handOn() {
     let next = state.withLock { state -> Waiter? in
       guard state.free > 0, let next = state.next() else { return nil }
-      state.free -= 1
+      state.begin()
       return next
     }
     next?.continuation.resume()

@@ -76,6 +76,10 @@ extension LineService {
     case .get(let location, let options):
       await keepIndex(options.query, at: location.path, as: identity)
       return await answerAfterNotifying(.get(location, options), as: identity)
+    case .compareAndSet, .once:
+      return await withCheckedContinuation { continuation in
+        write(request, as: identity) { continuation.resume(returning: $0) }
+      }
     case .count(let path, let query):
       await keepIndex(query, at: path, as: identity)
       return await answerAfterNotifying(.count(path, query), as: identity)

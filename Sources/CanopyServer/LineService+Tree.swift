@@ -117,49 +117,15 @@ extension LineService {
       output.append("}")
     }
   }
-
-  /// Null when it was set; otherwise what stands there, for those who may read it. For all others a
-  /// wrong ETag is denied as a write is: whoever may do neither learns nothing of what is there.
-  private func compareAndSet(
-    _ location: Location, _ etag: String, _ value: WriteValue, as identity: Identity,
-    once origin: WriteOrigin?,
-    _ answer: @escaping @Sendable (Response) -> Void
-  ) throws {
-    let write = try Write.set(location, value)
-    let (replyBytesMax, tooLarge) = (limits.replyBytesMax, replyTooLarge)
-    let judge = writeJudge(as: identity)
-    let transaction: Transaction<Node?> = { [self] proposal in
-      let present = proposal.root.at(location)
-      // Nobody can have the ETag of what no reply could hold; hashing it would keep others waiting.
-      let fits = present.fits(bytes: replyBytesMax)
-      if fits, present.etag == etag { return Decision(write, nil, judge: judge) }
-      try checkRead(location.path, .all, in: proposal.root, as: identity)
-      guard fits else { throw tooLarge }
-      return Decision(nil, present)
-    }
-    let tell: @Sendable (inout JSONOutput, Int64) -> Void = { output, sequence in
-      output.append("{\"committed\":true,\"seq\":")
-      output.append(sequence)
-      output.append("}")
-    }
-    submit(transaction, once: origin, answer, repeated: tell) { output, committed in
-      guard let present = committed.result else { return tell(&output, committed.sequence) }
-      output.append("{\"committed\":false,\"etag\":")
-      output.append(string: present.etag)
-      output.append(",\"data\":")
-      // Who may send again keeps a copy, to which priorities belong.
-      output.append(present, style: origin == nil ? .plain : .export)
-      output.append("}")
-    }
-  }
 }
 
 extension Node {
-  /// The node or the priority at a location.
-  fileprivate func at(_ location: Location) -> Node {
+  /// Returns the node or the priority at a location.
+  func at(_ location: Location) -> Node {
     location.isPriority ? at(location.path).priority : at(location.path)
   }
 
-  /// The tag by which a client tells versions of a value apart: its hash. Nothing has one as well.
-  fileprivate var etag: String { isAbsent ? "null_etag" : hash }
+  /// The tag by which a client tells versions of a value apart: its hash. The absent node has one as
+  /// well. O(size).
+  var etag: String { isAbsent ? "null_etag" : hash }
 }

@@ -22,6 +22,8 @@ public final class LineService: Sendable {
   let disconnectStore: any DisconnectStore
   let rules: RulesKeeper
   let sessions = SessionRegistry()
+  /// Hashes large values for CAS, one at a time: it takes a core for as long.
+  let hashing = TurnQueue(width: 1)
   let hubs: LoopLocals<EventHub>
   let caches = LoopLocals { loop in
     NIOLoopBoundBox.makeBoxSendingValue(EntryCache(), eventLoop: loop)
@@ -69,8 +71,12 @@ public final class LineService: Sendable {
     case .signUp, .logIn, .authenticate, .logOut, .changePassword, .quit, .watch, .listen,
       .listenToInfo, .unlisten, .onDisconnect, .setRules, .explain:
       .exclusive
+    case .compareAndSet(let location, _, _), .once(_, .compareAndSet(let location, _, _)):
+      // A large value is hashed beside the engine, and a later write must not overtake that. (If it
+      // grows in the moment before it is compared, or by a write that is under way, one can.)
+      isSmall(location) ? .write : .exclusive
     case .rename, .post, .edit, .delete, .star, .comment, .uncomment, .set, .update, .remove, .push,
-      .compareAndSet, .once:
+      .once:
       .write
     }
   }
