@@ -94,7 +94,7 @@ struct Batch {
 
 extension Commit {
   /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
-  fileprivate func estimatedBytes(upTo bytesMax: Int) -> Int {
+  func estimatedBytes(upTo bytesMax: Int) -> Int {
     bytesMax - Commit.left(of: bytesMax, after: assignments) + BeforeImageCodec.bytesMax
       - Commit.left(of: BeforeImageCodec.bytesMax, after: beforeImage ?? [])
   }

@@ -34,6 +34,13 @@ public final class Engine: Sendable {
     public var checkpointAfter = Duration.seconds(300)
     /// Indexes that queries may add to those of the plan.
     public var addedIndexesMax = 64
+    /// Steps of about a microsecond that the engine's task may spend on a batch to find out which views
+    /// its commits have changed.
+    ///
+    /// For commits that change little that is cheaper than to wake the threads of the listeners for
+    /// nothing. The rest is found out there: so writers do not wait longer the more others listen, or
+    /// the more they are shown.
+    public var notifyingCostMax = 16_384
     /// How long writers wait, after an append has failed, for a journal that cannot say whether it was
     /// stored. Then they are told that the outcome is unknown.
     public var outcomeUnknownAfter = Duration.seconds(5)

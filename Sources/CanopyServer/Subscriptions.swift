@@ -96,15 +96,19 @@ final class Subscriptions {
     let bound = NIOLoopBound((self, subscription, answer), eventLoop: hub.loop)
     let isNear = start.sequence - since <= historyMax
     let connection = ObjectIdentifier(self)
-    subscription.resumption = Task { [service, hub] in
+    subscription.resumption = Task { [service, hub, bytesMax] in
       var missed: Result<[ListenEvent]?, any Error> = .success(nil)
-      if isNear {
-        do {
+      do {
+        // Else every change of a value that is too large to be told would have it measured anew.
+        if listening.form == .value {
+          try EventLines.checkSize(of: start, listening, bytesMax: bytesMax)
+        }
+        if isNear {
           missed = .success(
             try await service.engine.changes(since: since, to: start, for: connection))
-        } catch {
-          missed = .failure(error)
         }
+      } catch {
+        missed = .failure(error)
       }
       hub.loop.execute { [missed] in
         let (subscriptions, subscription, answer) = bound.value
@@ -129,6 +133,8 @@ final class Subscriptions {
     case .success where subscription.hasLost:
       let sentence = "more has happened than can be kept while the journal is read; listen again"
       answer(refuse(subscription, WireError(.overloaded, sentence)))
+    case .failure(let error as WireError):
+      answer(refuse(subscription, error))
     case .failure(let error):
       service.logger.error("the journal cannot be read", metadata: ["error": "\(error)"])
       let sentence = "what has changed cannot be read now; listen without since, or try later"
