@@ -1,5 +1,16 @@
 import Synchronization
 
+/// A claim whose outcome is not known: thrown by a `Claim` that may have made the profile.
+public struct UncertainClaim: Error {
+  /// The error to tell the caller.
+  public let reason: any Error
+
+  /// An error.
+  public init(_ reason: any Error) {
+    self.reason = reason
+  }
+}
+
 extension AccountService {
   /// Makes what belongs to an account elsewhere, such as a profile with its user name; throws if
   /// it cannot be had.
@@ -10,7 +21,8 @@ extension AccountService {
   /// The profile lives elsewhere, in another store, so no one transaction makes both. The account
   /// is inserted as pending, which holds the e-mail address; then `claim` makes the profile; then
   /// the account becomes a full one. If `claim` throws, the account is removed again. A crash in
-  /// between leaves a pending account, which ``recoverPending(isClaimed:)`` settles.
+  /// between leaves a pending account, which ``recoverPending(isClaimed:)`` settles, and so does an
+  /// ``UncertainClaim``.
   ///
   /// One hash, also if the address turns out to be taken.
   ///
@@ -102,6 +114,9 @@ extension AccountService {
     guard try await store.insert(account) else { throw AccountError.taken }
     do {
       try await claim(uid)
+    } catch let error as UncertainClaim {
+      // Were the account removed, nobody could ever have the user name of a profile that was made.
+      throw error.reason
     } catch {
       // If this fails as well, the claim's error is still the one to know about, and the next
       // start removes the account.

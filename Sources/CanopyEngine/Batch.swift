@@ -9,12 +9,24 @@ struct Batch {
   private(set) var sequence: Int64
   /// The commits of this batch, in order.
   private(set) var commits: [Commit] = []
+  /// Bytes of the commits that were measured, or a little more.
+  private(set) var bytes = 0
+  private var measured = 0
+  /// The sequence number of the last commit before the batch.
+  let first: Int64
+  /// The indexes that could still be added before the batch.
+  let indexesLeft: Int
   private let writer: Writer
+  /// The reason for which every transaction is refused, in a batch that carries out none.
+  private let refusal: EngineError?
 
-  init(tree: Tree, sequence: Int64, writer: Writer) {
+  init(tree: Tree, sequence: Int64, writer: Writer, refusal: EngineError? = nil) {
     self.tree = tree
     self.sequence = sequence
+    first = sequence
+    indexesLeft = writer.indexesLeft
     self.writer = writer
+    self.refusal = refusal
   }
 
   /// Carries out a transaction.
@@ -25,7 +37,8 @@ struct Batch {
   mutating func propose<Result: Sendable>(
     _ decide: (inout Proposal) throws -> Decision<Result>, once origin: WriteOrigin? = nil
   ) throws -> Result {
-    if let origin { try writer.clientWrites.check(origin) }
+    if let refusal { throw refusal }
+    let origin = try origin.map { try writer.clientWrites.admit($0) }
     var proposal = Proposal(
       root: tree.root, now: writer.now(), pushIDs: writer.pushIDs, random: writer.random)
     defer { writer.pushIDs = proposal.pushIDs }
@@ -60,11 +73,39 @@ struct Batch {
     return decision.result
   }
 
+  /// Adds the size of the commits that were not measured yet. O(their size, up to the bound of a batch).
+  ///
+  /// Not done for a write that is alone, so that it costs nothing there.
+  mutating func measure() {
+    for commit in commits[measured...] {
+      bytes += commit.estimatedBytes(upTo: Engine.batchBytesMax)
+    }
+    measured = commits.count
+  }
+
   /// Keeps an index from now on, unless the tree has it or there may be no more.
   mutating func keepIndex(_ order: Order, at path: Path) {
-    guard writer.indexesLeft > 0, !Query.isIndexed(by: order, tree.root.at(path)) else { return }
+    guard refusal == nil, writer.indexesLeft > 0, !Query.isIndexed(by: order, tree.root.at(path))
+    else { return }
     tree.keepIndex(order, at: path.keys)
     writer.indexesLeft -= 1
+  }
+}
+
+extension Commit {
+  /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
+  func estimatedBytes(upTo bytesMax: Int) -> Int {
+    bytesMax - Commit.left(of: bytesMax, after: assignments) + BeforeImageCodec.bytesMax
+      - Commit.left(of: BeforeImageCodec.bytesMax, after: beforeImage ?? [])
+  }
+
+  private static func left(of bytesMax: Int, after assignments: [Assignment]) -> Int {
+    var budget = bytesMax
+    for assignment in assignments {
+      budget -= assignment.location.path.keys.reduce(0) { $0 + $1.utf8Count + 1 }
+      guard assignment.value.fits(budget: &budget) else { return 0 }
+    }
+    return budget
   }
 }
 
@@ -78,6 +119,8 @@ final class Writer {
   var clientWrites: ClientWrites
   /// Indexes that may be added to those of the plan.
   var indexesLeft: Int
+  /// Requests that were taken from the queue and are not carried out yet, the first of them last.
+  var taken: [Engine.Request] = []
 
   init(
     now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64,

@@ -17,8 +17,8 @@ public struct ClientWrite: Sendable, Equatable {
   }
 }
 
-/// The write was made before, and is not made again: what the engine answers to one that a client
-/// sends a second time.
+/// The engine's answer to a write that a client sends a second time: it was made before, and is not
+/// made again.
 public struct RepeatedWrite: Error, Equatable, Sendable {
   /// The sequence number of its commit.
   public var sequence: Int64
@@ -31,77 +31,113 @@ public struct RepeatedWrite: Error, Equatable, Sendable {
 
 /// The writes that clients may send again: those made whose answers they have not said to have seen.
 ///
+/// A write at or below the number that its client has said to have seen is refused: it is a late copy,
+/// and its client has the answer. That number is kept with the client's last write, so it survives a
+/// restart.
+///
 /// A lookup is O(1), and so is a note on the average; a client that has seen its answers costs one entry.
 /// Beyond `Limits.clientsMax` clients, those that wrote longest ago are forgotten.
 struct ClientWrites: Sendable {
   private struct Client {
-    /// The commits by the numbers of the writes.
+    /// The commits by the numbers of the writes, all of them above `seen`.
     var sequences: [Int64: Int64] = [:]
     /// The highest number up to which it has said to have seen the answers.
     var seen: Int64 = 0
     var time: Int64 = 0
 
     /// Forgets the writes up to a number: one by one where only a few answers more were seen, as is the
-    /// rule while many writes are under way. The others include any that came late, below the number.
+    /// rule while many writes are under way.
     mutating func forget(upTo number: Int64) {
-      let last = seen
-      seen = max(seen, number)
-      if seen - last > sequences.count || sequences.count >= Limits.clientWritesMax {
-        sequences = sequences.filter { $0.key > seen }
-      } else if seen > last {
-        for number in last + 1...seen { sequences[number] = nil }
+      guard number > seen else { return }
+      if number - seen > sequences.count {
+        sequences = sequences.filter { $0.key > number }
+      } else {
+        for number in seen + 1...number { sequences[number] = nil }
       }
+      seen = number
     }
   }
 
+  /// Clients without a remembered write that have a mark; beyond so many all such marks are forgotten.
+  /// Every refused write may add one, so they must not displace clients that have written.
+  static let marksMax = 10_000
+
   private var clients: [String: Client] = [:]
+  /// The numbers seen by clients all of whose writes were refused.
+  private var marks: [String: Int64] = [:]
 
   init(_ writes: [ClientWrite] = []) {
     for write in writes { note(write) }
   }
 
-  /// The number of clients.
+  /// The number of clients with remembered writes.
   var count: Int { clients.count }
+
+  /// The number of clients of which only the number seen is known.
+  var markCount: Int { marks.count }
 
   /// The writes that are remembered of a client.
   func remembered(of client: String) -> Int { clients[client]?.sequences.count ?? 0 }
 
-  /// Refuses a write that was made before, or that exceeds what is remembered of a client.
-  func check(_ origin: WriteOrigin) throws {
-    guard let client = clients[origin.client] else { return }
-    if let sequence = client.sequences[origin.number] { throw RepeatedWrite(sequence: sequence) }
-    guard client.sequences.count < Limits.clientWritesMax else {
-      let unseen = client.sequences.keys.count { $0 > origin.seen }
-      guard unseen < Limits.clientWritesMax else { throw EngineError.tooManyUnseen }
-      return
+  /// Lets a write be decided, and forgets the writes whose answers its client has seen.
+  ///
+  /// - Returns: the origin with the highest number that the client has ever said to have seen, which is
+  ///   to be journaled with the write.
+  /// - Throws: `RepeatedWrite` if the write was made, `EngineError.alreadyAnswered` if its client has
+  ///   seen the answer, and `EngineError.tooManyUnseen`.
+  mutating func admit(_ origin: WriteOrigin) throws -> WriteOrigin {
+    var origin = origin
+    // Removed while it changes, so that its table is not copied.
+    guard var client = clients.removeValue(forKey: origin.client) else {
+      let mark = marks[origin.client] ?? 0
+      guard origin.number > mark else { throw EngineError.alreadyAnswered(origin.number) }
+      origin.seen = max(origin.seen, mark)
+      setMark(origin)
+      return origin
     }
+    defer { clients[origin.client] = client }
+    if let sequence = client.sequences[origin.number] { throw RepeatedWrite(sequence: sequence) }
+    guard origin.number > client.seen else { throw EngineError.alreadyAnswered(origin.number) }
+    client.forget(upTo: origin.seen)
+    guard client.sequences.count < Limits.clientWritesMax else { throw EngineError.tooManyUnseen }
+    origin.seen = client.seen
+    return origin
   }
 
   /// Remembers a write, and forgets those that its client has seen the answers of.
   mutating func note(_ write: ClientWrite) {
     let origin = write.origin
     var client = clients.removeValue(forKey: origin.client) ?? Client()
-    client.forget(upTo: origin.seen)
-    client.sequences[origin.number] = write.sequence
+    client.forget(upTo: max(origin.seen, marks.removeValue(forKey: origin.client) ?? 0))
+    if origin.number > client.seen { client.sequences[origin.number] = write.sequence }
     client.time = max(client.time, write.time)
     clients[origin.client] = client
     if clients.count > Limits.clientsMax { forgetOldest() }
   }
 
-  /// Forgets the writes of commits that have failed.
+  /// Forgets the writes of commits that have failed, but not which answers their clients have seen.
   mutating func takeBack(after sequence: Int64) {
     for name in clients.keys {
       guard var client = clients[name], client.sequences.values.contains(where: { $0 > sequence })
       else { continue }
       client.sequences = client.sequences.filter { $0.value <= sequence }
-      clients[name] = client.sequences.isEmpty ? nil : client
+      clients[name] = client.sequences.isEmpty && client.seen == 0 ? nil : client
     }
   }
 
-  /// A tenth at a time, so that sorting them is cheap for each that comes.
+  private mutating func setMark(_ origin: WriteOrigin) {
+    guard origin.seen > 0 else { return }
+    if marks.count >= ClientWrites.marksMax { marks = [:] }
+    marks[origin.client] = origin.seen
+  }
+
+  /// Forgets a tenth at a time, so that finding them is cheap for each client that is added.
   private mutating func forgetOldest() {
-    let oldest = clients.sorted { $0.value.time < $1.value.time }
-    for (name, _) in oldest.prefix(Limits.clientsMax / 10) { clients[name] = nil }
+    let count = Limits.clientsMax / 10
+    let times = clients.values.map(\.time).sorted()
+    guard times.indices.contains(count - 1) else { return }
+    let oldest = clients.lazy.filter { $0.value.time <= times[count - 1] }.prefix(count)
+    for name in oldest.map(\.key) { clients[name] = nil }
   }
 }
 

@@ -17,7 +17,9 @@ extension Engine {
   ///     one's closure is called, for all of them; so many connections on one thread cost one call.
   ///   - judge: says whether it may listen: at the starting point, and again when a commit writes
   ///     what the verdict depends on, before anybody is told of that commit. Nil: it may.
-  ///   - listener: called on the engine's task; it must be brief, and hand on what takes time.
+  ///   - listener: called on the engine's task; it must be brief, and hand on what takes time. It may
+  ///     be called for a commit that changed nothing for it: then there are no events. To ask for them
+  ///     takes time.
   ///   - denied: called once, on the engine's task, when it no longer may. Of the group's closure it is
   ///     then for the group to see that this listener gets nothing of later calls. Nil: it is never
   ///     asked again, and can be given no judge.
@@ -103,7 +105,7 @@ extension Engine {
   /// The number of listeners that are judged, and of the places that their verdicts depend on.
   public var judgeCounts: (judges: Int, places: Int) { judges.counts }
 
-  /// Tells listeners what commits did, one commit after the other.
+  /// Notifies listeners of commits, one commit after the other.
   ///
   /// The versions between the commits of a group are made anew from the last published one, only as
   /// far as somebody listens.
@@ -116,21 +118,40 @@ extension Engine {
     let lastJudged = judges.isIdle ? nil : commits.indices.last
     guard let last = lastJudged ?? lastTold else { return }
     var tree = tree
+    var budget = configuration.notifyingCostMax
     for (commit, views) in zip(commits, concerned).prefix(last + 1) {
       let before = tree.root
       tree.apply(commit.assignments)
       if lastJudged != nil {
         ask(judges.ids(concernedBy: commit.assignments), tree.root, commit.time)
       }
-      for view in views {
-        let events = view.listening.events(
-          from: before, to: tree.root, by: commit.assignments)
-        if !events.isEmpty {
-          view.tell(Notification(sequence: commit.sequence, events: events))
-          keepIndex(of: view.listening, in: tree.root)
-        }
+      if views.isEmpty { continue }
+      // What every view costs: those of a large commit are not looked at here.
+      let bytes = commit.estimatedBytes(upTo: Engine.batchBytesMax)
+      let cost = 2 + commit.assignments.count + bytes / Engine.notifyingBytesPerStep
+      for view in views { notify(view, of: commit, cost, from: before, to: tree.root, &budget) }
+    }
+  }
+
+  /// Bytes of a commit that are compared in one step.
+  private static let notifyingBytesPerStep = 128
+
+  /// Notifies a view, unless it can be found out cheaply that the commit changed nothing for it.
+  private func notify(
+    _ view: Listeners.View, of commit: Commit, _ cost: Int, from before: Node, to after: Node,
+    _ budget: inout Int
+  ) {
+    let notification = Notification(view.listening, commit, from: before, to: after)
+    if cost <= budget {
+      let cost =
+        cost + view.listening.childrenCompared(from: before, to: after, by: commit.assignments)
+      if cost <= budget {
+        budget -= cost
+        if notification.events.isEmpty { return }
       }
     }
+    view.tell(notification)
+    keepIndex(of: view.listening, in: after)
   }
 
   /// Children from which on a location with listeners keeps the index of their order: fewer are sorted

@@ -1,63 +1,110 @@
 internal import CanopyTree
 
 extension Engine {
-  /// Commits that are read from the journal at a time.
-  private static let historyStep: Int64 = 1_000
-
-  /// What changed, for somebody who listens again, between a commit that they know and the starting
-  /// point: as if all commits in between were one.
+  /// Returns what changed, for a client that listens again, between a commit that it knows and the
+  /// starting point: as if all commits in between were one.
   ///
-  /// The journal is read back from the starting point, and what it says of the location is taken
-  /// back, which leads to the version that they know. O(commits since, and what they wrote here).
+  /// The journal is read back from the starting point, a page at a time, and what it says of the
+  /// location is taken back, which leads to the version that the client knows. That costs the commits
+  /// since, whatever they wrote. So it is done only as long as it costs less than telling everything:
+  /// see `Limits.resumedCommitsMax`. `Limits.resumptionsMax` clients are served at a time.
   ///
-  /// - Parameter since: the sequence number of the last commit that they were told of.
-  /// - Returns: nil when the journal does not reach back that far, or has forgotten what one of the
-  ///   commits changed: then only everything can be told.
-  /// - Throws: what the journal throws.
-  public func changes(since: Int64, to start: ListenStart) async throws -> [ListenEvent]? {
+  /// - Parameters:
+  ///   - since: the sequence number of the last commit that the client was told of.
+  ///   - group: the connection, which shares its turns.
+  /// - Returns: nil when everything is to be told: the journal does not reach back that far, has
+  ///   forgotten what one of the commits changed, or would take longer to read.
+  /// - Throws: what the journal throws; `CancellationError`, which is noticed before each page.
+  public func changes(
+    since: Int64, to start: ListenStart, for group: ObjectIdentifier? = nil
+  ) async throws -> [ListenEvent]? {
     guard since <= start.sequence else { return nil }
+    guard since < start.sequence else { return [] }
+    let distance = start.sequence - since
+    guard distance <= Limits.resumedCommitsMax else { return nil }
+    return try await resumptions.withTurn(of: group) {
+      guard
+        distance <= Limits.resumedCommitsMin
+          || distance <= start.size(upTo: Limits.resumedSizeMax) / Limits.resumedCommitBytes
+      else { return nil }
+      return try await read(since: since, to: start)
+    }
+  }
+
+  private func read(since: Int64, to start: ListenStart) async throws -> [ListenEvent]? {
     // The oldest first: without it there is no need to read all the others.
-    let reach = min(since + 1, start.sequence)
-    if since < reach, try await journal.commits(after: since, through: reach).isEmpty { return nil }
+    let oldest = try await journal.history(after: since, through: since + 1) { _ in false }
+    guard oldest.read != nil else { return nil }
     let listening = start.listening
     let needsImages = listening.form != .sync || !listening.query.isUnbounded
     var old = Tree(root: start.root)
-    var written: [Assignment] = []
+    var written: Set<Location> = []
     var last = start.sequence
+    var bytes = 0
+    var bytesMax = Limits.resumedBytesMin
     while last > since {
-      let first = max(since, last - Engine.historyStep)
-      let commits = try await journal.commits(after: first, through: last)
-      guard commits.count == last - first, commits.first?.sequence == first + 1 else { return nil }
-      for commit in commits.reversed() {
-        let here = commit.assignments.filter { listening.isConcerned(by: $0) }
-        guard !here.isEmpty else { continue }
-        written += here
-        if let image = commit.beforeImage {
-          old.apply(image.filter { listening.isConcerned(by: $0) })
-        } else if needsImages {
+      try Task.checkCancellation()
+      if bytes >= bytesMax {
+        // Measured only now: mostly it is not needed.
+        bytesMax = Limits.resumedBytesMin + 2 * start.size(upTo: Limits.resumedSizeMax)
+        guard bytes < bytesMax else { return nil }
+      }
+      let page = try await journal.history(after: since, through: last) { locations in
+        locations.contains { listening.isConcerned(by: $0) }
+      }
+      guard let read = page.read, read.upperBound == last else { return nil }
+      for commit in page.commits {
+        if !needsImages {
+          for location in commit.assignments.map(\.location)
+          where listening.isConcerned(by: location) {
+            written.insert(location)
+          }
+        } else if let image = commit.beforeImage {
+          old.apply(image.filter { listening.isConcerned(by: $0.location) })
+        } else {
           return nil
         }
       }
-      last = first
+      bytes += page.bytes
+      last = read.lowerBound - 1
     }
     guard needsImages else { return listening.changes(to: start.root, by: written) }
-    return listening.events(from: old.root, to: start.root, by: written)
+    return listening.events(from: old.root, to: start.root, by: [])
+  }
+}
+
+extension ListenStart {
+  /// Returns how many bytes it takes to tell everything that the listener is shown, or a bound on them
+  /// if there are more. O(what is counted).
+  fileprivate func size(upTo bytesMax: Int) -> Int {
+    var budget = bytesMax
+    let query = listening.query
+    if query.isUnbounded {
+      guard node.fits(budget: &budget) else { return bytesMax }
+    } else {
+      // `"k":1,` has six bytes.
+      guard query.count(in: node) <= bytesMax / 6 else { return bytesMax }
+      for (key, child) in query.children(of: node) {
+        budget -= key.utf8Count + 4
+        guard child.fits(budget: &budget) else { return bytesMax }
+      }
+    }
+    return bytesMax - budget
   }
 }
 
 extension Listening {
-  /// Whether an assignment is to the location, above it or below it.
-  fileprivate func isConcerned(by assignment: Assignment) -> Bool {
-    let other = assignment.location.path
-    return other.hasPrefix(path) || (!assignment.location.isPriority && path.hasPrefix(other))
+  /// Whether a location is that of the listener, above it or below it.
+  fileprivate func isConcerned(by location: Location) -> Bool {
+    location.path.hasPrefix(path) || (!location.isPriority && path.hasPrefix(location.path))
   }
 
-  /// What a copy of the whole location lacks when it has missed some writes: the present value of
-  /// each place that they wrote.
-  fileprivate func changes(to root: Node, by written: [Assignment]) -> [ListenEvent] {
+  /// Returns the changes that a copy of the whole location lacks when it has missed some writes: the
+  /// present value of each place that they wrote.
+  fileprivate func changes(to root: Node, by written: Set<Location>) -> [ListenEvent] {
     let node = root.at(path)
     var places: [Location] = []
-    for location in written.map(\.location) {
+    for location in written {
       if !location.isPriority, path.hasPrefix(location.path) {
         return [.put([Assignment(.root, node)])]
       }

@@ -20,6 +20,9 @@ extension Engine {
   /// cheaper, and would have the first wait for the last.
   private static let batchMax = 1_000
 
+  /// Bytes of commits after which a batch ends: they are in memory together, with their before-images.
+  static let batchBytesMax = 4 * 1024 * 1024
+
   private func runBatches() async {
     let (pushIDs, clientWrites) = state.withLock { state in
       defer { state.clientWrites = ClientWrites() }
@@ -29,22 +32,25 @@ extension Engine {
       now: now, random: random, pushIDs: pushIDs, clientWrites: clientWrites,
       indexesLeft: configuration.addedIndexesMax)
     while let requests = await nextRequests() {
-      var rest = requests[...]
-      while !rest.isEmpty {
-        await carryOut(rest.prefix(Engine.batchMax), writer)
-        rest = rest.dropFirst(Engine.batchMax)
-      }
+      writer.taken = requests.reversed()
+      while !writer.taken.isEmpty { await carryOut(writer) }
     }
   }
 
-  private func carryOut(_ requests: ArraySlice<Request>, _ writer: Writer) async {
+  private func carryOut(_ writer: Writer) async {
     let (tree, after) = state.withLock { state in
       state.isAtWork = true
       return (state.current, state.currentSequence)
     }
     var batch = Batch(tree: tree, sequence: after, writer: writer)
-    let indexesLeft = writer.indexesLeft
-    let answers = requests.map { $0(&batch) }
+    var answers: [Answer] = []
+    // A request is dropped as soon as it is carried out: it may hold a large write.
+    while answers.count < Engine.batchMax, batch.bytes < Engine.batchBytesMax,
+      let request = writer.taken.popLast()
+    {
+      answers.append(request(&batch))
+      if !writer.taken.isEmpty { batch.measure() }
+    }
     do {
       if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }
       publish(batch, answers)
@@ -52,10 +58,11 @@ extension Engine {
       logger.error(
         "the journal failed",
         metadata: ["commits": "\(batch.commits.count)", "error": "\(error)"])
-      // The indexes went with the batch; they may be added again.
-      writer.indexesLeft = indexesLeft
-      writer.clientWrites.takeBack(after: after)
-      fail(error, answers, writer)
+      if case JournalError.conflict(let missed) = error {
+        adopt(missed, insteadOf: batch, answers, writer)
+      } else {
+        await settle(batch, answers, writer)
+      }
     }
   }
 
@@ -82,7 +89,8 @@ extension Engine {
     }
   }
 
-  private func publish(_ batch: Batch, _ answers: [Answer]) {
+  /// Makes a durable batch the current state, notifies listeners, and answers its requests.
+  func publish(_ batch: Batch, _ answers: [Answer]) {
     let (before, wakeUpCheckpoint) = state.withLock {
       state -> (Tree, CheckedContinuation<Void, Never>?) in
       let before = state.current
@@ -109,10 +117,19 @@ extension Engine {
     for body in told { body() }
   }
 
-  /// Answers a batch with an error: nothing of it has become visible.
-  private func fail(_ error: any Error, _ answers: [Answer], _ writer: Writer) {
-    var missed: [Commit] = []
-    if case JournalError.conflict(let commits) = error { missed = commits }
+  /// Answers a batch with an error, as nothing of it was stored or will be, and adopts the commits of
+  /// another writer that were found instead.
+  ///
+  /// - Parameter batch: nil if there is nothing to take back.
+  func adopt(
+    _ found: [Commit], insteadOf batch: Batch?, _ answers: [Answer], _ writer: Writer
+  ) {
+    if let batch {
+      writer.clientWrites.takeBack(after: batch.first)
+      // The indexes went with the batch; they may be added again.
+      writer.indexesLeft = batch.indexesLeft
+    }
+    var missed = found
     let (before, wakeUpCheckpoint) = state.withLock {
       state -> (Tree, CheckedContinuation<Void, Never>?) in
       let before = state.current

@@ -11,8 +11,8 @@ internal import Synchronization
 /// do, the more share one write to the disk.
 ///
 /// Guarantees: commits are numbered without gaps in the order in which they were accepted; an answer
-/// comes only when the commit, and all before it, are durable; when the journal fails, every commit of
-/// the batch is answered with an error and none is visible. A refusal also waits for the commits that
+/// comes only when the commit, and all before it, are durable; when the journal fails, the engine finds out
+/// whether the batch was stored before it answers: see `Engine.settle`. A refusal also waits for the commits that
 /// it was decided upon, so that no client ever learns of a state that a crash can take back.
 ///
 /// Everything that changes the tree happens on one thread: nothing is locked while a transaction
@@ -34,6 +34,16 @@ public final class Engine: Sendable {
     public var checkpointAfter = Duration.seconds(300)
     /// Indexes that queries may add to those of the plan.
     public var addedIndexesMax = 64
+    /// Steps of about a microsecond that the engine's task may spend on a batch to find out which views
+    /// its commits have changed.
+    ///
+    /// For commits that change little that is cheaper than to wake the threads of the listeners for
+    /// nothing. The rest is found out there: so writers do not wait longer the more others listen, or
+    /// the more they are shown.
+    public var notifyingCostMax = 16_384
+    /// How long writers wait, after an append has failed, for a journal that cannot say whether it was
+    /// stored. Then they are told that the outcome is unknown.
+    public var outcomeUnknownAfter = Duration.seconds(5)
 
     /// The defaults.
     public init() {}
@@ -48,6 +58,7 @@ public final class Engine: Sendable {
   let state: Mutex<State>
   let listeners = Listeners()
   let judges = ListenJudges()
+  let resumptions = TurnQueue(width: Limits.resumptionsMax)
 
   /// What others share with the engine's task. The lock is held for a moment at a time.
   struct State {
@@ -70,6 +81,10 @@ public final class Engine: Sendable {
     /// The last commit of the last whole checkpoint.
     var checkpointSequence: Int64
     var isStopping = false
+    /// Whether the journal cannot say if the last batch was stored: then no writes are accepted.
+    var isUnsettled = false
+    /// Resumed when the journal is to be asked again, or the engine stops.
+    var settleWait: CheckedContinuation<Void, Never>?
     /// Resumed when something is queued or the engine stops.
     var wakeUp: CheckedContinuation<Void, Never>?
     /// Ended when the commit is there, its time has passed, or the engine stops.
@@ -182,6 +197,7 @@ public final class Engine: Sendable {
     let (refusal, wakeUp) = state.withLock {
       state -> (EngineError?, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (.stopped, nil) }
+      if state.isUnsettled { return (.journalFailed, nil) }
       if state.queue.count >= configuration.queuedCommitsMax { return (.overloaded, nil) }
       state.queue.append(request)
       return (nil, state.wakeUp.take())
@@ -232,11 +248,12 @@ public final class Engine: Sendable {
 
   /// Refuses new writes from now on; `run` ends when those already accepted have been answered.
   public func stop() {
-    let (wakeUp, wakeUpCheckpoint) = state.withLock { state in
+    let (wakeUp, settleWait, wakeUpCheckpoint) = state.withLock { state in
       state.isStopping = true
-      return (state.wakeUp.take(), state.checkpointWait.take())
+      return (state.wakeUp.take(), state.settleWait.take(), state.checkpointWait.take())
     }
     wakeUp?.resume()
+    settleWait?.resume()
     wakeUpCheckpoint?.continuation.resume()
   }
 }

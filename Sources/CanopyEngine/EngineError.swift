@@ -4,12 +4,17 @@ internal import CanopyTree
 public enum EngineError: Error, Equatable, Sendable {
   /// The journal could not store it. Nothing of it is visible; it may be tried again.
   case journalFailed
+  /// The journal failed and could not be read for some time, so the write may have been stored or not.
+  case outcomeUnknown
   /// The engine is stopping, or has stopped.
   case stopped
   /// Too many writes are waiting for the journal.
   case overloaded
   /// The client has too many writes whose answers it has not said to have seen.
   case tooManyUnseen
+  /// The client has said that it has the answer to its write of this number, or to a later one. This is
+  /// a late copy of the write, which is not made.
+  case alreadyAnswered(Int64)
   /// Whoever judges writes does not allow this one, or this listener may not listen.
   case denied
 
@@ -18,10 +23,16 @@ public enum EngineError: Error, Equatable, Sendable {
     switch self {
     case .journalFailed:
       "the write could not be stored and was not made; reads go on, try again later"
+    case .outcomeUnknown:
+      "the write may have been made or not: it could not be stored for certain, and the journal cannot "
+        + "be read; look at the data before you try again"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not said to "
         + "have seen; tell the number seen"
+    case .alreadyAnswered(let number):
+      "write \(number) of this client was already answered, so it is not made again; give every write "
+        + "a number above all that you have said to have seen"
     case .overloaded: "too many writes are waiting to be stored; try again in a moment"
     case .denied: "this is not allowed"
     }

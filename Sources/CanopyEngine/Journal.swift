@@ -17,15 +17,31 @@ public protocol Journal: Sendable {
   /// durable. Their origins are remembered with them, and those that they say are seen are forgotten.
   ///
   /// - Throws: `JournalError.conflict`, whose commits have their origins, when `last` is not the last
-  ///   sequence number in the journal; any other error when they could not be stored. After an error
-  ///   the commits may be in the journal or not, all of them; the next append finds out.
+  ///   sequence number in the journal; any other error when they could not be stored. After any other
+  ///   error the commits may be in the journal or not, all of them: `settle` finds out.
   func append(_ commits: [Commit], after last: Int64) async throws
 
-  /// The commits after one and up to another, in order, with their before-images; fewer, or none, when
-  /// the journal no longer has them all.
+  /// Finds out what an append that failed has stored, and settles it: if this returns without its
+  /// commits, they do not turn up later, also not after a crash.
   ///
+  /// - Parameter last: the sequence number that the append was to follow.
+  /// - Returns: the commits after `last`, in order, with their origins; none if nothing was stored.
+  /// - Throws: the store's error when it cannot be told.
+  func settle(after last: Int64) async throws -> [Commit]
+
+  /// Reads a page of the history backwards, from the last commit up to `last` that the journal has.
+  ///
+  /// Locations are read first: of a commit that is not asked for neither values nor before-image are.
+  /// So the memory for it is that of one page, whatever others have written.
+  ///
+  /// - Parameters:
+  ///   - first: the commit at which to stop; it is not read.
+  ///   - isAsked: the commits to return.
+  /// - Returns: commits until the page is full or a number is missing, at least one if there is any.
   /// - Throws: the store's error when it cannot be read.
-  func commits(after first: Int64, through last: Int64) async throws -> [Commit]
+  func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage
 
   /// Folds the commits up to `sequence` into the checkpoint, in the background, in bounded steps
   /// between which appends go on. The engine never runs two at once.

@@ -34,38 +34,13 @@ public struct Listening: Hashable, Sendable {
 public enum ListenEvent: Sendable, Equatable {
   /// A child of what the query shows has changed. (`Form.child`)
   case child(ChildChange)
-  /// What the query shows is now this. (`Form.value`)
+  /// The value that the query shows has changed, and the location is now this node. Of a query that
+  /// narrows it down, the value is `Query.value(of:)` the node, which takes as long as it is large.
+  /// (`Form.value`)
   case value(Node)
   /// These places below the location have these values now, and all else is as it was; the location
   /// itself is the root. (`Form.sync`)
   case put([Assignment])
-}
-
-/// What one commit did to one view: made once and handed to all its listeners.
-public final class Notification: Sendable {
-  /// The sequence number of the commit.
-  public let sequence: Int64
-  /// What happened, in the order in which it is told.
-  public let events: [ListenEvent]
-  private let derived = Mutex<[ObjectIdentifier: any Sendable]>([:])
-
-  init(sequence: Int64, events: [ListenEvent]) {
-    self.sequence = sequence
-    self.events = events
-  }
-
-  /// What `make` makes of this, made once, by whoever asks first, and shared by all: the text that
-  /// every subscriber is sent.
-  ///
-  /// - Parameter make: the same for all that ask for the type. Others wait for it.
-  public func shared<Value: Sendable>(_ make: () -> Value) -> Value {
-    derived.withLock { derived in
-      if let value = derived[ObjectIdentifier(Value.self)] as? Value { return value }
-      let value = make()
-      derived[ObjectIdentifier(Value.self)] = value
-      return value
-    }
-  }
 }
 
 /// Where a listener begins: the last commit that it is not told of, and what that left.
@@ -104,10 +79,10 @@ public struct ListenStart: Sendable {
 }
 
 extension Listening {
-  /// What a commit did to what this shows.
+  /// Returns what a commit did to what this shows.
   ///
-  /// The cost is that of what changed, where the location keeps the index of the query's order; for
-  /// values, also that of collecting what a narrowed query shows.
+  /// The cost is that of what changed, where the location keeps the index of the query's order, however
+  /// large the value is.
   ///
   /// - Parameters:
   ///   - old: the root before the commit.
@@ -119,14 +94,30 @@ extension Listening {
     case .child:
       return query.changes(from: before, to: after).map(ListenEvent.child)
     case .value:
-      if query.isUnbounded { return before == after ? [] : [.value(after)] }
-      if query.changes(from: before, to: after).isEmpty { return [] }
-      return [.value(query.value(of: after))]
+      let isSame =
+        query.isUnbounded ? before == after : query.changes(from: before, to: after).isEmpty
+      return isSame ? [] : [.value(after)]
     case .sync:
       let puts =
         query.isUnbounded ? puts(before, after, assignments) : puts(before, after)
       return puts.isEmpty ? [] : [.put(puts)]
     }
+  }
+
+  /// Returns how many children `events` may have to look at, besides those that were written one by
+  /// one. O(assignments).
+  func childrenCompared(from old: Node, to new: Node, by assignments: [Assignment]) -> Int {
+    let before = old.at(path)
+    let after = new.at(path)
+    var count = 0
+    if assignments.contains(where: { path.hasPrefix($0.location.path) }) {
+      count += before.childCount + after.childCount
+    }
+    if !query.isUnbounded || form == .child {
+      // Without the index the children are sorted.
+      for node in [before, after] where !query.isIndexed(in: node) { count += node.childCount }
+    }
+    return count
   }
 
   /// The places written below the location, relative to it.

@@ -258,6 +258,8 @@ private final class LocalView {
 
   func deliver(_ notifications: [Notification], to subscriptions: some Collection<HubSubscription>)
   {
+    // Events that no subscription gets any more are not computed.
+    guard subscriptions.contains(where: { !$0.hasEnded }) else { return }
     let lines: EventLines
     do throws(WireError) {
       lines = try self.lines(of: notifications)
@@ -272,6 +274,7 @@ private final class LocalView {
       }
       return
     }
+    if lines.count == 0 { return }
     // Most are the first of their connection: then all of them get the very same bytes.
     var last: (number: Int64, bytes: ByteBuffer)?
     for subscription in subscriptions where !subscription.hasEnded {

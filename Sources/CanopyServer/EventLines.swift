@@ -67,7 +67,9 @@ struct EventLines: Sendable {
   init(
     _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, bytesMax: Int
   ) throws(WireError) {
-    for event in events where !event.fits(bytes: bytesMax) { throw .subscriptionTooLarge }
+    for event in events where !event.fits(listening.query, bytes: bytesMax) {
+      throw .subscriptionTooLarge
+    }
     self.init { output, endLine in
       for (index, event) in events.enumerated() {
         switch event {
@@ -95,13 +97,12 @@ struct EventLines: Sendable {
     start: ListenStart, of listening: Listening, isAgain: Bool, bytesMax: Int
   ) throws(WireError) {
     let query = listening.query
+    // Before anything is collected. The present state as a whole is one reply.
+    try EventLines.checkSize(of: start, listening, bytesMax: bytesMax)
     if listening.form == .child, !isAgain {
-      var budget = bytesMax
       var previous: Key?
       var events: [ListenEvent] = []
       for (key, node) in query.children(of: start.node) {
-        // The present state as a whole is one reply.
-        guard node.fits(budget: &budget) else { throw .subscriptionTooLarge }
         events.append(
           .child(ChildChange(kind: .added, key: key, node: node, previous: previous)))
         previous = key
@@ -109,20 +110,32 @@ struct EventLines: Sendable {
       try self.init(events, start.sequence, of: listening, bytesMax: bytesMax)
       return
     }
-    let node = query.value(of: start.node)
-    guard node.fits(bytes: bytesMax) else { throw .subscriptionTooLarge }
     self.init { output, endLine in
       switch listening.form {
-      case .value: EventLine.value(start.sequence, to: &output) { $0.append(query, of: node) }
+      case .value:
+        EventLine.value(start.sequence, to: &output) { $0.append(query, of: start.node) }
       case .child:
-        EventLine.put(.init(.root), start.sequence, to: &output) { $0.append(query, of: node) }
+        EventLine.put(.init(.root), start.sequence, to: &output) {
+          // In the order in which the children were told before: later events refer to it.
+          $0.append(query, of: start.node, isOrdered: true)
+        }
       case .sync:
         EventLine.put(.init(.root), start.sequence, to: &output) {
-          $0.append(node, style: .export)
+          $0.append(query.value(of: start.node), style: .export)
         }
       }
       endLine(&output)
     }
+  }
+
+  /// Checks that a client can be told the present state as a whole. O(what is counted), without
+  /// collecting it.
+  ///
+  /// - Throws: `WireError` when it is larger than a line may be.
+  static func checkSize(
+    of start: ListenStart, _ listening: Listening, bytesMax: Int
+  ) throws(WireError) {
+    guard listening.query.fits(start.node, bytes: bytesMax) else { throw .subscriptionTooLarge }
   }
 
   /// A subscription has ended.
@@ -164,29 +177,47 @@ extension ListenEvent {
     }
   }
 
-  fileprivate func fits(bytes: Int) -> Bool {
+  fileprivate func fits(_ query: Query, bytes: Int) -> Bool {
     switch self {
     case .child(let change): change.node.fits(bytes: bytes)
-    case .value(let node): node.fits(bytes: bytes)
+    case .value(let node): query.fits(node, bytes: bytes)
     case .put(let puts): fits(puts, bytes)
     }
   }
 }
 
+extension Query {
+  /// Whether the value that the query shows of a location surely fits into so many bytes of JSON.
+  /// O(bytes) at most; nothing is collected that does not fit by its number alone.
+  fileprivate func fits(_ node: Node, bytes: Int) -> Bool {
+    if isUnbounded { return node.fits(bytes: bytes) }
+    // `"k":1,` has at least six bytes.
+    guard count(in: node) <= bytes / 6 else { return false }
+    var budget = bytes
+    return children(of: node).allSatisfy { key, child in
+      budget -= key.utf8Count + 4
+      return child.fits(budget: &budget)
+    }
+  }
+}
+
 extension JSONOutput {
-  /// What a query shows as a value. In the query's order where there is one, also of keys that are
-  /// integers: then as an object, to keep that order.
-  fileprivate mutating func append(_ query: Query, of node: Node) {
-    guard node.isBranch, !query.isUnbounded || query.order != .priority else {
+  /// Writes the value that a query shows of a location. It is an object in the query's order if there
+  /// is one, even if the keys are integers, to keep that order.
+  ///
+  /// - Parameter isOrdered: whether it is one in any case.
+  fileprivate mutating func append(_ query: Query, of node: Node, isOrdered: Bool = false) {
+    guard !query.isUnbounded || (node.isBranch && (isOrdered || query.order != .priority)) else {
       return append(node)
     }
-    append("{")
-    for (index, (key, child)) in query.children(of: node).enumerated() {
-      if index > 0 { append(UInt8(ascii: ",")) }
+    var isFirst = true
+    for (key, child) in query.children(of: node) {
+      append(UInt8(ascii: isFirst ? "{" : ","))
       append(key: key)
       append(UInt8(ascii: ":"))
       append(child)
+      isFirst = false
     }
-    append("}")
+    append(isFirst ? "null" : "}")
   }
 }

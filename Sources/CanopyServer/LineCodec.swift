@@ -68,10 +68,10 @@ struct LineCodec {
         $0.member("committed", true)
         $0.member("seq", sequence)
       }
-    case .mismatch(let node, let style, _):
+    case .mismatch(let node, let etag, let style, _):
       success(to: &output) {
         $0.member("committed", false)
-        $0.member("etag", node.etag)
+        $0.member("etag", etag)
         $0.member("data", node, style: style)
       }
     case .subscribed(let subscribed): try encode(subscribed, to: &output)

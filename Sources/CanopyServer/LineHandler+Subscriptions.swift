@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopySession
+internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 internal import NIOCore
@@ -68,10 +69,19 @@ extension LineHandler {
   ) {
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     let loop = context.eventLoop
+    let connection = ObjectIdentifier(self)
     resumptions[number] = Task { [operations] in
       let changes: Result<[ListenEvent]?, WireError>
       do {
-        changes = .success(try await operations.engine.changes(since: since, to: start))
+        // Otherwise every change of a value that is too large to send would have it measured again.
+        if start.listening.form == .value {
+          try EventLines.checkSize(
+            of: start, start.listening, bytesMax: operations.limits.replyBytesMax)
+        }
+        changes = .success(
+          try await operations.engine.changes(since: since, to: start, for: connection))
+      } catch let error as WireError {
+        changes = .failure(error)
       } catch {
         if !Task.isCancelled {
           operations.logger.error("the journal cannot be read", metadata: ["error": "\(error)"])

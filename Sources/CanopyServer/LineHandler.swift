@@ -156,7 +156,8 @@ final class LineHandler: ChannelInboundHandler {
       if case .read(let read) = request, session.readsAtOnce(request) {
         return self.read(context, read)
       }
-      session.receive(request, bytes: LineHandler.memory(of: line))
+      session.receive(
+        request, bytes: LineHandler.memory(of: line), runsAlone: operations.runsAlone(request))
     } catch {
       session.refuse(error)
     }

@@ -97,6 +97,8 @@ extension Operations {
         } catch SocialError.conflict {
           // The same answer as for an address that is taken: see `AccountError.taken`.
           throw AccountError.taken
+        } catch EngineError.outcomeUnknown {
+          throw UncertainClaim(EngineError.outcomeUnknown)
         }
       }
     }

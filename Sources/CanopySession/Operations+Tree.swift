@@ -43,33 +43,6 @@ extension Operations {
     }
     submit(transaction, completion) { .pushed($0.result, $0.sequence) }
   }
-
-  /// Replaces a value if it still has an ETag. Otherwise the client gets the present value if it may read
-  /// it; if not, the write is denied like any other, so that it learns nothing of the value.
-  private func compareAndSet(
-    _ location: Location, _ etag: String, _ value: WriteValue, as identity: Identity,
-    once origin: WriteOrigin?, _ completion: @escaping @Sendable (Reply) -> Void
-  ) throws {
-    let write = try Write.set(location, value)
-    let (replyBytesMax, tooLarge) = (limits.replyBytesMax, replyTooLarge)
-    let judge = writeJudge(as: identity)
-    let transaction: Transaction<(node: Node, bytes: Int)?> = { [self] proposal in
-      let present = proposal.root.at(location)
-      // Nobody can have the ETag of a value that no reply could hold; hashing it would delay others.
-      var budget = replyBytesMax
-      let fits = present.fits(budget: &budget)
-      if fits, present.etag == etag { return Decision(write, nil, judge: judge) }
-      try checkRead(location.path, .all, in: proposal.root, as: identity)
-      guard fits else { throw tooLarge }
-      return Decision(nil, (present, replyBytesMax - budget))
-    }
-    // A client that may send again keeps a copy, to which priorities belong.
-    let style: JSONStyle = origin == nil ? .plain : .export
-    submit(transaction, once: origin, completion, repeated: { .exchanged($0) }) { committed in
-      committed.result.map { .mismatch($0.node, style, bytes: $0.bytes) }
-        ?? .exchanged(committed.sequence)
-    }
-  }
 }
 
 extension Node {

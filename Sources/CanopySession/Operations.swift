@@ -26,6 +26,8 @@ public final class Operations: Sendable {
   public let rules: RulesKeeper
   /// The logins of all connections.
   public let sessions = SessionRegistry()
+  /// Hashes large values for CAS, one at a time, as each takes a core.
+  let hashing = TurnQueue(width: 1)
 
   /// Creates the operations on an engine.
   ///
@@ -44,7 +46,6 @@ public final class Operations: Sendable {
     self.administratorToken = administratorToken
     self.disconnectStore = disconnectStore
     self.rules = rules
-    rules.begin(at: engine.snapshot.sequence)
     self.limits = limits
     self.version = version
     self.now = now

@@ -50,7 +50,7 @@ public enum Reply: Sendable {
   /// A compare-and-set took place; the number of the commit.
   case exchanged(Int64)
   /// A compare-and-set found another value than expected.
-  case mismatch(Node, JSONStyle, bytes: Int)
+  case mismatch(Node, etag: String, JSONStyle, bytes: Int)
 
   // Of subscriptions
 
@@ -72,7 +72,7 @@ public enum Reply: Sendable {
   /// version that only this reply still holds.
   var heldBytes: Int {
     switch self {
-    case .mismatch(_, _, let bytes): bytes + Reply.baseBytes
+    case .mismatch(_, _, _, let bytes): bytes + Reply.baseBytes
     default: Reply.baseBytes
     }
   }

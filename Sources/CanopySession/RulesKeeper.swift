@@ -1,4 +1,4 @@
-internal import CanopyEngine
+public import CanopyEngine
 internal import CanopyRules
 public import CanopyTree
 internal import Dispatch
@@ -20,6 +20,9 @@ public final class RulesKeeper: Sendable {
     /// The last commit before them.
     let sequence: Int64
 
+    /// A hash of the text, by which the rules are recognised after a restart.
+    var digest: String { Node(text).hash }
+
     init(rules: RuleSet, text: String, isBuiltIn: Bool, sequence: Int64) {
       self.rules = rules
       self.text = text
@@ -36,6 +39,8 @@ public final class RulesKeeper: Sendable {
 
   private let state: Mutex<Version>
   private let folder: String?
+  /// Keeps the record of the rules in force, from `begin` on.
+  private let recordStore = Mutex<(any RulesRecordStore)?>(nil)
   /// The replacement that was asked for last: one begins when that before has ended.
   private let last = Mutex<Task<Void, Never>?>(nil)
 
@@ -46,13 +51,15 @@ public final class RulesKeeper: Sendable {
   ///   file cannot be read.
   public init(folder: String?) throws {
     self.folder = folder
+    // Until `begin` it is not known since when they have been in force: nobody is told of earlier
+    // commits as if these rules had judged them.
     guard let folder, let bytes = try Self.read(Self.path(in: folder)) else {
       let rules = try BuiltInRules.load()
-      state = Mutex(Version(rules: rules, text: BuiltInRules.text, isBuiltIn: true, sequence: 0))
+      state = Mutex(
+        Version(rules: rules, text: BuiltInRules.text, isBuiltIn: true, sequence: .max))
       return
     }
     let rules = try RuleSet(utf8: bytes, file: Self.path(in: folder))
-    // When they came into force is not known: nobody is told what was before as if they had been.
     state = Mutex(
       Version(
         rules: rules, text: String(decoding: bytes, as: UTF8.self), isBuiltIn: false,
@@ -65,7 +72,30 @@ public final class RulesKeeper: Sendable {
   /// The rules in force.
   var current: Version { state.withLock { $0 } }
 
-  /// Notes where the engine begins, for rules of an earlier run.
+  /// Finds out since when the rules have been in force, and records it from now on. To be called once,
+  /// before anything is written.
+  ///
+  /// They have been in force for as long as the record says, if it is of the same rules. Otherwise they
+  /// came into force while no server ran: with another file, or with a program that has other built-in
+  /// rules.
+  ///
+  /// - Parameters:
+  ///   - sequence: the sequence number of the last commit.
+  ///   - store: keeps the record; beside the commits, so that they are backed up together.
+  /// - Throws: the store's error.
+  public func begin(at sequence: Int64, recordingIn store: any RulesRecordStore) async throws {
+    let digest = current.digest
+    let record = try await store.rulesRecord()
+    if let record, record.digest == digest, record.sequence <= sequence {
+      begin(at: record.sequence)
+    } else {
+      try await store.setRulesRecord(RulesRecord(digest: digest, sequence: sequence))
+      begin(at: sequence)
+    }
+    recordStore.withLock { $0 = store }
+  }
+
+  /// Notes since when the rules have been in force, unless that is known.
   func begin(at sequence: Int64) {
     state.withLock { version in
       guard version.sequence == .max else { return }
@@ -80,8 +110,8 @@ public final class RulesKeeper: Sendable {
   ///
   /// - Parameter text: the rules; nil for the built-in ones.
   /// - Returns: the sequence number of the last commit before them.
-  /// - Throws: `RulesError` for what is wrong with them; `RulesFileError` when they cannot be kept;
-  ///   `EngineError.stopped`.
+  /// - Throws: `RulesError` for what is wrong with them; `RulesFileError` or the record store's error
+  ///   when they cannot be kept; `EngineError.stopped`.
   func replace(by text: String?, in engine: Engine) async throws -> Int64 {
     let change = last.withLock { last in
       let change = Task { [last] in
@@ -98,20 +128,41 @@ public final class RulesKeeper: Sendable {
     let rules = try text.map { text throws(RulesError) in try RuleSet(text: text) }
     let newRules = try rules ?? BuiltInRules.load()
     try await engine.keepIndexes(of: newRules.indexPlan)
+    let store = recordStore.withLock { $0 }
+    let old = current
+    // First, so that no crash and no error leaves a record of rules that have not been in force since.
+    try await store?.setRulesRecord(nil)
     if let folder {
-      // A thread that may wait for the disk.
-      try await withCheckedThrowingContinuation { continuation in
-        DispatchQueue.global().async {
-          continuation.resume(with: Result { try Self.keep(text, in: folder) })
+      do {
+        // A thread that may wait for the disk.
+        try await withCheckedThrowingContinuation { continuation in
+          DispatchQueue.global().async {
+            continuation.resume(with: Result { try Self.keep(text, in: folder) })
+          }
         }
+      } catch {
+        // Without a record more is told anew after a restart than need be.
+        try? await store?.setRulesRecord(
+          RulesRecord(digest: old.digest, sequence: old.sequence))
+        throw error
       }
     }
-    return await withCheckedContinuation { continuation in
+    let sequence = await putInForce(newRules, text, engine)
+    try? await store?.setRulesRecord(
+      RulesRecord(digest: current.digest, sequence: sequence))
+    return sequence
+  }
+
+  /// Puts rules in force, in line with the commits.
+  private func putInForce(
+    _ rules: RuleSet, _ text: String?, _ engine: Engine
+  ) async -> Int64 {
+    await withCheckedContinuation { continuation in
       engine.judgeAnew {
         let sequence = engine.snapshot.sequence
         self.state.withLock {
           $0 = Version(
-            rules: newRules, text: text ?? BuiltInRules.text, isBuiltIn: text == nil,
+            rules: rules, text: text ?? BuiltInRules.text, isBuiltIn: text == nil,
             sequence: sequence)
         }
       } done: {

@@ -135,11 +135,14 @@ public struct Session {
 
   /// Takes a request.
   ///
-  /// - Parameter bytes: the memory that the request takes.
-  public mutating func receive(_ request: Request, bytes: Int) {
+  /// - Parameters:
+  ///   - bytes: the memory that the request takes.
+  ///   - runsAlone: whether no later request may begin before this one is answered, although it is a write.
+  public mutating func receive(_ request: Request, bytes: Int, runsAlone: Bool = false) {
     guard takesRequests else { return }
     if case .listen = request { mayListen = true }
-    queue.append(.request(request), order(of: request), bytes: bytes)
+    queue.append(
+      .request(request), runsAlone ? .exclusive : order(of: request), bytes: bytes)
     updateLedger()
   }
 

@@ -29,9 +29,10 @@ extension WireError {
 
   private init(_ error: EngineError) {
     switch error {
-    case .journalFailed, .stopped: self.init(.unavailable, error.sentence)
+    case .journalFailed, .outcomeUnknown, .stopped: self.init(.unavailable, error.sentence)
     case .overloaded: self.init(.overloaded, error.sentence)
     case .tooManyUnseen: self.init(.tooLarge, error.sentence)
+    case .alreadyAnswered: self.init(.conflict, error.sentence)
     case .denied: self = .denied
     }
   }

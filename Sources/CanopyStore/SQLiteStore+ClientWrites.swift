@@ -9,31 +9,36 @@ extension SQLiteStore {
 
   /// Remembers a write, and forgets those that its client has seen the answers of.
   ///
-  /// The engine forgets clients that wrote longest ago: of such a one there may be a row with the number.
+  /// Each row keeps the number seen as of its write. A client's last row stays until the client has not
+  /// written for long, so its mark outlives all its other rows.
+  ///
+  /// The engine forgets clients that wrote longest ago: such a client may have a row with the number.
   static func remember(_ write: ClientWrite, _ db: Database) throws {
     let origin = write.origin
     try db.cachedStatement(sql: "DELETE FROM client_writes WHERE client = ? AND number <= ?")
       .execute(arguments: [origin.client, origin.seen])
     try db.cachedStatement(
-      sql:
-        "INSERT OR REPLACE INTO client_writes(client, number, sequence, time) VALUES (?, ?, ?, ?)"
-    ).execute(arguments: [origin.client, origin.number, write.sequence, write.time])
+      sql: """
+        INSERT OR REPLACE INTO client_writes(client, number, sequence, time, seen)
+        VALUES (?, ?, ?, ?, ?)
+        """
+    ).execute(arguments: [origin.client, origin.number, write.sequence, write.time, origin.seen])
   }
 
-  /// Those of commits after one, the oldest first.
+  /// Returns the writes of commits after one, the oldest first.
   static func readClientWrites(
     _ db: Database, after sequence: Int64 = 0
   ) throws -> [ClientWrite] {
     let rows = try Row.fetchCursor(
       db,
       sql: """
-        SELECT client, number, sequence, time FROM client_writes WHERE sequence > ?
+        SELECT client, number, sequence, time, seen FROM client_writes WHERE sequence > ?
         ORDER BY sequence
         """, arguments: [sequence])
     var writes: [ClientWrite] = []
     while let row = try rows.next() {
       do {
-        let origin = try WriteOrigin(client: row[0], number: row[1], seen: 0)
+        let origin = try WriteOrigin(client: row[0], number: row[1], seen: row[4])
         writes.append(ClientWrite(origin: origin, sequence: row[2], time: row[3]))
       } catch {
         throw StoreError.damagedRow("a write of the client \(row[0] as String)", error.sentence)

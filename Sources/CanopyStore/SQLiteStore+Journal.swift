@@ -38,6 +38,30 @@ extension SQLiteStore: Journal {
     try appendNow(commits, after: last)
   }
 
+  /// Returns the commits after one. See `Journal`.
+  ///
+  /// A commit whose synchronisation failed can lie in the write-ahead log, where this process does not
+  /// see it and a recovery would find it. The transaction here is written in its place, so that either
+  /// both see it or neither.
+  ///
+  /// Keeps the caller's thread, as `append` does.
+  public func settle(after last: Int64) async throws -> [Commit] {
+    try settleNow(after: last)
+  }
+
+  private func settleNow(after last: Int64) throws -> [Commit] {
+    do {
+      return try pool.write { db in
+        try db.execute(
+          sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('settled', ?)", arguments: [last])
+        return try SQLiteStore.readMissed(db, after: last)
+      }
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
+      // Where there is no room for this transaction the failed one does not lie either.
+      return try pool.read { db in try SQLiteStore.readMissed(db, after: last) }
+    }
+  }
+
   private func appendNow(_ commits: [Commit], after last: Int64) throws {
     let missed: [Commit]? = try pool.write { db -> [Commit]? in
       let present = try SQLiteStore.lastSequence(db)
@@ -71,21 +95,6 @@ extension SQLiteStore: Journal {
     if let missed { throw JournalError.conflict(missed: missed) }
   }
 
-  /// Commits of a part of the journal: see `Journal`.
-  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
-    try await pool.read { db in
-      let rows = try Row.fetchCursor(
-        db,
-        sql: """
-          SELECT sequence, time, body, before FROM commits
-          WHERE sequence > ? AND sequence <= ? ORDER BY sequence
-          """, arguments: [first, last])
-      var commits: [Commit] = []
-      while let row = try rows.next() { commits.append(try SQLiteStore.readCommitAndImage(row)) }
-      return commits
-    }
-  }
-
   static func checkpointSequence(_ db: Database) throws -> Int64 {
     let sequence = try Int64.fetchOne(
       db.cachedStatement(sql: "SELECT value FROM meta WHERE name = 'checkpoint'"))
@@ -105,7 +114,7 @@ extension SQLiteStore: Journal {
     return try checkpointSequence(db)
   }
 
-  /// Commits that another writer appended, with their origins.
+  /// Reads the commits after one, with their origins.
   private static func readMissed(_ db: Database, after sequence: Int64) throws -> [Commit] {
     let writes = try readClientWrites(db, after: sequence)
     let origins = Dictionary(writes.map { ($0.sequence, $0.origin) }) { $1 }
@@ -149,21 +158,6 @@ extension SQLiteStore: Journal {
     } catch {
       throw StoreError.damagedRow("commit \(sequence)", error)
     }
-  }
-
-  /// A commit with its before-image, which stands behind the other columns.
-  static func readCommitAndImage(_ row: Row) throws -> Commit {
-    var commit = try readCommit(row)
-    do {
-      commit.beforeImage = try row.withUnsafeData(atIndex: 3) { data in
-        try data.map { data in
-          try data.withUnsafeBytes { try BeforeImageCodec.decode($0, of: commit.assignments) }
-        }
-      }
-    } catch {
-      throw StoreError.damagedRow("the before-image of commit \(commit.sequence)", error)
-    }
-    return commit
   }
 
   static func readLeaves(

@@ -11,6 +11,9 @@ internal import GRDB
 /// - `leaves`: the checkpoint, a row for each leaf or small branch; no row is at or below another.
 ///   A branch that is spread over rows has its priority at `path/.priority`.
 /// - `meta`: `checkpoint`, the sequence number up to which all commits are in `leaves`.
+/// - `client_writes`: the writes that clients may send again, each with the number that its client had
+///   seen.
+/// - `rules_record`: at most one row: the digest of the rules in force and the last commit before them.
 /// - `accounts`, `tokens`: identity; passwords only as argon2id hashes, tokens only as SHA-256.
 enum Schema {
   static let applicationID: Int32 = 0x4341_4E50  // "CANP"
@@ -55,6 +58,17 @@ enum Schema {
           CREATE TABLE client_writes(
             client TEXT NOT NULL, number INTEGER NOT NULL, sequence INTEGER NOT NULL,
             time INTEGER NOT NULL, PRIMARY KEY(client, number)) STRICT, WITHOUT ROWID;
+          """)
+    }
+    // Named, not numbered, so that it cannot be taken for another change of the same number.
+    migrator.registerMigration("client-seen") { db in
+      try db.execute(
+        sql: "ALTER TABLE client_writes ADD COLUMN seen INTEGER NOT NULL DEFAULT 0")
+    }
+    migrator.registerMigration("rules-record") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE rules_record(digest TEXT NOT NULL, sequence INTEGER NOT NULL) STRICT;
           """)
     }
     return migrator

@@ -23,6 +23,7 @@ public final class FaultyJournal: Journal {
   private let faults = Mutex<[[Fault]]>([])
   private let checkpointFaults = Mutex<[Fault]>([])
   private let readFaults = Mutex<[Fault]>([])
+  private let settleFaults = Mutex<[Fault]>([])
 
   /// A journal in front of another.
   public init(_ journal: any Journal) {
@@ -40,9 +41,14 @@ public final class FaultyJournal: Journal {
     checkpointFaults.withLock { $0.append(fault) }
   }
 
-  /// Plans what happens to the next reading of commits that has no plan yet.
+  /// Plans what happens to the next reading of a page of history that has no plan yet.
   public func planRead(_ fault: Fault) {
     readFaults.withLock { $0.append(fault) }
+  }
+
+  /// Plans what happens to the next `settle` that has no plan yet.
+  public func planSettle(_ fault: Fault) {
+    settleFaults.withLock { $0.append(fault) }
   }
 
   /// Plans that the next append waits.
@@ -75,14 +81,28 @@ public final class FaultyJournal: Journal {
     try await journal.append(commits, after: last)
   }
 
-  /// Does what is planned, then reads those of the journal behind this one.
-  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
+  /// Does what is planned, then settles with the journal behind this one.
+  public func settle(after last: Int64) async throws -> [Commit] {
+    switch settleFaults.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
+    case .delay(let gate): await gate.pass()
+    case .failBefore, .failAfter: throw Failure()
+    case .overtaken(let others):
+      try await journal.append(others, after: (others.first?.sequence ?? 1) - 1)
+    case nil: break
+    }
+    return try await journal.settle(after: last)
+  }
+
+  /// Does what is planned, then reads a page of the journal behind this one.
+  public func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage {
     switch readFaults.withLock({ $0.isEmpty ? nil : $0.removeFirst() }) {
     case .delay(let gate): await gate.pass()
     case .failBefore, .failAfter, .overtaken: throw Failure()
     case nil: break
     }
-    return try await journal.commits(after: first, through: last)
+    return try await journal.history(after: first, through: last, where: isAsked)
   }
 
   /// Does what is planned, then has the journal behind this one make the checkpoint.

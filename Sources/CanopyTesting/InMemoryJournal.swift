@@ -12,8 +12,10 @@ public final class InMemoryJournal: Journal {
     var commits: [Commit] = []
     var groups: [Int] = []
     var checkpoints: [Int64] = []
+    var pages: [HistoryPage] = []
     var disconnectWrites: [DisconnectWrite] = []
     var lastDisconnectID: DisconnectWriteID = 0
+    var rulesRecord: RulesRecord?
   }
 
   private let state: Mutex<State>
@@ -46,12 +48,29 @@ public final class InMemoryJournal: Journal {
     }
   }
 
-  /// Commits of a part of the journal.
-  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
+  /// Reads a page of the history. A commit counts as so many bytes as its assignments and its image
+  /// have as JSON.
+  public func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage {
     state.withLock { state in
-      state.commits.filter { $0.sequence > first && $0.sequence <= last }
+      var page = HistoryPage()
+      for commit in state.commits.reversed() where commit.sequence > first {
+        guard commit.sequence <= last else { continue }
+        let isThis = isAsked(commit.assignments.map(\.location))
+        var output = JSONOutput()
+        AssignmentCodec.encode(commit.assignments, to: &output)
+        if isThis, let image = commit.beforeImage { AssignmentCodec.encode(image, to: &output) }
+        guard page.add(commit.sequence, bytes: output.count, isThis ? commit : nil), !page.isFull
+        else { break }
+      }
+      state.pages.append(page)
+      return page
     }
   }
+
+  /// The pages of the history that were read.
+  public var pages: [HistoryPage] { state.withLock { $0.pages } }
 
   /// Forgets the commits up to one, as a journal does that keeps only so many.
   public func forget(through sequence: Int64) {
@@ -78,6 +97,17 @@ public final class InMemoryJournal: Journal {
         state.disconnectWrites.removeAll { $0.id == commit.settles }
       }
       state.groups.append(commits.count)
+    }
+  }
+
+  /// Returns the commits after one, without their before-images.
+  public func settle(after last: Int64) async throws -> [Commit] {
+    state.withLock { state in
+      state.commits.filter { $0.sequence > last }.map { commit in
+        var commit = commit
+        commit.beforeImage = nil
+        return commit
+      }
     }
   }
 
@@ -117,6 +147,16 @@ extension InMemoryJournal: DisconnectStore {
           id: state.lastDisconnectID, identity: request.identity, request: request.request))
       return state.lastDisconnectID
     }
+  }
+}
+
+extension InMemoryJournal: RulesRecordStore {
+  /// See `RulesRecordStore`.
+  public func rulesRecord() async throws -> RulesRecord? { state.withLock { $0.rulesRecord } }
+
+  /// See `RulesRecordStore`.
+  public func setRulesRecord(_ record: RulesRecord?) async throws {
+    state.withLock { $0.rulesRecord = record }
   }
 }
 

@@ -75,6 +75,7 @@ public final class LineGate: Sendable {
 public final class LineJournal: Journal, Sendable {
   private let journal = InMemoryJournal()
   private let isFailing = Mutex(false)
+  private let isUnreadable = Mutex(false)
   private let next = Mutex<Fault?>(nil)
 
   /// What happens to one append.
@@ -87,6 +88,9 @@ public final class LineJournal: Journal, Sendable {
 
   /// Holds appends up.
   public let gate = LineGate()
+
+  /// Holds readers of the history up.
+  public let historyGate = LineGate()
 
   /// An empty journal.
   public init() {}
@@ -122,10 +126,27 @@ public final class LineJournal: Journal, Sendable {
     if fault == .failAfter { throw LinePlannedFailure() }
   }
 
-  /// See `Journal`.
-  public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
-    try await journal.commits(after: first, through: last)
+  /// Makes every `settle` throw, or work again.
+  public func failSettling(_ isFailing: Bool) {
+    isUnreadable.withLock { $0 = isFailing }
   }
+
+  /// See `Journal`.
+  public func settle(after last: Int64) async throws -> [Commit] {
+    if isUnreadable.withLock({ $0 }) { throw LinePlannedFailure() }
+    return try await journal.settle(after: last)
+  }
+
+  /// See `Journal`.
+  public func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage {
+    await historyGate.pass()
+    return try await journal.history(after: first, through: last, where: isAsked)
+  }
+
+  /// The number of pages of the history that were read.
+  public var pagesRead: Int { journal.pages.count }
 
   /// Forgets the commits up to one.
   public func forget(through sequence: Int64) {
@@ -137,6 +158,17 @@ public final class LineJournal: Journal, Sendable {
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
     try await journal.checkpoint(root, through: sequence, resting: rest)
+  }
+}
+
+extension LineJournal: RulesRecordStore {
+  /// See `RulesRecordStore`.
+  public func rulesRecord() async throws -> RulesRecord? { try await journal.rulesRecord() }
+
+  /// See `RulesRecordStore`. Fails as appends do.
+  public func setRulesRecord(_ record: RulesRecord?) async throws {
+    if isFailing.withLock({ $0 }) { throw LinePlannedFailure() }
+    try await journal.setRulesRecord(record)
   }
 }
 

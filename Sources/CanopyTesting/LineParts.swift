@@ -10,8 +10,10 @@ import Synchronization
 public final class LineParts: Sendable {
   /// The time, for accounts, tokens and commits.
   public let clock = ManualClock()
+  /// The clock by which the engine waits and rests.
+  public let waits = StepClock()
   /// The journal.
-  public let journal = LineJournal()
+  public let journal: LineJournal
   /// The accounts.
   public let accountStore = LineAccountStore()
   /// The hash function: the cheapest.
@@ -35,12 +37,15 @@ public final class LineParts: Sendable {
 
   /// The parts.
   ///
-  /// - Parameter rulesFolder: where rules are kept; nil to keep them nowhere.
+  /// - Parameters:
+  ///   - journal: that of an earlier server, to be started again with.
+  ///   - rulesFolder: where rules are kept; nil to keep them nowhere.
   public init(
     limits: Limits = Limits(), settings: AccountSettings = AccountSettings(),
     engine configuration: Engine.Configuration = Engine.Configuration(), hashersMax: Int = 2,
-    rulesFolder: String? = nil
+    journal: LineJournal = LineJournal(), rulesFolder: String? = nil
   ) async throws {
+    self.journal = journal
     rules = try RulesKeeper(folder: rulesFolder)
     let clock = clock
     let random = Mutex(SeededGenerator(seed: 1))
@@ -50,7 +55,7 @@ public final class LineParts: Sendable {
     configuration.indexPlan = Layout.indexPlan
     configuration.indexPlan.formUnion(rules.indexPlan)
     engine = try await Engine(
-      journal: journal, configuration: configuration, now: { clock.now }, clock: StepClock(),
+      journal: journal, configuration: configuration, now: { clock.now }, clock: waits,
       random: { random.withLock { $0.next() } }, logger: log.logger)
     hasher = PasswordHasher(function: hash, concurrentMax: hashersMax)
     accounts = AccountService(
@@ -59,6 +64,7 @@ public final class LineParts: Sendable {
       environment: AccountEnvironment(
         now: { clock.now }, random: { count in random.withLock { $0.bytes(count) } }))
     administratorToken = try Self.token.get()
+    try await rules.begin(at: engine.snapshot.sequence, recordingIn: journal)
     operations = Operations(
       engine: engine, accounts: accounts, administratorToken: administratorToken,
       disconnectStore: journal, rules: rules, limits: limits,

@@ -51,12 +51,12 @@ public final class Replica: Sendable {
       let held = state.held ?? []
       state.held = nil
       if let changes {
-        state.take(changes)
+        state.take(changes, listening)
         state.sequences.append(start.sequence)
       } else {
         state.reset(start, listening)
       }
-      for notification in held { state.take(notification) }
+      for notification in held { state.take(notification, listening) }
     }
     return (id, changes == nil)
   }
@@ -84,7 +84,7 @@ public final class Replica: Sendable {
           if state.held != nil {
             state.held?.append(notification)
           } else {
-            state.take(notification)
+            state.take(notification, listening)
           }
         }
       } started: { [self] id, start in
@@ -123,19 +123,19 @@ extension Replica.State {
     sequences = [start.sequence]
   }
 
-  fileprivate mutating func take(_ notification: Notification) {
+  fileprivate mutating func take(_ notification: Notification, _ listening: Listening) {
     if let last = sequences.last, last >= notification.sequence {
       problem = problem ?? "commit \(notification.sequence) came after \(last)"
     }
     sequences.append(notification.sequence)
-    take(notification.events)
+    take(notification.events, listening)
   }
 
-  fileprivate mutating func take(_ events: [ListenEvent]) {
+  fileprivate mutating func take(_ events: [ListenEvent], _ listening: Listening) {
     for event in events {
       switch event {
       case .child(let change): take(change)
-      case .value(let node): value = node
+      case .value(let node): value = listening.query.value(of: node)
       case .put(let puts): copy.apply(puts)
       }
     }

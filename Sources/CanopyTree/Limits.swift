@@ -15,6 +15,27 @@ public struct Limits: Sendable, Equatable {
   /// Clients whose writes are remembered; of more, those that wrote longest ago are forgotten.
   public static let clientsMax = 100_000
 
+  /// Commits that are read for any client that resumes listening. For one that has missed more, what
+  /// it listens to is told anew, unless that is so large that it costs more: see `resumedCommitBytes`.
+  public static let resumedCommitsMin: Int64 = 1_000
+
+  /// Bytes of the present state, as JSON, that cost as much to tell as one commit costs to read: a
+  /// commit takes some microseconds, and so do writing, sending and reading so much text.
+  public static let resumedCommitBytes = 1_024
+
+  /// Bytes of the present state beyond which it is not measured.
+  public static let resumedSizeMax = 16 * 1024 * 1024
+
+  /// Commits that are read for a client that resumes, however large the present state is.
+  public static let resumedCommitsMax = Int64(resumedSizeMax / resumedCommitBytes)
+
+  /// Bytes of commits after which no more are read for a client that resumes; for a large state, twice
+  /// its size more.
+  public static let resumedBytesMin = 8 * 1024 * 1024
+
+  /// Clients that resume at one time; others wait for their turn.
+  public static let resumptionsMax = 2
+
   /// Bytes of UTF-8 in one string.
   public var stringBytesMax = 10 * 1024 * 1024
 

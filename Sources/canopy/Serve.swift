@@ -142,6 +142,7 @@ struct Serve: AsyncParsableCommand {
     }
     // Before there are new sign-ups, which would look the same.
     try await parts.recover()
+    try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
     let operations = Operations(
       engine: parts.engine, accounts: parts.accounts,
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),

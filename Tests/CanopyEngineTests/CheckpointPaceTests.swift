@@ -215,8 +215,14 @@ private final class SteppedJournal: Journal {
     try await journal.append(commits, after: last)
   }
 
-  func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
-    try await journal.commits(after: first, through: last)
+  func settle(after last: Int64) async throws -> [Commit] {
+    try await journal.settle(after: last)
+  }
+
+  func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage {
+    try await journal.history(after: first, through: last, where: isAsked)
   }
 
   func checkpoint(

@@ -11,49 +11,75 @@ struct ClientWritesTests {
       writes.note(try Self.write(by: "c\(number)", at: Int64(number)))
     }
     #expect(writes.count == Limits.clientsMax)
-    #expect(throws: RepeatedWrite.self) { try writes.check(Self.write(by: "c0", at: 0).origin) }
+    #expect(throws: RepeatedWrite.self) { try writes.admit(Self.write(by: "c0", at: 0).origin) }
     writes.note(try Self.write(by: "one more", at: Int64(Limits.clientsMax)))
     #expect(writes.count == Limits.clientsMax - Limits.clientsMax / 10 + 1)
-    try writes.check(Self.write(by: "c0", at: 0).origin)
+    _ = try writes.admit(Self.write(by: "c0", at: 0).origin)
     let last = try Self.write(by: "c\(Limits.clientsMax - 1)", at: 0).origin
-    #expect(throws: RepeatedWrite.self) { try writes.check(last) }
+    #expect(throws: RepeatedWrite.self) { try writes.admit(last) }
   }
 
-  @Test func `random writes are remembered until their client has seen more answers`() throws {
+  @Test func `random writes are made once, and none at or below the number seen`() throws {
     var random = SeededGenerator(printingSeedFor: "ClientWritesTests")
     for _ in 0..<200 {
       var writes = ClientWrites()
-      var naive: Set<Int64> = []
+      var made: Set<Int64> = []
       var seen: Int64 = 0
       for sequence in 1...60 {
         let highest: Int64 = Bool.random(using: &random) ? 20 : .max
         let number = Int64.random(in: 1...highest, using: &random)
         let told = Int64.random(in: 0..<number, using: &random)
         let origin = try WriteOrigin(client: "c", number: number, seen: told)
-        if naive.contains(number) {
-          #expect(throws: RepeatedWrite.self) { try writes.check(origin) }
-          continue
+        if number <= seen {
+          #expect(throws: EngineError.alreadyAnswered(number)) { try writes.admit(origin) }
+        } else if made.contains(number) {
+          #expect(throws: RepeatedWrite.self) { try writes.admit(origin) }
+        } else {
+          let admitted = try writes.admit(origin)
+          seen = max(seen, told)
+          #expect(admitted.seen == seen)
+          // A refused write counts as seen as well, and is not remembered.
+          guard random.oneIn(2) else { continue }
+          writes.note(ClientWrite(origin: admitted, sequence: Int64(sequence), time: 0))
+          made.insert(number)
+          if random.oneIn(5) {
+            writes.takeBack(after: Int64(sequence) - 1)
+            made.remove(number)
+          }
         }
-        // One that the client had said to need no more may be remembered or not.
-        if number > seen { try writes.check(origin) }
-        writes.note(ClientWrite(origin: origin, sequence: Int64(sequence), time: 0))
-        seen = max(seen, told)
-        naive = naive.filter { $0 > seen }
-        if number > seen { naive.insert(number) }
+        #expect(writes.remembered(of: "c") == made.count { $0 > seen })
       }
     }
   }
 
-  @Test func `writes that come below the number seen do not pile up`() throws {
+  @Test func `the number seen outlives all writes of its client`() throws {
     var writes = ClientWrites()
-    let count = Int64(3 * Limits.clientWritesMax)
-    writes.note(try Self.write(count + 1, seen: count))
-    for number in 1...count {
-      let write = try Self.write(number, seen: number - 1)
-      try writes.check(write.origin)
-      writes.note(write)
-      try #require(writes.remembered(of: "c") <= Limits.clientWritesMax)
+    writes.note(try Self.write(1, seen: 0))
+    writes.note(try Self.write(9, seen: 8))
+    writes.takeBack(after: 0)
+    #expect(writes.remembered(of: "c") == 0)
+    for number: Int64 in [1, 8] {
+      #expect(throws: EngineError.alreadyAnswered(number)) {
+        try writes.admit(Self.write(number, seen: 0).origin)
+      }
     }
+    #expect(try writes.admit(Self.write(9, seen: 0).origin).seen == 8)
+  }
+
+  @Test func `clients whose writes are all refused displace no others, and are bounded`() throws {
+    var writes = ClientWrites()
+    writes.note(try Self.write(1, seen: 0))
+    for number in 0..<ClientWrites.marksMax {
+      _ = try writes.admit(WriteOrigin(client: "r\(number)", number: 3, seen: 2))
+    }
+    #expect(writes.markCount == ClientWrites.marksMax)
+    #expect(throws: EngineError.alreadyAnswered(2)) {
+      try writes.admit(WriteOrigin(client: "r0", number: 2, seen: 0))
+    }
+    _ = try writes.admit(WriteOrigin(client: "one-more", number: 3, seen: 2))
+    #expect(writes.markCount == 1)
+    #expect(writes.count == 1)
+    #expect(writes.remembered(of: "c") == 1)
   }
 
   private static func write(_ number: Int64, seen: Int64) throws -> ClientWrite {

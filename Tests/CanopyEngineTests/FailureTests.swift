@@ -93,27 +93,32 @@ import Testing
     }
   }
 
-  @Test func `commits that were stored though the journal said no are found out and adopted`()
+  @Test func `commits that were stored though the journal said no are answered as made`()
     async throws
   {
     let journal = FaultyJournal(store)
     try await withEngine(journal) { engine in
       try await engine.set("n", 1)
+      let told = Answers<Int64>()
+      let started = Answers<Bool>()
+      engine.listen(Listening(try Path("n"), form: .value)) {
+        told.add($0.sequence)
+      } started: { id, _ in
+        started.add(id != nil)
+      }
+      #expect(await started.wait(for: 1) == [true])
       journal.plan(.failAfter)
-      await #expect(throws: EngineError.journalFailed) { try await engine.increment("n") }
-      #expect(engine.value("n") == 1, "nobody was told that it is stored")
-      await #expect(throws: EngineError.journalFailed) { try await engine.set("other", 5) }
+      #expect(try await engine.increment("n") == 2)
       #expect(engine.snapshot.sequence == 2)
-      #expect(engine.value("n") == 2, "the second append found it")
-      #expect(engine.value("other").isAbsent)
+      #expect(engine.value("n") == 2)
       #expect(try await engine.increment("n") == 3)
-      #expect(engine.snapshot.sequence == 3)
+      #expect(told.values == [2, 3])
     }
     #expect(store.commits.map(\.sequence) == [1, 2, 3])
     #expect(store.commits.folded() == json(#"{"n":3}"#))
   }
 
-  @Test func `a whole group of unknown fate is adopted, and what found it is not made`()
+  @Test func `a whole group that was stored is answered as made, and what comes next is made`()
     async throws
   {
     let journal = FaultyJournal(store)
@@ -125,19 +130,141 @@ import Testing
       engine.submitSet("a", 1, answers)
       await first.reached()
       engine.submitSet("b", 2, answers)
+      engine.submitRefused(answers)
       engine.submitSet("c", 3, answers)
       first.open()
       await second.reached()
       engine.submitSet("d", 4, answers)
       second.open()
-      let outcomes = await answers.wait(for: 4)
-      #expect(outcomes[0] == .committed(1))
-      #expect(outcomes[1...].allSatisfy { $0 == .failed(.journalFailed) })
-      #expect(engine.snapshot.sequence == 3)
-      #expect(engine.root == json(#"{"a":1,"b":2,"c":3}"#))
-      #expect(try await engine.set("e", 5) == 4)
+      #expect(
+        await answers.wait(for: 5)
+          == [.committed(1), .committed(2), .refused, .committed(3), .committed(4)])
+      #expect(engine.root == json(#"{"a":1,"b":2,"c":3,"d":4}"#))
     }
     #expect(store.commits.map(\.sequence) == [1, 2, 3, 4])
+  }
+
+  @Test(arguments: [true, false])
+  func `a journal that cannot be read for a moment is asked again before anybody is answered`(
+    isStored: Bool
+  ) async throws {
+    let journal = FaultyJournal(store)
+    let waits = StepClock()
+    try await withEngine(journal, waits: waits) { engine in
+      try await engine.set("n", 1)
+      journal.plan(isStored ? .failAfter : .failBefore)
+      for _ in 0..<3 { journal.planSettle(.failBefore) }
+      let answers = Answers<Outcome>()
+      engine.submitSet("n", 2, answers)
+      // The checkpoint waits by the same clock.
+      let others = 1
+      for attempt in 1...3 {
+        await waits.slept(others + attempt)
+        #expect(answers.values.isEmpty)
+        #expect(engine.value("n") == 1)
+        await #expect(throws: EngineError.journalFailed) { try await engine.set("more", 1) }
+        waits.advance(by: .milliseconds(100 << (attempt - 1)))
+      }
+      #expect(
+        await answers.wait(for: 1) == [isStored ? .committed(2) : .failed(.journalFailed)])
+      #expect(engine.value("n") == (isStored ? 2 : 1))
+      #expect(try await engine.set("next", 1) == (isStored ? 3 : 2))
+    }
+    #expect(store.commits.count == (isStored ? 3 : 2))
+  }
+
+  @Test(arguments: [true, false])
+  func `a journal that cannot be read for long leaves the outcome unknown, and it shows later`(
+    isStored: Bool
+  ) async throws {
+    let journal = FaultyJournal(store)
+    let waits = StepClock()
+    var configuration = Engine.Configuration()
+    configuration.outcomeUnknownAfter = .milliseconds(300)
+    try await withEngine(journal, configuration: configuration, waits: waits) { engine in
+      try await engine.set("n", 1)
+      let told = Answers<Int64>()
+      let started = Answers<Bool>()
+      engine.listen(Listening(try Path("n"), form: .value)) {
+        told.add($0.sequence)
+      } started: { id, _ in
+        started.add(id != nil)
+      }
+      #expect(await started.wait(for: 1) == [true])
+      let gate = Gate()
+      journal.plan(.delay(gate), isStored ? .failAfter : .failBefore)
+      // After 0, 100 and 300 milliseconds, and twice more.
+      for _ in 0..<5 { journal.planSettle(.failBefore) }
+      let answers = Answers<Outcome>()
+      engine.submitSet("n", 2, answers)
+      await gate.reached()
+      engine.submitSet("waits", 1, answers)
+      gate.open()
+      for attempt in 1...2 {
+        await waits.slept(1 + attempt)
+        #expect(answers.values.isEmpty)
+        waits.advance(by: .milliseconds(100 << (attempt - 1)))
+      }
+      #expect(
+        await answers.wait(for: 2) == [.failed(.outcomeUnknown), .failed(.journalFailed)])
+      #expect(told.values.isEmpty)
+      // Reads and listening go on meanwhile.
+      #expect(engine.value("n") == 1)
+      await waits.slept(4)
+      let late = Answers<Int64>()
+      engine.listen(Listening(.root)) { _ in
+      } started: {
+        late.add($1.sequence)
+      }
+      waits.advance(by: .milliseconds(400))
+      #expect(await late.wait(for: 1) == [1])
+      await waits.slept(5)
+      waits.advance(by: .milliseconds(800))
+      await waits.slept(6)
+      await #expect(throws: EngineError.journalFailed) { try await engine.set("more", 1) }
+      waits.advance(by: .seconds(1))
+      // When it is settled, writes are accepted again.
+      while (try? await engine.set("after", 1)) == nil { await Task.yield() }
+      #expect(engine.value("n") == (isStored ? 2 : 1))
+      #expect(engine.value("waits").isAbsent)
+      #expect(told.values == (isStored ? [2] : []))
+      #expect(answers.values.count == 2)
+    }
+    #expect(store.commits.count == (isStored ? 3 : 2))
+  }
+
+  @Test func `an engine that stops while the outcome is unknown says so and ends`() async throws {
+    let journal = FaultyJournal(store)
+    let waits = StepClock()
+    let answers = Answers<Outcome>()
+    try await withEngine(journal, waits: waits) { engine in
+      try await engine.set("n", 1)
+      journal.plan(.failBefore)
+      for _ in 0..<2 { journal.planSettle(.failBefore) }
+      engine.submitSet("n", 2, answers)
+      await waits.slept(2)
+    }
+    #expect(answers.values == [.failed(.outcomeUnknown)])
+  }
+
+  @Test func `commits of another writer are not taken for those that failed`() async throws {
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      try await engine.set("n", 1)
+      let other = Commit(sequence: 2, time: 5, assignments: [Assignment(try Path("n"), 10)])
+      journal.plan(.failBefore)
+      journal.planSettle(.overtaken([other]))
+      await #expect(throws: EngineError.journalFailed) { try await engine.increment("n") }
+      #expect(engine.value("n") == 10)
+      #expect(try await engine.increment("n") == 11)
+      // Stored, and followed by another's.
+      let next = Commit(sequence: 5, time: 5, assignments: [Assignment(try Path("n"), 20)])
+      journal.plan(.failAfter)
+      journal.planSettle(.overtaken([next]))
+      #expect(try await engine.increment("n") == 12)
+      #expect(try await engine.increment("n") == 21)
+    }
+    #expect(store.commits.map(\.sequence) == [1, 2, 3, 4, 5, 6])
   }
 
   @Test func `a writer that another one overtook learns what it missed`() async throws {
@@ -182,7 +309,10 @@ import Testing
         throw JournalError.unreadable("the disk is gone")
       }
       func append(_ commits: [Commit], after last: Int64) async throws {}
-      func commits(after first: Int64, through last: Int64) async throws -> [Commit] { [] }
+      func settle(after last: Int64) async throws -> [Commit] { [] }
+      func history(
+        after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+      ) async throws -> HistoryPage { HistoryPage() }
       func checkpoint(
         _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
       ) async throws {}

@@ -289,23 +289,107 @@ import Testing
     }
   }
 
-  @Test func `a history of several thousand commits is read in steps`() async throws {
+  @Test func `a small place is told anew after more than so many commits, a large one resumed`()
+    async throws
+  {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine in
-      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
-      for replica in replicas {
+      // As many bytes as 1,200 commits are worth, and some more.
+      let text = Node(String(repeating: "x", count: 1_200 * Limits.resumedCommitBytes))
+      try await engine.set("large/text", text)
+      let forms = Listening.Form.allCases
+      let small = forms.map { Replica(Listening(.root.child("n"), form: $0)) }
+      let large = forms.map { Replica(Listening(.root.child("large"), form: $0)) }
+      for replica in small + large {
         replica.leave(engine, try #require(await replica.start(engine)))
       }
-      for count in [999, 1, 1, 1500] {
-        for i in 0..<count { try await engine.set("n\(i % 7)", Node(Int64(i * count))) }
-        for replica in replicas {
-          let (id, isAnew) = try #require(try await replica.resume(engine))
-          #expect(!isAnew)
-          #expect(replica.problem(engine.root) == nil)
-          replica.leave(engine, id)
+      let bound = Int(Limits.resumedCommitsMin)
+      for (count, areAnew) in [
+        (1, [false, false]), (bound, [false, false]), (bound + 1, [true, false]),
+        (1_200, [true, false]), (1_202, [true, true]),
+      ] {
+        for i in 0..<count {
+          try await engine.set(i % 2 == 0 ? "n/\(i % 7)" : "large/n", Node(Int64(i * count)))
+        }
+        for (replicas, isAnew) in zip([small, large], areAnew) {
+          for replica in replicas {
+            let resumed = try #require(try await replica.resume(engine))
+            #expect(resumed.isAnew == isAnew, "\(replica.listening) after \(count)")
+            #expect(replica.problem(engine.root) == nil)
+            replica.leave(engine, resumed.id)
+          }
         }
       }
-      #expect(engine.snapshot.sequence == 2501)
+    }
+  }
+
+  @Test func `commits that do not concern the place are passed over, and counted by their bytes`()
+    async throws
+  {
+    let journal = InMemoryJournal()
+    try await withEngine(journal) { engine in
+      try await engine.set("a", 1)
+      let large = Node(String(repeating: "x", count: 900_000))
+      let counts = [5, Limits.resumedBytesMin / 900_000 + 2]
+      for (count, isAnew) in zip(counts, [false, true]) {
+        for form in Listening.Form.allCases {
+          let replica = Replica(Listening(.root.child("a"), form: form))
+          replica.leave(engine, try #require(await replica.start(engine)))
+          let first = journal.pages.count
+          for i in 0..<count { try await engine.set("other", i % 2 == 0 ? large : 1) }
+          for _ in 0..<count { try await engine.set("other/deep", large) }
+          try await engine.set("a", Node(engine.snapshot.sequence))
+          let resumed = try #require(try await replica.resume(engine))
+          #expect(resumed.isAnew == isAnew)
+          #expect(replica.problem(engine.root) == nil)
+          let pages = journal.pages.dropFirst(first)
+          #expect(pages.allSatisfy { $0.bytes <= HistoryPage.bytesMax + 900_100 })
+          #expect(pages.reduce(0) { $0 + $1.commits.count } == 1)
+          #expect(
+            pages.reduce(0) { $0 + $1.bytes }
+              <= Limits.resumedBytesMin + HistoryPage.bytesMax + 1_800_000)
+          replica.leave(engine, resumed.id)
+        }
+      }
+    }
+  }
+
+  @Test func `one that is cancelled reads no further page, and leaves its turn to others`()
+    async throws
+  {
+    let store = InMemoryJournal()
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      let replica = Replica(Listening(.root, form: .value))
+      replica.leave(engine, try #require(await replica.start(engine)))
+      let large = Node(String(repeating: "x", count: 900_000))
+      for _ in 0..<6 { try await engine.set("a", large) }
+      // The oldest commit is looked for, and the first page read.
+      var gates: [Gate] = []
+      var tasks: [Task<Void, any Error>] = []
+      for _ in 0..<Limits.resumptionsMax {
+        journal.planRead(
+          .delay(
+            {
+              let open = Gate(); open.open(); return open
+            }()))
+        let gate = Gate()
+        journal.planRead(.delay(gate))
+        tasks.append(Task { _ = try await replica.resume(engine) })
+        await gate.reached()
+        gates.append(gate)
+      }
+      for task in tasks { task.cancel() }
+      let read = store.pages.count
+      for gate in gates { gate.open() }
+      for task in tasks {
+        await #expect(throws: CancellationError.self) { try await task.value }
+      }
+      #expect(store.pages.count == read + gates.count)
+      let (id, isAnew) = try #require(try await replica.resume(engine))
+      #expect(!isAnew)
+      #expect(replica.problem(engine.root) == nil)
+      replica.leave(engine, id)
     }
   }
 }

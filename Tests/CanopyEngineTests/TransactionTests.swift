@@ -1,7 +1,8 @@
-import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import Testing
+
+@testable import CanopyEngine
 
 @Suite(.timeLimit(.minutes(5))) struct TransactionTests {
   let store = InMemoryJournal()
@@ -111,6 +112,32 @@ import Testing
       }
       #expect(engine.root.at(a.child("x").child("y")) == 2)
       #expect(engine.root.at(a).isIdentical(to: engine.root.at(b)))
+    }
+  }
+
+  @Test func `writes that are large together do not go to the journal in one append`() async throws
+  {
+    let store = InMemoryJournal()
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      let first = journal.holdNextAppend()
+      let answers = Answers<Outcome>()
+      engine.submitSet("first", 1, answers)
+      await first.reached()
+      let part = 500_000
+      let count = 3 * Engine.batchBytesMax / part
+      for i in 0..<count {
+        engine.submitSet("n\(i % 3)", Node(String(repeating: "x", count: part)), answers)
+      }
+      for i in 0..<100 { engine.submitSet("small\(i)", 1, answers) }
+      first.open()
+      _ = await answers.wait(for: 1 + count + 100)
+      // Each ends with the write that exceeds the bound.
+      let most = Engine.batchBytesMax / part + 1
+      #expect(store.groups.dropFirst().allSatisfy { $0 <= most || $0 >= 100 })
+      #expect(store.groups.count >= 1 + count / most)
+      #expect(store.groups.count <= 3 + count / (most - 1))
+      #expect(store.groups.last.map { $0 >= 100 } == true)
     }
   }
 }

@@ -139,6 +139,9 @@ struct ReadmeTests {
       "memoryMax": "a client that reads its replies does not meet it",
       "unreadReplyBytesMax": "whoever reads their replies never meets it",
       "clientsMax": "no client is refused: those that wrote longest ago are forgotten",
+      "resumedCommitsMax": "no client is refused: everything is told anew",
+      "resumedSizeMax": "a bound on what is measured for resumedCommitsMax",
+      "resumptionsMax": "no client is refused: they wait for their turn",
       "connectionsMax": "whoever reads HELLO is connected",
       "connectionsPerAddressMax": "whoever reads HELLO is connected",
     ]

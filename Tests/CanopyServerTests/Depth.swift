@@ -27,10 +27,13 @@ enum Depth: CaseIterable, Sendable, CustomTestStringConvertible {
 struct TestSettings: Sendable {
   var limits = Limits()
   var accounts = AccountSettings()
+  var engine = Engine.Configuration()
   var hashersMax = 2
   var shutdownSeconds: Int64 = 10
   /// Bytes that the kernel, or what stands in for it, takes for a client that does not read.
   var receiveBytes: Int?
+  /// The journal of an earlier server, which this one goes on with.
+  var journal = LineJournal()
   /// Where rules are kept; nil for nowhere.
   var rulesFolder: String?
 }
@@ -113,7 +116,8 @@ func withServer(
   var settings = TestSettings()
   change(&settings)
   let parts = try await LineParts(
-    limits: settings.limits, settings: settings.accounts, hashersMax: settings.hashersMax,
+    limits: settings.limits, settings: settings.accounts, engine: settings.engine,
+    hashersMax: settings.hashersMax, journal: settings.journal,
     rulesFolder: settings.rulesFolder)
   let engine = Task { await parts.engine.run() }
   let result: Result<Void, any Error>

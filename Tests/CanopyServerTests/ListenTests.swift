@@ -39,6 +39,39 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `a put to a child subscription has the order of the events before it, as an object`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let child = { (value: Int, priority: Int) in
+        "{\".value\":\(value),\".priority\":\(priority)}"
+      }
+      try await client.value(
+        "SET /a {\"0\":\(child(1, 3)),\"1\":\(child(2, 2)),\"2\":\(child(3, 1))}")
+      try await client.value("SET /b {\"0\":1,\"1\":2,\"2\":3}")
+      try await client.value("SET /c 5")
+      for (request, data) in [
+        ("LISTEN /a", "{\"2\":3,\"1\":2,\"0\":1}"), ("LISTEN /b", "{\"0\":1,\"1\":2,\"2\":3}"),
+        ("LISTEN /b {\"orderBy\":\"$key\"", "{\"0\":1,\"1\":2,\"2\":3}"),
+        ("LISTEN /a {\"limitToLast\":2", "{\"1\":2,\"0\":1}"),
+        ("LISTEN /b {\"startAt\":9", "null"), ("LISTEN /c", "5"), ("LISTEN /d", "null"),
+      ] {
+        let told = try await client.begin(request.contains("{") ? request + "}" : request)
+        var keys: [String] = []
+        if case .object(let members) = try JSONValue(json: data) { keys = members.map(\.name) }
+        #expect(told.events.map(\.key) == keys)
+        server.parts.journal.forget(through: 3)
+        let since = request.contains("{") ? ",\"since\":1}" : " {\"since\":1}"
+        try await client.send(request + since + "\n")
+        #expect(try await client.readLine().hasPrefix("+"))
+        let line = try await client.readLine()
+        #expect(line.contains("\"data\":\(data)"), "\(line)")
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `several listeners hear of a commit in the order in which they began`(
     _ depth: Depth
   ) async throws {

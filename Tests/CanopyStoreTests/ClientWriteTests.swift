@@ -1,6 +1,7 @@
 import CanopyEngine
 import CanopyTesting
 import CanopyTree
+import GRDB
 import Logging
 import Testing
 
@@ -85,6 +86,53 @@ struct ClientWriteTests {
           case .failure(let error): #expect(error as? RepeatedWrite == RepeatedWrite(sequence: 1))
           }
           #expect(engine.root == json(#"{"n":1}"#))
+        }
+      }
+    }
+  }
+
+  @Test func `the number that a client has seen survives restarts and forgetting`() async throws {
+    let lines: [(number: Int64, seen: Int64)] = [(1, 0), (9, 8), (12, 3)]
+    try await folder.withStore { store async throws in
+      try await withEngine(store) { engine async throws in
+        for line in lines { #expect(try await increment(engine, line.number, line.seen) == nil) }
+      }
+    }
+    // As after long: all but the last write are forgotten.
+    try await folder.withStore { store async throws in
+      try await store.pool.write { db in
+        try db.execute(sql: "DELETE FROM client_writes WHERE number < 12")
+      }
+      #expect(try await store.load().clientWrites.map(\.origin.seen) == [8])
+      #expect(try await store.problems().isEmpty)
+    }
+    try await folder.withStore { store async throws in
+      try await withEngine(store) { engine async throws in
+        for number: Int64 in [1, 8] {
+          #expect(try await increment(engine, number, 0) == .alreadyAnswered(number))
+        }
+        #expect(try await increment(engine, 13, 12) == nil)
+        #expect(try await increment(engine, 12, 0) == .alreadyAnswered(12))
+        #expect(engine.root == json(#"{"n":4}"#))
+      }
+    }
+  }
+
+  /// Makes an increment of a client, and returns why it was refused.
+  private func increment(
+    _ engine: Engine, _ number: Int64, _ seen: Int64
+  ) async throws -> EngineError? {
+    let origin = try WriteOrigin(client: "k", number: number, seen: seen)
+    return await withCheckedContinuation { continuation in
+      engine.submit(
+        { proposal in
+          let sum = (proposal.root.child("n").integerValue ?? 0) + 1
+          return Decision(try .set(Location("n"), WriteValue(Node(sum))), ())
+        }, once: origin
+      ) { result in
+        switch result {
+        case .success: continuation.resume(returning: nil)
+        case .failure(let error): continuation.resume(returning: error as? EngineError)
         }
       }
     }

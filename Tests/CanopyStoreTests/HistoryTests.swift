@@ -92,6 +92,42 @@ import Testing
     }
   }
 
+  @Test func `a page is bounded by bytes and by commits, and has only those that are asked for`()
+    async throws
+  {
+    try await folder.withStore { store in
+      let large = Node(String(repeating: "x", count: 400_000))
+      try await store.append(try (1...7).map { try commit($0, "large", large) }, after: 0)
+      try await store.append(try (8...10).map { try commit($0, "a/b", Node($0)) }, after: 7)
+      // Images of the others are not read at all.
+      try await store.damage("UPDATE commits SET before = '[1' WHERE sequence <= 6")
+      let place = try Path("a")
+      func page(_ first: Int64, _ last: Int64) async throws -> HistoryPage {
+        try await store.history(after: first, through: last) { locations in
+          locations.contains { $0.path.hasPrefix(place) }
+        }
+      }
+      var page1 = try await page(0, 10)
+      #expect(page1.read == 5...10)
+      #expect(page1.commits.map(\.sequence) == [10, 9, 8])
+      #expect((HistoryPage.bytesMax...HistoryPage.bytesMax + 401_000).contains(page1.bytes))
+      page1 = try await page(0, 4)
+      #expect(page1.read == 2...4)
+      #expect(page1.commits.isEmpty)
+      #expect(try await page(3, 4).read == 4...4)
+      #expect(try await page(10, 20).read == nil)
+      #expect(try await page(8, 20).read == 9...10)
+      await #expect(throws: StoreError.self) {
+        try await store.history(after: 0, through: 3) { _ in true }
+      }
+      try await store.damage("DELETE FROM commits WHERE sequence = 9")
+      #expect(try await page(0, 10).read == 10...10, "a gap ends it")
+      let last = Int64(10 + HistoryPage.commitsMax + 5)
+      try await store.append(try (11...last).map { try commit($0, "n", Node($0)) }, after: 10)
+      #expect(try await page(0, last).read == last - Int64(HistoryPage.commitsMax) + 1...last)
+    }
+  }
+
   @Test func `an image that is large is not kept, and the commit comes without it`()
     async throws
   {

@@ -147,6 +147,8 @@ struct WriteNumbers {
   private(set) var transactionsSeen: Int64 = 0
   /// Writes that were sent by this process and are above `writesSeen`, ascending.
   private var unseen: Deque<Int64> = []
+  /// The highest number of a write that has ended: it was answered, or was never sent.
+  private var lastEnded: Int64 = 0
   private var lastTransaction: Int64 = 0
 
   init(_ random: () -> UInt64) {
@@ -201,15 +203,25 @@ struct WriteNumbers {
     unseen.append(number)
   }
 
-  /// The answer to a write has come.
+  /// Notes that a write has ended: its answer has come, or it is not sent at all.
+  ///
+  /// A write that is too long to be sent ends before the writes that were sent earlier. Their answers
+  /// are still to come, and the server refuses a write that it was told is seen.
   mutating func sawWrite(_ number: Int64) {
-    writesSeen = max(writesSeen, number)
-    while let first = unseen.first, first <= writesSeen { unseen.removeFirst() }
+    lastEnded = max(lastEnded, number)
+    if unseen.first == number {
+      unseen.removeFirst()
+    } else {
+      unseen.removeAll { $0 == number }
+    }
+    let ended = unseen.first.map { min(lastEnded, $0 - 1) } ?? lastEnded
+    writesSeen = max(writesSeen, ended)
   }
 
-  /// The writes that were sent are given up: no answer is waited for.
+  /// Notes that the writes that were sent are given up: no answer is waited for.
   mutating func gaveUpWrites() {
     unseen = []
+    writesSeen = max(writesSeen, lastEnded)
   }
 
   /// The number of the next compare-and-set request.

@@ -29,6 +29,25 @@ struct ConnectionPartsTests {
     for _ in 0..<200 { #expect(large.delay(random: random.next()) >= 0) }
   }
 
+  @Test func `no number above a write without an answer is said to be seen`() {
+    var numbers = WriteNumbers { 7 }
+    for number: Int64 in 1...4 { numbers.sentWrite(number) }
+    numbers.sawWrite(1)
+    #expect(numbers.writesSeen == 1)
+    // Too long to be sent, the fifth ends before those that were sent.
+    numbers.sawWrite(5)
+    #expect(numbers.writesSeen == 1)
+    #expect(numbers.client(of: 6).seen == 1)
+    numbers.sawWrite(3)
+    #expect(numbers.writesSeen == 1)
+    #expect(numbers.unseenCount == 2)
+    numbers.sawWrite(2)
+    #expect(numbers.writesSeen == 3)
+    numbers.sawWrite(4)
+    #expect(numbers.writesSeen == 5)
+    #expect(numbers.unseenCount == 0)
+  }
+
   @Test func `URLs name a host, a port and TLS`() throws {
     #expect(
       try Endpoint.parse("canopy://h:1").endpoint == Endpoint(host: "h", port: 1, usesTLS: false))

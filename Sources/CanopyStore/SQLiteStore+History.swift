@@ -1,0 +1,57 @@
+public import CanopyEngine
+internal import CanopyTree
+internal import Foundation
+internal import GRDB
+
+extension SQLiteStore {
+  /// Reads a page of the history backwards: see `Journal`.
+  public func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage {
+    try await pool.read { db in
+      let rows = try Row.fetchCursor(
+        db.cachedStatement(
+          sql: """
+            SELECT sequence, time, body, before FROM commits
+            WHERE sequence > ? AND sequence <= ? ORDER BY sequence DESC
+            """), arguments: [first, last])
+      var page = HistoryPage()
+      while !page.isFull, let row = try rows.next() {
+        let sequence: Int64 = row[0]
+        var bytes = try row.withUnsafeData(atIndex: 2) { $0?.count ?? 0 }
+        var commit: Commit?
+        if isAsked(try SQLiteStore.readLocations(row)) {
+          commit = try SQLiteStore.readCommitAndImage(row)
+          bytes += try row.withUnsafeData(atIndex: 3) { $0?.count ?? 0 }
+        }
+        guard page.add(sequence, bytes: bytes, commit) else { break }
+      }
+      return page
+    }
+  }
+
+  private static func readLocations(_ row: Row) throws -> [Location] {
+    do {
+      return try row.withUnsafeData(atIndex: 2) { data in
+        try (data ?? Data()).withUnsafeBytes { try AssignmentCodec.decodeLocations($0) }
+      }
+    } catch {
+      throw StoreError.damagedRow("commit \(row[0] as Int64)", error)
+    }
+  }
+
+  /// Reads a commit with its before-image, which stands behind the other columns.
+  static func readCommitAndImage(_ row: Row) throws -> Commit {
+    var commit = try readCommit(row)
+    do {
+      commit.beforeImage = try row.withUnsafeData(atIndex: 3) { data in
+        try data.map { data in
+          try data.withUnsafeBytes { try BeforeImageCodec.decode($0, of: commit.assignments) }
+        }
+      }
+    } catch {
+      throw StoreError.damagedRow("the before-image of commit \(commit.sequence)", error)
+    }
+    return commit
+  }
+}

@@ -1,0 +1,112 @@
+import CanopyTesting
+import CanopyTree
+import Synchronization
+import Testing
+
+@testable import CanopyEngine
+
+/// The engine's work for its listeners, counted in nodes of the tree that it touches.
+@Suite(.timeLimit(.minutes(5))) struct NotifyingWorkTests {
+  private static func children(_ count: Int) -> Node {
+    Node(
+      children: (0..<count).map { i in
+        (Key(index: Int32(i)), Node(String(repeating: "x", count: 40)))
+      })
+  }
+
+  /// Returns the nodes that the engine touches for one write to a place with so many children, where
+  /// listeners have as many different queries.
+  private static func work(
+    children count: Int, listeners: Int, _ form: Listening.Form, write: Write,
+    costMax: Int = Engine.Configuration().notifyingCostMax
+  ) async throws -> Int {
+    var configuration = Engine.Configuration()
+    configuration.notifyingCostMax = costMax
+    return try await WorkCounter.counting { [configuration] counter in
+      try await withEngine(configuration: configuration) { engine in
+        try await engine.set("a", children(count))
+        let notifications = Answers<Notification>()
+        for i in 0..<listeners {
+          let query = try Query(order: .key, limit: .last(count - i))
+          let started = Answers<Bool>()
+          engine.listen(Listening(try Path("a"), query, form: form)) {
+            notifications.add($0)
+          } started: { id, _ in
+            started.add(id != nil)
+          }
+          _ = await started.wait(for: 1)
+        }
+        let before = counter.count
+        _ = try await engine.transact { _ in Decision(write, ()) }
+        let work = counter.count - before
+        #expect(notifications.values.count == listeners)
+        // They are told all the same.
+        for i in [0, listeners - 1] { #expect(!notifications.values[i].events.isEmpty) }
+        if case .value(let node)? = notifications.values.first?.events.first {
+          #expect(node == engine.value("a"))
+        } else {
+          #expect(form != .value)
+        }
+        return work
+      }
+    }
+  }
+
+  @Test(arguments: Listening.Form.allCases)
+  func `a small write costs the same however much its listeners are shown`(
+    _ form: Listening.Form
+  ) async throws {
+    let write = try Write([Write.Item(try Path("a/400"), 1)])
+    let few = try await Self.work(children: 500, listeners: 50, form, write: write)
+    let many = try await Self.work(children: 8_000, listeners: 50, form, write: write)
+    // The tree is a little deeper.
+    #expect(many < 2 * few)
+    #expect(many < 50 * 200)
+  }
+
+  @Test(arguments: Listening.Form.allCases)
+  func `a large write does not cost more the more listeners there are`(
+    _ form: Listening.Form
+  ) async throws {
+    let write = try Write((0..<1_000).map { Write.Item(try Path("a/\($0)"), Node(Int64($0))) })
+    // One view costs 1,000 steps and some, so one or two are looked at.
+    let costMax = 2_500
+    let few = try await Self.work(
+      children: 1_100, listeners: 10, form, write: write, costMax: costMax)
+    let many = try await Self.work(
+      children: 1_100, listeners: 90, form, write: write, costMax: costMax)
+    #expect(many < few + 80 * 20)
+  }
+
+  @Test func `of a commit that changed nothing for it a listener may be notified, without events`()
+    async throws
+  {
+    var configuration = Engine.Configuration()
+    configuration.notifyingCostMax = 500
+    try await withEngine(configuration: configuration) { engine in
+      try await engine.set("a", Self.children(1_000))
+      let first = Replica(
+        Listening(try Path("a"), try Query(order: .key, limit: .first(2)), form: .value))
+      let id = try #require(await first.start(engine))
+      let notifications = Answers<Notification>()
+      let started = Answers<Bool>()
+      engine.listen(first.listening) {
+        notifications.add($0)
+      } started: { id, _ in
+        started.add(id != nil)
+      }
+      #expect(await started.wait(for: 1) == [true])
+      let items = try (100..<1_000).map { Write.Item(try Path("a/\($0)"), 1) }
+      _ = try await engine.transact { _ in Decision(try Write(items), ()) }
+      #expect(notifications.values.map(\.events) == [[]])
+      #expect(first.problem(engine.root) == nil)
+      // The next small commits cost nothing that the large one has used up.
+      try await engine.set("a/300", 2)
+      #expect(notifications.values.count == 1)
+      try await engine.set("a/1", 2)
+      #expect(notifications.values.map(\.events.count) == [0, 1])
+      #expect(first.problem(engine.root) == nil)
+      first.leave(engine, id)
+    }
+  }
+}
