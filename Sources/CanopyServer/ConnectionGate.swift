@@ -29,17 +29,20 @@ final class ConnectionGate: Sendable {
   var count: Int { state.withLock { $0.channels.count } }
 
   /// Lets a connection in, or tells it why not and closes it. O(1).
-  func enter(_ channel: any Channel) -> Bool {
+  ///
+  /// - Parameter isShortOfMemory: whether the other connections hold all the memory that they may.
+  func enter(_ channel: any Channel, isShortOfMemory: Bool = false) -> Bool {
     let id = ObjectIdentifier(channel)
     let network = RemoteNetwork(channel.remoteAddress?.ipAddress ?? "")
-    let refusal = state.withLock { state in
+    let error = state.withLock { state -> WireError? in
+      if isShortOfMemory { return ConnectionGate.shortOfMemory }
       let refusal = state.allowance.enter(network)
       if refusal == nil { state.channels[id] = channel }
-      return refusal
+      return refusal?.error
     }
-    if let refusal {
+    if let error {
       var line = JSONOutput()
-      ReplyLine.failure(refusal.error, to: &line)
+      ReplyLine.failure(error, to: &line)
       let buffer = line.withBytes { ByteBuffer(bytes: $0) }
       channel.writeAndFlush(buffer).whenComplete { _ in channel.close(promise: nil) }
       return false
@@ -52,6 +55,9 @@ final class ConnectionGate: Sendable {
     }
     return true
   }
+
+  private static let shortOfMemory = WireError(
+    .overloaded, "the server is short of memory; try again later")
 
   /// Closes the connections from which nothing has come for so long, not even an acknowledgement by
   /// the other side's kernel. O(connections).

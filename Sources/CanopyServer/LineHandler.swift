@@ -16,7 +16,6 @@ final class LineHandler: ChannelInboundHandler {
 
   let operations: Operations
   let shared: LoopContext
-  private let budget: MemoryBudget
   private var account: MemoryBudget.Account?
   var session: Session
   private var decoder: LineDecoder
@@ -39,10 +38,9 @@ final class LineHandler: ChannelInboundHandler {
   /// Authorizes the subscriptions again when the user's session expires.
   var expiry: Scheduled<Void>?
 
-  init(_ operations: Operations, shared: LoopContext, budget: MemoryBudget) {
+  init(_ operations: Operations, shared: LoopContext) {
     self.operations = operations
     self.shared = shared
-    self.budget = budget
     session = Session(limits: operations.limits)
     decoder = LineDecoder(lineBytesMax: operations.limits.lineBytesMax)
   }
@@ -369,7 +367,7 @@ extension LineHandler: Flushable {
       guard bytes >= MemoryBudget.reportBytes else { return }
       let bound = NIOLoopBound(Weak(self), eventLoop: shared.loop)
       let loop = shared.loop
-      account = budget.open { loop.execute { bound.value.handler?.endForMemory() } }
+      account = operations.memory.open { loop.execute { bound.value.handler?.endForMemory() } }
     }
     account?.report(bytes)
   }

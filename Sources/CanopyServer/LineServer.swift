@@ -41,7 +41,6 @@ public final class LineServer: Service {
 
   private let operations: Operations
   private let contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>
-  private let budget: MemoryBudget
   private let configuration: Configuration
   private let logger: Logger
   private let whenReady: @Sendable (_ host: String, _ port: Int) -> Void
@@ -55,7 +54,6 @@ public final class LineServer: Service {
   ) {
     self.operations = operations
     contexts = LineServer.contexts(operations)
-    budget = MemoryBudget(bytesMax: operations.limits.memoryMax)
     self.configuration = configuration
     self.logger = logger
     self.whenReady = whenReady
@@ -183,12 +181,12 @@ public final class LineServer: Service {
       .childChannelOption(
         .writeBufferWaterMark, value: .init(low: mark / 2, high: mark)
       )
-      .childChannelInitializer { [operations, contexts, budget] channel in
+      .childChannelInitializer { [operations, contexts] channel in
         channel.eventLoop.makeCompletedFuture {
-          guard listener.gate.enter(channel) else { return }
+          guard listener.gate.enter(channel, isShortOfMemory: operations.memory.isExhausted)
+          else { return }
           try channel.pipeline.syncOperations.addHandler(
-            LineHandler(
-              operations, shared: contexts.value(of: channel.eventLoop).value, budget: budget))
+            LineHandler(operations, shared: contexts.value(of: channel.eventLoop).value))
         }
       }
   }

@@ -26,6 +26,8 @@ public final class Operations: Sendable {
   public let rules: RulesKeeper
   /// The logins of all connections.
   public let sessions = SessionRegistry()
+  /// The memory that connections of all protocols may make the server hold.
+  public let memory: MemoryBudget
   /// Hashes large values for CAS, one at a time, as each takes a core.
   let hashing = TurnQueue(width: 1)
 
@@ -47,6 +49,7 @@ public final class Operations: Sendable {
     self.disconnectStore = disconnectStore
     self.rules = rules
     self.limits = limits
+    memory = MemoryBudget(bytesMax: limits.memoryMax)
     self.version = version
     self.now = now
     self.logger = logger

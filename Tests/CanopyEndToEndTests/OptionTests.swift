@@ -17,6 +17,7 @@ import Testing
     ("checkpoint-after", "1000000000", ["0", "1000000001", "5m"]),
     ("retained-commits", "10", ["0", "all"]), ("retained-seconds", "1", ["0", "1h"]),
     ("listeners-max", "3", ["0", "x"]), ("queued-bytes-max", "100000", ["0", "1M"]),
+    ("memory-max", "100000000", ["0", "1G"]),
     ("heartbeat-seconds", "5", ["0", "32768"]), ("timeout-seconds", "15", ["0", "32768"]),
     ("threads", "1", ["0", "two"]),
     ("log-level", "debug", ["loud"]),

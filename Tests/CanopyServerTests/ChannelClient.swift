@@ -158,7 +158,7 @@ final class ChannelClient: LineClient {
 
   init(
     _ operations: Operations, _ contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>,
-    _ budget: MemoryBudget, heldBytesMax: Int
+    heldBytesMax: Int
   ) async throws {
     let mailbox = mailbox
     let loop = NIOAsyncTestingEventLoop()
@@ -166,7 +166,7 @@ final class ChannelClient: LineClient {
     let channel = channel
     socket = try await loop.executeInContext {
       let socket = StandInSocket(mailbox, heldBytesMax: heldBytesMax)
-      let handler = LineHandler(operations, shared: contexts.value(of: loop).value, budget: budget)
+      let handler = LineHandler(operations, shared: contexts.value(of: loop).value)
       try channel.pipeline.syncOperations.addHandlers([socket, handler])
       return NIOLoopBound(socket, eventLoop: loop)
     }
@@ -234,11 +234,10 @@ func withChannels(
   let clients = ChannelList()
   let limits = settings.limits
   let contexts = LineServer.contexts(parts.operations)
-  let budget = MemoryBudget(bytesMax: limits.memoryMax)
   let server = TestServer(.inProcess, parts, settings, port: 0) {
     guard await !clients.isShutDown else { throw ChannelError.connectTimeout(.zero) }
     let client = try await ChannelClient(
-      parts.operations, contexts, budget,
+      parts.operations, contexts,
       heldBytesMax: settings.receiveBytes ?? limits.unreadReplyBytesMax)
     await clients.add(client)
     return client

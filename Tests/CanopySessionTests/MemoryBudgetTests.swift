@@ -1,0 +1,122 @@
+import CanopyTesting
+import Synchronization
+import Testing
+
+@testable import CanopySession
+
+struct MemoryBudgetTests {
+  private static let mebibyte = 1024 * 1024
+
+  /// Connections that give everything back when they are told to end, but later.
+  private final class Ended: Sendable {
+    private let names = Mutex<[String]>([])
+
+    var all: [String] { names.withLock { $0 } }
+
+    func append(_ name: String) { names.withLock { $0.append(name) } }
+  }
+
+  @Test func `a bound's worth is kept, and with a byte more the largest connection ends`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var small = budget.open { ended.append("small") }
+    var large = budget.open { ended.append("large") }
+    small.report(300_000)
+    large.report(Self.mebibyte - 300_000)
+    #expect(budget.used == Self.mebibyte)
+    #expect(ended.all.isEmpty)
+    // The one that asks for more is not the one that holds the most.
+    small.report(304_096)
+    #expect(ended.all == ["large"])
+    large.report(0)
+    #expect(budget.used == 304_096)
+    small.report(Self.mebibyte)
+    #expect(ended.all == ["large"])
+  }
+
+  @Test func `connections are told to end one by one until the others fit`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var accounts = LargeAccounts(budget, count: 4, ended)
+    for index in 0..<4 { accounts.report(index, 200_000 + index * 10_000) }
+    #expect(ended.all.isEmpty)
+    var greedy = budget.open { ended.append("greedy") }
+    greedy.report(3 * Self.mebibyte)
+    #expect(ended.all == ["greedy"])
+    // It is told once, and counts as gone.
+    greedy.report(4 * Self.mebibyte)
+    #expect(ended.all == ["greedy"])
+    accounts.report(0, 400_000)
+    #expect(ended.all == ["greedy", "0"])
+    accounts.report(1, 400_000)
+    #expect(ended.all == ["greedy", "0"])
+    accounts.report(0, 0)
+    greedy.report(0)
+    #expect(budget.used == 400_000 + 220_000 + 230_000)
+  }
+
+  @Test func `a small change is not reported, and the end of an account gives everything back`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    do {
+      var account = budget.open {}
+      account.report(MemoryBudget.reportBytes - 1)
+      #expect(budget.used == 0)
+      account.report(MemoryBudget.reportBytes)
+      #expect(budget.used == MemoryBudget.reportBytes)
+      account.report(2 * MemoryBudget.reportBytes - 1)
+      #expect(budget.used == MemoryBudget.reportBytes)
+      account.report(0)
+      #expect(budget.used == 0)
+      account.report(500_000)
+    }
+    #expect(budget.used == 0)
+  }
+
+  @Test func `a small connection never ends while a larger one is there`() {
+    var random = SeededGenerator(printingSeedFor: "MemoryBudgetTests")
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var small = LargeAccounts(budget, count: 20, ended)
+    for index in 0..<20 { small.report(index, MemoryBudget.largeBytes - 1) }
+    for _ in 0..<200 {
+      var greedy = budget.open { ended.append("greedy") }
+      while budget.used < 2 * Self.mebibyte, ended.all.isEmpty {
+        greedy.report(Int.random(in: 0...3 * Self.mebibyte, using: &random))
+      }
+    }
+    #expect(Set(ended.all).isSubset(of: ["greedy"]))
+    #expect(budget.used == 20 * (MemoryBudget.largeBytes - 1))
+  }
+
+  @Test func `a budget of connections that all hold little is exhausted, and says so`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    var accounts = LargeAccounts(budget, count: 65, Ended())
+    for index in 0..<64 { accounts.report(index, MemoryBudget.largeBytes - 1) }
+    #expect(!budget.isExhausted)
+    accounts.report(64, MemoryBudget.largeBytes - 1)
+    #expect(budget.isExhausted)
+  }
+
+  /// Accounts in an array, which cannot hold them itself as they are not copied.
+  private struct LargeAccounts: ~Copyable {
+    private var boxes: [Box] = []
+
+    private final class Box {
+      var account: MemoryBudget.Account
+
+      init(_ account: consuming MemoryBudget.Account) {
+        self.account = account
+      }
+    }
+
+    init(_ budget: MemoryBudget, count: Int, _ ended: Ended) {
+      for index in 0..<count {
+        boxes.append(Box(budget.open { ended.append("\(index)") }))
+      }
+    }
+
+    mutating func report(_ index: Int, _ bytes: Int) {
+      boxes[index].account.report(bytes)
+    }
+  }
+}
