@@ -48,8 +48,9 @@ extension Engine {
 extension Listening {
   /// Whether an assignment is to the location, above it or below it.
   fileprivate func isConcerned(by assignment: Assignment) -> Bool {
-    let other = assignment.location.path
-    return other.hasPrefix(path) || (!assignment.location.isPriority && path.hasPrefix(other))
+    let otherPath = assignment.location.path
+    return otherPath.hasPrefix(path)
+      || (!assignment.location.isPriority && path.hasPrefix(otherPath))
   }
 
   /// What a copy of the whole location lacks when it has missed some writes: the present value of

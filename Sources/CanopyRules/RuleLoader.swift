@@ -79,7 +79,7 @@ struct RuleLoader {
         report("expected \(member.name) only once here", at: member.nameOffset)
         continue
       }
-      if member.name.hasPrefix(".") {
+      if member.name.utf8.first == UInt8(ascii: ".") {
         loadRule(member, at: index)
       } else if let (key, child) = loadChild(member, of: index) {
         if let key {
@@ -106,7 +106,7 @@ struct RuleLoader {
   ) -> (key: Key?, place: Int32)? {
     let name = member.name
     var key: Key?
-    if name.hasPrefix("$") {
+    if name.utf8.first == UInt8(ascii: "$") {
       guard Self.isWildcardName(name) else {
         report(
           "expected letters, digits and _ after the $ of a wildcard; found \(name)",

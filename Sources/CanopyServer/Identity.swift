@@ -94,7 +94,7 @@ final class SessionRegistry: Sendable {
   func revoke(_ uid: Key, token: String) -> [UserSession] {
     state.withLock { state in
       state.revocations += 1
-      return state.end(uid) { $0.token == token }
+      return state.end(uid) { $0.token.hasSameBytes(as: token) }
     }
   }
 

@@ -208,7 +208,7 @@ extension Arguments {
     let isString = nextIsString
     let text = try text("text")
     if isString { return text }
-    guard text.lowercased() == "built-in" else {
+    guard text.asciiLowercased == "built-in" else {
       throw WireError(
         .badRequest,
         "usage: RULES \"{\\\"rules\\\":{…}}\" (a JSON string, which may hold comments), "
@@ -219,7 +219,7 @@ extension Arguments {
 
   fileprivate mutating func explainRequest() throws(WireError) -> ExplainRequest {
     let who = try explainCaller()
-    let kind = try text("what to do").uppercased()
+    let kind = try text("what to do").asciiUppercased
     let hasValue = count == 4
     switch kind {
     case "READ":
@@ -268,7 +268,7 @@ extension WatchTarget {
 
 extension Arguments {
   fileprivate mutating func watchTarget() throws(WireError) -> WatchTarget {
-    let list = try text("the list").uppercased()
+    let list = try text("the list").asciiUppercased
     let hasName = hasNext && !nextIsObject
     switch list {
     case "RECENT": return .recent
@@ -284,11 +284,11 @@ extension Arguments {
   fileprivate mutating func infoPath() throws(WireError) -> Path? {
     var rest = self
     let path = try rest.text("path")
-    let text = path.hasPrefix("/") ? String(path.dropFirst()) : path
-    guard text == ".info" || text.hasPrefix(".info/") else { return nil }
+    let text = path.hasBytePrefix("/") ? path.droppingBytes(1) : path
+    guard text == ".info" || text.hasBytePrefix(".info/") else { return nil }
     self = rest
     do throws(TreeError) {
-      return try Path(String(text.dropFirst(".info".count)))
+      return try Path(text.droppingBytes(".info".utf8.count))
     } catch {
       throw WireError(error)
     }
@@ -309,7 +309,7 @@ extension Arguments {
 
   /// The write that ONCE holds.
   fileprivate mutating func write() throws(WireError) -> Request {
-    let verb = try text("the write").uppercased()
+    let verb = try text("the write").asciiUppercased
     guard ["SET", "UPDATE", "REMOVE", "CAS"].contains(verb), let command = Request.command(verb)
     else { throw WireError(.badRequest, "ONCE takes SET, UPDATE, REMOVE or CAS") }
     try command.checkCount(count - 4)
@@ -318,7 +318,7 @@ extension Arguments {
 
   /// The request that ONDISCONNECT holds.
   fileprivate mutating func disconnectRequest() throws(WireError) -> DisconnectRequest {
-    let kind = try text("what to do").uppercased()
+    let kind = try text("what to do").asciiUppercased
     let needsValue = kind == "SET" || kind == "UPDATE"
     guard needsValue == (count == 3), needsValue || kind == "REMOVE" || kind == "CANCEL" else {
       throw WireError(
