@@ -45,6 +45,11 @@ extension Engine {
     var batch = Batch(tree: tree, sequence: after, writer: writer)
     let indexesLeft = writer.indexesLeft
     let answers = requests.map { $0(&batch) }
+    for location in batch.unstorable {
+      logger.error(
+        "a write was refused because its commit does not read back",
+        metadata: ["path": "/\(location.text)"])
+    }
     do {
       if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }
       publish(batch, answers)

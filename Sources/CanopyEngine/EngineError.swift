@@ -4,6 +4,8 @@ internal import CanopyTree
 public enum EngineError: Error, Equatable, Sendable {
   /// The journal could not store it. Nothing of it is visible; it may be tried again.
   case journalFailed
+  /// What the journal would store does not read back as what was to be written. Nothing of it was made.
+  case unstorable
   /// The engine is stopping, or has stopped.
   case stopped
   /// Too many writes are waiting for the journal.
@@ -18,6 +20,9 @@ public enum EngineError: Error, Equatable, Sendable {
     switch self {
     case .journalFailed:
       "the write could not be stored and was not made; reads go on, try again later"
+    case .unstorable:
+      "the write was refused because it could not be read back once stored; it was not made: report "
+        + "this with the request, which is a fault of the server"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not said to "
