@@ -53,6 +53,6 @@ extension AdministratorToken {
   }
 
   private static func path(in folder: String) -> String {
-    folder.hasSuffix("/") ? folder + fileName : folder + "/" + fileName
+    folder.utf8.last == UInt8(ascii: "/") ? folder + fileName : folder + "/" + fileName
   }
 }

@@ -33,7 +33,9 @@ extension PasswordHash {
     guard items.count == 3 else { return nil }
     for (name, item) in zip(["m", "t", "p"], items) {
       let text = String(Substring(item))
-      guard text.hasPrefix(name + "="), let number = number(in: text.utf8.dropFirst(2)) else {
+      guard text.utf8.starts(with: (name + "=").utf8),
+        let number = number(in: text.utf8.dropFirst(2))
+      else {
         return nil
       }
       numbers[name] = number

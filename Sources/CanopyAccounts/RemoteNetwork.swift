@@ -25,14 +25,14 @@ public enum RemoteNetwork: Hashable, Sendable {
   /// Creates the network of an address in text form, with or without a zone (`fe80::1%eth0`). Text
   /// that is not an IP address is ``local``. O(length), which a socket address bounds.
   public init(_ text: String) {
-    let address = text.prefix { $0 != "%" }
+    let address = String(decoding: text.utf8.prefix { $0 != UInt8(ascii: "%") }, as: UTF8.self)
     var ipv4 = in_addr()
-    if inet_pton(AF_INET, String(address), &ipv4) == 1 {
+    if inet_pton(AF_INET, address, &ipv4) == 1 {
       self = .ipv4(UInt32(bigEndian: ipv4.s_addr))
       return
     }
     var ipv6 = in6_addr()
-    guard inet_pton(AF_INET6, String(address), &ipv6) == 1 else {
+    guard inet_pton(AF_INET6, address, &ipv6) == 1 else {
       self = .local
       return
     }

@@ -16,6 +16,8 @@ struct Batch {
   let first: Int64
   /// The indexes that could still be added before the batch.
   let indexesLeft: Int
+  /// The places of writes that were refused because their commits would not read back, for the log.
+  private(set) var unstorable: [Location] = []
   private let writer: Writer
   /// The reason for which every transaction is refused, in a batch that carries out none.
   private let refusal: EngineError?
@@ -50,6 +52,8 @@ struct Batch {
     proposal.root = .absent
     let beforeImage: [Assignment]
     let journaled: [Assignment]
+    // Held only where the judge needs it: a second reference has the pages on the way copied.
+    var judged: Tree?
     if let judge = decision.judge {
       let before = tree
       journaled = tree.apply(assignments)
@@ -60,14 +64,23 @@ struct Batch {
         throw EngineError.denied
       }
       beforeImage = before.beforeImage(of: assignments)
+      judged = before
     } else {
       beforeImage = tree.beforeImage(of: assignments)
       journaled = tree.apply(assignments)
     }
+    let text: CommitText?
+    do throws(EngineError) {
+      text = try writer.text(of: journaled, beforeImage: beforeImage)
+    } catch {
+      if let judged { tree = judged } else { tree.apply(beforeImage) }
+      unstorable += journaled.map(\.location)
+      throw error
+    }
     sequence += 1
     let commit = Commit(
       sequence: sequence, time: time, assignments: journaled, beforeImage: beforeImage,
-      settles: decision.settles, origin: origin)
+      settles: decision.settles, origin: origin, text: text)
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
     return decision.result
@@ -121,6 +134,10 @@ final class Writer {
   var indexesLeft: Int
   /// Requests that were taken from the queue and are not carried out yet, the first of them last.
   var taken: [Engine.Request] = []
+  /// Holds the text of one commit at a time.
+  private var scratch = JSONOutput(capacity: 4096)
+  /// Bytes of text up to which its memory is kept for the next commit.
+  private static let scratchBytesMax = 256 * 1024
 
   init(
     now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64,
@@ -131,5 +148,15 @@ final class Writer {
     self.pushIDs = pushIDs
     self.clientWrites = clientWrites
     self.indexesLeft = indexesLeft
+  }
+
+  /// Returns the text of a commit; nil if it is too large to be carried to the journal.
+  ///
+  /// - Throws: `EngineError.unstorable` when it does not read back.
+  func text(
+    of assignments: [Assignment], beforeImage: [Assignment]
+  ) throws(EngineError) -> CommitText? {
+    defer { if scratch.count > Writer.scratchBytesMax { scratch = JSONOutput(capacity: 4096) } }
+    return try CommitText.carried(assignments, beforeImage: beforeImage, scratch: &scratch)
   }
 }

@@ -96,7 +96,8 @@ extension ListenStart {
 extension Listening {
   /// Whether a location is that of the listener, above it or below it.
   fileprivate func isConcerned(by location: Location) -> Bool {
-    location.path.hasPrefix(path) || (!location.isPriority && path.hasPrefix(location.path))
+    let otherPath = location.path
+    return otherPath.hasPrefix(path) || (!location.isPriority && path.hasPrefix(otherPath))
   }
 
   /// Returns the changes that a copy of the whole location lacks when it has missed some writes: the

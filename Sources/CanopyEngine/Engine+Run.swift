@@ -51,6 +51,11 @@ extension Engine {
       answers.append(request(&batch))
       if !writer.taken.isEmpty { batch.measure() }
     }
+    for location in batch.unstorable {
+      logger.error(
+        "a write was refused because its commit does not read back",
+        metadata: ["path": "/\(location.text)"])
+    }
     do {
       if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }
       publish(batch, answers)

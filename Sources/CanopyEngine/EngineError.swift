@@ -6,6 +6,8 @@ public enum EngineError: Error, Equatable, Sendable {
   case journalFailed
   /// The journal failed and could not be read for some time, so the write may have been stored or not.
   case outcomeUnknown
+  /// What the journal would store does not read back as what was to be written. Nothing of it was made.
+  case unstorable
   /// The engine is stopping, or has stopped.
   case stopped
   /// Too many writes are waiting for the journal.
@@ -26,6 +28,9 @@ public enum EngineError: Error, Equatable, Sendable {
     case .outcomeUnknown:
       "the write may have been made or not: it could not be stored for certain, and the journal cannot "
         + "be read; look at the data before you try again"
+    case .unstorable:
+      "the write was refused because it could not be read back once stored; it was not made: report "
+        + "this with the request, which is a fault of the server"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
       "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not said to "

@@ -63,22 +63,6 @@ extension String {
     withBytes { a in other.withBytes { Bytes.equal(a, $0) } }
   }
 
-  func hasBytePrefix(_ other: String) -> Bool {
-    withBytes { a in
-      other.withBytes { b in
-        b.count <= a.count && Bytes.equal(UnsafeRawBufferPointer(rebasing: a.prefix(b.count)), b)
-      }
-    }
-  }
-
-  func hasByteSuffix(_ other: String) -> Bool {
-    withBytes { a in
-      other.withBytes { b in
-        b.count <= a.count && Bytes.equal(UnsafeRawBufferPointer(rebasing: a.suffix(b.count)), b)
-      }
-    }
-  }
-
   func containsBytes(_ other: String) -> Bool {
     if other.isEmpty { return true }
     return withBytes { a in

@@ -2,9 +2,10 @@ internal import CanopyTree
 
 /// Checks an expression and makes operations of it.
 ///
-/// The check is of types, as far as they are known before there is data: `auth` and what is read from
-/// the tree may be anything, all else has a type; an operator or a method that could never get what it
-/// needs is an error.
+/// The check is of types, as far as they are known before there is data. What `auth` is and has, and what is
+/// read from the tree, is known only when a rule is asked; all else has a type. An operator or a method that
+/// could never get what it needs is an error. (`auth` alone as a condition is one as well: it is no bool
+/// that rules know of, and a forgotten `!= null` is better found now.)
 struct Compiler {
   var program: Program
   let kind: RuleKind
@@ -49,7 +50,7 @@ struct Compiler {
       return Part(operation: operation, types: first.types.union(second.types))
     }
     let part = try compile(syntax)
-    guard !part.types.isDisjoint(with: expected) else {
+    guard !part.types.isDisjoint(with: expected.withToken) else {
       throw problem(
         syntax, "expected \(expected.description); this is \(part.types.description)")
     }
@@ -137,7 +138,9 @@ struct Compiler {
       return Part(operation: emit(code, a.operation, b.operation, for: syntax), types: .bool)
     case .less, .lessOrEqual, .greater, .greaterOrEqual:
       let left = try compile(a, as: [.number, .string])
-      let right = try compile(b, as: left.types.intersection([.number, .string]))
+      // `auth` may be either, which is found out when the rule is asked.
+      let ordered = left.types.intersection([.number, .string])
+      let right = try compile(b, as: ordered.isEmpty ? [.number, .string] : ordered)
       return Part(
         operation: emit(code, left.operation, right.operation, for: syntax), types: .bool)
     case .add:

@@ -2,7 +2,7 @@ internal import CanopyTree
 
 extension Evaluator {
   /// The node that a snapshot stands for.
-  func node(_ index: Int32) throws(RuleFailure) -> Node {
+  mutating func node(_ index: Int32) throws(RuleFailure) -> Node {
     let snapshot = program.snapshots[Int(index)]
     if snapshot.mustCollect { return try collect(snapshot) }
     let depth = snapshot.base == .root ? 0 : keys.count
@@ -15,6 +15,7 @@ extension Evaluator {
       let step = program.steps[Int(i)]
       switch step.kind {
       case .key:
+        try spend(node.lookupSteps, -1)
         node = node.child(program.keys[Int(step.index)])
         if T.notesPlaces { way.append(program.keys[Int(step.index)]) }
       case .path: node = try descend(from: node, step.index, &way)
@@ -27,14 +28,16 @@ extension Evaluator {
   /// Goes down the path that an operation comes to. A path with a key that is none leads nowhere.
   ///
   /// - Parameter way: the keys so far, where somebody wants to know.
-  private func descend(
+  private mutating func descend(
     from node: Node, _ operation: Int32, _ way: inout [Key]
   ) throws(RuleFailure) -> Node {
     switch try value(operation) {
     case .key(let key):
       if T.notesPlaces { way.append(key) }
+      try spend(node.lookupSteps, operation)
       return node.child(key)
     case .string(let text):
+      try spend(text.utf8.count / StepCost.bytesOfPath + node.lookupSteps, operation)
       if !text.utf8.contains(UInt8(ascii: "/")) {
         guard let key = try? Key(text) else { return .absent }
         if T.notesPlaces { way.append(key) }
@@ -42,14 +45,19 @@ extension Evaluator {
       }
       guard let path = try? Path(text) else { return .absent }
       if T.notesPlaces { way += path.keys }
-      return node.at(path)
+      var node = node
+      for key in path.keys {
+        try spend(node.lookupSteps, operation)
+        node = node.child(key)
+      }
+      return node
     case let value:
       throw RuleFailure(operation, .expected("a string", found: value))
     }
   }
 
   /// The slow way, for `….child(<not written out>).parent()`: the keys must be known to go up.
-  private func collect(_ snapshot: Program.Snapshot) throws(RuleFailure) -> Node {
+  private mutating func collect(_ snapshot: Program.Snapshot) throws(RuleFailure) -> Node {
     let depth = snapshot.base == .root ? 0 : keys.count
     guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }
     var way: [Key?] = keys.prefix(depth - Int(snapshot.up)).map { $0 }
@@ -62,6 +70,7 @@ extension Evaluator {
         guard way.popLast() != nil else { throw RuleFailure(-1, .noParent) }
       case .path:
         let text = try string(step.index)
+        try spend(text.utf8.count / StepCost.bytesOfPath, step.index)
         if let path = try? Path(text) {
           way.append(contentsOf: path.keys)
         } else {
@@ -73,6 +82,7 @@ extension Evaluator {
     var node = snapshot.base == .newData ? after[0] : before[0]
     for key in way {
       guard let key else { return .absent }
+      try spend(node.lookupSteps, -1)
       node = node.child(key)
     }
     return node

@@ -2,7 +2,7 @@ internal import CanopyTree
 
 extension Evaluator {
   /// `<`, `<=`, `>`, `>=`: of two numbers, exactly; of two strings, by their UTF-16 code units.
-  func compare(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
+  mutating func compare(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let a = try value(operation.a)
     let b = try value(operation.b)
     let left: OrderValue
@@ -17,6 +17,7 @@ extension Evaluator {
       guard let x = a.text, let y = b.text else {
         throw RuleFailure(operation.a, .operands(a, b))
       }
+      try spend(min(x.utf8.count, y.utf8.count) / StepCost.bytesOrdered, operation.a)
       (left, right) = (.string(x), .string(y))
     }
     switch operation.code {
@@ -27,7 +28,7 @@ extension Evaluator {
     }
   }
 
-  func calculate(
+  mutating func calculate(
     _ operation: Program.Operation, _ index: Int32
   ) throws(RuleFailure) -> Value {
     let a = try value(operation.a)
@@ -57,7 +58,7 @@ extension Evaluator {
   }
 
   /// `+` of strings, and of a string and a number.
-  private func concatenate(
+  private mutating func concatenate(
     _ a: Value, _ b: Value, _ index: Int32
   ) throws(RuleFailure) -> Value {
     guard let x = a.concatenated, let y = b.concatenated else {
@@ -66,35 +67,52 @@ extension Evaluator {
     guard x.utf8.count + y.utf8.count <= RuleLimits.stringBytesMax else {
       throw RuleFailure(index, .tooLong)
     }
+    try spend((x.utf8.count + y.utf8.count) / StepCost.bytesCopied, index)
     return .string(x + y)
   }
 
   /// The methods of strings that come to a bool.
-  func test(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
+  mutating func test(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let text = try string(operation.a)
+    if operation.code == .matches { return try matches(text, operation) }
+    let part = try string(operation.b)
     switch operation.code {
-    case .contains: return text.containsBytes(try string(operation.b))
-    case .beginsWith: return text.hasBytePrefix(try string(operation.b))
-    case .endsWith: return text.hasByteSuffix(try string(operation.b))
-    default: return try matches(text, operation)
+    case .contains:
+      try spend((text.utf8.count + part.utf8.count) / StepCost.bytesSearched, operation.a)
+      return text.containsBytes(part)
+    case .beginsWith:
+      try spend(part.utf8.count / StepCost.bytesEqual, operation.a)
+      return text.hasBytePrefix(part)
+    default:
+      try spend(part.utf8.count / StepCost.bytesEqual, operation.a)
+      return text.hasByteSuffix(part)
     }
   }
 
-  /// The other methods of strings. `length` counts UTF-16 code units, as JavaScript does.
-  func text(
+  /// The UTF-16 code units of a text, as JavaScript counts.
+  mutating func length(of text: String, _ index: Int32) throws(RuleFailure) -> Int64 {
+    try spend(text.utf8.count / StepCost.bytesCounted, index)
+    return Int64(text.utf16.count)
+  }
+
+  /// The other methods of strings.
+  mutating func text(
     _ operation: Program.Operation, _ index: Int32
   ) throws(RuleFailure) -> Value {
     let text = try string(operation.a)
     switch operation.code {
-    case .length: return .integer(Int64(text.utf16.count))
-    case .toLowerCase: return .string(text.lowercased())
-    case .toUpperCase: return .string(text.uppercased())
+    case .length: return .integer(try length(of: text, index))
+    case .toLowerCase, .toUpperCase:
+      try spend(text.utf8.count * StepCost.casedByte, index)
+      return .string(operation.code == .toLowerCase ? text.lowercased() : text.uppercased())
     default:
       let part = try string(operation.b)
       let other = try string(operation.c)
+      try spend((text.utf8.count + part.utf8.count) * StepCost.replacedByte, index)
       guard
         let result = text.replacingBytes(part, with: other, bytesMax: RuleLimits.stringBytesMax)
       else { throw RuleFailure(index, .tooLong) }
+      try spend(result.utf8.count / StepCost.bytesCopied, index)
       return .string(result)
     }
   }
@@ -130,6 +148,31 @@ extension Evaluator {
     if order == .key { return bound.key.map { .key($0) } ?? .null }
     return Value(bound.value)
   }
+}
+
+/// How many bytes are one step of an evaluation, by what is done with them; and how many steps a byte is where
+/// that takes longer.
+///
+/// Measured in a release build so that a step takes about as long in all of them; see
+/// `RuleLimits.stepsMax`.
+enum StepCost {
+  /// Compared for equality.
+  static let bytesEqual = 64
+  /// Compared for order.
+  static let bytesOrdered = 8
+  /// Searched for a part.
+  static let bytesSearched = 4
+  /// Copied into another text.
+  static let bytesCopied = 32
+  /// Whose UTF-16 code units are counted.
+  static let bytesCounted = 8
+  /// Of a path, cut into keys.
+  static let bytesOfPath = 2
+
+  /// Steps for a byte that is put into upper or lower case.
+  static let casedByte = 2
+  /// Steps for a byte of a text in which a part is replaced, at the worst in each place.
+  static let replacedByte = 2
 }
 
 /// Numbers: integers of 64 bits as long as that is exact, IEEE doubles otherwise.

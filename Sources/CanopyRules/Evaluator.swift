@@ -10,10 +10,9 @@ struct Evaluator<T: Trace> {
   let caller: RuleCaller
   let query: Query?
   let trace: T
-  private let patternStepsMax: Int
-  /// Those of one request, so that a text costs no more in many places than in one; made for the first
-  /// rule with a regular expression.
-  private var patternSteps: PatternSteps?
+  /// The steps that the request may still take, in all of its places; negative from the moment when they did
+  /// not suffice, and then every rule fails.
+  private(set) var stepsLeft: Int
 
   /// The keys from the root to the place.
   private(set) var keys: [Key] = []
@@ -26,13 +25,13 @@ struct Evaluator<T: Trace> {
 
   init(
     _ program: Frozen<Program>, caller: RuleCaller, query: Query?, before: Node, after: Node,
-    trace: T, patternStepsMax: Int = RuleLimits.patternStepsMax
+    trace: T, stepsMax: Int = RuleLimits.stepsMax
   ) {
     frozenProgram = program
     self.caller = caller
     self.query = query
     self.trace = trace
-    self.patternStepsMax = patternStepsMax
+    stepsLeft = stepsMax
     keys.reserveCapacity(8)
     self.before = []
     self.after = []
@@ -47,9 +46,31 @@ struct Evaluator<T: Trace> {
   /// The node at the place after the write.
   var newData: Node { after[keys.count] }
 
+  /// Whether the request has taken more steps than it may.
+  var isExhausted: Bool { stepsLeft < 0 }
+
+  /// Takes steps away. When there are not so many, none are left.
+  @inline(__always)
+  mutating func charge(_ steps: Int) {
+    stepsLeft = steps <= stepsLeft ? stepsLeft - steps : -1
+  }
+
+  /// Takes steps away.
+  ///
+  /// - Throws: `RuleFailure` when there are not so many.
+  @inline(__always)
+  mutating func spend(_ steps: Int, _ operation: Int32) throws(RuleFailure) {
+    guard steps <= stepsLeft else {
+      stepsLeft = -1
+      throw RuleFailure(operation, .tooManySteps)
+    }
+    stepsLeft -= steps
+  }
+
   /// Goes to a child of the place.
   mutating func push(_ key: Key) {
     let depth = keys.count
+    charge(before[depth].lookupSteps + after[depth].lookupSteps)
     before.append(before[depth].child(key))
     after.append(after[depth].child(key))
     keys.append(key)
@@ -57,6 +78,7 @@ struct Evaluator<T: Trace> {
 
   /// Goes to the same child in a read, which changes nothing.
   mutating func pushUnchanged(_ key: Key) {
+    charge(data.lookupSteps)
     let child = data.child(key)
     keys.append(key)
     before.append(child)
@@ -75,9 +97,6 @@ struct Evaluator<T: Trace> {
   /// Whether a rule holds at the place. What fails does not.
   mutating func holds(_ rule: Int32) -> Bool {
     let operation = program.rules[Int(rule)].operation
-    if patternSteps == nil, program.rules[Int(rule)].hasPattern {
-      patternSteps = PatternSteps(left: patternStepsMax)
-    }
     trace.begin(rule, at: keys)
     do throws(RuleFailure) {
       let result = try bool(operation)
@@ -90,7 +109,8 @@ struct Evaluator<T: Trace> {
   }
 
   /// Evaluates an operation that must come to a bool.
-  func bool(_ index: Int32) throws(RuleFailure) -> Bool {
+  mutating func bool(_ index: Int32) throws(RuleFailure) -> Bool {
+    try spend(1, index)
     let operation = program.operations[Int(index)]
     let result: Bool
     switch operation.code {
@@ -138,7 +158,8 @@ struct Evaluator<T: Trace> {
   }
 
   /// Evaluates an operation.
-  func value(_ index: Int32) throws(RuleFailure) -> Value {
+  mutating func value(_ index: Int32) throws(RuleFailure) -> Value {
+    try spend(1, index)
     let operation = program.operations[Int(index)]
     let result: Value
     switch operation.code {
@@ -157,7 +178,7 @@ struct Evaluator<T: Trace> {
     case .lengthOrMember:
       let object = try value(operation.a)
       if let text = object.text {
-        result = .integer(Int64(text.utf16.count))
+        result = .integer(try length(of: text, index))
       } else {
         result = member(of: object, program.keys[Int(operation.b)])
       }
@@ -179,9 +200,13 @@ struct Evaluator<T: Trace> {
   }
 
   /// Both operands are evaluated, in sequence; most often one is a constant.
-  private func equal(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
+  private mutating func equal(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let a = try value(operation.a)
-    return Value.equal(a, try value(operation.b))
+    let b = try value(operation.b)
+    if case .string(let text) = a, case .string(let other) = b {
+      try spend(min(text.utf8.count, other.utf8.count) / StepCost.bytesEqual, operation.a)
+    }
+    return Value.equal(a, b)
   }
 
   /// The members of the token, from the outermost.
@@ -198,7 +223,7 @@ struct Evaluator<T: Trace> {
   }
 
   /// A name that an operation comes to; nil if no key has it.
-  private func key(_ index: Int32) throws(RuleFailure) -> Key? {
+  private mutating func key(_ index: Int32) throws(RuleFailure) -> Key? {
     switch try value(index) {
     case .key(let key): return key
     case .string(let text): return try? Key(text)
@@ -207,30 +232,24 @@ struct Evaluator<T: Trace> {
   }
 
   /// Whether a text matches the pattern of an operation.
-  func matches(_ text: String, _ operation: Program.Operation) throws(RuleFailure) -> Bool {
-    guard let patternSteps,
-      let result = program.patterns[Int(operation.b)].matches(text, stepsLeft: &patternSteps.left)
-    else { throw RuleFailure(operation.a, .tooManySteps) }
+  mutating func matches(
+    _ text: String, _ operation: Program.Operation
+  ) throws(RuleFailure) -> Bool {
+    let pattern = program.patterns[Int(operation.b)]
+    guard let result = pattern.matches(text, stepsLeft: &stepsLeft) else {
+      stepsLeft = -1
+      throw RuleFailure(operation.a, .tooManySteps)
+    }
     return result
   }
 
   /// The text that an operation comes to.
-  func string(_ index: Int32) throws(RuleFailure) -> String {
+  mutating func string(_ index: Int32) throws(RuleFailure) -> String {
     let value = try value(index)
     guard let text = value.text else {
       throw RuleFailure(index, .expected("a string", found: value))
     }
     return text
-  }
-}
-
-/// The steps that regular expressions may still take. An object, so that evaluating need change nothing
-/// else.
-private final class PatternSteps {
-  var left: Int
-
-  init(left: Int) {
-    self.left = left
   }
 }
 
@@ -260,7 +279,7 @@ struct RuleFailure: Error {
       "expected two numbers or two strings; these are \(a.kind) and \(b.kind)"
     case .noParent: "the root has no parent"
     case .tooLong: "the text would be too long"
-    case .tooManySteps: "the regular expressions would take too long"
+    case .tooManySteps: "the rules of this request would take too long"
     }
   }
 }

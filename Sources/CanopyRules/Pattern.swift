@@ -25,18 +25,38 @@ struct Pattern: Sendable {
   var isAnchoredAtStart = false
   var isAnchoredAtEnd = false
 
+  /// Steps for each state that is tried: more where it takes longer to find out whether a scalar is in a set.
+  private(set) var stepsPerState = 1
+
+  /// Steps for each scalar whatever the states: its other case takes a while to find.
+  private var stepsPerScalar: Int { ignoresCase ? 8 : 0 }
+
+  /// Steps for the memory that sets of states take.
+  private var startSteps: Int { states.count / 16 }
+
+  /// Takes note of the sets, when all are there.
+  mutating func measureSets() {
+    let rangesMax = sets.reduce(1) { max($0, $1.ranges.count) }
+    let bits = Int.bitWidth - rangesMax.leadingZeroBitCount
+    stepsPerState = 1 + bits / 4 * (ignoresCase ? 3 : 1)
+  }
+
   /// Whether the pattern occurs in the text; with both anchors, whether it is the text. Nil if that
   /// takes more steps than are left.
   ///
-  /// - Parameter stepsLeft: goes down by the states that are tried, character by character.
+  /// - Parameter stepsLeft: goes down by the states that are tried, character by character, and by what it
+  ///   takes to begin.
   func matches(_ text: String, stepsLeft: inout Int) -> Bool? {
+    guard startSteps <= stepsLeft else { return nil }
+    stepsLeft -= startSteps
     var current = StateSet(count: states.count)
     var next = StateSet(count: states.count)
     var stack: [Int] = []
     if add(0, to: &current, &stack), !isAnchoredAtEnd { return true }
     for scalar in text.unicodeScalars {
-      guard current.count <= stepsLeft else { return nil }
-      stepsLeft -= current.count
+      let steps = current.count * stepsPerState + stepsPerScalar
+      guard steps <= stepsLeft else { return nil }
+      stepsLeft -= steps
       let variants = ScalarVariants(scalar, ignoresCase: ignoresCase)
       next.removeAll()
       var isMatch = false

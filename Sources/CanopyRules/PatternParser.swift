@@ -8,6 +8,7 @@ extension Pattern {
     isAnchoredAtEnd = parser.isAnchoredAtEnd
     try emit(piece)
     states.append(.match)
+    measureSets()
   }
 
   private mutating func append(_ state: State) throws(TextProblem) {
@@ -134,8 +135,18 @@ struct PatternParser {
     guard depth <= RuleLimits.nestingMax else {
       throw problem("expected groups that nest at most \(RuleLimits.nestingMax) levels")
     }
+    let start = index
     var alternatives = [try parseSequence()]
-    while skip("|") { alternatives.append(try parseSequence()) }
+    var empty = index == start ? start : nil
+    while skip("|") {
+      let start = index
+      alternatives.append(try parseSequence())
+      if index == start { empty = empty ?? start }
+    }
+    if alternatives.count > 1, let empty {
+      throw problem(
+        "expected something on both sides of |; (…)? is for a part that may be missing", at: empty)
+    }
     return alternatives.count == 1 ? alternatives[0] : .alternatives(alternatives)
   }
 
@@ -190,7 +201,7 @@ struct PatternParser {
 
   private mutating func parseClass() throws(TextProblem) -> ScalarSet {
     let start = index - 1
-    var set = ScalarSet()
+    var ranges: [ClosedRange<UInt32>] = []
     let isNegated = skip("^")
     while true {
       guard let scalar = next else { throw problem("expected ] to end this class", at: start) }
@@ -203,7 +214,7 @@ struct PatternParser {
         next == "-" && index + 1 < scalars.count && scalars[index + 1] != "]"
         && first.single != nil
       guard isRange, let low = first.single else {
-        set.formUnion(first)
+        ranges += first.members
         continue
       }
       index += 1
@@ -211,13 +222,12 @@ struct PatternParser {
       guard let high = try parseClassMember().single, low <= high else {
         throw problem("expected a range whose ends are characters, the lower one first", at: last)
       }
-      set.ranges.append(low...high)
+      ranges.append(low...high)
     }
-    guard !set.ranges.isEmpty else {
+    guard !ranges.isEmpty else {
       throw problem("expected a character in this class", at: start)
     }
-    set.isNegated = isNegated
-    return set
+    return ScalarSet(ranges: ranges, isNegated: isNegated)
   }
 
   private mutating func parseClassMember() throws(TextProblem) -> ScalarSet {

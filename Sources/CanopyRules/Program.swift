@@ -104,8 +104,6 @@ struct Program: Sendable {
     var kind: RuleKind
     /// The index of its place in `RuleTree.places`.
     var node: Int32
-    /// Whether there is a regular expression in it.
-    var hasPattern: Bool
   }
 
   var operations: [Operation] = []

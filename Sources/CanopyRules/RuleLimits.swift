@@ -14,15 +14,22 @@ enum RuleLimits {
   /// only come from names in `hasChildren`, each of which takes those of what has it.
   static let placeStepsMax = 4 * 1024 * 1024
 
+  /// Names in one `.indexOn`: each is an index that every write below has to keep.
+  static let indexesMax = 100
+
+  /// Levels of the plan of all indexes: the keys and wildcards on the ways to places with `.indexOn`.
+  static let indexLevelsMax = 10_000
+
   /// Problems that are reported at once.
   static let problemsMax = 20
 
   /// States of one regular expression; matching costs at most this many steps a character.
   static let patternStatesMax = 5_000
 
-  /// Steps that the regular expressions of a request may take together, which is about a second. Those of
-  /// most patterns take a few for each character.
-  static let patternStepsMax = 64 * 1024 * 1024
+  /// Steps that the rules of one request may take together: an operation, a look at a place in the tree, a
+  /// state of a regular expression tried on a character, some bytes compared. A step takes five
+  /// to fifteen nanoseconds, and the writer waits meanwhile.
+  static let stepsMax = 512 * 1024
 
   /// The largest n in `{n}`.
   static let patternRepeatMax = 1_000

@@ -37,6 +37,12 @@ struct RuleLoader {
       let (document, offset) = try reader.readAll()
       tokens += reader.tokens
       loadFile(document, offset)
+      let levels = indexPlan.levelCount
+      if levels > RuleLimits.indexLevelsMax {
+        report(
+          "expected .indexOn at places with at most \(RuleLimits.indexLevelsMax) keys and wildcards on "
+            + "the ways there; found \(levels)", at: offset)
+      }
     } catch {
       problems.append(source.problem(at: error.offset, rule: nil, error.message))
     }
@@ -79,7 +85,7 @@ struct RuleLoader {
         report("expected \(member.name) only once here", at: member.nameOffset)
         continue
       }
-      if member.name.hasPrefix(".") {
+      if member.name.utf8.first == UInt8(ascii: ".") {
         loadRule(member, at: index)
       } else if let (key, child) = loadChild(member, of: index) {
         if let key {
@@ -106,7 +112,7 @@ struct RuleLoader {
   ) -> (key: Key?, place: Int32)? {
     let name = member.name
     var key: Key?
-    if name.hasPrefix("$") {
+    if name.utf8.first == UInt8(ascii: "$") {
       guard Self.isWildcardName(name) else {
         report(
           "expected letters, digits and _ after the $ of a wildcard; found \(name)",
@@ -188,18 +194,15 @@ struct RuleLoader {
     do throws(TextProblem) {
       let syntax = try parser.parseAll()
       var compiler = Compiler(program: program, kind: kind, wildcards: wildcards)
-      let patternCount = program.patterns.count
       // Only one of the two may hold the arrays, or they would be copied for each rule.
       program = Program()
       defer { program = compiler.program }
       let operation = try compiler.compileRule(syntax)
       let rule = Int32(compiler.program.rules.count)
-      let hasPattern = compiler.program.patterns.count > patternCount
       compiler.program.rules.append(
         .init(
           operation: operation, text: text.bytes,
-          line: source.position(of: member.valueOffset).line, kind: kind, node: place,
-          hasPattern: hasPattern))
+          line: source.position(of: member.valueOffset).line, kind: kind, node: place))
       tree.places[Int(place)].set(rule, kind)
     } catch {
       report(error.message, at: text.source(of: error.offset), of: member.name)
@@ -224,6 +227,11 @@ struct RuleLoader {
       return report(
         "expected a name or a list of names; found \(member.value.kind)", at: member.valueOffset,
         of: ".indexOn")
+    }
+    guard names.count <= RuleLimits.indexesMax else {
+      return report(
+        "expected at most \(RuleLimits.indexesMax) names; found \(names.count)",
+        at: member.valueOffset, of: ".indexOn")
     }
     for (text, offset) in names {
       switch String(decoding: text.bytes, as: UTF8.self) {

@@ -19,8 +19,8 @@ public import CanopyTree
 /// - `val()` of what has children equals nothing, not even itself.
 /// - `.` in a regular expression is every character; `\s` is Unicode's white space.
 /// - A text made by `+` or `replace` has at most 10 MiB; beyond that the rule fails.
-/// - The regular expressions of one request take at most 64 Mi steps together, which is a second or
-///   so; beyond that the rule fails.
+/// - The rules of one request take at most 512 Ki steps together, five to ten milliseconds; beyond that
+///   the request is refused. See `RuleLimits.stepsMax`.
 /// - `<` and the like compare two numbers or two strings; with null they fail.
 public struct RuleSet: Sendable {
   /// Behind references, so that asking counts one for each and not one for every array in them.

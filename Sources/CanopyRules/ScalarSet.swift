@@ -1,9 +1,11 @@
 /// A set of Unicode scalars: ranges, or everything else.
+///
+/// The ranges ascend and do not touch, so that a scalar is looked for in O(log ranges).
 struct ScalarSet: Sendable {
-  var ranges: [ClosedRange<UInt32>] = []
-  var isNegated = false
+  let ranges: [ClosedRange<UInt32>]
+  let isNegated: Bool
 
-  static let any = ScalarSet(isNegated: true)
+  static let any = ScalarSet(ranges: [], isNegated: true)
   static let digits = ScalarSet(ranges: [0x30...0x39])
   static let word = ScalarSet(ranges: [0x30...0x39, 0x41...0x5A, 0x5F...0x5F, 0x61...0x7A])
   static let space = ScalarSet(ranges: [
@@ -24,33 +26,59 @@ struct ScalarSet: Sendable {
     }
   }
 
-  init(ranges: [ClosedRange<UInt32>] = [], isNegated: Bool = false) {
-    self.ranges = ranges
+  /// A set of ranges in any sequence, which may overlap. O(n log n).
+  init(ranges: [ClosedRange<UInt32>], isNegated: Bool = false) {
+    self.ranges = Self.merged(ranges)
     self.isNegated = isNegated
+  }
+
+  private static func merged(_ ranges: [ClosedRange<UInt32>]) -> [ClosedRange<UInt32>] {
+    guard ranges.count > 1 else { return ranges }
+    var result: [ClosedRange<UInt32>] = []
+    for range in ranges.sorted(by: { $0.lowerBound < $1.lowerBound }) {
+      // Scalars end at U+10FFFF: one more is no overflow.
+      guard let last = result.last, range.lowerBound <= last.upperBound + 1 else {
+        result.append(range)
+        continue
+      }
+      result[result.count - 1] = last.lowerBound...max(last.upperBound, range.upperBound)
+    }
+    return result
   }
 
   var inverted: ScalarSet { ScalarSet(ranges: ranges, isNegated: !isNegated) }
 
-  /// Adds another set; a negated one by the ranges that it does have.
-  mutating func formUnion(_ other: ScalarSet) {
-    guard other.isNegated else { return ranges.append(contentsOf: other.ranges) }
+  /// The members, written out where the set is negated.
+  var members: [ClosedRange<UInt32>] {
+    guard isNegated else { return ranges }
+    var members: [ClosedRange<UInt32>] = []
     var start: UInt32 = 0
-    for range in other.ranges {
-      if range.lowerBound > start { ranges.append(start...(range.lowerBound - 1)) }
+    for range in ranges {
+      if range.lowerBound > start { members.append(start...(range.lowerBound - 1)) }
       start = range.upperBound + 1
     }
-    ranges.append(start...0x10FFFF)
+    if start <= 0x10FFFF { members.append(start...0x10FFFF) }
+    return members
   }
 
+  /// Whether a scalar is in the set in one of its cases. O(log ranges).
   func contains(_ variants: ScalarVariants) -> Bool {
-    for range in ranges {
-      if range.contains(variants.scalar) || range.contains(variants.lower)
-        || range.contains(variants.upper)
-      {
-        return !isNegated
-      }
+    var isInRanges = isInRanges(variants.scalar)
+    if variants.hasCase, !isInRanges {
+      isInRanges = self.isInRanges(variants.lower) || self.isInRanges(variants.upper)
     }
-    return isNegated
+    return isInRanges != isNegated
+  }
+
+  private func isInRanges(_ scalar: UInt32) -> Bool {
+    // The number of ranges that begin at or before the scalar.
+    var low = 0
+    var high = ranges.count
+    while low < high {
+      let middle = (low + high) / 2
+      if ranges[middle].lowerBound <= scalar { low = middle + 1 } else { high = middle }
+    }
+    return low > 0 && scalar <= ranges[low - 1].upperBound
   }
 }
 
@@ -60,11 +88,19 @@ struct ScalarVariants {
   let lower: UInt32
   let upper: UInt32
 
+  /// Whether the scalar has another case that counts as well.
+  var hasCase: Bool { lower != scalar || upper != scalar }
+
   init(_ scalar: Unicode.Scalar, ignoresCase: Bool) {
     self.scalar = scalar.value
     guard ignoresCase else {
       lower = scalar.value
       upper = scalar.value
+      return
+    }
+    guard !scalar.isASCII else {
+      lower = 0x41...0x5A ~= scalar.value ? scalar.value | 0x20 : scalar.value
+      upper = 0x61...0x7A ~= scalar.value ? scalar.value & 0xDF : scalar.value
       return
     }
     lower = Self.single(scalar.properties.lowercaseMapping) ?? scalar.value

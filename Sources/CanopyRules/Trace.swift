@@ -75,6 +75,7 @@ final class PlacesTrace: Trace {
   static var notesPlaces: Bool { true }
 
   private(set) var places: [Path] = []
+  private var seen: Set<Path> = []
   private(set) var dependsOnTime = false
 
   func begin(_ rule: Int32, at keys: [Key]) {}
@@ -84,7 +85,7 @@ final class PlacesTrace: Trace {
 
   func visit(_ keys: [Key]) {
     let place = keys.reduce(Path.root) { $0.child($1) }
-    if !places.contains(place) { places.append(place) }
+    if seen.insert(place).inserted { places.append(place) }
   }
 
   func visitTime() {

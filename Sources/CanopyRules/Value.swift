@@ -92,14 +92,16 @@ enum Value: Sendable {
     if number.isNaN { return "NaN" }
     if number.isInfinite { return number < 0 ? "-Infinity" : "Infinity" }
     var text = number.description
-    if text.hasSuffix(".0") { text.removeLast(2) }
+    if text.hasByteSuffix(".0") { text.removeLast(2) }
     return text
   }
 
   private static func quoted(_ text: String) -> String {
     var output = JSONOutput()
-    output.append(string: String(text.prefix(80)))
-    return output.text + (text.dropFirst(80).isEmpty ? "" : "…")
+    // By scalars: a character may have any number of bytes.
+    let scalars = text.unicodeScalars
+    output.append(string: String(scalars.prefix(80)))
+    return output.text + (scalars.dropFirst(80).isEmpty ? "" : "…")
   }
 
   /// What `==` says. Values of two types are not equal, NaN and objects equal nothing.

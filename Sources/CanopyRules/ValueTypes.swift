@@ -17,6 +17,10 @@ struct ValueTypes: OptionSet {
   static let bound: ValueTypes = [.null, .bool, .number, .string]
   static let any: ValueTypes = [.null, .bool, .number, .string, .branch, .token]
 
+  /// The same types, and where a string or a number is wanted also the token: it may be anything, as far as
+  /// is known before a rule is asked.
+  var withToken: ValueTypes { isDisjoint(with: [.string, .number]) ? self : union(.token) }
+
   /// In words, for errors: `a string or null`.
   var description: String {
     if self == .tokenMember || self == .treeValue || self == .any { return "any value" }

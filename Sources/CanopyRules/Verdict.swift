@@ -18,6 +18,8 @@ public enum Denial: Equatable, Sendable {
   case notGranted(RuleKind, at: Path)
   /// The `.validate` rule of this path does not hold at a location.
   case invalid(rule: String, at: Path)
+  /// The rules that apply take more steps than one request may.
+  case tooManySteps
 
   /// One sentence.
   public var sentence: String {
@@ -26,6 +28,8 @@ public enum Denial: Equatable, Sendable {
       "no \(kind.rawValue) rule from the root down to \(path) holds"
     case .invalid(let rule, let path):
       "the rule \(rule) does not hold at \(path)"
+    case .tooManySteps:
+      "the rules of this request would take too long; make several smaller ones of it"
     }
   }
 }

@@ -20,14 +20,17 @@ struct WriteJudge<T: Trace> {
   mutating func judge(_ locations: some Sequence<Location>) -> Verdict {
     for location in locations {
       // Only a write that writes something is judged at all.
-      if way.isEmpty, let denial = enter(0, isGranted: false) { return .denied(denial) }
-      if let denial = judge(location) { return .denied(denial) }
+      let denial = (way.isEmpty ? enter(0, isGranted: false) : nil) ?? judge(location)
+      // Rules that could not be asked to the end say nothing about the write.
+      if evaluator.isExhausted { return .denied(.tooManySteps) }
+      if let denial { return .denied(denial) }
     }
     return .allowed
   }
 
   private mutating func judge(_ location: Location) -> Denial? {
     let keys = location.path.keys
+    evaluator.charge(1 + keys.count)
     var depth = 0
     while depth < keys.count, depth < evaluator.keys.count, keys[depth] == evaluator.keys[depth] {
       depth += 1
@@ -58,6 +61,7 @@ struct WriteJudge<T: Trace> {
   }
 
   private mutating func validate(_ place: RuleTree.Place) -> Denial? {
+    if evaluator.isExhausted { return .tooManySteps }
     guard place.validate >= 0, !evaluator.newData.isAbsent, !evaluator.holds(place.validate) else {
       return nil
     }
@@ -74,12 +78,14 @@ struct WriteJudge<T: Trace> {
       // Only what the file names needs a look, however much else there is.
       for i in place.firstChild..<place.firstChild + place.childCount where denial == nil {
         let child = tree.children[Int(i)]
+        evaluator.charge(1)
         denial = validateChild(child.key, child.place)
       }
     } else {
       evaluator.newData.forEachChild { key, _ in
+        evaluator.charge(1)
         denial = validateChild(key, tree.child(key, of: index))
-        return denial == nil
+        return denial == nil && !evaluator.isExhausted
       }
     }
     return denial

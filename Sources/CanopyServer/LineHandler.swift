@@ -395,8 +395,18 @@ extension LineHandler: Flushable {
   }
 
   /// Ends the connection of a client that holds the most memory while the server has no more.
+  ///
+  /// If the client has left much unread, it is cut off at once: an error would wait behind that, and the
+  /// memory is needed now.
   private func endForMemory() {
-    end("the server is short of memory, and this connection holds the most; it closes")
+    if session.ledger.unsent > LineHandler.sentBytesMin {
+      operations.logger.notice(
+        "a connection was cut off because the server is short of memory",
+        metadata: ["from": "\(address)", "bytes": "\(session.ledger.total)"])
+      context?.close(promise: nil)
+    } else {
+      end("the server is short of memory, and this connection holds the most; it closes")
+    }
   }
 
   /// Ends the connection with an error. A client that reads nothing is cut off after some seconds.

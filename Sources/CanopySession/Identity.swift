@@ -165,7 +165,7 @@ public final class SessionRegistry: Sendable {
   func revoke(_ uid: Key, token: String) -> [UserSession] {
     state.withLock { state in
       state.revocations += 1
-      return state.revoke(uid) { $0.token == token }
+      return state.revoke(uid) { $0.token.hasSameBytes(as: token) }
     }
   }
 

@@ -108,7 +108,7 @@ extension Operations {
     } else {
       return Decision(nil, .large(present, mayRead: mayRead))
     }
-    if etag == request.etag {
+    if etag.hasSameBytes(as: request.etag) {
       return Decision(request.write, .committed, judge: writeJudge(as: request.identity))
     }
     guard mayRead else { throw WireError.denied }
@@ -167,7 +167,7 @@ extension Operations {
     }
     let present = CompareAndSet.Hashed(
       node: node, etag: node.etag, bytes: limits.replyBytesMax - budget)
-    guard present.etag == request.etag else {
+    guard present.etag.hasSameBytes(as: request.etag) else {
       return mayRead ? request.mismatch(present) : .failure(.denied)
     }
     submit(request, present, round: round + 1, completion)

@@ -185,7 +185,7 @@ public struct RulesFileError: Error, Equatable, Sendable {
 
 extension RulesKeeper {
   private static func path(in folder: String) -> String {
-    folder.hasSuffix("/") ? folder + fileName : folder + "/" + fileName
+    folder.hasByteSuffix("/") ? folder + fileName : folder + "/" + fileName
   }
 
   /// The bytes of the file; nil when there is none. A link that leads nowhere is not none: whoever made

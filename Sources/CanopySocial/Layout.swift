@@ -54,7 +54,7 @@ public enum Layout {
   /// Those of the places of a post where it stands. The administrator may have removed one by a tree
   /// request; a field written there would be a post without all the others.
   static func presentCopies(of id: Key, by uid: Key, in root: Node) -> [Path] {
-    copies(of: id, by: uid).filter { root.at($0).child(Layout.uid).stringValue == uid.text }
+    copies(of: id, by: uid).filter { root.at($0).child(Layout.uid).hasText(of: uid) }
   }
 }
 

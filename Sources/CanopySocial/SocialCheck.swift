@@ -42,7 +42,7 @@ public enum SocialCheck {
         if (post.child(Layout.commentCount).integerValue ?? 0) != Int64(comments) {
           check.report("/posts/\(id) has \(comments) comments and another commentCount")
         }
-        if Users.username(of: author, in: check.root) != post.child(Layout.author).stringValue {
+        if !check.isNamed(author, post.child(Layout.author)) {
           check.report("/posts/\(id) has another author's name than its user")
         }
       }
@@ -52,7 +52,7 @@ public enum SocialCheck {
       let posts = root.child(Layout.posts)
       each(root.child(Layout.userPosts)) { check, uid, own in
         check.each(own) { check, id, _ in
-          if posts.child(id).child(Layout.uid).stringValue != uid.text {
+          if !posts.child(id).child(Layout.uid).hasText(of: uid) {
             check.report("/user-posts/\(uid)/\(id) is not in /posts as a post of that user")
           }
         }
@@ -67,10 +67,10 @@ public enum SocialCheck {
         if posts.child(id).isAbsent { check.report("/post-comments/\(id) has no post") }
         check.each(comments) { check, comment, node in
           let uid = node.child(Layout.uid).stringValue.flatMap { try? Key($0) }
-          guard let uid, userComments.child(uid).child(comment).stringValue == id.text else {
+          guard let uid, userComments.child(uid).child(comment).hasText(of: id) else {
             return check.report("/post-comments/\(id)/\(comment) is not in /user-comments")
           }
-          if Users.username(of: uid, in: check.root) != node.child(Layout.author).stringValue {
+          if !check.isNamed(uid, node.child(Layout.author)) {
             check.report("/post-comments/\(id)/\(comment) has another name than its user")
           }
         }
@@ -79,7 +79,7 @@ public enum SocialCheck {
         check.each(own) { check, comment, post in
           let id = post.stringValue.flatMap { try? Key($0) }
           let author = id.map { postComments.child($0).child(comment).child(Layout.uid) }
-          if author?.stringValue != uid.text {
+          if author?.hasText(of: uid) != true {
             check.report(
               "/user-comments/\(uid)/\(comment) is not in /post-comments as a comment of that user")
           }
@@ -92,13 +92,22 @@ public enum SocialCheck {
       let users = root.child(Layout.users)
       each(users) { check, uid, profile in
         let name = profile.child(Layout.username).stringValue
-        let key = name.flatMap { try? Key($0.lowercased()) }
-        guard let key, usernames.child(key).stringValue == uid.text else {
+        let key = name.flatMap { try? Key($0.asciiLowercased) }
+        guard let key, usernames.child(key).hasText(of: uid) else {
           return check.report("/users/\(uid) has a name that is not its own in /usernames")
         }
       }
       if users.childCount != usernames.childCount {
         report("/users has \(users.childCount) entries and /usernames \(usernames.childCount)")
+      }
+    }
+
+    /// Whether a user has the name that stands with what they wrote.
+    private func isNamed(_ uid: Key, _ author: Node) -> Bool {
+      switch (Users.username(of: uid, in: root), author.stringValue) {
+      case (let name?, let author?): name.hasSameBytes(as: author)
+      case (nil, nil): true
+      default: false
       }
     }
 

@@ -19,7 +19,7 @@ public enum Users {
     case .uid(let text):
       if let uid = try? Key(text), profile(uid, in: root) != nil { return uid }
     case .username(let name):
-      if let key = try? Key(name.lowercased()),
+      if let key = try? Key(name.asciiLowercased),
         let text = root.child(Layout.usernames).child(key).stringValue, let uid = try? Key(text)
       {
         return uid
@@ -77,7 +77,7 @@ public enum Users {
     return { proposal in
       let root = proposal.root
       let key = try nameKey(username, for: uid, in: root)
-      let oldKey = Users.username(of: uid, in: root).flatMap { try? Key($0.lowercased()) }
+      let oldKey = Users.username(of: uid, in: root).flatMap { try? Key($0.asciiLowercased) }
       var items = [Write.Item(Layout.path(Layout.users, uid, Layout.username), name)]
       if root.child(Layout.users).child(uid).isAbsent {
         items.append(
@@ -96,7 +96,7 @@ public enum Users {
       root.child(Layout.userComments).child(uid).forEachChild { comment, post in
         if let text = post.stringValue, let id = try? Key(text) {
           let place = Layout.path(Layout.postComments, id, comment)
-          if root.at(place).child(Layout.uid).stringValue == uid.text {
+          if root.at(place).child(Layout.uid).hasText(of: uid) {
             items.append(.init(place.child(Layout.author), name))
           }
         }
@@ -108,9 +108,9 @@ public enum Users {
 
   /// The key of a name that is free or the user's own.
   private static func nameKey(_ name: String, for uid: Key, in root: Node) throws -> Key {
-    let key = try Key(name.lowercased())
-    let holder = root.child(Layout.usernames).child(key).stringValue
-    guard holder == nil || holder == uid.text else {
+    let key = try Key(name.asciiLowercased)
+    let holder = root.child(Layout.usernames).child(key)
+    guard holder.stringValue == nil || holder.hasText(of: uid) else {
       throw SocialError.conflict("the user name \(name) is taken; choose another")
     }
     return key

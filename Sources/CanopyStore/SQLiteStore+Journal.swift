@@ -29,7 +29,7 @@ extension SQLiteStore: Journal {
 
   /// Appends commits in one transaction, which the disk has (`full`) when this returns.
   ///
-  /// One row a commit. The order of the rows is checked, so that an append whose outcome was
+  /// One row a commit, whose text is proven to read back. The order of the rows is checked, so that an append whose outcome was
   /// uncertain is found out by the next.
   ///
   /// Keeps the caller's thread until then: the engine has one for this, and handing on to another and
@@ -70,22 +70,14 @@ extension SQLiteStore: Journal {
       }
       let insert = try ByteStatement(
         db, "INSERT INTO commits(sequence, time, body, before) VALUES (?, ?, ?, ?)")
-      var body = JSONOutput(capacity: 4096)
-      var image = JSONOutput(capacity: 4096)
+      var scratch = JSONOutput(capacity: 4096)
       for commit in commits {
-        body.removeAll()
-        AssignmentCodec.encode(commit.assignments, to: &body)
-        let before = commit.beforeImage
-        let hasImage =
-          before.map { BeforeImageCodec.encode($0, of: commit.assignments, &image) } ?? false
         try insert.bind(commit.sequence, at: 1)
         try insert.bind(commit.time, at: 2)
-        try body.withBytes { body in
-          try image.withBytes { image in
-            try insert.bind(body, at: 3)
-            if hasImage { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
-            try insert.run()
-          }
+        try commit.storedText(scratch: &scratch).withBytes { body, image in
+          try insert.bind(body, at: 3)
+          if let image { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
+          try insert.run()
         }
         if let id = commit.settles { try SQLiteStore.deleteDisconnectWrite(db, id) }
         if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }

@@ -2,10 +2,11 @@ public import CanopyTree
 
 /// Makes random writes that get in each other's way: few places, all kinds of values.
 public struct RandomWrites: Sendable {
-  /// Keys that are awkward where paths are text: some sort between a key and what is below it.
+  /// Keys that are awkward where paths are text: some sort between a key and what is below it, and some
+  /// begin or end with a character that joins with the slash.
   public static let keys: [Key] = [
     "a", "a!", "a-b", "a0", "b c", "q\"u'o;te", "%", "🌳", "é", "e\u{301}", "1", "-7", "a_z",
-    "-OaBcDeFgHiJkLmNoPqR",
+    "-OaBcDeFgHiJkLmNoPqR", "k\u{600}", "\u{301}k",
   ]
 
   /// The most keys in a location.

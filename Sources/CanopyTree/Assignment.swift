@@ -45,7 +45,7 @@ public enum AssignmentCodec {
       output.append("[[")
       for (j, location) in group.locations.enumerated() {
         if j > 0 { output.append(UInt8(ascii: ",")) }
-        output.append(string: location.text)
+        output.append(location: location)
       }
       output.append("],")
       output.append(group.value, style: .export)

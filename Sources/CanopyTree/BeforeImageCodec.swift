@@ -13,14 +13,34 @@ public enum BeforeImageCodec {
   public static func encode(
     _ image: [Assignment], of assignments: [Assignment], _ output: inout JSONOutput
   ) -> Bool {
-    for assignment in image where !assignment.value.fits(bytes: bytesMax) { return false }
     output.removeAll()
+    return append(image, of: assignments, to: &output)
+  }
+
+  /// Adds the text. O(bytes kept).
+  ///
+  /// - Returns: false if the image is large; then the output is as it was.
+  public static func append(
+    _ image: [Assignment], of assignments: [Assignment], to output: inout JSONOutput
+  ) -> Bool {
+    for assignment in image where !assignment.value.fits(bytes: bytesMax) { return false }
+    let start = output.count
+    guard write(image, of: assignments, to: &output, countMax: start + bytesMax) else {
+      output.truncate(to: start)
+      return false
+    }
+    return true
+  }
+
+  private static func write(
+    _ image: [Assignment], of assignments: [Assignment], to output: inout JSONOutput, countMax: Int
+  ) -> Bool {
     if image.elementsEqual(assignments, by: { $0.location == $1.location }) {
       output.append("[")
       for (index, assignment) in image.enumerated() {
         if index > 0 { output.append(",") }
         output.append(assignment.value, style: .export)
-        guard output.count <= bytesMax else { return false }
+        guard output.count <= countMax else { return false }
       }
       output.append("]")
     } else {
@@ -28,7 +48,7 @@ public enum BeforeImageCodec {
       AssignmentCodec.encode(image, to: &output)
       output.append("}")
     }
-    return output.count <= bytesMax
+    return output.count <= countMax
   }
 
   /// The image of assignments.

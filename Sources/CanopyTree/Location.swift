@@ -11,18 +11,38 @@ public struct Location: Hashable, Sendable {
     self.isPriority = isPriority
   }
 
-  /// The location that `text` spells.
+  /// Reads a location from text.
   ///
   /// - Throws: `TreeError.invalidPath`.
   public init(_ text: String) throws(TreeError) {
-    let suffix = ".priority"
-    if text == suffix || text.hasSuffix("/" + suffix) {
-      path = try Path(String(text.dropLast(suffix.count)))
-      isPriority = true
-    } else {
-      path = try Path(text)
-      isPriority = false
+    let result = text.withUTF8Bytes { bytes in
+      Result { () throws(TreeError) in try Location(utf8: bytes) }
     }
+    self = try result.get()
+  }
+
+  /// Reads a location from bytes that are known to be valid UTF-8.
+  ///
+  /// - Throws: `TreeError.invalidPath`.
+  init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
+    let pathBytes = Location.pathBytes(ofPriority: bytes)
+    isPriority = pathBytes != nil
+    path = try Path(utf8: pathBytes ?? bytes)
+  }
+
+  /// Returns the bytes of the path before a last part `.priority`; nil if the last part is another.
+  ///
+  /// Works on bytes: a character at the end of a key may join with the slash after it.
+  static func pathBytes(ofPriority bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
+    let name: StaticString = ".priority"
+    let start = bytes.count - name.utf8CodeUnitCount
+    // Mostly the last byte tells.
+    guard start >= 0, bytes.last == UInt8(ascii: "y"),
+      start == 0 || bytes[start - 1] == UInt8(ascii: "/"),
+      UnsafeRawBufferPointer(rebasing: bytes[start...]).hasSameBytes(
+        as: UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount))
+    else { return nil }
+    return UnsafeRawBufferPointer(rebasing: bytes[..<start])
   }
 
   /// The keys joined by `/`, without a leading one.

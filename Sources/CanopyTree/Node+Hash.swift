@@ -7,27 +7,83 @@ extension Node {
   ///
   /// A leaf's text is `[priority:<type>:<p>:]<type>:<v>`, a number being the 16 hex digits of its
   /// double; a branch's is `[priority:…:]` and `:key:hash` for each child in the order of priority.
-  /// SHA-1 serves to tell versions apart, not to protect anything. O(size).
-  public var hash: String {
-    if isAbsent { return "" }
-    var text = JSONOutput()
+  /// SHA-1 serves to tell versions apart, not to protect anything.
+  ///
+  /// O(size) the first time. The hashes of branches are kept (see `DigestCache`), so that after a change
+  /// it costs the children of each branch on the way to the change.
+  public var hash: String { isAbsent ? "" : digest(isKept: true).base64 }
+
+  /// The digest of a node that is not absent.
+  ///
+  /// - Parameter isKept: whether the node is part of the tree; what is made of a record's text for the
+  ///   moment is not worth keeping.
+  private func digest(isKept: Bool) -> NodeDigest {
+    let owner = isKept ? digestOwner : nil
+    if let digest = owner?.digest { return digest }
+    WorkCounter.touch()
+    let digest = computeDigest(isKept: isKept)
+    owner?.keep(digest)
+    return digest
+  }
+
+  /// The object that stands for the branch with all that is below it.
+  var digestOwner: (any DigestOwner)? {
+    switch storage {
+    case .branch(let children): children.digestOwner
+    case .record(let record): record.digestOwner
+    case .indexed(let box): box.children.digestOwner
+    case .prioritized(let box): box.node.isBranch ? box : nil
+    case .absent, .bool, .integer, .double, .string: nil
+    }
+  }
+
+  private func computeDigest(isKept: Bool) -> NodeDigest {
+    var text = HashText()
     if !priority.isAbsent {
-      text.append("priority:")
-      text.append(hashText: priority)
-      text.append(UInt8(ascii: ":"))
+      text.output.append("priority:")
+      text.output.append(hashText: priority)
+      text.output.append(UInt8(ascii: ":"))
     }
-    if isBranch {
-      for (key, child) in Query.all.children(of: self) {
-        text.append(UInt8(ascii: ":"))
-        key.withUTF8 { text.append($0) }
-        text.append(UInt8(ascii: ":"))
-        text.append(raw: child.hash)
-      }
+    if !isBranch {
+      text.output.append(hashText: self)
+      return text.finish()
+    }
+    let isRecord = record != nil
+    func append(_ key: Key, _ child: Node) -> Bool {
+      text.output.append(UInt8(ascii: ":"))
+      key.withUTF8 { text.output.append($0) }
+      text.output.append(UInt8(ascii: ":"))
+      child.digest(isKept: isKept && !isRecord).append(to: &text.output)
+      text.drain()
+      return true
+    }
+    if Query.all.followsKeys(self) {
+      forEachChild(append)
     } else {
-      text.append(hashText: self)
+      for (key, child) in Query.all.children(of: self) { _ = append(key, child) }
     }
-    let digest = text.withBytes { Insecure.SHA1.hash(data: $0) }
-    return Data(digest).base64EncodedString()
+    return text.finish()
+  }
+}
+
+/// A text of any size that is hashed while it is written.
+private struct HashText: ~Copyable {
+  var output = JSONOutput()
+  private var hasher = Insecure.SHA1()
+  private static let bytesMax = 16 * 1024
+
+  mutating func drain() {
+    if output.count > HashText.bytesMax { update() }
+  }
+
+  private mutating func update() {
+    output.withBytes { hasher.update(bufferPointer: $0) }
+    output.removeAll()
+  }
+
+  mutating func finish() -> NodeDigest {
+    update()
+    return NodeDigest(hasher.finalize())
   }
 }
 

@@ -30,7 +30,9 @@ extension Node {
       storage = box.children.isEmpty ? .absent : .indexed(box)
     } else if case .prioritized(var box) = storage {
       storage = .absent
-      if !isKnownUniquelyReferenced(&box) {
+      if isKnownUniquelyReferenced(&box) {
+        box.forgetDigest()
+      } else {
         box = Prioritized(node: box.node, priority: box.priority)
       }
       box.node.modifyChild(key, body)

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// A value of the tree: absent, a leaf (bool, number, string), or a branch of children by key.
 ///
 /// Immutable in use: a node is a value, and changing a copy leaves the original as it was, while both
@@ -127,12 +129,20 @@ typealias Children = SortedTree<Child>
 
 /// A node with a priority.
 ///
-/// `@unchecked Sendable`: changed only while the thread that changes it holds the only reference.
-final class Prioritized: @unchecked Sendable {
+/// `@unchecked Sendable`: changed only while the thread that changes it holds the only reference, but for
+/// the mark, which is atomic.
+final class Prioritized: @unchecked Sendable, DigestOwner {
   /// Present, and without a priority of its own.
   var node: Node
   /// A number or a string.
   var priority: Node
+  private let digestMark = Atomic<UInt32>(0)
+
+  deinit {
+    forgetDigest()
+  }
+
+  func withDigestMark<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R { body(digestMark) }
 
   init(node: Node, priority: Node) {
     self.node = node

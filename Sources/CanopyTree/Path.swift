@@ -21,19 +21,36 @@ public struct Path: Hashable, Sendable {
     try checkDepth()
   }
 
-  /// The path that `text` spells.
+  /// Reads a path from text.
   ///
-  /// - Throws: `TreeError.invalidPath`, also for a key in it that is none.
+  /// - Throws: `TreeError.invalidPath`, also for an invalid key in it.
   public init(_ text: String) throws(TreeError) {
-    keys = []
-    for part in text.utf8.split(separator: UInt8(ascii: "/")) {
-      do throws(TreeError) {
-        keys.append(try Key(Substring(part)))
-      } catch {
-        throw .invalidPath("the path is not valid: \(error.sentence)")
-      }
+    let result = text.withUTF8Bytes { bytes in
+      Result { () throws(TreeError) in try Path(utf8: bytes) }
     }
-    try checkDepth()
+    self = try result.get()
+  }
+
+  /// Reads a path from bytes that are known to be valid UTF-8. Stops at the first key that is invalid or
+  /// one too many.
+  ///
+  /// - Throws: `TreeError.invalidPath`.
+  init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
+    keys = []
+    var start = 0
+    while start < bytes.count {
+      var end = start
+      while end < bytes.count, bytes[end] != UInt8(ascii: "/") { end += 1 }
+      if end > start {
+        do throws(TreeError) {
+          keys.append(try Key(utf8: UnsafeRawBufferPointer(rebasing: bytes[start..<end])))
+        } catch {
+          throw .invalidPath("the path is not valid: \(error.sentence)")
+        }
+        try checkDepth()
+      }
+      start = end + 1
+    }
   }
 
   private func checkDepth() throws(TreeError) {

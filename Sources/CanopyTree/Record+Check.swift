@@ -19,16 +19,31 @@ extension Record {
     self = record
   }
 
+  /// Whether text is exactly what a record's text is, at a depth below the value that it is part of. False
+  /// may be for no more than an escape that is rare. O(bytes).
+  static func isText(_ text: UnsafeRawBufferPointer, depth: Int) -> Bool {
+    guard text.count <= Record.bytesMax else { return false }
+    return withUnsafeTemporaryAllocation(of: Place.self, capacity: Record.childrenMax) { places in
+      var check = Check(text, places, depth: depth)
+      return check.object(depth: depth) != nil && check.index == text.count
+    }
+  }
+
   /// Goes through text that may be anything.
   private struct Check {
     private let text: UnsafeRawBufferPointer
     /// Where the members of the outermost object are found to stand; room for as many as there can be.
     private let places: UnsafeMutableBufferPointer<Place>
     private(set) var index = 0
+    /// The depth of the outermost object.
+    private let depthOfObject: Int
 
-    init(_ text: UnsafeRawBufferPointer, _ places: UnsafeMutableBufferPointer<Place>) {
+    init(
+      _ text: UnsafeRawBufferPointer, _ places: UnsafeMutableBufferPointer<Place>, depth: Int = 0
+    ) {
       self.text = text
       self.places = places
+      depthOfObject = depth
     }
 
     private var next: UInt8? { index < text.count ? text[index] : nil }
@@ -49,7 +64,7 @@ extension Record {
         guard let key = key(), take(UInt8(ascii: ":")) else { return nil }
         if let last, !(last < key) { return nil }
         last = key
-        if depth == 0 {
+        if depth == depthOfObject {
           guard count < places.count else { return nil }
           places.initializeElement(
             at: count,

@@ -1,3 +1,5 @@
+internal import Synchronization
+
 /// A small branch in one piece of memory: its JSON text.
 ///
 /// What a blog keeps are records of a few fields. As a page and a string for each longer text a post takes
@@ -24,12 +26,24 @@ struct Record: @unchecked Sendable {
   static var childrenMax: Int { bytesMax / 6 }
 
   struct Header {
-    var childCount: Int32
-    var byteCount: Int32
+    var childCount: UInt16
+    var byteCount: UInt16
+    /// See `DigestOwner`.
+    var digestMark: UInt32 = 0
   }
 
   /// A table of where the members stand, then the text.
-  final class Buffer: ManagedBuffer<Header, UInt8> {}
+  final class Buffer: ManagedBuffer<Header, UInt8>, DigestOwner {
+    deinit {
+      forgetDigest()
+    }
+
+    func withDigestMark<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R {
+      withUnsafeMutablePointerToHeader { header in
+        withUnsafeMutablePointer(to: &header.pointee.digestMark) { $0.withAtomic(body) }
+      }
+    }
+  }
 
   private let buffer: Buffer
 
@@ -48,7 +62,7 @@ struct Record: @unchecked Sendable {
   ) {
     let tableBytes = childCount * Table.stride
     let buffer = Buffer.create(minimumCapacity: tableBytes + byteCount) { _ in
-      Header(childCount: Int32(childCount), byteCount: Int32(byteCount))
+      Header(childCount: UInt16(childCount), byteCount: UInt16(byteCount))
     }
     buffer.withUnsafeMutablePointerToElements {
       let base = UnsafeMutableRawPointer($0)
@@ -61,6 +75,9 @@ struct Record: @unchecked Sendable {
 
   /// What tells this record from all others that exist at the same time.
   var identity: ObjectIdentifier { ObjectIdentifier(buffer) }
+
+  /// The object that stands for the record.
+  var digestOwner: any DigestOwner { buffer }
 
   /// The number of children.
   var childCount: Int { Int(buffer.header.childCount) }

@@ -51,10 +51,20 @@ extension SortedTree {
       page = .leaf(leaf)
       return outcome
     case .inner(var inner):
-      if !isKnownUniquelyReferenced(&inner) { inner = inner.copy() }
+      if isKnownUniquelyReferenced(&inner) { inner.forgetDigest() } else { inner = inner.copy() }
       let outcome = modify(inner, key, body)
       page = .inner(inner)
       return outcome
+    }
+  }
+
+  /// Copies a page that others hold; so that it can be changed.
+  @inline(__always)
+  private static func makeUnique(_ leaf: inout Leaf, capacity: Int) {
+    if isKnownUniquelyReferenced(&leaf) {
+      leaf.forgetDigest()
+    } else {
+      leaf = leaf.copy(capacity: capacity)
     }
   }
 
@@ -64,7 +74,7 @@ extension SortedTree {
     let (index, found) = leaf.search(key)
     let count = Int(leaf.header.count)
     if found {
-      if !isKnownUniquelyReferenced(&leaf) { leaf = leaf.copy(capacity: count) }
+      makeUnique(&leaf, capacity: count)
       let removed = leaf.withUnsafeMutablePointerToElements { base in
         var slot: Element? = (base + index).move()
         body(&slot)
@@ -81,10 +91,12 @@ extension SortedTree {
     body(&slot)
     guard let element = slot else { return Outcome() }
     guard count == leafMax else {
-      if !isKnownUniquelyReferenced(&leaf) || count == leaf.header.capacity {
-        // Small pages grow by a little: most branches stay as small as they are.
-        let capacity = min(leafMax, count < 16 ? count + 2 : count + count / 2)
+      // Small pages grow by a little: most branches stay as small as they are.
+      let capacity = min(leafMax, count < 16 ? count + 2 : count + count / 2)
+      if count == leaf.header.capacity {
         leaf = leaf.copy(capacity: capacity)
+      } else {
+        makeUnique(&leaf, capacity: capacity)
       }
       leaf.insert(element, at: index)
       return Outcome(delta: 1)
@@ -95,7 +107,7 @@ extension SortedTree {
       right.insert(element, at: 0)
       return Outcome(delta: 1, split: .init(pivot: key, page: .leaf(right), total: 1))
     }
-    if !isKnownUniquelyReferenced(&leaf) { leaf = leaf.copy(capacity: leafMax) }
+    makeUnique(&leaf, capacity: leafMax)
     let middle = leafMax / 2
     let right = leaf.split(at: middle)
     if index <= middle {

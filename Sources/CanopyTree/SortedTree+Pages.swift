@@ -1,26 +1,39 @@
+internal import Synchronization
+
 /// The number of elements in a page and the number that fit into it.
 struct LeafHeader {
-  var count: Int32
-  var capacity: Int32
+  var count: Int16
+  var capacity: Int16
+  /// See `DigestOwner`.
+  var digestMark: UInt32 = 0
 }
 
 /// As `LeafHeader`, and the number of elements at and below the page.
 struct InnerHeader {
-  var count: Int32
-  var capacity: Int32
+  var count: Int16
+  var capacity: Int16
+  /// See `DigestOwner`.
+  var digestMark: UInt32 = 0
   var total: Int
 }
 
 extension SortedTree {
   /// A page of elements, in one allocation.
-  final class Leaf: ManagedBuffer<LeafHeader, Element> {
+  final class Leaf: ManagedBuffer<LeafHeader, Element>, DigestOwner {
     deinit {
+      forgetDigest()
       _ = withUnsafeMutablePointers { $1.deinitialize(count: Int($0.pointee.count)) }
+    }
+
+    func withDigestMark<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R {
+      withUnsafeMutablePointerToHeader { header in
+        withUnsafeMutablePointer(to: &header.pointee.digestMark) { $0.withAtomic(body) }
+      }
     }
 
     static func make(capacity: Int) -> Leaf {
       let buffer = create(minimumCapacity: capacity) { _ in
-        LeafHeader(count: 0, capacity: Int32(capacity))
+        LeafHeader(count: 0, capacity: Int16(capacity))
       }
       return unsafeDowncast(buffer, to: Leaf.self)
     }
@@ -34,7 +47,7 @@ extension SortedTree {
           i += 1
         }
       }
-      leaf.header.count = Int32(elements.count)
+      leaf.header.count = Int16(elements.count)
       return leaf
     }
 
@@ -104,14 +117,14 @@ extension SortedTree {
           $0.moveInitialize(from: base + index, count: moved)
         }
       }
-      right.header.count = Int32(moved)
-      header.count = Int32(index)
+      right.header.count = Int16(moved)
+      header.count = Int16(index)
       return right
     }
   }
 
   /// A page of children, each with a key that is not above its first and above all before it.
-  final class Inner: ManagedBuffer<InnerHeader, Inner.Entry> {
+  final class Inner: ManagedBuffer<InnerHeader, Inner.Entry>, DigestOwner {
     struct Entry: Sendable {
       var pivot: SortKey
       var page: Page
@@ -119,13 +132,20 @@ extension SortedTree {
     }
 
     deinit {
+      forgetDigest()
       _ = withUnsafeMutablePointers { $1.deinitialize(count: Int($0.pointee.count)) }
+    }
+
+    func withDigestMark<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R {
+      withUnsafeMutablePointerToHeader { header in
+        withUnsafeMutablePointer(to: &header.pointee.digestMark) { $0.withAtomic(body) }
+      }
     }
 
     static func make(_ entries: some Collection<Entry>) -> Inner {
       let capacity = innerMax
       let buffer = create(minimumCapacity: capacity) { _ in
-        InnerHeader(count: 0, capacity: Int32(capacity), total: 0)
+        InnerHeader(count: 0, capacity: Int16(capacity), total: 0)
       }
       let inner = unsafeDowncast(buffer, to: Inner.self)
       var i = 0

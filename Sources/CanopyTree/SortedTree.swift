@@ -86,6 +86,14 @@ struct SortedTree<Element: SortedElement>: Sendable {
   /// Whether both are the same version, found without looking at the elements.
   func isIdentical(to other: SortedTree) -> Bool { identity == other.identity }
 
+  /// The root page, which stands for all elements.
+  var digestOwner: any DigestOwner {
+    switch root {
+    case .leaf(let leaf): leaf
+    case .inner(let inner): inner
+    }
+  }
+
   /// What tells this version's root page from all others that exist at the same time.
   var identity: ObjectIdentifier { root.identity }
 }

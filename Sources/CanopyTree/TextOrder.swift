@@ -37,25 +37,6 @@ enum TextOrder {
   }
 }
 
-extension String {
-  /// Calls `body` with the UTF-8 of the text, without copying where the string is native (every
-  /// string that the tree makes is).
-  @inline(__always)
-  func withUTF8Bytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
-    if let result = utf8.withContiguousStorageIfAvailable({ body(UnsafeRawBufferPointer($0)) }) {
-      return result
-    }
-    var copy = self
-    return copy.withUTF8 { body(UnsafeRawBufferPointer($0)) }
-  }
-
-  /// Whether both texts have the same bytes; `==` would hold canonically equivalent ones equal.
-  @inline(__always)
-  func hasSameBytes(as other: String) -> Bool {
-    withUTF8Bytes { a in other.withUTF8Bytes { b in a.hasSameBytes(as: b) } }
-  }
-}
-
 extension UnsafeRawBufferPointer {
   /// Whether both have the same bytes.
   @inline(__always)

@@ -11,13 +11,13 @@ public struct Tree: Sendable {
   public init(root: Node = .absent, indexPlan: IndexPlan = IndexPlan()) {
     self.root = root
     self.indexPlan = indexPlan
-    indexPlan.root.attach(&self.root)
+    indexPlan.matches.attach(&self.root)
   }
 
   /// Keeps one more index from now on. O(n log n) for the children at the places that match.
   public mutating func keepIndex(_ order: Order, at pattern: [Key?]) {
     indexPlan.declare(order, at: pattern)
-    indexPlan.root.attach(&root)
+    indexPlan.matches.attach(&root)
   }
 
   /// Carries out assignments that do not overlap.
@@ -32,7 +32,7 @@ public struct Tree: Sendable {
     guard !assignments.isEmpty else { return [] }
     var application = Application(isMulti: assignments.count > 1)
     let sorted = assignments.sortedByLocation()
-    application.apply(sorted[...], to: &root, depth: 0, plan: indexPlan.root)
+    application.apply(sorted[...], to: &root, depth: 0, plan: indexPlan.matches)
     return application.touchesPriorities ? repeatable(sorted) : sorted
   }
 
@@ -102,7 +102,7 @@ private struct Application {
   ///   - group: the assignments at and below `node`, in order.
   ///   - depth: the number of keys that lead to `node`.
   mutating func apply(
-    _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Level?
+    _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Matches?
   ) {
     var rest = group
     var priority: Node?
@@ -140,7 +140,7 @@ private struct Application {
   }
 
   private mutating func applyOnce(
-    _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Level?
+    _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Matches?
   ) {
     guard isMulti, plan == nil, !isInRecord, let identity = node.identity else {
       return apply(group, to: &node, depth: depth, plan: plan)

@@ -13,12 +13,12 @@ public struct TreeBuilder: ~Copyable {
     var entries: [Child] = []
     var priority = Node.absent
     /// What is planned there and below.
-    let plan: IndexPlan.Level?
+    let plan: IndexPlan.Matches?
     private let orders: [Order]
     /// The children's places in each planned order, in the sequence in which they came.
     private var positions: [[Position]]
 
-    init(key: Key, plan: IndexPlan.Level?) {
+    init(key: Key, plan: IndexPlan.Matches?) {
       self.key = key
       self.plan = plan
       orders = plan?.orders ?? []
@@ -64,7 +64,7 @@ public struct TreeBuilder: ~Copyable {
   ///
   /// - Parameter indexes: those that are made at once. `Tree` makes the others, and those below a row.
   public init(indexes: IndexPlan = IndexPlan()) {
-    levels = [Level(key: Key(index: 0), plan: indexes.root)]
+    levels = [Level(key: Key(index: 0), plan: indexes.matches)]
   }
 
   /// Adds what stands at a location, of which the JSON text is given.

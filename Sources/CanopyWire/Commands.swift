@@ -211,7 +211,7 @@ extension Arguments {
     let isString = nextIsString
     let text = try text("text")
     if isString { return text }
-    guard text.lowercased() == "built-in" else {
+    guard text.asciiLowercased == "built-in" else {
       throw WireError(
         .badRequest,
         "usage: RULES \"{\\\"rules\\\":{…}}\" (a JSON string, which may hold comments), "
@@ -222,7 +222,7 @@ extension Arguments {
 
   fileprivate mutating func explainRequest() throws(WireError) -> ExplainRequest {
     let who = try explainCaller()
-    let kind = try text("what to do").uppercased()
+    let kind = try text("what to do").asciiUppercased
     let hasValue = count == 4
     switch kind {
     case "READ":
@@ -271,7 +271,7 @@ extension WatchTarget {
 
 extension Arguments {
   fileprivate mutating func watchTarget() throws(WireError) -> WatchTarget {
-    let list = try text("the list").uppercased()
+    let list = try text("the list").asciiUppercased
     let hasName = hasNext && !nextIsObject
     switch list {
     case "RECENT": return .recent
@@ -287,11 +287,11 @@ extension Arguments {
   fileprivate mutating func infoPath() throws(WireError) -> Path? {
     var rest = self
     let path = try rest.text("path")
-    let text = path.hasPrefix("/") ? String(path.dropFirst()) : path
-    guard text == ".info" || text.hasPrefix(".info/") else { return nil }
+    let text = path.hasBytePrefix("/") ? path.droppingBytes(1) : path
+    guard text == ".info" || text.hasBytePrefix(".info/") else { return nil }
     self = rest
     do throws(TreeError) {
-      return try Path(String(text.dropFirst(".info".count)))
+      return try Path(text.droppingBytes(".info".utf8.count))
     } catch {
       throw WireError(error)
     }
@@ -312,7 +312,7 @@ extension Arguments {
 
   /// Returns the write that ONCE holds.
   fileprivate mutating func write() throws(WireError) -> TreeWrite {
-    let verb = try text("the write").uppercased()
+    let verb = try text("the write").asciiUppercased
     // The number of arguments is that of the verb itself.
     func checkCount() throws(WireError) { try Request.command(verb)?.checkCount(count - 4) }
     switch verb {
@@ -351,7 +351,7 @@ extension Arguments {
 
   /// The request that ONDISCONNECT holds.
   fileprivate mutating func disconnectRequest() throws(WireError) -> DisconnectRequest {
-    let kind = try text("what to do").uppercased()
+    let kind = try text("what to do").asciiUppercased
     let needsValue = kind == "SET" || kind == "UPDATE"
     guard needsValue == (count == 3), needsValue || kind == "REMOVE" || kind == "CANCEL" else {
       throw WireError(

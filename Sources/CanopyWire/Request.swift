@@ -152,8 +152,8 @@ public enum UserReference: Equatable, Sendable {
   init(_ text: String) {
     if text == "me" {
       self = .me
-    } else if text.hasPrefix("@") {
-      self = .username(String(text.dropFirst()))
+    } else if text.hasBytePrefix("@") {
+      self = .username(text.droppingBytes(1))
     } else {
       self = .uid(text)
     }

@@ -17,13 +17,13 @@ public enum ServerLine: Sendable {
     switch line.first {
     case UInt8(ascii: "+"): self = .success([UInt8](rest))
     case UInt8(ascii: "-"):
-      let text = String(decoding: rest, as: UTF8.self)
-      let code = text.prefix { $0 != " " }
+      let code = rest.prefix { $0 != UInt8(ascii: " ") }
+      let sentence = rest.dropFirst(code.count + 1)
       // A code that a later server may have is a failure all the same.
       self = .failure(
         WireError(
-          WireError.Code(rawValue: String(code)) ?? .internalError,
-          String(text.dropFirst(code.count + 1))))
+          WireError.Code(rawValue: String(decoding: code, as: UTF8.self)) ?? .internalError,
+          String(decoding: sentence, as: UTF8.self)))
     case UInt8(ascii: ">"): self = .event(try SyncEvent(rest))
     default: throw .invalidJSON("expected a line that begins with +, - or >", offset: 0)
     }

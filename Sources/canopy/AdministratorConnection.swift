@@ -93,7 +93,9 @@ struct AdministratorConnection {
   mutating func success(_ line: String) async throws -> JSONValue {
     try await outbound.write(ByteBuffer(string: line + "\n"))
     let reply = try await readLine()
-    guard reply.hasPrefix("+") else { throw Failure("the server says: " + reply.dropFirst()) }
+    guard reply.utf8.first == UInt8(ascii: "+") else {
+      throw Failure("the server says: " + reply.dropFirst())
+    }
     return try JSONValue(json: String(reply.dropFirst()), limits: .none)
   }
 

@@ -74,7 +74,8 @@ struct ExplainRules: AsyncParsableCommand {
 
   func run() async throws {
     try await Failure.explaining {
-      let who = who == "null" || who.hasPrefix("{") ? Line.joined(who) : Line.quoted(who)
+      let who =
+        who == "null" || who.utf8.first == UInt8(ascii: "{") ? Line.joined(who) : Line.quoted(who)
       let words =
         [who, Line.quoted(operation), Line.quoted(path)] + (json.map { [Line.joined($0)] } ?? [])
       let line = "EXPLAIN " + words.joined(separator: " ")

@@ -112,7 +112,7 @@ struct User: AsyncParsableCommand {
 
 extension AccountSelector {
   fileprivate init(_ text: String) {
-    self = text.contains("@") ? .email(text) : .uid(text)
+    self = text.utf8.contains(UInt8(ascii: "@")) ? .email(text) : .uid(text)
   }
 }
 

@@ -79,6 +79,36 @@ extension Ban {
       pattern: #"\bimport XCTest\b"#,
       instead: "Swift Testing; Scripts/test runs no others", places: ["Tests"]),
     Ban(
+      // Operations of `String` that compare or take apart characters: with text in quotes, on anything that
+      // is no `Path`, in a closure, or of the texts of keys and nodes; and those that fold case.
+      pattern:
+        #"([^h]|[^t]h|[^a]th|[^pP]ath)\.has(Prefix|Suffix)\("#
+        + #"|\.(contains|split|(first|last)Index|(firstR|r)anges?|components|replacing\w*|starts"#
+        + #"|trimming\w+)\((\w+: )?""[,)]|\{ ?\$0 (==|!=) """#
+        + #"|\.(lowercased|uppercased|capitalized)\b|caseInsensitiveCompare|localizedStandard"#
+        + #"|(^|[^s])\.(isLetter|isWhitespace|isNewline|isPunctuation|isUppercase|isLowercase)\b"#
+        + #"|\.(text|stringValue) (==|!=) (?!nil)|(==|!=) [\w.?()$]*\.(text|stringValue)\b"#,
+      instead:
+        "data is bytes: `hasBytePrefix`, `hasSameBytes`, `asciiLowercased` and so on (CanopyTree), the "
+        + "`utf8` view, or a `Key`; a character may join with its neighbour, and texts with other bytes "
+        + "may be equal",
+      places: ["Sources"],
+      allowed: [
+        "Sources/CanopyRules/Evaluator+Values.swift": "the language has a method that folds case",
+        "Sources/CanopyAccounts/EmailAddress.swift":
+          "people type addresses in many ways: folded and composed once, then compared by bytes; the "
+          + "parts are scalars",
+        "Sources/CanopyAccounts/PasswordPolicy.swift":
+          "passwords that look alike are as easily guessed",
+        "Sources/CanopyAccounts/CommonPasswords.swift": "a list in the program",
+        "Sources/CanopyClient/Auth/AuthError.swift": "a sentence of the server",
+        "Sources/CanopyStore/SQLiteStore+Maintenance.swift": "what SQLite says of its file",
+        "Sources/canopy/": "options of the command, and text for people",
+        "Sources/CanopyBench/": "text that it made itself, and that of other programs",
+        "Sources/CanopyClientBench/": "text that it made itself",
+        "Sources/CanopyTesting/": "text that tests made themselves",
+      ]),
+    Ban(
       pattern: #"\bunsafeFlags\b"#,
       instead: "the settings that all targets share", places: ["Package.swift"]),
     // Spelt so that this file does not hold what it forbids.
@@ -108,6 +138,27 @@ struct TidyTests {
       }
     }
     #expect(allowedThatAreNeeded == Set(ban.allowed.keys), "an exception is no longer needed")
+  }
+
+  @Test func `operations on the characters of data are found, and those on bytes are not`() throws {
+    let ban = try #require(Ban.all.first { $0.pattern.contains("lowercased") })
+    let pattern = try Regex(ban.pattern)
+    for line in [
+      #"text.hasSuffix("/x")"#, "name.hasPrefix(other)", "  .hasPrefix(other)",
+      #"url.range(of: ":")"#,
+      #"text.split(separator: " ")"#, #"path.contains("?")"#, #"text.drop { $0 == "/" }"#,
+      "name.lowercased()", "a.stringValue == b", "a == key.text", "text.split { $0.isWhitespace }",
+    ] {
+      #expect(SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+    }
+    for line in [
+      "location.path.hasPrefix(path)", "spec.path.hasPrefix(other)",
+      #"bytes.starts(with: "x".utf8)"#,
+      "text.utf8.contains(0x2F)", "scalar.properties.isWhitespace", "holder.stringValue == nil",
+      "text.hasBytePrefix(other)", "name.asciiLowercased", "// name.lowercased()",
+    ] {
+      #expect(!SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+    }
   }
 
   @Test func `whatever the compiler is told to trust has its reason in a comment beside it`() throws

@@ -52,6 +52,18 @@ struct ExpressionTests {
       "!(1.5 / 0 <= 0)")
   }
 
+  @Test func `what auth is is not known before a rule is asked`() {
+    let ann = user("ann")
+    let text = RuleCaller(auth: "x75", now: 0)
+    for caller in [nobody, ann] as [RuleCaller] {
+      expectFailure(
+        "auth.contains('75')", "auth.beginsWith('7')", "auth.matches(/7/)", "'75'.contains(auth)",
+        "auth.toLowerCase() == 'a'", "auth < 5", "auth + 1 == 1", "-auth == 1",
+        "root.child(auth).exists()", "root.hasChild(auth)", "auth.token.contains('75')", as: caller)
+    }
+    expectTrue("auth.contains('75')", "'x75' == auth.toLowerCase()", "auth + 1 == 'x751'", as: text)
+  }
+
   @Test func `plus joins strings, and strings with numbers`() {
     expectTrue(
       "'a' + 'b' == 'ab'", "'a' + 1 == 'a1'", "1 + 'a' == '1a'", "1 + 2 + 'a' == '3a'",

@@ -126,6 +126,42 @@ struct LoadingTests {
     #expect(!Query.isIndexed(by: byStars, indexed.child("other")))
   }
 
+  @Test func `nested wildcards beside places with indexes are no more than their text`() throws {
+    // Each level has a place with an index and a wildcard below which it goes on.
+    let depth = 20
+    var text = "{}"
+    for level in (0..<depth).reversed() {
+      text = #"{"a":{"i":{".indexOn":"n"}},"$x\#(level)":\#(text)}"#
+    }
+    let rules = try rules(#"{"rules":\#(text)}"#)
+    #expect(rules.indexPlan.levelCount <= 3 * depth + 1)
+    let place = try Path(Array(repeating: "a", count: depth) + ["i"])
+    #expect(rules.indexPlan.declares(.child(try Path("n")), at: place))
+  }
+
+  @Test func `what indexes are declared is bounded`() throws {
+    func names(_ count: Int) -> [String] {
+      let list = (0..<count).map { #""n\#($0)""# }.joined(separator: ",")
+      return problems(#"{"rules":{"a":{".indexOn":[\#(list)]}}}"#)
+    }
+    #expect(names(RuleLimits.indexesMax).isEmpty)
+    #expect(
+      names(RuleLimits.indexesMax + 1) == [
+        "1:27: /a/.indexOn: expected at most 100 names; found 101"
+      ])
+    func places(_ count: Int) -> [String] {
+      let list = (0..<count).map { #""p\#($0)":{".indexOn":"n"}"# }.joined(separator: ",")
+      return problems(#"{"rules":{\#(list)}}"#)
+    }
+    // The root is a level as well.
+    #expect(places(RuleLimits.indexLevelsMax - 1).isEmpty)
+    #expect(
+      places(RuleLimits.indexLevelsMax) == [
+        "1:1: /: expected .indexOn at places with at most 10000 keys and wildcards on the ways there; "
+          + "found 10001"
+      ])
+  }
+
   @Test func `a file of five thousand lines costs five times one of a thousand`() throws {
     func file(lines: Int) -> String {
       var text = "{\n\"rules\": {\n"

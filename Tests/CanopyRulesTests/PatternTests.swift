@@ -19,7 +19,7 @@ struct PatternTests {
     ("^(ab)*$", ["", "ab", "abab"], ["a", "aba"]),
     ("^(a|bc)$", ["a", "bc"], ["ac", "b", ""]),
     ("a|bc", ["xax", "bc"], ["b", "c", ""]),
-    ("^(a|b|)c$", ["ac", "bc", "c"], ["abc"]),
+    ("^(a|b)?c$", ["ac", "bc", "c"], ["abc"]),
     ("^.$", ["a", "é", "🌳", "\n"], ["", "ab"]),
     ("^[a-c]+$", ["abc"], ["abcd", ""]),
     ("^[^a-c]+$", ["xyz", "é"], ["xaz", ""]),
@@ -43,7 +43,11 @@ struct PatternTests {
     ("^[а-я]+$", ["привет"], ["hello"]),
     ("^(a*)*$", ["", "aaa"], ["b"]),
     ("^(a|a)*$", ["aaa"], ["b"]),
-    ("^(|a)+$", ["", "aa"], ["b"]),
+    ("^((a)?)+$", ["", "aa"], ["b"]),
+    ("^[z-|a-cb-fm-]+$", ["abcdefm-z{|"], ["g", "l", "n", "y"]),
+    ("^[\\D5\\d]+$", ["a5 é"], [""]),
+    ("^[^\\D5]+$", ["0123"], ["5", "a"]),
+    ("^[\u{1}-\u{10FFFE}\u{10FFFF}]$", ["a", "\u{10FFFF}"], [""]),
     (
       "^(19|20)[0-9][0-9][-\\/. ](0[1-9]|1[012])$", ["1999-12", "2001/07"], ["1899-12", "2001-13"]
     ),
@@ -80,7 +84,10 @@ struct PatternTests {
     ("\\b", 1, "expected d, w, s"), ("\\1", 1, "expected d, w, s"), ("[z-a]", 3, "the lower one"),
     ("[a-\\d]", 3, "whose ends are characters"), ("^a|b", 0, "in parentheses"),
     ("a|b$", 0, "in parentheses"), ("((a{999}){999}){999}", 0, "at most 5000 states"),
-    ("^^a", 1, "only at the beginning"), ("a$$", 1, "only at the end"),
+    ("^(foo|)$", 6, "on both sides of |"), ("(|a)", 1, "on both sides of |"),
+    ("a||b", 2, "on both sides of |"), ("|", 0, "on both sides of |"),
+    ("^|$", 1, "on both sides of |"), ("^^a", 1, "only at the beginning"),
+    ("a$$", 1, "only at the end"),
   ])
   func `what is not of the dialect is refused where it stands`(
     _ text: String, _ offset: Int, _ message: String
@@ -122,6 +129,44 @@ struct PatternTests {
     #expect(pattern.matches(text, stepsLeft: &left) == nil)
   }
 
+  /// A class of so many single characters, of which no two stand side by side.
+  private func largeClass(_ count: Int) throws -> String {
+    var text = "^["
+    for i in 0..<count {
+      text.unicodeScalars.append(try #require(Unicode.Scalar(0x4E00 + 2 * i)))
+    }
+    return text + "]+$"
+  }
+
+  @Test(.timeLimit(.minutes(1)))
+  func `a class of very many ranges takes few steps more than a small one`() throws {
+    func steps(_ count: Int) throws -> Int {
+      let pattern = try compile(try largeClass(count))
+      var left = Int.max
+      let text = String(repeating: "\u{4E00}", count: 1_000)
+      #expect(pattern.matches(text, stepsLeft: &left) == true)
+      var others = Int.max
+      #expect(pattern.matches("\u{4E01}", stepsLeft: &others) == false)
+      return Int.max - left
+    }
+    #expect(try steps(10_000) <= 4 * steps(2))
+  }
+
+  @Test func `ranges that overlap or touch become one`() {
+    let set = ScalarSet(ranges: [5...9, 1...3, 4...4, 8...20, 30...31, 12...13])
+    #expect(set.ranges == [1...20, 30...31])
+    #expect(ScalarSet(ranges: [0...0x10FFFF, 5...6]).inverted.members.isEmpty)
+    #expect(ScalarSet(ranges: [0...3, 0x10FFFF...0x10FFFF]).inverted.members == [4...0x10FFFE])
+    #expect(ScalarSet.any.members == [0...0x10FFFF])
+    for scalar in UInt32(0)...40 {
+      guard let value = Unicode.Scalar(scalar) else { continue }
+      let isIn = 1...20 ~= scalar || 30...31 ~= scalar
+      let variants = ScalarVariants(value, ignoresCase: false)
+      #expect(set.contains(variants) == isIn)
+      #expect(set.inverted.contains(variants) != isIn)
+    }
+  }
+
   @Test
   func `a write is refused when its regular expressions take too long, in however many places`()
     throws
@@ -133,7 +178,7 @@ struct PatternTests {
       for i in 0..<places { root.set(Node(text), at: try Path("k\(100 + i)")) }
       let evaluator = Evaluator(
         rules.frozenProgram, caller: nobody, query: nil, before: .absent, after: root,
-        trace: FullTrace(), patternStepsMax: 10_000)
+        trace: FullTrace(), stepsMax: 10_000)
       var judge = WriteJudge(tree: rules.tree, evaluator: evaluator)
       return (judge.judge([Location(.root)]), evaluator.trace.entries)
     }
@@ -143,7 +188,8 @@ struct PatternTests {
     let (verdict, entries) = try judge(places: 20, slow)
     #expect(!verdict.isAllowed)
     #expect(entries.count == 4)
-    #expect(entries.last?.outcome == .failed("the regular expressions would take too long"))
+    #expect(entries.last?.outcome == .failed("the rules of this request would take too long"))
+    #expect(verdict == .denied(.tooManySteps))
     // What takes few steps may be in many places.
     let quick = String(repeating: "-", count: 10) + "ab"
     #expect(try judge(places: 20, quick).0 == .allowed)

@@ -125,7 +125,8 @@ private struct SessionModel {
 
   private mutating func check() {
     let ledger = session.ledger
-    if ledger.requests > limits.requestBytesMax + limits.requestBytesMax / 3 {
+    // One request may exceed the bound, and a refusal is charged with 256 bytes.
+    if ledger.requests > limits.requestBytesMax + max(limits.requestBytesMax / 3, 256) {
       problem = problem ?? "\(ledger.requests) bytes of requests are held"
     }
     if ledger.unsent > limits.unreadReplyBytesMax + 200 {

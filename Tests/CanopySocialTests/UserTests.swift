@@ -30,6 +30,16 @@ import Testing
     }
   }
 
+  @Test func `a name that only looks like another finds nobody`() async throws {
+    try await Blog.with { blog in
+      try await blog.join("kay", uid: "u9")
+      let root = blog.root
+      #expect(try Users.find(.username("KAY"), in: root) == "u9")
+      // The sign of Kelvin, which Unicode puts into lower case as the letter k.
+      #expect(throws: SocialError.self) { try Users.find(.username("\u{212A}ay"), in: root) }
+    }
+  }
+
   @Test func `of many who want one name at once one gets it`() async throws {
     try await Blog.with { blog in
       let winners = try await withThrowingTaskGroup(of: Bool.self) { group in

@@ -36,6 +36,10 @@ struct ServerLineTests {
       return #expect(Bool(false), "a failure")
     }
     #expect(error == WireError(.conflict, "it has changed"))
+    guard case .failure(let joined) = try read("-CONFLICT \u{301}it has changed") else {
+      return #expect(Bool(false), "a failure")
+    }
+    #expect(joined == WireError(.conflict, "\u{301}it has changed"))
     guard case .failure(let later) = try read("-OF_A_LATER_SERVER so it is") else {
       return #expect(Bool(false), "a failure")
     }

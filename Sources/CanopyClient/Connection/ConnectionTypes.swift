@@ -177,9 +177,9 @@ struct WriteNumbers {
   ///   - last: the number of the last of the writes.
   mutating func restore(_ text: String, pending: [WriteID], after last: Int64) {
     var earlier: [(first: Int64, name: String)] = []
-    for line in text.split(separator: "\n") {
-      let words = line.split(separator: " ")
-      if words.count == 2, let first = Int64(words[0]) { earlier.append((first, String(words[1]))) }
+    for line in text.utf8.split(separator: UInt8(ascii: "\n")) {
+      let words = line.split(separator: UInt8(ascii: " ")).map { String(Substring($0)) }
+      if words.count == 2, let first = Int64(words[0]) { earlier.append((first, words[1])) }
     }
     let own = names.last?.name ?? transactionClient
     names = earlier.filter { $0.first <= last } + [(last + 1, own)]

@@ -10,7 +10,7 @@ struct Endpoint: Hashable, Sendable {
 
   /// The text of the server, as a URL without a path.
   var text: String {
-    let host = host.contains(":") ? "[\(host)]" : host
+    let host = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
     return "\(usesTLS ? "canopys" : "canopy")://\(host):\(port)"
   }
 
@@ -19,33 +19,35 @@ struct Endpoint: Hashable, Sendable {
   /// - Returns: the server, and the path as it is written.
   /// - Throws: `DatabaseError` of the code `invalidURL`.
   static func parse(_ url: String) throws(DatabaseError) -> (endpoint: Endpoint, path: String) {
-    guard let separator = url.range(of: "://") else { throw invalid(url) }
-    let scheme = url[..<separator.lowerBound].lowercased()
+    guard let separator = url.utf8.firstRange(of: "://".utf8) else { throw invalid(url) }
+    let scheme = String(url[..<separator.lowerBound]).asciiLowercased
     guard scheme == "canopy" || scheme == "canopys" else { throw invalid(url) }
-    let rest = url[separator.upperBound...]
-    let authority = rest.prefix { $0 != "/" }
-    let path = String(rest.dropFirst(authority.count))
-    guard !authority.contains("@"), !authority.contains("?"), !authority.contains("#"),
-      !path.contains("?")
+    let rest = url.utf8[separator.upperBound...]
+    let authority = rest.prefix { $0 != UInt8(ascii: "/") }
+    let path = rest.dropFirst(authority.count)
+    guard !authority.contains(where: { "@?#".utf8.contains($0) }),
+      !path.contains(UInt8(ascii: "?"))
     else { throw invalid(url) }
     var host = authority
-    var port: Substring?
-    if authority.hasPrefix("[") {
-      guard let close = authority.firstIndex(of: "]") else { throw invalid(url) }
-      host = authority[authority.index(after: authority.startIndex)..<close]
-      let after = authority[authority.index(after: close)...]
-      guard after.isEmpty || after.hasPrefix(":") else { throw invalid(url) }
+    var port: Substring.UTF8View?
+    if authority.first == UInt8(ascii: "[") {
+      guard let close = authority.firstIndex(of: UInt8(ascii: "]")) else { throw invalid(url) }
+      host = authority[..<close].dropFirst()
+      let after = authority[close...].dropFirst()
+      guard after.isEmpty || after.first == UInt8(ascii: ":") else { throw invalid(url) }
       port = after.isEmpty ? nil : after.dropFirst()
-    } else if let colon = authority.firstIndex(of: ":") {
+    } else if let colon = authority.firstIndex(of: UInt8(ascii: ":")) {
       host = authority[..<colon]
-      port = authority[authority.index(after: colon)...]
+      port = authority[colon...].dropFirst()
     }
-    let number = port.map { Int($0) ?? 0 } ?? portDefault
-    let isName = !host.unicodeScalars.contains {
+    let number = port.map { Int(Substring($0)) ?? 0 } ?? portDefault
+    let name = String(Substring(host))
+    let isName = !name.unicodeScalars.contains {
       $0.properties.isWhitespace || $0.properties.generalCategory == .control
     }
-    guard !host.isEmpty, isName, 1...65_535 ~= number else { throw invalid(url) }
-    return (Endpoint(host: String(host), port: number, usesTLS: scheme == "canopys"), path)
+    guard !name.isEmpty, isName, 1...65_535 ~= number else { throw invalid(url) }
+    let endpoint = Endpoint(host: name, port: number, usesTLS: scheme == "canopys")
+    return (endpoint, String(Substring(path)))
   }
 
   /// Reads the URL of a server as a whole.
@@ -53,10 +55,11 @@ struct Endpoint: Hashable, Sendable {
   /// - Throws: `DatabaseError` of the code `invalidURL`, also where it is the URL of a location.
   static func server(_ url: String) throws(DatabaseError) -> Endpoint {
     let (endpoint, path) = try parse(url)
-    guard path.allSatisfy({ $0 == "/" }) else {
+    guard path.utf8.allSatisfy({ $0 == UInt8(ascii: "/") }) else {
       throw DatabaseError(
         .invalidURL,
-        "the URL of a database has no path; \(url.prefix(200)) is for reference(fromURL:)")
+        "the URL of a database has no path; \(url.unicodeScalars.prefix(200)) is for reference(fromURL:)"
+      )
     }
     return endpoint
   }
@@ -64,7 +67,7 @@ struct Endpoint: Hashable, Sendable {
   private static func invalid(_ url: String) -> DatabaseError {
     DatabaseError(
       .invalidURL,
-      "the URL of a database is canopy://host:port, or canopys://host:port with TLS; \(url.prefix(200)) "
+      "the URL of a database is canopy://host:port, or canopys://host:port with TLS; \(url.unicodeScalars.prefix(200)) "
         + "is not")
   }
 }

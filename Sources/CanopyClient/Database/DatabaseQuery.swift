@@ -47,7 +47,7 @@ public class DatabaseQuery: @unchecked Sendable {
   /// By what stands at a key, or a path, below each child.
   public func queryOrdered(byChild key: String) -> DatabaseQuery {
     // The names with a `$` are orders of their own.
-    adding("orderBy", key.hasPrefix("$") ? "" : key)
+    adding("orderBy", key.hasBytePrefix("$") ? "" : key)
   }
 
   /// By key.

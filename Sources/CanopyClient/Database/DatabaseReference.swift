@@ -65,7 +65,8 @@ extension DatabaseReference: CustomStringConvertible, Hashable {
 
   /// Whether both are the same location of the same database.
   public static func == (a: DatabaseReference, b: DatabaseReference) -> Bool {
-    a.database === b.database && a.place.keys == b.place.keys && a.place.text == b.place.text
+    a.database === b.database && a.place.keys == b.place.keys
+      && a.place.text.hasSameBytes(as: b.place.text)
   }
 
   /// Feeds the location.

@@ -18,9 +18,10 @@ enum Place: Sendable {
   /// The place at a path below.
   func child(_ text: String) -> Place {
     if case .tree(let path) = self, path.isRoot {
-      let rest = text.drop { $0 == "/" }
-      if rest == ".info" || rest.hasPrefix(".info/") {
-        return Place.info(.root).child(String(rest.dropFirst(".info".count)))
+      let slashes = text.utf8.prefix { $0 == UInt8(ascii: "/") }
+      let rest = text.droppingBytes(slashes.count)
+      if rest == ".info" || rest.hasBytePrefix(".info/") {
+        return Place.info(.root).child(rest.droppingBytes(".info".utf8.count))
       }
     }
     do throws(TreeError) {

@@ -141,7 +141,7 @@ public struct JSONOutput: ~Copyable {
   /// Adds a finite number in the fewest digits that read back as the same number.
   public mutating func append(_ number: Double) {
     var text = number.description
-    if text.hasSuffix(".0") { text.removeLast(2) }
+    if text.hasByteSuffix(".0") { text.removeLast(2) }
     append(raw: text)
   }
 
@@ -161,6 +161,27 @@ public struct JSONOutput: ~Copyable {
   mutating func append(string bytes: UnsafeRawBufferPointer) {
     reserve(bytes.count &+ 2)
     append(UInt8(ascii: "\""))
+    append(escaping: bytes)
+    append(UInt8(ascii: "\""))
+  }
+
+  /// Adds the text of a location as a JSON string.
+  mutating func append(location: Location) {
+    append(UInt8(ascii: "\""))
+    var isFirst = true
+    for key in location.path.keys {
+      if !isFirst { append(UInt8(ascii: "/")) }
+      isFirst = false
+      key.withUTF8 { append(escaping: $0) }
+    }
+    if location.isPriority {
+      if !isFirst { append(UInt8(ascii: "/")) }
+      append(".priority")
+    }
+    append(UInt8(ascii: "\""))
+  }
+
+  private mutating func append(escaping bytes: UnsafeRawBufferPointer) {
     var start = 0
     var i = JSONScan.plainPrefix(bytes, from: 0)
     while i < bytes.count {
@@ -170,7 +191,6 @@ public struct JSONOutput: ~Copyable {
       i = JSONScan.plainPrefix(bytes, from: start)
     }
     append(UnsafeRawBufferPointer(rebasing: bytes[start...]))
-    append(UInt8(ascii: "\""))
   }
 
   private mutating func escape(_ byte: UInt8) {

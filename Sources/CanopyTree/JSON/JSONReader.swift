@@ -90,6 +90,21 @@ public struct JSONReader: ~Copyable {
     return nil
   }
 
+  /// Goes past bytes if they are the next ones. Of a reader without a source.
+  mutating func skip(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    guard bytes.count <= window.count - index,
+      UnsafeRawBufferPointer(rebasing: window[index..<index + bytes.count])
+        .hasSameBytes(as: bytes)
+    else { return false }
+    index += bytes.count
+    return true
+  }
+
+  /// Goes past text of the program if it is next. Of a reader without a source.
+  mutating func skip(_ text: StaticString) -> Bool {
+    skip(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
+  }
+
   mutating func expect(_ byte: UInt8, _ what: String) throws(TreeError) {
     guard peekToken() == byte else { throw error("expected \(what)") }
     advance()

@@ -56,6 +56,15 @@ struct ConnectionPartsTests {
     #expect(try Endpoint.parse("canopy://[::1]:9/a/b").endpoint.host == "::1")
     #expect(try Endpoint.parse("canopy://[::1]:9/a/b").path == "/a/b")
     #expect(Endpoint(host: "::1", port: 9, usesTLS: false).text == "canopy://[::1]:9")
+    // Characters may join with the signs of a URL, which are bytes all the same.
+    let joined = try Endpoint.parse("canopy://h:7/\u{301}a/\u{600}")
+    #expect(joined.endpoint == Endpoint(host: "h", port: 7, usesTLS: false))
+    #expect(joined.path == "/\u{301}a/\u{600}")
+    #expect(throws: DatabaseError.self) { try Endpoint.parse("canopy://h:7\u{301}/a") }
+    #expect(throws: DatabaseError.self) { try Endpoint.parse("canopy://u\u{600}@h/a") }
+    #expect(Place("/.info/\u{301}").text == "/.info/\u{301}")
+    #expect(Place("/\u{301}a").keys == ["\u{301}a"])
+    #expect(Place("k\u{600}/\u{301}a").keys == ["k\u{600}", "\u{301}a"])
     for text in [
       "", "canopy", "canopy:", "canopy://", "canopy://:7070", "http://h:1", "canopy://h:0",
       "canopy://h:65536", "canopy://h:x", "canopy://h:", "canopy://[::1", "canopy://[::1]x",

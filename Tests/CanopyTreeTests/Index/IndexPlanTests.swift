@@ -73,6 +73,68 @@ struct IndexPlanTests {
     }
   }
 
+  /// A plan with wildcards beside named keys on every level, such as `.indexOn` below each of
+  /// `{"a": {"i": …}, "$x": {"a": {"i": …}, "$y": …}}` declares.
+  private func nested(_ depth: Int) -> (plan: IndexPlan, keysOfText: Int) {
+    var plan = IndexPlan()
+    var keys = 0
+    for level in 0..<depth {
+      let wildcards = [Key?](repeating: nil, count: level)
+      plan.declare(.child("n"), at: wildcards + ["a", "i"])
+      keys += 3
+    }
+    return (plan, keys)
+  }
+
+  @Test func `a plan is no larger than the text that declares it, however wildcards nest`() {
+    for depth in [1, 2, 10, 30] {
+      let (plan, keysOfText) = nested(depth)
+      #expect(plan.levelCount <= keysOfText + 1)
+      var reversed = IndexPlan()
+      plan.root.forEach(at: []) { reversed.declare($0, at: $1) }
+      #expect(reversed.levelCount == plan.levelCount)
+      #expect(reversed == plan)
+    }
+  }
+
+  #if CANOPY_COUNT_WORK
+    @Test func `to give a tree its indexes takes work that is linear in the nesting`() throws {
+      func work(_ depth: Int) throws -> Int {
+        let (plan, _) = nested(depth)
+        let path = Path(keys: [Key](repeating: "a", count: depth - 1) + ["i", "x", "n"])
+        let assignment = Assignment(path, 1)
+        var tree = Tree(indexPlan: plan)
+        return WorkCounter.nodesTouched {
+          tree.apply([assignment])
+          tree.keepIndex(.value, at: [nil, "q"])
+          tree.apply([Assignment(.root, tree.root)])
+        }
+      }
+      let few = try work(5)
+      #expect(try work(25) <= 12 * few)
+    }
+  #endif
+
+  @Test func `a place that several nested patterns match has the indexes of all`() throws {
+    var plan = IndexPlan()
+    let patterns: [[Key?]] = [
+      ["a", "a", "a"], ["a", "a", nil], ["a", nil, "a"], [nil, "a", "a"], [nil, nil, nil],
+    ]
+    for (i, pattern) in patterns.enumerated() {
+      plan.declare(.child(Path(keys: [.of("n\(i)")])), at: pattern)
+    }
+    var tree = Tree(indexPlan: plan)
+    for (path, expected) in [
+      ("a/a/a", [0, 1, 2, 3, 4]), ("a/a/b", [1, 4]), ("a/b/a", [2, 4]), ("b/a/a", [3, 4]),
+      ("b/b/b", [4]),
+    ] {
+      tree.apply([Assignment(try Path(path + "/k"), 1)])
+      let wanted = Set(expected.map { Order.child(Path(keys: [.of("n\($0)")])) })
+      #expect(orders(tree, try Path(path)) == wanted)
+      for order in wanted { #expect(plan.declares(order, at: try Path(path))) }
+    }
+  }
+
   @Test func `an index may be declared when the data is there`() {
     var tree = Tree(root: .of(["u": .of(["a": .of(["k": 1]), "b": .of(["k": 2]), "c": 3])]))
     let old = tree

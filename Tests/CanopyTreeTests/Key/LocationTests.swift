@@ -15,6 +15,16 @@ struct LocationTests {
   }
 
   @Test(arguments: [
+    "a\u{600}", "\u{600}", "a/\u{301}b\u{110BD}", "a\u{200D}", "\u{1F1E6}", "\u{E0062}",
+  ])
+  func `a key may end with a character that joins with the slash after it`(path: String) throws {
+    let location = try Location(path + "/.priority")
+    #expect(try location == Location(Path(path), isPriority: true))
+    #expect(Array(location.text.utf8) == Array((path + "/.priority").utf8))
+    #expect(try !Location(path).isPriority)
+  }
+
+  @Test(arguments: [
     "a.priority", ".priority/a", "a/.priority/b", ".value", "a/.value", "a/.priority/.priority",
     "a/.Priority", "a/.priority\u{301}", "a/\u{301}.priority", ".sv",
   ])

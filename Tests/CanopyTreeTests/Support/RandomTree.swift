@@ -4,7 +4,7 @@ import CanopyTree
 extension SeededRandom {
   /// One of a few keys of all kinds, so that places meet often.
   mutating func key() -> NaiveKey {
-    NaiveKey(pick(["a", "b", "c", "0", "1", "10", "é", "-OaBcDeFgHiJkLmNoPqR"]))
+    NaiveKey(pick(["a", "b", "c", "0", "1", "10", "é", "k\u{600}", "-OaBcDeFgHiJkLmNoPqR"]))
   }
 
   mutating func path(_ lengths: ClosedRange<Int>) -> NaiveTree.Path {

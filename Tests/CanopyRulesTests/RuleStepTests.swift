@@ -1,0 +1,115 @@
+import CanopyTree
+import Testing
+
+@testable import CanopyRules
+
+/// What rules do is counted, so that no request holds the writer for long.
+struct RuleStepTests {
+  /// The steps that a `.read` rule of the root takes, and whether it held.
+  private func steps(
+    _ expression: String, data: Node = .absent, stepsMax: Int = .max
+  ) throws -> (count: Int, holds: Bool) {
+    var output = JSONOutput()
+    output.append("{\"rules\":{\".read\":")
+    output.append(string: expression)
+    output.append("}}")
+    let rules = try rules(output.text)
+    var evaluator = Evaluator(
+      rules.frozenProgram, caller: nobody, query: nil, before: data, after: data,
+      trace: NoTrace(), stepsMax: stepsMax)
+    let holds = evaluator.reads(.root, in: rules.tree)
+    return (stepsMax - evaluator.stepsLeft, holds)
+  }
+
+  private func text(_ bytes: Int) -> Node {
+    let text = String(repeating: "x", count: bytes)
+    return Node(children: [("a", Node(text.dropLast() + "y")), ("b", Node(text))])
+  }
+
+  /// Comparisons of two texts, of which the first ends with `y` and the second does not.
+  static let comparisons = [
+    "data.child('a').val() != data.child('b').val()",
+    "data.child('a').val() > data.child('b').val()",
+    "!data.child('a').val().contains(data.child('b').val())",
+    "data.child('a').val().contains('y')",
+    "!data.child('a').val().beginsWith(data.child('b').val())",
+    "!data.child('a').val().endsWith(data.child('b').val())",
+    "data.child('a').val().replace('x', 'z').contains('zy')",
+    "data.child('a').val().matches(/xy$/)",
+    "data.child('a').val().length > 1",
+    "data.child('a').val().toUpperCase() != ''",
+    "data.child('a').val().toLowerCase() != ''",
+    "data.child('a').val() + data.child('b').val() != ''",
+    "!data.child(data.child('a').val()).exists()",
+  ]
+
+  @Test(arguments: comparisons)
+  func `every operation on texts counts their bytes`(_ expression: String) throws {
+    let few = try steps(expression, data: text(4_000))
+    let many = try steps(expression, data: text(40_000))
+    #expect(few.holds && many.holds)
+    #expect(few.count >= 4_000 / 64)
+    #expect((5 * few.count..<11 * few.count).contains(many.count), "\(few.count) \(many.count)")
+  }
+
+  @Test(arguments: comparisons)
+  func `an operation that would take more steps than are left fails`(_ expression: String) throws {
+    let data = text(4_000)
+    let needed = try steps(expression, data: data).count
+    #expect(try steps(expression, data: data, stepsMax: needed).holds)
+    let cut = try steps(expression, data: data, stepsMax: needed - 1)
+    #expect(!cut.holds)
+  }
+
+  @Test func `a rule that fails for its steps holds for no other rule either`() throws {
+    let rules = try rules(
+      #"{"rules":{".read":"data.val().toLowerCase() == 'a'","a":{".read":"true"}}}"#)
+    let data = Node(String(repeating: "x", count: 2 * RuleLimits.stepsMax))
+    let path = try Path("a")
+    #expect(!rules.mayRead(path, in: data, as: nobody))
+    #expect(rules.mayRead(path, in: "x", as: nobody))
+    let explanation = rules.explainRead(path, in: data, as: nobody)
+    #expect(
+      explanation.steps.map(\.outcome)
+        == [
+          .failed("the rules of this request would take too long"),
+          .failed("the rules of this request would take too long"),
+        ])
+  }
+
+  @Test func `a write with very many places is refused when its rules take too long`() throws {
+    let rules = try rules(
+      #"{"rules":{".write":true,"$k":{".validate":"newData.val() + 1 > 0"},"other":{}}}"#)
+    func verdict(_ count: Int) throws -> Verdict {
+      let node = Node(children: (0..<count).map { (Key(index: Int32($0)), Node(1)) })
+      return rules.judge([Location(.root)], before: .absent, after: node, as: nobody)
+    }
+    #expect(try verdict(1_000) == .allowed)
+    #expect(try verdict(RuleLimits.stepsMax / 4) == .denied(.tooManySteps))
+  }
+
+  @Test func `places that are only passed are counted`() throws {
+    let rules = try rules(
+      #"{"rules":{".write":true,"$k":{},"named":{".validate":"true"}}}"#)
+    let node = Node(
+      children: (0..<RuleLimits.stepsMax + 1_000).map { (Key(index: Int32($0)), Node(1)) })
+    #expect(
+      rules.judge([Location(.root)], before: .absent, after: node, as: nobody)
+        == .denied(.tooManySteps))
+  }
+
+  @Test func `a write that the blog's rules allow takes few of the steps that it may`() throws {
+    let rules = try BuiltInRules.load()
+    let body = String(repeating: "é", count: 32_768)
+    let json = #"{"uid":"ann","author":"Ann","title":"t","body":"\#(body)"}"#
+    let after = try tree(
+      #"{"posts":{"p":\#(json)},"user-posts":{"ann":{"p":\#(json)}}}"#)
+    let locations = [Location(try Path("posts/p")), Location(try Path("user-posts/ann/p"))]
+    let evaluator = Evaluator(
+      rules.frozenProgram, caller: user("ann"), query: nil, before: .absent, after: after,
+      trace: NoTrace())
+    var judge = WriteJudge(tree: rules.tree, evaluator: evaluator)
+    #expect(judge.judge(locations) == .allowed)
+    #expect(RuleLimits.stepsMax - judge.evaluator.stepsLeft < RuleLimits.stepsMax / 20)
+  }
+}
