@@ -54,7 +54,9 @@ struct Batch {
     sequence += 1
     let commit = Commit(
       sequence: sequence, time: time, assignments: journaled, beforeImage: beforeImage,
-      settles: decision.settles, origin: origin)
+      settles: decision.settles,
+      keyTime: proposal.pushIDs.time > time ? proposal.pushIDs.time : nil,
+      origin: origin)
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
     return decision.result

@@ -16,19 +16,24 @@ public struct Commit: Sendable, Equatable {
   /// kept with the commit.
   public var settles: DisconnectWriteID?
 
+  /// The time in the greatest key that the engine has made, in milliseconds since 1970, where that is after
+  /// `time`: the clock was set back. The journal keeps the greatest one, not each with its commit.
+  public var keyTime: Int64?
+
   /// Which write of which client this is, where it said so; the journal remembers it in the same step.
   public var origin: WriteOrigin?
 
   /// A commit.
   public init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]? = nil,
-    settles: DisconnectWriteID? = nil, origin: WriteOrigin? = nil
+    settles: DisconnectWriteID? = nil, keyTime: Int64? = nil, origin: WriteOrigin? = nil
   ) {
     self.sequence = sequence
     self.time = time
     self.assignments = assignments
     self.beforeImage = beforeImage
     self.settles = settles
+    self.keyTime = keyTime
     self.origin = origin
   }
 }

@@ -5,7 +5,7 @@ internal import GRDB
 extension SQLiteStore: AccountStore {
   /// Inserts one row; false if the uid or the address is taken. One synced transaction.
   public func insert(_ account: Account) async throws -> Bool {
-    try await pool.write { db in
+    try await writeDurably { db in
       try db.execute(
         sql: """
           INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
@@ -72,7 +72,7 @@ extension SQLiteStore: AccountStore {
 
   /// Sets the mark and, when it shuts the account, deletes its tokens, in one transaction.
   public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
-    try await pool.write { db in
+    try await writeDurably { db in
       try db.execute(
         sql: "UPDATE accounts SET is_disabled = ? WHERE uid = ?", arguments: [isDisabled, uid])
       guard db.changesCount == 1 else { return false }
@@ -85,7 +85,7 @@ extension SQLiteStore: AccountStore {
   public func setPasswordHash(
     _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
   ) async throws -> Bool {
-    try await pool.write { db in
+    try await writeDurably { db in
       try db.execute(
         sql: """
           UPDATE accounts SET password_hash = ?
@@ -137,7 +137,7 @@ extension SQLiteStore: AccountStore {
 
   /// Deletes tokens by the index of their ends, at most `limit`.
   public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
-    try await pool.write { db in
+    try await writeDurably { db in
       try db.execute(
         sql: """
           DELETE FROM tokens WHERE hash IN (
@@ -149,7 +149,7 @@ extension SQLiteStore: AccountStore {
 
   /// Runs one statement; whether it changed a row.
   private func change(_ sql: String, _ arguments: StatementArguments) async throws -> Bool {
-    try await pool.write { db in
+    try await writeDurably { db in
       try db.execute(sql: sql, arguments: arguments)
       return db.changesCount > 0
     }

@@ -41,13 +41,4 @@ extension SQLiteStore {
     }
     return writes
   }
-
-  /// Forgets those of clients that have not written for long.
-  ///
-  /// - Parameter milliseconds: the time of the last commit.
-  static func forgetClientWrites(_ db: Database, at milliseconds: Int64) throws {
-    try db.execute(
-      sql: "DELETE FROM client_writes WHERE time < ?",
-      arguments: [milliseconds - clientMilliseconds])
-  }
 }

@@ -48,7 +48,7 @@ extension SQLiteStore: DisconnectStore {
     adding request: (identity: String, request: String)?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? {
-    try await pool.write { db in
+    try await writeDurably { db in
       for id in removed { try SQLiteStore.deleteDisconnectWrite(db, id) }
       for (id, paths) in exceptions {
         try db.execute(

@@ -13,13 +13,14 @@ extension SQLiteStore: Journal {
       return try await pool.read { db in
         let checkpoint = try SQLiteStore.checkpointSequence(db)
         var tree = Tree(root: try SQLiteStore.readLeaves(db, keeping: indexes), indexPlan: indexes)
+        var latestTime = try SQLiteStore.keyTime(db)
         let sequence = try SQLiteStore.forEachCommit(db, after: checkpoint) {
           tree.apply($0.assignments)
+          latestTime = max(latestTime ?? 0, $0.time)
         }
         return JournalState(
           tree: tree, sequence: sequence, checkpoint: checkpoint,
-          lastTime: try Int64.fetchOne(
-            db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"),
+          lastTime: latestTime,
           clientWrites: try SQLiteStore.readClientWrites(db))
       }
     } catch let error as DatabaseError {
@@ -39,7 +40,7 @@ extension SQLiteStore: Journal {
   }
 
   private func appendNow(_ commits: [Commit], after last: Int64) throws {
-    let missed: [Commit]? = try pool.write { db -> [Commit]? in
+    let missed: [Commit]? = try writeDurably { db -> [Commit]? in
       let present = try SQLiteStore.lastSequence(db)
       guard present == last else {
         return try SQLiteStore.readMissed(db, after: last)
@@ -65,6 +66,7 @@ extension SQLiteStore: Journal {
         }
         if let id = commit.settles { try SQLiteStore.deleteDisconnectWrite(db, id) }
         if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
+        if let time = commit.keyTime { try SQLiteStore.noteKeyTime(db, time) }
       }
       return nil
     }
@@ -94,6 +96,23 @@ extension SQLiteStore: Journal {
         "the checkpoint's number is missing: restore the data folder from a backup")
     }
     return sequence
+  }
+
+  /// Returns the greatest time of any commit in the checkpoint and in any key that sorts after those of its
+  /// commit's time, in milliseconds since 1970; nil if there is none.
+  static func keyTime(_ db: Database) throws -> Int64? {
+    try Int64.fetchOne(
+      db.cachedStatement(sql: "SELECT value FROM meta WHERE name = 'key_time'"))
+  }
+
+  /// Keeps a time as the greatest one in any key, if it is.
+  static func noteKeyTime(_ db: Database, _ time: Int64) throws {
+    try db.cachedStatement(
+      sql: """
+        INSERT INTO meta VALUES ('key_time', ?) ON CONFLICT DO UPDATE SET value = excluded.value
+        WHERE excluded.value > value
+        """
+    ).execute(arguments: [time])
   }
 
   static func lastSequence(_ db: Database) throws -> Int64 {

@@ -24,13 +24,15 @@ extension SQLiteStore {
     var locations = LocationSet()
     for assignment in tree.apply([Assignment(path, node)]) { locations.insert(assignment.location) }
     let (root, replaced) = (tree.root, locations)
-    try await pool.write { [max = configuration.checkpointPortionLocations] db in
+    try await writeDurably { [max = configuration.checkpointPortionLocations] db in
       var rows = 0
       func write(_ locations: LocationSet) throws {
         var fold = Fold(root: root, locations: locations.sorted)
-        while try !fold.step(db, rows: 10_000) {
-          rows += 10_000
+        var budget = SQLiteStore.replacingBudget
+        while try !fold.step(db, &budget) {
+          rows += SQLiteStore.replacingRows
           progress(rows)
+          budget = SQLiteStore.replacingBudget
         }
       }
       var folded = state.checkpoint
@@ -41,11 +43,21 @@ extension SQLiteStore {
         folded = portion.sequence
       }
       try write(replaced)
+      if let time = state.lastTime { try SQLiteStore.noteKeyTime(db, time) }
       let sequence = try SQLiteStore.lastSequence(db) + 1
       try db.execute(
         sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
       try db.execute(sql: "DELETE FROM commits")
     }
+  }
+
+  /// The rows after which a replacement reports its progress.
+  private static let replacingRows = 10_000
+
+  /// The budget of the rows until then.
+  private static var replacingBudget: StepBudget {
+    StepBudget(
+      StepBudget.Limits(rows: replacingRows, bytes: .max, seconds: .infinity, uptime: { 0 }))
   }
 
   /// What is wrong with the file, the checkpoint or the journal, a sentence each; empty if nothing.

@@ -1,5 +1,6 @@
 internal import Foundation
 internal import GRDB
+internal import Synchronization
 
 /// A data folder: the journal, the checkpoint and the accounts, in one SQLite file.
 ///
@@ -23,13 +24,18 @@ public final class SQLiteStore: Sendable {
     public var retainedCommits: Int64 = 100_000
     /// Milliseconds before the last commit from which on commits are kept.
     public var retainedMilliseconds: Int64 = 3_600_000
-    /// Rows and places that one step of a checkpoint writes and looks for: a few milliseconds, in which
-    /// no append begins.
+    /// Rows that one step of a checkpoint writes or looks for at most. No append begins during a step.
     public var checkpointStepRows = 256
+    /// Bytes that one step of a checkpoint writes or removes at most, but for its last row.
+    public var checkpointStepBytes = 256 * 1024
+    /// Seconds from which on a step of a checkpoint ends, after the row that it is at.
+    public var checkpointStepSeconds = 0.003
     /// Different places, written by the commits that a checkpoint folds together: some 300 bytes of
     /// memory each, while it is made.
     public var checkpointPortionLocations = 250_000
-    /// Called after every step of a checkpoint, for tests; what it throws ends the checkpoint.
+    /// Seconds since some moment, by a clock that never goes back.
+    var uptime: @Sendable () -> Double = { ProcessInfo.processInfo.systemUptime }
+    /// Called after every step of a checkpoint, for tests; an error that it throws ends the checkpoint.
     var afterStep: @Sendable () async throws -> Void = {}
 
     /// The defaults.
@@ -39,6 +45,10 @@ public final class SQLiteStore: Sendable {
   let pool: DatabasePool
   let configuration: Configuration
   private let lock: FolderLock
+  /// The files that every transaction needs, as they were when they were opened.
+  private let files: [FileIdentity]
+  /// Whether the writing connection may be at a lower level of synchronisation than the configuration's.
+  let isUnsynced = Mutex(false)
 
   /// The folder.
   public let folder: String
@@ -61,6 +71,7 @@ public final class SQLiteStore: Sendable {
     do {
       try SQLiteStore.checkNotLost(path, folder)
       pool = try SQLiteStore.open(path, configuration)
+      files = ["canopy.sqlite", "canopy.sqlite-wal"].compactMap { [lock] in lock.identity(of: $0) }
     } catch let error as StoreError {
       throw error
     } catch {
@@ -113,6 +124,17 @@ public final class SQLiteStore: Sendable {
     // A file that others may read would give them the tree and the hashes.
     for suffix in ["", "-wal", "-shm"] { chmod(path + suffix, 0o600) }
     return pool
+  }
+
+  /// Checks that the database file and its log still have their names, so that a later start finds them.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  func checkFilesRemain() throws(StoreError) {
+    for file in files where lock.identity(of: file.name) != file {
+      throw .inaccessible(
+        "\(folder)/\(file.name) was removed or replaced while the server was running, so nothing more can "
+          + "be stored: stop the server, and restore the data folder from a backup")
+    }
   }
 
   /// Closes the file and gives the folder free.

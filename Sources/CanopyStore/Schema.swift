@@ -10,7 +10,8 @@ internal import GRDB
 ///   said that they have seen the answer.
 /// - `leaves`: the checkpoint, a row for each leaf or small branch; no row is at or below another.
 ///   A branch that is spread over rows has its priority at `path/.priority`.
-/// - `meta`: `checkpoint`, the sequence number up to which all commits are in `leaves`.
+/// - `meta`: `checkpoint`, the sequence number up to which all commits are in `leaves`; `key_time`, the
+///   greatest time of those commits and in any key that was made while the clock was set back.
 /// - `accounts`, `tokens`: identity; passwords only as argon2id hashes, tokens only as SHA-256.
 enum Schema {
   static let applicationID: Int32 = 0x4341_4E50  // "CANP"
@@ -55,6 +56,13 @@ enum Schema {
           CREATE TABLE client_writes(
             client TEXT NOT NULL, number INTEGER NOT NULL, sequence INTEGER NOT NULL,
             time INTEGER NOT NULL, PRIMARY KEY(client, number)) STRICT, WITHOUT ROWID;
+          """)
+    }
+    migrator.registerMigration("4") { db in
+      try db.execute(
+        sql: """
+          INSERT INTO meta SELECT 'key_time', latest FROM (SELECT max(time) AS latest FROM commits)
+            WHERE latest IS NOT NULL;
           """)
     }
     return migrator

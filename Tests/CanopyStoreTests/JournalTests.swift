@@ -56,7 +56,7 @@ struct JournalTests {
       let state = try await store.load()
       #expect(state.tree.root == all.folded())
       #expect(state.sequence == Int64(all.count))
-      #expect(state.lastTime == 0)
+      #expect(state.lastTime == all.map(\.time).max())
       let loaded = try await store.commits(after: 0, through: .max)
       #expect(loaded.count == all.count)
       for (loaded, commit) in zip(loaded, all) { #expect(loaded == commit) }

@@ -160,6 +160,41 @@ struct OpeningTests {
     try open().close()
   }
 
+  @Test(arguments: ["", "/canopy.sqlite", "/canopy.sqlite-wal"], [false, true])
+  func `nothing is stored any more when a file was removed or replaced under the store`(
+    removed: String, isReplaced: Bool
+  ) async throws {
+    try await folder.withStore { store in
+      try await store.append([commit(1, "n", 1)], after: 0)
+      let path = folder.path + removed
+      if isReplaced {
+        try FileManager.default.moveItem(atPath: path, toPath: path + ".old")
+        try FileManager.default.copyItem(atPath: path + ".old", toPath: path)
+      } else {
+        try FileManager.default.removeItem(atPath: path)
+      }
+      // A folder that has another name keeps its files, and a copy of it does not matter.
+      let isLoss = !(removed.isEmpty && isReplaced)
+      for _ in 0..<2 {
+        guard isLoss else {
+          try await store.append([commit(2, "n", 2)], after: 1)
+          break
+        }
+        let error = await #expect(throws: StoreError.self) {
+          try await store.append([commit(2, "n", 2)], after: 1)
+        }
+        expectAdvice(error, mentions: "removed or replaced", "backup")
+        await #expect(throws: StoreError.self) {
+          _ = try await store.changeDisconnectWrites(
+            adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
+        }
+        let last = try await store.pool.writeWithoutTransaction { try SQLiteStore.lastSequence($0) }
+        #expect(last == 1)
+      }
+      try? FileManager.default.removeItem(atPath: folder.path + ".old")
+    }
+  }
+
   @Test func `what another writer appended is folded in by the next checkpoint`() async throws {
     try await folder.withStore { store in
       let other = [try commit(1, "a", 1), try commit(2, "b", 2)]
