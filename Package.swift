@@ -114,7 +114,7 @@ let package = Package(
       name: "CanopyStoreTests",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
-        "CanopyTesting", grdb,
+        "CanopyTesting", logging, grdb,
       ],
       swiftSettings: settings),
     .testTarget(

@@ -45,22 +45,22 @@ struct Fold {
   }
 
   /// Writes rows until the budget is spent. Returns whether nothing is left to do.
-  mutating func step(_ db: Database, _ budget: inout StepBudget) throws -> Bool {
+  mutating func step(_ table: inout LeafTable, _ budget: inout StepBudget) throws -> Bool {
     while !budget.isSpent {
       if var emitter = emitting.take() {
         while !budget.isSpent {
           guard let (location, node) = emitter.next() else { break }
-          budget.spend(bytes: try LeafTable.put(db, location, node))
+          budget.spend(bytes: try table.insert(location, node))
         }
         emitting = budget.isSpent ? emitter : nil
       } else if let rows = clearing {
-        if try LeafTable.clear(db, rows, &budget) {
+        if try table.clear(rows, &budget) {
           clearing = nil
           emitting = waiting
         }
       } else if next < locations.count {
         next += 1
-        budget.spend(bytes: try begin(db, locations[next - 1]))
+        budget.spend(bytes: try begin(&table, locations[next - 1]))
       } else {
         return true
       }
@@ -69,20 +69,20 @@ struct Fold {
   }
 
   /// Begins with a location, or does all of it. Returns the bytes that this wrote.
-  private mutating func begin(_ db: Database, _ location: Location) throws -> Int {
+  private mutating func begin(_ table: inout LeafTable, _ location: Location) throws -> Int {
     let path = location.path
     if let rewritten, path.hasPrefix(rewritten) { return 0 }
-    let isFree = try !location.isPriority && isFree(db, path)
-    if let covering = try coveringRow(db, path, butAbove: isFree) {
-      return try change(db, covering, for: location)
+    let isFree = try !location.isPriority && isFree(table.db, path)
+    if let covering = try coveringRow(table, path, butAbove: isFree) {
+      return try change(&table, covering, for: location)
     }
     if location.isPriority {
-      return try LeafTable.put(db, location, root.at(path).priority)
+      return try table.put(location, root.at(path).priority)
     }
     let rows = RowsBelow(path)
     let emitter = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
     // To look costs a fraction of removing nothing.
-    if try isFree || rows.isEmpty(db) {
+    if try isFree || rows.isEmpty(table.db) {
       emitting = emitter
     } else {
       clearing = rows
@@ -93,30 +93,32 @@ struct Fold {
 
   /// Replaces the row at or above a location, or splits it if its subtree has grown too large for a row.
   private mutating func change(
-    _ db: Database, _ covering: Path, for location: Location
+    _ table: inout LeafTable, _ covering: Path, for location: Location
   ) throws -> Int {
     let node = root.at(covering)
     if node.isAbsent || node.isLeaf || node.fits(bytes: Fold.rowBytes * 2) {
       rewritten = covering
-      return try LeafTable.put(db, Location(covering), node)
+      return try table.put(Location(covering), node)
     }
     if location == Location(covering) {
       // All of it is in the journal, so that it may be there in part when a step ends.
-      try LeafTable.remove(db, location)
+      try table.remove(location)
       emitting = RowEmitter(covering, node, rowBytes: Fold.rowBytes)
       return 0
     }
     next -= 1
-    return try split(db, covering, node)
+    return try split(&table, covering, node)
   }
 
   /// Replaces a row by rows for its children, which have the same contents: other contents than the journal's
   /// would be lost if the process died before the last of the locations below is written.
   ///
   /// - Parameter node: the branch that is there now.
-  private mutating func split(_ db: Database, _ path: Path, _ node: Node) throws -> Int {
-    let old = try LeafTable.node(db, path)
-    try LeafTable.remove(db, Location(path))
+  private mutating func split(
+    _ table: inout LeafTable, _ path: Path, _ node: Node
+  ) throws -> Int {
+    let old = try table.node(path)
+    try table.remove(Location(path))
     gap = nil
     rowless = path
     rowDepth = path.count + 1
@@ -124,16 +126,16 @@ struct Fold {
     if old.isBranch {
       var emitter = RowEmitter(path, old, rowBytes: Fold.rowBytes, splittingTop: true)
       while let (location, node) = emitter.next() {
-        bytes += try LeafTable.put(db, location, node)
+        bytes += try table.insert(location, node)
       }
     } else if !node.priority.isAbsent {
       // A leaf has become a branch, and may have left it a priority that no commit tells. Such a row counts only
       // where the branch has another one.
       var emitter = RowEmitter(path, node, rowBytes: Fold.rowBytes)
       if let (location, first) = emitter.next() {
-        bytes += try LeafTable.put(db, location, first)
+        bytes += try table.insert(location, first)
       }
-      bytes += try LeafTable.put(db, Location(path, isPriority: true), node.priority)
+      bytes += try table.insert(Location(path, isPriority: true), node.priority)
     }
     return bytes
   }
@@ -158,7 +160,7 @@ struct Fold {
   ///
   /// - Parameter isFree: whether there is none at the path itself.
   private mutating func coveringRow(
-    _ db: Database, _ path: Path, butAbove isFree: Bool
+    _ table: LeafTable, _ path: Path, butAbove isFree: Bool
   ) throws -> Path? {
     let last = isFree ? path.count - 1 : path.count
     var first = 0
@@ -172,7 +174,7 @@ struct Fold {
     let likely = first...last ~= rowDepth ? rowDepth : first
     for count in [likely] + (first...last).reversed().filter({ $0 != likely }) {
       let candidate = path.prefix(count)
-      if try LeafTable.hasRow(db, at: candidate) {
+      if try table.checksum(Location(candidate)) != nil {
         rowDepth = count
         rowless = count > 0 ? path.prefix(count - 1) : nil
         return candidate

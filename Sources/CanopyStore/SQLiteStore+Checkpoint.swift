@@ -28,9 +28,10 @@ extension SQLiteStore {
       try await write(Fold(root: root, locations: portion.locations.sorted), resting: rest)
       let (end, time) = (portion.sequence, portion.latestTime)
       try await step { db, _ in
-        try db.execute(
-          sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [end])
-        try SQLiteStore.noteKeyTime(db, time)
+        var meta = try Meta.read(db)
+        meta[.checkpoint] = end
+        meta.noteKeyTime(time)
+        try meta.write(db)
       }
       folded = end
     } while folded < sequence
@@ -60,7 +61,9 @@ extension SQLiteStore {
     while !isDone {
       (fold, isDone) = try await step { [fold] db, budget in
         var fold = fold
-        let isDone = try fold.step(db, &budget)
+        var table = LeafTable(db)
+        let isDone = try fold.step(&table, &budget)
+        try table.finish()
         return (fold, isDone)
       }
       try await rest()

@@ -14,10 +14,17 @@ extension SQLiteStore {
     let origin = write.origin
     try db.cachedStatement(sql: "DELETE FROM client_writes WHERE client = ? AND number <= ?")
       .execute(arguments: [origin.client, origin.seen])
+    let values: [DatabaseValue] = [
+      origin.client.databaseValue, origin.number.databaseValue, write.sequence.databaseValue,
+      write.time.databaseValue,
+    ]
+    let checksum = SealedTable.checksum([SealedTable.clientWrites.rawValue.databaseValue] + values)
     try db.cachedStatement(
-      sql:
-        "INSERT OR REPLACE INTO client_writes(client, number, sequence, time) VALUES (?, ?, ?, ?)"
-    ).execute(arguments: [origin.client, origin.number, write.sequence, write.time])
+      sql: """
+        INSERT OR REPLACE INTO client_writes(client, number, sequence, time, checksum)
+        VALUES (?, ?, ?, ?, ?)
+        """
+    ).execute(arguments: StatementArguments(values + [checksum.stored.databaseValue]))
   }
 
   /// Those of commits after one, the oldest first.
@@ -27,11 +34,12 @@ extension SQLiteStore {
     let rows = try Row.fetchCursor(
       db,
       sql: """
-        SELECT client, number, sequence, time FROM client_writes WHERE sequence > ?
+        SELECT client, number, sequence, time, checksum FROM client_writes WHERE sequence > ?
         ORDER BY sequence
         """, arguments: [sequence])
     var writes: [ClientWrite] = []
     while let row = try rows.next() {
+      try SealedTable.clientWrites.check(row)
       do {
         let origin = try WriteOrigin(client: row[0], number: row[1], seen: 0)
         writes.append(ClientWrite(origin: origin, sequence: row[2], time: row[3]))

@@ -11,9 +11,13 @@ extension SQLiteStore: Journal {
   public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     do {
       return try await pool.read { db in
-        let checkpoint = try SQLiteStore.checkpointSequence(db)
+        let meta = try Meta.read(db)
+        for table in SealedTable.allCases {
+          for problem in try table.problems(db) { throw StoreError.damaged(problem) }
+        }
+        let checkpoint = meta[.checkpoint]
         var tree = Tree(root: try SQLiteStore.readLeaves(db, keeping: indexes), indexPlan: indexes)
-        var latestTime = try SQLiteStore.keyTime(db)
+        var latestTime = meta.keyTime
         let sequence = try SQLiteStore.forEachCommit(db, after: checkpoint) {
           tree.apply($0.assignments)
           latestTime = max(latestTime ?? 0, $0.time)
@@ -40,13 +44,13 @@ extension SQLiteStore: Journal {
   }
 
   private func appendNow(_ commits: [Commit], after last: Int64) throws {
-    let missed: [Commit]? = try writeDurably { db -> [Commit]? in
-      let present = try SQLiteStore.lastSequence(db)
+    let missed: [Commit]? = try writeDurably { db, tail -> [Commit]? in
+      var (present, checksum) = try CommitRow.last(db, known: tail)
       guard present == last else {
         return try SQLiteStore.readMissed(db, after: last)
       }
       let insert = try ByteStatement(
-        db, "INSERT INTO commits(sequence, time, body, before) VALUES (?, ?, ?, ?)")
+        db, "INSERT INTO commits(\(CommitRow.columns)) VALUES (?, ?, ?, ?, ?)")
       var body = JSONOutput(capacity: 4096)
       var image = JSONOutput(capacity: 4096)
       for commit in commits {
@@ -61,67 +65,52 @@ extension SQLiteStore: Journal {
           try image.withBytes { image in
             try insert.bind(body, at: 3)
             if hasImage { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
+            checksum = .commit(
+              after: checksum, commit.sequence, commit.time, body, hasImage ? image : nil)
+            try insert.bind(checksum.stored, at: 5)
             try insert.run()
           }
         }
         if let id = commit.settles { try SQLiteStore.deleteDisconnectWrite(db, id) }
         if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
-        if let time = commit.keyTime { try SQLiteStore.noteKeyTime(db, time) }
+        if let time = commit.keyTime {
+          var meta = try Meta.read(db)
+          meta.noteKeyTime(time)
+          try meta.write(db)
+        }
+        tail.sequence = commit.sequence
+        tail.time = max(tail.time, commit.time, commit.keyTime ?? 0)
       }
+      tail.checksum = checksum
       return nil
     }
     if let missed { throw JournalError.conflict(missed: missed) }
   }
 
-  /// Commits of a part of the journal: see `Journal`.
+  /// Returns commits of a part of the journal: see `Journal`.
+  ///
+  /// - Throws: `StoreError.damaged` at the first that was altered.
   public func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
     try await pool.read { db in
       let rows = try Row.fetchCursor(
         db,
         sql: """
-          SELECT sequence, time, body, before FROM commits
+          SELECT \(CommitRow.columns) FROM commits
           WHERE sequence > ? AND sequence <= ? ORDER BY sequence
           """, arguments: [first, last])
       var commits: [Commit] = []
-      while let row = try rows.next() { commits.append(try SQLiteStore.readCommitAndImage(row)) }
+      var checksum: Checksum?
+      while let row = try rows.next() {
+        checksum = try CommitRow.check(
+          row, after: checksum ?? CommitRow.chain(db, after: (row[0] as Int64) - 1))
+        commits.append(try CommitRow.commitAndImage(row))
+      }
       return commits
     }
   }
 
   static func checkpointSequence(_ db: Database) throws -> Int64 {
-    let sequence = try Int64.fetchOne(
-      db.cachedStatement(sql: "SELECT value FROM meta WHERE name = 'checkpoint'"))
-    guard let sequence else {
-      throw StoreError.damaged(
-        "the checkpoint's number is missing: restore the data folder from a backup")
-    }
-    return sequence
-  }
-
-  /// Returns the greatest time of any commit in the checkpoint and in any key that sorts after those of its
-  /// commit's time, in milliseconds since 1970; nil if there is none.
-  static func keyTime(_ db: Database) throws -> Int64? {
-    try Int64.fetchOne(
-      db.cachedStatement(sql: "SELECT value FROM meta WHERE name = 'key_time'"))
-  }
-
-  /// Keeps a time as the greatest one in any key, if it is.
-  static func noteKeyTime(_ db: Database, _ time: Int64) throws {
-    try db.cachedStatement(
-      sql: """
-        INSERT INTO meta VALUES ('key_time', ?) ON CONFLICT DO UPDATE SET value = excluded.value
-        WHERE excluded.value > value
-        """
-    ).execute(arguments: [time])
-  }
-
-  static func lastSequence(_ db: Database) throws -> Int64 {
-    if let last = try Int64.fetchOne(
-      db.cachedStatement(sql: "SELECT max(sequence) FROM commits"))
-    {
-      return last
-    }
-    return try checkpointSequence(db)
+    try Meta.read(db)[.checkpoint]
   }
 
   /// Commits that another writer appended, with their origins.
@@ -147,62 +136,44 @@ extension SQLiteStore: Journal {
   ) throws -> Int64 {
     var last = sequence
     let rows = try Row.fetchCursor(
-      db, sql: "SELECT sequence, time, body FROM commits WHERE sequence > ? ORDER BY sequence",
+      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence",
       arguments: [sequence])
+    var checksum: Checksum?
     while let row = try rows.next() {
-      let commit = try readCommit(row)
-      guard commit.sequence == last + 1 else { throw StoreError.missing(commit: last + 1) }
-      last = commit.sequence
-      try body(commit)
+      guard row[0] == last + 1 else { throw StoreError.missing(commit: last + 1) }
+      checksum = try CommitRow.check(row, after: checksum ?? CommitRow.chain(db, after: last))
+      last += 1
+      try body(try CommitRow.commit(row))
     }
     return last
   }
 
-  static func readCommit(_ row: Row) throws -> Commit {
-    let sequence: Int64 = row[0]
-    do {
-      let assignments = try row.withUnsafeData(atIndex: 2) { data in
-        try (data ?? Data()).withUnsafeBytes { try AssignmentCodec.decode($0) }
-      }
-      return Commit(sequence: sequence, time: row[1], assignments: assignments)
-    } catch {
-      throw StoreError.damagedRow("commit \(sequence)", error)
-    }
-  }
-
-  /// A commit with its before-image, which stands behind the other columns.
-  static func readCommitAndImage(_ row: Row) throws -> Commit {
-    var commit = try readCommit(row)
-    do {
-      commit.beforeImage = try row.withUnsafeData(atIndex: 3) { data in
-        try data.map { data in
-          try data.withUnsafeBytes { try BeforeImageCodec.decode($0, of: commit.assignments) }
-        }
-      }
-    } catch {
-      throw StoreError.damagedRow("the before-image of commit \(commit.sequence)", error)
-    }
-    return commit
-  }
-
+  /// Reads the checkpoint in one ordered scan.
+  ///
+  /// - Throws: `StoreError.damaged` if a row was altered or is missing.
   static func readLeaves(
     _ db: Database, keeping indexes: IndexPlan = IndexPlan()
   ) throws -> Node {
+    let expected = try Meta.read(db).leaves
+    var sums = LeafSums()
     let pipe = RowPipe(indexes: indexes)
     let read = Result {
-      let rows = try ByteStatement(db, "SELECT path, value FROM leaves ORDER BY path")
+      let rows = try ByteStatement(db, "SELECT path, value, checksum FROM leaves ORDER BY path")
       defer { rows.end() }
       while try rows.next() {
-        let location = rows.text(0)
+        let (location, value) = (rows.text(0), rows.text(1))
+        sums.add(try LeafTable.check(location, value, rows.number(2)))
         guard try !isPriorityOfNothing(db, location) else { continue }
-        guard pipe.add(location, rows.text(1)) else { break }
+        guard pipe.add(location, value) else { break }
       }
     }
     // Ended in any case. Of rows that were read in part it may complain, which is not what went wrong.
     let built = Result { try pipe.finish() }
     do {
       try read.get()
-      return try built.get()
+      let root = try built.get()
+      guard sums == expected else { throw StoreError.missingRows(sums, expected) }
+      return root
     } catch let error as TreeError {
       throw StoreError.damagedRow("a row of the checkpoint", error.sentence)
     }

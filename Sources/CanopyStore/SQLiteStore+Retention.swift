@@ -14,6 +14,10 @@ extension SQLiteStore {
       try SQLiteStore.commitsToDrop(db, before: end, bytes: configuration.checkpointStepBytes)
     }) {
       try await step { db, _ in
+        var meta = try Meta.read(db)
+        meta.baseChecksum = try CommitRow.chain(db, after: last)
+        meta[.base] = last
+        try meta.write(db)
         try db.execute(sql: "DELETE FROM commits WHERE sequence <= ?", arguments: [last])
       }
       try await rest()

@@ -8,26 +8,55 @@ internal import Synchronization
 /// transaction that must be durable goes through `writeDurably`, which restores the level first where a step
 /// could not.
 extension SQLiteStore {
-  /// Runs a transaction that is durable, as the configuration defines it, when this returns.
+  /// Runs a transaction that is durable, as the configuration defines it, when this returns, and then notes the
+  /// end of what is stored in `canopy.tail`.
   ///
-  /// Blocks the caller's thread. Adds two `fstatat` calls to the transaction.
+  /// Blocks the caller's thread. Adds two `fstatat` calls and a `pwrite` of 72 bytes to the transaction.
   ///
+  /// - Parameter body: changes the tail as it changes the database.
   /// - Throws: `StoreError.inaccessible` if a file of the database was removed; then nothing is written.
-  func writeDurably<R>(_ body: (Database) throws -> R) throws -> R {
+  func writeDurably<R>(_ body: (Database, inout Tail) throws -> R) throws -> R {
     try pool.writeWithoutTransaction { try durably($0, body) }
   }
 
   /// Runs a durable transaction without blocking the caller's thread. Cancelling the task rolls it back.
   func writeDurably<R: Sendable>(
-    _ body: @escaping @Sendable (Database) throws -> R
+    _ body: @escaping @Sendable (Database, inout Tail) throws -> R
   ) async throws -> R {
     try await pool.writeWithoutTransaction { [self] in try durably($0, body) }
   }
 
-  private func durably<R>(_ db: Database, _ body: (Database) throws -> R) throws -> R {
+  /// Runs a durable transaction that changes accounts, tokens or on-disconnect writes: those changes are counted, so
+  /// that a lost one is noticed as a lost commit is.
+  func writeCounted<R: Sendable>(
+    _ body: @escaping @Sendable (Database) throws -> R
+  ) async throws -> R {
+    try await writeDurably { db, tail in
+      let changes = db.totalChangesCount
+      let result = try body(db)
+      guard db.totalChangesCount != changes else { return result }
+      var meta = try Meta.read(db)
+      meta[.revision] += 1
+      try meta.write(db)
+      tail.revision = meta[.revision]
+      return result
+    }
+  }
+
+  private func durably<R>(
+    _ db: Database, _ body: (Database, inout Tail) throws -> R
+  ) throws -> R {
     try checkFilesRemain()
     try restoreDurability(db)
-    return try SQLiteStore.transaction(db, body)
+    // Read and written by the writing connection alone; the lock is never waited for.
+    let before = tail.withLock { $0 }
+    var after = before
+    let result = try SQLiteStore.transaction(db) { try body($0, &after) }
+    if after != before {
+      tailFile.write(after)
+      tail.withLock { $0 = after }
+    }
+    return result
   }
 
   /// Runs a background transaction that does not wait for the disk. Its effect is durable, and in order, with

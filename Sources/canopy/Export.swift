@@ -21,7 +21,8 @@ struct Export: AsyncParsableCommand {
       let path = try Path(path)
       // Before the folder is read, which may take long.
       let target = file == "-" ? nil : try ExportFile(file)
-      let store = try SQLiteStore(folder: try folder.existingFolder())
+      let store = try SQLiteStore.reading(try folder.existingFolder())
+      if let loss = store.losses.first { throw Failure(loss) }
       let root = try await store.tree().root
       let node = root.at(path)
       if let target {

@@ -234,7 +234,7 @@ struct JournalTests {
     try await folder.withStore { store in
       try await store.append([commit(1, "m", 1)], after: 0)
       try await store.checkpoint(json(#"{"m":1}"#), through: 1)
-      try await store.damage("INSERT INTO leaves VALUES(?, ?)", [path, value])
+      try await store.damage("INSERT INTO leaves(path, value) VALUES(?, ?)", [path, value])
       #expect(try await !store.problems().isEmpty)
     }
   }

@@ -41,7 +41,9 @@ struct OpeningTests {
         try await store.append([commit(last + 1, "n", 1)], after: last)
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
         #expect(
-          Set(names) == ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "lock"])
+          Set(names) == [
+            "canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock",
+          ])
         for name in names {
           let attributes = try FileManager.default.attributesOfItem(
             atPath: folder.path + "/" + name)
@@ -157,6 +159,8 @@ struct OpeningTests {
       expectAdvice(refusal(), mentions: "missing or empty", "backup")
     }
     try FileManager.default.removeItem(atPath: folder.path + "/" + trace)
+    expectAdvice(refusal(), mentions: "missing or empty", "backup")
+    try FileManager.default.removeItem(atPath: folder.path + "/canopy.tail")
     try open().close()
   }
 
@@ -188,7 +192,7 @@ struct OpeningTests {
           _ = try await store.changeDisconnectWrites(
             adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
         }
-        let last = try await store.pool.writeWithoutTransaction { try SQLiteStore.lastSequence($0) }
+        let last = try await store.pool.writeWithoutTransaction { try CommitRow.last($0).sequence }
         #expect(last == 1)
       }
       try? FileManager.default.removeItem(atPath: folder.path + ".old")
@@ -241,7 +245,7 @@ struct OpeningTests {
       try db.execute(
         sql: """
           CREATE TABLE numbers(path TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
-          CREATE VIEW leaves AS SELECT path, abs(number) AS value FROM numbers;
+          CREATE VIEW leaves AS SELECT path, abs(number) AS value, 0 AS checksum FROM numbers;
           INSERT INTO numbers VALUES ('x/a/.priority', 1), ('x/a/b', -9223372036854775807 - 1);
           """)
       #expect(throws: DatabaseError.self) { try SQLiteStore.readLeaves(db) }
