@@ -121,7 +121,7 @@ let package = Package(
       name: "CanopyStoreTests",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
-        "CanopyTesting", grdb,
+        "CanopyTesting", logging, grdb,
       ],
       swiftSettings: settings),
     .testTarget(

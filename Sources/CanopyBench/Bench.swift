@@ -5,10 +5,11 @@ import ArgumentParser
 struct Bench: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "CanopyBench",
-    abstract: "Comparison with other systems, contention, crashes and data sets for Canopy.",
+    abstract:
+      "Comparison with other systems, contention, crashes, damage and data sets for Canopy.",
     subcommands: [
-      Compare.self, Contention.self, SlowReader.self, Crash.self, Generate.self, Judging.self,
-      ClientCore.self, EchoServer.self,
+      Compare.self, Contention.self, SlowReader.self, Crash.self, Flip.self, Generate.self,
+      Judging.self, ClientCore.self, EchoServer.self,
     ])
 }
 

@@ -15,9 +15,39 @@ final class Server {
   /// Starts a server on a free port and returns when it is ready.
   ///
   /// - Parameter command: a program, with its first arguments, that becomes the server.
-  init(folder: String, arguments: [String] = [], through command: [String] = []) throws {
+  convenience init(
+    folder: String, arguments: [String] = [], through command: [String] = []
+  ) throws {
+    try self.init(folder: folder, arguments: arguments, through: command, errors: nil)
+  }
+
+  /// Starts a server on a folder that may be damaged.
+  ///
+  /// - Returns: nil as the server if it ended before it was ready, with its exit code and the text on stderr.
+  static func start(folder: String) throws -> (server: Server?, status: Int32, errors: String) {
+    let path = folder + ".errors"
+    try Data().write(to: URL(fileURLWithPath: path))
+    let errors = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
+    defer { try? errors.close() }
+    do {
+      return (try Server(folder: folder, arguments: [], through: [], errors: errors), 0, "")
+    } catch let ending as EarlyEnding {
+      return (nil, ending.status, (try? String(contentsOfFile: path, encoding: .utf8)) ?? "")
+    }
+  }
+
+  /// The server ended before it was ready.
+  private struct EarlyEnding: Error, CustomStringConvertible {
+    var status: Int32
+    var description: String { "the server ended with code \(status) before it was ready" }
+  }
+
+  private init(
+    folder: String, arguments: [String], through command: [String], errors: FileHandle?
+  ) throws {
     self.folder = folder
     process = Process()
+    if let errors { process.standardError = errors }
     let program = command.isEmpty ? [Server.executable.path] : command
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
     process.arguments =
@@ -32,7 +62,12 @@ final class Server {
     var text = ""
     while !text.contains("\n") {
       let data = output.fileHandleForReading.availableData
-      guard !data.isEmpty else { throw BenchFailure("the server ended before it was ready") }
+      guard !data.isEmpty else {
+        process.waitUntilExit()
+        Children.remove(process.processIdentifier)
+        let isTrap = process.terminationReason == .uncaughtSignal
+        throw EarlyEnding(status: process.terminationStatus + (isTrap ? 128 : 0))
+      }
       text += String(decoding: data, as: UTF8.self)
     }
     guard let last = text.split(separator: ":").last,

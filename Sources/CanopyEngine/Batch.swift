@@ -80,7 +80,9 @@ struct Batch {
     sequence += 1
     let commit = Commit(
       sequence: sequence, time: time, assignments: journaled, beforeImage: beforeImage,
-      settles: decision.settles, origin: origin, text: text)
+      settles: decision.settles,
+      keyTime: proposal.pushIDs.time > time ? proposal.pushIDs.time : nil,
+      origin: origin, text: text)
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
     return decision.result

@@ -16,6 +16,10 @@ public struct Commit: Sendable, Equatable {
   /// kept with the commit.
   public var settles: DisconnectWriteID?
 
+  /// The time in the greatest key that the engine has made, in milliseconds since 1970, where that is after
+  /// `time`: the clock was set back. The journal keeps the greatest one, not each with its commit.
+  public var keyTime: Int64?
+
   /// Which write of which client this is, where it said so; the journal remembers it in the same step.
   public var origin: WriteOrigin?
 
@@ -26,23 +30,24 @@ public struct Commit: Sendable, Equatable {
   /// A commit.
   public init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]? = nil,
-    settles: DisconnectWriteID? = nil, origin: WriteOrigin? = nil
+    settles: DisconnectWriteID? = nil, keyTime: Int64? = nil, origin: WriteOrigin? = nil
   ) {
     self.sequence = sequence
     self.time = time
     self.assignments = assignments
     self.beforeImage = beforeImage
     self.settles = settles
+    self.keyTime = keyTime
     self.origin = origin
   }
 
   init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]?,
-    settles: DisconnectWriteID?, origin: WriteOrigin?, text: CommitText?
+    settles: DisconnectWriteID?, keyTime: Int64?, origin: WriteOrigin?, text: CommitText?
   ) {
     self.init(
       sequence: sequence, time: time, assignments: assignments, beforeImage: beforeImage,
-      settles: settles, origin: origin)
+      settles: settles, keyTime: keyTime, origin: origin)
     self.text = text
   }
 
@@ -59,6 +64,7 @@ public struct Commit: Sendable, Equatable {
   /// Whether both are the same step of the history.
   public static func == (a: Commit, b: Commit) -> Bool {
     a.sequence == b.sequence && a.time == b.time && a.assignments == b.assignments
-      && a.beforeImage == b.beforeImage && a.settles == b.settles && a.origin == b.origin
+      && a.beforeImage == b.beforeImage && a.settles == b.settles && a.keyTime == b.keyTime
+      && a.origin == b.origin
   }
 }

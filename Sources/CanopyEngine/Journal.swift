@@ -67,8 +67,8 @@ public struct JournalState: Sendable {
   public var sequence: Int64
   /// That of the last commit that is surely in the checkpoint as a whole.
   public var checkpoint: Int64
-  /// The time of the last commit of all, if it is known: keys that are made from now on sort after
-  /// those made then, also when the clock has been set back.
+  /// The greatest time of any commit and in any key that an engine made, if one is known: keys that are made
+  /// from now on sort after it, also when the clock has been set back.
   public var lastTime: Int64?
 
   /// The writes that clients may send again, the oldest first.

@@ -1,14 +1,15 @@
 internal import CanopyTree
 internal import GRDB
 
-/// The writing of one portion of a checkpoint: what is left to do of it.
+/// The writing of one portion of a checkpoint: the part of it that is still to be done.
 ///
 /// Each location that the portion's commits wrote is one of these cases:
-/// - A row stands at the path or above it: that row's whole subtree is written anew, in one piece,
-///   as it also holds what was not written since.
-/// - Otherwise the path's own subtree is: its rows go, then come anew, in as many pieces as it takes.
-///   Should the process die in between, the commit that wrote the path is still in the journal and
-///   repairs it.
+/// - A row stands above the path, and the row's subtree still fits into a row: that row is replaced.
+/// - A row stands above the path, and its subtree has grown: the row is replaced by a row for each of its
+///   children, with the same contents. Then the location is looked at again.
+/// - Otherwise the path's own subtree is written: its old rows are removed, then the new ones are inserted, in
+///   as many steps as it takes. Should the process die in between, the commit that wrote the path is still in
+///   the journal and repairs it.
 /// - For a priority, without such a row: only the row of the priority.
 ///
 /// Nothing else changes: when a write takes a branch's last child, and with it the priority that the
@@ -19,49 +20,47 @@ struct Fold {
   static let rowBytes = 8 * 1024
 
   private let root: Node
-  /// What was written, in order, none below another. Not changed, so that a copy of this is cheap.
+  /// The locations to write, in order, none below another. Not changed, so that a copy of this is cheap.
   private let locations: [Location]
-  /// The first of them that is to be done.
+  /// The index of the first location that is to be done.
   private var next = 0
   /// The number of keys in the path of the row that was found last.
   private var rowDepth = 0
   /// A path at and above which there was no row.
   private var rowless: Path?
-  /// Where there was no row when it was looked.
+  /// A stretch of the table in which there was no row.
   private var gap: RowGap?
   private var clearing: RowsBelow?
   private var emitting: RowEmitter?
   private var waiting: RowEmitter?
-  /// The row that was written anew last; what else was written below it is in there, too.
+  /// The row that was replaced last; all other locations below it are done with it.
   private var rewritten: Path?
 
-  /// - Parameter locations: what was written, in order, none at or below another.
+  /// Creates a fold of which nothing is done yet.
+  ///
+  /// - Parameter locations: the locations to write, in order, none at or below another.
   init(root: Node, locations: [Location]) {
     self.root = root
     self.locations = locations
   }
 
-  /// Writes some rows. Returns whether nothing is left to do.
-  mutating func step(_ db: Database, rows: Int) throws -> Bool {
-    var budget = rows
-    while budget > 0 {
-      if var emitter = emitting {
-        while budget > 0 {
+  /// Writes rows until the budget is spent. Returns whether nothing is left to do.
+  mutating func step(_ table: inout LeafTable, _ budget: inout StepBudget) throws -> Bool {
+    while !budget.isSpent {
+      if var emitter = emitting.take() {
+        while !budget.isSpent {
           guard let (location, node) = emitter.next() else { break }
-          try Fold.put(db, location, node)
-          budget -= 1
+          budget.spend(bytes: try table.insert(location, node))
         }
-        emitting = budget > 0 ? nil : emitter
+        emitting = budget.isSpent ? emitter : nil
       } else if let rows = clearing {
-        let cleared = try Fold.clear(db, rows, limit: budget)
-        if cleared < budget {
+        if try table.clear(rows, &budget) {
           clearing = nil
           emitting = waiting
         }
-        budget -= max(1, cleared)
       } else if next < locations.count {
         next += 1
-        budget -= 1 + (try begin(db, locations[next - 1]))
+        budget.spend(bytes: try begin(&table, locations[next - 1]))
       } else {
         return true
       }
@@ -69,22 +68,21 @@ struct Fold {
     return false
   }
 
-  /// Begins with a location, or does all of it. Returns the rows that this wrote.
-  private mutating func begin(_ db: Database, _ location: Location) throws -> Int {
+  /// Begins with a location, or does all of it. Returns the bytes that this wrote.
+  private mutating func begin(_ table: inout LeafTable, _ location: Location) throws -> Int {
     let path = location.path
     if let rewritten, path.hasPrefix(rewritten) { return 0 }
-    let isFree = try !location.isPriority && isFree(db, path)
-    if let covering = try coveringRow(db, path, butAbove: isFree) {
-      rewritten = covering
-      return try rewrite(db, covering)
+    let isFree = try !location.isPriority && isFree(table.db, path)
+    if let covering = try coveringRow(table, path, butAbove: isFree) {
+      return try change(&table, covering, for: location)
     }
     if location.isPriority {
-      return try Fold.putPriority(db, path, root.at(path))
+      return try table.put(location, root.at(path).priority)
     }
     let rows = RowsBelow(path)
     let emitter = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
-    // Found out for a fraction of what removing none costs.
-    if try isFree || rows.isEmpty(db) {
+    // To look costs a fraction of removing nothing.
+    if try isFree || rows.isEmpty(table.db) {
       emitting = emitter
     } else {
       clearing = rows
@@ -93,57 +91,53 @@ struct Fold {
     return 0
   }
 
-  private func rewrite(_ db: Database, _ path: Path) throws -> Int {
-    let node = root.at(path)
-    let isWhole = node.fits(bytes: Fold.rowBytes * 2)
-    if !isWhole || node.isAbsent {
-      try db.cachedStatement(sql: "DELETE FROM leaves WHERE path = ?")
-        .execute(arguments: [path.text])
+  /// Replaces the row at or above a location, or splits it if its subtree has grown too large for a row.
+  private mutating func change(
+    _ table: inout LeafTable, _ covering: Path, for location: Location
+  ) throws -> Int {
+    let node = root.at(covering)
+    if node.isAbsent || node.isLeaf || node.fits(bytes: Fold.rowBytes * 2) {
+      rewritten = covering
+      return try table.put(Location(covering), node)
     }
-    var emitter = RowEmitter(
-      path, node, rowBytes: isWhole ? Fold.rowBytes * 2 : Fold.rowBytes)
-    var count = 0
-    while let (location, node) = emitter.next() {
-      try Fold.put(db, location, node)
-      count += 1
+    if location == Location(covering) {
+      // All of it is in the journal, so that it may be there in part when a step ends.
+      try table.remove(location)
+      emitting = RowEmitter(covering, node, rowBytes: Fold.rowBytes)
+      return 0
     }
-    return count
+    next -= 1
+    return try split(&table, covering, node)
   }
 
-  private static func putPriority(_ db: Database, _ path: Path, _ node: Node) throws -> Int {
-    let location = Location(path, isPriority: true)
-    if node.priority.isAbsent {
-      try db.cachedStatement(sql: "DELETE FROM leaves WHERE path = ?")
-        .execute(arguments: [location.text])
-    } else {
-      try put(db, location, node.priority)
-    }
-    return 1
-  }
-
-  private static func put(_ db: Database, _ location: Location, _ node: Node) throws {
-    let statement = try ByteStatement(
-      db, "INSERT INTO leaves VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value")
-    var output = JSONOutput(capacity: 1024)
-    output.append(node, style: .export)
-    var text = location.text
-    try text.withUTF8 { text in
-      try output.withBytes { value in
-        try statement.bind(UnsafeRawBufferPointer(text), at: 1)
-        try statement.bind(value, at: 2)
-        try statement.run()
+  /// Replaces a row by rows for its children, which have the same contents: other contents than the journal's
+  /// would be lost if the process died before the last of the locations below is written.
+  ///
+  /// - Parameter node: the branch that is there now.
+  private mutating func split(
+    _ table: inout LeafTable, _ path: Path, _ node: Node
+  ) throws -> Int {
+    let old = try table.node(path)
+    try table.remove(Location(path))
+    gap = nil
+    rowless = path
+    rowDepth = path.count + 1
+    var bytes = 0
+    if old.isBranch {
+      var emitter = RowEmitter(path, old, rowBytes: Fold.rowBytes, splittingTop: true)
+      while let (location, node) = emitter.next() {
+        bytes += try table.insert(location, node)
       }
+    } else if !node.priority.isAbsent {
+      // A leaf has become a branch, and may have left it a priority that no commit tells. Such a row counts only
+      // where the branch has another one.
+      var emitter = RowEmitter(path, node, rowBytes: Fold.rowBytes)
+      if let (location, first) = emitter.next() {
+        bytes += try table.insert(location, first)
+      }
+      bytes += try table.insert(Location(path, isPriority: true), node.priority)
     }
-  }
-
-  private static func hasRow(_ db: Database, at path: Path) throws -> Bool {
-    let statement = try ByteStatement(db, "SELECT 1 FROM leaves WHERE path = ?")
-    var text = path.text
-    return try text.withUTF8 { text in
-      try statement.bind(UnsafeRawBufferPointer(text), at: 1)
-      defer { statement.end() }
-      return try statement.next()
-    }
+    return bytes
   }
 
   /// Whether it is certain that no row stands at or below a path. What is new mostly comes behind all
@@ -166,7 +160,7 @@ struct Fold {
   ///
   /// - Parameter isFree: whether there is none at the path itself.
   private mutating func coveringRow(
-    _ db: Database, _ path: Path, butAbove isFree: Bool
+    _ table: LeafTable, _ path: Path, butAbove isFree: Bool
   ) throws -> Path? {
     let last = isFree ? path.count - 1 : path.count
     var first = 0
@@ -180,7 +174,7 @@ struct Fold {
     let likely = first...last ~= rowDepth ? rowDepth : first
     for count in [likely] + (first...last).reversed().filter({ $0 != likely }) {
       let candidate = path.prefix(count)
-      if try Fold.hasRow(db, at: candidate) {
+      if try table.checksum(Location(candidate)) != nil {
         rowDepth = count
         rowless = count > 0 ? path.prefix(count - 1) : nil
         return candidate
@@ -188,15 +182,6 @@ struct Fold {
     }
     rowless = path
     return nil
-  }
-
-  private static func clear(_ db: Database, _ rows: RowsBelow, limit: Int) throws -> Int {
-    try db.cachedStatement(
-      sql: """
-        DELETE FROM leaves WHERE path IN (SELECT path FROM leaves WHERE \(rows.condition) LIMIT :limit)
-        """
-    ).execute(arguments: rows.arguments + ["limit": limit])
-    return db.changesCount
   }
 }
 

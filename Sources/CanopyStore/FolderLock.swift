@@ -11,20 +11,21 @@ final class FolderLock: Sendable {
 
   /// Takes the lock.
   ///
+  /// - Parameter isReading: whether nothing in the folder is to be changed; then the process id is not written.
   /// - Throws: `StoreError.inUse` when another process has it.
-  init(folder: String) throws(StoreError) {
+  init(folder: String, isReading: Bool = false) throws(StoreError) {
     let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard directory >= 0 else {
       throw .inaccessible("\(folder) cannot be opened: \(String(cString: strerror(errno)))")
     }
     let isLocked = flock(directory, LOCK_EX | LOCK_NB) == 0
     let path = folder + "/lock"
-    let file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
-    guard file >= 0 else {
+    let file = open(path, isReading ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    guard file >= 0 || (isReading && isLocked) else {
       close(directory)
       throw .inaccessible("\(path) cannot be opened: \(String(cString: strerror(errno)))")
     }
-    defer { close(file) }
+    defer { if file >= 0 { close(file) } }
     guard isLocked else {
       var bytes = [UInt8](repeating: 0, count: 20)
       let count = max(0, read(file, &bytes, bytes.count))
@@ -36,12 +37,21 @@ final class FolderLock: Sendable {
           + "another folder")
     }
     let text = "\(getpid())\n"
-    if ftruncate(file, 0) == 0 { _ = text.withCString { write(file, $0, strlen($0)) } }
+    if !isReading, ftruncate(file, 0) == 0 { _ = text.withCString { write(file, $0, strlen($0)) } }
     descriptor = Mutex(directory)
   }
 
   deinit {
     release()
+  }
+
+  /// Returns the identity of a file in the folder; nil if the folder has no such file. One `fstatat` call.
+  func identity(of name: String) -> FileIdentity? {
+    descriptor.withLock { directory in
+      var status = stat()
+      guard let directory, fstatat(directory, name, &status, 0) == 0 else { return nil }
+      return FileIdentity(name: name, device: status.st_dev, inode: status.st_ino)
+    }
   }
 
   /// Gives the lock back.
@@ -52,4 +62,11 @@ final class FolderLock: Sendable {
     flock(directory, LOCK_UN)
     close(directory)
   }
+}
+
+/// A file that has a name in a folder. Another file of the same name has another identity.
+struct FileIdentity: Sendable, Equatable {
+  let name: String
+  let device: dev_t
+  let inode: ino_t
 }

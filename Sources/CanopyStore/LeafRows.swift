@@ -5,7 +5,7 @@ internal import GRDB
 struct RowsBelow {
   /// A condition of SQL.
   let condition: String
-  /// Its arguments.
+  /// The arguments of the condition.
   let arguments: StatementArguments
 
   init(_ path: Path) {
@@ -22,29 +22,74 @@ struct RowsBelow {
   }
 }
 
-/// The rows that a subtree is stored in, one after the other.
+/// The rows that store a subtree, one after the other.
+///
+/// Children are taken from a branch in pieces, so that neither a call of `next` nor a copy of the emitter costs
+/// more because a branch is large.
 struct RowEmitter {
-  private var stack: [(location: Location, node: Node)]
-  private let rowBytes: Int
-
-  init(_ path: Path, _ node: Node, rowBytes: Int) {
-    stack = node.isAbsent ? [] : [(Location(path), node)]
-    self.rowBytes = rowBytes
+  /// A branch that is spread over rows, as far as it was emitted.
+  private struct Level {
+    let path: Path
+    let node: Node
+    /// The next children, the last one first.
+    var piece: [(key: Key, node: Node)] = []
+    /// The last key that was in a piece.
+    var last: Key?
+    var hasPriority: Bool
   }
 
+  private static let pieceMax = 64
+
+  private var top: (location: Location, node: Node)?
+  private var levels: [Level] = []
+  private let rowBytes: Int
+
+  /// Creates an emitter for what stands at a path.
+  ///
+  /// - Parameters:
+  ///   - rowBytes: the bytes of JSON up to which a branch is one row.
+  ///   - splittingTop: whether the node itself is spread over rows also if it would fit into one.
+  init(_ path: Path, _ node: Node, rowBytes: Int, splittingTop: Bool = false) {
+    self.rowBytes = rowBytes
+    if splittingTop, node.isBranch {
+      open(path, node)
+    } else if !node.isAbsent {
+      top = (Location(path), node)
+    }
+  }
+
+  /// Returns the next row; nil after the last one.
   mutating func next() -> (Location, Node)? {
-    while let (location, node) = stack.popLast() {
-      if node.isLeaf || node.fits(bytes: rowBytes) { return (location, node) }
-      let start = stack.count
-      node.forEachChild { key, child in
-        stack.append((Location(location.path.child(key)), child))
-        return true
+    if let (location, node) = top.take() {
+      if isRow(node) { return (location, node) }
+      open(location.path, node)
+    }
+    while let i = levels.indices.last {
+      if let child = nextChild(&levels[i]) {
+        let path = levels[i].path.child(child.key)
+        if isRow(child.node) { return (Location(path), child.node) }
+        open(path, child.node)
+      } else if levels[i].hasPriority {
+        levels[i].hasPriority = false
+        return (Location(levels[i].path, isPriority: true), levels[i].node.priority)
+      } else {
+        levels.removeLast()
       }
-      if !node.priority.isAbsent {
-        stack.append((Location(location.path, isPriority: true), node.priority))
-      }
-      stack[start...].reverse()
     }
     return nil
+  }
+
+  private func isRow(_ node: Node) -> Bool { node.isLeaf || node.fits(bytes: rowBytes) }
+
+  private mutating func open(_ path: Path, _ node: Node) {
+    levels.append(Level(path: path, node: node, hasPriority: !node.priority.isAbsent))
+  }
+
+  private func nextChild(_ level: inout Level) -> (key: Key, node: Node)? {
+    if level.piece.isEmpty {
+      level.piece = level.node.children(after: level.last, limit: RowEmitter.pieceMax).reversed()
+      level.last = level.piece.first?.key ?? level.last
+    }
+    return level.piece.popLast()
   }
 }

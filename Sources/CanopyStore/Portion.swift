@@ -2,18 +2,27 @@ internal import CanopyTree
 internal import Foundation
 internal import GRDB
 
-/// The commits that a checkpoint folds together: what they wrote.
+/// The commits that a checkpoint folds together, as the locations that they wrote.
 ///
-/// As many as wrote up to so many different places, so that the memory for them is bounded however many
-/// commits there are; the more places are written again and again, the more commits that is.
+/// The number of different locations is bounded, and so is the memory for them, however many commits there are.
 struct Portion {
   /// Commits that are read in one go.
   static let readCommits: Int64 = 1_000
 
-  /// What was written.
+  /// A commit without its values.
+  struct Entry {
+    var sequence: Int64
+    /// Milliseconds since 1970.
+    var time: Int64
+    var locations: [Location]
+  }
+
+  /// The locations that the commits wrote.
   private(set) var locations = LocationSet()
-  /// The last commit that is in it.
+  /// The sequence number of the last commit that is in it.
   private(set) var sequence: Int64
+  /// The greatest time of a commit that is in it, in milliseconds since 1970.
+  private(set) var latestTime: Int64 = 0
   private let last: Int64
   private let locationsMax: Int
 
@@ -33,32 +42,37 @@ struct Portion {
     sequence + 1...max(sequence + 1, min(sequence + Portion.readCommits, last))
   }
 
-  /// Adds what the next commits wrote, up to the one with which the portion is whole.
-  mutating func add(_ commits: [(sequence: Int64, locations: [Location])]) {
+  /// Adds the next commits, up to the one with which the portion is whole.
+  mutating func add(_ commits: [Entry]) {
     for commit in commits where !isWhole {
       for location in commit.locations { locations.insert(location) }
       sequence = commit.sequence
+      latestTime = max(latestTime, commit.time)
     }
   }
 
-  /// Reads what some commits wrote.
+  /// Reads commits without their values.
   ///
   /// - Throws: `StoreError.damaged` at the first that is missing or cannot be read.
   static func read(
     _ db: Database, _ range: ClosedRange<Int64>
-  ) throws -> [(sequence: Int64, locations: [Location])] {
-    var result: [(sequence: Int64, locations: [Location])] = []
+  ) throws -> [Entry] {
+    var result: [Entry] = []
     let rows = try Row.fetchCursor(
       db.cachedStatement(
-        sql: "SELECT sequence, body FROM commits WHERE sequence BETWEEN ? AND ? ORDER BY sequence"),
+        sql: """
+          SELECT sequence, time, body FROM commits WHERE sequence BETWEEN ? AND ?
+          ORDER BY sequence
+          """),
       arguments: [range.lowerBound, range.upperBound])
     while let row = try rows.next() {
       let sequence: Int64 = row[0]
       guard sequence == range.lowerBound + Int64(result.count) else { break }
       do {
-        try row.withUnsafeData(atIndex: 1) { data in
+        try row.withUnsafeData(atIndex: 2) { data in
           try (data ?? Data()).withUnsafeBytes {
-            result.append((sequence, try AssignmentCodec.decodeLocations($0)))
+            let locations = try AssignmentCodec.decodeLocations($0)
+            result.append(Entry(sequence: sequence, time: row[1], locations: locations))
           }
         }
       } catch let error as TreeError {

@@ -13,10 +13,24 @@ struct RowCheck {
   /// Goes through all rows. O(rows).
   static func problems(_ db: Database) throws -> [String] {
     var check = RowCheck()
-    let rows = try Row.fetchCursor(db, sql: "SELECT path, value FROM leaves ORDER BY path")
-    while let row = try rows.next(), check.problems.count < 100 {
-      check.check(location: row[0], json: row[1])
+    var sums = LeafSums()
+    let rows = try ByteStatement(db, "SELECT path, value, checksum FROM leaves ORDER BY path")
+    defer { rows.end() }
+    while try rows.next() {
+      let (path, value) = (rows.text(0), rows.text(1))
+      sums.add(Checksum(stored: rows.number(2)))
+      // The rest is read for the sums alone.
+      guard check.problems.count < 100 else { continue }
+      do throws(StoreError) { try LeafTable.check(path, value, rows.number(2)) } catch {
+        check.problems.append(error.sentence)
+        continue
+      }
+      check.check(
+        location: String(decoding: path, as: UTF8.self),
+        json: String(decoding: value, as: UTF8.self))
     }
+    let expected = try Meta.read(db).leaves
+    if sums != expected { check.problems.append(StoreError.missingRows(sums, expected).sentence) }
     return check.problems
   }
 

@@ -5,16 +5,18 @@ internal import GRDB
 extension SQLiteStore: AccountStore {
   /// Inserts one row; false if the uid or the address is taken. One synced transaction.
   public func insert(_ account: Account) async throws -> Bool {
-    try await pool.write { db in
+    try await writeCounted { db in
       try db.execute(
         sql: """
-          INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING
+          INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING
           """,
         arguments: [
           account.uid, account.email, account.emailNormalized, account.username,
           account.passwordHash, account.createdAt, account.isDisabled, account.isPending,
         ])
-      return db.changesCount == 1
+      guard db.changesCount == 1 else { return false }
+      try SealedTable.accounts.seal(db, where: "uid = ?", [account.uid])
+      return true
     }
   }
 
@@ -22,7 +24,7 @@ extension SQLiteStore: AccountStore {
   public func account(uid: String) async throws -> Account? {
     try await pool.read { db in
       try Row.fetchOne(db, sql: "SELECT * FROM accounts WHERE uid = ?", arguments: [uid])
-        .map(Account.init(row:))
+        .map(Account.init(checking:))
     }
   }
 
@@ -31,7 +33,7 @@ extension SQLiteStore: AccountStore {
     try await pool.read { db in
       try Row.fetchOne(
         db, sql: "SELECT * FROM accounts WHERE email_normalized = ?", arguments: [emailNormalized]
-      ).map(Account.init(row:))
+      ).map(Account.init(checking:))
     }
   }
 
@@ -44,7 +46,7 @@ extension SQLiteStore: AccountStore {
           SELECT * FROM accounts WHERE ? IS NULL OR email_normalized > ?
           ORDER BY email_normalized LIMIT ?
           """, arguments: [after, after, max(0, limit)]
-      ).map(Account.init(row:))
+      ).map(Account.init(checking:))
     }
   }
 
@@ -56,13 +58,19 @@ extension SQLiteStore: AccountStore {
         sql: """
           SELECT * FROM accounts WHERE is_pending AND (? IS NULL OR uid > ?) ORDER BY uid LIMIT ?
           """, arguments: [after, after, max(0, limit)]
-      ).map(Account.init(row:))
+      ).map(Account.init(checking:))
     }
   }
 
   /// Makes a pending account a full one. One synced transaction.
   public func activate(uid: String) async throws -> Bool {
-    try await change("UPDATE accounts SET is_pending = 0 WHERE uid = ? AND is_pending", [uid])
+    try await writeCounted { db in
+      try db.execute(
+        sql: "UPDATE accounts SET is_pending = 0 WHERE uid = ? AND is_pending", arguments: [uid])
+      guard db.changesCount == 1 else { return false }
+      try SealedTable.accounts.seal(db, where: "uid = ?", [uid])
+      return true
+    }
   }
 
   /// Deletes an account that is still pending. One synced transaction.
@@ -72,10 +80,11 @@ extension SQLiteStore: AccountStore {
 
   /// Sets the mark and, when it shuts the account, deletes its tokens, in one transaction.
   public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
-    try await pool.write { db in
+    try await writeCounted { db in
       try db.execute(
         sql: "UPDATE accounts SET is_disabled = ? WHERE uid = ?", arguments: [isDisabled, uid])
       guard db.changesCount == 1 else { return false }
+      try SealedTable.accounts.seal(db, where: "uid = ?", [uid])
       if isDisabled { try db.execute(sql: "DELETE FROM tokens WHERE uid = ?", arguments: [uid]) }
       return true
     }
@@ -85,13 +94,14 @@ extension SQLiteStore: AccountStore {
   public func setPasswordHash(
     _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
   ) async throws -> Bool {
-    try await pool.write { db in
+    try await writeCounted { db in
       try db.execute(
         sql: """
           UPDATE accounts SET password_hash = ?
           WHERE uid = ? AND (? IS NULL OR password_hash = ?)
           """, arguments: [hash, uid, expected, expected])
       guard db.changesCount == 1 else { return false }
+      try SealedTable.accounts.seal(db, where: "uid = ?", [uid])
       if revokingTokens {
         try db.execute(sql: "DELETE FROM tokens WHERE uid = ?", arguments: [uid])
       }
@@ -103,11 +113,16 @@ extension SQLiteStore: AccountStore {
   public func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String
   ) async throws -> Bool {
-    try await change(
-      """
-      INSERT INTO tokens SELECT ?, uid, ? FROM accounts
-      WHERE uid = ? AND NOT is_pending AND NOT is_disabled AND password_hash = ?
-      """, [Data(token.digest.bytes), token.expiresAt, token.uid, hash])
+    try await writeCounted { db in
+      try db.execute(
+        sql: """
+          INSERT INTO tokens SELECT ?, uid, ?, 0 FROM accounts
+          WHERE uid = ? AND NOT is_pending AND NOT is_disabled AND password_hash = ?
+          """, arguments: [Data(token.digest.bytes), token.expiresAt, token.uid, hash])
+      guard db.changesCount == 1 else { return false }
+      try SealedTable.tokens.seal(db, where: "hash = ?", [Data(token.digest.bytes)])
+      return true
+    }
   }
 
   /// Looks a token up by its primary key, with its account.
@@ -118,11 +133,12 @@ extension SQLiteStore: AccountStore {
       try Row.fetchOne(
         db,
         sql: """
-          SELECT accounts.*, tokens.expires_at FROM tokens JOIN accounts USING (uid)
-          WHERE tokens.hash = ?
+          SELECT accounts.*, tokens.hash, tokens.expires_at, tokens.checksum AS token_checksum
+          FROM tokens JOIN accounts USING (uid) WHERE tokens.hash = ?
           """, arguments: [Data(digest.bytes)]
       ).map { row in
-        let account = Account(row: row)
+        let account = try Account(checking: row)
+        try SealedTable.tokens.check(row, checksum: "token_checksum")
         let token = TokenRecord(
           digest: digest, uid: account.uid, expiresAt: row["expires_at"])
         return (token, account)
@@ -137,7 +153,7 @@ extension SQLiteStore: AccountStore {
 
   /// Deletes tokens by the index of their ends, at most `limit`.
   public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
-    try await pool.write { db in
+    try await writeCounted { db in
       try db.execute(
         sql: """
           DELETE FROM tokens WHERE hash IN (
@@ -149,7 +165,7 @@ extension SQLiteStore: AccountStore {
 
   /// Runs one statement; whether it changed a row.
   private func change(_ sql: String, _ arguments: StatementArguments) async throws -> Bool {
-    try await pool.write { db in
+    try await writeCounted { db in
       try db.execute(sql: sql, arguments: arguments)
       return db.changesCount > 0
     }
@@ -157,7 +173,11 @@ extension SQLiteStore: AccountStore {
 }
 
 extension Account {
-  fileprivate init(row: Row) {
+  /// Reads a row of `accounts`.
+  ///
+  /// - Throws: `StoreError.damaged` if it was altered.
+  fileprivate init(checking row: Row) throws {
+    try SealedTable.accounts.check(row)
     self.init(
       uid: row["uid"], email: row["email"], emailNormalized: row["email_normalized"],
       username: row["username"], passwordHash: row["password_hash"],

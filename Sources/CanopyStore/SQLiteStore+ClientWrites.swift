@@ -17,12 +17,17 @@ extension SQLiteStore {
     let origin = write.origin
     try db.cachedStatement(sql: "DELETE FROM client_writes WHERE client = ? AND number <= ?")
       .execute(arguments: [origin.client, origin.seen])
+    let values: [DatabaseValue] = [
+      origin.client.databaseValue, origin.number.databaseValue, write.sequence.databaseValue,
+      write.time.databaseValue, origin.seen.databaseValue,
+    ]
+    let checksum = SealedTable.checksum([SealedTable.clientWrites.rawValue.databaseValue] + values)
     try db.cachedStatement(
       sql: """
-        INSERT OR REPLACE INTO client_writes(client, number, sequence, time, seen)
-        VALUES (?, ?, ?, ?, ?)
+        INSERT OR REPLACE INTO client_writes(client, number, sequence, time, seen, checksum)
+        VALUES (?, ?, ?, ?, ?, ?)
         """
-    ).execute(arguments: [origin.client, origin.number, write.sequence, write.time, origin.seen])
+    ).execute(arguments: StatementArguments(values + [checksum.stored.databaseValue]))
   }
 
   /// Returns the writes of commits after one, the oldest first.
@@ -32,11 +37,12 @@ extension SQLiteStore {
     let rows = try Row.fetchCursor(
       db,
       sql: """
-        SELECT client, number, sequence, time, seen FROM client_writes WHERE sequence > ?
+        SELECT client, number, sequence, time, seen, checksum FROM client_writes WHERE sequence > ?
         ORDER BY sequence
         """, arguments: [sequence])
     var writes: [ClientWrite] = []
     while let row = try rows.next() {
+      try SealedTable.clientWrites.check(row)
       do {
         let origin = try WriteOrigin(client: row[0], number: row[1], seen: row[4])
         writes.append(ClientWrite(origin: origin, sequence: row[2], time: row[3]))
@@ -45,14 +51,5 @@ extension SQLiteStore {
       }
     }
     return writes
-  }
-
-  /// Forgets those of clients that have not written for long.
-  ///
-  /// - Parameter milliseconds: the time of the last commit.
-  static func forgetClientWrites(_ db: Database, at milliseconds: Int64) throws {
-    try db.execute(
-      sql: "DELETE FROM client_writes WHERE time < ?",
-      arguments: [milliseconds - clientMilliseconds])
   }
 }

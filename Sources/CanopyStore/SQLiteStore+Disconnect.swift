@@ -12,7 +12,8 @@ extension SQLiteStore: DisconnectStore {
 
   private static func disconnectRows(_ db: Database) throws -> [Row] {
     try Row.fetchAll(
-      db, sql: "SELECT id, identity, request, exceptions FROM disconnect_writes ORDER BY id")
+      db,
+      sql: "SELECT id, identity, request, exceptions, checksum FROM disconnect_writes ORDER BY id")
   }
 
   /// What is wrong with the rows, a sentence each; whether their requests can be carried out is for
@@ -31,6 +32,7 @@ extension SQLiteStore: DisconnectStore {
   }
 
   private static func readDisconnectWrite(_ row: Row) throws -> DisconnectWrite {
+    try SealedTable.disconnectWrites.check(row)
     do {
       return DisconnectWrite(
         id: row[0], identity: row[1], request: row[2], exceptions: try readPaths(row[3]))
@@ -48,18 +50,21 @@ extension SQLiteStore: DisconnectStore {
     adding request: (identity: String, request: String)?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? {
-    try await pool.write { db in
+    try await writeCounted { db in
       for id in removed { try SQLiteStore.deleteDisconnectWrite(db, id) }
       for (id, paths) in exceptions {
         try db.execute(
           sql: "UPDATE disconnect_writes SET exceptions = ? WHERE id = ?",
           arguments: [SQLiteStore.text(of: paths), id])
+        try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
       }
       guard let request else { return nil }
       try db.execute(
         sql: "INSERT INTO disconnect_writes(identity, request, exceptions) VALUES (?, ?, '[]')",
         arguments: [request.identity, request.request])
-      return db.lastInsertedRowID
+      let id = db.lastInsertedRowID
+      try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
+      return id
     }
   }
 

@@ -5,6 +5,8 @@ internal import GRDB
 
 extension SQLiteStore {
   /// Reads a page of the history backwards: see `Journal`.
+  ///
+  /// - Throws: `StoreError.damaged` at the first commit that was altered.
   public func history(
     after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
   ) async throws -> HistoryPage {
@@ -12,16 +14,17 @@ extension SQLiteStore {
       let rows = try Row.fetchCursor(
         db.cachedStatement(
           sql: """
-            SELECT sequence, time, body, before FROM commits
+            SELECT \(CommitRow.columns) FROM commits
             WHERE sequence > ? AND sequence <= ? ORDER BY sequence DESC
             """), arguments: [first, last])
       var page = HistoryPage()
       while !page.isFull, let row = try rows.next() {
         let sequence: Int64 = row[0]
+        _ = try CommitRow.check(row, after: CommitRow.chain(db, after: sequence - 1))
         var bytes = try row.withUnsafeData(atIndex: 2) { $0?.count ?? 0 }
         var commit: Commit?
         if isAsked(try SQLiteStore.readLocations(row)) {
-          commit = try SQLiteStore.readCommitAndImage(row)
+          commit = try CommitRow.commitAndImage(row)
           bytes += try row.withUnsafeData(atIndex: 3) { $0?.count ?? 0 }
         }
         guard page.add(sequence, bytes: bytes, commit) else { break }
@@ -38,20 +41,5 @@ extension SQLiteStore {
     } catch {
       throw StoreError.damagedRow("commit \(row[0] as Int64)", error)
     }
-  }
-
-  /// Reads a commit with its before-image, which stands behind the other columns.
-  static func readCommitAndImage(_ row: Row) throws -> Commit {
-    var commit = try readCommit(row)
-    do {
-      commit.beforeImage = try row.withUnsafeData(atIndex: 3) { data in
-        try data.map { data in
-          try data.withUnsafeBytes { try BeforeImageCodec.decode($0, of: commit.assignments) }
-        }
-      }
-    } catch {
-      throw StoreError.damagedRow("the before-image of commit \(commit.sequence)", error)
-    }
-    return commit
   }
 }

@@ -11,15 +11,20 @@ extension SQLiteStore: Journal {
   public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     do {
       return try await pool.read { db in
-        let checkpoint = try SQLiteStore.checkpointSequence(db)
+        let meta = try Meta.read(db)
+        for table in SealedTable.allCases {
+          for problem in try table.problems(db) { throw StoreError.damaged(problem) }
+        }
+        let checkpoint = meta[.checkpoint]
         var tree = Tree(root: try SQLiteStore.readLeaves(db, keeping: indexes), indexPlan: indexes)
+        var latestTime = meta.keyTime
         let sequence = try SQLiteStore.forEachCommit(db, after: checkpoint) {
           tree.apply($0.assignments)
+          latestTime = max(latestTime ?? 0, $0.time)
         }
         return JournalState(
           tree: tree, sequence: sequence, checkpoint: checkpoint,
-          lastTime: try Int64.fetchOne(
-            db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"),
+          lastTime: latestTime,
           clientWrites: try SQLiteStore.readClientWrites(db))
       }
     } catch let error as DatabaseError {
@@ -29,8 +34,8 @@ extension SQLiteStore: Journal {
 
   /// Appends commits in one transaction, which the disk has (`full`) when this returns.
   ///
-  /// One row a commit, whose text is proven to read back. The order of the rows is checked, so that an append whose outcome was
-  /// uncertain is found out by the next.
+  /// One row a commit, whose text is proven to read back. The order of the rows is checked, so that an
+  /// append whose outcome was uncertain is found out by the next.
   ///
   /// Keeps the caller's thread until then: the engine has one for this, and handing on to another and
   /// back takes as long as a quick disk does.
@@ -51,7 +56,7 @@ extension SQLiteStore: Journal {
 
   private func settleNow(after last: Int64) throws -> [Commit] {
     do {
-      return try pool.write { db in
+      return try writeDurably { db, _ in
         try db.execute(
           sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('settled', ?)", arguments: [last])
         return try SQLiteStore.readMissed(db, after: last)
@@ -63,13 +68,13 @@ extension SQLiteStore: Journal {
   }
 
   private func appendNow(_ commits: [Commit], after last: Int64) throws {
-    let missed: [Commit]? = try pool.write { db -> [Commit]? in
-      let present = try SQLiteStore.lastSequence(db)
+    let missed: [Commit]? = try writeDurably { db, tail -> [Commit]? in
+      var (present, checksum) = try CommitRow.last(db, known: tail)
       guard present == last else {
         return try SQLiteStore.readMissed(db, after: last)
       }
       let insert = try ByteStatement(
-        db, "INSERT INTO commits(sequence, time, body, before) VALUES (?, ?, ?, ?)")
+        db, "INSERT INTO commits(\(CommitRow.columns)) VALUES (?, ?, ?, ?, ?)")
       var scratch = JSONOutput(capacity: 4096)
       for commit in commits {
         try insert.bind(commit.sequence, at: 1)
@@ -77,33 +82,28 @@ extension SQLiteStore: Journal {
         try commit.storedText(scratch: &scratch).withBytes { body, image in
           try insert.bind(body, at: 3)
           if let image { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
+          checksum = .commit(after: checksum, commit.sequence, commit.time, body, image)
+          try insert.bind(checksum.stored, at: 5)
           try insert.run()
         }
         if let id = commit.settles { try SQLiteStore.deleteDisconnectWrite(db, id) }
         if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
+        if let time = commit.keyTime {
+          var meta = try Meta.read(db)
+          meta.noteKeyTime(time)
+          try meta.write(db)
+        }
+        tail.sequence = commit.sequence
+        tail.time = max(tail.time, commit.time, commit.keyTime ?? 0)
       }
+      tail.checksum = checksum
       return nil
     }
     if let missed { throw JournalError.conflict(missed: missed) }
   }
 
   static func checkpointSequence(_ db: Database) throws -> Int64 {
-    let sequence = try Int64.fetchOne(
-      db.cachedStatement(sql: "SELECT value FROM meta WHERE name = 'checkpoint'"))
-    guard let sequence else {
-      throw StoreError.damaged(
-        "the checkpoint's number is missing: restore the data folder from a backup")
-    }
-    return sequence
-  }
-
-  static func lastSequence(_ db: Database) throws -> Int64 {
-    if let last = try Int64.fetchOne(
-      db.cachedStatement(sql: "SELECT max(sequence) FROM commits"))
-    {
-      return last
-    }
-    return try checkpointSequence(db)
+    try Meta.read(db)[.checkpoint]
   }
 
   /// Reads the commits after one, with their origins.
@@ -129,47 +129,44 @@ extension SQLiteStore: Journal {
   ) throws -> Int64 {
     var last = sequence
     let rows = try Row.fetchCursor(
-      db, sql: "SELECT sequence, time, body FROM commits WHERE sequence > ? ORDER BY sequence",
+      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence",
       arguments: [sequence])
+    var checksum: Checksum?
     while let row = try rows.next() {
-      let commit = try readCommit(row)
-      guard commit.sequence == last + 1 else { throw StoreError.missing(commit: last + 1) }
-      last = commit.sequence
-      try body(commit)
+      guard row[0] == last + 1 else { throw StoreError.missing(commit: last + 1) }
+      checksum = try CommitRow.check(row, after: checksum ?? CommitRow.chain(db, after: last))
+      last += 1
+      try body(try CommitRow.commit(row))
     }
     return last
   }
 
-  static func readCommit(_ row: Row) throws -> Commit {
-    let sequence: Int64 = row[0]
-    do {
-      let assignments = try row.withUnsafeData(atIndex: 2) { data in
-        try (data ?? Data()).withUnsafeBytes { try AssignmentCodec.decode($0) }
-      }
-      return Commit(sequence: sequence, time: row[1], assignments: assignments)
-    } catch {
-      throw StoreError.damagedRow("commit \(sequence)", error)
-    }
-  }
-
+  /// Reads the checkpoint in one ordered scan.
+  ///
+  /// - Throws: `StoreError.damaged` if a row was altered or is missing.
   static func readLeaves(
     _ db: Database, keeping indexes: IndexPlan = IndexPlan()
   ) throws -> Node {
+    let expected = try Meta.read(db).leaves
+    var sums = LeafSums()
     let pipe = RowPipe(indexes: indexes)
     let read = Result {
-      let rows = try ByteStatement(db, "SELECT path, value FROM leaves ORDER BY path")
+      let rows = try ByteStatement(db, "SELECT path, value, checksum FROM leaves ORDER BY path")
       defer { rows.end() }
       while try rows.next() {
-        let location = rows.text(0)
+        let (location, value) = (rows.text(0), rows.text(1))
+        sums.add(try LeafTable.check(location, value, rows.number(2)))
         guard try !isPriorityOfNothing(db, location) else { continue }
-        guard pipe.add(location, rows.text(1)) else { break }
+        guard pipe.add(location, value) else { break }
       }
     }
     // Ended in any case. Of rows that were read in part it may complain, which is not what went wrong.
     let built = Result { try pipe.finish() }
     do {
       try read.get()
-      return try built.get()
+      let root = try built.get()
+      guard sums == expected else { throw StoreError.missingRows(sums, expected) }
+      return root
     } catch let error as TreeError {
       throw StoreError.damagedRow("a row of the checkpoint", error.sentence)
     }

@@ -23,14 +23,28 @@ extension SQLiteStore {
     var tree = state.tree
     var locations = LocationSet()
     for assignment in tree.apply([Assignment(path, node)]) { locations.insert(assignment.location) }
-    let (root, replaced) = (tree.root, locations)
-    try await pool.write { [max = configuration.checkpointPortionLocations] db in
+    try await begin(state, tree.root, replacing: locations, at: state.sequence + 1, progress)
+  }
+
+  /// Makes a tree the checkpoint of a journal that begins anew with the commit after `sequence`.
+  ///
+  /// - Parameters:
+  ///   - state: the contents of the folder.
+  ///   - root: the same tree, but for some locations.
+  func begin(
+    _ state: JournalState, _ root: Node, replacing replaced: LocationSet, at sequence: Int64,
+    _ progress: @escaping @Sendable (Int) -> Void
+  ) async throws {
+    try await writeDurably { [max = configuration.checkpointPortionLocations] db, tail in
       var rows = 0
+      var table = LeafTable(db)
       func write(_ locations: LocationSet) throws {
         var fold = Fold(root: root, locations: locations.sorted)
-        while try !fold.step(db, rows: 10_000) {
-          rows += 10_000
+        var budget = SQLiteStore.replacingBudget
+        while try !fold.step(&table, &budget) {
+          rows += SQLiteStore.replacingRows
           progress(rows)
+          budget = SQLiteStore.replacingBudget
         }
       }
       var folded = state.checkpoint
@@ -41,27 +55,46 @@ extension SQLiteStore {
         folded = portion.sequence
       }
       try write(replaced)
-      let sequence = try SQLiteStore.lastSequence(db) + 1
-      try db.execute(
-        sql: "UPDATE meta SET value = ? WHERE name = 'checkpoint'", arguments: [sequence])
+      var checksum = try CommitRow.last(db).checksum
+      checksum.add(sequence)
       try db.execute(sql: "DELETE FROM commits")
+      try table.finish { meta in
+        if let time = state.lastTime { meta.noteKeyTime(time) }
+        meta[.checkpoint] = sequence
+        meta[.base] = sequence
+        meta.baseChecksum = checksum
+      }
+      tail.sequence = sequence
+      tail.checksum = checksum
     }
   }
 
-  /// What is wrong with the file, the checkpoint or the journal, a sentence each; empty if nothing.
+  /// The rows after which a replacement reports its progress.
+  private static let replacingRows = 10_000
+
+  /// The budget of the rows until then.
+  private static var replacingBudget: StepBudget {
+    StepBudget(
+      StepBudget.Limits(rows: replacingRows, bytes: .max, seconds: .infinity, uptime: { 0 }))
+  }
+
+  /// Returns what is wrong with the files, the checkpoint or the journal, a sentence each; nothing if all is well.
+  /// O(size).
   public func problems() async throws -> [String] {
     do {
-      return try await pool.read { db in
+      return try await pool.read { [losses] db in
         var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
+        problems = losses + problems
         guard problems.isEmpty else { return problems }
-        let checkpoint = try SQLiteStore.checkpointSequence(db)
-        problems += try SQLiteStore.journalProblems(db, checkpoint)
+        let meta = try Meta.read(db)
+        for table in SealedTable.allCases { problems += try table.problems(db) }
+        problems += try SQLiteStore.journalProblems(db, meta)
         problems += try SQLiteStore.disconnectProblems(db)
         problems += try RowCheck.problems(db)
         _ = try SQLiteStore.readClientWrites(db)
         if problems.isEmpty {
           _ = try SQLiteStore.readLeaves(db)
-          try SQLiteStore.forEachCommit(db, after: checkpoint) { _ in }
+          try SQLiteStore.forEachCommit(db, after: meta[.checkpoint]) { _ in }
         }
         return problems
       }
@@ -72,20 +105,31 @@ extension SQLiteStore {
     }
   }
 
-  private static func journalProblems(_ db: Database, _ checkpoint: Int64) throws -> [String] {
+  private static func journalProblems(_ db: Database, _ meta: Meta) throws -> [String] {
     var problems: [String] = []
     let range = try Row.fetchOne(
       db, sql: "SELECT min(sequence), max(sequence), count(*) FROM commits")
     if let range, let first: Int64 = range[0], let last: Int64 = range[1] {
       if last - first + 1 != range[2] { problems.append("the journal has gaps") }
-      if first > checkpoint + 1 {
+      if first > meta[.checkpoint] + 1 {
         problems.append("commits between the checkpoint and the journal are missing")
+      } else if first != meta[.base] + 1 {
+        problems.append("the first commits of the journal are missing")
       }
-      if last < checkpoint { problems.append("the journal ends before the checkpoint") }
+      if last < meta[.checkpoint] { problems.append("the journal ends before the checkpoint") }
     }
-    let rows = try Row.fetchCursor(db, sql: "SELECT sequence, time, body, before FROM commits")
+    var last: (sequence: Int64, checksum: Checksum) = (meta[.base], meta.baseChecksum)
+    let rows = try Row.fetchCursor(
+      db, sql: "SELECT \(CommitRow.columns) FROM commits ORDER BY sequence")
     while let row = try rows.next() {
-      do { _ = try SQLiteStore.readCommitAndImage(row) } catch {
+      // Where one is missing, which was told above, the next cannot be checked against it.
+      let isNext = row[0] == last.sequence + 1
+      let previous = last.checksum
+      last = (row[0], Checksum(stored: row[4]))
+      do {
+        if isNext { _ = try CommitRow.check(row, after: previous) }
+        _ = try CommitRow.commitAndImage(row)
+      } catch {
         problems.append((error as? StoreError)?.sentence ?? "\(error)")
       }
     }

@@ -10,11 +10,14 @@ internal import GRDB
 ///   said that they have seen the answer.
 /// - `leaves`: the checkpoint, a row for each leaf or small branch; no row is at or below another.
 ///   A branch that is spread over rows has its priority at `path/.priority`.
-/// - `meta`: `checkpoint`, the sequence number up to which all commits are in `leaves`.
 /// - `client_writes`: the writes that clients may send again, each with the number that its client had
 ///   seen.
 /// - `rules_record`: at most one row: the digest of the rules in force and the last commit before them.
+/// - `meta`: the numbers of `Meta`.
 /// - `accounts`, `tokens`: identity; passwords only as argon2id hashes, tokens only as SHA-256.
+///
+/// Every row has a checksum (see `Checksum` and `SealedTable`), of which SQLite has none. A file of an older
+/// version gets them from `Sealing`.
 enum Schema {
   static let applicationID: Int32 = 0x4341_4E50  // "CANP"
 
@@ -71,6 +74,31 @@ enum Schema {
           CREATE TABLE rules_record(digest TEXT NOT NULL, sequence INTEGER NOT NULL) STRICT;
           """)
     }
+    migrator.registerMigration("4") { db in
+      for table in ["commits", "leaves"] + SealedTable.allCases.map(\.rawValue) {
+        try db.execute(
+          sql: "ALTER TABLE \(table) ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
+      }
+      try db.execute(
+        sql: """
+          INSERT INTO meta SELECT 'key_time', latest FROM (SELECT max(time) AS latest FROM commits)
+            WHERE latest IS NOT NULL;
+          """)
+    }
     return migrator
+  }
+
+  /// Returns the checksum of the definitions of all tables and indexes.
+  static func checksum(_ db: Database) throws -> Checksum {
+    let rows = try Row.fetchCursor(
+      db,
+      sql: """
+        SELECT type, name, tbl_name, coalesce(sql, '') FROM sqlite_schema ORDER BY type, name
+        """)
+    var checksum = Checksum(seed: 5)
+    while let row = try rows.next() {
+      for column in 0..<4 { checksum.add(row[column] as String) }
+    }
+    return checksum
   }
 }

@@ -36,9 +36,23 @@ public enum StoreError: Error, Equatable, Sendable {
     }
   }
 
-  static func missing(commit sequence: Int64) -> StoreError {
+  /// The ways out of damage.
+  static let waysOut =
+    "restore the data folder from a backup, or have canopy serve --accept-loss go on with what is whole"
+
+  /// The error that a row has another checksum than when it was written.
+  static func altered(_ what: String) -> StoreError {
+    .damaged("\(what) was altered on the disk (the checksum does not match): \(waysOut)")
+  }
+
+  static func missingRows(_ found: LeafSums, _ expected: LeafSums) -> StoreError {
     .damaged(
-      "commit \(sequence) is missing from the journal: restore the data folder from a backup")
+      "the checkpoint has \(found.count) rows, and \(expected.count) were written"
+        + (found.count == expected.count ? ", but not all are the same" : "") + ": \(waysOut)")
+  }
+
+  static func missing(commit sequence: Int64) -> StoreError {
+    .damaged("commit \(sequence) is missing from the journal: \(waysOut)")
   }
 
   static func damagedRow(_ what: String, _ error: Any) -> StoreError {

@@ -43,7 +43,8 @@ public final class InMemoryJournal: Journal {
       }
       return JournalState(
         tree: tree, sequence: state.commits.last?.sequence ?? state.checkpoint,
-        checkpoint: state.checkpoint, lastTime: state.commits.last?.time,
+        checkpoint: state.checkpoint,
+        lastTime: state.commits.map { max($0.time, $0.keyTime ?? 0) }.max(),
         clientWrites: state.commits.compactMap(\.clientWrite))
     }
   }

@@ -151,6 +151,28 @@ extension Node {
     children?.forEach { body($0.key, $0.node) }
   }
 
+  /// Returns up to `limit` children in key order, beginning with the first after `key`, or with the first of
+  /// all if that is nil. So a large branch can be read in pieces.
+  ///
+  /// - Complexity: O(log n + limit), and O(bytes) in a record.
+  public func children(after key: Key?, limit: Int) -> [(key: Key, node: Node)] {
+    var result: [(key: Key, node: Node)] = []
+    guard limit > 0 else { return result }
+    func add(_ key: Key, _ node: Node) -> Bool {
+      result.append((key, node))
+      return result.count < limit
+    }
+    if let record {
+      record.forEach { child, node in
+        if let key, child <= key { return true }
+        return add(child, node)
+      }
+    } else {
+      children?.forEach(from: key.map { key in { $0 <= key } }) { add($0.key, $0.node) }
+    }
+    return result
+  }
+
   /// The levels below this node: 0 for a leaf or nothing. O(size).
   public var height: Int {
     if let record { return record.height }

@@ -71,7 +71,8 @@ public struct PushIDGenerator: Sendable {
   /// The largest time that eight characters can hold, in milliseconds since 1970 (the year 10889).
   public static let timeMax: Int64 = (1 << 48) - 1
 
-  private var time: Int64 = -1
+  /// The time in the greatest key so far, in milliseconds since 1970; -1 before the first one.
+  public private(set) var time: Int64 = -1
   private var random: (high: UInt64, low: UInt64) = (0, 0)
 
   /// A generator that has made no key yet.

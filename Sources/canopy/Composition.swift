@@ -29,11 +29,14 @@ struct Composition: Sendable {
     hasher: PasswordHasher = PasswordHasher(),
     now: @escaping @Sendable () -> Int64 = Composition.now, logger: Logger
   ) async throws {
+    var configuration = configuration
+    configuration.logger = logger
     store = try SQLiteStore(folder: folder, configuration: configuration)
-    var configuration = engine
-    configuration.indexPlan.formUnion(Layout.indexPlan)
+    if configuration.acceptsLoss { try await store.acceptLosses() }
+    var engineConfiguration = engine
+    engineConfiguration.indexPlan.formUnion(Layout.indexPlan)
     self.engine = try await Engine(
-      journal: store, configuration: configuration, now: now,
+      journal: store, configuration: engineConfiguration, now: now,
       clock: ContinuousClock(), random: { UInt64.random(in: .min ... .max) }, logger: logger)
     accounts = AccountService(
       store: store, hasher: hasher, settings: settings,

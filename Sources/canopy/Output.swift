@@ -11,8 +11,14 @@ enum Output {
 
   /// Writes bytes to stdout, at once.
   static func bytes(_ data: Data) throws {
-    do { try FileHandle.standardOutput.write(contentsOf: data) } catch {
-      throw Failure("nothing can be written to stdout")
+    try data.withUnsafeBytes { try bytes($0) }
+  }
+
+  /// Writes bytes to stdout, at once.
+  static func bytes(_ bytes: UnsafeRawBufferPointer) throws {
+    do { try FileHandle.standardOutput.write(contentsOf: bytes) } catch {
+      throw Failure(
+        "stdout cannot be written: nobody reads it, or the disk that it goes to is full")
     }
   }
 

@@ -50,6 +50,8 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The most commits kept after a checkpoint, to resume from (100000).")
   var retainedCommits: Int64?
   @Option(help: "Seconds that they are kept at most (3600).") var retainedSeconds: Int64?
+  @Flag(help: "Start also if stored data were lost or altered; what is given up is logged.")
+  var acceptLoss = false
   @Option(help: "Threads that serve connections (one per two cores).") var threads: Int?
   @Option(help: "trace, debug, info, notice, warning, error or critical (info).")
   var logLevel: Logger.Level?
@@ -73,6 +75,7 @@ struct Serve: AsyncParsableCommand {
       throw ValidationError("--retained-seconds must be at most 1000000000000")
     }
     store.retainedMilliseconds = retained * 1000
+    store.acceptsLoss = acceptLoss
     var engine = Engine.Configuration()
     engine.checkpointEvery = try positive(
       "checkpoint-every", checkpointEvery, default: engine.checkpointEvery)

@@ -20,7 +20,7 @@ struct Verify: AsyncParsableCommand {
 
   func run() async throws {
     let problems = try await Failure.explaining {
-      let store = try SQLiteStore(folder: try folder.existingFolder())
+      let store = try SQLiteStore.reading(try folder.existingFolder())
       var problems = try await store.problems()
       if problems.isEmpty {
         let (root, sequence) = try await store.tree()

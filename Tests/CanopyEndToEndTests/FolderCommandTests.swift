@@ -34,6 +34,59 @@ import Testing
     #expect(verified.status == 0, "\(verified.text)")
   }
 
+  @Test func `an export through a symbolic link replaces the file that it leads to`() async throws {
+    let folder = try TemporaryFolder()
+    let (data, files) = (folder.path + "/data", FileManager.default)
+    try await Command.run(["import", "--data", data], input: "{\"a\":1}")
+    let (file, link) = (folder.path + "/file", folder.path + "/link")
+    try Data("before".utf8).write(to: URL(fileURLWithPath: file))
+    try files.createSymbolicLink(atPath: link, withDestinationPath: "file")
+    let ending = try await Command.run(["export", "--data", data, "/", link])
+    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(try files.destinationOfSymbolicLink(atPath: link) == "file")
+    #expect(try String(contentsOfFile: file, encoding: .utf8) == "{\"a\":1}\n")
+    try files.removeItem(atPath: file)
+    let missing = try await Command.run(["export", "--data", data, "/", link])
+    #expect(missing.isSentence && missing.errors.contains("missing file"), "\(missing.errors)")
+    #expect(try files.destinationOfSymbolicLink(atPath: link) == "file")
+    let directory = try await Command.run(["export", "--data", data, "/", folder.path])
+    #expect(directory.isSentence && directory.errors.contains("is a directory"))
+    #expect(try files.contentsOfDirectory(atPath: folder.path).sorted() == ["data", "link"])
+  }
+
+  @Test func `an export to a pipe goes through the pipe`() async throws {
+    let folder = try TemporaryFolder()
+    try await Command.run(["import", "--data", folder.path], input: "{\"a\":1}")
+    let pipe = folder.path + "/pipe"
+    try #require(mkfifo(pipe, 0o600) == 0)
+    let reader = open(pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    try #require(reader >= 0)
+    defer { close(reader) }
+    let ending = try await Command.run(["export", "--data", folder.path, "/", pipe])
+    #expect(ending.status == 0, "\(ending.errors)")
+    var bytes = [UInt8](repeating: 0, count: 100)
+    let count = read(reader, &bytes, bytes.count)
+    #expect(String(decoding: bytes.prefix(max(0, count)), as: UTF8.self) == "{\"a\":1}\n")
+    var status = stat()
+    #expect(lstat(pipe, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
+  }
+
+  @Test func `an export to a device is written to it, and a full disk is told in a sentence`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    try await Command.run(["import", "--data", folder.path], input: "{\"a\":1}")
+    // A device of the test's own where the system allows it; elsewhere nobody could replace this one.
+    let own = folder.path + "/full"
+    let device = mknod(own, S_IFCHR | 0o600, dev_t(0x107)) == 0 ? own : "/dev/full"
+    let ending = try await Command.run(["export", "--data", folder.path, "/", device])
+    #expect(ending.isSentence, "\(ending.status) \(ending.errors)")
+    #expect(
+      ending.errors.contains("\(device) cannot be written: No space left on device; make room"))
+    var status = stat()
+    #expect(lstat(device, &status) == 0 && status.st_mode & S_IFMT == S_IFCHR)
+  }
+
   @Test func `awkward values survive an export and an import`() async throws {
     let folder = try TemporaryFolder()
     let json = #"""

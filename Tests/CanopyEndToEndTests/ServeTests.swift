@@ -48,6 +48,51 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test func `a write is refused when the folder was removed under the server`() async throws {
+    let folder = try TemporaryFolder()
+    let data = folder.path + "/data"
+    let server = try await ServerProcess(data: data)
+    let client = try await server.connect()
+    #expect(try await client.request(ServerProcess.authentication(data: data)).hasPrefix("+"))
+    #expect(try await client.request("SET /a 1").hasPrefix("+"))
+    try FileManager.default.removeItem(atPath: data)
+    for _ in 0..<3 { #expect(try await client.code("SET /a 2") == "UNAVAILABLE") }
+    #expect(try await client.request("GET /a") == "+1")
+    #expect(server.log.contains("was removed or replaced while the server was running"))
+    _ = try await server.terminate()
+  }
+
+  @Test
+  func `a folder that lost commits is refused, verified as such, and served when that is accepted`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    let data = folder.path + "/data"
+    try await Command.run(["seed", "--data", data, Self.fixture])
+    var server = try await ServerProcess(data: data)
+    var client = try await server.connect()
+    try await client.value(ServerProcess.authentication(data: data))
+    for number in 1...5 { try await client.value("SET /n/\(number) \(number)") }
+    try await server.destroy()
+    let log = URL(fileURLWithPath: data + "/canopy.sqlite-wal")
+    var bytes = try Data(contentsOf: log)
+    bytes[bytes.count / 2] ^= 1
+    try bytes.write(to: log)
+    for command in [["serve", "--port", "0"], ["verify"], ["export"]] {
+      let ending = try await Command.run(command + ["--data", data])
+      let text = ending.text + ending.errors
+      #expect(ending.status == 1, "\(text)")
+      #expect(text.contains("commits that were stored are missing, from number"), "\(text)")
+    }
+    server = try await ServerProcess(data: data, ["--accept-loss"])
+    #expect(server.log.contains("accepted: "))
+    client = try await server.connect()
+    #expect(try await client.value("RECENT {\"limit\":100}").elements?.count == 62)
+    #expect(try await server.terminate() == 0)
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 0, "\(verified.text)")
+  }
+
   @Test func `acknowledged posts survive the death of the process under load`() async throws {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path, ["--checkpoint-every", "50"])

@@ -31,11 +31,14 @@ final class Folder: Sendable {
     return try result.get()
   }
 
-  /// A folder with a copy of the database as it is on the disk now: what a crash would leave.
+  /// Returns a folder with a copy of the files as they are now: as a crash would leave them.
   func crashed() throws -> Folder {
     let copy = try Folder()
-    for suffix in ["", "-wal"] where FileManager.default.fileExists(atPath: database + suffix) {
-      try FileManager.default.copyItem(atPath: database + suffix, toPath: copy.database + suffix)
+    // The tail first: it may be older than the rest, and not newer.
+    for name in ["canopy.tail", "canopy.sqlite", "canopy.sqlite-wal"]
+    where FileManager.default.fileExists(atPath: path + "/" + name) {
+      try FileManager.default.copyItem(
+        atPath: path + "/" + name, toPath: copy.path + "/" + name)
     }
     return copy
   }

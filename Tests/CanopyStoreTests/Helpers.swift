@@ -52,8 +52,13 @@ extension SQLiteStore {
   }
 
   /// Changes the file behind the store's back.
-  func damage(_ sql: String, _ arguments: StatementArguments = []) async throws {
+  ///
+  /// - Parameter isSealed: whether all checksums are made anew, as if the rows had always been such.
+  func damage(
+    _ sql: String, _ arguments: StatementArguments = [], isSealed: Bool = true
+  ) async throws {
     try await pool.write { try $0.execute(sql: sql, arguments: arguments) }
+    if isSealed { try Sealing.run(pool) }
   }
 
   /// The checkpoint alone, without the commits since.

@@ -56,7 +56,7 @@ struct JournalTests {
       let state = try await store.load()
       #expect(state.tree.root == all.folded())
       #expect(state.sequence == Int64(all.count))
-      #expect(state.lastTime == 0)
+      #expect(state.lastTime == all.map(\.time).max())
       let loaded = try await store.commits(after: 0, through: .max)
       #expect(loaded.count == all.count)
       for (loaded, commit) in zip(loaded, all) { #expect(loaded == commit) }
@@ -234,7 +234,7 @@ struct JournalTests {
     try await folder.withStore { store in
       try await store.append([commit(1, "m", 1)], after: 0)
       try await store.checkpoint(json(#"{"m":1}"#), through: 1)
-      try await store.damage("INSERT INTO leaves VALUES(?, ?)", [path, value])
+      try await store.damage("INSERT INTO leaves(path, value) VALUES(?, ?)", [path, value])
       #expect(try await !store.problems().isEmpty)
     }
   }

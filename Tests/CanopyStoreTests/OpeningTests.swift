@@ -41,7 +41,9 @@ struct OpeningTests {
         try await store.append([commit(last + 1, "n", 1)], after: last)
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
         #expect(
-          Set(names) == ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "lock"])
+          Set(names) == [
+            "canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock",
+          ])
         for name in names {
           let attributes = try FileManager.default.attributesOfItem(
             atPath: folder.path + "/" + name)
@@ -157,7 +159,44 @@ struct OpeningTests {
       expectAdvice(refusal(), mentions: "missing or empty", "backup")
     }
     try FileManager.default.removeItem(atPath: folder.path + "/" + trace)
+    expectAdvice(refusal(), mentions: "missing or empty", "backup")
+    try FileManager.default.removeItem(atPath: folder.path + "/canopy.tail")
     try open().close()
+  }
+
+  @Test(arguments: ["", "/canopy.sqlite", "/canopy.sqlite-wal"], [false, true])
+  func `nothing is stored any more when a file was removed or replaced under the store`(
+    removed: String, isReplaced: Bool
+  ) async throws {
+    try await folder.withStore { store in
+      try await store.append([commit(1, "n", 1)], after: 0)
+      let path = folder.path + removed
+      if isReplaced {
+        try FileManager.default.moveItem(atPath: path, toPath: path + ".old")
+        try FileManager.default.copyItem(atPath: path + ".old", toPath: path)
+      } else {
+        try FileManager.default.removeItem(atPath: path)
+      }
+      // A folder that has another name keeps its files, and a copy of it does not matter.
+      let isLoss = !(removed.isEmpty && isReplaced)
+      for _ in 0..<2 {
+        guard isLoss else {
+          try await store.append([commit(2, "n", 2)], after: 1)
+          break
+        }
+        let error = await #expect(throws: StoreError.self) {
+          try await store.append([commit(2, "n", 2)], after: 1)
+        }
+        expectAdvice(error, mentions: "removed or replaced", "backup")
+        await #expect(throws: StoreError.self) {
+          _ = try await store.changeDisconnectWrites(
+            adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
+        }
+        let last = try await store.pool.writeWithoutTransaction { try CommitRow.last($0).sequence }
+        #expect(last == 1)
+      }
+      try? FileManager.default.removeItem(atPath: folder.path + ".old")
+    }
   }
 
   @Test func `what another writer appended is folded in by the next checkpoint`() async throws {
@@ -206,7 +245,7 @@ struct OpeningTests {
       try db.execute(
         sql: """
           CREATE TABLE numbers(path TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
-          CREATE VIEW leaves AS SELECT path, abs(number) AS value FROM numbers;
+          CREATE VIEW leaves AS SELECT path, abs(number) AS value, 0 AS checksum FROM numbers;
           INSERT INTO numbers VALUES ('x/a/.priority', 1), ('x/a/b', -9223372036854775807 - 1);
           """)
       #expect(throws: DatabaseError.self) { try SQLiteStore.readLeaves(db) }

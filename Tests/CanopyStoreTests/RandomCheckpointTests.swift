@@ -96,7 +96,8 @@ private final class Run: Sendable {
           if engine.snapshot.sequence == sequence {
             #expect(try await store.checkpointRoot() == root)
           }
-          #expect(try await store.number("SELECT value FROM meta") == sequence)
+          #expect(
+            try await store.number("SELECT value FROM meta WHERE name = 'checkpoint'") == sequence)
         }
       }
     }

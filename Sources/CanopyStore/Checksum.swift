@@ -1,0 +1,151 @@
+/// A 64-bit checksum of a sequence of numbers and runs of bytes, for damage that nobody intended.
+///
+/// The mixing of bytes is that of XXH64 (Yann Collet's specification), with the checksum so far as the seed: each
+/// part depends on all before it, and the length of each counts. Not for secrets: a collision is easy to make.
+///
+/// - Complexity: O(bytes), some 0.1 ns for each and 20 ns for each run.
+struct Checksum: Equatable, Sendable {
+  private static let prime1: UInt64 = 0x9E37_79B1_85EB_CA87
+  private static let prime2: UInt64 = 0xC2B2_AE3D_27D4_EB4F
+  private static let prime3: UInt64 = 0x1656_67B1_9E37_79F9
+  private static let prime4: UInt64 = 0x85EB_CA77_C2B2_AE63
+  private static let prime5: UInt64 = 0x27D4_EB2F_1656_67C5
+
+  /// The checksum of all that was added.
+  private(set) var value: UInt64
+
+  /// Creates a checksum to which nothing has been added.
+  init(seed: UInt64 = 0) {
+    value = seed
+  }
+
+  /// The checksum as SQLite stores it.
+  var stored: Int64 { Int64(bitPattern: value) }
+
+  /// Adds a number.
+  mutating func add(_ number: Int64) {
+    let mixed = Checksum.round(0, UInt64(bitPattern: number))
+    value = Checksum.avalanche(
+      Checksum.rotate(value ^ mixed, 27) &* Checksum.prime1 &+ Checksum.prime4)
+  }
+
+  /// Adds a run of bytes.
+  mutating func add(_ bytes: UnsafeRawBufferPointer) {
+    value = Checksum.xxh64(bytes, seed: value)
+  }
+
+  /// Adds the UTF-8 bytes of a text.
+  mutating func add(_ text: String) {
+    var text = text
+    text.withUTF8 { add(UnsafeRawBufferPointer($0)) }
+  }
+
+  /// Returns the XXH64 of some bytes.
+  static func xxh64(_ bytes: UnsafeRawBufferPointer, seed: UInt64) -> UInt64 {
+    var offset = 0
+    var hash: UInt64
+    if bytes.count >= 32 {
+      var a = seed &+ prime1 &+ prime2
+      var b = seed &+ prime2
+      var c = seed
+      var d = seed &- prime1
+      let last = bytes.count - 32
+      while offset <= last {
+        a = round(a, word(bytes, offset))
+        b = round(b, word(bytes, offset &+ 8))
+        c = round(c, word(bytes, offset &+ 16))
+        d = round(d, word(bytes, offset &+ 24))
+        offset &+= 32
+      }
+      hash = rotate(a, 1) &+ rotate(b, 7) &+ rotate(c, 12) &+ rotate(d, 18)
+      hash = merge(merge(merge(merge(hash, a), b), c), d)
+    } else {
+      hash = seed &+ prime5
+    }
+    hash &+= UInt64(bytes.count)
+    return avalanche(rest(of: bytes, from: offset, hash))
+  }
+
+  /// Mixes in the last bytes, of which there are fewer than 32.
+  @inline(__always)
+  private static func rest(
+    of bytes: UnsafeRawBufferPointer, from start: Int, _ start64: UInt64
+  ) -> UInt64 {
+    var hash = start64
+    var offset = start
+    while offset + 8 <= bytes.count {
+      hash = rotate(hash ^ round(0, word(bytes, offset)), 27) &* prime1 &+ prime4
+      offset += 8
+    }
+    if offset + 4 <= bytes.count {
+      let half = UInt32(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+      hash = rotate(hash ^ (UInt64(half) &* prime1), 23) &* prime2 &+ prime3
+      offset += 4
+    }
+    while offset < bytes.count {
+      hash = rotate(hash ^ (UInt64(bytes[offset]) &* prime5), 11) &* prime1
+      offset += 1
+    }
+    return hash
+  }
+
+  @inline(__always)
+  private static func word(_ bytes: UnsafeRawBufferPointer, _ offset: Int) -> UInt64 {
+    UInt64(littleEndian: bytes.loadUnaligned(fromByteOffset: offset, as: UInt64.self))
+  }
+
+  @inline(__always)
+  private static func round(_ lane: UInt64, _ word: UInt64) -> UInt64 {
+    rotate(lane &+ word &* prime2, 31) &* prime1
+  }
+
+  @inline(__always)
+  private static func rotate(_ x: UInt64, _ bits: UInt64) -> UInt64 {
+    x &<< bits | x &>> (64 &- bits)
+  }
+
+  @inline(__always)
+  private static func merge(_ hash: UInt64, _ lane: UInt64) -> UInt64 {
+    (hash ^ round(0, lane)) &* prime1 &+ prime4
+  }
+
+  @inline(__always)
+  private static func avalanche(_ hash: UInt64) -> UInt64 {
+    var hash = hash
+    hash = (hash ^ (hash >> 33)) &* prime2
+    hash = (hash ^ (hash >> 29)) &* prime3
+    return hash ^ (hash >> 32)
+  }
+}
+
+extension Checksum {
+  /// Returns the checksum of a row of `leaves`.
+  static func leaf(
+    _ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
+  ) -> Checksum {
+    var checksum = Checksum(seed: 1)
+    checksum.add(path)
+    checksum.add(value)
+    return checksum
+  }
+
+  /// Returns the checksum of a row of `commits`, which depends on that of the row before: so a row that is
+  /// missing, or that is at another place, is found as well as one that was changed.
+  static func commit(
+    after previous: Checksum, _ sequence: Int64, _ time: Int64, _ body: UnsafeRawBufferPointer,
+    _ before: UnsafeRawBufferPointer?
+  ) -> Checksum {
+    var checksum = previous
+    checksum.add(sequence)
+    checksum.add(time)
+    checksum.add(body)
+    checksum.add(before == nil ? 0 : 1)
+    if let before { checksum.add(before) }
+    return checksum
+  }
+
+  /// Creates the checksum that SQLite stores as this number.
+  init(stored: Int64) {
+    value = UInt64(bitPattern: stored)
+  }
+}

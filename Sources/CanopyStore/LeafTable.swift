@@ -1,0 +1,143 @@
+internal import CanopyTree
+internal import GRDB
+
+/// The table `leaves`, the rows of the checkpoint, with the changes that one transaction makes to it.
+///
+/// Each row has the checksum of its path and value. `meta` has their number and sum, which `finish` changes with
+/// the rows: so a row that is lost is noticed as well as one that was altered.
+struct LeafTable {
+  let db: Database
+  private var added = LeafSums()
+  private var removed = LeafSums()
+
+  init(_ db: Database) {
+    self.db = db
+  }
+
+  /// Changes the numbers in `meta` as the rows were changed. Call once, at the end of the transaction.
+  ///
+  /// - Parameter change: changes other numbers with them.
+  func finish(_ change: (inout Meta) throws -> Void = { _ in }) throws {
+    var meta = try Meta.read(db)
+    meta.leaves.count += added.count - removed.count
+    meta.leaves.sum = meta.leaves.sum &+ added.sum &- removed.sum
+    try change(&meta)
+    try meta.write(db)
+  }
+
+  /// Inserts a row where there is none. Returns its bytes.
+  mutating func insert(_ location: Location, _ node: Node) throws -> Int {
+    try write(location, node, "INSERT INTO leaves VALUES (?, ?, ?)")
+  }
+
+  /// Inserts or replaces the row at a location; removes it if the node is absent. Returns the bytes of the row.
+  mutating func put(_ location: Location, _ node: Node) throws -> Int {
+    guard let old = try checksum(location) else {
+      return node.isAbsent ? 0 : try insert(location, node)
+    }
+    removed.add(old)
+    if node.isAbsent {
+      try delete(location)
+      return 0
+    }
+    return try write(
+      location, node, "UPDATE leaves SET value = ?2, checksum = ?3 WHERE path = ?1")
+  }
+
+  /// Removes the row at a location, if there is one.
+  mutating func remove(_ location: Location) throws {
+    _ = try put(location, .absent)
+  }
+
+  private func delete(_ location: Location) throws {
+    try db.cachedStatement(sql: "DELETE FROM leaves WHERE path = ?")
+      .execute(arguments: [location.text])
+  }
+
+  private mutating func write(_ location: Location, _ node: Node, _ sql: String) throws -> Int {
+    let statement = try ByteStatement(db, sql)
+    var output = JSONOutput(capacity: 1024)
+    output.append(node, style: .export)
+    var text = location.text
+    return try text.withUTF8 { text in
+      let path = UnsafeRawBufferPointer(text)
+      return try output.withBytes { value in
+        let checksum = Checksum.leaf(path, value)
+        try statement.bind(path, at: 1)
+        try statement.bind(value, at: 2)
+        try statement.bind(checksum.stored, at: 3)
+        try statement.run()
+        added.add(checksum)
+        return path.count + value.count
+      }
+    }
+  }
+
+  /// Returns the stored checksum of the row at a location; nil if there is no row.
+  func checksum(_ location: Location) throws -> Checksum? {
+    let statement = try ByteStatement(db, "SELECT checksum FROM leaves WHERE path = ?")
+    var text = location.text
+    return try text.withUTF8 { text in
+      try statement.bind(UnsafeRawBufferPointer(text), at: 1)
+      defer { statement.end() }
+      return try statement.next() ? Checksum(stored: statement.number(0)) : nil
+    }
+  }
+
+  /// Returns the value of the row at a path; absent if there is no row.
+  ///
+  /// - Throws: `StoreError.damaged` if it cannot be read or has another checksum.
+  func node(_ path: Path) throws -> Node {
+    let statement = try ByteStatement(db, "SELECT path, value, checksum FROM leaves WHERE path = ?")
+    var text = path.text
+    return try text.withUTF8 { text in
+      try statement.bind(UnsafeRawBufferPointer(text), at: 1)
+      defer { statement.end() }
+      guard try statement.next() else { return .absent }
+      try LeafTable.check(statement.text(0), statement.text(1), statement.number(2))
+      do throws(TreeError) {
+        return try WriteValue(json: statement.text(1), limits: .none).node
+      } catch {
+        throw StoreError.damagedRow("the row /\(path.text) of the checkpoint", error)
+      }
+    }
+  }
+
+  /// Checks a row against its checksum, which it returns.
+  ///
+  /// - Throws: `StoreError.damaged`.
+  @discardableResult
+  static func check(
+    _ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer, _ stored: Int64
+  ) throws(StoreError) -> Checksum {
+    let checksum = Checksum.leaf(path, value)
+    guard checksum.stored == stored else {
+      throw .altered("the row /\(String(decoding: path, as: UTF8.self)) of the checkpoint")
+    }
+    return checksum
+  }
+
+  /// Removes rows in order until none is left or the budget is spent. Returns whether none is left.
+  mutating func clear(_ rows: RowsBelow, _ budget: inout StepBudget) throws -> Bool {
+    let select = try db.cachedStatement(
+      sql: "SELECT path, value, checksum FROM leaves WHERE \(rows.condition) ORDER BY path")
+    var last: String?
+    var isWhole = true
+    let cursor = try Row.fetchCursor(select, arguments: rows.arguments)
+    while let row = try cursor.next() {
+      if budget.isSpent {
+        isWhole = false
+        break
+      }
+      last = row[0]
+      removed.add(Checksum(stored: row[2]))
+      budget.spend(bytes: try row.withUnsafeData(atIndex: 1) { $0?.count ?? 0 })
+    }
+    if let last {
+      try db.cachedStatement(
+        sql: "DELETE FROM leaves WHERE \(rows.condition) AND path <= :last"
+      ).execute(arguments: rows.arguments + ["last": last])
+    }
+    return isWhole
+  }
+}

@@ -1,0 +1,101 @@
+internal import Foundation
+
+/// A reading of a write-ahead log before SQLite opens it.
+///
+/// The format is SQLite's: a header of 32 bytes, then frames of 24 bytes and a page, each with the header's salts and
+/// a checksum over all frames so far. A frame that ends a transaction tells the size of the database. SQLite stops at
+/// the first frame that is not right. Where the process died in the middle of a transaction, that is all there
+/// is. Where frames behind it end other transactions, something damaged the log.
+struct LogScan: Equatable {
+  /// Transactions that SQLite finds.
+  private(set) var transactions = 0
+  /// Transactions behind the first frame that is not right, which SQLite does not find.
+  private(set) var lostTransactions = 0
+
+  private static let headerBytes = 32
+  private static let frameHeaderBytes = 24
+
+  /// Reads the log of a database file; nil if there is none, or an empty one. O(its bytes).
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  static func scan(database path: String) throws(StoreError) -> LogScan? {
+    let path = path + "-wal"
+    guard let file = FileHandle(forReadingAtPath: path) else {
+      guard access(path, F_OK) == 0 else { return nil }
+      throw .inaccessible("\(path) cannot be read: \(String(cString: strerror(errno)))")
+    }
+    do {
+      guard let header = try file.read(upToCount: headerBytes), !header.isEmpty else { return nil }
+      var scan = LogScan()
+      try scan.read(Array(header), file)
+      return scan
+    } catch {
+      throw .inaccessible("\(path) cannot be read: \(error.localizedDescription)")
+    }
+  }
+
+  private mutating func read(_ header: [UInt8], _ file: FileHandle) throws {
+    guard header.count == LogScan.headerBytes else { return }
+    let magic = LogScan.word(header, 0)
+    var sum = LogSum(isBigEndian: magic & 1 == 1)
+    header.withUnsafeBytes { sum.add(UnsafeRawBufferPointer(rebasing: $0.prefix(24))) }
+    var isIntact =
+      magic & ~1 == 0x377F_0682 && sum.a == LogScan.word(header, 24)
+      && sum.b == LogScan.word(header, 28)
+    var salts = (LogScan.word(header, 16), LogScan.word(header, 20))
+    let size = Int(LogScan.word(header, 8))
+    // The size of a page is in the database file as well; this one is that of all folders.
+    let pageBytes = isIntact && size >= 512 && size <= 65_536 ? size : 4_096
+    var isFirst = true
+    while let frame = try file.read(upToCount: LogScan.frameHeaderBytes + pageBytes),
+      frame.count == LogScan.frameHeaderBytes + pageBytes
+    {
+      frame.withUnsafeBytes { frame in
+        func word(_ offset: Int) -> UInt32 {
+          UInt32(bigEndian: frame.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
+        }
+        let own = (word(8), word(12))
+        // If the header is damaged, its salts may be.
+        if isFirst, !isIntact { salts = own }
+        isFirst = false
+        let isCommit = word(4) != 0
+        if isIntact {
+          sum.add(UnsafeRawBufferPointer(rebasing: frame.prefix(8)))
+          sum.add(UnsafeRawBufferPointer(rebasing: frame.dropFirst(LogScan.frameHeaderBytes)))
+          isIntact = own == salts && sum.a == word(16) && sum.b == word(20)
+        }
+        guard own == salts, isCommit else { return }
+        if isIntact { transactions += 1 } else { lostTransactions += 1 }
+      }
+    }
+  }
+
+  private static func word(_ bytes: [UInt8], _ offset: Int) -> UInt32 {
+    bytes[offset..<offset + 4].reduce(0) { $0 << 8 | UInt32($1) }
+  }
+}
+
+/// The running checksum of a write-ahead log.
+private struct LogSum {
+  private(set) var a: UInt32 = 0
+  private(set) var b: UInt32 = 0
+  let isBigEndian: Bool
+
+  init(isBigEndian: Bool) {
+    self.isBigEndian = isBigEndian
+  }
+
+  /// Adds bytes, of which there are a multiple of eight.
+  mutating func add(_ bytes: UnsafeRawBufferPointer) {
+    var (a, b) = (a, b)
+    var offset = 0
+    while offset + 8 <= bytes.count {
+      let first = bytes.loadUnaligned(fromByteOffset: offset, as: UInt32.self)
+      let second = bytes.loadUnaligned(fromByteOffset: offset + 4, as: UInt32.self)
+      a = a &+ (isBigEndian ? first.bigEndian : first.littleEndian) &+ b
+      b = b &+ (isBigEndian ? second.bigEndian : second.littleEndian) &+ a
+      offset += 8
+    }
+    (self.a, self.b) = (a, b)
+  }
+}

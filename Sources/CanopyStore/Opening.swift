@@ -1,0 +1,272 @@
+internal import Foundation
+internal import GRDB
+internal import GRDBSQLite
+internal import Logging
+
+/// The opening of a folder's database: what there is, what must be there, and what is missing.
+struct Opening {
+  let path: String
+  let folder: String
+  let configuration: SQLiteStore.Configuration
+  let tail: TailFile.Contents?
+
+  init(folder: String, configuration: SQLiteStore.Configuration, tail: TailFile.Contents?) {
+    self.folder = folder
+    path = folder + "/canopy.sqlite"
+    self.configuration = configuration
+    self.tail = tail
+  }
+
+  /// Opens the database for writing. Returns the losses that the configuration accepts as well.
+  ///
+  /// - Throws: `StoreError`, before anything was changed if it is about a loss.
+  func open() throws(StoreError) -> (DatabasePool, losses: [String]) {
+    do {
+      try checkNotLost()
+      let scan = try LogScan.scan(database: path)
+      // Opening the database would fold the log into it, so the log is looked at first.
+      var losses = scan == nil ? [] : try inspect(scan)
+      try refuse(losses)
+      let pool = try openPool()
+      do {
+        if scan == nil {
+          losses = try pool.read { try self.losses($0, scan) }
+          try refuse(losses)
+        }
+        try bringUpToDate(pool)
+      } catch {
+        try? pool.close()
+        throw error
+      }
+      return (pool, losses)
+    } catch {
+      throw storeError(error)
+    }
+  }
+
+  /// Opens the database for reading alone; nil if an older version wrote it.
+  func openForReading() throws(StoreError) -> (DatabasePool, losses: [String])? {
+    do {
+      try checkNotLost()
+      let scan = try LogScan.scan(database: path)
+      let pool = try readingPool(hasLog: scan != nil)
+      do {
+        try checkProgram(pool)
+        let losses = try pool.read { db in
+          try Opening.isCurrent(db) ? self.losses(db, scan) : nil
+        }
+        if let losses { return (pool, losses) }
+      } catch {
+        try? pool.close()
+        throw error
+      }
+      try pool.close()
+      return nil
+    } catch {
+      throw storeError(error)
+    }
+  }
+
+  /// Returns the end of what is stored.
+  func currentTail(_ pool: DatabasePool) throws(StoreError) -> Tail {
+    do {
+      return try pool.read { db in
+        let meta = try Meta.readUnchecked(db)
+        let last =
+          configuration.acceptsLoss
+          ? (try? CommitRow.last(db)) ?? (sequence: 0, checksum: Checksum())
+          : try CommitRow.last(db)
+        return Tail(
+          sequence: last.sequence, checksum: last.checksum, revision: meta[.revision],
+          time: max(meta.keyTime ?? 0, tail?.tail.time ?? 0))
+      }
+    } catch {
+      throw storeError(error)
+    }
+  }
+
+  private func storeError(_ error: any Error) -> StoreError {
+    error as? StoreError ?? StoreError.opening(path, error)
+  }
+
+  private func refuse(_ losses: [String]) throws(StoreError) {
+    guard let loss = losses.first else { return }
+    guard configuration.acceptsLoss else { throw .damaged(loss) }
+    for loss in losses { configuration.logger.warning("accepted: \(loss)") }
+  }
+
+  /// A missing or empty file beside traces of an earlier one is a loss, not a beginning: SQLite would
+  /// make a new file, and drop the commits that are still in the write-ahead log.
+  private func checkNotLost() throws(StoreError) {
+    let files = FileManager.default
+    func size(_ path: String) -> Int? {
+      (try? files.attributesOfItem(atPath: path))?[.size] as? Int
+    }
+    guard size(path) ?? 0 == 0 else { return }
+    let hasLog = size(path + "-wal") ?? 0 > 0
+    let hasTrace = ["admin-token", "canopy.tail"].contains {
+      files.fileExists(atPath: folder + "/" + $0)
+    }
+    guard hasLog || hasTrace else { return }
+    throw .damaged(
+      "\(path) is missing or empty, but the folder has been used: restore the file from a backup, or "
+        + "name another data folder")
+  }
+
+  // MARK: What must be there
+
+  /// Reads a database that was not closed in good order without changing it or its log.
+  private func inspect(_ scan: LogScan?) throws -> [String] {
+    guard FileManager.default.fileExists(atPath: path) else { return [] }
+    let pool = try readingPool(hasLog: true)
+    defer { try? pool.close() }
+    return try pool.read { try losses($0, scan) }
+  }
+
+  /// Returns what was stored durably and is missing, or what keeps that from being known.
+  private func losses(_ db: Database, _ scan: LogScan?) throws -> [String] {
+    do { return try findLosses(db, scan) } catch let error as StoreError { return [error.sentence] }
+  }
+
+  private func findLosses(_ db: Database, _ scan: LogScan?) throws -> [String] {
+    let lost = scan?.lostTransactions ?? 0
+    guard let found = tail else {
+      return lost == 0
+        ? []
+        : [
+          "the write-ahead log is damaged after \(scan?.transactions ?? 0) transactions, and the "
+            + "\(lost) after that may be lost: \(StoreError.waysOut)"
+        ]
+    }
+    // A loss of power is allowed to take them.
+    if found.isRelaxed, !found.isOfThisBoot { return [] }
+    let tail = found.tail
+    guard try Opening.isSealed(db) else {
+      return [
+        "\(path) is not the file in which \(tail.sequence) commits were stored: \(StoreError.waysOut)"
+      ]
+    }
+    let last = try CommitRow.last(db)
+    var losses: [String] = []
+    if tail.sequence > last.sequence {
+      losses.append(
+        "\(tail.sequence - last.sequence) commits that were stored are missing, from number "
+          + "\(last.sequence + 1) to \(tail.sequence): \(StoreError.waysOut)")
+    } else if try tail.sequence >= Meta.read(db)[.base],
+      try CommitRow.chain(db, after: tail.sequence) != tail.checksum
+    {
+      losses.append(
+        "commit \(tail.sequence) is not the one that was stored: \(StoreError.waysOut)")
+    }
+    let revision = try Meta.read(db)[.revision]
+    if tail.revision > revision {
+      losses.append(
+        "\(tail.revision - revision) changes to accounts, sessions or on-disconnect writes that were "
+          + "stored are missing: \(StoreError.waysOut)")
+    }
+    if losses.isEmpty, lost > 0 {
+      configuration.logger.warning(
+        "the write-ahead log ends with transactions that cannot be read; nothing that was answered is missing",
+        metadata: ["transactions": "\(lost)"])
+    }
+    return losses
+  }
+
+  /// Whether the database is of this version, and all its rows have checksums.
+  private static func isCurrent(_ db: Database) throws -> Bool {
+    guard try db.tableExists("grdb_migrations"), try Schema.migrator.hasCompletedMigrations(db)
+    else { return false }
+    return try isSealed(db)
+  }
+
+  /// Whether all rows have their checksums.
+  private static func isSealed(_ db: Database) throws -> Bool {
+    try db.tableExists("meta") && Meta.readUnchecked(db).isSealed
+  }
+
+  // MARK: Connections
+
+  private var settings: GRDB.Configuration {
+    var settings = GRDB.Configuration()
+    settings.label = "canopy.store"
+    settings.maximumReaderCount = 2
+    settings.busyMode = .timeout(5)
+    settings.prepareDatabase { $0.add(function: SealedTable.function) }
+    return settings
+  }
+
+  private func openPool() throws -> DatabasePool {
+    let pool = try DatabasePool(path: path, configuration: settings)
+    try checkProgram(pool)
+    try pool.writeWithoutTransaction { db in
+      // GRDB sets NORMAL for a pool, which a power cut may cost commits.
+      try db.execute(sql: "PRAGMA synchronous = \(configuration.durability.pragma)")
+      // Copying the WAL back is a pause: rarer than SQLite's 1,000 pages, with a bounded file.
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 8000")
+      // 8 MiB are plenty, as a checkpoint goes through the leaves in order. More would be worse: where
+      // rows come in between others, SQLite looks through all its cache with every commit.
+      try db.execute(sql: "PRAGMA cache_size = -8192")
+    }
+    return pool
+  }
+
+  private func checkProgram(_ pool: DatabasePool) throws {
+    try pool.unsafeRead { db in
+      let id = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
+      let tables = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
+      guard id == Schema.applicationID || tables == 0 else {
+        throw StoreError.damaged(
+          "\(path) is a database of another program; name another data folder")
+      }
+      if try Schema.migrator.hasBeenSuperseded(db) {
+        throw StoreError.newerSchema(
+          "\(path) was written by a newer version of Canopy; run that version, or restore a backup "
+            + "made with this one")
+      }
+    }
+  }
+
+  /// Brings the tables to this version, and gives all rows their checksums; or checks the tables' definitions.
+  private func bringUpToDate(_ pool: DatabasePool) throws {
+    if try pool.read({ try Opening.isCurrent($0) }) {
+      let isSame = try pool.read { db in
+        try Schema.checksum(db).stored == Meta.readUnchecked(db)[.schema]
+      }
+      guard isSame || configuration.acceptsLoss else {
+        throw StoreError.altered("the definition of a table in \(path)")
+      }
+    } else {
+      try Schema.migrator.migrate(pool)
+      try Sealing.run(pool) { configuration.logger.info("\($0)") }
+    }
+    // A file that others may read would give them the tree and the hashes.
+    for suffix in ["", "-wal", "-shm"] { chmod(path + suffix, 0o600) }
+  }
+
+  /// Opens the database so that neither it nor its log is written, and no other file is made.
+  ///
+  /// SQLite keeps an index of a log in a file that it shares with other processes, and locks both. Here nobody else
+  /// may use the folder, as it is locked, so the index is in memory instead.
+  private func readingPool(hasLog: Bool) throws -> DatabasePool {
+    var settings = settings
+    settings.readonly = true
+    settings.prepareDatabase { db in
+      // Else SQLite removes a log in which it finds nothing when the connection is closed.
+      var isKept: Int32 = 1
+      let code = sqlite3_file_control(
+        db.sqliteConnection, "main", SQLITE_FCNTL_PERSIST_WAL, &isKept)
+      guard code == SQLITE_OK else { throw DatabaseError(resultCode: ResultCode(rawValue: code)) }
+    }
+    if hasLog {
+      settings.prepareDatabase { try $0.execute(sql: "PRAGMA locking_mode = EXCLUSIVE") }
+    }
+    guard sqlite3_compileoption_used("USE_URI") != 0 else {
+      return try DatabasePool(path: path, configuration: settings)
+    }
+    let allowed = CharacterSet.alphanumerics.union(CharacterSet(charactersIn: "/-._~"))
+    let encoded = path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path
+    // Without a log the file cannot change at all.
+    let options = hasLog ? "vfs=unix-none" : "immutable=1"
+    return try DatabasePool(path: "file:\(encoded)?mode=ro&\(options)", configuration: settings)
+  }
+}

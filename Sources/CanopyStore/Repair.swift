@@ -1,0 +1,163 @@
+internal import CanopyEngine
+internal import CanopyTree
+internal import Foundation
+internal import GRDB
+internal import Logging
+internal import Synchronization
+
+extension SQLiteStore {
+  /// Removes the rows that were altered, and goes on with the rest: to be called once after a folder was opened whose
+  /// configuration accepts losses.
+  ///
+  /// Each loss is logged as a warning. If there is any, the journal begins anew after all numbers that it had, so that
+  /// no listener resumes from a commit that is not there. O(size).
+  ///
+  /// - Throws: `StoreError` if SQLite itself cannot read the file.
+  public func acceptLosses() async throws {
+    let found = foundTail?.tail
+    do {
+      let notes = try await pool.write { try Repair(db: $0, tail: found).run() }
+      for note in notes { configuration.logger.warning("given up: \(note)") }
+      if notes.isEmpty, losses.isEmpty {
+        tailFile.write(tail.withLock { $0 })
+        return
+      }
+      let state = try await load(keeping: IndexPlan())
+      try await begin(
+        state, state.tree.root, replacing: LocationSet(),
+        at: max(state.sequence, found?.sequence ?? 0) + 1
+      ) { _ in }
+    } catch let error as DatabaseError {
+      throw StoreError.opening(folder + "/canopy.sqlite", error)
+    }
+  }
+}
+
+/// The removal of rows that were altered.
+private struct Repair {
+  let db: Database
+  let tail: Tail?
+
+  /// Removes them, and makes sums and chain right again. Returns what was given up.
+  func run() throws -> [String] {
+    var notes: [String] = []
+    var meta = try Meta.readUnchecked(db)
+    let isTrusted = (try? Meta.read(db)) != nil
+    if !isTrusted {
+      notes.append("the numbers of the checkpoint and its sums")
+      // Applying commits once more that are in the checkpoint changes nothing.
+      let first = try Int64.fetchOne(db, sql: "SELECT min(sequence) FROM commits")
+      meta[.checkpoint] = first.map { $0 - 1 } ?? max(0, meta[.checkpoint])
+    }
+    notes += try repairLeaves(&meta, isTrusted)
+    for table in SealedTable.allCases { notes += try repair(table) }
+    notes += try repairCommits(&meta, isTrusted)
+    guard !notes.isEmpty else { return [] }
+    meta[.revision] = max(meta[.revision], tail?.revision ?? 0)
+    meta[.isSealed] = 1
+    meta[.schema] = try Schema.checksum(db).stored
+    if let tail { meta.noteKeyTime(tail.time) }
+    try meta.write(db)
+    return notes
+  }
+
+  private func repairLeaves(_ meta: inout Meta, _ isTrusted: Bool) throws -> [String] {
+    var sums = LeafSums()
+    var altered: [String] = []
+    let rows = try ByteStatement(db, "SELECT path, value, checksum FROM leaves ORDER BY path")
+    while try rows.next() {
+      let (path, value) = (rows.text(0), rows.text(1))
+      let checksum = Checksum.leaf(path, value)
+      if checksum.stored == rows.number(2),
+        (try? Location(String(decoding: path, as: UTF8.self))) != nil
+      {
+        sums.add(checksum)
+      } else {
+        altered.append(String(decoding: path, as: UTF8.self))
+      }
+    }
+    for path in altered {
+      try db.execute(sql: "DELETE FROM leaves WHERE path = ?", arguments: [path])
+    }
+    let expected = meta.leaves
+    meta.leaves = sums
+    if !altered.isEmpty {
+      let names = altered.prefix(10).map { "/" + $0 }.joined(separator: " ")
+      return ["\(altered.count) altered rows of the checkpoint, among them \(names)"]
+    }
+    guard isTrusted, sums != expected else { return [] }
+    return ["rows of the checkpoint: \(sums.count) of \(expected.count) are there"]
+  }
+
+  private func repair(_ table: SealedTable) throws -> [String] {
+    let problems = try table.problems(db)
+    guard !problems.isEmpty else { return [] }
+    try db.execute(
+      sql: "DELETE FROM \(table.rawValue) WHERE checksum IS NOT \(table.expression)")
+    let count = db.changesCount
+    try db.execute(sql: "REINDEX \(table.rawValue)")
+    return ["\(count) altered rows of the table \(table.rawValue)"]
+  }
+
+  /// Keeps the commits after the checkpoint up to the first that is missing or altered, with a chain of their own.
+  private func repairCommits(_ meta: inout Meta, _ isTrusted: Bool) throws -> [String] {
+    let checkpoint = meta[.checkpoint]
+    var notes: [String] = []
+    var next = checkpoint + 1
+    var previous = isTrusted ? try? CommitRow.chain(db, after: checkpoint) : nil
+    let rows = try Row.fetchCursor(
+      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence",
+      arguments: [checkpoint])
+    while let row = try rows.next() {
+      guard row[0] == next, (try? CommitRow.commit(row)) != nil else { break }
+      let stored = Checksum(stored: row[4])
+      if let previous, try CommitRow.checksum(row, after: previous).checksum != stored { break }
+      // Without the one before, the first can only be taken as it is.
+      guard previous != nil || (!isTrusted && next == checkpoint + 1) else { break }
+      previous = stored
+      next += 1
+    }
+    let last = try Int64.fetchOne(db, sql: "SELECT max(sequence) FROM commits") ?? checkpoint
+    if next <= last { notes.append("the commits from \(next) to \(last)") }
+    if isTrusted, (try? alteredBefore(meta)) ?? true {
+      notes.append("the commits up to \(checkpoint), for those who resume")
+    }
+    guard !notes.isEmpty || !isTrusted else { return [] }
+    try db.execute(
+      sql: "DELETE FROM commits WHERE sequence >= ? OR sequence <= ?",
+      arguments: [next, checkpoint])
+    meta[.base] = checkpoint
+    meta.baseChecksum = Checksum()
+    try chainAnew(after: checkpoint)
+    return notes
+  }
+
+  /// Whether a commit that is in the checkpoint already was altered.
+  private func alteredBefore(_ meta: Meta) throws -> Bool {
+    var (last, checksum) = (meta[.base], meta.baseChecksum)
+    let rows = try Row.fetchCursor(
+      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence <= ? ORDER BY sequence",
+      arguments: [meta[.checkpoint]])
+    while let row = try rows.next() {
+      guard row[0] == last + 1 else { return true }
+      checksum = try CommitRow.check(row, after: checksum)
+      last += 1
+    }
+    return last != meta[.checkpoint] && last != meta[.base]
+  }
+
+  private func chainAnew(after sequence: Int64) throws {
+    var (last, checksum) = (sequence, Checksum())
+    while let row = try Row.fetchOne(
+      db,
+      sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence LIMIT 1",
+      arguments: [last])
+    {
+      last = row[0]
+      checksum = try CommitRow.checksum(row, after: checksum).checksum
+      try db.execute(
+        sql: "UPDATE commits SET checksum = ? WHERE sequence = ?",
+        arguments: [checksum.stored, last])
+    }
+  }
+}

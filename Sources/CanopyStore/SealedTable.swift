@@ -1,0 +1,103 @@
+internal import CanopyTree
+internal import Foundation
+internal import GRDB
+
+/// A table of few rows, each of which has the checksum of its columns: all but `leaves` and `commits`.
+enum SealedTable: String, CaseIterable {
+  case accounts
+  case tokens
+  case disconnectWrites = "disconnect_writes"
+  case clientWrites = "client_writes"
+  case rulesRecord = "rules_record"
+
+  /// The columns that the checksum covers.
+  var columns: [String] {
+    switch self {
+    case .accounts:
+      [
+        "uid", "email", "email_normalized", "username", "password_hash", "created_at",
+        "is_disabled", "is_pending",
+      ]
+    case .tokens: ["hash", "uid", "expires_at"]
+    case .disconnectWrites: ["id", "identity", "request", "exceptions"]
+    case .clientWrites: ["client", "number", "sequence", "time", "seen"]
+    case .rulesRecord: ["digest", "sequence"]
+    }
+  }
+
+  /// The name of a row for people; nothing of it is secret.
+  private var title: String {
+    switch self {
+    case .accounts: "an account"
+    case .tokens: "a session token"
+    case .disconnectWrites: "an on-disconnect write"
+    case .clientWrites: "a write that a client may send again"
+    case .rulesRecord: "the record of the rules in force"
+    }
+  }
+
+  /// The SQL function that computes the checksum: `canopy_checksum('accounts', uid, …)`.
+  static let function = DatabaseFunction("canopy_checksum", pure: true) { values in
+    SealedTable.checksum(values).stored
+  }
+
+  /// SQL that computes the checksum of a row.
+  var expression: String {
+    "canopy_checksum('\(rawValue)', \(columns.map { "\(rawValue).\($0)" }.joined(separator: ", ")))"
+  }
+
+  /// Returns the checksum of a table's name and a row's values.
+  static func checksum(_ values: [DatabaseValue]) -> Checksum {
+    var checksum = Checksum(seed: 3)
+    for value in values {
+      switch value.storage {
+      case .null: checksum.add(0)
+      case .int64(let number):
+        checksum.add(1)
+        checksum.add(number)
+      case .double(let number):
+        checksum.add(2)
+        checksum.add(Int64(bitPattern: number.bitPattern))
+      case .string(let text):
+        checksum.add(3)
+        checksum.add(text)
+      case .blob(let data):
+        checksum.add(4)
+        data.withUnsafeBytes { checksum.add($0) }
+      }
+    }
+    return checksum
+  }
+
+  /// Gives rows that were just written their checksum.
+  func seal(_ db: Database, where condition: String, _ arguments: StatementArguments) throws {
+    try db.cachedStatement(
+      sql: "UPDATE \(rawValue) SET checksum = \(expression) WHERE \(condition)"
+    ).execute(arguments: arguments)
+  }
+
+  /// Checks a row that has all columns of the table.
+  ///
+  /// - Parameter column: the column of the checksum.
+  /// - Throws: `StoreError.damaged`.
+  func check(_ row: Row, checksum column: String = "checksum") throws {
+    let values = [rawValue.databaseValue] + columns.map { row[$0] as DatabaseValue }
+    guard SealedTable.checksum(values).stored == row[column] else {
+      throw StoreError.altered(title)
+    }
+  }
+
+  /// Returns the problems of the table, a sentence each: its structure, its indexes and its rows. O(size).
+  func problems(_ db: Database) throws -> [String] {
+    let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(rawValue))")
+    let problems = structure.filter { !$0.hasSameBytes(as: "ok") }.prefix(3).map {
+      StoreError.damaged("the table of \(title)s is damaged (\($0)): \(StoreError.waysOut)")
+        .sentence
+    }
+    guard problems.isEmpty else { return problems }
+    let altered = try Int.fetchOne(
+      db, sql: "SELECT count(*) FROM \(rawValue) WHERE checksum IS NOT \(expression)")
+    return (altered ?? 0) == 0
+      ? [] : [StoreError.altered("\(altered ?? 0) × \(title)").sentence]
+  }
+}

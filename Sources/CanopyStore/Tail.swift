@@ -1,0 +1,116 @@
+internal import Foundation
+internal import Synchronization
+
+/// The end of what was stored durably: what the database must hold at the next start.
+struct Tail: Equatable, Sendable {
+  /// The sequence number of the last commit.
+  var sequence: Int64
+  /// The checksum of that commit.
+  var checksum: Checksum
+  /// The number of changes to accounts, tokens and on-disconnect writes.
+  var revision: Int64
+  /// The greatest time of a commit and in a key, in milliseconds since 1970.
+  var time: Int64
+}
+
+/// The file `canopy.tail`, which tells the end of the journal from outside of it.
+///
+/// SQLite takes the first damaged frame of a write-ahead log for the log's end, and says nothing of the commits
+/// after it. So their end is kept here as well. Every durable transaction writes it when it is on the disk, with one
+/// `pwrite` that is not synced: it survives the end of the process, as the page cache does, and a loss of power may
+/// leave an older version. An older one is right too: it tells of less. (With `--durability relaxed` the log may be
+/// the older one after a loss of power, which is why the file names the durability and the boot.)
+final class TailFile: Sendable {
+  /// The contents of a file.
+  struct Contents: Sendable {
+    var tail: Tail
+    /// Whether the system has been running since it was written, so that it is the latest version.
+    var isOfThisBoot: Bool
+    /// Whether commits need not have been on the disk when it was written.
+    var isRelaxed: Bool
+  }
+
+  private static let magic = Array("CANOPYT1".utf8)
+  private static let bytes = 72
+
+  private let path: String
+  private let isRelaxed: Bool
+  private let descriptor = Mutex<Int32?>(nil)
+
+  init(folder: String, isRelaxed: Bool) {
+    path = folder + "/canopy.tail"
+    self.isRelaxed = isRelaxed
+  }
+
+  deinit { close() }
+
+  /// Reads the file; nil if it is missing or makes no sense.
+  func read() -> Contents? {
+    guard let data = FileManager.default.contents(atPath: path) else { return nil }
+    let bytes = Array(data)
+    return bytes.withUnsafeBytes { bytes in
+      guard bytes.count == TailFile.bytes, bytes.prefix(8).elementsEqual(TailFile.magic) else {
+        return nil
+      }
+      func number(_ index: Int) -> Int64 {
+        Int64(littleEndian: bytes.loadUnaligned(fromByteOffset: index * 8, as: Int64.self))
+      }
+      let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(TailFile.bytes - 8))
+      guard Checksum.xxh64(body, seed: 4) == UInt64(bitPattern: number(8)) else { return nil }
+      let tail = Tail(
+        sequence: number(1), checksum: Checksum(stored: number(2)), revision: number(3),
+        time: number(4))
+      let boot = Boot.id
+      return Contents(
+        tail: tail, isOfThisBoot: boot != (0, 0) && boot == (number(6), number(7)),
+        isRelaxed: number(5) != 0)
+    }
+  }
+
+  /// Writes the file, with one system call. A failure leaves an older version, which is right too.
+  func write(_ tail: Tail) {
+    let boot = Boot.id
+    withUnsafeTemporaryAllocation(byteCount: TailFile.bytes, alignment: 8) { bytes in
+      bytes.copyBytes(from: TailFile.magic)
+      let numbers = [
+        tail.sequence, tail.checksum.stored, tail.revision, tail.time, isRelaxed ? 1 : 0, boot.0,
+        boot.1,
+      ]
+      for (index, number) in numbers.enumerated() {
+        bytes.storeBytes(of: number.littleEndian, toByteOffset: 8 + index * 8, as: Int64.self)
+      }
+      let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(TailFile.bytes - 8))
+      let checksum = Checksum.xxh64(body, seed: 4)
+      bytes.storeBytes(of: checksum.littleEndian, toByteOffset: TailFile.bytes - 8, as: UInt64.self)
+      descriptor.withLock { descriptor in
+        if descriptor == nil {
+          let opened = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
+          if opened >= 0 { descriptor = opened }
+        }
+        guard let descriptor else { return }
+        _ = pwrite(descriptor, bytes.baseAddress, TailFile.bytes, 0)
+      }
+    }
+  }
+
+  /// Has the disk take the file, and closes it.
+  func close() {
+    guard let descriptor = descriptor.withLock({ $0.take() }) else { return }
+    fsync(descriptor)
+    Foundation.close(descriptor)
+  }
+}
+
+/// The present boot of the system.
+private enum Boot {
+  /// A number that no other boot has; (0, 0) where the system does not tell one.
+  static let id: (Int64, Int64) = {
+    guard
+      let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),
+      let uuid = UUID(uuidString: text.trimmingCharacters(in: .whitespacesAndNewlines))
+    else { return (0, 0) }
+    return withUnsafeBytes(of: uuid.uuid) {
+      ($0.loadUnaligned(as: Int64.self), $0.loadUnaligned(fromByteOffset: 8, as: Int64.self))
+    }
+  }()
+}
