@@ -87,14 +87,10 @@ final class ProcessEnding: Sendable {
 extension LineMailbox {
   /// Takes the lines that come through a pipe.
   func receive(from pipe: Pipe) {
-    pipe.fileHandleForReading.readabilityHandler = { handle in
-      let data = handle.availableData
+    PipeReader.start(pipe) { bytes in
       // The mailbox is made for lines of the protocol.
-      self.receive(Array(data).flatMap { $0 == 0x0A ? [0x0D, 0x0A] : [$0] })
-      if data.isEmpty {
-        handle.readabilityHandler = nil
-        self.close()
-      }
+      self.receive(bytes.flatMap { $0 == 0x0A ? [0x0D, 0x0A] : [$0] })
+      if bytes.isEmpty { self.close() }
     }
   }
 }

@@ -23,13 +23,8 @@ import Testing
     process.environment = ["CANOPY_TOKEN": backend.parts.administratorToken.text]
     let output = Pipe()
     process.standardOutput = output
-    output.fileHandleForReading.readabilityHandler = { handle in
-      let data = handle.availableData
-      if data.isEmpty {
-        handle.readabilityHandler = nil
-      } else {
-        printed.add(String(decoding: data, as: UTF8.self))
-      }
+    PipeReader.start(output) { bytes in
+      if !bytes.isEmpty { printed.add(String(decoding: bytes, as: UTF8.self)) }
     }
     process.terminationHandler = { ended.add($0.terminationStatus) }
     try process.run()
