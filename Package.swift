@@ -55,15 +55,19 @@ let package = Package(
   targets: [
     .systemLibrary(name: "CArgon2", providers: [.apt(["libargon2-dev"])]),
     .systemLibrary(name: "CEpoll"),
+    .target(name: "CanopySystem", swiftSettings: settings),
     .target(name: "CanopyTree", dependencies: [crypto], swiftSettings: settings),
     .target(name: "CanopyRules", dependencies: ["CanopyTree"], swiftSettings: settings),
     .target(
-      name: "CanopyEngine", dependencies: ["CanopyTree", logging], swiftSettings: settings),
+      name: "CanopyEngine", dependencies: ["CanopySystem", "CanopyTree", logging],
+      swiftSettings: settings),
     .target(
       name: "CanopyStore",
       dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", logging, grdb, sqlite],
       swiftSettings: settings),
-    .target(name: "CanopyAccounts", dependencies: ["CArgon2", crypto], swiftSettings: settings),
+    .target(
+      name: "CanopyAccounts", dependencies: ["CanopySystem", "CArgon2", crypto],
+      swiftSettings: settings),
     .target(
       name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"], swiftSettings: settings),
     .target(name: "CanopyWire", dependencies: ["CanopyTree"], swiftSettings: settings),

@@ -1,3 +1,4 @@
+internal import CanopySystem
 import Synchronization
 
 /// Hashes passwords on threads of its own. The number of hashes at one time is bounded, so that

@@ -1,7 +1,6 @@
 internal import CanopyTree
 
-/// What the engine's task carries out before it writes to the journal: a tree of its own, and the
-/// commits that lead there.
+/// The commits that the engine's thread makes before it writes to the journal, and the tree that they lead to.
 struct Batch {
   /// The latest tree: all commits that were accepted before, durable or not.
   var tree: Tree
@@ -9,20 +8,24 @@ struct Batch {
   private(set) var sequence: Int64
   /// The commits of this batch, in order.
   private(set) var commits: [Commit] = []
-  /// Bytes of the commits that were measured, or a little more.
+  /// The changes that listeners may be notified of, in order.
+  private(set) var changes: [Change] = []
+  /// The requests that were carried out, in order.
+  private(set) var requests: [any PendingRequest] = []
+  /// The bytes of the commits that were measured, or a little more.
   private(set) var bytes = 0
   private var measured = 0
   /// The sequence number of the last commit before the batch.
   let first: Int64
-  /// The indexes that could still be added before the batch.
+  /// The number of indexes that could still be added before the batch.
   let indexesLeft: Int
   /// The places of writes that were refused because their commits would not read back, for the log.
   private(set) var unstorable: [Location] = []
-  private let writer: Writer
+  private let writer: WriterState
   /// The reason for which every transaction is refused, in a batch that carries out none.
   private let refusal: EngineError?
 
-  init(tree: Tree, sequence: Int64, writer: Writer, refusal: EngineError? = nil) {
+  init(tree: Tree, sequence: Int64, writer: WriterState, refusal: EngineError? = nil) {
     self.tree = tree
     self.sequence = sequence
     first = sequence
@@ -31,61 +34,72 @@ struct Batch {
     self.refusal = refusal
   }
 
-  /// Carries out a transaction.
+  /// Carries out a request. Its `complete` is to be called when the batch has an outcome.
+  mutating func run(_ request: any PendingRequest) {
+    request.run(in: &self)
+    requests.append(request)
+  }
+
+  /// Decides, authorizes and makes a write.
   ///
-  /// - Parameter origin: which write of which client it is.
-  /// - Throws: what `decide` throws, `RepeatedWrite`, and `EngineError`; then nothing has changed.
+  /// - Parameter origin: identifies a write that its client may send again.
+  /// - Throws: the error of `decide`, `RepeatedWrite`, and `EngineError`; then nothing has changed.
   @discardableResult
   mutating func propose<Result: Sendable>(
-    _ decide: (inout Proposal) throws -> Decision<Result>, once origin: WriteOrigin? = nil
+    _ origin: WriteOrigin? = nil, _ decide: (inout Proposal) throws -> Decision<Result>
   ) throws -> Result {
     if let refusal { throw refusal }
     let origin = try origin.map { try writer.clientWrites.admit($0) }
-    var proposal = Proposal(
-      root: tree.root, now: writer.now(), pushIDs: writer.pushIDs, random: writer.random)
-    defer { writer.pushIDs = proposal.pushIDs }
+    var proposal = Proposal(root: tree.root, writer: writer)
     let decision = try decide(&proposal)
-    guard let write = decision.write, !write.items.isEmpty else { return decision.result }
     let time = proposal.now
-    let assignments = write.resolved(in: tree.root, at: time)
     // The proposal's reference would have every page on the way to a change copied.
-    proposal.root = .absent
-    let beforeImage: [Assignment]
-    let journaled: [Assignment]
-    // Held only where the judge needs it: a second reference has the pages on the way copied.
-    var judged: Tree?
-    if let judge = decision.judge {
-      let before = tree
-      journaled = tree.apply(assignments)
-      let write = ProposedWrite(
+    _ = consume proposal
+    guard let write = decision.write, !write.items.isEmpty else { return decision.result }
+    try make(write, at: time, origin, decision.settles, decision.authorize)
+    return decision.result
+  }
+
+  /// Makes a write: resolves it, authorizes it, and adds its commit.
+  ///
+  /// - Throws: `EngineError.denied` and `.unstorable`; then nothing has changed.
+  private mutating func make(
+    _ write: Write, at time: Int64, _ origin: WriteOrigin?, _ settles: DisconnectWriteID?,
+    _ authorize: (@Sendable (ProposedWrite) -> Bool)?
+  ) throws(EngineError) {
+    let assignments = write.resolved(in: tree.root, at: time)
+    let views = writer.listeners.views(concernedBy: assignments)
+    let isListened = !views.isEmpty || !writer.authorizations.isIdle
+    let beforeImage = tree.beforeImage(of: assignments)
+    // Held only if it is needed: a second reference has the pages on the way copied.
+    let before = authorize == nil && !isListened ? nil : tree
+    let journaled = tree.apply(assignments)
+    if let authorize, let before {
+      let proposed = ProposedWrite(
         assignments: assignments, before: before.root, after: tree.root, time: time)
-      guard judge(write) else {
+      guard authorize(proposed) else {
         tree = before
-        throw EngineError.denied
+        throw .denied
       }
-      beforeImage = before.beforeImage(of: assignments)
-      judged = before
-    } else {
-      beforeImage = tree.beforeImage(of: assignments)
-      journaled = tree.apply(assignments)
     }
     let text: CommitText?
-    do throws(EngineError) {
+    do {
       text = try writer.text(of: journaled, beforeImage: beforeImage)
     } catch {
-      if let judged { tree = judged } else { tree.apply(beforeImage) }
+      if let before { tree = before } else { tree.apply(beforeImage) }
       unstorable += journaled.map(\.location)
       throw error
     }
     sequence += 1
     let commit = Commit(
       sequence: sequence, time: time, assignments: journaled, beforeImage: beforeImage,
-      settles: decision.settles,
-      keyTime: proposal.pushIDs.time > time ? proposal.pushIDs.time : nil,
+      settles: settles, keyTime: writer.pushIDs.time > time ? writer.pushIDs.time : nil,
       origin: origin, text: text)
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
-    return decision.result
+    if isListened, let before {
+      changes.append(Change(commit: commit, views: views, before: before.root, after: tree.root))
+    }
   }
 
   /// Adds the size of the commits that were not measured yet. O(their size, up to the bound of a batch).
@@ -107,6 +121,15 @@ struct Batch {
   }
 }
 
+/// A commit that may concern listeners, with the roots before and after it.
+struct Change {
+  let commit: Commit
+  /// The views at, above and below the places that it writes.
+  let views: [Listeners.View]
+  let before: Node
+  let after: Node
+}
+
 extension Commit {
   /// Returns the bytes of JSON of the assignments and of the before-image, as far as it is journaled.
   func estimatedBytes(upTo bytesMax: Int) -> Int {
@@ -121,44 +144,5 @@ extension Commit {
       guard assignment.value.fits(budget: &budget) else { return 0 }
     }
     return budget
-  }
-}
-
-/// What the engine's task keeps from batch to batch. Used on that task alone.
-final class Writer {
-  let now: @Sendable () -> Int64
-  let random: @Sendable () -> UInt64
-  /// Keys of commits that fail are not made again.
-  var pushIDs: PushIDGenerator
-  /// Those of the latest tree, durable or not.
-  var clientWrites: ClientWrites
-  /// Indexes that may be added to those of the plan.
-  var indexesLeft: Int
-  /// Requests that were taken from the queue and are not carried out yet, the first of them last.
-  var taken: [Engine.Request] = []
-  /// Holds the text of one commit at a time.
-  private var scratch = JSONOutput(capacity: 4096)
-  /// Bytes of text up to which its memory is kept for the next commit.
-  private static let scratchBytesMax = 256 * 1024
-
-  init(
-    now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64,
-    pushIDs: PushIDGenerator, clientWrites: ClientWrites, indexesLeft: Int
-  ) {
-    self.now = now
-    self.random = random
-    self.pushIDs = pushIDs
-    self.clientWrites = clientWrites
-    self.indexesLeft = indexesLeft
-  }
-
-  /// Returns the text of a commit; nil if it is too large to be carried to the journal.
-  ///
-  /// - Throws: `EngineError.unstorable` when it does not read back.
-  func text(
-    of assignments: [Assignment], beforeImage: [Assignment]
-  ) throws(EngineError) -> CommitText? {
-    defer { if scratch.count > Writer.scratchBytesMax { scratch = JSONOutput(capacity: 4096) } }
-    return try CommitText.carried(assignments, beforeImage: beforeImage, scratch: &scratch)
   }
 }

@@ -115,8 +115,8 @@ struct ClientWrites: Sendable {
     if clients.count > Limits.clientsMax { forgetOldest() }
   }
 
-  /// Forgets the writes of commits that have failed, but not which answers their clients have seen.
-  mutating func takeBack(after sequence: Int64) {
+  /// Forgets the writes of commits that have failed, but not the numbers that their clients have seen.
+  mutating func rollBack(after sequence: Int64) {
     for name in clients.keys {
       guard var client = clients[name], client.sequences.values.contains(where: { $0 > sequence })
       else { continue }

@@ -8,14 +8,14 @@ extension Engine {
   /// and the query goes through all children.
   public func keepIndex(_ order: Order, at path: Path) async {
     await withCheckedContinuation { continuation in
-      let isAccepted = inLine(keeping: order, at: path) { _ in continuation.resume() }
+      let isAccepted = enqueueBarrier(keeping: order, at: path) { continuation.resume() }
       if !isAccepted { continuation.resume() }
     }
   }
 
   /// As `keepIndex`, without waiting.
   func keepIndexLater(_ order: Order, at path: Path) {
-    _ = inLine(keeping: order, at: path) { _ in }
+    _ = enqueueBarrier(keeping: order, at: path) {}
   }
 
   /// What has been published since a tree was taken to be given indexes.
@@ -75,22 +75,49 @@ extension Engine {
   /// Makes a tree the one that is published next, if it can take the place of one with that plan.
   private func install(_ tree: Tree, for plan: IndexPlan, _ number: Int) async -> Bool {
     await withCheckedContinuation { continuation in
-      let isAccepted = acceptOwn { [self] batch in
-        let missed = state.withLock { state -> [[Assignment]]? in
-          guard let indexing = state.indexing, indexing.number == number else { return nil }
-          state.indexing = nil
-          return indexing.missed
-        }
-        guard let missed, batch.tree.indexPlan == plan else {
-          return { _ in continuation.resume(returning: false) }
-        }
-        var tree = tree
-        for assignments in missed { tree.apply(assignments) }
-        for commit in batch.commits { tree.apply(commit.assignments) }
-        batch.tree = tree
-        return { continuation.resume(returning: $0 == nil) }
-      }
-      if !isAccepted { continuation.resume(returning: false) }
+      let request = IndexInstallation(tree, for: plan, number, in: self, continuation)
+      if !enqueueOwn(request) { continuation.resume(returning: false) }
     }
+  }
+}
+
+/// A request to continue with a tree that has more indexes.
+///
+/// `@unchecked` because of `isInstalled`: only the engine's thread uses it.
+private final class IndexInstallation: PendingRequest, @unchecked Sendable {
+  private let tree: Tree
+  private let plan: IndexPlan
+  private let number: Int
+  private let engine: Engine
+  private let continuation: CheckedContinuation<Bool, Never>
+  private var isInstalled = false
+
+  init(
+    _ tree: Tree, for plan: IndexPlan, _ number: Int, in engine: Engine,
+    _ continuation: CheckedContinuation<Bool, Never>
+  ) {
+    self.tree = tree
+    self.plan = plan
+    self.number = number
+    self.engine = engine
+    self.continuation = continuation
+  }
+
+  func run(in batch: inout Batch) {
+    let missed = engine.state.withLock { state -> [[Assignment]]? in
+      guard let indexing = state.indexing, indexing.number == number else { return nil }
+      state.indexing = nil
+      return indexing.missed
+    }
+    guard let missed, batch.tree.indexPlan == plan else { return }
+    var tree = tree
+    for assignments in missed { tree.apply(assignments) }
+    for commit in batch.commits { tree.apply(commit.assignments) }
+    batch.tree = tree
+    isInstalled = true
+  }
+
+  func complete(_ failure: EngineError?) {
+    continuation.resume(returning: isInstalled && failure == nil)
   }
 }

@@ -1,6 +1,7 @@
 internal import CanopyTree
+internal import Synchronization
 
-/// What tells one listener from all others of its engine.
+/// Identifies a listener of an engine.
 public struct ListenerID: Hashable, Sendable {
   let number: Int
 }
@@ -8,158 +9,166 @@ public struct ListenerID: Hashable, Sendable {
 extension Engine {
   /// Begins to listen.
   ///
-  /// The listener is told what every commit after the starting point did to what it listens to, in
-  /// the order of the commits, each once, and only when the commit is durable. It is told before the
-  /// writer of the commit gets its answer.
+  /// The listener is notified of every commit after the starting point that may have changed its location, in
+  /// the order of the commits, once each, and only when the commit is durable. The notification comes before
+  /// the writer of the commit gets its outcome.
   ///
   /// - Parameters:
-  ///   - group: whom the listener is one of. Of those with the same wish in one group only the first
-  ///     one's closure is called, for all of them; so many connections on one thread cost one call.
-  ///   - judge: says whether it may listen: at the starting point, and again when a commit writes
-  ///     what the verdict depends on, before anybody is told of that commit. Nil: it may.
-  ///   - listener: called on the engine's task; it must be brief, and hand on what takes time. It may
-  ///     be called for a commit that changed nothing for it: then there are no events. To ask for them
-  ///     takes time.
-  ///   - denied: called once, on the engine's task, when it no longer may. Of the group's closure it is
-  ///     then for the group to see that this listener gets nothing of later calls. Nil: it is never
-  ///     asked again, and can be given no judge.
-  ///   - started: called once, before the listener is, with the starting point. On the engine's task
-  ///     as well, or at once when the engine is stopping. Without an id when the engine is stopping or
-  ///     it may not listen; then the listener is never called.
+  ///   - group: the event loop of the listener. Among the listeners of one group with the same location, query
+  ///     and form, only the closure of the first is called, for all of them. So many connections on one loop
+  ///     cost one call.
+  ///   - authorization: decides whether the listener may listen: at the starting point, and again when a commit
+  ///     writes a place that the verdict depends on, before anybody is notified of that commit. Nil: it may.
+  ///   - listener: called on the engine's thread, so it must be brief. It may be called for a commit that
+  ///     changed nothing for it; then the notification has no events. Asking for the events takes time.
+  ///   - denied: called once, on the engine's thread, when the listener may no longer listen. The closure of
+  ///     its group may still be called for the others. Nil: the listener is never authorized again, and
+  ///     can be given no authorization.
+  ///   - started: called once, before the listener is, with the starting point; on the engine's thread, or
+  ///     at once when the engine is stopping. It gets no id when the engine is stopping or the listener
+  ///     may not listen; then the listener is never called.
   public func listen(
-    _ listening: Listening, group: ObjectIdentifier? = nil, judge: ListenJudge? = nil,
+    _ listening: Listening, group: ObjectIdentifier? = nil,
+    authorization: ListenAuthorization? = nil,
     _ listener: @escaping @Sendable (Notification) -> Void,
     denied: (@Sendable () -> Void)? = nil,
     started: @escaping @Sendable (ListenerID?, ListenStart) -> Void
   ) {
-    // In line with the commits: between two of them, with nothing lost or told twice.
-    let isAccepted = inLine(keeping: listening.query.order, at: listening.path) { engine in
-      let snapshot = engine.snapshot
-      let verdict = judge?.verdict(snapshot.root, engine.now())
+    // Between two commits, so that the listener misses none and gets none twice.
+    let isAccepted = enqueueBarrier(keeping: listening.query.order, at: listening.path) { [self] in
+      assertOnThread()
+      let snapshot = snapshot
+      let verdict = authorization?.authorize(snapshot.root, now())
       guard verdict?.isAllowed != false else {
         return started(nil, ListenStart(deniedAt: snapshot.sequence, listening))
       }
-      let id = engine.listeners.add(listening, group: group, listener)
+      let id = listeners.add(listening, group: group, listener)
       if let denied {
-        engine.judges.add(id, judge, verdict ?? ListenVerdict(isAllowed: true), denied: denied)
+        authorizations.add(
+          id, authorization, verdict ?? ListenVerdict(isAllowed: true), denied: denied)
       }
       started(ListenerID(number: id), ListenStart(listening, snapshot, verdict))
     }
     if !isAccepted { started(nil, ListenStart(listening, snapshot)) }
   }
 
-  /// Gives listeners other judges, nil for none, and asks these, in line with the commits. Listeners
-  /// that no longer may listen are told so before `done` is called.
+  /// Gives listeners other authorizations, nil for none, and authorizes them, between two commits. Listeners
+  /// that may no longer listen are denied before `completion` is called.
   ///
-  /// - Parameter done: called once, on the engine's task, or at once when the engine is stopping.
-  public func setJudges(
-    _ changes: [(id: ListenerID, judge: ListenJudge?)], done: @escaping @Sendable () -> Void
+  /// - Parameter completion: called once, on the engine's thread, or at once when the engine is stopping.
+  public func setAuthorizations(
+    _ changes: [(id: ListenerID, authorization: ListenAuthorization?)],
+    completion: @escaping @Sendable () -> Void
   ) {
-    let isAccepted = inLine { engine in
-      for (id, judge) in changes { engine.judges.setJudge(judge, of: id.number) }
-      engine.ask(changes.map(\.id.number), engine.root, engine.now())
-      done()
+    let isAccepted = enqueueBarrier { [self] in
+      for (id, authorization) in changes {
+        authorizations.set(authorization, of: id.number)
+      }
+      authorize(changes.map(\.id.number), root, now())
+      completion()
     }
-    if !isAccepted { done() }
+    if !isAccepted { completion() }
   }
 
-  /// Changes something that judges go by, and asks them anew, in line with the commits: listeners
-  /// that no longer may listen are told of no later commit.
+  /// Changes something that authorizations depend on, and authorizes listeners again, between two commits.
+  /// Listeners that may no longer listen are notified of no later commit.
   ///
   /// - Parameters:
-  ///   - group: whose judges are asked; nil for all.
-  ///   - change: called once, on the engine's task, or at once when the engine is stopping.
-  ///   - done: called once, after `change`, when all have been asked.
-  public func judgeAnew(
+  ///   - group: the group of authorizations to repeat; nil for all.
+  ///   - change: called once, on the engine's thread, or at once when the engine is stopping.
+  ///   - completion: called once, after `change`, when all are authorized again.
+  public func reauthorize(
     _ group: ObjectIdentifier? = nil, after change: @escaping @Sendable () -> Void = {},
-    done: @escaping @Sendable () -> Void = {}
+    completion: @escaping @Sendable () -> Void = {}
   ) {
-    let isAccepted = inLine { engine in
+    let isAccepted = enqueueBarrier { [self] in
       change()
-      engine.ask(engine.judges.ids(of: group), engine.root, engine.now())
-      done()
+      authorize(authorizations.ids(of: group), root, now())
+      completion()
     }
     if !isAccepted {
       change()
-      done()
+      completion()
     }
   }
 
-  /// Asks judges, and ends the listeners that may no longer listen.
-  private func ask(_ ids: [Int], _ root: Node, _ time: Int64) {
-    for id in ids where !judges.ask(id, root, time) { listeners.remove(id) }
+  /// Authorizes listeners, and ends those that may no longer listen.
+  private func authorize(_ ids: [Int], _ root: Node, _ time: Int64) {
+    assertOnThread()
+    for id in ids where !authorizations.authorize(id, root, time) { listeners.remove(id) }
   }
 
-  /// Ends listening. The listener may still be called by a commit that is being told at this moment.
+  /// Ends listening. A commit that is being published may still call the listener.
   ///
   /// - Returns: whether there was such a listener.
   @discardableResult
   public func unlisten(_ id: ListenerID) -> Bool {
-    judges.remove(id.number)
+    authorizations.remove(id.number)
     return listeners.remove(id.number)
   }
 
   /// The number of listeners, and of the views that they share.
   public var listenerCounts: (listeners: Int, views: Int) { listeners.counts }
 
-  /// The number of listeners that are judged, and of the places that their verdicts depend on.
-  public var judgeCounts: (judges: Int, places: Int) { judges.counts }
+  /// The number of listeners with an authorization, and of the places that their verdicts depend on.
+  public var authorizationCounts: (authorizations: Int, places: Int) { authorizations.counts }
 
   /// Notifies listeners of commits, one commit after the other.
-  ///
-  /// The versions between the commits of a group are made anew from the last published one, only as
-  /// far as somebody listens.
-  ///
-  /// - Parameter tree: as it was before the first of the commits.
-  func tell(_ commits: [Commit], since tree: Tree) {
-    let concerned = commits.map { listeners.views(concernedBy: $0.assignments) }
-    let lastTold = concerned.lastIndex { !$0.isEmpty }
-    // Whom a commit concerns may change with the one before.
-    let lastJudged = judges.isIdle ? nil : commits.indices.last
-    guard let last = lastJudged ?? lastTold else { return }
-    var tree = tree
+  func notify(_ changes: [Change]) {
     var budget = configuration.notifyingCostMax
-    for (commit, views) in zip(commits, concerned).prefix(last + 1) {
-      let before = tree.root
-      tree.apply(commit.assignments)
-      if lastJudged != nil {
-        ask(judges.ids(concernedBy: commit.assignments), tree.root, commit.time)
+    for change in changes {
+      let assignments = change.commit.assignments
+      if !authorizations.isIdle {
+        // One commit may change the listeners that the next one concerns.
+        authorize(
+          authorizations.ids(concernedBy: assignments), change.after, change.commit.time)
       }
-      if views.isEmpty { continue }
-      // What every view costs: those of a large commit are not looked at here.
-      let bytes = commit.estimatedBytes(upTo: Engine.batchBytesMax)
-      let cost = 2 + commit.assignments.count + bytes / Engine.notifyingBytesPerStep
-      for view in views { notify(view, of: commit, cost, from: before, to: tree.root, &budget) }
+      if change.views.isEmpty { continue }
+      // Every view costs as much again: events of a large commit are not computed here.
+      let bytes = change.commit.estimatedBytes(upTo: Engine.batchBytesMax)
+      let cost = 2 + assignments.count + bytes / Engine.notifyingBytesPerStep
+      for view in change.views { notify(view, of: change, cost, &budget) }
     }
+    endNotifying()
+  }
+
+  private func endNotifying() {
+    let bodies = state.withLock { state in
+      state.notifiedSequence = state.currentSequence
+      defer { state.afterNotifying = [] }
+      return state.afterNotifying
+    }
+    for body in bodies { body() }
   }
 
   /// Bytes of a commit that are compared in one step.
   private static let notifyingBytesPerStep = 128
 
-  /// Notifies a view, unless it can be found out cheaply that the commit changed nothing for it.
+  /// Notifies a view, unless it is cheap to see that the commit changed nothing for it.
   private func notify(
-    _ view: Listeners.View, of commit: Commit, _ cost: Int, from before: Node, to after: Node,
-    _ budget: inout Int
+    _ view: Listeners.View, of change: Change, _ cost: Int, _ budget: inout Int
   ) {
-    let notification = Notification(view.listening, commit, from: before, to: after)
+    let notification = Notification(view.listening, change)
     if cost <= budget {
       let cost =
-        cost + view.listening.childrenCompared(from: before, to: after, by: commit.assignments)
+        cost
+        + view.listening.childrenCompared(
+          from: change.before, to: change.after, by: change.commit.assignments)
       if cost <= budget {
         budget -= cost
         if notification.events.isEmpty { return }
       }
     }
-    view.tell(notification)
-    keepIndex(of: view.listening, in: after)
+    view.notify(notification)
+    keepIndex(of: view.listening, in: change.after)
   }
 
-  /// Children from which on a location with listeners keeps the index of their order: fewer are sorted
-  /// as fast.
+  /// The number of children from which a location with listeners keeps the index of their order. Fewer are
+  /// sorted as fast.
   private static let indexedChildrenMin = 256
 
-  /// Makes up for an index that was not added when listening began, as there was nothing there yet, or
-  /// that went with a commit that failed: without it, every commit has the children sorted.
+  /// Adds an index that was not added when listening began, as there were no children yet, or that
+  /// went with a commit that failed. Without it, every commit has the children sorted.
   private func keepIndex(of listening: Listening, in root: Node) {
     let node = root.at(listening.path)
     guard node.childCount >= Engine.indexedChildrenMin, !listening.query.isIndexed(in: node) else {

@@ -1,23 +1,23 @@
+internal import CanopySystem
 internal import CanopyTree
 internal import Logging
 internal import Synchronization
 
 extension Engine {
-  /// Carries out transactions, journals and publishes their commits, and has checkpoints made, until
-  /// `stop`. To be run once.
+  /// Carries out transactions, appends and publishes their commits, and makes checkpoints, until `stop`.
+  /// Call it once.
   ///
-  /// Returns when all that was accepted has been answered.
+  /// Returns when every accepted transaction is complete.
   public func run() async {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await self.runCheckpoints() }
-      // A thread of its own, which may wait for the disk.
-      await withTaskExecutorPreference(EngineThread()) { await self.runBatches() }
+      await withTaskExecutorPreference(thread) { await self.runBatches() }
       await group.waitForAll()
     }
   }
 
-  /// Transactions that are carried out before the journal is written: more do not make the write
-  /// cheaper, and would have the first wait for the last.
+  /// The number of transactions that are carried out before the journal is written. More do not make the
+  /// write cheaper, and would have the first wait for the last.
   private static let batchMax = 1_000
 
   /// Bytes of commits after which a batch ends: they are in memory together, with their before-images.
@@ -28,27 +28,29 @@ extension Engine {
       defer { state.clientWrites = ClientWrites() }
       return (state.pushIDs, state.clientWrites)
     }
-    let writer = Writer(
-      now: now, random: random, pushIDs: pushIDs, clientWrites: clientWrites,
-      indexesLeft: configuration.addedIndexesMax)
+    let writer = WriterState(self, pushIDs: pushIDs, clientWrites: clientWrites)
     while let requests = await nextRequests() {
       writer.taken = requests.reversed()
       while !writer.taken.isEmpty { await carryOut(writer) }
     }
   }
 
-  private func carryOut(_ writer: Writer) async {
+  /// Asserts that the caller runs on the engine's thread, in debug builds.
+  func assertOnThread() {
+    assert(thread.isCurrent, "only the engine's thread may do this")
+  }
+
+  private func carryOut(_ writer: WriterState) async {
+    assertOnThread()
     let (tree, after) = state.withLock { state in
       state.isAtWork = true
       return (state.current, state.currentSequence)
     }
     var batch = Batch(tree: tree, sequence: after, writer: writer)
-    var answers: [Answer] = []
-    // A request is dropped as soon as it is carried out: it may hold a large write.
-    while answers.count < Engine.batchMax, batch.bytes < Engine.batchBytesMax,
+    while batch.requests.count < Engine.batchMax, batch.bytes < Engine.batchBytesMax,
       let request = writer.taken.popLast()
     {
-      answers.append(request(&batch))
+      batch.run(request)
       if !writer.taken.isEmpty { batch.measure() }
     }
     for location in batch.unstorable {
@@ -58,23 +60,25 @@ extension Engine {
     }
     do {
       if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }
-      publish(batch, answers)
+      publish(batch)
     } catch {
       logger.error(
         "the journal failed",
         metadata: ["commits": "\(batch.commits.count)", "error": "\(error)"])
       if case JournalError.conflict(let missed) = error {
-        adopt(missed, insteadOf: batch, answers, writer)
+        fail(batch, writer)
+        adopt(missed, writer)
+        complete(batch, .journalFailed)
       } else {
-        await settle(batch, answers, writer)
+        await settle(batch, writer)
       }
     }
   }
 
-  private func nextRequests() async -> [Request]? {
+  private func nextRequests() async -> [any PendingRequest]? {
     while true {
-      let (requests, isDone) = state.withLock { state -> ([Request], Bool) in
-        var requests: [Request] = []
+      let (requests, isDone) = state.withLock { state -> ([any PendingRequest], Bool) in
+        var requests: [any PendingRequest] = []
         swap(&requests, &state.queue)
         state.isAtWork = !requests.isEmpty
         return (requests, state.isStopping)
@@ -94,10 +98,14 @@ extension Engine {
     }
   }
 
-  /// Makes a durable batch the current state, notifies listeners, and answers its requests.
-  func publish(_ batch: Batch, _ answers: [Answer]) {
+  /// Makes the tree of a durable batch the current one, notifies listeners, and completes its requests.
+  ///
+  /// - Parameter isComplete: whether the requests were completed already, with an unknown outcome.
+  func publish(_ batch: Batch, isComplete: Bool = false) {
+    assertOnThread()
     let (before, wakeUpCheckpoint) = state.withLock {
       state -> (Tree, CheckedContinuation<Void, Never>?) in
+      assert(batch.first == state.currentSequence, "a batch follows the current tree")
       let before = state.current
       state.current = batch.tree
       state.currentSequence = batch.sequence
@@ -106,52 +114,46 @@ extension Engine {
       return (before, state.endedCheckpointWait())
     }
     wakeUpCheckpoint?.resume()
-    tell(batch.commits, since: before)
-    endTelling()
-    for answer in answers { answer(nil) }
-    // Freeing what the commits replaced takes a while: nobody has to wait for it.
+    notify(batch.changes)
+    if !isComplete { complete(batch, nil) }
+    // Freeing the pages that the commits replaced takes a while, so it comes last.
     withExtendedLifetime(before) {}
   }
 
-  private func endTelling() {
-    let told = state.withLock { state in
-      state.toldSequence = state.currentSequence
-      defer { state.whenTold = [] }
-      return state.whenTold
-    }
-    for body in told { body() }
+  /// Completes the requests of a batch, with the error if it failed.
+  func complete(_ batch: Batch, _ failure: EngineError?) {
+    for request in batch.requests { request.complete(failure) }
   }
 
-  /// Answers a batch with an error, as nothing of it was stored or will be, and adopts the commits of
-  /// another writer that were found instead.
-  ///
-  /// - Parameter batch: nil if there is nothing to take back.
-  func adopt(
-    _ found: [Commit], insteadOf batch: Batch?, _ answers: [Answer], _ writer: Writer
-  ) {
-    if let batch {
-      writer.clientWrites.takeBack(after: batch.first)
-      // The indexes went with the batch; they may be added again.
-      writer.indexesLeft = batch.indexesLeft
-    }
-    var missed = found
+  /// Takes back the effects of a batch of which nothing was stored.
+  func fail(_ batch: Batch, _ writer: WriterState) {
+    writer.clientWrites.rollBack(after: batch.first)
+    // The indexes went with the batch; they may be added again.
+    writer.indexesLeft = batch.indexesLeft
+  }
+
+  /// Adopts the commits of another writer: applies them, and notifies listeners.
+  func adopt(_ found: [Commit], _ writer: WriterState) {
+    assertOnThread()
+    var changes: [Change] = []
     let (before, wakeUpCheckpoint) = state.withLock {
       state -> (Tree, CheckedContinuation<Void, Never>?) in
       let before = state.current
-      missed = missed.filter { commit in
-        guard commit.sequence == state.currentSequence + 1 else { return false }
+      for commit in found where commit.sequence == state.currentSequence + 1 {
+        let root = state.current.root
         state.current.apply(commit.assignments)
         state.currentSequence = commit.sequence
         state.indexing?.missed.append(commit.assignments)
-        return true
+        let views = listeners.views(concernedBy: commit.assignments)
+        changes.append(
+          Change(commit: commit, views: views, before: root, after: state.current.root))
       }
       state.isAtWork = false
       return (before, state.endedCheckpointWait())
     }
     wakeUpCheckpoint?.resume()
-    for write in missed.compactMap(\.clientWrite) { writer.clientWrites.note(write) }
-    tell(missed, since: before)
-    endTelling()
-    for answer in answers { answer(.journalFailed) }
+    for write in changes.compactMap(\.commit.clientWrite) { writer.clientWrites.note(write) }
+    notify(changes)
+    withExtendedLifetime(before) {}
   }
 }

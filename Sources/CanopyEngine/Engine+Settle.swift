@@ -18,15 +18,15 @@ extension Engine {
   /// When the journal has not answered for `Configuration.outcomeUnknownAfter`, or the engine stops, the
   /// writers of the batch are told that their writes may have been made. If it turns out later that
   /// they were, listeners are told of them as of all commits.
-  func settle(_ batch: Batch, _ batchAnswers: [Answer], _ writer: Writer) async {
-    var answers = batchAnswers
+  func settle(_ batch: Batch, _ writer: WriterState) async {
+    var isComplete = false
     var waited = Duration.zero
     var pause = Engine.firstPause
     while true {
       do {
         let stored = try await journal.settle(after: batch.first)
         state.withLock { $0.isUnsettled = false }
-        return finish(batch, stored, answers, writer)
+        return resolve(batch, stored, isComplete: isComplete, writer)
       } catch {
         logger.error(
           "the journal cannot say whether commits were stored; it is asked again",
@@ -37,8 +37,8 @@ extension Engine {
         return state.isStopping
       }
       if isStopping || waited >= configuration.outcomeUnknownAfter {
-        for answer in answers { answer(.outcomeUnknown) }
-        answers = []
+        if !isComplete { complete(batch, .outcomeUnknown) }
+        isComplete = true
         refuseWaiting(isStopping ? .stopped : .journalFailed, writer)
       }
       if isStopping { return }
@@ -48,35 +48,41 @@ extension Engine {
     }
   }
 
-  /// Answers a batch, given the commits that are stored after the one before the batch.
-  private func finish(
-    _ batch: Batch, _ stored: [Commit], _ answers: [Answer], _ writer: Writer
+  /// Completes a batch, given the commits that are stored after the one before the batch.
+  ///
+  /// - Parameter isComplete: whether its requests were completed already, with an unknown outcome.
+  private func resolve(
+    _ batch: Batch, _ stored: [Commit], isComplete: Bool, _ writer: WriterState
   ) {
     let isStored =
       stored.count >= batch.commits.count
       && zip(stored, batch.commits).allSatisfy { $0.isSame(as: $1) }
     guard isStored else {
-      return adopt(stored, insteadOf: batch, answers, writer)
+      fail(batch, writer)
+      adopt(stored, writer)
+      if !isComplete { complete(batch, .journalFailed) }
+      return
     }
     logger.notice(
       "the commits had been stored although the journal failed",
       metadata: ["commits": "\(batch.commits.count)"])
-    publish(batch, answers)
+    publish(batch, isComplete: isComplete)
     let others = Array(stored.dropFirst(batch.commits.count))
-    if !others.isEmpty { adopt(others, insteadOf: nil, [], writer) }
+    if !others.isEmpty { adopt(others, writer) }
   }
 
-  /// Answers all requests that wait, without carrying them out.
-  private func refuseWaiting(_ error: EngineError, _ writer: Writer) {
+  /// Completes all requests that wait with an error, without carrying them out.
+  private func refuseWaiting(_ error: EngineError, _ writer: WriterState) {
     let (queued, tree, sequence) = state.withLock { state in
-      var queued: [Request] = []
+      var queued: [any PendingRequest] = []
       swap(&queued, &state.queue)
       return (queued, state.current, state.currentSequence)
     }
     var waiting = queued.makeIterator()
     while let request = writer.taken.popLast() ?? waiting.next() {
       var batch = Batch(tree: tree, sequence: sequence, writer: writer, refusal: error)
-      request(&batch)(error)
+      batch.run(request)
+      request.complete(error)
     }
   }
 

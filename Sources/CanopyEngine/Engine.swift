@@ -1,24 +1,24 @@
+internal import CanopySystem
 public import CanopyTree
 public import Logging
 internal import Synchronization
 
-/// The single writer: it orders writes, applies them, has them journaled, and publishes what is
-/// durable.
+/// The single writer: orders writes, applies them, appends them to the journal, and publishes the durable tree.
 ///
-/// Transactions wait in a queue. One task, `run`, takes all that are waiting, carries them out one
-/// after the other on a tree of its own, appends their commits to the journal in one go (group commit),
-/// publishes the tree, and answers. What arrives meanwhile is the next batch: so the more there is to
-/// do, the more share one write to the disk.
+/// Transactions wait in a queue. One task, `run`, takes all that wait, carries them out one after the
+/// other on a tree of its own, appends their commits to the journal together (group commit), publishes
+/// the tree, notifies listeners, and completes the transactions. Transactions that arrive meanwhile are the
+/// next batch. So the more there is to do, the more commits share one write to the disk.
 ///
-/// Guarantees: commits are numbered without gaps in the order in which they were accepted; an answer
-/// comes only when the commit, and all before it, are durable; when the journal fails, the engine finds out
-/// whether the batch was stored before it answers: see `Engine.settle`. A refusal also waits for the commits that
-/// it was decided upon, so that no client ever learns of a state that a crash can take back.
+/// Guarantees: commits are numbered without gaps in the order in which they were accepted. A transaction
+/// completes only when its commit and all before it are durable. When the journal fails, the engine finds
+/// out whether the batch was stored before it completes any: see `Engine.settle`. A refusal also waits for the
+/// commits that it was decided upon, so no client ever learns of a state that a crash can take back.
 ///
-/// Everything that changes the tree happens on one thread: nothing is locked while a transaction
-/// decides, and the pages that a commit replaces are freed by the thread that made them. (When callers
-/// decided under a lock, a third of the time of a small write went into waiting for it and for the
-/// allocator's.) Readers copy the reference to the current tree.
+/// One thread changes the tree: nothing is locked while a transaction decides, and the pages that a
+/// commit replaces are freed by the thread that made them. (When callers decided under a lock, a small
+/// write spent a third of its time waiting for that lock and for the allocator's.) Readers copy the
+/// reference to the current tree.
 public final class Engine: Sendable {
   /// Settings of an engine.
   public struct Configuration: Sendable {
@@ -57,25 +57,26 @@ public final class Engine: Sendable {
   let logger: Logger
   let state: Mutex<State>
   let listeners = Listeners()
-  let judges = ListenJudges()
+  let authorizations = ListenAuthorizations()
+  let thread: ThreadExecutor
   let resumptions = TurnQueue(width: Limits.resumptionsMax)
 
-  /// What others share with the engine's task. The lock is held for a moment at a time.
+  /// The state that other threads share with the engine's thread. The lock is held for a moment at a time.
   struct State {
     var current: Tree
     var currentSequence: Int64
-    /// What waits for the engine's task.
-    var queue: [Request] = []
+    /// The requests that wait for the engine's thread.
+    var queue: [any PendingRequest] = []
     /// Whether a batch has been taken that is not published.
     var isAtWork = false
-    /// The last commit of the current tree that listeners have been told of.
-    var toldSequence: Int64
-    /// Called when they have been told of all.
-    var whenTold: [@Sendable () -> Void] = []
-    /// What the engine's task begins with.
+    /// The last commit of the current tree that listeners have been notified of.
+    var notifiedSequence: Int64
+    /// Closures to call when listeners have been notified of all commits.
+    var afterNotifying: [@Sendable () -> Void] = []
+    /// The initial state of the engine's thread.
     var pushIDs: PushIDGenerator
     var clientWrites: ClientWrites
-    /// What has been published that a tree lacks which is being given indexes.
+    /// The commits that were published since a tree was taken to be given indexes.
     var indexing: Indexing?
     var indexings = 0
     /// The last commit of the last whole checkpoint.
@@ -91,18 +92,13 @@ public final class Engine: Sendable {
     var checkpointWait: CheckpointWait?
   }
 
-  /// Something to be done in a batch, on the engine's task. Returns what is called when the batch is
-  /// published, or with the error when it is not.
-  typealias Request = @Sendable (inout Batch) -> Answer
-  typealias Answer = @Sendable (EngineError?) -> Void
-
-  /// An engine whose tree is the journal folded.
+  /// Creates an engine with the tree that the journal holds.
   ///
   /// - Parameters:
-  ///   - now: milliseconds since 1970.
-  ///   - clock: says how long checkpoints wait and rest.
-  ///   - random: random words for push ids.
-  /// - Throws: what the journal throws when it cannot be read.
+  ///   - now: returns the time in milliseconds since 1970.
+  ///   - clock: measures how long checkpoints wait and rest.
+  ///   - random: returns random words for push ids.
+  /// - Throws: the journal's error if it cannot be read; `ThreadError`.
   public init(
     journal: any Journal, configuration: Configuration = Configuration(),
     now: @escaping @Sendable () -> Int64, clock: any Clock<Duration>,
@@ -114,16 +110,17 @@ public final class Engine: Sendable {
     self.clock = clock
     self.random = random
     self.logger = logger
+    thread = try ThreadExecutor()
     let loaded = try await journal.load(keeping: configuration.indexPlan)
     state = Mutex(
       State(
-        current: loaded.tree, currentSequence: loaded.sequence, toldSequence: loaded.sequence,
+        current: loaded.tree, currentSequence: loaded.sequence, notifiedSequence: loaded.sequence,
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
         clientWrites: ClientWrites(loaded.clientWrites),
         checkpointSequence: loaded.checkpoint))
   }
 
-  /// The root of the current tree: all durable commits. O(1); what it returns never changes.
+  /// The root of the current tree: all durable commits. O(1). It never changes.
   public var root: Node { snapshot.root }
 
   /// The current tree and the sequence number of its last commit.
@@ -131,57 +128,28 @@ public final class Engine: Sendable {
     state.withLock { ($0.current.root, $0.currentSequence) }
   }
 
-  /// Whether there is something accepted that is not published.
+  /// Whether requests were accepted that are not published.
   public var hasCommitsUnderWay: Bool { state.withLock { $0.isAtWork || !$0.queue.isEmpty } }
 
-  /// Carries out a transaction: reads the latest tree, decides, and writes, with nothing in between.
-  ///
-  /// - Parameters:
-  ///   - decide: sees the latest tree and returns what to write and what to tell. Called on the
-  ///     engine's task, which does nothing else meanwhile: it must be brief. What it throws refuses the
-  ///     transaction; `EngineError.denied` does where its decision's judge does not allow the write.
-  ///   - origin: which write of which client it is. One that was made before is answered with
-  ///     `RepeatedWrite`, when it is durable, and nothing is decided.
-  ///   - answer: called once, on the engine's task, or at once when the transaction is not accepted:
-  ///     with what was decided, when it is durable; or with the error.
+  /// Queues a transaction. Safe to call from any thread.
+  public func submit(_ transaction: some Transaction) {
+    if let refusal = enqueue(PendingTransaction(transaction)) {
+      transaction.complete(.failure(refusal))
+    }
+  }
+
+  /// Queues a transaction made of closures: see `Transaction` for when they are called.
   public func submit<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
     once origin: WriteOrigin? = nil,
-    answer: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
+    completion: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
   ) {
-    let refusal = accept { batch in
-      do {
-        let result = try batch.propose(decide, once: origin)
-        let committed = Committed(result: result, sequence: batch.sequence)
-        return { answer($0.map { .failure($0) } ?? .success(committed)) }
-      } catch {
-        return { answer(.failure($0 ?? error)) }
-      }
-    }
-    if let refusal { answer(.failure(refusal)) }
+    submit(ClosureTransaction(origin: origin, body: decide, completion: completion))
   }
 
-  /// Makes writes, a commit each, in their order and with nothing in between: all of them that their
-  /// judges allow, or none. Each is judged after those before it are made.
+  /// Carries out a transaction and waits until it is durable.
   ///
-  /// - Parameter answer: called once, on the engine's task, or at once when they are not accepted: when
-  ///   all are durable, with the indexes of those that were denied; or with the error.
-  public func submit(
-    _ decisions: [Decision<Void>],
-    answer: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
-  ) {
-    // What one request does goes to the journal in one append.
-    let refusal = accept { batch in
-      var denied: [Int] = []
-      for (index, decision) in decisions.enumerated() {
-        do { try batch.propose { _ in decision } } catch { denied.append(index) }
-      }
-      return { [denied] error in answer(error.map { .failure($0) } ?? .success(denied)) }
-    }
-    if let refusal { answer(.failure(refusal)) }
-  }
-
-  /// As `submit`, for callers that can wait.
+  /// - Throws: the error that refused it, or `EngineError`.
   public func transact<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>
   ) async throws -> Committed<Result> {
@@ -190,10 +158,24 @@ public final class Engine: Sendable {
     }
   }
 
+  /// Makes writes, a commit each, in their order and with nothing in between: all of them that are
+  /// authorized, or none. Each is authorized after those before it were made.
+  ///
+  /// - Parameter completion: called once, on the engine's thread, or at once if they are not accepted: when
+  ///   all are durable, with the indexes of those that were denied; or with the error.
+  public func submit(
+    _ decisions: [Decision<Void>],
+    completion: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
+  ) {
+    if let refusal = enqueue(PendingWrites(decisions, completion: completion)) {
+      completion(.failure(refusal))
+    }
+  }
+
   /// Queues a request of a client.
   ///
-  /// - Returns: why it is not accepted.
-  private func accept(_ request: @escaping Request) -> EngineError? {
+  /// - Returns: the error if it is not accepted.
+  private func enqueue(_ request: any PendingRequest) -> EngineError? {
     let (refusal, wakeUp) = state.withLock {
       state -> (EngineError?, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (.stopped, nil) }
@@ -209,7 +191,7 @@ public final class Engine: Sendable {
   /// Queues a request of the engine's own, of which there are few.
   ///
   /// - Returns: whether it will be carried out; not when the engine is stopping.
-  func acceptOwn(_ request: @escaping Request) -> Bool {
+  func enqueueOwn(_ request: any PendingRequest) -> Bool {
     let (isAccepted, wakeUp) = state.withLock {
       state -> (Bool, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (false, nil) }
@@ -220,30 +202,26 @@ public final class Engine: Sendable {
     return isAccepted
   }
 
-  /// Has something done in line with the commits: when all that were accepted before are published,
-  /// or have failed. The published tree then has the index.
+  /// Calls a closure between two batches: when all commits that were accepted before are published, or have
+  /// failed. The published tree then has the index.
   ///
-  /// - Parameter body: called on the engine's task.
+  /// - Parameter body: called on the engine's thread.
   /// - Returns: whether it will be called; not when the engine is stopping.
-  func inLine(
-    keeping order: Order = .key, at path: Path = .root,
-    _ body: @escaping @Sendable (Engine) -> Void
+  func enqueueBarrier(
+    keeping order: Order = .key, at path: Path = .root, _ body: @escaping @Sendable () -> Void
   ) -> Bool {
-    acceptOwn { [self] batch in
-      batch.keepIndex(order, at: path)
-      return { _ in body(self) }
-    }
+    enqueueOwn(Barrier(keeping: order, at: path, body))
   }
 
-  /// Calls `body` when listeners have been told of every commit that the current tree has: at once, as
-  /// a rule. So a reply about the tree can be held back until after the events that led there.
-  public func whenTold(_ body: @escaping @Sendable () -> Void) {
-    let isTold = state.withLock { state in
-      if state.toldSequence == state.currentSequence { return true }
-      state.whenTold.append(body)
+  /// Calls `body` when listeners have been notified of every commit of the current tree: mostly at once. So
+  /// a reply about the tree can be held back until after the events that led there.
+  public func afterNotifying(_ body: @escaping @Sendable () -> Void) {
+    let isNotified = state.withLock { state in
+      if state.notifiedSequence == state.currentSequence { return true }
+      state.afterNotifying.append(body)
       return false
     }
-    if isTold { body() }
+    if isNotified { body() }
   }
 
   /// Refuses new writes from now on; `run` ends when those already accepted have been answered.

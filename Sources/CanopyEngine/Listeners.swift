@@ -46,7 +46,7 @@ final class Listeners: Sendable {
       }
     }
 
-    func tell(_ notification: Notification) {
+    func notify(_ notification: Notification) {
       // Called outside the lock: a listener may end another one, or itself.
       let (single, groups) = audience.withLock {
         (Array($0.single.values), Array($0.groups.values))

@@ -15,10 +15,10 @@ public final class Notification: Sendable {
     case found([ListenEvent])
   }
 
-  init(_ listening: Listening, _ commit: Commit, from old: Node, to new: Node) {
-    sequence = commit.sequence
+  init(_ listening: Listening, _ change: Change) {
+    sequence = change.commit.sequence
     self.listening = listening
-    content = Mutex(.pending(old, new, commit.assignments))
+    content = Mutex(.pending(change.before, change.after, change.commit.assignments))
   }
 
   /// The events, in the order in which they are told; none if the commit changed nothing that the

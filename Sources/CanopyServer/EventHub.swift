@@ -43,10 +43,10 @@ final class EventHub: Sendable {
 
   /// Begins to listen for a subscription.
   ///
-  /// `started` is called on the loop. The subscription gets the events after that, until `judge` denies it.
-  /// It fails when the engine is stopping or `judge` denies it at once.
+  /// `started` is called on the loop. The subscription gets the events after that, until `authorization` denies
+  /// it. It fails when the engine is stopping or the authorization denies it at once.
   func begin(
-    _ subscription: HubSubscription, _ listening: Listening, _ judge: ListenJudge?,
+    _ subscription: HubSubscription, _ listening: Listening, _ authorization: ListenAuthorization?,
     started: @escaping (Result<ListenStart, EngineError>) -> Void
   ) {
     let view = state.value.views[listening] ?? LocalView(listening, bytesMax: bytesMax)
@@ -56,7 +56,7 @@ final class EventHub: Sendable {
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
     let deny = { @Sendable [self] in send(.other { self.deny(bound.value.0) }) }
     engine.listen(
-      listening, group: ObjectIdentifier(self), judge: judge,
+      listening, group: ObjectIdentifier(self), authorization: authorization,
       { [self] notification in send(.notification(boundView, notification)) },
       denied: subscription.isAuthorized ? deny : nil
     ) { [self] id, start in
@@ -77,14 +77,16 @@ final class EventHub: Sendable {
     }
   }
 
-  /// Gives subscriptions other judges. `done` is called on the loop when the subscriptions that the judges
-  /// deny have been cancelled.
+  /// Gives subscriptions other authorizations. `done` is called on the loop when the subscriptions that they deny
+  /// have been cancelled.
   func reauthorize(
-    _ changes: [(subscription: HubSubscription, judge: ListenJudge?)], done: @escaping () -> Void
+    _ changes: [(subscription: HubSubscription, authorization: ListenAuthorization?)],
+    done: @escaping () -> Void
   ) {
     let done = NIOLoopBound(done, eventLoop: loop)
-    engine.setJudges(
-      changes.compactMap { change in change.subscription.listener.map { ($0, change.judge) } }
+    engine.setAuthorizations(
+      changes.compactMap { change in change.subscription.listener.map { ($0, change.authorization) }
+      }
     ) { [self] in
       send(.other { done.value() })
     }
@@ -120,7 +122,7 @@ final class EventHub: Sendable {
     // A transaction that writes nothing ends when the listeners of all earlier ones were notified.
     engine.submit { _ in
       Decision(nil, ())
-    } answer: { [self] (_: Result<Committed<Void>, any Error>) in
+    } completion: { [self] (_: Result<Committed<Void>, any Error>) in
       loop.execute { self.drain() }
     }
     // A slow disk delays the events for no longer than sending them takes.

@@ -30,12 +30,13 @@ extension LineHandler {
       session.answerConstant(
         number, slot, sequence: operations.engine.snapshot.sequence, .constant(node, form))
     case .tree(let listening):
-      let judge = wanted.isAuthorized ? operations.listenJudge(listening, as: identity) : nil
-      if judge != nil { expectExpiry(of: identity) }
+      let authorization =
+        wanted.isAuthorized ? operations.listenAuthorization(listening, as: identity) : nil
+      if authorization != nil { expectExpiry(of: identity) }
       let subscription = HubSubscription(
         number: number, isAuthorized: wanted.isAuthorized, subscriber: self)
       subscribers[number] = subscription
-      shared.hub.begin(subscription, listening, judge) { [self] result in
+      shared.hub.begin(subscription, listening, authorization) { [self] result in
         started(number, result, isAuthorized: wanted.isAuthorized, identity)
       }
     }
@@ -115,7 +116,7 @@ extension LineHandler {
     expiry?.cancel()
     expectExpiry(of: identity)
     let changes = subscriptions.compactMap { number, listening in
-      subscribers[number].map { ($0, operations.listenJudge(listening, as: identity)) }
+      subscribers[number].map { ($0, operations.listenAuthorization(listening, as: identity)) }
     }
     shared.hub.reauthorize(changes) { [self] in
       session.reauthorized()

@@ -280,11 +280,11 @@ final class LineHandler: ChannelInboundHandler {
     let identity = session.identity
     guard case .administrator = identity else {
       let reply = operations.read(read, as: identity)
-      return operations.engine.whenTold { complete(Session.Completion(reply)) }
+      return operations.engine.afterNotifying { complete(Session.Completion(reply)) }
     }
     Task { [operations] in
       let reply = await operations.orderedRead(read, as: identity)
-      operations.engine.whenTold { complete(Session.Completion(reply)) }
+      operations.engine.afterNotifying { complete(Session.Completion(reply)) }
     }
   }
 

@@ -128,7 +128,7 @@ extension Operations {
 
   /// Has the rules decide again about the listeners of sessions that have ended.
   public func reauthorize(_ sessions: [UserSession]) {
-    for session in sessions { engine.judgeAnew(ObjectIdentifier(session)) }
+    for session in sessions { engine.reauthorize(ObjectIdentifier(session)) }
   }
 
   /// Returns the error for the client. An error that no module declares comes from the store.

@@ -74,10 +74,11 @@ extension Operations {
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, round: Int,
     _ completion: @escaping @Sendable (Reply) -> Void
   ) {
-    let transaction: Transaction<CompareAndSet.Outcome> = { [self] proposal in
-      try decide(request, hashed, proposal)
-    }
-    engine.submit(transaction, once: request.origin) { [self] result in
+    engine.submit(
+      { [self] proposal in
+        try decide(request, hashed, &proposal)
+      }, once: request.origin
+    ) { [self] result in
       switch result {
       case .success(let committed):
         switch committed.result {
@@ -93,12 +94,14 @@ extension Operations {
     }
   }
 
-  /// Decides as far as that is cheap. Called on the engine's task.
+  /// Decides as far as that is cheap. Called on the engine's thread.
   private func decide(
-    _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: Proposal
+    _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
-    let mayRead = mayRead(request, proposal)
-    guard mayRead || mayWrite(request, proposal) else { throw WireError.denied }
+    let mayRead = mayRead(request, in: proposal.root)
+    guard mayRead || mayWrite(request, in: proposal.root, at: proposal.now) else {
+      throw WireError.denied
+    }
     let present = proposal.root.at(request.location)
     let etag: String
     if let hashed, hashed.node.isIdentical(to: present) {
@@ -109,27 +112,28 @@ extension Operations {
       return Decision(nil, .large(present, mayRead: mayRead))
     }
     if etag.hasSameBytes(as: request.etag) {
-      return Decision(request.write, .committed, judge: writeJudge(as: request.identity))
+      return Decision(
+        request.write, .committed, authorize: writeAuthorization(as: request.identity))
     }
     guard mayRead else { throw WireError.denied }
     let bytes = hashed?.bytes ?? CompareAndSet.smallBytesMax
     return Decision(nil, .differs(CompareAndSet.Hashed(node: present, etag: etag, bytes: bytes)))
   }
 
-  private func mayRead(_ request: CompareAndSet, _ proposal: Proposal) -> Bool {
+  private func mayRead(_ request: CompareAndSet, in root: Node) -> Bool {
     do {
-      try checkRead(request.location.path, .all, in: proposal.root, as: request.identity)
+      try checkRead(request.location.path, .all, in: root, as: request.identity)
       return true
     } catch {
       return false
     }
   }
 
-  private func mayWrite(_ request: CompareAndSet, _ proposal: Proposal) -> Bool {
-    guard let caller = request.identity.caller(at: proposal.now) else { return true }
-    let (assignments, after) = request.write.outcome(in: proposal.root, at: proposal.now)
+  private func mayWrite(_ request: CompareAndSet, in root: Node, at time: Int64) -> Bool {
+    guard let caller = request.identity.caller(at: time) else { return true }
+    let (assignments, after) = request.write.outcome(in: root, at: time)
     return rules.current.rules.judge(
-      assignments, before: proposal.root, after: after, as: caller
+      assignments, before: root, after: after, as: caller
     ).isAllowed
   }
 

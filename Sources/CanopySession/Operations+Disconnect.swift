@@ -138,13 +138,14 @@ extension Operations {
 
   /// Submits all writes that the rules allow, or none, so that a second try keeps their order.
   private func submit(
-    _ armed: [ArmedWrite], answer: @escaping @Sendable (Result<[Int], EngineError>) -> Void
+    _ armed: [ArmedWrite], completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
   ) {
     engine.submit(
-      armed.map { Decision($0.write, (), settles: $0.id, judge: judge(of: $0)) }, answer: answer)
+      armed.map { Decision($0.write, (), settles: $0.id, authorize: authorization(of: $0)) },
+      completion: completion)
   }
 
-  private func judge(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {
+  private func authorization(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {
     guard let caller = armed.caller else { return nil }
     return { [rules, session = armed.session] write in
       guard session?.session.mayFinish ?? true else { return false }

@@ -30,7 +30,7 @@ extension Operations {
   }
 
   /// Returns the check that the rules allow a write, or nil for the administrator.
-  func writeJudge(as identity: Identity) -> (@Sendable (ProposedWrite) -> Bool)? {
+  func writeAuthorization(as identity: Identity) -> (@Sendable (ProposedWrite) -> Bool)? {
     if case .administrator = identity { return nil }
     return { [rules] write in
       guard let caller = identity.caller(at: write.time) else { return true }
@@ -39,14 +39,16 @@ extension Operations {
   }
 
   /// Returns the check that the rules allow a listener, or nil for the administrator.
-  public func listenJudge(_ listening: Listening, as identity: Identity) -> ListenJudge? {
+  public func listenAuthorization(_ listening: Listening, as identity: Identity)
+    -> ListenAuthorization?
+  {
     var group: ObjectIdentifier?
     switch identity {
     case .administrator: return nil
     case .user(let session): group = ObjectIdentifier(session)
     case .anonymous: break
     }
-    return ListenJudge(group: group) { [rules] root, time in
+    return ListenAuthorization(group: group) { [rules] root, time in
       guard let caller = identity.caller(at: time) else { return ListenVerdict(isAllowed: true) }
       let verdict = rules.current.rules.judgeRead(
         listening.path, listening.query, in: root, as: caller)

@@ -24,8 +24,8 @@ extension Operations {
     _ write: Write, as identity: Identity, once origin: WriteOrigin?,
     _ completion: @escaping @Sendable (Reply) -> Void
   ) {
-    let judge = writeJudge(as: identity)
-    submit({ _ in Decision(write, (), judge: judge) }, once: origin, completion) {
+    let authorize = writeAuthorization(as: identity)
+    submit({ _ in Decision(write, (), authorize: authorize) }, once: origin, completion) {
       .committed($0.sequence)
     }
   }
@@ -36,10 +36,10 @@ extension Operations {
   ) throws {
     // Checked before a key is made, so that an error does not depend on the tree.
     _ = try Write.set(Location(path.child(Key(index: 0))), value)
-    let judge = writeJudge(as: identity)
-    let transaction: Transaction<Key> = { proposal in
+    let authorize = writeAuthorization(as: identity)
+    let transaction: BlogTransaction<Key> = { proposal in
       let key = proposal.nextKey()
-      return Decision(try Write.set(Location(path.child(key)), value), key, judge: judge)
+      return Decision(try Write.set(Location(path.child(key)), value), key, authorize: authorize)
     }
     submit(transaction, completion) { .pushed($0.result, $0.sequence) }
   }

@@ -52,21 +52,36 @@ extension Operations {
   /// Submits a transaction.
   ///
   /// - Parameters:
-  ///   - origin: identifies the write of the client, if the client may send it again.
-  ///   - repeated: returns the reply for a write that was made before, given the number of its commit.
-  ///   - success: returns the reply for a success.
+  ///   - origin: identifies the write, if its client may send it again.
+  ///   - reply: returns the reply for a success.
   func submit<Result: Sendable>(
-    _ transaction: @escaping Transaction<Result>, once origin: WriteOrigin? = nil,
-    _ completion: @escaping @Sendable (Reply) -> Void,
-    repeated: @escaping @Sendable (Int64) -> Reply = { .committed($0) },
-    success: @escaping @Sendable (Committed<Result>) -> Reply
+    _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
+    once origin: WriteOrigin? = nil, _ completion: @escaping @Sendable (Reply) -> Void,
+    reply: @escaping @Sendable (Committed<Result>) -> Reply
   ) {
-    engine.submit(transaction, once: origin) { result in
-      switch result {
-      case .success(let committed): completion(success(committed))
-      case .failure(let earlier as RepeatedWrite): completion(repeated(earlier.sequence))
-      case .failure(let error): completion(.failure(self.wireError(error)))
-      }
+    engine.submit(
+      PendingWrite(
+        operations: self, origin: origin, body: decide, reply: reply, completion: completion))
+  }
+}
+
+/// A write of a client, until its reply.
+private struct PendingWrite<Result: Sendable>: Transaction {
+  let operations: Operations
+  let origin: WriteOrigin?
+  let body: @Sendable (inout Proposal) throws -> Decision<Result>
+  let reply: @Sendable (Committed<Result>) -> Reply
+  let completion: @Sendable (Reply) -> Void
+
+  func decide(_ proposal: inout Proposal) throws -> Decision<Result> {
+    try body(&proposal)
+  }
+
+  func complete(_ outcome: Swift.Result<Committed<Result>, any Error>) {
+    switch outcome {
+    case .success(let committed): completion(reply(committed))
+    case .failure(let earlier as RepeatedWrite): completion(.committed(earlier.sequence))
+    case .failure(let error): completion(.failure(operations.wireError(error)))
     }
   }
 }

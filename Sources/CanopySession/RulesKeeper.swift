@@ -158,14 +158,14 @@ public final class RulesKeeper: Sendable {
     _ rules: RuleSet, _ text: String?, _ engine: Engine
   ) async -> Int64 {
     await withCheckedContinuation { continuation in
-      engine.judgeAnew {
+      engine.reauthorize {
         let sequence = engine.snapshot.sequence
         self.state.withLock {
           $0 = Version(
             rules: rules, text: text ?? BuiltInRules.text, isBuiltIn: text == nil,
             sequence: sequence)
         }
-      } done: {
+      } completion: {
         continuation.resume(returning: self.current.sequence)
       }
     }

@@ -8,7 +8,7 @@ public enum Comments {
   /// - Throws: `SocialError.invalid` for a text that breaks the rules.
   public static func create(
     on id: Key, by uid: Key, text: String
-  ) throws(SocialError) -> Transaction<Key> {
+  ) throws(SocialError) -> BlogTransaction<Key> {
     try Texts.checkComment(text)
     return { proposal in
       let root = proposal.root
@@ -27,7 +27,7 @@ public enum Comments {
   }
 
   /// Removes a comment; for its author and the author of the post.
-  public static func delete(_ comment: Key, on id: Key, by uid: Key) -> Transaction<Void> {
+  public static func delete(_ comment: Key, on id: Key, by uid: Key) -> BlogTransaction<Void> {
     { proposal in
       let root = proposal.root
       let post = try Posts.find(id, in: root)

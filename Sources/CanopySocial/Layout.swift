@@ -58,6 +58,6 @@ public enum Layout {
   }
 }
 
-/// What the engine carries out for one request of the domain: see `Engine.submit`.
-public typealias Transaction<Result: Sendable> =
+/// A change of the blog, for `Engine.transact` or as the `decide` of a `Transaction`.
+public typealias BlogTransaction<Result: Sendable> =
   @Sendable (inout Proposal) throws -> Decision<Result>

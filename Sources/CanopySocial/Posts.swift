@@ -8,7 +8,7 @@ public enum Posts {
   /// - Throws: `SocialError.invalid` for a text that breaks the rules.
   public static func create(
     by uid: Key, title: String, body: String
-  ) throws(SocialError) -> Transaction<Key> {
+  ) throws(SocialError) -> BlogTransaction<Key> {
     try Texts.checkTitle(title)
     try Texts.checkBody(body)
     return { proposal in
@@ -29,7 +29,7 @@ public enum Posts {
   /// Gives a post another title and body; its author only.
   public static func edit(
     _ id: Key, by uid: Key, title: String, body: String
-  ) throws(SocialError) -> Transaction<Void> {
+  ) throws(SocialError) -> BlogTransaction<Void> {
     try Texts.checkTitle(title)
     try Texts.checkBody(body)
     let title = Node(title)
@@ -47,7 +47,7 @@ public enum Posts {
   }
 
   /// Removes a post and all its comments; its author only. O(comments × log).
-  public static func delete(_ id: Key, by uid: Key) -> Transaction<Void> {
+  public static func delete(_ id: Key, by uid: Key) -> BlogTransaction<Void> {
     { proposal in
       let root = proposal.root
       try checkAuthor(of: id, is: uid, in: root)
@@ -74,7 +74,7 @@ public enum Posts {
   /// Puts the caller's star on a post, or takes it off. O(log stars).
   ///
   /// The count is that of the stars themselves, so that the two cannot drift apart.
-  public static func toggleStar(_ id: Key, by uid: Key) -> Transaction<StarState> {
+  public static func toggleStar(_ id: Key, by uid: Key) -> BlogTransaction<StarState> {
     { proposal in
       let post = try find(id, in: proposal.root)
       let stars = post.child(Layout.stars)

@@ -44,7 +44,7 @@ public enum Users {
   ///   `conflict` when the name is taken, or the account has a profile.
   public static func claim(
     _ username: String, for uid: Key
-  ) throws(SocialError) -> Transaction<Void> {
+  ) throws(SocialError) -> BlogTransaction<Void> {
     try Texts.checkUsername(username)
     let name = Node(username)
     return { proposal in
@@ -71,7 +71,7 @@ public enum Users {
   /// O(what they have written × log). The transaction throws `conflict` when the name is taken.
   public static func rename(
     _ uid: Key, to username: String
-  ) throws(SocialError) -> Transaction<Void> {
+  ) throws(SocialError) -> BlogTransaction<Void> {
     try Texts.checkUsername(username)
     let name = Node(username)
     return { proposal in

@@ -43,7 +43,7 @@ struct ClientWritesTests {
           writes.note(ClientWrite(origin: admitted, sequence: Int64(sequence), time: 0))
           made.insert(number)
           if random.oneIn(5) {
-            writes.takeBack(after: Int64(sequence) - 1)
+            writes.rollBack(after: Int64(sequence) - 1)
             made.remove(number)
           }
         }
@@ -56,7 +56,7 @@ struct ClientWritesTests {
     var writes = ClientWrites()
     writes.note(try Self.write(1, seen: 0))
     writes.note(try Self.write(9, seen: 8))
-    writes.takeBack(after: 0)
+    writes.rollBack(after: 0)
     #expect(writes.remembered(of: "c") == 0)
     for number: Int64 in [1, 8] {
       #expect(throws: EngineError.alreadyAnswered(number)) {

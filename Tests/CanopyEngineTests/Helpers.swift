@@ -77,7 +77,7 @@ extension Engine {
   func submitSet(_ path: String, _ value: Node, _ answers: Answers<Outcome>) {
     submit { _ in
       Decision(try .set(Location(path), WriteValue(value)), ())
-    } answer: {
+    } completion: {
       answers.add(Outcome($0))
     }
   }
@@ -86,7 +86,7 @@ extension Engine {
   func submitRefused(_ answers: Answers<Outcome>) {
     submit { _ -> Decision<Void> in
       throw Refusal()
-    } answer: {
+    } completion: {
       answers.add(Outcome($0))
     }
   }
@@ -95,7 +95,7 @@ extension Engine {
   func submitRead(_ answers: Answers<Outcome>) {
     submit { _ in
       Decision(nil, ())
-    } answer: {
+    } completion: {
       answers.add(Outcome($0))
     }
   }

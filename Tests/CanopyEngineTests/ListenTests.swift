@@ -160,7 +160,7 @@ import Testing
       _ = await order.wait(for: 1)
       engine.submit { _ in
         Decision(try .set(Location(try Path("a")), WriteValue(1)), ())
-      } answer: { _ in
+      } completion: { _ in
         order.add("answer")
       }
       _ = await order.wait(for: 3)

@@ -39,7 +39,7 @@ import Testing
       engine.submit { proposal in
         #expect(proposal.root.child("a") == 2)
         return Decision(try .set(Location("a"), WriteValue(3)), ())
-      } answer: {
+      } completion: {
         answers.add(Outcome($0))
       }
       #expect(engine.root.isAbsent)
@@ -66,7 +66,7 @@ import Testing
         let path = text.contains("timestamp") ? "t" : "n"
         engine.submit { _ in
           Decision(try .set(Location(path), try WriteValue(json: text)), ())
-        } answer: {
+        } completion: {
           answers.add(Outcome($0))
         }
       }

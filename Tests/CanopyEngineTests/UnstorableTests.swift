@@ -13,9 +13,9 @@ import Testing
   ) {
     engine.submit { _ in
       var decision = Decision(try .set(Location(path), WriteValue(Self.unreadable)), ())
-      if isJudged { decision.judge = { _ in true } }
+      if isJudged { decision.authorize = { _ in true } }
       return decision
-    } answer: { result in
+    } completion: { result in
       switch result {
       case .success(let committed): answers.add(.committed(committed.sequence))
       case .failure(let error as EngineError): answers.add(.failed(error))

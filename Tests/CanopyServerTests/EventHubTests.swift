@@ -144,7 +144,7 @@ private final class Setting: Sendable {
     await first.reached()
     engine.submit { [self] _ in
       try write(2)
-    } answer: { _ in
+    } completion: { _ in
     }
     first.open()
     _ = try await told

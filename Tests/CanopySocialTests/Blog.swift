@@ -40,7 +40,7 @@ struct Blog: Sendable {
   /// Carries a request out and checks everything around it.
   @discardableResult
   func make<R: Sendable>(
-    _ transaction: @escaping Transaction<R>, at location: SourceLocation = #_sourceLocation
+    _ transaction: @escaping BlogTransaction<R>, at location: SourceLocation = #_sourceLocation
   ) async throws -> R {
     let before = root
     let count = journal.commits.count
@@ -61,7 +61,7 @@ struct Blog: Sendable {
   /// Checks that a request is refused, and returns the error.
   @discardableResult
   func refusal<R: Sendable>(
-    of transaction: @escaping Transaction<R>, at location: SourceLocation = #_sourceLocation
+    of transaction: @escaping BlogTransaction<R>, at location: SourceLocation = #_sourceLocation
   ) async -> SocialError? {
     await #expect(throws: SocialError.self, sourceLocation: location) {
       _ = try await make(transaction, at: location)

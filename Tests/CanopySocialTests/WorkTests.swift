@@ -84,7 +84,7 @@
             for entry in try entries(root) { output.append(entry.node) }
           }
         }
-        func write<T: Sendable>(_ transaction: @escaping Transaction<T>) async throws -> Int {
+        func write<T: Sendable>(_ transaction: @escaping BlogTransaction<T>) async throws -> Int {
           let before = counter.count
           _ = try await engine.transact(transaction)
           return counter.count - before

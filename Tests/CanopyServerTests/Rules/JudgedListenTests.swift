@@ -96,7 +96,7 @@ import Testing
         #expect(try await person.client.arrived() == ["cancel PERMISSION_DENIED"])
       }
       #expect(server.parts.engine.listenerCounts == (0, 0))
-      #expect(server.parts.engine.judgeCounts == (0, 0))
+      #expect(server.parts.engine.authorizationCounts == (0, 0))
     }
   }
 
@@ -130,7 +130,7 @@ import Testing
       #expect(try await ada.event().sub == open)
       #expect(try await ada.arrived().isEmpty)
       #expect(try await ada.request("UNLISTEN \(info)") == "+null")
-      #expect(server.parts.engine.judgeCounts == (1, 0))
+      #expect(server.parts.engine.authorizationCounts == (1, 0))
     }
   }
 

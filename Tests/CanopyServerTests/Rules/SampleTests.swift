@@ -114,7 +114,8 @@ import Testing
       _ = try await nobody.begin("LISTEN /posts {\"limitToLast\":100}")
       try await ada.write("p2")
       #expect(try await nobody.event().brief == "added p2 after p1")
-      #expect(server.parts.engine.judgeCounts == (1, 0), "public places cost commits nothing")
+      #expect(
+        server.parts.engine.authorizationCounts == (1, 0), "public places cost commits nothing")
     }
   }
 

@@ -1,16 +1,16 @@
 public import CanopyTree
 internal import Synchronization
 
-/// Whether a listener may listen, and how long that is certain.
+/// The decision whether a listener may listen, and how long it holds.
 public struct ListenVerdict: Sendable {
   /// Whether it may.
   public var isAllowed: Bool
-  /// As long as nothing is written at, above or below these places, the answer stays the same.
+  /// The places that the verdict depends on: it holds while nothing is written at, above or below them.
   public var places: [Path]
-  /// Whether it changes with time as well; then it is asked with every commit.
+  /// Whether it depends on the time as well. Then every commit repeats the authorization.
   public var dependsOnTime: Bool
 
-  /// A verdict.
+  /// Creates a verdict.
   public init(isAllowed: Bool, places: [Path] = [], dependsOnTime: Bool = false) {
     self.isAllowed = isAllowed
     self.places = places
@@ -18,32 +18,32 @@ public struct ListenVerdict: Sendable {
   }
 }
 
-/// Who says whether a listener may listen.
-public struct ListenJudge: Sendable {
-  /// What those have in common that are asked anew together: see `Engine.judgeAnew`.
+/// Decides whether a listener may listen.
+public struct ListenAuthorization: Sendable {
+  /// The group that is authorized again together: see `Engine.reauthorize`.
   public var group: ObjectIdentifier?
-  /// Gets the root and the time, milliseconds since 1970. Called on the engine's task: it must be
-  /// brief.
-  public var verdict: @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
+  /// Returns the verdict for a root and a time in milliseconds since 1970. The engine's thread calls it, so it
+  /// must be brief.
+  public var authorize: @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
 
-  /// A judge.
+  /// Creates an authorization.
   public init(
     group: ObjectIdentifier? = nil,
-    verdict: @escaping @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
+    authorize: @escaping @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
   ) {
     self.group = group
-    self.verdict = verdict
+    self.authorize = authorize
   }
 }
 
-/// The judges of all listeners, found by what their verdicts depend on.
+/// The authorizations of all listeners, found by the places that their verdicts depend on.
 ///
-/// A commit asks those anew that looked at a place which it writes, at, above or below it: finding
-/// them costs the length of the paths and the judges found. A listener whose verdict depends on
-/// nothing costs nothing. Asked and changed on the engine's task alone, but for `remove`.
-final class ListenJudges: Sendable {
+/// A commit repeats the authorizations that depend on a place at, above or below one that it writes. Finding
+/// them costs the length of the paths and the authorizations found. A verdict that depends on nothing
+/// costs nothing. Only the engine's thread uses it, except for `remove`.
+final class ListenAuthorizations: Sendable {
   private struct Entry {
-    var judge: ListenJudge?
+    var authorization: ListenAuthorization?
     var denied: @Sendable () -> Void
     var verdict: ListenVerdict
   }
@@ -52,40 +52,40 @@ final class ListenJudges: Sendable {
     var entries: [Int: Entry] = [:]
     var groups: [ObjectIdentifier: Set<Int>] = [:]
     var places = PlaceIndex()
-    /// Those that are asked with every commit.
+    /// The listeners that every commit authorizes again.
     var timed: Set<Int> = []
 
-    mutating func depend(_ id: Int, on verdict: ListenVerdict) {
+    mutating func addDependencies(of id: Int, _ verdict: ListenVerdict) {
       for place in verdict.places { places.insert(id, at: place) }
       if verdict.dependsOnTime { timed.insert(id) }
     }
 
-    mutating func undepend(_ id: Int, on verdict: ListenVerdict) {
+    mutating func removeDependencies(of id: Int, _ verdict: ListenVerdict) {
       for place in verdict.places { places.remove(id, at: place) }
       timed.remove(id)
     }
 
-    mutating func setJudge(_ judge: ListenJudge?, of id: Int) {
+    mutating func set(_ authorization: ListenAuthorization?, of id: Int) {
       guard let entry = entries[id] else { return }
-      if let group = entry.judge?.group {
+      if let group = entry.authorization?.group {
         groups[group]?.remove(id)
         if groups[group]?.isEmpty == true { groups[group] = nil }
       }
-      if let group = judge?.group { groups[group, default: []].insert(id) }
-      entries[id]?.judge = judge
+      if let group = authorization?.group { groups[group, default: []].insert(id) }
+      entries[id]?.authorization = authorization
     }
   }
 
   private let state = Mutex(State())
 
-  /// Whether no commit asks anybody: then there is nothing to look for.
+  /// Whether no verdict depends on anything: then no commit repeats an authorization.
   var isIdle: Bool { state.withLock { $0.places.isEmpty && $0.timed.isEmpty } }
 
-  /// The number of listeners that have a judge, and of the places that verdicts depend on.
-  var counts: (judges: Int, places: Int) {
+  /// The number of listeners with an authorization, and of the places that verdicts depend on.
+  var counts: (authorizations: Int, places: Int) {
     state.withLock { state in
       (
-        state.entries.values.count { $0.judge != nil },
+        state.entries.values.count { $0.authorization != nil },
         state.entries.values.reduce(0) { $0 + $1.verdict.places.count }
       )
     }
@@ -93,34 +93,34 @@ final class ListenJudges: Sendable {
 
   /// Adds a listener that may listen.
   ///
-  /// - Parameter denied: called once, when it no longer may.
+  /// - Parameter denied: called once, when it may no longer listen.
   func add(
-    _ id: Int, _ judge: ListenJudge?, _ verdict: ListenVerdict,
+    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict,
     denied: @escaping @Sendable () -> Void
   ) {
     state.withLock { state in
-      state.entries[id] = Entry(judge: nil, denied: denied, verdict: verdict)
-      state.setJudge(judge, of: id)
-      state.depend(id, on: verdict)
+      state.entries[id] = Entry(authorization: nil, denied: denied, verdict: verdict)
+      state.set(authorization, of: id)
+      state.addDependencies(of: id, verdict)
     }
   }
 
-  /// Gives a listener another judge; nil for none. It is to be asked then.
-  func setJudge(_ judge: ListenJudge?, of id: Int) {
-    state.withLock { $0.setJudge(judge, of: id) }
+  /// Gives a listener another authorization; nil for none. Call `authorize` next.
+  func set(_ authorization: ListenAuthorization?, of id: Int) {
+    state.withLock { $0.set(authorization, of: id) }
   }
 
-  /// Forgets a listener. From any thread.
+  /// Forgets a listener. Safe to call from any thread.
   func remove(_ id: Int) {
     state.withLock { state in
       guard let entry = state.entries[id] else { return }
-      state.setJudge(nil, of: id)
-      state.undepend(id, on: entry.verdict)
+      state.set(nil, of: id)
+      state.removeDependencies(of: id, entry.verdict)
       state.entries[id] = nil
     }
   }
 
-  /// All listeners, or those whose judges are of a group.
+  /// Returns the listeners whose authorizations are of a group; nil for all listeners.
   func ids(of group: ObjectIdentifier?) -> [Int] {
     state.withLock { state in
       guard let group else { return state.entries.keys.sorted() }
@@ -128,7 +128,7 @@ final class ListenJudges: Sendable {
     }
   }
 
-  /// The listeners whose judges a commit asks anew.
+  /// Returns the listeners that a commit authorizes again.
   func ids(concernedBy assignments: [Assignment]) -> [Int] {
     state.withLock { state in
       var ids = state.timed
@@ -137,12 +137,13 @@ final class ListenJudges: Sendable {
     }
   }
 
-  /// Asks a listener's judge. If it denies, the listener is forgotten, and told by its `denied`.
+  /// Authorizes a listener again. If it is denied, the listener is forgotten, and its `denied` is called.
   ///
   /// - Returns: whether it may go on.
-  func ask(_ id: Int, _ root: Node, _ time: Int64) -> Bool {
+  func authorize(_ id: Int, _ root: Node, _ time: Int64) -> Bool {
     guard let entry = state.withLock({ $0.entries[id] }) else { return false }
-    let verdict = entry.judge?.verdict(root, time) ?? ListenVerdict(isAllowed: true)
+    let verdict =
+      entry.authorization?.authorize(root, time) ?? ListenVerdict(isAllowed: true)
     guard verdict.isAllowed else {
       remove(id)
       entry.denied()
@@ -150,9 +151,9 @@ final class ListenJudges: Sendable {
     }
     state.withLock { state in
       guard let old = state.entries[id]?.verdict else { return }
-      state.undepend(id, on: old)
+      state.removeDependencies(of: id, old)
       state.entries[id]?.verdict = verdict
-      state.depend(id, on: verdict)
+      state.addDependencies(of: id, verdict)
     }
     return true
   }

@@ -5,19 +5,20 @@ import Synchronization
 import Testing
 
 /// Judges of writes: what they see, and what becomes of what they deny.
-@Suite(.timeLimit(.minutes(5))) struct JudgeTests {
+@Suite(.timeLimit(.minutes(5))) struct WriteAuthorizationTests {
   private func submit(
     _ engine: Engine, _ path: String, _ value: Node, _ answers: Answers<Outcome>,
-    _ judge: @escaping @Sendable (ProposedWrite) -> Bool
+    _ authorize: @escaping @Sendable (ProposedWrite) -> Bool
   ) {
     engine.submit { _ in
-      Decision(try .set(Location(path), WriteValue(value)), (), judge: judge)
-    } answer: {
+      Decision(try .set(Location(path), WriteValue(value)), (), authorize: authorize)
+    } completion: {
       answers.add(Outcome($0))
     }
   }
 
-  @Test func `a judge sees the latest tree before and after, the assignments and the time`()
+  @Test
+  func `an authorization sees the latest tree before and after, the assignments and the time`()
     async throws
   {
     let journal = FaultyJournal(InMemoryJournal())
@@ -35,7 +36,7 @@ import Testing
           seen.add($0)
           return true
         }
-      } answer: {
+      } completion: {
         answers.add(Outcome($0))
       }
       gate.open()
@@ -66,7 +67,8 @@ import Testing
     #expect(store.commits.allSatisfy { $0.beforeImage != nil })
   }
 
-  @Test func `a judged commit can be taken back and resumed from as any other`() async throws {
+  @Test func `an authorized commit can be rolled back and resumed from as any other`() async throws
+  {
     try await withEngine { engine in
       let replica = Replica(Listening(.root, form: .value))
       replica.leave(engine, try #require(await replica.start(engine)))

@@ -1,8 +1,11 @@
 #if canImport(Glibc)
-  import Glibc
+  internal import Glibc
 #elseif canImport(Musl)
-  import Musl
+  internal import Musl
 #endif
+
+// CanopySystem owns the calls of the operating system that several modules need. It must not know the tree,
+// storage or protocols.
 
 /// A thread of its own for work that blocks.
 ///
@@ -10,11 +13,11 @@
 /// one thread for each core, and two hashes on a machine of two cores would stop every task of the
 /// server. A thread of its own is scheduled beside them by the system. Starting one costs some
 /// 20 µs, about a thousandth of a hash.
-enum WorkerThread {
+public enum WorkerThread {
   /// Runs `body` on a new thread, which ends with it.
   ///
   /// - Returns: false, without running `body`, if the system gives no more threads.
-  static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
+  public static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
     var attributes = pthread_attr_t()
     guard pthread_attr_init(&attributes) == 0 else { return false }
     defer { pthread_attr_destroy(&attributes) }
