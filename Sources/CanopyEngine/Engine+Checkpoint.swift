@@ -18,10 +18,11 @@ extension Engine {
   func runCheckpoints() async {
     var tried = state.withLock { $0.checkpointSequence }
     while await checkpointIsDue(after: tried) {
-      let (root, sequence) = snapshot
+      let snapshot = snapshot
       do {
-        try await journal.checkpoint(root, through: sequence, resting: pace(by: clock))
-        state.withLock { $0.checkpointSequence = sequence }
+        try await journal.checkpoint(
+          snapshot.root, through: snapshot.sequence, resting: pace(by: clock))
+        state.withLock { $0.checkpointSequence = snapshot.sequence }
       } catch is CancellationError {
         return
       } catch {
@@ -29,7 +30,7 @@ extension Engine {
           "the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
       }
       // After one that failed as well: the next try comes after as many commits again, or as long.
-      tried = sequence
+      tried = snapshot.sequence
     }
   }
 

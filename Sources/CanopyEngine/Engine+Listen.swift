@@ -1,5 +1,4 @@
 internal import CanopyTree
-internal import Synchronization
 
 /// Identifies a listener of an engine.
 public struct ListenerID: Hashable, Sendable {
@@ -39,6 +38,7 @@ extension Engine {
       assertOnThread()
       let snapshot = snapshot
       let verdict = authorization?.authorize(snapshot.root, now())
+      defer { endNotifying() }
       guard verdict?.isAllowed != false else {
         return started(nil, ListenStart(deniedAt: snapshot.sequence, listening))
       }
@@ -66,6 +66,7 @@ extension Engine {
       }
       authorize(changes.map(\.id.number), root, now())
       completion()
+      endNotifying()
     }
     if !isAccepted { completion() }
   }
@@ -84,6 +85,7 @@ extension Engine {
     let isAccepted = enqueueBarrier { [self] in
       change()
       authorize(authorizations.ids(of: group), root, now())
+      endNotifying()
       completion()
     }
     if !isAccepted {
@@ -130,15 +132,6 @@ extension Engine {
       for view in change.views { notify(view, of: change, cost, &budget) }
     }
     endNotifying()
-  }
-
-  private func endNotifying() {
-    let bodies = state.withLock { state in
-      state.notifiedSequence = state.currentSequence
-      defer { state.afterNotifying = [] }
-      return state.afterNotifying
-    }
-    for body in bodies { body() }
   }
 
   /// Bytes of a commit that are compared in one step.

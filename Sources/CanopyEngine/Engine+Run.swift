@@ -78,8 +78,7 @@ extension Engine {
   private func nextRequests() async -> [any PendingRequest]? {
     while true {
       let (requests, isDone) = state.withLock { state -> ([any PendingRequest], Bool) in
-        var requests: [any PendingRequest] = []
-        swap(&requests, &state.queue)
+        let requests = state.queue.takeBatch(atMost: Engine.batchMax)
         state.isAtWork = !requests.isEmpty
         return (requests, state.isStopping)
       }

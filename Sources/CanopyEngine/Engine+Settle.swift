@@ -74,9 +74,7 @@ extension Engine {
   /// Completes all requests that wait with an error, without carrying them out.
   private func refuseWaiting(_ error: EngineError, _ writer: WriterState) {
     let (queued, tree, sequence) = state.withLock { state in
-      var queued: [any PendingRequest] = []
-      swap(&queued, &state.queue)
-      return (queued, state.current, state.currentSequence)
+      (state.queue.takeAll(), state.current, state.currentSequence)
     }
     var waiting = queued.makeIterator()
     while let request = writer.taken.popLast() ?? waiting.next() {

@@ -24,7 +24,8 @@ public final class Engine: Sendable {
   public struct Configuration: Sendable {
     /// The indexes to keep.
     public var indexPlan = IndexPlan()
-    /// Transactions that may wait; further ones are refused as overloaded.
+    /// The number of transactions that may wait. Further ones are refused as overloaded, and those of an owner
+    /// that has an eighth of them.
     public var queuedCommitsMax = 100_000
     /// Commits after which the journal is asked to fold them into its checkpoint. Starting up replays
     /// at most about twice as many.
@@ -66,13 +67,10 @@ public final class Engine: Sendable {
     var current: Tree
     var currentSequence: Int64
     /// The requests that wait for the engine's thread.
-    var queue: [any PendingRequest] = []
+    var queue: WriteQueue
     /// Whether a batch has been taken that is not published.
     var isAtWork = false
-    /// The last commit of the current tree that listeners have been notified of.
-    var notifiedSequence: Int64
-    /// Closures to call when listeners have been notified of all commits.
-    var afterNotifying: [@Sendable () -> Void] = []
+    var observers: [WeakObserver] = []
     /// The initial state of the engine's thread.
     var pushIDs: PushIDGenerator
     var clientWrites: ClientWrites
@@ -114,7 +112,8 @@ public final class Engine: Sendable {
     let loaded = try await journal.load(keeping: configuration.indexPlan)
     state = Mutex(
       State(
-        current: loaded.tree, currentSequence: loaded.sequence, notifiedSequence: loaded.sequence,
+        current: loaded.tree, currentSequence: loaded.sequence,
+        queue: WriteQueue(countMax: configuration.queuedCommitsMax),
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
         clientWrites: ClientWrites(loaded.clientWrites),
         checkpointSequence: loaded.checkpoint))
@@ -124,16 +123,16 @@ public final class Engine: Sendable {
   public var root: Node { snapshot.root }
 
   /// The current tree and the sequence number of its last commit.
-  public var snapshot: (root: Node, sequence: Int64) {
-    state.withLock { ($0.current.root, $0.currentSequence) }
-  }
+  public var snapshot: Snapshot { state.withLock { $0.snapshot } }
 
   /// Whether requests were accepted that are not published.
   public var hasCommitsUnderWay: Bool { state.withLock { $0.isAtWork || !$0.queue.isEmpty } }
 
   /// Queues a transaction. Safe to call from any thread.
-  public func submit(_ transaction: some Transaction) {
-    if let refusal = enqueue(PendingTransaction(transaction)) {
+  ///
+  /// - Parameter owner: the writer, which shares the engine with others.
+  public func submit(_ transaction: some Transaction, of owner: WriteOwner = .server) {
+    if let refusal = enqueue(PendingTransaction(transaction), of: owner) {
       transaction.complete(.failure(refusal))
     }
   }
@@ -141,10 +140,10 @@ public final class Engine: Sendable {
   /// Queues a transaction made of closures: see `Transaction` for when they are called.
   public func submit<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
-    once origin: WriteOrigin? = nil,
+    once origin: WriteOrigin? = nil, of owner: WriteOwner = .server,
     completion: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
   ) {
-    submit(ClosureTransaction(origin: origin, body: decide, completion: completion))
+    submit(ClosureTransaction(origin: origin, body: decide, completion: completion), of: owner)
   }
 
   /// Carries out a transaction and waits until it is durable.
@@ -167,7 +166,7 @@ public final class Engine: Sendable {
     _ decisions: [Decision<Void>],
     completion: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
   ) {
-    if let refusal = enqueue(PendingWrites(decisions, completion: completion)) {
+    if let refusal = enqueue(PendingWrites(decisions, completion: completion), of: .server) {
       completion(.failure(refusal))
     }
   }
@@ -175,13 +174,12 @@ public final class Engine: Sendable {
   /// Queues a request of a client.
   ///
   /// - Returns: the error if it is not accepted.
-  private func enqueue(_ request: any PendingRequest) -> EngineError? {
+  private func enqueue(_ request: any PendingRequest, of owner: WriteOwner) -> EngineError? {
     let (refusal, wakeUp) = state.withLock {
       state -> (EngineError?, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (.stopped, nil) }
       if state.isUnsettled { return (.journalFailed, nil) }
-      if state.queue.count >= configuration.queuedCommitsMax { return (.overloaded, nil) }
-      state.queue.append(request)
+      guard state.queue.add(request, of: owner) else { return (.overloaded, nil) }
       return (nil, state.wakeUp.take())
     }
     wakeUp?.resume()
@@ -195,7 +193,7 @@ public final class Engine: Sendable {
     let (isAccepted, wakeUp) = state.withLock {
       state -> (Bool, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (false, nil) }
-      state.queue.append(request)
+      state.queue.add(own: request)
       return (true, state.wakeUp.take())
     }
     wakeUp?.resume()
@@ -213,15 +211,15 @@ public final class Engine: Sendable {
     enqueueOwn(Barrier(keeping: order, at: path, body))
   }
 
-  /// Calls `body` when listeners have been notified of every commit of the current tree: mostly at once. So
-  /// a reply about the tree can be held back until after the events that led there.
-  public func afterNotifying(_ body: @escaping @Sendable () -> Void) {
-    let isNotified = state.withLock { state in
-      if state.notifiedSequence == state.currentSequence { return true }
-      state.afterNotifying.append(body)
-      return false
+  /// Adds an observer of batches. The engine does not keep it alive.
+  ///
+  /// - Returns: the current snapshot; the observer gets all later ones.
+  public func add(_ observer: any BatchObserver) -> Snapshot {
+    state.withLock { state in
+      state.observers.removeAll { $0.observer == nil }
+      state.observers.append(WeakObserver(observer: observer))
+      return state.snapshot
     }
-    if isNotified { body() }
   }
 
   /// Refuses new writes from now on; `run` ends when those already accepted have been answered.

@@ -59,7 +59,7 @@ public struct ListenStart: Sendable {
   let root: Node
 
   init(
-    _ listening: Listening, _ snapshot: (root: Node, sequence: Int64),
+    _ listening: Listening, _ snapshot: Snapshot,
     _ verdict: ListenVerdict? = nil
   ) {
     self.listening = listening

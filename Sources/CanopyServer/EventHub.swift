@@ -2,7 +2,6 @@ internal import CanopyEngine
 internal import CanopyWire
 internal import DequeModule
 internal import NIOCore
-internal import Synchronization
 
 /// The subscriptions of all connections on one event loop, grouped by location and query.
 ///
@@ -13,32 +12,25 @@ internal import Synchronization
 final class EventHub: Sendable {
   let loop: any EventLoop
   private let engine: Engine
+  private let inbox: LoopInbox
   private let bytesMax: Int
   private let state: NIOLoopBoundBox<State>
 
   private struct State {
     var views: [Listening: LocalView] = [:]
-    /// The items that are not handled yet, in order.
-    var pending: Deque<Item> = []
+    /// The events that are taken from the inbox and not handled yet, in order.
+    var pending: Deque<LoopInbox.Event> = []
+    /// Whether events wait for the commits that are under way.
+    var isHolding = false
   }
-
-  /// Something that the engine has sent.
-  private enum Item: Sendable {
-    /// The events of a commit for a view.
-    case notification(NIOLoopBound<LocalView>, Notification)
-    /// Anything else, in order with the events.
-    case other(@Sendable () -> Void)
-  }
-
-  /// The items that the engine has sent and the loop has not taken.
-  private let sent = Mutex<[Item]>([])
 
   /// - Parameter bytesMax: bytes of JSON in one event.
-  init(loop: any EventLoop, engine: Engine, bytesMax: Int) {
-    self.loop = loop
+  init(_ inbox: LoopInbox, engine: Engine, bytesMax: Int) {
+    loop = inbox.loop
+    self.inbox = inbox
     self.engine = engine
     self.bytesMax = bytesMax
-    state = .makeBoxSendingValue(State(), eventLoop: loop)
+    state = .makeBoxSendingValue(State(), eventLoop: inbox.loop)
   }
 
   /// Begins to listen for a subscription.
@@ -54,26 +46,25 @@ final class EventHub: Sendable {
     view.starting += 1
     let boundView = NIOLoopBound(view, eventLoop: loop)
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
-    let deny = { @Sendable [self] in send(.other { self.deny(bound.value.0) }) }
+    let deny = { @Sendable [self] in inbox.collect(.call { self.deny(bound.value.0) }) }
     engine.listen(
       listening, group: ObjectIdentifier(self), authorization: authorization,
-      { [self] notification in send(.notification(boundView, notification)) },
+      { [inbox] notification in inbox.collect(.notification(boundView, notification)) },
       denied: subscription.isAuthorized ? deny : nil
     ) { [self] id, start in
-      send(
-        .other { [self] in
-          let view = boundView.value
-          let (subscription, started) = bound.value
-          view.starting -= 1
-          subscription.listener = id
-          if id != nil, !subscription.hasEnded {
-            view.add(subscription)
-          } else {
-            drop(subscription)
-          }
-          removeIfUnused(view)
-          started(id == nil ? .failure(start.isDenied ? .denied : .stopped) : .success(start))
-        })
+      call { [self] in
+        let view = boundView.value
+        let (subscription, started) = bound.value
+        view.starting -= 1
+        subscription.listener = id
+        if id != nil, !subscription.hasEnded {
+          view.add(subscription)
+        } else {
+          drop(subscription)
+        }
+        removeIfUnused(view)
+        started(id == nil ? .failure(start.isDenied ? .denied : .stopped) : .success(start))
+      }
     }
   }
 
@@ -88,7 +79,7 @@ final class EventHub: Sendable {
       changes.compactMap { change in change.subscription.listener.map { ($0, change.authorization) }
       }
     ) { [self] in
-      send(.other { done.value() })
+      call { done.value() }
     }
   }
 
@@ -96,56 +87,41 @@ final class EventHub: Sendable {
     subscription.subscriber?.cancel(subscription.number, .permissionDenied)
   }
 
-  /// Hands an item to the loop, after all earlier ones. Safe to call from any thread.
-  private func send(_ item: Item) {
-    let isFirst = sent.withLock { sent in
-      sent.append(item)
-      return sent.count == 1
-    }
-    if isFirst { loop.execute { self.scheduleDrain() } }
+  /// Calls a closure on the loop, in order with the events.
+  private func call(_ body: @escaping @Sendable () -> Void) {
+    // Only an engine that is stopping answers at once. It has no more events.
+    if loop.inEventLoop { loop.execute(body) } else { inbox.collect(.call(body)) }
   }
 
-  /// Handles the items now or a moment later.
+  /// Handles the events in the inbox now or a moment later.
   ///
   /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
   /// can be sent together. So with many subscribers it waits for the commits that are under way.
-  private func scheduleDrain() {
-    let concerned = sent.withLock { sent in
-      sent.reduce(0) { count, item in
-        guard case .notification(let view, _) = item else { return count }
-        return count + view.value.count
-      }
-    }
-    guard concerned >= EventHub.manySubscribers, engine.hasCommitsUnderWay else {
+  func drainSoon() {
+    guard inbox.countSubscriptions() >= EventHub.manySubscribers, engine.hasCommitsUnderWay else {
       return drain()
     }
-    // A transaction that writes nothing ends when the listeners of all earlier ones were notified.
-    engine.submit { _ in
-      Decision(nil, ())
-    } completion: { [self] (_: Result<Committed<Void>, any Error>) in
-      loop.execute { self.drain() }
+    // The inbox wakes the loop after each batch. A slow disk delays the events for no longer than sending them
+    // takes.
+    guard !state.value.isHolding else { return }
+    state.value.isHolding = true
+    loop.scheduleTask(in: EventHub.waitMax) { [self] in
+      if state.value.isHolding { drain() }
     }
-    // A slow disk delays the events for no longer than sending them takes.
-    loop.scheduleTask(in: EventHub.waitMax) { [self] in drain() }
   }
 
   private static let manySubscribers = 64
   private static let waitMax = TimeAmount.milliseconds(3)
 
-  /// Handles all items that the engine has sent until now.
-  ///
-  /// Input from a socket may be handled before tasks that wait on the loop. So a connection with
-  /// subscriptions calls this before it sends a reply, to send the events before it.
+  /// Handles all events in the inbox. A connection with subscriptions calls this before it reads or sends a reply,
+  /// to send the events before it.
   func drain() {
-    let items = sent.withLock { sent in
-      defer { sent = [] }
-      return sent
-    }
-    state.value.pending.append(contentsOf: items)
-    // An item may lead to another call, which continues with the next item.
+    state.value.isHolding = false
+    state.value.pending.append(contentsOf: inbox.takeEvents())
+    // An event may lead to another call, which continues with the next one.
     while let next = state.value.pending.popFirst() {
       switch next {
-      case .other(let body): body()
+      case .call(let body): body()
       case .notification(let view, let notification):
         let view = view.value
         var notifications = [notification]
@@ -219,7 +195,7 @@ final class HubSubscription {
 }
 
 /// The subscriptions on one loop with the same location, query and form.
-private final class LocalView {
+final class LocalView {
   let listening: Listening
   private let bytesMax: Int
   /// Subscriptions that wait for the engine to begin.

@@ -28,7 +28,7 @@ extension LineHandler {
     switch wanted.subject {
     case .constant(let node, let form):
       session.answerConstant(
-        number, slot, sequence: operations.engine.snapshot.sequence, .constant(node, form))
+        number, slot, sequence: shared.inbox.snapshot.sequence, .constant(node, form))
     case .tree(let listening):
       let authorization =
         wanted.isAuthorized ? operations.listenAuthorization(listening, as: identity) : nil

@@ -10,7 +10,7 @@ internal import NIOExtras
 /// into bytes.
 ///
 /// The session decides; this performs. Everything happens on the connection's event loop.
-final class LineHandler: ChannelInboundHandler {
+final class LineHandler: ChannelInboundHandler, Connection {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
@@ -25,6 +25,8 @@ final class LineHandler: ChannelInboundHandler {
   private var backlog: ByteBuffer?
   private var output = LineOutput()
   private var flushIsDue = false
+  /// Whether a request has an outcome that is not looked at yet.
+  private var isAdvanceDue = false
   private(set) var context: ChannelHandlerContext?
   private var address = "local"
   /// Whether the client has ended its sending side.
@@ -99,6 +101,8 @@ final class LineHandler: ChannelInboundHandler {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard session.takesInput else { return }
+    // The client may know of commits that the loop has not read yet.
+    shared.inbox.refresh()
     var buffer = unwrapInboundIn(data)
     if backlog != nil {
       backlog?.writeBuffer(&buffer)
@@ -217,6 +221,8 @@ final class LineHandler: ChannelInboundHandler {
   }
 
   private func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
+    // The events that led to the snapshot go out first.
+    if !subscribers.isEmpty { shared.hub.drain() }
     if let line = shared.read(request, as: session.identity, to: &output.text) {
       output.append(shared: line)
     }
@@ -241,9 +247,11 @@ final class LineHandler: ChannelInboundHandler {
     let complete = completion(context, slot)
     switch request {
     case .write(let write):
-      operations.write(write, as: session.identity) { complete(Session.Completion($0)) }
+      operations.write(write, as: session.identity, from: address) {
+        complete(Session.Completion($0))
+      }
     case .read(let read):
-      orderedRead(read, complete)
+      orderedRead(context, read, slot)
     case .account(let request):
       let task = Task { [operations, identity = session.identity, address] in
         complete(await operations.account(request, as: identity, from: address))
@@ -273,44 +281,58 @@ final class LineHandler: ChannelInboundHandler {
     }
   }
 
-  /// Reads when no earlier write is under way. The reply waits for the events that led to what it says.
+  /// Reads when no earlier write is under way.
   private func orderedRead(
-    _ read: ReadRequest, _ complete: @escaping @Sendable (Session.Completion) -> Void
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     let identity = session.identity
-    guard case .administrator = identity else {
-      let reply = operations.read(read, as: identity)
-      return operations.engine.afterNotifying { complete(Session.Completion(reply)) }
-    }
+    guard case .administrator = identity else { return finishRead(request, identity, slot) }
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
     Task { [operations] in
-      let reply = await operations.orderedRead(read, as: identity)
-      operations.engine.afterNotifying { complete(Session.Completion(reply)) }
+      await operations.prepare(request)
+      loop.execute {
+        let (handler, context) = bound.value
+        handler.finishRead(request, identity, slot)
+        handler.advance(context)
+      }
     }
+  }
+
+  private func finishRead(_ request: ReadRequest, _ identity: Identity, _ slot: Session.Slot) {
+    shared.inbox.refresh()
+    if !subscribers.isEmpty { shared.hub.drain() }
+    finish(
+      slot,
+      Session.Completion(operations.read(request, as: identity, in: shared.inbox.snapshot.root)))
   }
 
   /// Returns a closure that takes the answer to a request, from any thread.
   private func completion(
     _ context: ChannelHandlerContext, _ slot: Session.Slot
   ) -> @Sendable (Session.Completion) -> Void {
-    let loop = context.eventLoop
-    let bound = NIOLoopBound((self, context), eventLoop: loop)
+    let inbox = shared.inbox
+    let bound = NIOLoopBound((self as any Connection, context), eventLoop: inbox.loop)
     return { completion in
-      if loop.inEventLoop {
+      if inbox.loop.inEventLoop {
         bound.value.0.finish(slot, completion)
       } else {
-        loop.execute {
-          let (handler, context) = bound.value
-          handler.finish(slot, completion)
-          handler.advance(context)
-        }
+        inbox.complete(LoopInbox.Outcome(connection: bound, slot: slot, completion: completion))
       }
     }
   }
 
-  private func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
+  func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
     tasks[slot] = nil
     session.finish(slot, completion)
     if completion.closes { backlog = nil }
+    isAdvanceDue = true
+  }
+
+  func advanceAfterOutcomes(_ context: ChannelHandlerContext) {
+    guard isAdvanceDue else { return }
+    isAdvanceDue = false
+    advance(context)
   }
 
   private func carryOut(_ armed: [ArmedWrite], _ loop: any EventLoop) {

@@ -7,6 +7,8 @@ internal import NIOCore
 /// The things that the connections of one event loop share. Use it on that loop only.
 final class LoopContext {
   let loop: any EventLoop
+  /// Everything that other threads hand to the loop.
+  let inbox: LoopInbox
   /// The subscriptions of all connections.
   let hub: EventHub
   /// The encoded lists since the last commit.
@@ -22,8 +24,23 @@ final class LoopContext {
     self.operations = operations
     unflushed = FlushQueue(loop: loop)
     let bytesMax = operations.limits.replyBytesMax
-    hub = EventHub(loop: loop, engine: operations.engine, bytesMax: bytesMax)
+    inbox = LoopInbox(operations.engine, loop: loop)
+    hub = EventHub(inbox, engine: operations.engine, bytesMax: bytesMax)
     codec = LineCodec(replyBytesMax: bytesMax, cache: EntryCache())
+    inbox.onWakeUp { [unowned self] in takeInbox() }
+  }
+
+  /// Hands on the outcomes in the inbox, and then its events.
+  ///
+  /// A connection with subscriptions gets the events before an outcome first: see `LineHandler.send`.
+  private func takeInbox() {
+    let outcomes = inbox.takeOutcomes()
+    for outcome in outcomes { outcome.connection.value.0.finish(outcome.slot, outcome.completion) }
+    for outcome in outcomes {
+      let (connection, context) = outcome.connection.value
+      connection.advanceAfterOutcomes(context)
+    }
+    hub.drainSoon()
   }
 
   /// Carries out a read, and appends the line of its reply or returns it in a buffer that all who ask for the
@@ -32,13 +49,13 @@ final class LoopContext {
     _ request: ReadRequest, as identity: Identity, to output: inout JSONOutput
   ) -> ByteBuffer? {
     guard let list = SharedList(request) else {
-      encode(operations.read(request, as: identity), to: &output)
+      encode(operations.read(request, as: identity, in: inbox.snapshot.root), to: &output)
       return nil
     }
-    let sequence = operations.engine.snapshot.sequence
-    if let line = lists.find(list, at: sequence) { return line }
+    let snapshot = inbox.snapshot
+    if let line = lists.find(list, at: snapshot.sequence) { return line }
     let start = output.count
-    encode(operations.read(request, as: identity), to: &output)
+    encode(operations.read(request, as: identity, in: snapshot.root), to: &output)
     output.withBytes { lists.keep($0[start...], of: list) }
     return nil
   }

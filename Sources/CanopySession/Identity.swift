@@ -1,3 +1,4 @@
+internal import CanopyEngine
 public import CanopyRules
 public import CanopyTree
 internal import Synchronization
@@ -14,6 +15,17 @@ public enum Identity: Sendable {
   /// The login; nil without a user.
   var session: UserSession? {
     if case .user(let session) = self { session } else { nil }
+  }
+
+  /// Returns the owner of a write.
+  ///
+  /// - Parameter address: the address of the client.
+  func owner(at address: String) -> WriteOwner {
+    switch self {
+    case .administrator: .server
+    case .user(let session): .user(session.uid)
+    case .anonymous: .address(address)
+    }
   }
 
   /// Returns the caller as the rules see it, or nil for the administrator. An expired or revoked session

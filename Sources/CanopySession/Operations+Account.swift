@@ -122,7 +122,8 @@ extension Operations {
       }
     }
     let description = SessionDescription(
-      user: description(of: login), token: session.token, expires: session.expiresAt)
+      user: description(of: login, in: engine.root), token: session.token,
+      expires: session.expiresAt)
     return Session.Completion(.session(description), identity: .user(login))
   }
 

@@ -24,7 +24,7 @@ struct CompareAndSet: Sendable {
   let location: Location
   let etag: String
   let write: Write
-  let identity: Identity
+  let context: WriteContext
   let origin: WriteOrigin?
 
   /// A value and its ETag.
@@ -49,13 +49,13 @@ extension Operations {
   ///
   /// - Throws: `TreeError` when the value cannot be written.
   func compareAndSet(
-    _ location: Location, _ etag: String, _ value: WriteValue, as identity: Identity,
-    once origin: WriteOrigin?, _ completion: @escaping @Sendable (Reply) -> Void
+    _ location: Location, _ etag: String, _ value: WriteValue, once origin: WriteOrigin?,
+    _ context: WriteContext
   ) throws {
     let request = CompareAndSet(
-      location: location, etag: etag, write: try Write.set(location, value), identity: identity,
+      location: location, etag: etag, write: try Write.set(location, value), context: context,
       origin: origin)
-    submit(request, nil, round: 1, completion)
+    submit(request, nil, round: 1)
   }
 
   /// Whether a request takes so long beside the engine that no later request of its connection may begin
@@ -71,13 +71,13 @@ extension Operations {
   }
 
   private func submit(
-    _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, round: Int,
-    _ completion: @escaping @Sendable (Reply) -> Void
+    _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, round: Int
   ) {
+    let completion = request.context.completion
     engine.submit(
       { [self] proposal in
         try decide(request, hashed, &proposal)
-      }, once: request.origin
+      }, once: request.origin, of: request.context.owner
     ) { [self] result in
       switch result {
       case .success(let committed):
@@ -86,7 +86,7 @@ extension Operations {
         case .differs(let present): completion(request.mismatch(present))
         case .large(let node, let mayRead):
           guard round <= CompareAndSet.roundsMax else { return completion(.failure(.changing)) }
-          hash(node, for: request, mayRead: mayRead, round: round, completion)
+          hash(node, for: request, mayRead: mayRead, round: round)
         }
       case .failure(let earlier as RepeatedWrite): completion(.exchanged(earlier.sequence))
       case .failure(let error): completion(.failure(wireError(error)))
@@ -113,7 +113,7 @@ extension Operations {
     }
     if etag.hasSameBytes(as: request.etag) {
       return Decision(
-        request.write, .committed, authorize: writeAuthorization(as: request.identity))
+        request.write, .committed, authorize: writeAuthorization(as: request.context.identity))
     }
     guard mayRead else { throw WireError.denied }
     let bytes = hashed?.bytes ?? CompareAndSet.smallBytesMax
@@ -122,7 +122,7 @@ extension Operations {
 
   private func mayRead(_ request: CompareAndSet, in root: Node) -> Bool {
     do {
-      try checkRead(request.location.path, .all, in: root, as: request.identity)
+      try checkRead(request.location.path, .all, in: root, as: request.context.identity)
       return true
     } catch {
       return false
@@ -130,7 +130,7 @@ extension Operations {
   }
 
   private func mayWrite(_ request: CompareAndSet, in root: Node, at time: Int64) -> Bool {
-    guard let caller = request.identity.caller(at: time) else { return true }
+    guard let caller = request.context.identity.caller(at: time) else { return true }
     let (assignments, after) = request.write.outcome(in: root, at: time)
     return rules.current.rules.judge(
       assignments, before: root, after: after, as: caller
@@ -139,16 +139,16 @@ extension Operations {
 
   /// Hashes a large value on another thread, and answers if it is another one than was asked for.
   private func hash(
-    _ node: Node, for request: CompareAndSet, mayRead: Bool, round: Int,
-    _ completion: @escaping @Sendable (Reply) -> Void
+    _ node: Node, for request: CompareAndSet, mayRead: Bool, round: Int
   ) {
+    let completion = request.context.completion
     Task { [self] in
       do {
         let reply = try await hashing.withTurn {
           await withCheckedContinuation { continuation in
             DispatchQueue.global().async { [self] in
               continuation.resume(
-                returning: compare(node, request, mayRead: mayRead, round: round, completion))
+                returning: compare(node, request, mayRead: mayRead, round: round))
             }
           }
         }
@@ -161,8 +161,7 @@ extension Operations {
 
   /// Compares a large value. Returns nil if the engine is asked again.
   private func compare(
-    _ node: Node, _ request: CompareAndSet, mayRead: Bool, round: Int,
-    _ completion: @escaping @Sendable (Reply) -> Void
+    _ node: Node, _ request: CompareAndSet, mayRead: Bool, round: Int
   ) -> Reply? {
     // No client can have the ETag of a value that no reply could hold.
     var budget = limits.replyBytesMax
@@ -174,7 +173,7 @@ extension Operations {
     guard present.etag.hasSameBytes(as: request.etag) else {
       return mayRead ? request.mismatch(present) : .failure(.denied)
     }
-    submit(request, present, round: round + 1, completion)
+    submit(request, present, round: round + 1)
     return nil
   }
 }

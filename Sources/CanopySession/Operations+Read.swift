@@ -1,21 +1,23 @@
 internal import CanopyEngine
 internal import CanopySocial
-internal import CanopyTree
+public import CanopyTree
 public import CanopyWire
 
 extension Operations {
-  /// Carries out a read of the current tree.
-  public func read(_ request: ReadRequest, as identity: Identity) -> Reply {
+  /// Carries out a read.
+  ///
+  /// - Parameter root: the root of the snapshot to read.
+  public func read(_ request: ReadRequest, as identity: Identity, in root: Node) -> Reply {
     do {
-      return try reply(to: request, as: identity)
+      return try reply(to: request, as: identity, in: root)
     } catch {
       return .failure(wireError(error))
     }
   }
 
-  /// Carries out a read by an order of which there may be no index. For the administrator the index is
-  /// made first; for all others the rules declare it.
-  public func orderedRead(_ request: ReadRequest, as identity: Identity) async -> Reply {
+  /// Keeps the index that a read of the administrator needs, if none does. For all others the rules declare
+  /// it. A snapshot that is taken afterwards has the index.
+  public func prepare(_ request: ReadRequest) async {
     switch request {
     case .get(let location, let options): await keepIndex(options.query, at: location.path)
     case .count(let path, let query): await keepIndex(query, at: path)
@@ -23,7 +25,6 @@ extension Operations {
       .rules:
       break
     }
-    return read(request, as: identity)
   }
 
   private func keepIndex(_ query: Query, at path: Path) async {
@@ -34,18 +35,18 @@ extension Operations {
     }
   }
 
-  private func reply(to request: ReadRequest, as identity: Identity) throws -> Reply {
+  private func reply(
+    to request: ReadRequest, as identity: Identity, in root: Node
+  ) throws -> Reply {
     switch request {
     case .ping: return .pong
     case .hello: return .hello(ServerDescription(version: version, time: now(), limits: bounds))
     case .help(let verb): return .help(try command(verb))
-    case .whoAmI: return whoAmI(identity)
+    case .whoAmI: return whoAmI(identity, in: root)
     case .get(let location, let options):
-      let root = engine.root
       try checkRead(location.path, options.query, in: root, as: identity)
       return try value(at: location, options, in: root)
     case .count(let path, let query):
-      let root = engine.root
       try checkRead(path, query, in: root, as: identity)
       return .count(query.count(in: root.at(path)))
     case .rules:
@@ -53,21 +54,18 @@ extension Operations {
       let version = rules.current
       return .rules(text: version.text, isBuiltIn: version.isBuiltIn)
     case .info(let path): return .value(try info(path), .plain, withETag: false)
-    case .show(let id): return .post(id, try Posts.find(id, in: engine.root))
-    case .recent(let page): return .entries(Feeds.recent(try Feeds.Page(page), in: engine.root))
+    case .show(let id): return .post(id, try Posts.find(id, in: root))
+    case .recent(let page): return .entries(Feeds.recent(try Feeds.Page(page), in: root))
     case .comments(let id, let page):
-      return .entries(try Feeds.comments(on: id, Feeds.Page(page), in: engine.root))
+      return .entries(try Feeds.comments(on: id, Feeds.Page(page), in: root))
     case .posts(let reference, let page):
-      let root = engine.root
       let uid = try find(reference, as: identity, in: root)
       return .entries(Feeds.posts(by: uid, try Feeds.Page(page), in: root))
     case .top(let reference, let page):
-      let root = engine.root
       let page = try Feeds.Page(page)
       let uid = try reference.map { try find($0, as: identity, in: root) }
       return .entries(try Feeds.top(by: uid, page, in: root))
     case .profile(let reference):
-      let root = engine.root
       let uid = try find(reference, as: identity, in: root)
       return .profile(uid: uid, username: Users.username(of: uid, in: root) ?? "")
     }
@@ -125,18 +123,18 @@ extension Operations {
     return command
   }
 
-  private func whoAmI(_ identity: Identity) -> Reply {
+  private func whoAmI(_ identity: Identity, in root: Node) -> Reply {
     switch identity {
     case .administrator: return .administrator
     case .user(let session) where session.isValid(at: now()):
-      return .user(description(of: session))
+      return .user(description(of: session, in: root))
     case .user, .anonymous: return .user(nil)
     }
   }
 
-  func description(of session: UserSession) -> UserDescription {
+  func description(of session: UserSession, in root: Node) -> UserDescription {
     UserDescription(
-      uid: session.uid, username: Users.username(of: session.uid, in: engine.root) ?? "",
+      uid: session.uid, username: Users.username(of: session.uid, in: root) ?? "",
       email: session.email)
   }
 

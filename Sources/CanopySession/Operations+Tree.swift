@@ -5,43 +5,35 @@ internal import CanopyWire
 
 /// Direct writes of the tree, about which the rules decide when they are made.
 extension Operations {
-  func submit(
-    _ write: TreeWrite, as identity: Identity, once origin: WriteOrigin?,
-    _ completion: @escaping @Sendable (Reply) -> Void
-  ) throws {
+  func submit(_ write: TreeWrite, once origin: WriteOrigin?, _ context: WriteContext) throws {
     switch write {
     case .set(let location, let value):
-      submit(try Write.set(location, value), as: identity, once: origin, completion)
+      submit(try Write.set(location, value), once: origin, context)
     case .update(let path, let changes):
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      submit(write, as: identity, once: origin, completion)
+      submit(write, once: origin, context)
     case .compareAndSet(let location, let etag, let value):
-      try compareAndSet(location, etag, value, as: identity, once: origin, completion)
+      try compareAndSet(location, etag, value, once: origin, context)
     }
   }
 
-  private func submit(
-    _ write: Write, as identity: Identity, once origin: WriteOrigin?,
-    _ completion: @escaping @Sendable (Reply) -> Void
-  ) {
-    let authorize = writeAuthorization(as: identity)
-    submit({ _ in Decision(write, (), authorize: authorize) }, once: origin, completion) {
+  private func submit(_ write: Write, once origin: WriteOrigin?, _ context: WriteContext) {
+    let authorize = writeAuthorization(as: context.identity)
+    submit({ _ in Decision(write, (), authorize: authorize) }, once: origin, context) {
       .committed($0.sequence)
     }
   }
 
-  func push(
-    _ path: Path, _ value: WriteValue, as identity: Identity,
-    _ completion: @escaping @Sendable (Reply) -> Void
-  ) throws {
+  func push(_ path: Path, _ value: WriteValue, _ context: WriteContext) throws {
     // Checked before a key is made, so that an error does not depend on the tree.
     _ = try Write.set(Location(path.child(Key(index: 0))), value)
-    let authorize = writeAuthorization(as: identity)
+    let authorize = writeAuthorization(as: context.identity)
     let transaction: BlogTransaction<Key> = { proposal in
       let key = proposal.nextKey()
-      return Decision(try Write.set(Location(path.child(key)), value), key, authorize: authorize)
+      return Decision(
+        try Write.set(Location(path.child(key)), value), key, authorize: authorize)
     }
-    submit(transaction, completion) { .pushed($0.result, $0.sequence) }
+    submit(transaction, context) { .pushed($0.result, $0.sequence) }
   }
 }
 

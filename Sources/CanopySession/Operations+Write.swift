@@ -6,46 +6,47 @@ public import CanopyWire
 extension Operations {
   /// Submits a write.
   ///
-  /// - Parameter completion: called once, on the engine's thread or on the caller's, when the write is
-  ///   durable or refused.
+  /// - Parameters:
+  ///   - address: the address of the client. Anonymous clients of one address share the engine as one writer.
+  ///   - completion: called once, on the engine's thread or on the caller's, when the write is durable or refused.
   public func write(
-    _ request: WriteRequest, as identity: Identity,
+    _ request: WriteRequest, as identity: Identity, from address: String,
     completion: @escaping @Sendable (Reply) -> Void
   ) {
+    let context = WriteContext(
+      identity: identity, owner: identity.owner(at: address), completion: completion)
     do {
-      try submit(request, as: identity, completion)
+      try submit(request, context)
     } catch {
       completion(.failure(wireError(error)))
     }
   }
 
-  private func submit(
-    _ request: WriteRequest, as identity: Identity,
-    _ completion: @escaping @Sendable (Reply) -> Void
-  ) throws {
+  private func submit(_ request: WriteRequest, _ context: WriteContext) throws {
+    let identity = context.identity
     switch request {
     case .post(let title, let body):
       let transaction = try Posts.create(by: user(identity), title: title, body: body)
-      submit(transaction, completion) { .created($0.result) }
+      submit(transaction, context) { .created($0.result) }
     case .edit(let id, let title, let body):
       let transaction = try Posts.edit(id, by: user(identity), title: title, body: body)
-      submit(transaction, completion) { _ in .null }
+      submit(transaction, context) { _ in .null }
     case .delete(let id):
-      submit(Posts.delete(id, by: try user(identity)), completion) { _ in .null }
+      submit(Posts.delete(id, by: try user(identity)), context) { _ in .null }
     case .star(let id):
-      submit(Posts.toggleStar(id, by: try user(identity)), completion) {
+      submit(Posts.toggleStar(id, by: try user(identity)), context) {
         .starred($0.result.isStarred, count: $0.result.starCount)
       }
     case .comment(let id, let text):
       let transaction = try Comments.create(on: id, by: user(identity), text: text)
-      submit(transaction, completion) { .created($0.result) }
+      submit(transaction, context) { .created($0.result) }
     case .uncomment(let id, let comment):
-      submit(Comments.delete(comment, on: id, by: try user(identity)), completion) { _ in .null }
+      submit(Comments.delete(comment, on: id, by: try user(identity)), context) { _ in .null }
     case .rename(let username):
-      submit(try Users.rename(user(identity), to: username), completion) { _ in .null }
-    case .push(let path, let value): try push(path, value, as: identity, completion)
-    case .tree(let write): try submit(write, as: identity, once: nil, completion)
-    case .once(let origin, let write): try submit(write, as: identity, once: origin, completion)
+      submit(try Users.rename(user(identity), to: username), context) { _ in .null }
+    case .push(let path, let value): try push(path, value, context)
+    case .tree(let write): try submit(write, once: nil, context)
+    case .once(let origin, let write): try submit(write, once: origin, context)
     }
   }
 
@@ -56,13 +57,21 @@ extension Operations {
   ///   - reply: returns the reply for a success.
   func submit<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
-    once origin: WriteOrigin? = nil, _ completion: @escaping @Sendable (Reply) -> Void,
+    once origin: WriteOrigin? = nil, _ context: WriteContext,
     reply: @escaping @Sendable (Committed<Result>) -> Reply
   ) {
     engine.submit(
       PendingWrite(
-        operations: self, origin: origin, body: decide, reply: reply, completion: completion))
+        operations: self, origin: origin, body: decide, reply: reply,
+        completion: context.completion), of: context.owner)
   }
+}
+
+/// The caller of a write, and the closure that takes its reply.
+struct WriteContext: Sendable {
+  let identity: Identity
+  let owner: WriteOwner
+  let completion: @Sendable (Reply) -> Void
 }
 
 /// A write of a client, until its reply.

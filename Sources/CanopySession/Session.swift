@@ -104,8 +104,6 @@ public struct Session {
   private var actions: Deque<Action> = []
   var subscriptions: [Int64: Subscription] = [:]
   var lastSubscription: Int64 = 0
-  /// Whether a subscription was ever asked for: then reads wait for the events before them.
-  private var mayListen = false
 
   /// Creates the session of a new connection.
   public init(limits: Limits) {
@@ -140,7 +138,6 @@ public struct Session {
   ///   - runsAlone: whether no later request may begin before this one is answered, although it is a write.
   public mutating func receive(_ request: Request, bytes: Int, runsAlone: Bool = false) {
     guard takesRequests else { return }
-    if case .listen = request { mayListen = true }
     queue.append(
       .request(request), runsAlone ? .exclusive : order(of: request), bytes: bytes)
     updateLedger()
@@ -180,7 +177,7 @@ public struct Session {
     case .read(.get(_, let options)) where options.hasQuery && options.query.order != .key:
       .exclusive
     case .read(.count(_, let query)) where query != .all && query.order != .key: .exclusive
-    case .read: mayListen ? .exclusive : .read
+    case .read: .read
     case .write: .write
     case .account, .listen, .connection, .administration: .exclusive
     }

@@ -94,7 +94,7 @@ import Testing
     }
     let ended = engine.snapshot
     // Published, it may not have been told yet.
-    await withCheckedContinuation { told in engine.afterNotifying { told.resume() } }
+    _ = try await engine.transact { _ in Decision(nil, ()) }
     if let problem = replica.problem(ended.root), engine.snapshot.sequence == ended.sequence {
       Issue.record("\(problem)")
     }

@@ -74,7 +74,9 @@ struct EventHubTests {
     let journal = FaultyJournal(InMemoryJournal())
     try await withEngine(journal) { engine in
       let loop = NIOAsyncTestingEventLoop()
-      let hub = EventHub(loop: loop, engine: engine, bytesMax: 1_000)
+      let inbox = LoopInbox(engine, loop: loop)
+      let hub = EventHub(inbox, engine: engine, bytesMax: 1_000)
+      try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
       let setting = Setting(journal, engine, loop, hub)
       try await setting.begin(count)
       try await body(setting)

@@ -88,7 +88,8 @@ import Testing
             _ = try await engine.transact(Posts.create(by: uid, title: "t", body: body))
           }
         }
-        let (root, sequence) = engine.snapshot
+        let snapshot = engine.snapshot
+        let (root, sequence) = (snapshot.root, snapshot.sequence)
         try await store.checkpoint(root, through: sequence)
         return root
       }

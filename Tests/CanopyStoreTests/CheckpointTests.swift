@@ -89,13 +89,15 @@ import Testing
             Decision(try .set(Location(path), WriteValue(value)), ())
           }
         }
-        let (root, sequence) = engine.snapshot
+        let snapshot = engine.snapshot
+        let (root, sequence) = (snapshot.root, snapshot.sequence)
         try await store.checkpoint(root, through: sequence)
         // All of the only child's rows go before the first one comes back.
         _ = try await engine.transact { _ in
           Decision(try .set(Location("q/x"), WriteValue(big(40))), ())
         }
-        let (next, last) = engine.snapshot
+        let nextSnapshot = engine.snapshot
+        let (next, last) = (nextSnapshot.root, nextSnapshot.sequence)
         try await store.checkpoint(next, through: last)
         return next
       }
@@ -326,7 +328,8 @@ import Testing
         let changes = try await withEngine(store) { engine in
           _ = try await engine.transact(Posts.toggleStar(Key(index: 50), by: "v"))
           let before = try await store.totalChanges()
-          let (root, sequence) = engine.snapshot
+          let snapshot = engine.snapshot
+          let (root, sequence) = (snapshot.root, snapshot.sequence)
           try await store.checkpoint(root, through: sequence)
           return try await store.totalChanges() - before
         }

@@ -28,7 +28,8 @@ import Testing
           return Decision(try .set(Location("list/" + key.text), WriteValue(1)), key)
         }.result
         if checkpoint {
-          let (root, sequence) = engine.snapshot
+          let snapshot = engine.snapshot
+          let (root, sequence) = (snapshot.root, snapshot.sequence)
           try await store.checkpoint(root, through: sequence)
         }
         return key

@@ -91,7 +91,8 @@ private final class Run: Sendable {
         }
         for _ in 0..<3 {
           try await self.write(1...10, engine)
-          let (root, sequence) = engine.snapshot
+          let snapshot = engine.snapshot
+          let (root, sequence) = (snapshot.root, snapshot.sequence)
           try await store.checkpoint(root, through: sequence)
           if engine.snapshot.sequence == sequence {
             #expect(try await store.checkpointRoot() == root)

@@ -24,7 +24,8 @@ import Testing
       try await folder.withStore { store in
         let before = try await withEngine(store) { engine in
           for write in first { _ = try await engine.transact { _ in Decision(write, ()) } }
-          let (root, sequence) = engine.snapshot
+          let snapshot = engine.snapshot
+          let (root, sequence) = (snapshot.root, snapshot.sequence)
           try await store.checkpoint(root, through: sequence)
           for write in second { _ = try await engine.transact { _ in Decision(write, ()) } }
           return engine.snapshot
@@ -42,7 +43,8 @@ import Testing
       try await folder.withStore { store in
         let after = try await withEngine(store) { engine in
           _ = try await engine.transact { _ in Decision(more, ()) }
-          let (root, sequence) = engine.snapshot
+          let snapshot = engine.snapshot
+          let (root, sequence) = (snapshot.root, snapshot.sequence)
           try await store.checkpoint(root, through: sequence)
           return root
         }

@@ -117,7 +117,8 @@ import Testing
         _ = try await engine.transact { _ in
           Decision(try .set(Location("a/b"), WriteValue(json(leaf))), ())
         }
-        let (first, one) = engine.snapshot
+        let snapshot = engine.snapshot
+        let (first, one) = (snapshot.root, snapshot.sequence)
         try await store.checkpoint(first, through: one)
         let text = Node(String(repeating: "x", count: 5_000))
         for key in ["x/y", "x/z", "w", "v"] {
@@ -125,7 +126,8 @@ import Testing
             Decision(try .set(Location("a/b/" + key), WriteValue(text)), ())
           }
         }
-        let (next, last) = engine.snapshot
+        let nextSnapshot = engine.snapshot
+        let (next, last) = (nextSnapshot.root, nextSnapshot.sequence)
         try await store.checkpoint(next, through: last)
         return next
       }

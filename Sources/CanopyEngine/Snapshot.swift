@@ -1,0 +1,38 @@
+public import CanopyTree
+internal import Synchronization
+
+/// A durable version of the tree. It never changes.
+public struct Snapshot: Sendable {
+  /// The root.
+  public var root: Node
+  /// The sequence number of its last commit.
+  public var sequence: Int64
+}
+
+/// Observes the batches that an engine publishes: an event loop, which reads and sends events from the same
+/// snapshot.
+public protocol BatchObserver: AnyObject, Sendable {
+  /// Takes the snapshot after a batch. Called on the engine's thread, when the listeners have been notified of
+  /// the batch and before its transactions complete; so it must be brief.
+  ///
+  /// It is also called when listeners have begun or were denied between two batches.
+  func batchEnded(_ snapshot: Snapshot)
+}
+
+/// A reference that does not keep its observer alive.
+struct WeakObserver: Sendable {
+  weak let observer: (any BatchObserver)?
+}
+
+extension Engine.State {
+  var snapshot: Snapshot { Snapshot(root: current.root, sequence: currentSequence) }
+}
+
+extension Engine {
+  /// Hands the current snapshot to all observers.
+  func endNotifying() {
+    assertOnThread()
+    let (observers, snapshot) = state.withLock { ($0.observers, $0.snapshot) }
+    for entry in observers { entry.observer?.batchEnded(snapshot) }
+  }
+}

@@ -1,0 +1,146 @@
+internal import CanopyEngine
+internal import CanopySession
+internal import NIOCore
+internal import Synchronization
+
+/// Everything that other threads hand to one event loop: the events of each batch with its snapshot, and the
+/// outcomes of requests.
+///
+/// The engine hands over a whole batch at once. So a reply from `snapshot` that is sent after `takeEvents` comes
+/// after all events that led to that snapshot, and before all later ones.
+///
+/// Call it on the loop only, except where a method says otherwise.
+final class LoopInbox: BatchObserver {
+  /// Something that the engine has to say, in its order.
+  enum Event: Sendable {
+    /// A change for a view.
+    case notification(NIOLoopBound<LocalView>, Notification)
+    /// Anything else, in order with the changes.
+    case call(@Sendable () -> Void)
+  }
+
+  /// The outcome of a request.
+  struct Outcome: Sendable {
+    let connection: NIOLoopBound<(any Connection, ChannelHandlerContext)>
+    let slot: Session.Slot
+    let completion: Session.Completion
+  }
+
+  private struct State {
+    /// The events of the batch that the engine is publishing.
+    var collected: [Event] = []
+    /// The events of whole batches that the loop has not taken.
+    var events: [Event] = []
+    var outcomes: [Outcome] = []
+    var snapshot: Snapshot?
+    /// Whether the loop has a task that will look.
+    var isScheduled = false
+  }
+
+  let loop: any EventLoop
+  private let state = Mutex(State())
+  private let taken: NIOLoopBoundBox<Snapshot>
+  /// Called on the loop when there is something to take.
+  private let wakeUp: NIOLoopBoundBox<() -> Void>
+
+  init(_ engine: Engine, loop: any EventLoop) {
+    self.loop = loop
+    taken = .makeBoxSendingValue(engine.snapshot, eventLoop: loop)
+    wakeUp = .makeBoxSendingValue({}, eventLoop: loop)
+    let snapshot = engine.add(self)
+    state.withLock { state in
+      if state.snapshot == nil { state.snapshot = snapshot }
+    }
+  }
+
+  /// Sets the closure that the loop calls when there is something to take.
+  func onWakeUp(_ body: @escaping () -> Void) {
+    wakeUp.value = body
+  }
+
+  /// Adds an event to the batch that the engine is publishing. Safe to call on the engine's thread.
+  func collect(_ event: Event) {
+    state.withLock { $0.collected.append(event) }
+  }
+
+  /// Hands over the events of a batch with its snapshot. Called on the engine's thread.
+  func batchEnded(_ snapshot: Snapshot) {
+    let isNews = state.withLock { state in
+      state.snapshot = snapshot
+      if state.collected.isEmpty && state.events.isEmpty { return false }
+      state.events += state.collected
+      state.collected.removeAll(keepingCapacity: true)
+      return schedule(&state)
+    }
+    if isNews { wake() }
+  }
+
+  /// Hands over the outcome of a request. Safe to call from any thread.
+  func complete(_ outcome: Outcome) {
+    let isNews = state.withLock { state in
+      state.outcomes.append(outcome)
+      return schedule(&state)
+    }
+    if isNews { wake() }
+  }
+
+  private func schedule(_ state: inout State) -> Bool {
+    defer { state.isScheduled = true }
+    return !state.isScheduled
+  }
+
+  private func wake() {
+    loop.execute { [self] in
+      state.withLock { $0.isScheduled = false }
+      wakeUp.value()
+    }
+  }
+
+  /// The snapshot that reads of this loop see: as new as the events that were taken, or newer.
+  var snapshot: Snapshot { taken.value }
+
+  /// Looks for the newest snapshot, so that a read sees everything that its client can know of.
+  func refresh() {
+    if let snapshot = state.withLock({ $0.snapshot }) { taken.value = snapshot }
+  }
+
+  /// Takes the events of all batches up to the newest snapshot, which reads see from now on.
+  func takeEvents() -> [Event] {
+    let (events, snapshot) = state.withLock { state in
+      var events: [Event] = []
+      swap(&events, &state.events)
+      return (events, state.snapshot)
+    }
+    if let snapshot { taken.value = snapshot }
+    return events
+  }
+
+  /// Returns the number of subscriptions that wait for events.
+  func countSubscriptions() -> Int {
+    state.withLock { state in
+      state.events.reduce(0) { count, event in
+        guard case .notification(let view, _) = event else { return count }
+        return count + view.value.count
+      }
+    }
+  }
+
+  /// Takes the outcomes, and looks for the newest snapshot.
+  func takeOutcomes() -> [Outcome] {
+    let (outcomes, snapshot) = state.withLock { state in
+      var outcomes: [Outcome] = []
+      swap(&outcomes, &state.outcomes)
+      return (outcomes, state.snapshot)
+    }
+    if let snapshot { taken.value = snapshot }
+    return outcomes
+  }
+}
+
+/// A connection that gets outcomes of its requests.
+protocol Connection: AnyObject {
+  /// Takes an outcome.
+  func finish(_ slot: Session.Slot, _ completion: Session.Completion)
+  /// Goes on after one or more outcomes, also when the connection has ended.
+  func advanceAfterOutcomes(_ context: ChannelHandlerContext)
+}
