@@ -40,7 +40,7 @@ struct RuleLoader {
       let levels = indexPlan.levelCount
       if levels > RuleLimits.indexLevelsMax {
         report(
-          "expected .indexOn at nodes with at most \(RuleLimits.indexLevelsMax) keys and wildcards on "
+          "expected .indexOn at places with at most \(RuleLimits.indexLevelsMax) keys and wildcards on "
             + "the ways there; found \(levels)", at: offset)
       }
     } catch {
@@ -135,7 +135,7 @@ struct RuleLoader {
     }
     guard labels.count < Limits.depthMax else {
       report(
-        "expected a node at most \(Limits.depthMax) levels deep, as data is", at: member.nameOffset
+        "expected a place at most \(Limits.depthMax) levels deep, as data is", at: member.nameOffset
       )
       return nil
     }

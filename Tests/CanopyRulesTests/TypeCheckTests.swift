@@ -122,6 +122,6 @@ struct TypeCheckTests {
     }
     let namesMax = RuleLimits.snapshotStepsMax / (50 * Limits.depthMax)
     #expect(problem(names: namesMax).isEmpty)
-    #expect(problem(names: namesMax + 1).first?.contains("steps away") == true)
+    #expect(problem(names: namesMax + 1).first?.contains("steps in the whole file") == true)
   }
 }
