@@ -109,7 +109,9 @@ let package = Package(
       name: "CanopyBlogSample", dependencies: ["CanopyClient"], swiftSettings: settings),
     .executableTarget(
       name: "CanopyClientBench",
-      dependencies: ["CanopyClient", argumentParser, logging, nioCore, nioPosix],
+      dependencies: [
+        "CanopyClient", "CanopyTree", argumentParser, logging, nioCore, nioPosix,
+      ],
       swiftSettings: settings),
     .target(
       name: "CanopyTesting",
@@ -168,7 +170,8 @@ let package = Package(
       name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
       swiftSettings: settings),
     .testTarget(
-      name: "CanopyBenchTests", dependencies: ["CanopyBench"], swiftSettings: settings),
+      name: "CanopyBenchTests", dependencies: ["CanopyBench", "CanopyTree"],
+      swiftSettings: settings),
     .testTarget(
       name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
       swiftSettings: settings),

@@ -15,7 +15,7 @@ struct ClientCore: ParsableCommand {
   func run() throws {
     let list = try Path("list")
     var tree = try filled(list)
-    var random = SplitMix(state: 1)
+    var random = SplitMix64(seed: 1)
     var ids: [WriteID] = []
     let sets = try measure(samples) { index in
       let child = Key(index: Int32(truncatingIfNeeded: random.next() % UInt64(max(1, children))))

@@ -20,7 +20,7 @@ struct Crash: ParsableCommand {
   func run() throws {
     let seed = self.seed == 0 ? UInt64.random(in: 1...UInt64.max) : self.seed
     print("seed \(seed)")
-    var random = SplitMix(state: seed)
+    var random = SplitMix64(seed: seed)
     let folder = FileManager.default.temporaryDirectory
       .appendingPathComponent("canopy-crash-\(ProcessInfo.processInfo.processIdentifier)").path
     defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -87,19 +87,6 @@ private struct Board {
   var posts: [String] = []
 }
 
-/// A generator whose runs can be repeated (SplitMix64, Steele, Lea and Flood 2014).
-struct SplitMix: RandomNumberGenerator {
-  var state: UInt64
-
-  mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var z = state
-    z = (z ^ (z >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    z = (z ^ (z >> 27)) &* 0x94D0_49BB_1331_11EB
-    return z ^ (z >> 31)
-  }
-}
-
 /// One user of a crash test: writes, and remembers what was acknowledged.
 ///
 /// `@unchecked Sendable`: used by its own thread while there is load, and by the main thread between.
@@ -112,7 +99,7 @@ private final class CrashUser: @unchecked Sendable {
 
   private let uid: String
   private let token: String
-  private var random: SplitMix
+  private var random: SplitMix64
   private var newPosts: [String] = []
   private var newComments: [(post: String, id: String)] = []
   private var newStars: Set<String> = []
@@ -124,7 +111,7 @@ private final class CrashUser: @unchecked Sendable {
   init(uid: String, token: String, seed: UInt64) {
     self.uid = uid
     self.token = token
-    random = SplitMix(state: seed)
+    random = SplitMix64(seed: seed)
   }
 
   /// Writes until the connection breaks.

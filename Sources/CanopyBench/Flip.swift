@@ -24,7 +24,7 @@ struct Flip: ParsableCommand {
   func run() throws {
     let seed = self.seed == 0 ? UInt64.random(in: 1...UInt64.max) : self.seed
     print("seed \(seed)")
-    var random = SplitMix(state: seed)
+    var random = SplitMix64(seed: seed)
     let folder = FileManager.default.temporaryDirectory
       .appendingPathComponent("canopy-flip-\(ProcessInfo.processInfo.processIdentifier)").path
     defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -64,7 +64,7 @@ struct Flip: ParsableCommand {
 
   /// Fills two folders with the same data: one whose server is killed, and one whose server is stopped.
   private func fill(
-    _ killed: String, _ stopped: String, _ random: inout SplitMix
+    _ killed: String, _ stopped: String, _ random: inout SplitMix64
   ) throws -> Expected {
     let arguments = ["--checkpoint-every", "\(max(10, posts / 2))", "--retained-commits", "100"]
     var server = try Server(folder: killed, arguments: arguments)
@@ -103,7 +103,7 @@ struct Flip: ParsableCommand {
     return reply
   }
 
-  private func flip(_ path: String, _ random: inout SplitMix) throws -> String {
+  private func flip(_ path: String, _ random: inout SplitMix64) throws -> String {
     let file = try FileHandle(forUpdating: URL(fileURLWithPath: path))
     defer { try? file.close() }
     let offset = random.next() % (try file.seekToEnd())

@@ -1,9 +1,9 @@
 import CanopyClient
 
-/// The blog as an application sees it: posts in two places, stars by transaction, comments in a list of their
-/// own. Written against the client library alone.
+/// The blog as an application sees it: posts in two locations, stars by transaction, and comments
+/// in a list of their own. Uses the client library alone.
 struct Blog {
-  /// A post, as it is stored.
+  /// A stored post.
   struct Post: Codable {
     var uid: String
     var author: String
@@ -13,14 +13,14 @@ struct Blog {
     var stars: [String: Bool]?
   }
 
-  /// A comment, as it is stored.
+  /// A stored comment.
   struct Comment: Codable {
     var uid: String
     var author: String
     var text: String
   }
 
-  /// Something went wrong that the library has no error for.
+  /// A failure outside the library.
   struct Failure: Error, LocalizedError {
     var errorDescription: String?
   }
@@ -31,7 +31,7 @@ struct Blog {
     ref = database.reference()
   }
 
-  /// Publishes a post in both of its places, and returns its key.
+  /// Publishes a post in both of its locations and returns its key.
   func publish(title: String, body: String, by user: User) async throws -> String {
     guard let key = ref.child("posts").childByAutoId().key else {
       throw Failure(errorDescription: "no post can be made here")
@@ -46,20 +46,20 @@ struct Blog {
     return key
   }
 
-  /// The newest posts, the newest first.
+  /// Returns the newest posts, the newest first.
   func recent(_ count: UInt) async throws -> [(key: String, post: Post)] {
     let snapshot = try await ref.child("posts").queryLimited(toLast: count).getData()
     return try snapshot.childSnapshots.reversed().map { ($0.key, try $0.data(as: Post.self)) }
   }
 
-  /// Posts as they come, from the newest that there is.
+  /// New posts as they are published, starting with the newest existing one.
   var coming: AsyncThrowingStream<DatabaseEvent, any Error> {
     ref.child("posts").queryLimited(toLast: 1).events(.childAdded)
   }
 
-  /// Gives a post the user's star, or takes it back, in both of its places.
+  /// Adds the user's star to a post, or removes it, in both of its locations.
   ///
-  /// - Returns: whether it has the star now, and how many there are.
+  /// - Returns: whether the post has the star now, and the number of stars.
   func toggleStar(on key: String, by user: User) async throws -> (isStarred: Bool, count: Int) {
     let post = try await ref.child("posts/\(key)").getData()
     guard post.exists() else { throw Failure(errorDescription: "there is no post \(key)") }
@@ -90,7 +90,7 @@ struct Blog {
     return (post.stars?[uid] != nil, post.starCount ?? 0)
   }
 
-  /// Adds a comment to a post, and returns its key.
+  /// Adds a comment to a post and returns its key.
   func comment(on key: String, _ text: String, by user: User) async throws -> String {
     let place = ref.child("post-comments/\(key)").childByAutoId()
     let comment = Comment(uid: user.uid, author: user.displayName ?? "", text: text)
@@ -98,7 +98,7 @@ struct Blog {
     return place.key ?? ""
   }
 
-  /// The comments on a post, the oldest first.
+  /// Returns the comments on a post, oldest first.
   func comments(on key: String) async throws -> [Comment] {
     try await ref.child("post-comments/\(key)").getData().childSnapshots.map {
       try $0.data(as: Comment.self)

@@ -1,6 +1,7 @@
 import CanopyClient
 
-// The blog on the command line. CANOPY_URL names the server; CANOPY_EMAIL and CANOPY_PASSWORD who writes.
+// The blog on the command line. CANOPY_URL names the server; CANOPY_EMAIL and CANOPY_PASSWORD name
+// the user.
 
 let usage = """
   usage: canopy-blog signup NAME | post TITLE BODY | recent [COUNT] | star ID | comment ID TEXT

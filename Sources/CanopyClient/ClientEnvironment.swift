@@ -1,19 +1,18 @@
 internal import NIOCore
 internal import NIOPosix
+internal import Synchronization
 
-/// What a database takes from the world outside: time, randomness and being called later.
-///
-/// Parameters, so that a test decides them.
+/// The external dependencies of a database: time, randomness and timers. Tests supply their own.
 public struct ClientEnvironment: Sendable {
-  /// Milliseconds since 1970.
+  /// Returns the time in milliseconds since 1970.
   public var now: @Sendable () -> Int64
-  /// Random words, for keys, the name of the client, and the jitter of reconnection.
+  /// Returns random words, for keys, the name of the client, and the jitter of reconnection.
   public var random: @Sendable () -> UInt64
 
-  /// Has something done after so many milliseconds, on any thread.
+  /// Calls a function after a number of milliseconds, on any thread.
   public var schedule: @Sendable (Int64, @escaping @Sendable () -> Void) -> Void
 
-  /// An environment.
+  /// Creates an environment.
   public init(
     now: @escaping @Sendable () -> Int64, random: @escaping @Sendable () -> UInt64,
     schedule: @escaping @Sendable (Int64, @escaping @Sendable () -> Void) -> Void
@@ -34,4 +33,30 @@ public struct ClientEnvironment: Sendable {
       let loop = MultiThreadedEventLoopGroup.singleton.any()
       loop.scheduleTask(in: .milliseconds(milliseconds), body)
     })
+}
+
+/// An estimate of the server's clock.
+final class ServerClock: Sendable {
+  private let environment: ClientEnvironment
+  private let offsetBox = Atomic<Int64>(0)
+
+  init(_ environment: ClientEnvironment) {
+    self.environment = environment
+  }
+
+  /// The local time in milliseconds since 1970.
+  var local: Int64 { environment.now() }
+
+  /// The estimated server time in milliseconds since 1970.
+  var now: Int64 { environment.now() &+ offset }
+
+  /// The server's time minus the local time, in milliseconds; 0 before the first connection.
+  var offset: Int64 { offsetBox.load(ordering: .relaxed) }
+
+  /// Updates the offset from a server time, which is assumed to be halfway between request and
+  /// reply.
+  func learn(server: Int64, asked: Int64, answered: Int64) {
+    let middle = asked &+ (answered &- asked) / 2
+    offsetBox.store(server &- middle, ordering: .relaxed)
+  }
 }

@@ -1,45 +1,45 @@
 internal import CanopyTree
 internal import CanopyWire
 
-/// Why the database did not do what it was asked to: a code for programs and one sentence for people.
+/// The reason why an operation failed: a code for programs and a sentence for people.
 public struct DatabaseError: Error, Equatable, Sendable {
   /// The kinds of failure.
   public enum Code: String, Sendable, CaseIterable {
-    /// A path or a key that is none.
+    /// The path or a key is invalid.
     case invalidPath
-    /// A value that the tree does not take.
+    /// The value cannot be stored in the tree.
     case invalidData
-    /// The parts of a query do not fit together.
+    /// The parts of the query contradict each other.
     case invalidQuery
-    /// A URL that is none of a Canopy server.
+    /// The URL is not that of a Canopy server.
     case invalidURL
-    /// The security rules do not allow it.
+    /// The security rules do not allow the operation.
     case permissionDenied
-    /// It exceeds a bound of the server.
+    /// A limit of the server is exceeded.
     case tooLarge
-    /// A transaction was tried 25 times, and each time the data had changed.
+    /// The transaction was tried 25 times, and the data changed each time.
     case maxRetries
-    /// A transaction was overtaken by a plain write of the same client, or was dropped with
-    /// `purgeOutstandingWrites()`.
+    /// A plain write of the same client replaced the transaction.
     case overriddenBySet
-    /// The write was dropped with `purgeOutstandingWrites()` before the server had it.
+    /// `purgeOutstandingWrites()` dropped the write or the transaction before the server confirmed
+    /// it.
     case writeCanceled
-    /// There is no connection, and nothing is known locally.
+    /// There is no connection, and the data is not known locally.
     case disconnected
-    /// The server, or the storage on this machine, cannot do it now.
+    /// The server, or the storage on this machine, cannot do this now.
     case unavailable
-    /// The data are not what the application wanted to decode them as.
+    /// The data cannot be decoded as the requested type.
     case decoding
-    /// The server or this library is at fault.
+    /// The server or this library failed.
     case internalError
   }
 
-  /// What kind of failure it is.
+  /// The kind of failure.
   public var code: Code
-  /// What is wrong and what to do about it.
+  /// A sentence that says what is wrong and what to do about it.
   public var sentence: String
 
-  /// An error.
+  /// Creates an error.
   public init(_ code: Code, _ sentence: String) {
     self.code = code
     self.sentence = sentence
@@ -47,7 +47,7 @@ public struct DatabaseError: Error, Equatable, Sendable {
 }
 
 extension DatabaseError: LocalizedError, CustomStringConvertible {
-  /// The sentence: what `localizedDescription` has.
+  /// The sentence, which `localizedDescription` returns.
   public var errorDescription: String? { sentence }
 
   /// The code and the sentence.
@@ -63,7 +63,7 @@ extension DatabaseError {
       case .invalidQuery: .invalidQuery
       case .tooLarge: .tooLarge
       }
-    // Where the text of a value goes wrong means nothing to those who handed over a value.
+    // An offset in the JSON means nothing to a caller that passed a value.
     if case .invalidJSON(let text, _) = error {
       self.init(code, text)
     } else {
@@ -85,7 +85,7 @@ extension DatabaseError {
     self.init(code, error.sentence)
   }
 
-  /// What `body` returns, with its error made one of the database.
+  /// Calls `body` and converts its error.
   static func wrap<R>(_ body: () throws(TreeError) -> R) throws(DatabaseError) -> R {
     do throws(TreeError) { return try body() } catch { throw DatabaseError(error) }
   }

@@ -4,8 +4,9 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// Two clients, each a process, write through a network that cuts, delays and halves what passes; then both
-/// copies must equal the server's tree, and each write must have been made once.
+/// A chaos test: two client processes write through a network that cuts, delays and splits the
+/// data. Afterwards both copies must equal the server's tree, and each write must have been applied
+/// once.
 struct Chaos: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Cut the connections of two clients.")
 
@@ -105,7 +106,7 @@ struct ChaosClient: AsyncParsableCommand {
     for problem in worker.problems { print(problem) }
   }
 
-  /// The answer to a login may be lost as well; it is asked for again until it comes.
+  /// Signs in, and tries again if a cut loses the reply.
   private func signIn(_ database: Database) async throws {
     let token = ProcessInfo.processInfo.environment["CANOPY_TOKEN"] ?? ""
     for attempt in 1... {

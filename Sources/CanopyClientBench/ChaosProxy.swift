@@ -1,12 +1,13 @@
+import struct CanopyTree.SplitMix64
 import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A bad network between clients and a server: it cuts connections, delays what passes, and hands it on in
-/// halves, by chance that a seed repeats.
+/// A proxy that simulates a bad network: cuts connections, and delays and splits data, at random
+/// from a seed.
 final class ChaosProxy: Sendable {
   private struct State {
-    var random: Seeded
+    var random: SplitMix64
     var cuts = 0
     var cutsMax: Int
   }
@@ -15,19 +16,20 @@ final class ChaosProxy: Sendable {
   private let target: Int
   private let listener = Mutex<(any Channel)?>(nil)
 
-  /// A proxy for a server on this machine that cuts so many times, and is a good network then.
+  /// Creates a proxy for a server on this machine that makes a number of cuts, and passes
+  /// everything afterwards.
   init(target: Int, seed: UInt64, cuts: Int) {
     self.target = target
-    state = Mutex(State(random: Seeded(seed: seed), cutsMax: cuts))
+    state = Mutex(State(random: SplitMix64(seed: seed), cutsMax: cuts))
   }
 
-  /// Connections that were cut.
+  /// The number of cuts made.
   var cuts: Int { state.withLock { $0.cuts } }
 
-  /// Whether it will cut no more.
+  /// Whether all cuts are made.
   var isCalm: Bool { state.withLock { $0.cuts >= $0.cutsMax } }
 
-  /// Listens on a free port, and returns it.
+  /// Listens on a free port and returns its number.
   func start() async throws -> Int {
     let channel = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .childChannelOption(.autoRead, value: false)
@@ -41,7 +43,7 @@ final class ChaosProxy: Sendable {
     try await listener.withLock { $0.take() }?.close()
   }
 
-  /// Joins a client's connection with one of its own to the server, on the same event loop.
+  /// Connects a client's connection to the server, on the same event loop.
   private func connect(_ near: any Channel) -> EventLoopFuture<Void> {
     ClientBootstrap(group: near.eventLoop)
       .channelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -62,7 +64,7 @@ final class ChaosProxy: Sendable {
     case pass
     case delay(milliseconds: Int64)
     case halve(at: Int, milliseconds: Int64)
-    /// So much of it gets through.
+    /// Passes this many bytes, then cuts.
     case cut(after: Int)
   }
 
@@ -85,7 +87,7 @@ final class ChaosProxy: Sendable {
   }
 }
 
-/// One direction of a connection through the proxy. What comes while something is delayed waits behind it.
+/// One direction of a connection through the proxy. Data waits behind delayed data.
 private final class Passage: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
@@ -118,7 +120,7 @@ private final class Passage: ChannelInboundHandler {
       case .cut(let count):
         var rest = buffer
         if let first = rest.readSlice(length: count), first.readableBytes > 0 { send(first) }
-        // After what was sent: closing drops what has not gone out.
+        // Flush first: closing drops unsent data.
         other.writeAndFlush(ByteBuffer()).whenComplete { [other] _ in other.close(promise: nil) }
         context.close(promise: nil)
         waiting.removeAll()

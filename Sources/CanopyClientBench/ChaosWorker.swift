@@ -1,22 +1,24 @@
 import CanopyClient
+import struct CanopyTree.SplitMix64
 import Foundation
 import Synchronization
 
-/// A client that writes at random below `/chaos`, and checks all that it is told.
+/// A client that writes at random below `/chaos` and checks all its events.
 ///
-/// - Each of its writes also adds one to `count/<name>`: so that number tells how often they were made.
-/// - Transactions add one to `shared`, which all clients do.
-/// - `last/<name>` has the number of its last write: who sees it become smaller has seen the past.
-/// - Of `items` it keeps a copy by child events alone, which must equal each whole value that it is told.
+/// - Each write also increments `count/<name>`, which counts the applied writes.
+/// - Transactions of all clients increment `shared`.
+/// - `last/<name>` is the number of the client's last write: if it decreases, the client has
+///   received outdated data.
+/// - A copy of `items`, maintained by child events alone, must equal each whole value.
 final class ChaosWorker: Sendable {
   private struct State {
-    var random: Seeded
+    var random: SplitMix64
     var made = 0
     var acknowledged = 0
     var transactions = 0
     var problems: [String] = []
     var lastSeen: [String: Int] = [:]
-    /// The copy by child events: keys in order, and the data.
+    /// The keys of the copy in order, and its data.
     var keys: [String] = []
     var data: [String: String] = [:]
     var waiting: [CheckedContinuation<Void, Never>] = []
@@ -33,22 +35,22 @@ final class ChaosWorker: Sendable {
     self.database = database
     self.name = name
     root = database.reference(withPath: "chaos")
-    state = Mutex(State(random: Seeded(seed: seed)))
+    state = Mutex(State(random: SplitMix64(seed: seed)))
     observe()
   }
 
-  /// What went wrong, a sentence each.
+  /// The problems found, a sentence each.
   var problems: [String] { state.withLock { $0.problems } }
-  /// Writes that the server has acknowledged.
+  /// The number of writes that the server acknowledged.
   var acknowledged: Int { state.withLock { $0.acknowledged } }
-  /// Transactions that were committed.
+  /// The number of committed transactions.
   var transactions: Int { state.withLock { $0.transactions } }
-  /// Events that were told.
+  /// The number of received events.
   var events: Int { state.withLock { $0.events } }
 
   // MARK: Writing
 
-  /// Writes until told to stop, never with more than some writes that are not acknowledged.
+  /// Writes while `goesOn` returns true, with a bounded number of unacknowledged writes.
   func write(while goesOn: () -> Bool) async {
     while goesOn() {
       writeOnce()
@@ -73,7 +75,7 @@ final class ChaosWorker: Sendable {
           return .success(withValue: data)
         },
         andCompletionBlock: { [self] error, isCommitted, _ in
-          // Both add to one number at once: a transaction may well give up. It has then not been made.
+          // All clients increment one number: a transaction may give up, and is then not committed.
           finished { state in
             if isCommitted { state.transactions += 1 } else { state.made -= 1 }
             if let error, (error as? DatabaseError)?.code != .maxRetries {
@@ -174,7 +176,7 @@ final class ChaosWorker: Sendable {
         state.problems.append("by child events \(state.keys), but \(children.map(\.key))")
       }
       for child in children where state.data[child.key] != Self.text(child) {
-        state.problems.append("\(child.key) differs from what its events told")
+        state.problems.append("\(child.key) differs from its events")
       }
     }
   }
@@ -195,10 +197,10 @@ final class ChaosWorker: Sendable {
 
   private static func text(_ snapshot: DataSnapshot) -> String { canonical(snapshot.value) }
 
-  // MARK: The end
+  // MARK: Finishing
 
-  /// Says that it has written everything, waits for all others to have said so, and returns all that it
-  /// has of `/chaos` as JSON.
+  /// Announces that all its writes are done, waits for all other clients, and returns its copy of
+  /// `/chaos` as JSON.
   func finish(with names: [String]) async throws -> String {
     try await root.child("done").child(name).setValue(true)
     for try await snapshot in root.values {
@@ -209,7 +211,7 @@ final class ChaosWorker: Sendable {
   }
 }
 
-/// A value as JSON with its keys in order.
+/// Returns a value as JSON with sorted keys.
 func canonical(_ value: Any?) -> String {
   guard let value else { return "null" }
   let data = try? JSONSerialization.data(

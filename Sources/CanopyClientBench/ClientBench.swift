@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// Measures and torments the client library against a server of this build.
+/// Benchmarks and stress tests of the client library against a server of this build.
 @main
 struct ClientBench: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -11,7 +11,7 @@ struct ClientBench: AsyncParsableCommand {
     ])
 }
 
-/// Why a run ended early, or failed.
+/// The reason why a run failed.
 struct BenchFailure: Error, CustomStringConvertible {
   let description: String
 

@@ -3,8 +3,8 @@ import CanopyClient
 import Dispatch
 import Foundation
 
-/// A process that writes with persistence on and is killed before the server has answered, and the one that
-/// goes on after it.
+/// A process that writes with persistence enabled and is killed before the server replies, or the
+/// process that continues after it.
 struct PendingClient: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "pending-client", abstract: "One process of a client that is killed.",
@@ -17,7 +17,7 @@ struct PendingClient: AsyncParsableCommand {
   var folder: String
 
   @Option(
-    help: "Numbers that are each counted up by one, below /pending; 0 to finish what is pending.")
+    help: "The numbers below /pending to increment by one; 0 to finish the pending writes.")
   var writes: Int
 
   func run() async throws {
@@ -29,7 +29,7 @@ struct PendingClient: AsyncParsableCommand {
     guard database.isPersistenceEnabled else { throw BenchFailure("there is no persistence") }
     let pending = database.reference(withPath: "pending")
     guard writes > 0 else {
-      // Writes are sent in their order, so those of the earlier process have been made when this has.
+      // Writes are sent in order: once this one is committed, so are those of the earlier process.
       try await database.reference(withPath: "finished").setValue(true)
       return
     }
@@ -40,7 +40,7 @@ struct PendingClient: AsyncParsableCommand {
     }
     await database.recorded()
     FileHandle.standardOutput.write(Data("recorded\n".utf8))
-    // Until it is killed.
+    // Wait to be killed.
     while true { try await Task.sleep(for: .seconds(1)) }
   }
 }

@@ -2,14 +2,14 @@ import CanopyClient
 import Foundation
 import Logging
 
-/// A `canopy serve` of this build on a folder of its own, which goes with it.
+/// A `canopy serve` of this build with a temporary data folder.
 final class ServerProcess {
   let port: Int
   let token: String
   private let process: Process
   private let folder: String
 
-  /// Starts a server on a free port and returns when it is ready.
+  /// Starts a server on a free port and waits until it is ready.
   init() throws {
     folder =
       NSTemporaryDirectory() + "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
@@ -42,14 +42,14 @@ final class ServerProcess {
     try? FileManager.default.removeItem(atPath: folder)
   }
 
-  /// A program that was built beside this one.
+  /// Returns the path of a program that was built beside this one.
   static func built(_ name: String) -> URL {
     URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
       .deletingLastPathComponent().appendingPathComponent(name)
   }
 }
 
-/// This program once more, with a subcommand for one client.
+/// A child process of this program that runs one client.
 final class ClientProcess {
   private let process = Process()
   private let input = Pipe()
@@ -66,12 +66,12 @@ final class ClientProcess {
     try process.run()
   }
 
-  /// Tells it to come to its end.
+  /// Ends the client by closing its input.
   func finish() throws {
     try input.fileHandleForWriting.close()
   }
 
-  /// The lines that it printed, when it has ended.
+  /// Waits for the end of the process and returns the lines of its output.
   func lines() throws -> [String] {
     let data = output.fileHandleForReading.readDataToEndOfFile()
     process.waitUntilExit()
@@ -83,7 +83,7 @@ final class ClientProcess {
 }
 
 extension DatabaseOptions {
-  /// The defaults, with a log of errors alone.
+  /// The default options, with a log of errors only.
   static var quiet: DatabaseOptions {
     var options = DatabaseOptions()
     options.logger.logLevel = .error

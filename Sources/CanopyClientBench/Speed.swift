@@ -4,8 +4,8 @@ import Dispatch
 import Foundation
 import Synchronization
 
-/// What the library itself costs: the way from a write to its local event, and the sending of what was
-/// written offline.
+/// A benchmark of the library itself: the time from a write to its local event, and the time to
+/// send writes made offline.
 struct Speed: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Measure the library's own cost.")
 
@@ -35,11 +35,12 @@ struct Speed: AsyncParsableCommand {
     if median >= 20 || flush >= 2 { throw ExitCode.failure }
   }
 
-  /// The median of microseconds from the call of `setValue` to the event, one at a time.
+  /// Returns the median time from a call of `setValue` to its event, in microseconds, one write at
+  /// a time.
   private func localEvents(_ database: Database) async -> Double {
     let place = database.reference(withPath: "speed/value")
     let clock = ContinuousClock()
-    // Whoever waits sleeps: one that asked again and again would take a processor from what is measured.
+    // Sleep while waiting: polling would take a processor from the measured code.
     let (arrivals, arrived) = AsyncStream.makeStream(of: (Int, ContinuousClock.Instant).self)
     place.observe(
       .value,
@@ -63,7 +64,7 @@ struct Speed: AsyncParsableCommand {
     return times[times.count / 2]
   }
 
-  /// Not asynchronous, as there `setValue` would wait for the server.
+  /// Writes without waiting. In an `async` function `setValue` would wait for the server.
   private func set(_ place: DatabaseReference, _ number: Int) { place.setValue(number) }
 
   private func flush(_ database: Database) async throws -> Double {

@@ -3,7 +3,8 @@ import CanopyClient
 import Dispatch
 import Foundation
 
-/// Many clients, each a process, star one post at once by the transaction that the samples have.
+/// A contention test: many client processes star one post at once, by the transaction of Firebase's
+/// samples.
 struct Stars: AsyncParsableCommand {
   static let configuration = CommandConfiguration(abstract: "Star one post from many clients.")
 
@@ -51,10 +52,10 @@ struct StarClient: AsyncParsableCommand {
   }
 }
 
-/// Gives a post a user's star, or takes it back, however many others do so at the same time.
+/// Adds a user's star to a post, or removes it, safely under concurrent changes.
 ///
-/// One transaction is tried 25 times; with many clients on one post that may not be enough, and it is begun
-/// again.
+/// One transaction is tried 25 times. With many clients on one post that may not be enough; then a
+/// new one begins.
 @discardableResult
 func toggleStar(on post: DatabaseReference, of uid: String) async throws -> Bool {
   while true {

@@ -1,7 +1,7 @@
 internal import CanopyTree
 
 extension Compiler {
-  /// `auth.uid`, `query.limitToFirst`, `$name.length`.
+  /// Compiles a member: `auth.uid`, `query.limitToFirst`, `$name.length`.
   mutating func compile(
     member name: String, of object: Syntax, _ syntax: Syntax
   ) throws(TextProblem) -> Part {
@@ -31,7 +31,7 @@ extension Compiler {
     return Part(operation: member(key, of: part.operation, syntax), types: .tokenMember)
   }
 
-  /// Members one after the other, from the token on, are one operation.
+  /// Emits the access of a member. A chain of members of the token becomes one operation.
   private mutating func member(_ key: Key, of object: Int32, _ syntax: Syntax) -> Int32 {
     let last = program.operations.count - 1
     program.keys.append(key)
@@ -54,7 +54,7 @@ extension Compiler {
     return emit(.member, object, index, for: syntax)
   }
 
-  /// `auth.groups[$group]`.
+  /// Compiles a computed member: `auth.groups[$group]`.
   mutating func compile(
     computedMember name: Syntax, of object: Syntax, _ syntax: Syntax
   ) throws(TextProblem) -> Part {
@@ -82,7 +82,7 @@ extension Compiler {
     return Part(operation: emit(.query, field.rawValue, for: syntax), types: types)
   }
 
-  /// `data.child('a').exists()`, `$name.contains('x')`.
+  /// Compiles a call: `data.child('a').exists()`, `$name.contains('x')`.
   mutating func compile(
     call name: String, of receiver: Syntax, _ arguments: [Syntax], _ syntax: Syntax
   ) throws(TextProblem) -> Part {
@@ -124,7 +124,7 @@ extension Compiler {
   }
 }
 
-/// What the methods take and come to.
+/// The signature of a method.
 struct Method {
   var code: Program.Code
   var arguments: Int
@@ -142,11 +142,12 @@ struct Method {
     "toUpperCase": Method(code: .toUpperCase, arguments: 0, types: .string),
   ]
 
-  /// Those of snapshots. `childCount` is Canopy's own; all others are the Realtime Database's.
+  /// The methods of snapshots. `childCount` is Canopy's own; all others are the Realtime
+  /// Database's.
   ///
-  /// Rules have no loops, so that without counting, a rule cannot tell that of many children only one
-  /// has changed. With it, it can: where every new child was there before or is the caller's, and
-  /// there are as many as before, more or less the caller's, nobody else's was removed.
+  /// Rules have no loops, so without counting a rule cannot tell whether only one of many children
+  /// changed. With it, a rule can: if every new child existed before or is the caller's, and the
+  /// number of children changed only by the caller's, no child of another user was removed.
   static let snapshot: [String: Method] = [
     "val": Method(code: .val, arguments: 0, types: .treeValue),
     "exists": Method(code: .exists, arguments: 0, types: .bool),

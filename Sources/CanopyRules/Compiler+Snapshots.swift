@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// The way to a place in the tree, while it is being compiled.
+/// The path of a snapshot during compilation.
 struct SnapshotPath {
   var base: Program.Snapshot.Base
   var up: Int32 = 0
@@ -13,15 +13,15 @@ struct SnapshotPath {
     case nowhere
   }
 
-  /// Whether a step up follows one that is not known yet.
+  /// Whether a step to the parent follows a step that is not known yet.
   var mustCollect: Bool {
     steps.contains { if case .up = $0 { true } else { false } }
   }
 }
 
 extension Compiler {
-  /// The place that an expression such as `root.child('users').child($uid)` stands for; nil if it is
-  /// no snapshot.
+  /// Returns the path of a snapshot expression such as `root.child('users').child($uid)`; nil for
+  /// any other expression.
   mutating func snapshot(_ syntax: Syntax) throws(TextProblem) -> SnapshotPath? {
     switch syntax.kind {
     case .name("root"): return .init(base: .root)
@@ -46,7 +46,7 @@ extension Compiler {
     }
   }
 
-  /// Adds the steps that a path takes; one that is written out is cut into its keys here.
+  /// Appends the steps of a path. A literal path is split into keys here.
   mutating func go(
     to path: Syntax, in snapshot: inout SnapshotPath
   ) throws(TextProblem) {
@@ -72,10 +72,10 @@ extension Compiler {
   private mutating func add(
     _ path: SnapshotPath, _ syntax: Syntax
   ) throws(TextProblem) -> Int32 {
-    guard program.steps.count + path.steps.count <= RuleLimits.placeStepsMax else {
+    guard program.steps.count + path.steps.count <= RuleLimits.snapshotStepsMax else {
       throw problem(
         syntax,
-        "expected places that are at most \(RuleLimits.placeStepsMax) steps away, all together")
+        "expected snapshots with at most \(RuleLimits.snapshotStepsMax) steps in the whole file")
     }
     let first = Int32(program.steps.count)
     for step in path.steps {

@@ -1,24 +1,24 @@
 internal import CanopyTree
 
-/// Checks an expression and makes operations of it.
+/// Compiles a checked expression to operations.
 ///
-/// The check is of types, as far as they are known before there is data. What `auth` is and has, and what is
-/// read from the tree, is known only when a rule is asked; all else has a type. An operator or a method that
-/// could never get what it needs is an error. (`auth` alone as a condition is one as well: it is no bool
-/// that rules know of, and a forgotten `!= null` is better found now.)
+/// Checks types as far as they are known without data. The contents of `auth` and of the tree are
+/// known only during evaluation; all other parts have a type. An operator or a method that can
+/// never get a suitable operand is an error. (So is `auth` alone as a condition: it is never a
+/// bool, and this finds a forgotten `!= null`.)
 struct Compiler {
   var program: Program
   let kind: RuleKind
-  /// The wildcards on the way to the rule, with their depths.
+  /// The wildcards on the path of the rule, with their depths.
   let wildcards: [String: Int]
 
-  /// What came of a part: the operation, and what it can come to.
+  /// The result of compiling a part: the operation, and the possible types of its value.
   struct Part {
     var operation: Int32
     var types: ValueTypes
   }
 
-  /// Compiles the expression of a rule, which must be able to come to a bool. The index of its
+  /// Compiles the expression of a rule, which must be able to be a bool. Returns the index of its
   /// operation.
   mutating func compileRule(_ syntax: Syntax) throws(TextProblem) -> Int32 {
     try compile(syntax, as: .bool).operation
@@ -36,8 +36,8 @@ struct Compiler {
     TextProblem(offset: syntax.range.lowerBound, message: message)
   }
 
-  /// Compiles a part that must be able to be one of `expected`; of a choice, both of what is chosen
-  /// from.
+  /// Compiles a part that must be able to be one of `expected`. For a conditional, both choices
+  /// must be.
   mutating func compile(
     _ syntax: Syntax, as expected: ValueTypes
   ) throws(TextProblem) -> Part {
@@ -138,7 +138,7 @@ struct Compiler {
       return Part(operation: emit(code, a.operation, b.operation, for: syntax), types: .bool)
     case .less, .lessOrEqual, .greater, .greaterOrEqual:
       let left = try compile(a, as: [.number, .string])
-      // `auth` may be either, which is found out when the rule is asked.
+      // `auth` may be either; evaluation finds out.
       let ordered = left.types.intersection([.number, .string])
       let right = try compile(b, as: ordered.isEmpty ? [.number, .string] : ordered)
       return Part(

@@ -1,4 +1,4 @@
-/// What a backslash stands for in strings, those of JSON and those of expressions.
+/// Escapes in strings, in JSON and in expressions.
 enum Escape {
   struct Problem: Error {
     let message: String
@@ -6,8 +6,9 @@ enum Escape {
 
   typealias Outcome = Result<(scalar: Unicode.Scalar, count: Int), Problem>
 
-  /// The scalar that a JSON escape stands for, and the bytes that it takes. The first byte is the
-  /// backslash.
+  /// Returns the scalar of a JSON escape, and the number of bytes of the escape.
+  ///
+  /// - Precondition: the first byte is the backslash.
   static func json(_ bytes: ArraySlice<UInt8>) -> Outcome {
     let escape = bytes.dropFirst()
     switch escape.first {
@@ -26,7 +27,7 @@ enum Escape {
     }
   }
 
-  /// The scalar that an escape in a string of an expression stands for: as in JSON, and `\'`.
+  /// Returns the scalar of an escape in an expression's string: as in JSON, and `\'`.
   static func expression(_ bytes: ArraySlice<UInt8>) -> Outcome {
     if bytes.dropFirst().first == UInt8(ascii: "'") { return .success(("'", 2)) }
     return json(bytes)

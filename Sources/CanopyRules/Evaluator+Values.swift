@@ -1,7 +1,7 @@
 internal import CanopyTree
 
 extension Evaluator {
-  /// `<`, `<=`, `>`, `>=`: of two numbers, exactly; of two strings, by their UTF-16 code units.
+  /// Evaluates `<`, `<=`, `>` or `>=`: two numbers exactly, two strings by their UTF-16 code units.
   mutating func compare(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let a = try value(operation.a)
     let b = try value(operation.b)
@@ -57,7 +57,7 @@ extension Evaluator {
     return try concatenate(a, b, index)
   }
 
-  /// `+` of strings, and of a string and a number.
+  /// Evaluates `+` of strings, or of a string and a number.
   private mutating func concatenate(
     _ a: Value, _ b: Value, _ index: Int32
   ) throws(RuleFailure) -> Value {
@@ -71,7 +71,7 @@ extension Evaluator {
     return .string(x + y)
   }
 
-  /// The methods of strings that come to a bool.
+  /// Evaluates a string method that returns a bool.
   mutating func test(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let text = try string(operation.a)
     if operation.code == .matches { return try matches(text, operation) }
@@ -89,13 +89,13 @@ extension Evaluator {
     }
   }
 
-  /// The UTF-16 code units of a text, as JavaScript counts.
+  /// Returns the number of UTF-16 code units of a text, like JavaScript.
   mutating func length(of text: String, _ index: Int32) throws(RuleFailure) -> Int64 {
     try spend(text.utf8.count / StepCost.bytesCounted, index)
     return Int64(text.utf16.count)
   }
 
-  /// The other methods of strings.
+  /// Evaluates a string method that does not return a bool.
   mutating func text(
     _ operation: Program.Operation, _ index: Int32
   ) throws(RuleFailure) -> Value {
@@ -119,8 +119,8 @@ extension Evaluator {
 
   func queryValue(_ field: Program.QueryField) -> Value {
     let query = query ?? .all
-    // A request that narrows nothing down orders nothing either. Firebase's server calls that an
-    // order by key, and its own rules rely on it.
+    // An unbounded request has no order. Firebase's server reports key order for it, and its own
+    // rules depend on that.
     let order = query.isUnbounded && query.order == .priority ? .key : query.order
     switch field {
     case .orderByKey: return .bool(order == .key)
@@ -150,34 +150,33 @@ extension Evaluator {
   }
 }
 
-/// How many bytes are one step of an evaluation, by what is done with them; and how many steps a byte is where
-/// that takes longer.
+/// Costs of operations on text: mostly bytes per step; steps per byte where a byte costs more.
 ///
-/// Measured in a release build so that a step takes about as long in all of them; see
+/// Measured in a release build, so that a step takes about equally long for all operations; see
 /// `RuleLimits.stepsMax`.
 enum StepCost {
-  /// Compared for equality.
+  /// Bytes per step of a comparison for equality.
   static let bytesEqual = 64
-  /// Compared for order.
+  /// Bytes per step of a comparison for order.
   static let bytesOrdered = 8
-  /// Searched for a part.
+  /// Bytes per step of a search.
   static let bytesSearched = 4
-  /// Copied into another text.
+  /// Bytes per step of a copy.
   static let bytesCopied = 32
-  /// Whose UTF-16 code units are counted.
+  /// Bytes per step of counting UTF-16 code units.
   static let bytesCounted = 8
-  /// Of a path, cut into keys.
+  /// Bytes per step of splitting a path into keys.
   static let bytesOfPath = 2
 
-  /// Steps for a byte that is put into upper or lower case.
+  /// Steps per byte of a change of case.
   static let casedByte = 2
-  /// Steps for a byte of a text in which a part is replaced, at the worst in each place.
+  /// Steps per byte of a replacement, in the worst case.
   static let replacedByte = 2
 }
 
-/// Numbers: integers of 64 bits as long as that is exact, IEEE doubles otherwise.
+/// Arithmetic: exact for 64-bit integers while the result is one, else in IEEE doubles.
 enum Arithmetic {
-  /// The result, if it is an integer of 64 bits.
+  /// Returns the result, if it is a 64-bit integer.
   static func exact(_ code: Program.Code, _ a: Int64, _ b: Int64) -> Int64? {
     let result: (partialValue: Int64, overflow: Bool)
     switch code {
@@ -191,14 +190,14 @@ enum Arithmetic {
       result = a.dividedReportingOverflow(by: b)
     case .remainder:
       guard b != 0 else { return nil }
-      // -1 is the one divisor for which the quotient may overflow; nothing ever remains.
+      // Only -1 can make the quotient overflow; the remainder is always 0.
       result = b == -1 ? (0, false) : a.remainderReportingOverflow(dividingBy: b)
     default: return nil
     }
     return result.overflow ? nil : result.partialValue
   }
 
-  /// The result in doubles. What is divided by zero is not a number, as on Firebase's server, where
+  /// Returns the result in doubles. Division by zero gives NaN, as on Firebase's server, where
   /// neither `1/0 > 2` nor `1/0 < 2` holds.
   static func rounded(_ code: Program.Code, _ a: Double, _ b: Double) -> Double {
     switch code {
@@ -212,7 +211,7 @@ enum Arithmetic {
 }
 
 extension Value {
-  /// A number's place in order; nil for what is not a number.
+  /// The order value of a number; nil for any other value.
   fileprivate var order: OrderValue? {
     switch self {
     case .integer(let value): .integer(value)
@@ -221,7 +220,8 @@ extension Value {
     }
   }
 
-  /// What `+` makes of it beside a string.
+  /// The text of the value as an operand of `+` beside a string; nil for a value that cannot be
+  /// one.
   fileprivate var concatenated: String? {
     switch self {
     case .integer(let value): String(value)

@@ -1,24 +1,24 @@
 internal import CanopyTree
 
-/// Carries out the operations of rules at one place after the other.
+/// Evaluates the rules along a path.
 ///
-/// Evaluates lazily and from the left. Where the rule is, is a stack: the keys from the root to the
-/// place, and the nodes there before and after, so that `data`, `newData` and what `parent()` of them
-/// is are at hand. Nothing of the tree is copied.
+/// Evaluates lazily, from the left. The current location is a stack of the keys from the root and
+/// of the nodes on the way, before and after the write, so `data`, `newData` and their parents are
+/// at hand. Copies nothing of the tree.
 struct Evaluator<T: Trace> {
   private let frozenProgram: Frozen<Program>
   let caller: RuleCaller
   let query: Query?
   let trace: T
-  /// The steps that the request may still take, in all of its places; negative from the moment when they did
-  /// not suffice, and then every rule fails.
+  /// The steps that the request may still use, at all locations together. Negative once they are
+  /// used up; then every rule fails.
   private(set) var stepsLeft: Int
 
-  /// The keys from the root to the place.
+  /// The keys from the root to the current location.
   private(set) var keys: [Key] = []
-  /// The nodes from the root to the place; one more than keys.
+  /// The nodes from the root to the current location: one more than keys.
   private(set) var before: [Node]
-  /// The same after the write; as `before` where nothing is written.
+  /// The same nodes after the write; equal to `before` in a read.
   private(set) var after: [Node]
 
   var program: Program { @inline(__always) get { frozenProgram.value } }
@@ -41,23 +41,23 @@ struct Evaluator<T: Trace> {
     self.after.append(after)
   }
 
-  /// The node at the place before the write.
+  /// The node at the current location before the write.
   var data: Node { before[keys.count] }
-  /// The node at the place after the write.
+  /// The node at the current location after the write.
   var newData: Node { after[keys.count] }
 
-  /// Whether the request has taken more steps than it may.
+  /// Whether the request has used more steps than it may.
   var isExhausted: Bool { stepsLeft < 0 }
 
-  /// Takes steps away. When there are not so many, none are left.
+  /// Uses steps. If too few are left, the request is exhausted.
   @inline(__always)
   mutating func charge(_ steps: Int) {
     stepsLeft = steps <= stepsLeft ? stepsLeft - steps : -1
   }
 
-  /// Takes steps away.
+  /// Uses steps.
   ///
-  /// - Throws: `RuleFailure` when there are not so many.
+  /// - Throws: `RuleFailure` if too few are left.
   @inline(__always)
   mutating func spend(_ steps: Int, _ operation: Int32) throws(RuleFailure) {
     guard steps <= stepsLeft else {
@@ -67,7 +67,7 @@ struct Evaluator<T: Trace> {
     stepsLeft -= steps
   }
 
-  /// Goes to a child of the place.
+  /// Moves to a child of the current location.
   mutating func push(_ key: Key) {
     let depth = keys.count
     charge(before[depth].lookupSteps + after[depth].lookupSteps)
@@ -76,7 +76,7 @@ struct Evaluator<T: Trace> {
     keys.append(key)
   }
 
-  /// Goes to the same child in a read, which changes nothing.
+  /// Moves to a child in a read, where both versions are the same.
   mutating func pushUnchanged(_ key: Key) {
     charge(data.lookupSteps)
     let child = data.child(key)
@@ -85,7 +85,7 @@ struct Evaluator<T: Trace> {
     after.append(child)
   }
 
-  /// Goes up until the place is so many keys from the root.
+  /// Moves up to a depth.
   mutating func pop(to depth: Int) {
     while keys.count > depth {
       keys.removeLast()
@@ -94,7 +94,7 @@ struct Evaluator<T: Trace> {
     }
   }
 
-  /// Whether a rule holds at the place. What fails does not.
+  /// Whether a rule holds at the current location. A rule that fails does not hold.
   mutating func holds(_ rule: Int32) -> Bool {
     let operation = program.rules[Int(rule)].operation
     trace.begin(rule, at: keys)
@@ -108,7 +108,7 @@ struct Evaluator<T: Trace> {
     }
   }
 
-  /// Evaluates an operation that must come to a bool.
+  /// Evaluates an operation that must return a bool.
   mutating func bool(_ index: Int32) throws(RuleFailure) -> Bool {
     try spend(1, index)
     let operation = program.operations[Int(index)]
@@ -166,7 +166,7 @@ struct Evaluator<T: Trace> {
     case .constant: return program.constants[Int(operation.a)]
     case .wildcard: result = .key(keys[Int(operation.a)])
     case .now:
-      if T.notesPlaces { trace.visitTime() }
+      if T.recordsReads { trace.visitTime() }
       result = .integer(caller.now)
     case .uid: result = caller.uid
     case .auth: result = member(operation)
@@ -199,7 +199,7 @@ struct Evaluator<T: Trace> {
     return result
   }
 
-  /// Both operands are evaluated, in sequence; most often one is a constant.
+  /// Compares both operands, after evaluating them in sequence.
   private mutating func equal(_ operation: Program.Operation) throws(RuleFailure) -> Bool {
     let a = try value(operation.a)
     let b = try value(operation.b)
@@ -209,20 +209,20 @@ struct Evaluator<T: Trace> {
     return Value.equal(a, b)
   }
 
-  /// The members of the token, from the outermost.
+  /// Returns a member of the token, at any depth.
   private func member(_ operation: Program.Operation) -> Value {
     guard var node = caller.auth else { return .null }
     for i in operation.a..<operation.a + operation.b { node = node.child(program.keys[Int(i)]) }
     return Value(node)
   }
 
-  /// A member of what is not an object is null, as is one that is missing.
+  /// Returns a member of an object; null for a missing one, and for any other value.
   private func member(of object: Value, _ key: Key?) -> Value {
     guard case .branch(let node) = object, let key else { return .null }
     return Value(node.child(key))
   }
 
-  /// A name that an operation comes to; nil if no key has it.
+  /// Returns the result of an operation as a key; nil if it is not a valid key.
   private mutating func key(_ index: Int32) throws(RuleFailure) -> Key? {
     switch try value(index) {
     case .key(let key): return key
@@ -243,7 +243,7 @@ struct Evaluator<T: Trace> {
     return result
   }
 
-  /// The text that an operation comes to.
+  /// Returns the result of an operation, which must be a string.
   mutating func string(_ index: Int32) throws(RuleFailure) -> String {
     let value = try value(index)
     guard let text = value.text else {
@@ -253,7 +253,8 @@ struct Evaluator<T: Trace> {
   }
 }
 
-/// Why a rule could not be evaluated; it does not hold then, whatever else is in it.
+/// The reason why a rule could not be evaluated. Such a rule does not hold, whatever its other
+/// parts.
 struct RuleFailure: Error {
   enum Reason {
     case expected(StaticString, found: Value)
@@ -263,7 +264,7 @@ struct RuleFailure: Error {
     case tooManySteps
   }
 
-  /// Where.
+  /// The operation that failed.
   var operation: Int32
   var reason: Reason
 

@@ -1,37 +1,37 @@
 public import CanopyTree
 
-/// How rules came to what they say: every rule that was asked, in sequence, with what each part of its
-/// expression came to.
+/// The explanation of a verdict: every evaluated rule, in sequence, with the value of each part of
+/// its expression.
 public struct Explanation: Sendable {
-  /// A part of an expression and its value.
+  /// One part of an expression with its value.
   public struct Part: Sendable {
-    /// The part as it was written.
+    /// The text of the part.
     public var text: String
-    /// The bytes of the expression that it takes.
+    /// The byte range of the part in the expression.
     public var range: Range<Int>
-    /// Its value as a rule would write it, long ones shortened.
+    /// The value in the notation of rules, shortened.
     public var value: String
   }
 
-  /// A rule that was asked.
+  /// One evaluated rule.
   public struct Step: Sendable {
-    /// Its path in the file, such as `/posts/$id/.write`.
+    /// The path of the rule in the file, such as `/posts/$id/.write`.
     public var rule: String
-    /// Its line in the file.
+    /// The line of the rule in the file.
     public var line: Int
-    /// Where it was asked, such as `/posts/-Oxyz`.
+    /// The location at which the rule was evaluated, such as `/posts/-Oxyz`.
     public var location: String
-    /// Its expression.
+    /// The expression of the rule.
     public var text: String
-    /// What it came to.
+    /// The outcome of the rule.
     public var outcome: RuleOutcome
-    /// What was evaluated, in sequence; constants and what was not needed are left out.
+    /// The evaluated parts, in sequence, without constants.
     public var parts: [Part]
   }
 
-  /// What the rules say.
+  /// The verdict.
   public var verdict: Verdict
-  /// The rules that were asked. The last one decided, if it is what the verdict names.
+  /// The evaluated rules, in sequence. The last one decided, if the verdict names it.
   public var steps: [Step]
 
   /// The explanation as text of several lines, for a terminal.
@@ -49,16 +49,16 @@ public struct Explanation: Sendable {
   }
 }
 
-/// What a rule came to.
+/// The outcome of a rule.
 public enum RuleOutcome: Equatable, Sendable {
-  /// It holds.
+  /// The rule holds.
   case isTrue
-  /// It does not hold.
+  /// The rule does not hold.
   case isFalse
-  /// It could not be evaluated, for this reason, and so does not hold.
+  /// The rule could not be evaluated, for this reason, and therefore does not hold.
   case failed(String)
 
-  /// In words.
+  /// The outcome in words.
   public var sentence: String {
     switch self {
     case .isTrue: "true"
@@ -69,18 +69,18 @@ public enum RuleOutcome: Equatable, Sendable {
 }
 
 extension RuleSet {
-  /// As `mayRead`, with how it came to that.
+  /// Returns the explanation of the verdict that `mayRead` gives.
   public func explainRead(
     _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
   ) -> Explanation {
     var evaluator = Evaluator(
       frozenProgram, caller: caller, query: query, before: root, after: root, trace: FullTrace())
-    let isAllowed = evaluator.reads(path, in: tree)
+    let isAllowed = evaluator.mayRead(path, in: tree)
     return explanation(
       isAllowed ? .allowed : .denied(.notGranted(.read, at: path)), evaluator.trace)
   }
 
-  /// As `judge`, with how it came to that.
+  /// Returns the explanation of the verdict that `judge` gives.
   public func explainWrite(
     _ locations: [Location], before: Node, after: Node, as caller: RuleCaller
   ) -> Explanation {

@@ -1,8 +1,8 @@
 internal import CanopyTree
 
-/// Makes the text of an expression into `Syntax`: JavaScript's grammar, as far as rules use it.
+/// Parses an expression into `Syntax`: the part of JavaScript's grammar that rules use.
 ///
-/// Descends recursively; how deep is bounded, both for what it calls itself and for what it builds.
+/// A recursive-descent parser. Both its recursion and the height of its result are bounded.
 struct ExpressionParser {
   private var lexer: Lexer
   private var token = Token.end
@@ -10,7 +10,7 @@ struct ExpressionParser {
   private var previousEnd = 0
   private var nesting = 0
 
-  /// What was read, counted.
+  /// The number of tokens read.
   var tokens: Int { lexer.tokens }
 
   init(_ bytes: [UInt8]) {
@@ -32,7 +32,7 @@ struct ExpressionParser {
     (token, range) = try lexer.read()
   }
 
-  /// A problem with the present token.
+  /// Returns a problem with the current token.
   private func problem(_ expected: String) -> TextProblem {
     TextProblem(offset: range.lowerBound, message: "\(expected); found \(token.description)")
   }
@@ -140,7 +140,7 @@ struct ExpressionParser {
     }
   }
 
-  /// A member that was named, or the call of a method if a parenthesis follows.
+  /// Parses a named member, or a method call if a parenthesis follows.
   private mutating func parseMember(
     of receiver: Syntax, _ name: String, from start: Int
   ) throws(TextProblem) -> Syntax {
@@ -152,7 +152,7 @@ struct ExpressionParser {
       .call(receiver, method: name, arguments), from: start, over: arguments + [receiver])
   }
 
-  /// Expressions separated by commas, and what ends them.
+  /// Parses expressions separated by commas, and the closing symbol.
   private mutating func parseList(
     until end: Token.Symbol, takesPattern: Bool = false
   ) throws(TextProblem) -> [Syntax] {

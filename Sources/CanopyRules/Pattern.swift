@@ -1,21 +1,21 @@
-/// A regular expression, compiled: a nondeterministic automaton whose states are all tried at once.
+/// A compiled regular expression: a nondeterministic automaton that follows all states at once.
 ///
-/// The dialect is that of the Realtime Database: literals, `.` (any character, also the end of a
-/// line), classes `[a-z]` and `[^a-z]`, `\d \w \s` and their opposites, groups, `|`, `* + ?`, `{n}`
-/// `{n,}` `{n,m}`, and the flag `i`. `^` stands only at the very beginning and `$` only at the very
-/// end. Nothing is captured, so it need not be known how something matches, only whether; and no
-/// pattern explodes: matching costs O(characters × states), in steps that are counted.
+/// The dialect is that of the Realtime Database: literals, `.` (any character, including line
+/// ends), classes `[a-z]` and `[^a-z]`, `\d \w \s` and their opposites, groups, `|`, `* + ?`, `{n}`
+/// `{n,}` `{n,m}`, and the flag `i`. `^` stands only at the beginning and `$` only at the end.
+/// There are no captures, so matching only decides whether the pattern matches. No pattern is
+/// exponential: matching costs O(characters × states), in counted steps.
 ///
 /// Characters are Unicode scalars. `\d` and `\w` are ASCII; `\s` is Unicode's white space.
 struct Pattern: Sendable {
   enum State: Sendable {
-    /// A scalar of this set, then the next state.
+    /// Consumes a scalar of this set, then continues with the next state.
     case scalar(set: Int)
-    /// Both of two states.
+    /// Continues with both states.
     case split(Int, Int)
-    /// Another state.
+    /// Continues with another state.
     case jump(Int)
-    /// The end of the pattern.
+    /// Ends the pattern.
     case match
   }
 
@@ -25,27 +25,27 @@ struct Pattern: Sendable {
   var isAnchoredAtStart = false
   var isAnchoredAtEnd = false
 
-  /// Steps for each state that is tried: more where it takes longer to find out whether a scalar is in a set.
+  /// The steps for each state that is tried: more if the sets are large.
   private(set) var stepsPerState = 1
 
-  /// Steps for each scalar whatever the states: its other case takes a while to find.
+  /// The steps for each scalar, independent of the states: finding its other case takes time.
   private var stepsPerScalar: Int { ignoresCase ? 8 : 0 }
 
-  /// Steps for the memory that sets of states take.
+  /// The steps for allocating the state sets.
   private var startSteps: Int { states.count / 16 }
 
-  /// Takes note of the sets, when all are there.
-  mutating func measureSets() {
+  /// Computes the costs once all sets are there.
+  mutating func computeCosts() {
     let rangesMax = sets.reduce(1) { max($0, $1.ranges.count) }
     let bits = Int.bitWidth - rangesMax.leadingZeroBitCount
     stepsPerState = 1 + bits / 4 * (ignoresCase ? 3 : 1)
   }
 
-  /// Whether the pattern occurs in the text; with both anchors, whether it is the text. Nil if that
-  /// takes more steps than are left.
+  /// Whether the pattern occurs in the text; with both anchors, whether it is the whole text. Nil
+  /// if too few steps are left.
   ///
-  /// - Parameter stepsLeft: goes down by the states that are tried, character by character, and by what it
-  ///   takes to begin.
+  /// - Parameter stepsLeft: is reduced by the states that are tried for each character, and by the
+  ///   cost of starting.
   func matches(_ text: String, stepsLeft: inout Int) -> Bool? {
     guard startSteps <= stepsLeft else { return nil }
     stepsLeft -= startSteps
@@ -76,7 +76,8 @@ struct Pattern: Sendable {
     return false
   }
 
-  /// Adds a state and all that are reached from it without a character; true if the end is one.
+  /// Adds a state and all states reachable without a character. Returns whether the end is among
+  /// them.
   private func add(_ first: Int, to set: inout StateSet, _ stack: inout [Int]) -> Bool {
     var isMatch = false
     stack.append(first)
@@ -95,23 +96,23 @@ struct Pattern: Sendable {
   }
 }
 
-/// A set of states that can be emptied in O(1) and gone through in O(members).
+/// A set of states with O(1) removal of all members and O(members) iteration.
 private struct StateSet {
   private var members: [Int]
-  private var places: [Int]
+  private var indexes: [Int]
   private(set) var count = 0
 
   init(count: Int) {
     members = [Int](repeating: 0, count: count)
-    places = members
+    indexes = members
   }
 
   subscript(index: Int) -> Int { members[index] }
 
   mutating func insert(_ state: Int) -> Bool {
-    let place = places[state]
-    if place < count, members[place] == state { return false }
-    places[state] = count
+    let index = indexes[state]
+    if index < count, members[index] == state { return false }
+    indexes[state] = count
     members[count] = state
     count += 1
     return true

@@ -1,5 +1,5 @@
 extension Pattern {
-  /// Compiles what stands between the slashes.
+  /// Compiles the text between the slashes.
   init(_ bytes: [UInt8], ignoresCase: Bool) throws(TextProblem) {
     self.init(ignoresCase: ignoresCase)
     var parser = PatternParser(bytes)
@@ -8,15 +8,15 @@ extension Pattern {
     isAnchoredAtEnd = parser.isAnchoredAtEnd
     try emit(piece)
     states.append(.match)
-    measureSets()
+    computeCosts()
   }
 
   private mutating func append(_ state: State) throws(TextProblem) {
     guard states.count < RuleLimits.patternStatesMax else {
       throw TextProblem(
         offset: 0,
-        message: "expected a regular expression that comes to at most "
-          + "\(RuleLimits.patternStatesMax) states, repetitions written out")
+        message: "expected a regular expression with at most "
+          + "\(RuleLimits.patternStatesMax) states after its repetitions are expanded")
     }
     states.append(state)
   }
@@ -47,7 +47,7 @@ extension Pattern {
       for _ in 0..<least {
         let before = states.count
         try emit(piece)
-        // What takes no state, such as (), would be gone through again and again for nothing.
+        // A piece without states, such as (), needs no repetition.
         if states.count == before { break }
       }
       guard let most else {
@@ -69,19 +69,19 @@ extension Pattern {
   }
 }
 
-/// A part of a regular expression as it was written.
+/// A part of a parsed regular expression.
 indirect enum PatternPiece {
   case set(ScalarSet)
   case sequence([PatternPiece])
   case alternatives([PatternPiece])
-  /// So many times; without a second number, any number of times more.
+  /// A repetition: at least, and at most; nil for unlimited.
   case repeated(PatternPiece, Int, Int?)
 }
 
-/// Reads the dialect that `Pattern` describes.
+/// A parser of the dialect that `Pattern` describes.
 struct PatternParser {
   private let scalars: [Unicode.Scalar]
-  /// Where each scalar begins, in bytes; one more for the end.
+  /// The byte offset of each scalar; one more for the end.
   private let offsets: [Int]
   private var index = 0
   private var depth = 0
@@ -101,8 +101,8 @@ struct PatternParser {
 
   private var next: Unicode.Scalar? { index < scalars.count ? scalars[index] : nil }
 
-  private func problem(_ message: String, at place: Int? = nil) -> TextProblem {
-    TextProblem(offset: offsets[min(place ?? index, scalars.count)], message: message)
+  private func problem(_ message: String, at position: Int? = nil) -> TextProblem {
+    TextProblem(offset: offsets[min(position ?? index, scalars.count)], message: message)
   }
 
   private mutating func skip(_ scalar: Unicode.Scalar) -> Bool {
@@ -121,8 +121,8 @@ struct PatternParser {
     guard index == scalars.count else {
       throw problem("expected \\ before \(scalars[min(index, scalars.count - 1)]) here")
     }
-    // Whether an anchor would belong to the whole or to one alternative is read differently by
-    // different engines; rules must not rest on that.
+    // Engines disagree on whether an anchor belongs to the whole or to one alternative; rules must
+    // not depend on that.
     if case .alternatives = piece, isAnchoredAtStart || isAnchoredAtEnd {
       throw problem("expected the alternatives in parentheses, as ^ or $ is for all of them", at: 0)
     }
@@ -279,7 +279,7 @@ struct PatternParser {
 }
 
 extension ScalarSet {
-  /// The only member.
+  /// The only member, if there is just one.
   fileprivate var single: UInt32? {
     guard !isNegated, ranges.count == 1, let range = ranges.first, range.count == 1 else {
       return nil

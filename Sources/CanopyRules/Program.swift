@@ -1,11 +1,11 @@
 internal import CanopyTree
 
-/// The expressions of a rules file, compiled: flat arrays that refer to each other by index.
+/// The compiled expressions of a rules file: flat arrays that refer to each other by index.
 ///
-/// An operation is four plain words, so that evaluating follows indexes and counts no references;
-/// what is not plain (texts, keys, patterns) stands in arrays of its own.
+/// An operation is four plain words, so evaluation follows indexes and counts no references. Texts,
+/// keys and patterns stand in arrays of their own.
 struct Program: Sendable {
-  /// One operation; what its operands mean depends on its code.
+  /// One operation. The meaning of its operands depends on its code.
   struct Operation: Sendable {
     var code: Code
     var a: Int32 = 0
@@ -14,30 +14,30 @@ struct Program: Sendable {
   }
 
   enum Code: UInt8, Sendable {
-    /// a: in `constants`.
+    /// a: index in `constants`.
     case constant
-    /// a: the depth of the wildcard, which is the place of its key on the way to the rule.
+    /// a: the depth of the wildcard, which is the index of its key on the rule's path.
     case wildcard
     case now
-    /// The members of the token: b keys from a on, in `keys`. None of them: the token itself.
+    /// A member of the token: b keys from index a on in `keys`; the token itself if b is 0.
     case auth
-    /// `auth.uid`, which a caller has at hand.
+    /// The caller's `auth.uid`, which is precomputed.
     case uid
-    /// a: the object; b: in `keys`.
+    /// a: the object; b: index in `keys`.
     case member
     /// a: the object; b: the name.
     case computedMember
     /// a: a `QueryField`.
     case query
 
-    // Of snapshots; a: in `snapshots`.
+    // Operations on snapshots; a: index in `snapshots`.
     case val, exists, isNumber, isString, isBoolean, getPriority, hasAnyChild, childCount
-    /// Whether the snapshots b from a on, in `lists`, all exist.
+    /// Whether all of b snapshots exist, from index a on in `lists`.
     case allExist
 
     /// a: the operand.
     case not, negate
-    /// b operands from a on, in `lists`.
+    /// b operands, from index a on in `lists`.
     case and, or
     /// a, b: the operands.
     case equal, notEqual, less, lessOrEqual, greater, greaterOrEqual
@@ -45,44 +45,44 @@ struct Program: Sendable {
     /// a: the condition; b and c: the choices.
     case conditional
 
-    // Of strings; a: the string; b, c: the arguments.
+    // Operations on strings; a: the string; b, c: the arguments.
     case length, contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase
-    /// b: in `patterns`.
+    /// b: index in `patterns`.
     case matches
-    /// Of a member of a token, which may be a string or have a member of this name.
+    /// `length` of a member of a token: the string's length, or a member of that name.
     case lengthOrMember
   }
 
-  /// How to get to a place in the tree.
+  /// The path of a snapshot.
   struct Snapshot: Sendable {
     enum Base: UInt8, Sendable {
-      /// The root before the request.
+      /// The root before the write.
       case root
-      /// Where the rule is, before.
+      /// The rule's location before the write.
       case data
-      /// Where the rule is, after.
+      /// The rule's location after the write.
       case newData
     }
 
     var base: Base
-    /// Whether a step up follows one that is only known when the rule is asked.
+    /// Whether a step to the parent follows a computed step.
     var mustCollect = false
-    /// How many levels up from the base, before the steps.
+    /// The number of levels to go up from the base before the steps.
     var up: Int32 = 0
-    /// Where in `steps` its steps begin, and how many they are.
+    /// The range of the steps in `steps`.
     var firstStep: Int32 = 0
     var stepCount: Int32 = 0
   }
 
   struct Step: Sendable {
     enum Kind: UInt8, Sendable {
-      /// To a child; its key is in `keys`.
+      /// Moves to a child; the key is in `keys`.
       case key
-      /// To what a path says that an operation comes to.
+      /// Moves along the path that an operation returns.
       case path
-      /// To the parent.
+      /// Moves to the parent.
       case up
-      /// To where nothing can be: the path has a key that is none.
+      /// Moves to an absent node: the literal path has an invalid key.
       case nowhere
     }
 
@@ -95,19 +95,19 @@ struct Program: Sendable {
     case startAt, endAt, equalTo, limitToFirst, limitToLast
   }
 
-  /// A rule: where it came from, and its operation.
+  /// A rule with its source and its operation.
   struct Rule: Sendable {
     var operation: Int32
-    /// The expression as it was written.
+    /// The text of the expression.
     var text: [UInt8]
     var line: Int
     var kind: RuleKind
-    /// The index of its place in `RuleTree.places`.
+    /// The index of its node in `RuleTree.nodes`.
     var node: Int32
   }
 
   var operations: [Operation] = []
-  /// The bytes of its expression that each operation was written in.
+  /// The byte range of each operation in its expression.
   var ranges: [Range<Int32>] = []
   var constants: [Value] = []
   var keys: [Key] = []
@@ -118,12 +118,12 @@ struct Program: Sendable {
   var rules: [Rule] = []
 }
 
-/// What a rule decides.
+/// The kind of a rule.
 public enum RuleKind: String, Sendable, CaseIterable {
-  /// Who may read.
+  /// Decides who may read.
   case read = ".read"
-  /// Who may write.
+  /// Decides who may write.
   case write = ".write"
-  /// What may be written.
+  /// Decides which data is valid.
   case validate = ".validate"
 }

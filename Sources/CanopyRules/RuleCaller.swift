@@ -1,15 +1,17 @@
 public import CanopyTree
 
-/// Who asks, and when: what rules know as `auth` and `now`.
+/// The caller and the time of a request: `auth` and `now` in rules.
 ///
-/// Made once for a login; `auth` is a tree value so that its members cost nothing to look up.
+/// Created once per login. `auth` is a tree value, so access to its members is cheap.
 public struct RuleCaller: Sendable {
-  /// `uid`, `provider`, `token`, or whatever rules are to see; nil for nobody.
+  /// The caller's identity, with `uid`, `provider`, `token` and other members; nil for an anonymous
+  /// caller.
   public let auth: Node?
-  /// Milliseconds since 1970; in a write, the same that its server values were resolved with.
+  /// The time in milliseconds since 1970; in a write, the time that its server values were resolved
+  /// with.
   public var now: Int64
 
-  /// A caller with any `auth`; what is absent is nobody.
+  /// Creates a caller. A nil or absent `auth` is anonymous.
   public init(auth: Node?, now: Int64) {
     self.auth = auth.flatMap { $0.isAbsent ? nil : $0 }
     self.now = now
@@ -21,15 +23,15 @@ public struct RuleCaller: Sendable {
     }
   }
 
-  /// `auth.uid`, which nearly every rule asks for; as a key, since most of those look for one.
+  /// `auth.uid`, which nearly every rule uses; as a key, since most rules look one up.
   let uid: Value
 
-  /// A user.
+  /// Returns the `auth` value of a user.
   ///
   /// - Parameters:
   ///   - uid: the user's id.
-  ///   - provider: how they logged in.
-  ///   - token: what is claimed of them beyond that (`auth.token.email`…).
+  ///   - provider: the method of authentication.
+  ///   - token: further claims (`auth.token.email`…).
   public static func auth(
     uid: String, provider: String = "password", token: Node = .absent
   ) -> Node {

@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// Makes the JSON of a file of cases into cases.
+/// Decodes a file of rule cases.
 struct RuleCaseReader {
   private enum Operation: String {
     case read, set, update, remove
@@ -12,15 +12,15 @@ struct RuleCaseReader {
     self.file = file
   }
 
-  /// Calls `body`; its error is told as one of `what`. What `body` reads is a part of the file, written
-  /// anew: at which byte of it something is wrong would mislead.
+  /// Calls `body` and turns its error into one about `subject`. `body` reads a re-encoded part of
+  /// the file, so byte offsets in its errors are removed.
   static func reading<R>(
-    _ what: String, _ body: () throws(TreeError) -> R
+    _ subject: String, _ body: () throws(TreeError) -> R
   ) throws(RuleCaseError) -> R {
     do throws(TreeError) { return try body() } catch {
       var sentence = error.sentence
       if case .invalidJSON(let text, _) = error { sentence = text }
-      throw RuleCaseError(sentence: "\(what): \(sentence)")
+      throw RuleCaseError(sentence: "\(subject): \(sentence)")
     }
   }
 
@@ -41,45 +41,45 @@ struct RuleCaseReader {
   }
 
   private func read(
-    _ value: JSONValue, _ what: String, name: String, _ data: Node
+    _ value: JSONValue, _ subject: String, name: String, _ data: Node
   ) throws(RuleCaseError) -> RuleCases.Case {
     try check(
-      value, what,
+      value, subject,
       members: ["name", "as", "operation", "path", "query", "value", "data", "now", "expect"])
     guard let expected = value["expect"]?.string, expected == "allow" || expected == "deny" else {
-      throw RuleCaseError(sentence: "\(what): \"expect\" must be \"allow\" or \"deny\"")
+      throw RuleCaseError(sentence: "\(subject): \"expect\" must be \"allow\" or \"deny\"")
     }
-    let now = try time(value["now"] ?? file["now"], what)
+    let now = try time(value["now"] ?? file["now"], subject)
     return RuleCases.Case(
       name: name, isAllowed: expected == "allow",
-      caller: RuleCaller(auth: try auth(value["as"], what), now: now),
-      data: try value["data"].map { data throws(RuleCaseError) in try node(data, what) } ?? data,
-      request: try request(value, what))
+      caller: RuleCaller(auth: try auth(value["as"], subject), now: now),
+      data: try value["data"].map { data throws(RuleCaseError) in try node(data, subject) } ?? data,
+      request: try request(value, subject))
   }
 
   private func request(
-    _ value: JSONValue, _ what: String
+    _ value: JSONValue, _ subject: String
   ) throws(RuleCaseError) -> RuleCases.Request {
     guard let path = value["path"]?.string else {
-      throw RuleCaseError(sentence: "\(what): \"path\" must be a string")
+      throw RuleCaseError(sentence: "\(subject): \"path\" must be a string")
     }
     guard let operation = value["operation"]?.string.flatMap(Operation.init(rawValue:)) else {
       throw RuleCaseError(
-        sentence: "\(what): \"operation\" must be read, set, update or remove")
+        sentence: "\(subject): \"operation\" must be read, set, update or remove")
     }
     if let query = value["query"] {
       guard operation == .read else {
-        throw RuleCaseError(sentence: "\(what): only what reads has a \"query\"")
+        throw RuleCaseError(sentence: "\(subject): only a read may have a \"query\"")
       }
-      try check(query, "\(what): \"query\"", members: Query.optionNames)
+      try check(query, "\(subject): \"query\"", members: Query.optionNames)
     }
     let isWritten = operation == .set || operation == .update
     guard (value["value"] != nil) == isWritten else {
       throw RuleCaseError(
-        sentence: "\(what): "
+        sentence: "\(subject): "
           + (isWritten ? "it needs a \"value\"" : "only set and update have a \"value\""))
     }
-    return try Self.reading(what) { () throws(TreeError) in
+    return try Self.reading(subject) { () throws(TreeError) in
       switch operation {
       case .read:
         return .read(
@@ -101,38 +101,40 @@ struct RuleCaseReader {
   }
 
   private static func update(_ text: String) throws(TreeError) -> [(Location, WriteValue)] {
-    let result = text.withBytes { bytes in
+    let result = text.withUTF8Bytes { bytes in
       Result { () throws(TreeError) in try JSONReader.readUpdate(json: bytes, limits: .none) }
     }
     return try result.get()
   }
 
-  private func auth(_ value: JSONValue?, _ what: String) throws(RuleCaseError) -> Node? {
+  private func auth(_ value: JSONValue?, _ subject: String) throws(RuleCaseError) -> Node? {
     guard let value, value != .null else { return nil }
     guard let name = value.string else {
-      return try auth(object: value, "\(what): \"as\", unless it names a user,")
+      return try auth(object: value, "\(subject): \"as\", unless it names a user,")
     }
     guard let user = file["users"]?[name] else {
-      throw RuleCaseError(sentence: "\(what): \"users\" has no \(name)")
+      throw RuleCaseError(sentence: "\(subject): \"users\" has no \(name)")
     }
     return try auth(object: user, "user \(name)")
   }
 
-  private func auth(object: JSONValue, _ what: String) throws(RuleCaseError) -> Node {
-    guard case .object = object else { throw RuleCaseError(sentence: "\(what) must be an object") }
-    return try node(object, what)
+  private func auth(object: JSONValue, _ subject: String) throws(RuleCaseError) -> Node {
+    guard case .object = object else {
+      throw RuleCaseError(sentence: "\(subject) must be an object")
+    }
+    return try node(object, subject)
   }
 
-  private func time(_ value: JSONValue?, _ what: String) throws(RuleCaseError) -> Int64 {
+  private func time(_ value: JSONValue?, _ subject: String) throws(RuleCaseError) -> Int64 {
     guard let value else { return 0 }
     guard case .leaf(let node) = value, let time = node.integerValue else {
-      throw RuleCaseError(sentence: "\(what): \"now\" must be milliseconds since 1970")
+      throw RuleCaseError(sentence: "\(subject): \"now\" must be milliseconds since 1970")
     }
     return time
   }
 
-  private func node(_ value: JSONValue?, _ what: String) throws(RuleCaseError) -> Node {
-    try Self.reading(what) { () throws(TreeError) in
+  private func node(_ value: JSONValue?, _ subject: String) throws(RuleCaseError) -> Node {
+    try Self.reading(subject) { () throws(TreeError) in
       let value = try WriteValue(json: value ?? .null)
       guard value.serverValues.isEmpty else {
         throw .invalidData("data that is there already may hold no .sv")
@@ -141,31 +143,29 @@ struct RuleCaseReader {
     }
   }
 
-  /// A misspelt member would make a case say something else than was meant.
+  /// Checks that an object has no unknown members: a misspelt one would change the meaning of a
+  /// case.
   private func check(
-    _ value: JSONValue, _ what: String, members: Set<String>
+    _ value: JSONValue, _ subject: String, members: Set<String>
   ) throws(RuleCaseError) {
     guard case .object(let all) = value else {
-      throw RuleCaseError(sentence: "\(what) must be an object")
+      throw RuleCaseError(sentence: "\(subject) must be an object")
     }
     for (name, _) in all where !members.contains(name) {
-      throw RuleCaseError(sentence: "\(what) has an unknown member, \(name)")
+      throw RuleCaseError(sentence: "\(subject) has an unknown member, \(name)")
     }
   }
 }
 
 extension WriteValue {
-  /// The value that JSON stands for, with priorities and server values.
+  /// Creates a value from JSON, with priorities and server values.
   fileprivate init(json value: JSONValue) throws(TreeError) {
-    let result = value.json.withBytes { bytes in
-      Result { () throws(TreeError) in try WriteValue(json: bytes, limits: .none) }
-    }
-    self = try result.get()
+    self = try WriteValue(json: value.json, limits: .none)
   }
 }
 
 extension JSONValue {
-  /// The value as text.
+  /// The value as JSON text.
   fileprivate var json: String {
     var output = JSONOutput()
     write(to: &output)

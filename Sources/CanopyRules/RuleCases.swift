@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// Requests with the verdict that rules are expected to give: tests of a rules file, in a file.
+/// Requests with their expected verdicts: a test of a rules file.
 ///
 ///     { "users": { "ann": { "uid": "ann" } },
 ///       "now": 1700000000000,
@@ -12,16 +12,16 @@ internal import CanopyTree
 ///           "operation": "read", "path": "/notes", "query": { "limitToFirst": 10 },
 ///           "expect": "deny" } ] }
 ///
-/// `as` names one of `users`, or is an `auth` itself; without it nobody is logged in. Operations are
-/// `read`, `set`, `update` (whose value has paths for names) and `remove`. Cases may have `data` and
-/// `now` of their own. Values may have `.priority` and `.sv`, as in requests. Each case begins with
-/// the data; none sees what another wrote.
+/// `as` is one of `users`, or an `auth` object; without it the caller is anonymous. Operations are
+/// `read`, `set`, `update` (whose value has paths as names) and `remove`. Cases may have `data` and
+/// `now` of their own. Values may have `.priority` and `.sv`, as in requests. Each case starts from
+/// the data and does not see the writes of others.
 public struct RuleCases: Sendable {
-  /// One request and what is expected.
+  /// One request and its expected verdict.
   public struct Case: Sendable {
-    /// What it is about; a sentence.
+    /// The description of the case; a sentence.
     public var name: String
-    /// Whether it should be allowed.
+    /// Whether the request should be allowed.
     public var isAllowed: Bool
     var caller: RuleCaller
     var data: Node
@@ -33,34 +33,34 @@ public struct RuleCases: Sendable {
     case write(Write)
   }
 
-  /// How a case went.
+  /// The outcome of a case.
   public struct Outcome: Sendable {
-    /// The case.
+    /// The description of the case.
     public var name: String
-    /// Whether it should have been allowed.
+    /// Whether the request should have been allowed.
     public var isAllowed: Bool
-    /// What the rules said, and how they came to that.
+    /// The verdict, with its explanation.
     public var explanation: Explanation
 
-    /// Whether the rules said what was expected.
+    /// Whether the verdict is the expected one.
     public var isAsExpected: Bool { explanation.verdict.isAllowed == isAllowed }
   }
 
-  /// In the order of the file.
+  /// The cases, in the order of the file.
   public internal(set) var cases: [Case]
 
   /// Reads a file of cases.
   ///
-  /// - Throws: `RuleCaseError`, which names the case; or the line, of what is not JSON.
+  /// - Throws: `RuleCaseError`, which names the case, or the line for invalid JSON.
   public init(json text: String) throws(RuleCaseError) {
     let file: JSONValue
     do throws(TreeError) { file = try JSONValue(json: text, limits: .none) } catch {
       guard case .invalidJSON(let sentence, let offset) = error else {
         throw RuleCaseError(sentence: "the file: \(error.sentence)")
       }
-      let place = SourceText(file: "", bytes: Array(text.utf8)).position(of: offset)
+      let position = SourceText(file: "", bytes: Array(text.utf8)).position(of: offset)
       throw RuleCaseError(
-        sentence: "line \(place.line), column \(place.column): \(sentence)")
+        sentence: "line \(position.line), column \(position.column): \(sentence)")
     }
     cases = try RuleCaseReader(file).read()
   }
@@ -74,30 +74,30 @@ public struct RuleCases: Sendable {
 }
 
 extension RuleCases.Case {
-  /// What rules say of the case, and how they come to that.
+  /// Returns the verdict of rules on the case, with its explanation.
   func explanation(by rules: RuleSet) -> Explanation {
     switch request {
     case .read(let path, let query):
       return rules.explainRead(path, query, in: data, as: caller)
     case .write(let write):
-      let (assignments, after) = carryOut(write)
+      let (assignments, after) = apply(write)
       return rules.explainWrite(
         assignments.map(\.location), before: data, after: after, as: caller)
     }
   }
 
-  /// What rules say of the case.
+  /// Whether rules allow the request.
   func verdict(by rules: RuleSet) -> Bool {
     switch request {
     case .read(let path, let query):
       return rules.mayRead(path, query, in: data, as: caller)
     case .write(let write):
-      let (assignments, after) = carryOut(write)
+      let (assignments, after) = apply(write)
       return rules.judge(assignments, before: data, after: after, as: caller).isAllowed
     }
   }
 
-  private func carryOut(_ write: Write) -> ([Assignment], Node) {
+  private func apply(_ write: Write) -> ([Assignment], Node) {
     let assignments = write.resolved(in: data, at: caller.now)
     var tree = Tree(root: data)
     tree.apply(assignments)
@@ -105,8 +105,8 @@ extension RuleCases.Case {
   }
 }
 
-/// What is wrong with a file of cases.
+/// An error in a file of rule cases.
 public struct RuleCaseError: Error, Equatable, Sendable {
-  /// One sentence.
+  /// A sentence that says what is wrong.
   public var sentence: String
 }

@@ -1,39 +1,39 @@
-/// Bounds on rules: whoever writes them is trusted, but a mistake must not hang or crash a server.
+/// Bounds on rules. Their author is trusted, but a mistake must not hang or crash the server.
 enum RuleLimits {
-  /// Bytes in a rules file.
+  /// The largest rules file, in bytes.
   static let fileBytesMax = 4 * 1024 * 1024
 
-  /// Bytes in one expression.
+  /// The longest expression, in bytes.
   static let expressionBytesMax = 64 * 1024
 
-  /// How deep parentheses, calls and operators may nest: it bounds the stack that parsing and
-  /// evaluating take. Chains of `&&` and of `||` count as one level, however long they are.
+  /// The deepest nesting of parentheses, calls and operators, which bounds the stack for parsing
+  /// and evaluation. A chain of `&&` or of `||` counts as one level, whatever its length.
   static let nestingMax = 64
 
-  /// Steps to places in the tree, in all expressions of a file together. More than a file has bytes can
-  /// only come from names in `hasChildren`, each of which takes those of what has it.
-  static let placeStepsMax = 4 * 1024 * 1024
+  /// The most steps of snapshot paths in all expressions of a file together. Only the names in
+  /// `hasChildren` can have more steps than bytes: each repeats the steps of its snapshot.
+  static let snapshotStepsMax = 4 * 1024 * 1024
 
-  /// Names in one `.indexOn`: each is an index that every write below has to keep.
+  /// The most names in one `.indexOn`: every write below must update each index.
   static let indexesMax = 100
 
-  /// Levels of the plan of all indexes: the keys and wildcards on the ways to places with `.indexOn`.
+  /// The most levels of the index plan: keys and wildcards on the paths to `.indexOn` rules.
   static let indexLevelsMax = 10_000
 
-  /// Problems that are reported at once.
+  /// The most problems that are reported at once.
   static let problemsMax = 20
 
-  /// States of one regular expression; matching costs at most this many steps a character.
+  /// The most states of one regular expression, which is also the most steps for each character.
   static let patternStatesMax = 5_000
 
-  /// Steps that the rules of one request may take together: an operation, a look at a place in the tree, a
-  /// state of a regular expression tried on a character, some bytes compared. A step takes five
-  /// to fifteen nanoseconds, and the writer waits meanwhile.
+  /// The most steps that the rules of one request may use together. A step is an operation, a
+  /// lookup in the tree, a state of a regular expression tried on a character, or a comparison of
+  /// some bytes. It takes five to fifteen nanoseconds, during which the writer waits.
   static let stepsMax = 512 * 1024
 
   /// The largest n in `{n}`.
   static let patternRepeatMax = 1_000
 
-  /// Bytes in a string that an expression makes.
+  /// The longest string that an expression may create, in bytes.
   static let stringBytesMax = 10 * 1024 * 1024
 }

@@ -1,8 +1,8 @@
 internal import CanopyTree
 
-/// Makes a rules file into a program, a tree of places and a plan of indexes.
+/// Loads a rules file into a program, a rule tree and an index plan.
 ///
-/// Goes on after a mistake in one rule, so that all are told at once.
+/// Continues after a mistake in one rule, so that it reports all of them.
 struct RuleLoader {
   private let source: SourceText
   private(set) var program = Program()
@@ -12,7 +12,7 @@ struct RuleLoader {
   private var problems: [RulesError.Problem] = []
   private var omitted = 0
 
-  /// The way to the place that is being read.
+  /// The path of the rule node that is being loaded.
   private var labels: [String] = []
   private var pattern: [Key?] = []
   private var wildcards: [String: Int] = [:]
@@ -68,18 +68,18 @@ struct RuleLoader {
       return report(
         "expected an object; found \(members[0].value.kind)", at: members[0].valueOffset)
     }
-    _ = loadPlace(rules, label: "", parent: -1)
+    _ = loadNode(rules, label: "", parent: -1)
   }
 
-  /// Reads a place and all below. Its index.
-  private mutating func loadPlace(
+  /// Loads a rule node and all nodes below it. Returns its index.
+  private mutating func loadNode(
     _ members: [RulesDocument.Member], label: String, parent: Int32
   ) -> Int32 {
-    let index = Int32(tree.places.count)
-    tree.places.append(.init(parent: parent))
+    let index = Int32(tree.nodes.count)
+    tree.nodes.append(.init(parent: parent))
     tree.labels.append(label)
     var seen: Set<[UInt8]> = []
-    var children: [(key: Key, place: Int32)] = []
+    var children: [(key: Key, node: Int32)] = []
     for member in members {
       guard seen.insert(Array(member.name.utf8)).inserted else {
         report("expected \(member.name) only once here", at: member.nameOffset)
@@ -91,25 +91,25 @@ struct RuleLoader {
         if let key {
           children.append((key, child))
         } else {
-          tree.places[Int(index)].wildcard = child
+          tree.nodes[Int(index)].wildcard = child
         }
-        let below = tree.places[Int(child)]
+        let below = tree.nodes[Int(child)]
         if below.validate >= 0 || below.validatesBelow {
-          tree.places[Int(index)].validatesBelow = true
+          tree.nodes[Int(index)].validatesBelow = true
         }
       }
     }
     children.sort { $0.key < $1.key }
-    tree.places[Int(index)].firstChild = Int32(tree.children.count)
-    tree.places[Int(index)].childCount = Int32(children.count)
+    tree.nodes[Int(index)].firstChild = Int32(tree.children.count)
+    tree.nodes[Int(index)].childCount = Int32(children.count)
     tree.children.append(contentsOf: children)
     return index
   }
 
-  /// Reads a place below another: its key (nil for a wildcard), and its index.
+  /// Loads a child of a rule node. Returns its key (nil for a wildcard) and its index.
   private mutating func loadChild(
     _ member: RulesDocument.Member, of parent: Int32
-  ) -> (key: Key?, place: Int32)? {
+  ) -> (key: Key?, node: Int32)? {
     let name = member.name
     var key: Key?
     if name.utf8.first == UInt8(ascii: "$") {
@@ -123,7 +123,7 @@ struct RuleLoader {
         report("expected another name: \(name) stands for a key above", at: member.nameOffset)
         return nil
       }
-      guard tree.places[Int(parent)].wildcard < 0 else {
+      guard tree.nodes[Int(parent)].wildcard < 0 else {
         report("expected one wildcard here; \(name) is another", at: member.nameOffset)
         return nil
       }
@@ -151,7 +151,7 @@ struct RuleLoader {
       pattern.removeLast()
       if key == nil { wildcards[name] = nil }
     }
-    return (key, loadPlace(members, label: name, parent: parent))
+    return (key, loadNode(members, label: name, parent: parent))
   }
 
   private static func isWildcardName(_ name: String) -> Bool {
@@ -167,7 +167,7 @@ struct RuleLoader {
       }
   }
 
-  private mutating func loadRule(_ member: RulesDocument.Member, at place: Int32) {
+  private mutating func loadRule(_ member: RulesDocument.Member, at node: Int32) {
     if member.name == ".indexOn" { return loadIndex(member) }
     guard let kind = RuleKind(rawValue: member.name) else {
       return report(
@@ -194,7 +194,7 @@ struct RuleLoader {
     do throws(TextProblem) {
       let syntax = try parser.parseAll()
       var compiler = Compiler(program: program, kind: kind, wildcards: wildcards)
-      // Only one of the two may hold the arrays, or they would be copied for each rule.
+      // Only one of the two may reference the arrays; otherwise each rule would copy them.
       program = Program()
       defer { program = compiler.program }
       let operation = try compiler.compileRule(syntax)
@@ -202,15 +202,15 @@ struct RuleLoader {
       compiler.program.rules.append(
         .init(
           operation: operation, text: text.bytes,
-          line: source.position(of: member.valueOffset).line, kind: kind, node: place))
-      tree.places[Int(place)].set(rule, kind)
+          line: source.position(of: member.valueOffset).line, kind: kind, node: node))
+      tree.nodes[Int(node)].set(rule, kind)
     } catch {
       report(error.message, at: text.source(of: error.offset), of: member.name)
     }
     tokens += parser.tokens
   }
 
-  /// `".indexOn": "a"`, `["a", "b/c", ".value"]`.
+  /// Loads `".indexOn": "a"` or `["a", "b/c", ".value"]`.
   private mutating func loadIndex(_ member: RulesDocument.Member) {
     var names: [(text: RulesDocument.Text, offset: Int)] = []
     switch member.value {
@@ -255,7 +255,7 @@ struct RuleLoader {
   }
 }
 
-extension RuleTree.Place {
+extension RuleTree.RuleNode {
   fileprivate mutating func set(_ rule: Int32, _ kind: RuleKind) {
     switch kind {
     case .read: read = rule

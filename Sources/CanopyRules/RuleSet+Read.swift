@@ -1,57 +1,58 @@
 public import CanopyTree
 
 extension RuleSet {
-  /// Whether a location may be read: whether some `.read` from the root down to it holds.
+  /// Whether the caller may read a location: whether any `.read` from the root down to it holds.
   ///
   /// - Parameters:
   ///   - path: the location.
-  ///   - query: what is wanted of it; nil for all. Rules see it as `query`.
+  ///   - query: the query on it, or nil; `query` in rules.
   ///   - root: the tree.
-  /// - Complexity: O(depth × log siblings), and the rules on the way.
+  /// - Complexity: O(depth × log siblings), and the rules on the path.
   public func mayRead(
     _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
   ) -> Bool {
     var evaluator = Evaluator(
       frozenProgram, caller: caller, query: query, before: root, after: root, trace: NoTrace())
-    return evaluator.reads(path, in: tree)
+    return evaluator.mayRead(path, in: tree)
   }
 
-  /// As `mayRead`, with what the answer depends on: as long as nothing is written at, above or below
-  /// these places, it stays the same for this caller. Costs a little more.
+  /// Returns whether the caller may read a location, with the dependencies of the answer: it stays
+  /// the same for this caller as long as no commit writes at, above or below them. Costs a little
+  /// more than `mayRead`.
   public func judgeRead(
     _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
   ) -> ReadVerdict {
-    let trace = PlacesTrace()
+    let trace = DependencyTrace()
     var evaluator = Evaluator(
       frozenProgram, caller: caller, query: query, before: root, after: root, trace: trace)
-    let isAllowed = evaluator.reads(path, in: tree)
+    let isAllowed = evaluator.mayRead(path, in: tree)
     return ReadVerdict(
-      isAllowed: isAllowed, places: trace.places, dependsOnTime: trace.dependsOnTime)
+      isAllowed: isAllowed, places: trace.locations, dependsOnTime: trace.dependsOnTime)
   }
 }
 
-/// Whether something may be read, and how long that stays so.
+/// A read verdict with its dependencies.
 public struct ReadVerdict: Equatable, Sendable {
-  /// Whether it may.
+  /// Whether the caller may read.
   public var isAllowed: Bool
-  /// Where rules looked into the tree. None: the answer is the same whatever the tree holds.
+  /// The locations that the rules read. If empty, the verdict does not depend on the tree.
   public var places: [Path]
-  /// Whether rules asked for the time.
+  /// Whether the rules read the time.
   public var dependsOnTime: Bool
 }
 
 extension Evaluator {
-  /// Whether some `.read` on the way holds. Deeper rules are asked only when those above did not
-  /// grant: they cannot take anything back.
-  mutating func reads(_ path: Path, in tree: RuleTree) -> Bool {
-    var place: Int32 = 0
+  /// Whether any `.read` on the path holds. Evaluates deeper rules only if those above do not
+  /// grant: deeper rules cannot revoke.
+  mutating func mayRead(_ path: Path, in tree: RuleTree) -> Bool {
+    var node: Int32 = 0
     var rest = path.keys[...]
     while true {
-      let rule = tree.places[Int(place)].read
+      let rule = tree.nodes[Int(node)].read
       if rule >= 0, holds(rule) { return true }
       guard let key = rest.popFirst() else { return false }
-      place = tree.child(key, of: place)
-      guard place >= 0 else { return false }
+      node = tree.child(key, of: node)
+      guard node >= 0 else { return false }
       pushUnchanged(key)
     }
   }

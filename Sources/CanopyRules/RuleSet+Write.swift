@@ -1,32 +1,32 @@
 public import CanopyTree
 
 extension RuleSet {
-  /// Judges a write as a whole.
+  /// Returns the verdict of the rules on a write as a whole.
   ///
-  /// Each location must be granted by some `.write` from the root down to it. Then every `.validate`
-  /// that applies must hold: on the way to the location, at it, and below it at all that was written;
-  /// each only where there is something after the write.
+  /// A `.write` rule from the root down to each location must grant it. Then every applicable
+  /// `.validate` must hold: on the path to the location, at it, and below it for all written data;
+  /// each only where the new node is not absent.
   ///
-  /// Firebase's documentation says that validate rules must be satisfied at all levels of the
-  /// hierarchy, and a simulator that was compared with its server asks those above a location as well:
-  /// a rule `hasChildren([…])` of a parent refuses a write to a child that leaves the parent
-  /// incomplete. So they are asked here; of removals too, as long as something is left where they
-  /// stand. A rule against removal belongs into `.write`.
+  /// Firebase's documentation requires validate rules at all levels of the hierarchy, and a
+  /// simulator that was compared with its server also evaluates those above a location: a rule
+  /// `hasChildren([…])` of a parent refuses a write to a child that leaves the parent incomplete.
+  /// Canopy does the same, also for removals, as long as the parent is not empty. A rule against
+  /// removal belongs into `.write`.
   ///
   /// - Parameters:
-  ///   - locations: what is written; in order, and such that none is below another, as in a `Write`.
-  ///   - before: the root before.
-  ///   - after: the root after the complete write, server values resolved.
-  ///   - caller: who writes. `now` is the time that server values were resolved with.
-  /// - Complexity: the rules on the way, O(depth × log siblings), and what is written. A rule that
-  ///   several locations pass is asked once.
+  ///   - locations: the written locations; in order, none below another, as in a `Write`.
+  ///   - before: the root before the write.
+  ///   - after: the root after the complete write, with server values resolved.
+  ///   - caller: the writer; `now` is the time that server values were resolved with.
+  /// - Complexity: the rules on the paths, O(depth × log siblings), and the written data. A rule on
+  ///   the path of several locations is evaluated once.
   public func judge(
     _ locations: [Location], before: Node, after: Node, as caller: RuleCaller
   ) -> Verdict {
     judge(locations[...], before: before, after: after, as: caller, trace: NoTrace()).verdict
   }
 
-  /// Judges a write by what it comes to.
+  /// Returns the verdict of the rules on a write, from its assignments.
   public func judge(
     _ assignments: [Assignment], before: Node, after: Node, as caller: RuleCaller
   ) -> Verdict {
@@ -39,8 +39,8 @@ extension RuleSet {
   ) -> (verdict: Verdict, trace: T) {
     let evaluator = Evaluator(
       frozenProgram, caller: caller, query: nil, before: before, after: after, trace: trace)
-    var judge = WriteJudge(tree: tree, evaluator: evaluator)
-    let verdict = judge.judge(locations)
-    return (verdict, judge.evaluator.trace)
+    var authorizer = WriteAuthorizer(tree: tree, evaluator: evaluator)
+    let verdict = authorizer.authorize(locations)
+    return (verdict, authorizer.evaluator.trace)
   }
 }

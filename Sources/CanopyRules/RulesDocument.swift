@@ -1,4 +1,4 @@
-/// A value of a rules file as it was written, with the offsets that errors are told by.
+/// A parsed value of a rules file, with the offsets that errors need.
 indirect enum RulesDocument {
   case object([Member])
   case array([(value: RulesDocument, offset: Int)])
@@ -14,13 +14,13 @@ indirect enum RulesDocument {
     var valueOffset: Int
   }
 
-  /// A string, and where in the file each of its bytes came from.
+  /// A string, with the file offset of each of its bytes.
   struct Text {
     var bytes: [UInt8] = []
-    /// Where a run of bytes that stand in the file as they are begins: in the string, in the file.
+    /// The runs of bytes without escapes: their start in the string and in the file.
     var runs: [(start: Int, source: Int)] = []
 
-    /// The offset in the file of a byte of the string.
+    /// Returns the file offset of a byte of the string.
     func source(of offset: Int) -> Int {
       var low = 0
       var high = runs.count
@@ -33,7 +33,7 @@ indirect enum RulesDocument {
     }
   }
 
-  /// What it is, for errors.
+  /// The kind of value, for errors.
   var kind: String {
     switch self {
     case .object: "an object"
@@ -46,16 +46,16 @@ indirect enum RulesDocument {
   }
 }
 
-/// Reads a rules file: JSON with `//` and `/* */` comments, and strings that may span lines.
+/// A parser of rules files: JSON with `//` and `/* */` comments, and strings that may span lines.
 ///
-/// One pass over the bytes; depth is bounded.
+/// One pass over the bytes; the depth is bounded.
 struct RulesDocumentReader {
   private let bytes: [UInt8]
   private var index = 0
-  /// What was read, counted: tests check that it grows with the file and no faster.
+  /// The number of tokens read. Tests check that it is linear in the file.
   private(set) var tokens = 0
 
-  /// Deeper than any location can be there is nothing to say.
+  /// The deepest nesting: more than any location can have.
   private static let depthMax = 64
 
   init(_ bytes: [UInt8]) {
@@ -182,7 +182,8 @@ struct RulesDocumentReader {
     }
   }
 
-  /// Goes past what follows a member: true for a comma, false for the closing bracket.
+  /// Consumes the separator after a member. Returns true for a comma, false for the closing
+  /// bracket.
   private mutating func continues(close: UInt8) throws(TextProblem) -> Bool {
     try skipSpace()
     switch next {

@@ -1,19 +1,19 @@
-/// Why a rules file cannot be used: everything that is wrong with it, up to a bound.
+/// The problems in a rules file, up to a bound.
 ///
-/// Its description has one line for each problem, as compilers write them:
-/// `rules.json:12:34: /posts/$id/.write: expected …`.
+/// The description has one line for each problem, like a compiler's: `rules.json:12:34:
+/// /posts/$id/.write: expected …`.
 public struct RulesError: Error, Equatable, Sendable, CustomStringConvertible {
-  /// One thing that is wrong.
+  /// One problem.
   public struct Problem: Equatable, Sendable, CustomStringConvertible {
-    /// The file, as its name was given.
+    /// The name of the file.
     public var file: String
-    /// Counted from 1.
+    /// The line, from 1.
     public var line: Int
-    /// Counted from 1, in Unicode scalars.
+    /// The column, from 1, in Unicode scalars.
     public var column: Int
-    /// The path of the rule, such as `/posts/$id/.write`; nil where the text is not even JSON.
+    /// The path of the rule, such as `/posts/$id/.write`; nil if the text is not valid JSON.
     public var rule: String?
-    /// What was expected, and what is there.
+    /// The expected and the found text.
     public var message: String
 
     /// `file:line:column: rule: message`.
@@ -22,21 +22,21 @@ public struct RulesError: Error, Equatable, Sendable, CustomStringConvertible {
     }
   }
 
-  /// At least one, in the order of the file.
+  /// The problems, at least one, in the order of the file.
   public var problems: [Problem]
-  /// How many more there are, beyond the bound.
+  /// The number of further problems beyond the bound.
   public var omitted = 0
 
-  /// One line for each problem, and one for all that are omitted.
+  /// One line for each problem, and one for the omitted ones.
   public var description: String {
     (problems.map(\.description) + (omitted > 0 ? ["and \(omitted) more"] : []))
       .joined(separator: "\n")
   }
 }
 
-/// A problem at an offset of the text that is being read; who knows the file makes it a `Problem`.
+/// A problem at an offset of a text; `SourceText` turns it into a `Problem` of a file.
 struct TextProblem: Error, Equatable {
-  /// In bytes.
+  /// The offset in bytes.
   var offset: Int
   var message: String
 }

@@ -1,6 +1,6 @@
 /// A set of Unicode scalars: ranges, or everything else.
 ///
-/// The ranges ascend and do not touch, so that a scalar is looked for in O(log ranges).
+/// The ranges ascend and do not touch, so a lookup costs O(log ranges).
 struct ScalarSet: Sendable {
   let ranges: [ClosedRange<UInt32>]
   let isNegated: Bool
@@ -13,7 +13,7 @@ struct ScalarSet: Sendable {
     0x2028...0x2029, 0x202F...0x202F, 0x205F...0x205F, 0x3000...0x3000,
   ])
 
-  /// The set that `\d` and the like stand for.
+  /// Creates the set of an escape such as `\d`; nil for other characters.
   init?(escape: UInt32) {
     switch Unicode.Scalar(escape) {
     case "d": self = .digits
@@ -26,7 +26,9 @@ struct ScalarSet: Sendable {
     }
   }
 
-  /// A set of ranges in any sequence, which may overlap. O(n log n).
+  /// Creates a set of ranges, in any sequence, which may overlap.
+  ///
+  /// - Complexity: O(n log n).
   init(ranges: [ClosedRange<UInt32>], isNegated: Bool = false) {
     self.ranges = Self.merged(ranges)
     self.isNegated = isNegated
@@ -36,7 +38,7 @@ struct ScalarSet: Sendable {
     guard ranges.count > 1 else { return ranges }
     var result: [ClosedRange<UInt32>] = []
     for range in ranges.sorted(by: { $0.lowerBound < $1.lowerBound }) {
-      // Scalars end at U+10FFFF: one more is no overflow.
+      // The addition cannot overflow: scalars end at U+10FFFF.
       guard let last = result.last, range.lowerBound <= last.upperBound + 1 else {
         result.append(range)
         continue
@@ -48,7 +50,7 @@ struct ScalarSet: Sendable {
 
   var inverted: ScalarSet { ScalarSet(ranges: ranges, isNegated: !isNegated) }
 
-  /// The members, written out where the set is negated.
+  /// The members, also of a negated set.
   var members: [ClosedRange<UInt32>] {
     guard isNegated else { return ranges }
     var members: [ClosedRange<UInt32>] = []
@@ -61,7 +63,9 @@ struct ScalarSet: Sendable {
     return members
   }
 
-  /// Whether a scalar is in the set in one of its cases. O(log ranges).
+  /// Whether the set contains a scalar in one of its cases.
+  ///
+  /// - Complexity: O(log ranges).
   func contains(_ variants: ScalarVariants) -> Bool {
     var isInRanges = isInRanges(variants.scalar)
     if variants.hasCase, !isInRanges {
@@ -82,13 +86,13 @@ struct ScalarSet: Sendable {
   }
 }
 
-/// A scalar, and where case does not count, the same in the other case.
+/// A scalar and, if case is ignored, its other case.
 struct ScalarVariants {
   let scalar: UInt32
   let lower: UInt32
   let upper: UInt32
 
-  /// Whether the scalar has another case that counts as well.
+  /// Whether the scalar has another case.
   var hasCase: Bool { lower != scalar || upper != scalar }
 
   init(_ scalar: Unicode.Scalar, ignoresCase: Bool) {
@@ -107,7 +111,7 @@ struct ScalarVariants {
     upper = Self.single(scalar.properties.uppercaseMapping) ?? scalar.value
   }
 
-  /// Mappings to several characters are not followed.
+  /// Returns the only scalar of a case mapping; nil for a mapping to several.
   private static func single(_ text: String) -> UInt32? {
     let scalars = text.unicodeScalars
     guard let first = scalars.first, scalars.dropFirst().isEmpty else { return nil }

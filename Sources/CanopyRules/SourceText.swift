@@ -1,4 +1,4 @@
-/// The bytes of a file, and where its lines begin.
+/// The bytes of a file, and the start of each line.
 struct SourceText {
   let file: String
   let bytes: [UInt8]
@@ -12,7 +12,9 @@ struct SourceText {
     lineStarts = starts
   }
 
-  /// The line and column of a byte, both from 1. O(log lines + column).
+  /// Returns the line and column of a byte, both from 1.
+  ///
+  /// - Complexity: O(log lines + column).
   func position(of offset: Int) -> (line: Int, column: Int) {
     var low = 0
     var high = lineStarts.count
@@ -21,7 +23,7 @@ struct SourceText {
       if lineStarts[middle] <= offset { low = middle } else { high = middle }
     }
     let end = min(offset, bytes.count)
-    // Continuation bytes of UTF-8 begin no character.
+    // Continuation bytes of UTF-8 do not begin a character.
     let characters = bytes[min(lineStarts[low], end)..<end].count { $0 & 0xC0 != 0x80 }
     return (low + 1, characters + 1)
   }

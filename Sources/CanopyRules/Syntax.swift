@@ -1,9 +1,9 @@
-/// A part of an expression as it was written.
+/// A part of a parsed expression.
 struct Syntax {
   var kind: Kind
-  /// The bytes of the expression that it takes.
+  /// The byte range in the expression.
   var range: Range<Int>
-  /// The levels below it. Bounded, as evaluating takes stack for each.
+  /// The number of levels of the part. Bounded, as evaluation needs stack for each.
   var height: Int
 
   indirect enum Kind {
@@ -24,7 +24,7 @@ struct Syntax {
     case pattern(Pattern)
     case not(Syntax)
     case negate(Syntax)
-    /// Two or more, lazily from the left.
+    /// Two or more operands, evaluated lazily from the left.
     case and([Syntax])
     case or([Syntax])
     case binary(BinaryOperator, Syntax, Syntax)
@@ -32,7 +32,7 @@ struct Syntax {
   }
 }
 
-/// The operators of two values, but `&&` and `||`.
+/// The binary operators, without `&&` and `||`.
 enum BinaryOperator: String {
   case equal = "=="
   case notEqual = "!="

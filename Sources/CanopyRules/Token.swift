@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// The smallest parts of an expression.
+/// A token of an expression.
 enum Token: Equatable {
   case number(Node)
   case string(String)
@@ -35,7 +35,7 @@ enum Token: Equatable {
     case slash = "/"
     case percent = "%"
 
-    /// `===` means the same as `==`: there is no other equality here.
+    /// The binary operator of the symbol. `===` and `==` mean the same.
     var binaryOperator: BinaryOperator? {
       switch self {
       case .equal, .strictlyEqual: .equal
@@ -45,7 +45,7 @@ enum Token: Equatable {
     }
   }
 
-  /// What it is, for errors.
+  /// The token in words, for errors.
   var description: String {
     switch self {
     case .number: "a number"
@@ -57,11 +57,11 @@ enum Token: Equatable {
   }
 }
 
-/// Cuts an expression into tokens.
+/// Splits an expression into tokens.
 struct Lexer {
   let bytes: [UInt8]
   private(set) var index = 0
-  /// What was read, counted: tests check that it grows with the text and no faster.
+  /// The number of tokens read. Tests check that it is linear in the text.
   private(set) var tokens = 0
 
   init(_ bytes: [UInt8]) {
@@ -80,7 +80,7 @@ struct Lexer {
     }
   }
 
-  /// The next token and the bytes that it takes.
+  /// Reads the next token. Returns it with its byte range.
   mutating func read() throws(TextProblem) -> (token: Token, range: Range<Int>) {
     skipSpace()
     tokens += 1
@@ -113,7 +113,7 @@ struct Lexer {
     }
   }
 
-  /// The names of wildcards in expressions; those of names, and what is not ASCII.
+  /// Skips the name of a wildcard: name bytes, and all bytes outside ASCII.
   private mutating func skipKeyBytes() {
     while let byte = next, Self.isNameByte(byte) || byte >= 0x80 { index += 1 }
   }
@@ -190,8 +190,9 @@ struct Lexer {
     throw problem("expected \(expected); found \(found)")
   }
 
-  /// Reads a regular expression between slashes, with its flags. The token that was read last, from
-  /// `start` on, is its first slash.
+  /// Reads a regular expression between slashes, with its flags.
+  ///
+  /// - Precondition: the last token, at `start`, is the opening slash.
   mutating func readPattern(
     from start: Int
   ) throws(TextProblem) -> (pattern: Pattern, range: Range<Int>) {

@@ -1,31 +1,31 @@
 internal import CanopyTree
 
-/// Follows the evaluation of rules. The compiler makes code for each kind of trace; with `NoTrace`
-/// nothing is left of it.
+/// An observer of an evaluation. The compiler specialises the evaluator for each kind of trace;
+/// with `NoTrace` no trace code remains.
 protocol Trace {
-  /// Whether values are worth making.
+  /// Whether the trace uses values.
   static var isOn: Bool { get }
-  /// Whether it is to be told what an evaluation looks at.
-  static var notesPlaces: Bool { get }
+  /// Whether the trace records the locations that an evaluation reads.
+  static var recordsReads: Bool { get }
 
   func begin(_ rule: Int32, at keys: [Key])
   func note(_ operation: Int32, _ value: Value)
   func end(_ result: Bool)
   func fail(_ failure: RuleFailure)
-  /// The tree was looked at there.
+  /// Records a read of the tree.
   func visit(_ keys: [Key])
-  /// The time was asked for.
+  /// Records a read of the time.
   func visitTime()
 }
 
 extension Trace {
-  static var notesPlaces: Bool { false }
+  static var recordsReads: Bool { false }
 
   @inline(__always) func visit(_ keys: [Key]) {}
   @inline(__always) func visitTime() {}
 }
 
-/// Follows nothing.
+/// A trace that records nothing.
 struct NoTrace: Trace {
   static var isOn: Bool { false }
 
@@ -35,7 +35,8 @@ struct NoTrace: Trace {
   @inline(__always) func fail(_ failure: RuleFailure) {}
 }
 
-/// Keeps everything. An object, so that evaluating changes nothing else and can be told so.
+/// A trace that records everything. A class, so that evaluation does not change it through the
+/// evaluator.
 final class FullTrace: Trace {
   struct Entry {
     var rule: Int32
@@ -69,12 +70,12 @@ final class FullTrace: Trace {
   }
 }
 
-/// Keeps what an evaluation depends on besides the rules and who asks.
-final class PlacesTrace: Trace {
+/// A trace that records the dependencies of an evaluation, apart from the rules and the caller.
+final class DependencyTrace: Trace {
   static var isOn: Bool { false }
-  static var notesPlaces: Bool { true }
+  static var recordsReads: Bool { true }
 
-  private(set) var places: [Path] = []
+  private(set) var locations: [Path] = []
   private var seen: Set<Path> = []
   private(set) var dependsOnTime = false
 
@@ -84,8 +85,8 @@ final class PlacesTrace: Trace {
   func fail(_ failure: RuleFailure) {}
 
   func visit(_ keys: [Key]) {
-    let place = keys.reduce(Path.root) { $0.child($1) }
-    if seen.insert(place).inserted { places.append(place) }
+    let path = keys.reduce(Path.root) { $0.child($1) }
+    if seen.insert(path).inserted { locations.append(path) }
   }
 
   func visitTime() {

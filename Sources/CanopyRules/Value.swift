@@ -1,10 +1,10 @@
 internal import CanopyTree
 
-/// What an expression comes to.
+/// The value of an expression.
 ///
-/// Numbers are IEEE doubles, except that what a 64-bit integer holds is kept as one, as in the tree;
-/// unlike there, a double may be NaN here (which division by zero gives). A key stands for its text:
-/// most wildcards are only compared, and making text of them would allocate.
+/// Numbers are IEEE doubles; a 64-bit integer is kept as one, as in the tree. Unlike there, a
+/// double may be NaN (from division by zero). A key stands for its text: most wildcards are only
+/// compared, and creating their text would allocate.
 enum Value: Sendable {
   case null
   case bool(Bool)
@@ -12,7 +12,7 @@ enum Value: Sendable {
   case double(Double)
   case string(String)
   case key(Key)
-  /// What has children: a place in the tree, or a part of the token. Equal to nothing.
+  /// A node with children, of the tree or of the token. Equal to nothing.
   case branch(Node)
 
   init(_ node: Node) {
@@ -26,7 +26,7 @@ enum Value: Sendable {
     }
   }
 
-  /// A number; an integer if it is one.
+  /// Creates a number; an integer if possible.
   init(_ number: Double) {
     if let integer = Int64(exactly: number) {
       self = .integer(integer)
@@ -45,7 +45,7 @@ enum Value: Sendable {
     }
   }
 
-  /// The text of a string.
+  /// The text, if the value is a string.
   var text: String? {
     switch self {
     case .string(let text): text
@@ -54,7 +54,7 @@ enum Value: Sendable {
     }
   }
 
-  /// The number.
+  /// The number, if the value is one.
   var number: Double? {
     switch self {
     case .integer(let value): Double(value)
@@ -63,7 +63,7 @@ enum Value: Sendable {
     }
   }
 
-  /// What it is, for errors.
+  /// The kind of value, for errors.
   var kind: String {
     switch self {
     case .null: "null"
@@ -74,7 +74,7 @@ enum Value: Sendable {
     }
   }
 
-  /// The value as a rule would write it, shortened.
+  /// The value in the notation of rules, shortened.
   var description: String {
     switch self {
     case .null: "null"
@@ -87,7 +87,7 @@ enum Value: Sendable {
     }
   }
 
-  /// A number in text, as JavaScript has it for all but the very large and small.
+  /// Returns a number as text, in JavaScript's form except for very large and small numbers.
   static func text(of number: Double) -> String {
     if number.isNaN { return "NaN" }
     if number.isInfinite { return number < 0 ? "-Infinity" : "Infinity" }
@@ -98,23 +98,24 @@ enum Value: Sendable {
 
   private static func quoted(_ text: String) -> String {
     var output = JSONOutput()
-    // By scalars: a character may have any number of bytes.
+    // Shorten by scalars: a character may have any number of bytes.
     let scalars = text.unicodeScalars
     output.append(string: String(scalars.prefix(80)))
     return output.text + (scalars.dropFirst(80).isEmpty ? "" : "…")
   }
 
-  /// What `==` says. Values of two types are not equal, NaN and objects equal nothing.
+  /// Returns the result of `==`. Values of different types are not equal; NaN and objects equal
+  /// nothing.
   static func equal(_ a: Value, _ b: Value) -> Bool {
     switch (a, b) {
-    case (.string(let a), .string(let b)): return a.hasBytes(of: b)
+    case (.string(let a), .string(let b)): return a.hasSameBytes(as: b)
     case (.string(let text), .key(let key)), (.key(let key), .string(let text)):
-      return key.withUTF8 { key in text.withBytes { Bytes.equal(key, $0) } }
+      return key.withUTF8 { key in text.withUTF8Bytes { $0.hasSameBytes(as: key) } }
     case (.key(let a), .key(let b)): return a == b
     case (.null, .null): return true
     case (.bool(let a), .bool(let b)): return a == b
     case (.integer(let a), .integer(let b)): return a == b
-    // A double that an integer equals is not kept as a double, but for a few beyond 64 bits.
+    // A double never equals an integer value here, except for a few beyond 64 bits.
     case (.double(let a), .double(let b)): return a == b
     default: return false
     }

@@ -1,4 +1,4 @@
-/// What an expression can come to, as far as that is known when rules are loaded.
+/// The possible types of an expression, as known when the rules are loaded.
 struct ValueTypes: OptionSet {
   let rawValue: UInt8
 
@@ -6,7 +6,7 @@ struct ValueTypes: OptionSet {
   static let bool = ValueTypes(rawValue: 2)
   static let number = ValueTypes(rawValue: 4)
   static let string = ValueTypes(rawValue: 8)
-  /// What has children in the tree: `val()` of it says only that it is there.
+  /// A node with children in the tree: `val()` reveals only that it exists.
   static let branch = ValueTypes(rawValue: 16)
   /// A part of the token, whose members can be named.
   static let token = ValueTypes(rawValue: 32)
@@ -17,11 +17,11 @@ struct ValueTypes: OptionSet {
   static let bound: ValueTypes = [.null, .bool, .number, .string]
   static let any: ValueTypes = [.null, .bool, .number, .string, .branch, .token]
 
-  /// The same types, and where a string or a number is wanted also the token: it may be anything, as far as
-  /// is known before a rule is asked.
+  /// The same types and, if they include a string or a number, also the token: its members may have
+  /// any type.
   var withToken: ValueTypes { isDisjoint(with: [.string, .number]) ? self : union(.token) }
 
-  /// In words, for errors: `a string or null`.
+  /// The types in words, for errors: `a string or null`.
   var description: String {
     if self == .tokenMember || self == .treeValue || self == .any { return "any value" }
     let names: [(ValueTypes, String)] = [

@@ -1,27 +1,27 @@
 public import CanopyTree
 
-/// What rules say of a request.
+/// The verdict of the rules on a request.
 public enum Verdict: Equatable, Sendable {
-  /// It may be done.
+  /// The rules allow the request.
   case allowed
-  /// It may not, and why.
+  /// The rules refuse the request, for a reason.
   case denied(Denial)
 
-  /// Whether it may be done.
+  /// Whether the rules allow the request.
   public var isAllowed: Bool { self == .allowed }
 }
 
-/// Why rules do not allow a request. For logs and whoever writes rules; a client is told only that it
-/// may not, lest it learn what it may not read.
+/// The reason of a refusal, for logs and authors of rules. A client learns only that it may not:
+/// the reason could reveal data that it may not read.
 public enum Denial: Equatable, Sendable {
-  /// No rule on the way to a location grants it.
+  /// No rule on the path to a location grants it.
   case notGranted(RuleKind, at: Path)
   /// The `.validate` rule of this path does not hold at a location.
   case invalid(rule: String, at: Path)
-  /// The rules that apply take more steps than one request may.
+  /// The applicable rules use more steps than one request may.
   case tooManySteps
 
-  /// One sentence.
+  /// A sentence that says why.
   public var sentence: String {
     switch self {
     case .notGranted(let kind, let path):

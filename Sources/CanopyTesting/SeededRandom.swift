@@ -1,13 +1,14 @@
+internal import CanopyTree
 internal import Foundation
 internal import Synchronization
 
 /// SplitMix64: random numbers that a seed repeats. Not for secrets.
 public struct SeededGenerator: RandomNumberGenerator, Sendable {
-  private var state: UInt64
+  private var generator: SplitMix64
 
   /// A generator whose numbers the seed decides.
   public init(seed: UInt64) {
-    state = seed
+    generator = SplitMix64(seed: seed)
   }
 
   /// A generator with a new seed, which it prints; `CANOPY_SEED=… swift test` repeats a run.
@@ -20,11 +21,7 @@ public struct SeededGenerator: RandomNumberGenerator, Sendable {
 
   /// The next number.
   public mutating func next() -> UInt64 {
-    state &+= 0x9E37_79B9_7F4A_7C15
-    var mixed = state
-    mixed = (mixed ^ (mixed >> 30)) &* 0xBF58_476D_1CE4_E5B9
-    mixed = (mixed ^ (mixed >> 27)) &* 0x94D0_49BB_1331_11EB
-    return mixed ^ (mixed >> 31)
+    generator.next()
   }
 
   /// So many random bytes.

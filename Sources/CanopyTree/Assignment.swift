@@ -1,34 +1,37 @@
-/// One resolved step of a commit: at this location, this node from now on.
+/// One resolved step of a commit: the node that a location holds from now on.
 ///
-/// Assignments are absolute, so that applying a run of commits a second time, in order, leads to the
-/// same tree, whatever part of their effect is there already: recovery rests on that. (For priorities
-/// this holds of the assignments that `Tree.apply` returns, which are the ones to journal.)
+/// Assignments are absolute. Applying a run of commits a second time, in order, leads to the same
+/// tree, whichever part of their effect is already there; recovery depends on this. (For priorities
+/// this holds for the assignments that `Tree.apply` returns. Journal those.)
 public struct Assignment: Sendable, Equatable {
-  /// Where.
+  /// The location to write.
   public var location: Location
-  /// What; absent removes.
+  /// The new node; absent removes.
   public var value: Node
 
-  /// An assignment.
+  /// Creates an assignment.
   public init(_ location: Location, _ value: Node) {
     self.location = location
     self.value = value
   }
 
-  /// An assignment of a node to a path.
+  /// Creates an assignment of a node to a path.
   public init(_ path: Path, _ value: Node) {
     self.init(Location(path), value)
   }
 }
 
-/// The journal's form of a commit's assignments: `[[["a/b","c/d"],value], …]`, each value once with
-/// all the locations that it goes to. So a post that is written to two places is journaled once, and
-/// is one node in memory again when the journal is read.
+/// The journal's form of a commit's assignments: `[[["a/b","c/d"],value], …]`.
+///
+/// Each value is written once, with all its locations. A post that is written to two places is
+/// therefore journaled once, and is one node in memory again when the journal is read.
 public enum AssignmentCodec {
-  /// How many of the values before it each value is compared with.
+  /// The number of preceding values that each value is compared with.
   private static let window = 4
 
-  /// Adds the assignments as JSON. O(bytes).
+  /// Appends the assignments as JSON.
+  ///
+  /// - Complexity: O(bytes).
   public static func encode(_ assignments: [Assignment], to output: inout JSONOutput) {
     var groups: [(value: Node, locations: [Location])] = []
     for assignment in assignments {
@@ -54,9 +57,9 @@ public enum AssignmentCodec {
     output.append(UInt8(ascii: "]"))
   }
 
-  /// The assignments, in the order of their locations.
+  /// Returns the assignments, ordered by location.
   ///
-  /// - Throws: `TreeError` when the bytes are not in this form.
+  /// - Throws: `TreeError` if the bytes are not in this form.
   public static func decode(
     _ bytes: UnsafeRawBufferPointer
   ) throws(TreeError) -> [Assignment] {
@@ -75,9 +78,9 @@ public enum AssignmentCodec {
     return result
   }
 
-  /// The locations of the assignments alone: the values are only looked at for where they end.
+  /// Returns only the locations of the assignments. The values are skipped and may be invalid.
   ///
-  /// - Throws: `TreeError` when the locations are not in this form.
+  /// - Throws: `TreeError` if the locations are not in this form.
   public static func decodeLocations(
     _ bytes: UnsafeRawBufferPointer
   ) throws(TreeError) -> [Location] {
@@ -89,7 +92,9 @@ public enum AssignmentCodec {
     return result
   }
 
-  /// - Parameter value: reads the value that goes to some locations.
+  /// Reads the groups of the journal's form.
+  ///
+  /// - Parameter value: reads the value of the given locations.
   private static func read(
     _ bytes: UnsafeRawBufferPointer,
     _ value: (inout JSONReader, [Location]) throws(TreeError) -> Void

@@ -1,12 +1,12 @@
 extension Tree {
-  /// What has to be assigned to take assignments back: the before-images of the places that they
+  /// Returns the assignments that undo `assignments`: the before-images of the locations that they
   /// write, in order, none at or below another.
   ///
-  /// To be asked before they are applied. Where a write makes a branch of a leaf, the image is of the
-  /// leaf; and as a branch loses its priority with its last child, the priorities on the way are
-  /// part of it.
+  /// Call this before the assignments are applied. If a write replaces a leaf by a branch, the
+  /// image is the leaf. A branch loses its priority with its last child, so the image includes the
+  /// priorities on the way to each location.
   ///
-  /// O(depth × log siblings) for each.
+  /// - Complexity: O(depth × log siblings) for each assignment.
   public func beforeImage(of assignments: [Assignment]) -> [Assignment] {
     var images: [Assignment] = []
     images.reserveCapacity(assignments.count)
@@ -36,8 +36,11 @@ extension Tree {
 }
 
 extension [Assignment] {
-  /// Without those at or below the one before; of an order by location.
+  /// Returns the assignments without those at or below the preceding one.
+  ///
+  /// - Precondition: the assignments are sorted by location.
   fileprivate func withoutOverlaps() -> [Assignment] {
+    assert(zip(self, dropFirst()).allSatisfy { $0.location <= $1.location }, "not sorted")
     var result: [Assignment] = []
     result.reserveCapacity(count)
     for assignment in self {

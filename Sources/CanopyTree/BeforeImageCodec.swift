@@ -1,15 +1,16 @@
-/// The form in which a commit's before-image is stored: mostly just the old values, as the places are
-/// those that the commit writes: see `Tree.beforeImage`.
+/// The stored form of a commit's before-image. Its locations are usually those of the commit, so
+/// usually only the old values are stored: see `Tree.beforeImage`.
 ///
-/// `[v1,v2,…]` in the order of the commit's assignments, or `{"of":…}` with places of its own.
+/// `[v1,v2,…]` in the order of the commit's assignments, or `{"of":…}` with locations of its own.
 public enum BeforeImageCodec {
-  /// Bytes of JSON beyond which an image is not kept: removing much must not store it once more.
+  /// The largest before-image that is kept, in bytes of JSON. Without this bound a large removal
+  /// would store all the removed data again.
   public static let bytesMax = 64 * 1024
 
-  /// Writes the text. O(bytes kept).
+  /// Replaces the contents of `output` by the encoded before-image.
   ///
-  /// - Parameter output: has the text alone afterwards.
-  /// - Returns: false if the image is large; then the output is of no use.
+  /// - Returns: false if the image is too large; the contents of `output` are then unspecified.
+  /// - Complexity: O(bytes kept).
   public static func encode(
     _ image: [Assignment], of assignments: [Assignment], _ output: inout JSONOutput
   ) -> Bool {
@@ -17,9 +18,10 @@ public enum BeforeImageCodec {
     return append(image, of: assignments, to: &output)
   }
 
-  /// Adds the text. O(bytes kept).
+  /// Appends the encoded before-image.
   ///
-  /// - Returns: false if the image is large; then the output is as it was.
+  /// - Returns: false if the image is too large; `output` is then unchanged.
+  /// - Complexity: O(bytes kept).
   public static func append(
     _ image: [Assignment], of assignments: [Assignment], to output: inout JSONOutput
   ) -> Bool {
@@ -51,9 +53,9 @@ public enum BeforeImageCodec {
     return output.count <= countMax
   }
 
-  /// The image of assignments.
+  /// Returns the before-image of `assignments`.
   ///
-  /// - Throws: `TreeError` when the text is in neither form.
+  /// - Throws: `TreeError` if the text is in neither form.
   public static func decode(
     _ bytes: UnsafeRawBufferPointer, of assignments: [Assignment]
   ) throws(TreeError) -> [Assignment] {

@@ -1,9 +1,11 @@
-/// Integers as decimal text, without allocating.
+/// Conversion between integers and decimal text, without allocation.
 enum Decimal {
-  /// The most bytes that a 64-bit integer needs.
+  /// The length of the longest 64-bit integer.
   static let bytesMax = 20
 
-  /// Writes `number` at the start of `bytes` (20 bytes always suffice) and returns the count.
+  /// Writes `number` at the start of `bytes` and returns its length.
+  ///
+  /// - Precondition: `bytes` has room for the number; `bytesMax` is always enough.
   @inline(__always)
   static func write(_ number: Int64, into bytes: UnsafeMutableRawBufferPointer) -> Int {
     var magnitude = number.magnitude
@@ -13,6 +15,7 @@ enum Decimal {
       count += 1
       rest /= 10
     } while rest != 0
+    assert(bytes.count >= count, "no room for the number")
     var i = count
     repeat {
       i -= 1
@@ -23,7 +26,8 @@ enum Decimal {
     return count
   }
 
-  /// The number that `write` writes as these bytes; nil for any other bytes, and beyond 18 digits.
+  /// Returns the number that `write` writes as these bytes; nil for other bytes and for more than
+  /// 18 digits.
   @inline(__always)
   static func integer(_ bytes: UnsafeRawBufferPointer) -> Int64? {
     let isNegative = bytes.first == UInt8(ascii: "-")

@@ -1,16 +1,18 @@
 internal import Synchronization
 
-/// Digests of branches, kept beside the tree: of pages, records and boxes that never change, by their
+/// A cache of the digests of branches, kept beside the tree. The keys are the identities of
+/// immutable pages, packed branches and boxes.
+///
+/// Few digests are ever requested, so nodes have no room for them. Each object has only a mark, in
+/// spare bytes of its header, that says whether an entry may exist. An object that is freed or
+/// changed in place removes its entry, so an entry never belongs to an earlier object with the same
 /// identity.
 ///
-/// Nodes would grow if they had room for digests, for which few are ever asked. So an object has one mark
-/// (in bytes that its header has to spare), which says that there may be an entry; an object that is freed
-/// or changed in place takes its entry along, so an identity is never mistaken for an earlier one's.
-///
-/// Holds at most `entriesMax` entries, some 60 bytes each. The entries are in two generations: when the
-/// young one is full it becomes the old one, whose entries are dropped unless they were used since.
+/// Holds at most `entriesMax` entries of about 60 bytes. The entries form two generations: when the
+/// young one is full it replaces the old one, whose entries are dropped unless they were used
+/// since.
 final class DigestCache: Sendable {
-  /// The one of the process: nodes are shared by many trees. About 32 MB when full.
+  /// The cache of the process, as nodes are shared by many trees. About 32 MB when full.
   static let shared = DigestCache(entriesMax: 512 * 1024)
 
   private struct Generations {
@@ -18,7 +20,7 @@ final class DigestCache: Sendable {
     var old: [ObjectIdentifier: NodeDigest] = [:]
   }
 
-  /// A part with a lock of its own.
+  /// One shard of the cache, with a lock of its own.
   private final class Shard: Sendable {
     let generations = Mutex(Generations())
   }
@@ -38,11 +40,11 @@ final class DigestCache: Sendable {
   }
 
   private func shard(_ id: ObjectIdentifier) -> Shard {
-    // The lowest bits of an address say nothing.
+    // The lowest bits of an address are always the same.
     shards[Int(UInt(bitPattern: id) / 32 % UInt(DigestCache.shardCount))]
   }
 
-  /// The digest of an object, if it is there.
+  /// Returns the digest of an object, if it is cached.
   func digest(of id: ObjectIdentifier) -> NodeDigest? {
     shard(id).generations.withLock { generations in
       if let digest = generations.young[id] { return digest }
@@ -52,7 +54,7 @@ final class DigestCache: Sendable {
     }
   }
 
-  /// Keeps the digest of an object.
+  /// Caches the digest of an object.
   func insert(_ digest: NodeDigest, of id: ObjectIdentifier) {
     shard(id).generations.withLock { insert(digest, of: id, into: &$0) }
   }
@@ -67,38 +69,38 @@ final class DigestCache: Sendable {
     generations.young[id] = digest
   }
 
-  /// Forgets the digest of an object.
+  /// Removes the digest of an object.
   func remove(_ id: ObjectIdentifier) {
     shard(id).generations.withLock { generations in
-      // Two threads may have kept it, in two generations.
+      // Two threads may have inserted it, each into another generation.
       generations.young[id] = nil
       generations.old[id] = nil
     }
   }
 }
 
-/// An object of the tree that a digest is kept for: it stands for a whole branch, and is changed only by
-/// the thread that holds its only reference.
+/// An object of the tree that can have a cached digest. It represents a whole branch, and only the
+/// thread that holds its only reference changes it.
 protocol DigestOwner: AnyObject {
-  /// Calls `body` with the word that says whether there may be a digest: 0 for none.
+  /// Calls `body` with the mark: not zero if a digest may be cached.
   func withDigestMark<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R
 }
 
 extension DigestOwner {
   private var hasDigest: Bool { withDigestMark { $0.load(ordering: .acquiring) } != 0 }
 
-  /// The digest, if it was kept.
+  /// The cached digest, if there is one.
   var digest: NodeDigest? {
     hasDigest ? DigestCache.shared.digest(of: ObjectIdentifier(self)) : nil
   }
 
-  /// Keeps the digest of the branch as it is. Others may do the same at the same time.
+  /// Caches the digest of the branch. Safe to call from several threads at once.
   func keep(_ digest: NodeDigest) {
     DigestCache.shared.insert(digest, of: ObjectIdentifier(self))
     withDigestMark { $0.store(1, ordering: .releasing) }
   }
 
-  /// Forgets the digest. To be called before the object is changed, and when it is freed.
+  /// Removes the cached digest. Call before the object changes and when it is freed.
   @inline(__always)
   func forgetDigest() {
     if hasDigest { removeDigest() }
@@ -112,7 +114,8 @@ extension DigestOwner {
 }
 
 extension UnsafeMutablePointer where Pointee == UInt32 {
-  /// The word as an atomic one, which has the same layout. All threads access it through this alone.
+  /// Accesses the word as an `Atomic`, which has the same layout. All threads must use this method
+  /// alone.
   @inline(__always)
   func withAtomic<R>(_ body: (borrowing Atomic<UInt32>) -> R) -> R {
     UnsafeMutableRawPointer(self).withMemoryRebound(to: Atomic<UInt32>.self, capacity: 1) {

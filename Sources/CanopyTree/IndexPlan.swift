@@ -1,21 +1,20 @@
-/// Which indexes are kept where: patterns of locations, with the orders of their children.
+/// The indexes to keep: patterns of locations, with the orders of their children.
 ///
-/// Declared ones come from the application and from `.indexOn`; others are added the first time that
-/// a query needs them. A pattern may have wildcards (`/user-posts/$uid`); a location keeps the indexes of
-/// every pattern that matches it. A value type.
+/// Indexes are declared by the application and by `.indexOn`; others are added the first time that
+/// a query needs them. A pattern may have wildcards (`/user-posts/$uid`). A location keeps the
+/// indexes of every pattern that matches it.
 ///
-/// The plan has a level for each key or wildcard of its patterns, those that begin alike sharing theirs:
-/// its size is at most that of the text that declares it. Several patterns may match one location, so
-/// looking up a location costs O(depth × matching levels); mostly one matches.
+/// The patterns form a trie, so the plan is at most as large as the text that declares it. Several
+/// patterns may match one location: a lookup costs O(depth × matching levels). Usually one matches.
 public struct IndexPlan: Sendable, Equatable {
-  /// What is declared by patterns that begin with the same keys and wildcards: here and below.
+  /// The declarations of all patterns with the same prefix: at this level and below.
   struct Level: Sendable, Equatable {
     var orders: [Order] = []
     var exact: [Key: Level] = [:]
-    /// The level of a wildcard; an array of one or none, as a struct cannot hold itself.
+    /// The level of a wildcard: an array of at most one, because a struct cannot contain itself.
     var wildcard: [Level] = []
 
-    /// Calls `body` with each order, and the pattern at which it is declared.
+    /// Calls `body` with each order and the pattern that declares it.
     func forEach(at pattern: [Key?], _ body: (Order, [Key?]) -> Void) {
       for order in orders { body(order, pattern) }
       for level in wildcard { level.forEach(at: pattern + [nil], body) }
@@ -42,7 +41,7 @@ public struct IndexPlan: Sendable, Equatable {
     }
   }
 
-  /// The levels that match one location, at least one. Nothing is allocated for one.
+  /// The levels that match one location; at least one. A single match needs no allocation.
   struct Matches {
     private let first: Level
     private let others: [Level]
@@ -58,7 +57,7 @@ public struct IndexPlan: Sendable, Equatable {
       others = Array(levels.dropFirst())
     }
 
-    /// The levels that match a child of the location; nil if none does.
+    /// Returns the levels that match a child of the location; nil if none does.
     func child(_ key: Key) -> Matches? {
       if others.isEmpty {
         let wildcard = first.wildcard.first
@@ -80,7 +79,7 @@ public struct IndexPlan: Sendable, Equatable {
       for level in others { body(level) }
     }
 
-    /// The orders of the children there, each once.
+    /// The orders of the children at this location, without duplicates.
     var orders: [Order] {
       var orders = first.orders
       for level in others {
@@ -89,7 +88,7 @@ public struct IndexPlan: Sendable, Equatable {
       return orders
     }
 
-    /// Gives a node that takes this place its indexes, without those below.
+    /// Adds the indexes of this location to its node, without those below.
     func attachHere(_ node: inout Node) {
       for order in first.orders { node.addIndex(order) }
       for level in others {
@@ -97,7 +96,9 @@ public struct IndexPlan: Sendable, Equatable {
       }
     }
 
-    /// Gives a node that takes this place its indexes and those below. O(size of what the plan covers).
+    /// Adds the indexes of this location and of all locations below it to its node.
+    ///
+    /// - Complexity: O(size of the subtrees that the plan covers).
     func attach(_ node: inout Node) {
       attachHere(&node)
       guard node.isBranch else { return }
@@ -107,7 +108,7 @@ public struct IndexPlan: Sendable, Equatable {
       }
     }
 
-    /// The keys of the children below which indexes may be wanted, each once.
+    /// Returns the keys of the children that may need indexes at or below them.
     private func matchingKeys(of node: Node) -> [Key] {
       var keys: [Key] = []
       if first.wildcard.isEmpty, others.allSatisfy({ $0.wildcard.isEmpty }) {
@@ -126,31 +127,35 @@ public struct IndexPlan: Sendable, Equatable {
 
   private(set) var root = Level()
 
-  /// A plan without indexes.
+  /// Creates a plan without indexes.
   public init() {}
 
-  /// The number of levels: one for the root, and one for each key or wildcard of the patterns, which
-  /// patterns that begin alike share. O(levels).
+  /// The number of levels: one for the root, and one for each distinct prefix of the patterns.
+  ///
+  /// - Complexity: O(levels).
   public var levelCount: Int { root.count }
 
   /// The levels that match the root.
   var matches: Matches { Matches(root) }
 
-  /// Declares an index. O(length of the pattern).
+  /// Declares an index.
   ///
   /// - Parameters:
-  ///   - order: of the children there. By key there is nothing to keep.
+  ///   - order: the order of the children. Key order needs no index and is ignored.
   ///   - pattern: the keys of the location; nil stands for any key.
+  /// - Complexity: O(length of the pattern).
   public mutating func declare(_ order: Order, at pattern: [Key?]) {
     if order != .key { root.add(order, at: pattern[...]) }
   }
 
-  /// Declares all that another plan does. O(what that declares).
+  /// Adds all declarations of another plan.
+  ///
+  /// - Complexity: O(declarations of `other`).
   public mutating func formUnion(_ other: IndexPlan) {
     other.root.forEach(at: []) { declare($0, at: $1) }
   }
 
-  /// Whether an index of this order is kept at a location. By key none is needed.
+  /// Whether a location keeps an index of this order. Key order needs no index.
   public func declares(_ order: Order, at path: Path) -> Bool {
     if order == .key { return true }
     var matches: Matches? = matches

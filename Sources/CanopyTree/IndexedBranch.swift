@@ -1,9 +1,11 @@
-/// The children of a branch in an order other than that of their keys.
+/// An index of the children of a branch, in an order other than key order.
 struct OrderIndex: Sendable {
   let order: Order
   private(set) var positions: SortedTree<Position>
 
-  /// An index of all children. O(n log n).
+  /// Creates an index of all children.
+  ///
+  /// - Complexity: O(n log n).
   init(_ order: Order, of children: Children) {
     var all: [Position] = []
     all.reserveCapacity(children.count)
@@ -14,14 +16,18 @@ struct OrderIndex: Sendable {
     self.init(order, positions: all)
   }
 
-  /// An index of children with these places, in any sequence. O(n log n), and O(n) when they ascend.
+  /// Creates an index of children with these positions, in any sequence.
+  ///
+  /// - Complexity: O(n log n), and O(n) if they ascend.
   init(_ order: Order, positions: [Position]) {
     self.order = order
     let isSorted = zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }
     self.positions = SortedTree(ascending: isSorted ? positions : positions.sorted())
   }
 
-  /// Takes note that a child's order value changed; nil is for no child. O(log n).
+  /// Updates the position of a child whose order value changed; nil means that the child is absent.
+  ///
+  /// - Complexity: O(log n).
   mutating func move(_ key: Key, from old: OrderValue?, to new: OrderValue?) {
     if let old, let new, old == new { return }
     if let old { positions.remove(Position(value: old, key: key)) }
@@ -29,9 +35,9 @@ struct OrderIndex: Sendable {
   }
 }
 
-/// Children together with the indexes that are kept for them.
+/// The children of a branch together with their indexes.
 ///
-/// `@unchecked Sendable`: changed only while the thread that changes it holds the only reference.
+/// `@unchecked Sendable`: only a thread that holds the only reference changes it.
 final class IndexedBranch: @unchecked Sendable {
   private(set) var children: Children
   private(set) var indexes: [OrderIndex]
@@ -46,10 +52,13 @@ final class IndexedBranch: @unchecked Sendable {
   }
 
   func addIndex(_ index: OrderIndex) {
+    assert(index.positions.count == children.count, "an index lacks a child")
     indexes.append(index)
   }
 
-  /// Changes one child and every index of it. Only for the holder of the only reference.
+  /// Changes one child and its position in every index.
+  ///
+  /// - Precondition: the caller holds the only reference.
   func modifyChild(_ key: Key, _ body: (inout Node) -> Void) {
     var old: [OrderValue?] = []
     var new: [OrderValue?] = []
@@ -60,14 +69,15 @@ final class IndexedBranch: @unchecked Sendable {
     }
     for i in indexes.indices {
       indexes[i].move(key, from: old[i], to: new[i])
+      assert(indexes[i].positions.count == children.count, "an index lacks a child")
     }
   }
 }
 
 extension Child {
-  /// Lets `body` change the node of a slot; an absent node leaves the slot empty.
+  /// Lets `body` change the node of a slot. An absent node empties the slot.
   static func modify(_ slot: inout Child?, _ key: Key, _ body: (inout Node) -> Void) {
-    // The node is moved out of the slot, so that it counts as unshared while it is changed.
+    // Move the node out of the slot, so that it is uniquely referenced while it is changed.
     var node = slot.take()?.node ?? .absent
     body(&node)
     slot = node.isAbsent ? nil : Child(key: key, node: node)

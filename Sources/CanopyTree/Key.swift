@@ -1,17 +1,18 @@
 /// The name of a child: 1 to 768 bytes of UTF-8, compared and hashed by those bytes.
 ///
-/// Swift's `String` holds `é` in one code point and in two to be equal; as keys they are different
-/// children. A key therefore keeps bytes, in the form that is cheapest for what they are. Each byte
-/// sequence has exactly one form, so that equality and hashing may look at the form alone:
+/// Swift's `String` treats `é` as one code point and as two as equal; as keys they name different
+/// children. A key therefore keeps bytes, in the cheapest form that can hold them. Each byte
+/// sequence has exactly one form, so equality and hashing use the form alone:
 ///
 /// - `integer`: canonical 32-bit integers, which sort before all other keys, by number;
 /// - `short`: up to 16 bytes, packed big-endian into two words (no key contains NUL, so the padding
-///   tells the length);
+///   shows the length);
 /// - `push`: the 20 characters of a push id (`PushID`), six bits each;
-/// - `long`: everything else, in an array.
+/// - `long`: all other keys, in an array.
 ///
-/// Only `long` is reference counted, so that walking the usual trees counts nothing for their keys.
-/// 17 bytes (24 in an array). Comparing costs a few instructions, `long` keys their common prefix.
+/// Only `long` is reference counted, so walking the usual trees counts no references for keys. 17
+/// bytes (24 in an array). A comparison costs a few instructions; for `long` keys, their common
+/// prefix.
 public struct Key: Hashable, Sendable {
   enum Form: Hashable, Sendable {
     case integer(Int32)
@@ -26,9 +27,10 @@ public struct Key: Hashable, Sendable {
     self.form = form
   }
 
-  /// A key of the UTF-8 of `text`.
+  /// Creates a key from text.
   ///
-  /// - Throws: `TreeError.invalidKey` when it is empty, too long, or holds a forbidden character.
+  /// - Throws: `TreeError.invalidKey` if the text is empty, too long, or contains a forbidden
+  ///   character.
   public init(_ text: some StringProtocol) throws(TreeError) {
     var text = String(text)
     let result: Result<Key, TreeError> = text.withUTF8 { bytes in
@@ -39,9 +41,10 @@ public struct Key: Hashable, Sendable {
     self = try result.get()
   }
 
-  /// A key of bytes that are known to be valid UTF-8.
+  /// Creates a key from bytes.
   ///
-  /// - Throws: `TreeError.invalidKey` when they are none, too many, or one of them is forbidden.
+  /// - Precondition: the bytes are valid UTF-8.
+  /// - Throws: `TreeError.invalidKey` if there are no bytes, too many, or a forbidden one.
   init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
     guard !bytes.isEmpty else { throw .invalidKey("a key may not be empty") }
     guard bytes.count <= Limits.keyBytesMax else {
@@ -55,8 +58,9 @@ public struct Key: Hashable, Sendable {
     self.init(unchecked: bytes)
   }
 
-  /// A key of bytes that are known to form a valid one.
+  /// Creates a key from the bytes of a valid key.
   init(unchecked bytes: UnsafeRawBufferPointer) {
+    assert(1...Limits.keyBytesMax ~= bytes.count, "not a valid key")
     if let number = Key.canonicalInteger(bytes) {
       form = .integer(number)
     } else if bytes.count <= 16 {
@@ -69,17 +73,19 @@ public struct Key: Hashable, Sendable {
     }
   }
 
-  /// The key of an array element.
+  /// Creates the key of an array element.
   public init(index: Int32) {
     form = .integer(index)
   }
 
-  /// The number that this key is, when it is a canonical 32-bit integer (`7`, `-1`; not `07`).
+  /// The number that the key spells, if it is a canonical 32-bit integer (`7`, `-1`; not `07`).
   public var integer: Int32? {
     if case .integer(let number) = form { number } else { nil }
   }
 
-  /// The key as text. O(length).
+  /// The key as text.
+  ///
+  /// - Complexity: O(length).
   public var text: String {
     withUTF8 { String(decoding: $0, as: UTF8.self) }
   }
@@ -93,7 +99,7 @@ public struct Key: Hashable, Sendable {
     }
   }
 
-  /// Calls `body` with the bytes of the key. Nothing is allocated.
+  /// Calls `body` with the bytes of the key, without allocation.
   public func withUTF8<R>(_ body: (UnsafeRawBufferPointer) throws -> R) rethrows -> R {
     switch form {
     case .long(let bytes):
@@ -119,7 +125,7 @@ public struct Key: Hashable, Sendable {
     }
   }
 
-  /// Bytes that no key contains: `. $ # [ ] /`, U+0000–001F and U+007F.
+  /// Whether no key may contain the byte: `. $ # [ ] /`, U+0000–001F and U+007F.
   static func isForbidden(_ byte: UInt8) -> Bool {
     switch byte {
     case 0..<0x20, 0x7F: true
@@ -135,13 +141,14 @@ public struct Key: Hashable, Sendable {
       ? "the control character \(byte)" : "'\(Character(UnicodeScalar(byte)))'"
   }
 
-  /// The number that the bytes spell without leading zeros, plus sign or `-0`, if it has 32 bits.
+  /// Returns the number that the bytes spell in canonical form (no leading zeros, no plus sign, no
+  /// `-0`), if it fits in 32 bits.
   static func canonicalInteger(_ bytes: UnsafeRawBufferPointer) -> Int32? {
-    // Eleven bytes are the longest.
+    // The longest 32-bit integer has eleven characters.
     bytes.count <= 11 ? Decimal.integer(bytes).flatMap { Int32(exactly: $0) } : nil
   }
 
-  /// Up to 16 bytes as two big-endian words, padded with zeros.
+  /// Returns up to 16 bytes as two big-endian words, padded with zeros.
   private static func pack(_ bytes: UnsafeRawBufferPointer) -> (UInt64, UInt64) {
     var words: (UInt64, UInt64) = (0, 0)
     withUnsafeMutableBytes(of: &words) { $0.copyMemory(from: bytes) }
@@ -155,10 +162,10 @@ extension Key: CustomStringConvertible {
 }
 
 extension Key: ExpressibleByStringLiteral {
-  /// A key that is written in the program text.
+  /// Creates a key from a literal.
   ///
-  /// A literal that is no valid key stops the program: it is the programmer's mistake, and no data
-  /// can reach this.
+  /// - Precondition: the literal is a valid key. Literals stand in the program text, so no input
+  ///   can violate this.
   public init(stringLiteral text: StaticString) {
     let bytes = UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount)
     precondition(
@@ -166,5 +173,28 @@ extension Key: ExpressibleByStringLiteral {
         && !bytes.contains(where: Key.isForbidden),
       "not a valid key: \(text)")
     self.init(unchecked: bytes)
+  }
+}
+
+/// Canonical 32-bit integers sort first, by number; then all other keys by UTF-16 code units, as in
+/// the official clients.
+extension Key: Comparable {
+  /// Whether `a` sorts before `b`.
+  public static func < (a: Key, b: Key) -> Bool {
+    switch (a.form, b.form) {
+    case (.push(let a0, let a1), .push(let b0, let b1)):
+      // Six-bit digits ascend like their characters.
+      return a0 != b0 ? a0 < b0 : a1 < b1
+    case (.short(let a0, let a1), .short(let b0, let b1)):
+      return a0 != b0 ? TextOrder.precedes(a0, b0) : a1 != b1 && TextOrder.precedes(a1, b1)
+    case (.integer(let a), .integer(let b)):
+      return a < b
+    case (.integer, _):
+      return true
+    case (_, .integer):
+      return false
+    default:
+      return a.withUTF8 { a in b.withUTF8 { b in TextOrder.compare(a, b) < 0 } }
+    }
   }
 }

@@ -1,92 +1,97 @@
-/// Every bound on what a client may send or make the server hold, in one place.
+/// All bounds on the data that clients send and on the resources that they make the server hold.
 ///
-/// The static numbers are the format's own and the same everywhere. The others are what a server may
-/// lower. Each has a test at the bound and one just past it.
+/// The static bounds belong to the data format and are the same everywhere. A server may lower the
+/// others. Each has a test at the bound and one just past it.
 public struct Limits: Sendable, Equatable {
-  /// Bytes of UTF-8 in a key.
+  /// The largest key, in bytes of UTF-8.
   public static let keyBytesMax = 768
 
-  /// Keys in a path, and levels below the root of the tree.
+  /// The most keys in a path, and levels below the root of the tree.
   public static let depthMax = 32
 
-  /// Writes of one client that are remembered until it says that it has seen their answers.
+  /// The most writes of one client that the server remembers until the client acknowledges their
+  /// replies.
   public static let clientWritesMax = 4_096
 
-  /// Clients whose writes are remembered; of more, those that wrote longest ago are forgotten.
+  /// The most clients whose writes the server remembers. Beyond it, the server forgets the clients
+  /// that have not written for the longest time.
   public static let clientsMax = 100_000
 
-  /// Commits that are read for any client that resumes listening. For one that has missed more, what
-  /// it listens to is told anew, unless that is so large that it costs more: see `resumedCommitBytes`.
+  /// The commits that the server reads for any client that resumes a subscription. A client that
+  /// has missed more receives the whole state again, unless that costs more: see
+  /// `resumedCommitBytes`.
   public static let resumedCommitsMin: Int64 = 1_000
 
-  /// Bytes of the present state, as JSON, that cost as much to tell as one commit costs to read: a
-  /// commit takes some microseconds, and so do writing, sending and reading so much text.
+  /// The size of a state, in bytes of JSON, that costs as much to send as one commit costs to read.
+  /// Both take some microseconds.
   public static let resumedCommitBytes = 1_024
 
-  /// Bytes of the present state beyond which it is not measured.
+  /// The largest state that is measured, in bytes of JSON.
   public static let resumedSizeMax = 16 * 1024 * 1024
 
-  /// Commits that are read for a client that resumes, however large the present state is.
+  /// The most commits that the server reads for a client that resumes, however large the state is.
   public static let resumedCommitsMax = Int64(resumedSizeMax / resumedCommitBytes)
 
-  /// Bytes of commits after which no more are read for a client that resumes; for a large state, twice
-  /// its size more.
+  /// The most bytes of commits that the server reads for a client that resumes; a large state adds
+  /// twice its own size.
   public static let resumedBytesMin = 8 * 1024 * 1024
 
-  /// Clients that resume at one time; others wait for their turn.
+  /// The most clients that resume at one time. Others wait.
   public static let resumptionsMax = 2
 
-  /// Bytes of UTF-8 in one string.
+  /// The largest string, in bytes of UTF-8.
   public var stringBytesMax = 10 * 1024 * 1024
 
-  /// Bytes of JSON in one write.
+  /// The largest write, in bytes of JSON.
   public var writeBytesMax = 16 * 1024 * 1024
 
-  /// Bytes in one line of the line protocol, its end not counted.
+  /// The longest line of the line protocol, in bytes without its terminator.
   public var lineBytesMax = 1024 * 1024
 
-  /// Requests of one connection that wait for their reply; further ones are not read until some
-  /// have been answered.
+  /// The most requests of one connection that await a reply. The server reads no more until it has
+  /// answered some.
   public var outstandingRequestsMax = 1024
 
-  /// Bytes of memory that the requests of one connection without a reply may take, whether they wait or
-  /// are under way; no more are read until some are answered. One request may exceed it.
+  /// The most memory for the unanswered requests of one connection, in bytes. The server reads no
+  /// more until it has answered some. A single request may exceed the bound.
   public var requestBytesMax = 4 * 1024 * 1024
 
-  /// Bytes of replies that one connection may leave unread before nothing more is read from it.
+  /// The most bytes of unread replies before the server stops reading from a connection.
   public var unreadReplyBytesMax = 1024 * 1024
 
-  /// Bytes of JSON, or a little less, in one reply; what is larger is refused.
+  /// The approximate bound on the size of one reply, in bytes of JSON. The server refuses larger
+  /// ones.
   public var replyBytesMax = 16 * 1024 * 1024
 
-  /// Subscriptions of one connection at one time.
+  /// The most subscriptions of one connection at one time.
   public var listenersMax = 1_000
 
-  /// Bytes of events that wait for one connection to take them, besides one event that may be larger;
-  /// who has more is disconnected.
+  /// The most bytes of events that wait for one connection, besides one event that may be larger.
+  /// The server disconnects a connection that exceeds it.
   public var queuedBytesMax = 16 * 1024 * 1024
 
-  /// On-disconnect writes of one connection.
+  /// The most on-disconnect writes of one connection.
   public var disconnectWritesMax = 100
 
-  /// Bytes of the requests of one connection's on-disconnect writes together.
+  /// The most bytes of requests for the on-disconnect writes of one connection.
   public var disconnectBytesMax = 1024 * 1024
 
-  /// Bytes of memory that all connections together may make the server hold, beyond the tree itself. When
-  /// there are more, the connection that holds the most is ended.
+  /// The most memory, in bytes, for all connections together, the tree excluded. Beyond it, the
+  /// server closes the connection that holds the most.
   public var memoryMax = 512 * 1024 * 1024
 
-  /// Connections at one time.
+  /// The most connections at one time.
   public var connectionsMax = 20_000
 
-  /// Connections of one remote address at one time, IPv6 by its first 64 bits. Those from this
-  /// machine count for the bound on all only: local programs and proxies may have many.
+  /// The most connections of one remote address at one time; of an IPv6 address, its first 64 bits.
+  /// Connections from this machine count only towards the total: local programs and proxies may
+  /// need many.
   public var connectionsPerAddressMax = 256
 
-  /// The defaults.
+  /// Creates the default limits.
   public init() {}
 
-  /// No bounds on sizes: for what the server itself has stored.
+  /// Limits without bounds on sizes, for data that the server itself stored.
   public static var none: Limits {
     var limits = Limits()
     limits.stringBytesMax = .max

@@ -1,11 +1,11 @@
-/// Where a write puts something: a path, or the priority of what stands there (`/path/.priority`).
+/// The target of a write: a path, or the priority of the node there (`/path/.priority`).
 public struct Location: Hashable, Sendable {
-  /// The node.
+  /// The path of the node.
   public var path: Path
-  /// Whether its priority is meant.
+  /// Whether the target is the node's priority.
   public var isPriority: Bool
 
-  /// A location.
+  /// Creates a location.
   public init(_ path: Path, isPriority: Bool = false) {
     self.path = path
     self.isPriority = isPriority
@@ -21,8 +21,9 @@ public struct Location: Hashable, Sendable {
     self = try result.get()
   }
 
-  /// Reads a location from bytes that are known to be valid UTF-8.
+  /// Reads a location from bytes.
   ///
+  /// - Precondition: the bytes are valid UTF-8.
   /// - Throws: `TreeError.invalidPath`.
   init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
     let pathBytes = Location.pathBytes(ofPriority: bytes)
@@ -30,13 +31,13 @@ public struct Location: Hashable, Sendable {
     path = try Path(utf8: pathBytes ?? bytes)
   }
 
-  /// Returns the bytes of the path before a last part `.priority`; nil if the last part is another.
+  /// Returns the bytes before a last part `.priority`; nil if the last part is another.
   ///
-  /// Works on bytes: a character at the end of a key may join with the slash after it.
+  /// Works on bytes: a character at the end of a key may combine with the slash after it.
   static func pathBytes(ofPriority bytes: UnsafeRawBufferPointer) -> UnsafeRawBufferPointer? {
     let name: StaticString = ".priority"
     let start = bytes.count - name.utf8CodeUnitCount
-    // Mostly the last byte tells.
+    // The last byte alone rejects most paths.
     guard start >= 0, bytes.last == UInt8(ascii: "y"),
       start == 0 || bytes[start - 1] == UInt8(ascii: "/"),
       UnsafeRawBufferPointer(rebasing: bytes[start...]).hasSameBytes(
@@ -45,7 +46,7 @@ public struct Location: Hashable, Sendable {
     return UnsafeRawBufferPointer(rebasing: bytes[..<start])
   }
 
-  /// The keys joined by `/`, without a leading one.
+  /// The keys joined by `/`, without a leading slash.
   public var text: String {
     guard isPriority else { return path.text }
     return path.isRoot ? ".priority" : path.text + "/.priority"
@@ -53,15 +54,19 @@ public struct Location: Hashable, Sendable {
 }
 
 extension Location: Comparable {
-  /// Whether `a` comes before `b`: by path, a node before its priority, both before what is below.
+  /// Whether `a` sorts before `b`: by path, a node before its priority, both before the nodes
+  /// below.
   public static func < (a: Location, b: Location) -> Bool {
     a.path != b.path ? a.path < b.path : !a.isPriority && b.isPriority
   }
 }
 
 extension Location {
-  /// Whether the location that comes next in order is the same one or below it.
+  /// Whether `next` is this location or below it.
+  ///
+  /// - Precondition: `next` does not sort before this location.
   public func overlaps(next: Location) -> Bool {
-    self == next || (!isPriority && next.path.hasPrefix(path))
+    assert(!(next < self), "the locations are out of order")
+    return self == next || (!isPriority && next.path.hasPrefix(path))
   }
 }

@@ -2,21 +2,22 @@ internal import Crypto
 internal import Foundation
 
 extension Node {
-  /// The hash of the node as the official clients compute it: base64 of the SHA-1 of a text that
-  /// spells the node; empty for what is absent.
+  /// The hash of the node as the official clients compute it: base64 of the SHA-1 of the node's
+  /// hash text; empty for an absent node.
   ///
-  /// A leaf's text is `[priority:<type>:<p>:]<type>:<v>`, a number being the 16 hex digits of its
-  /// double; a branch's is `[priority:…:]` and `:key:hash` for each child in the order of priority.
-  /// SHA-1 serves to tell versions apart, not to protect anything.
+  /// The hash text of a leaf is `[priority:<type>:<p>:]<type>:<v>`, with a number as the 16 hex
+  /// digits of its double. The text of a branch is `[priority:…:]` and `:key:hash` for each child
+  /// in priority order. SHA-1 serves to tell versions apart, not for security.
   ///
-  /// O(size) the first time. The hashes of branches are kept (see `DigestCache`), so that after a change
-  /// it costs the children of each branch on the way to the change.
+  /// - Complexity: O(size) the first time. The hashes of branches are cached (see `DigestCache`),
+  ///   so after a change it costs the children of each branch on the way to the change.
   public var hash: String { isAbsent ? "" : digest(isKept: true).base64 }
 
-  /// The digest of a node that is not absent.
+  /// Returns the digest of a node.
   ///
-  /// - Parameter isKept: whether the node is part of the tree; what is made of a record's text for the
-  ///   moment is not worth keeping.
+  /// - Precondition: the node is not absent.
+  /// - Parameter isKept: whether the node is part of the tree. Nodes parsed temporarily from a
+  ///   packed branch are not cached.
   private func digest(isKept: Bool) -> NodeDigest {
     let owner = isKept ? digestOwner : nil
     if let digest = owner?.digest { return digest }
@@ -26,11 +27,11 @@ extension Node {
     return digest
   }
 
-  /// The object that stands for the branch with all that is below it.
+  /// The object that owns the digest of the whole branch.
   var digestOwner: (any DigestOwner)? {
     switch storage {
     case .branch(let children): children.digestOwner
-    case .record(let record): record.digestOwner
+    case .packed(let packed): packed.digestOwner
     case .indexed(let box): box.children.digestOwner
     case .prioritized(let box): box.node.isBranch ? box : nil
     case .absent, .bool, .integer, .double, .string: nil
@@ -48,12 +49,12 @@ extension Node {
       text.output.append(hashText: self)
       return text.finish()
     }
-    let isRecord = record != nil
+    let isPacked = packed != nil
     func append(_ key: Key, _ child: Node) -> Bool {
       text.output.append(UInt8(ascii: ":"))
       key.withUTF8 { text.output.append($0) }
       text.output.append(UInt8(ascii: ":"))
-      child.digest(isKept: isKept && !isRecord).append(to: &text.output)
+      child.digest(isKept: isKept && !isPacked).append(to: &text.output)
       text.drain()
       return true
     }

@@ -1,6 +1,8 @@
 extension Node {
-  /// What is wrong with the structure of a node; nil if nothing is. O(size × log), for tests and
-  /// `canopy verify`.
+  /// Returns a description of the first violated structural invariant; nil if there is none. For
+  /// tests and `canopy verify`.
+  ///
+  /// - Complexity: O(size × log).
   public func brokenInvariant() -> String? {
     switch storage {
     case .absent, .bool, .string: return nil
@@ -10,23 +12,24 @@ extension Node {
       return Int64(exactly: value) == nil ? nil : "an integer is a double"
     case .branch(let children):
       return check(children, [])
-    case .record(let record):
-      return check(record)
+    case .packed(let packed):
+      return check(packed)
     case .indexed(let box):
       return check(box.children, box.indexes)
     case .prioritized(let box):
-      if box.node.isAbsent || box.node.isPrioritized { return "a priority of nothing, or two" }
+      if box.node.isAbsent { return "a priority of an absent node" }
+      if box.node.isPrioritized { return "two priorities of a node" }
       switch box.priority.value {
       case .integer, .double, .string: return box.node.brokenInvariant()
-      default: return "a priority is no number or string"
+      default: return "a priority is neither a number nor a string"
       }
     }
   }
 
-  private func check(_ record: Record) -> String? {
-    let read = record.withText { text in try? WriteValue(json: text, limits: .none).node.record }
-    guard let read, read.hasSameText(as: record), read.childCount == record.childCount else {
-      return "the text of a record is not what would be written"
+  private func check(_ packed: PackedBranch) -> String? {
+    let read = packed.withText { text in try? WriteValue(json: text, limits: .none).node.packed }
+    guard let read, read.hasSameText(as: packed), read.childCount == packed.childCount else {
+      return "the text of a packed is not what would be written"
     }
     return nil
   }
@@ -45,7 +48,7 @@ extension Node {
     }
     for index in indexes where problem == nil {
       problem = index.positions.brokenInvariant()
-      if index.positions.count != children.count { problem = "an index has not all children" }
+      if index.positions.count != children.count { problem = "an index lacks a child" }
       index.positions.forEach { position in
         guard let child = children.find(position.key),
           index.order.value(of: child.node) == position.value

@@ -1,8 +1,10 @@
 extension Node {
-  /// Changes one child; the branch comes into being with its first child and ends with its last.
+  /// Changes one child. A branch is created with its first child and removed with its last.
   ///
-  /// On a leaf, a child that comes to be replaces the leaf's value and keeps its priority; none leaves
-  /// the leaf as it is. O(log n) and what `body` costs.
+  /// If the node is a leaf, a new child replaces the leaf's value and keeps its priority; an absent
+  /// child leaves the leaf unchanged.
+  ///
+  /// - Complexity: O(log n), and the cost of `body`.
   mutating func modifyChild(_ key: Key, _ body: (inout Node) -> Void) {
     var isPrioritized = false
     modifyChildOnly(key) {
@@ -13,16 +15,16 @@ extension Node {
   }
 
   private mutating func modifyChildOnly(_ key: Key, _ body: (inout Node) -> Void) {
-    // What is changed is taken out of the storage meanwhile, so that it counts as unshared. (A
-    // `switch` would keep a second reference to it in debug builds.)
+    // Take the storage out while it is changed, so that it is uniquely referenced. (A `switch`
+    // would hold a second reference in debug builds.)
     if case .branch(var children) = storage {
       storage = .absent
       children.modify(key) { Child.modify(&$0, key, body) }
       storage = children.isEmpty ? .absent : .branch(children)
-    } else if case .record(let record) = storage {
-      var child = record.child(key)
+    } else if case .packed(let packed) = storage {
+      var child = packed.child(key)
       body(&child)
-      storage = record.replacing(key, with: child).storage
+      storage = packed.replacing(key, with: child).storage
     } else if case .indexed(var box) = storage {
       storage = .absent
       if !isKnownUniquelyReferenced(&box) { box = box.copy() }
@@ -44,32 +46,36 @@ extension Node {
     }
   }
 
-  /// Replaces what stands at a path below; absent removes it. Branches that this empties go too.
-  /// O(depth × log n).
+  /// Replaces the node at a path below this one; absent removes it. Branches that become empty are
+  /// removed too.
+  ///
+  /// - Complexity: O(depth × log n).
   public mutating func set(_ value: Node, at path: Path) {
     modify(at: path.keys[...]) { $0 = value }
   }
 
-  /// The same with another node at a path below.
+  /// Returns a copy with another node at a path below.
   public func setting(_ value: Node, at path: Path) -> Node {
     var copy = self
     copy.set(value, at: path)
     return copy
   }
 
-  /// Changes what stands at a path below.
+  /// Changes the node at a path below.
   mutating func modify(at keys: ArraySlice<Key>, _ body: (inout Node) -> Void) {
     guard let key = keys.first else { return body(&self) }
     modifyChild(key) { $0.modify(at: keys.dropFirst(), body) }
   }
 
-  /// Keeps an index of the children in this order, if there are children and it is not kept yet.
-  /// O(n log n) the first time.
+  /// Adds an index of the children in this order, unless it exists or there are no children.
+  ///
+  /// - Complexity: O(n log n) the first time.
   mutating func addIndex(_ order: Order) {
     addIndex(order) { OrderIndex(order, of: $0) }
   }
 
-  /// Keeps an index that has been made of the children, if there are some and it is not kept yet.
+  /// Adds an existing index of the children, unless there is one in this order or there are no
+  /// children.
   mutating func addIndex(_ index: OrderIndex) {
     addIndex(index.order) { _ in index }
   }

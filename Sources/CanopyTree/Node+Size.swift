@@ -1,13 +1,14 @@
 extension Node {
-  /// Whether the node's JSON surely fits into so many bytes. A quick estimate that looks at no more
-  /// than it must: O(bytes) at most, however large the node is.
+  /// Whether the node's JSON certainly fits into `bytes`. A quick estimate.
+  ///
+  /// - Complexity: O(bytes), however large the node is.
   public func fits(bytes: Int) -> Bool {
     var budget = bytes
     return fits(budget: &budget)
   }
 
-  /// Whether it fits into what is left of a budget of bytes, which is less afterwards. Of several nodes
-  /// all fit if the last does.
+  /// Whether the node fits into the rest of a budget of bytes, which is reduced. If the last of
+  /// several nodes fits, all fit.
   public func fits(budget: inout Int) -> Bool {
     budget > 0 && spend(&budget)
   }
@@ -21,9 +22,9 @@ extension Node {
       if budget < text.utf8.count { return false }
       budget -= text.withUTF8Bytes(JSONScan.escapedCount)
     case .branch:
-      if let record {
-        // And what a priority adds, but for its own bytes.
-        budget -= record.byteCount + 13
+      if let packed {
+        // And the members that a priority adds, without its own value.
+        budget -= packed.byteCount + 13
         break
       }
       // `"k":v,` has at least six bytes.

@@ -2,11 +2,11 @@ internal import Synchronization
 
 /// A value of the tree: absent, a leaf (bool, number, string), or a branch of children by key.
 ///
-/// Immutable in use: a node is a value, and changing a copy leaves the original as it was, while both
-/// share all that did not change. 17 bytes; a copy costs at most one reference count.
+/// An immutable value: changing a copy leaves the original unchanged, and both share all unchanged
+/// parts. 17 bytes; a copy costs at most one reference count.
 ///
-/// Always in normal form: a branch has at least one child, no child is absent, and a number that a
-/// 64-bit integer can hold is kept as one, whichever way it was written.
+/// Always in normal form: a branch has at least one child, no child is absent, and a number that
+/// fits into a 64-bit integer is stored as one.
 ///
 /// A node may have a priority (a number or a string) that orders it among its siblings.
 public struct Node: Sendable {
@@ -17,7 +17,7 @@ public struct Node: Sendable {
     case double(Double)
     case string(String)
     case branch(Children)
-    case record(Record)
+    case packed(PackedBranch)
     case indexed(IndexedBranch)
     case prioritized(Prioritized)
   }
@@ -28,20 +28,20 @@ public struct Node: Sendable {
     self.storage = storage
   }
 
-  /// Nothing: what null, `{}` and `[]` mean.
+  /// The absent node: null, `{}` and `[]` in JSON.
   public static let absent = Node(storage: .absent)
 
-  /// A leaf.
+  /// Creates a bool leaf.
   public init(_ value: Bool) {
     storage = .bool(value)
   }
 
-  /// A leaf. All 64-bit integers are kept exactly.
+  /// Creates a number leaf. All 64-bit integers are exact.
   public init(_ value: Int64) {
     storage = .integer(value)
   }
 
-  /// A leaf; nil for NaN and the infinities, which the tree does not hold.
+  /// Creates a number leaf; nil for NaN and the infinities, which the tree does not hold.
   public init?(_ value: Double) {
     guard value.isFinite else { return nil }
     if let integer = Int64(exactly: value) {
@@ -51,18 +51,20 @@ public struct Node: Sendable {
     }
   }
 
-  /// A leaf.
+  /// Creates a string leaf.
   public init(_ value: String) {
     storage = .string(value)
   }
 
-  /// A branch. Absent children are left out; of two with one key, the later counts. O(n log n), and
-  /// O(n) when the keys ascend.
+  /// Creates a branch. Absent children are left out; of duplicate keys the last wins.
+  ///
+  /// - Complexity: O(n log n), and O(n) if the keys ascend.
   public init(children: some Sequence<(Key, Node)>) {
     self.init(entries: children.map { Child(key: $0, node: $1) })
   }
 
-  /// As for any sequence, which other modules get unspecialised: this is compiled for arrays.
+  /// Creates a branch from an array. The generic initializer is not specialised in other modules;
+  /// this one is.
   public init(children: [(Key, Node)]) {
     self.init(entries: children.map { Child(key: $0, node: $1) })
   }
@@ -72,8 +74,8 @@ public struct Node: Sendable {
   }
 
   init(ascending children: some Collection<Child>) {
-    if let record = Record(ascending: children) {
-      storage = .record(record)
+    if let packed = PackedBranch(ascending: children) {
+      storage = .packed(packed)
       return
     }
     storage = children.isEmpty ? .absent : .branch(Children(ascending: children))
@@ -82,24 +84,24 @@ public struct Node: Sendable {
 
   /// Whether the node has a priority.
   ///
-  /// A branch that has such a child always keeps an index by priority. So where that index is
-  /// missing, the order by priority, which is the default of queries, is the order by key.
+  /// A branch with a prioritized child always keeps an index by priority. Without that index,
+  /// priority order (the default of queries) is key order.
   var isPrioritized: Bool {
     if case .prioritized = storage { true } else { false }
   }
 }
 
-/// A key and the node there.
+/// A key and its node.
 struct Child: SortedElement {
   var key: Key
   var node: Node
 
   var sortKey: Key { key }
-  /// Most children of big branches are references. Against pages of 32, a star on one of 100,000 posts
-  /// takes two thirds of the time, and reading takes none the longer.
+  /// The children of big branches are mostly references, so pages are small. With 8 instead of 32,
+  /// starring one of 100,000 posts takes two thirds of the time, and reading is not slower.
   static var leafMax: Int { 8 }
 
-  /// Sorted, without absent ones, the last of each key.
+  /// Returns the children sorted, without absent ones, and only the last of each key.
   static func normalized(_ children: [Child]) -> [Child] {
     var isNormal = true
     for i in children.indices {
@@ -109,7 +111,7 @@ struct Child: SortedElement {
       }
     }
     if isNormal { return children }
-    // Sort positions rather than children, so that equal keys keep the sequence they came in.
+    // Sort positions instead of children: equal keys then stay in their original sequence.
     let positions = children.indices.sorted {
       children[$0].key != children[$1].key ? children[$0].key < children[$1].key : $0 < $1
     }
@@ -129,12 +131,12 @@ typealias Children = SortedTree<Child>
 
 /// A node with a priority.
 ///
-/// `@unchecked Sendable`: changed only while the thread that changes it holds the only reference, but for
-/// the mark, which is atomic.
+/// `@unchecked Sendable`: only a thread that holds the only reference changes it; the mark is
+/// atomic.
 final class Prioritized: @unchecked Sendable, DigestOwner {
-  /// Present, and without a priority of its own.
+  /// The node: not absent, and without a priority of its own.
   var node: Node
-  /// A number or a string.
+  /// The priority: a number or a string.
   var priority: Node
   private let digestMark = Atomic<UInt32>(0)
 

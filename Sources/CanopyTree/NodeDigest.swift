@@ -1,6 +1,6 @@
 internal import Crypto
 
-/// The SHA-1 of a node's text: see `Node.hash`. 20 bytes, kept as words.
+/// The SHA-1 of a node's hash text, as words (20 bytes): see `Node.hash`.
 struct NodeDigest: Sendable, Equatable {
   private let words: (UInt64, UInt64, UInt32)
 
@@ -29,7 +29,7 @@ struct NodeDigest: Sendable, Equatable {
     return output.text
   }
 
-  /// Adds the digest in base64.
+  /// Appends the digest in base64.
   func append(to output: inout JSONOutput) {
     withUnsafeBytes(of: words) { bytes in
       for start in stride(from: 0, to: 20, by: 3) {
@@ -44,7 +44,7 @@ struct NodeDigest: Sendable, Equatable {
     }
   }
 
-  /// The letter of the lowest six bits.
+  /// Returns the base64 letter of the lowest six bits.
   private static func letter(_ value: UInt32) -> UInt8 {
     let six = UInt8(truncatingIfNeeded: value & 63)
     switch six {

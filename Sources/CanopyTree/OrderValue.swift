@@ -1,8 +1,8 @@
-/// What a child is ordered by: a leaf's value, reduced to what counts for order.
+/// The value that orders a child: a leaf's value, reduced to the parts that matter for order.
 ///
-/// Ascending: missing, false, true, numbers, strings (by UTF-16 code units), objects.
+/// Ascending: absent, false, true, numbers, strings (by UTF-16 code units), objects.
 public enum OrderValue: Sendable {
-  /// Nothing there.
+  /// An absent value.
   case absent
   /// A bool.
   case bool(Bool)
@@ -12,10 +12,10 @@ public enum OrderValue: Sendable {
   case double(Double)
   /// A string.
   case string(String)
-  /// A branch; all are equal in order.
+  /// A branch; all branches are equal in order.
   case object
 
-  /// The order value of a node.
+  /// Creates the order value of a node.
   public init(_ node: Node) {
     switch node.value {
     case .absent: self = .absent
@@ -37,7 +37,7 @@ public enum OrderValue: Sendable {
     }
   }
 
-  /// Below, at or above zero as `a` sorts before, with or after `b`.
+  /// Returns a negative number, zero or a positive number if `a` sorts before, with or after `b`.
   static func compare(_ a: OrderValue, _ b: OrderValue) -> Int {
     switch (a, b) {
     case (.integer(let a), .integer(let b)): a < b ? -1 : a == b ? 0 : 1
@@ -50,7 +50,7 @@ public enum OrderValue: Sendable {
     }
   }
 
-  /// Compares exactly: a 64-bit integer may not have a double of its own.
+  /// Compares exactly, without rounding the integer to a double.
   private static func compare(_ a: Double, _ b: Int64) -> Int {
     if a >= 0x1p63 { return 1 }
     if a < -0x1p63 { return -1 }
@@ -62,22 +62,22 @@ public enum OrderValue: Sendable {
 extension OrderValue: Comparable {
   /// Whether `a` sorts before `b`.
   public static func < (a: OrderValue, b: OrderValue) -> Bool { compare(a, b) < 0 }
-  /// Whether both sort alike.
+  /// Whether both sort equally.
   public static func == (a: OrderValue, b: OrderValue) -> Bool { compare(a, b) == 0 }
 }
 
-/// What the children of a location are ordered by.
+/// The order of the children of a location. Ties are broken by key.
 public enum Order: Hashable, Sendable {
-  /// Their keys.
+  /// Key order.
   case key
-  /// Their values; ties by key.
+  /// The order of the values.
   case value
-  /// Their priorities; ties by key. The default of a query.
+  /// The order of the priorities. The default of a query.
   case priority
-  /// What stands at a path below each; ties by key.
+  /// The order of the nodes at a path below each child.
   case child(Path)
 
-  /// The order value of a child. For `key` all are equal, so that only the key decides.
+  /// Returns the order value of a child. In key order all are equal, so only the keys decide.
   public func value(of node: Node) -> OrderValue {
     switch self {
     case .key: .absent
@@ -88,13 +88,13 @@ public enum Order: Hashable, Sendable {
   }
 }
 
-/// A place in an order: the order value, then the key.
+/// A position in an order: the order value, then the key.
 struct Position: Comparable, SortedElement {
   var value: OrderValue
   var key: Key
 
   var sortKey: Position { self }
-  /// Positions mostly hold no references, so a page of them is cheap to copy.
+  /// Positions rarely hold references, so copying a large page is cheap.
   static var leafMax: Int { 32 }
 
   static func < (a: Position, b: Position) -> Bool {

@@ -1,21 +1,21 @@
 /// A location in the tree: the keys from the root down. `/` is the root.
 ///
-/// Written as keys separated by `/`; a leading, trailing or doubled `/` means nothing, as in the
+/// The text form separates keys by `/` and ignores leading, trailing and doubled slashes, like the
 /// official clients. At most `Limits.depthMax` keys.
 public struct Path: Hashable, Sendable {
   /// The keys, outermost first.
   public private(set) var keys: [Key]
 
-  /// The root.
+  /// The path of the root.
   public static let root = Path(keys: [])
 
   init(keys: [Key]) {
     self.keys = keys
   }
 
-  /// A path of these keys.
+  /// Creates a path of these keys.
   ///
-  /// - Throws: `TreeError.invalidPath` when they are too many.
+  /// - Throws: `TreeError.invalidPath` if there are too many.
   public init(_ keys: some Sequence<Key>) throws(TreeError) {
     self.keys = Array(keys)
     try checkDepth()
@@ -23,7 +23,7 @@ public struct Path: Hashable, Sendable {
 
   /// Reads a path from text.
   ///
-  /// - Throws: `TreeError.invalidPath`, also for an invalid key in it.
+  /// - Throws: `TreeError.invalidPath`, also for an invalid key.
   public init(_ text: String) throws(TreeError) {
     let result = text.withUTF8Bytes { bytes in
       Result { () throws(TreeError) in try Path(utf8: bytes) }
@@ -31,9 +31,9 @@ public struct Path: Hashable, Sendable {
     self = try result.get()
   }
 
-  /// Reads a path from bytes that are known to be valid UTF-8. Stops at the first key that is invalid or
-  /// one too many.
+  /// Reads a path from bytes. Stops at the first key that is invalid or one too many.
   ///
+  /// - Precondition: the bytes are valid UTF-8.
   /// - Throws: `TreeError.invalidPath`.
   init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
     keys = []
@@ -62,7 +62,7 @@ public struct Path: Hashable, Sendable {
   /// The number of keys.
   public var count: Int { keys.count }
 
-  /// Whether this is the root.
+  /// Whether the path is the root.
   public var isRoot: Bool { keys.isEmpty }
 
   /// The last key; nil for the root.
@@ -71,23 +71,23 @@ public struct Path: Hashable, Sendable {
   /// The path without its last key; nil for the root.
   public var parent: Path? { keys.isEmpty ? nil : Path(keys: keys.dropLast()) }
 
-  /// The location of a child. A path may grow past the depth bound this way; a write there is
-  /// refused when it is checked.
+  /// Returns the path of a child. The result may exceed the depth bound; a write there is refused
+  /// when it is checked.
   public func child(_ key: Key) -> Path {
     Path(keys: keys + CollectionOfOne(key))
   }
 
-  /// The location of `other` below this one.
+  /// Returns this path followed by `other`.
   public func appending(_ other: Path) -> Path {
     other.isRoot ? self : Path(keys: keys + other.keys)
   }
 
-  /// The first `count` keys.
+  /// Returns the path of the first `count` keys.
   public func prefix(_ count: Int) -> Path {
     Path(keys: Array(keys.prefix(count)))
   }
 
-  /// What is left of this path below `ancestor`; nil if it is not below or at it.
+  /// Returns the part of this path below `ancestor`; nil if this path is not at or below it.
   public func relative(to ancestor: Path) -> Path? {
     hasPrefix(ancestor) ? Path(keys: Array(keys.dropFirst(ancestor.count))) : nil
   }
@@ -97,7 +97,7 @@ public struct Path: Hashable, Sendable {
     keys.starts(with: ancestor.keys)
   }
 
-  /// The keys joined by `/`, without a leading one. Empty for the root.
+  /// The keys joined by `/`, without a leading slash. Empty for the root.
   public var text: String {
     var bytes: [UInt8] = []
     for key in keys {
@@ -114,7 +114,7 @@ extension Path: CustomStringConvertible {
 }
 
 extension Path: Comparable {
-  /// Whether `a` comes before `b`, key by key; an ancestor before what is below it.
+  /// Whether `a` sorts before `b`, key by key; an ancestor sorts before its descendants.
   public static func < (a: Path, b: Path) -> Bool {
     a.keys.lexicographicallyPrecedes(b.keys)
   }

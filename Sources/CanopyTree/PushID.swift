@@ -1,15 +1,14 @@
-/// The 20-character keys that `childByAutoId` and `PUSH` make: 8 characters of milliseconds since
-/// 1970, then 12 of randomness (72 bits), over an alphabet in ASCII order, so that keys ascend with
-/// time.
+/// The 20-character keys of `childByAutoId` and `PUSH`: 8 characters of milliseconds since 1970,
+/// then 12 random ones (72 bits). Their alphabet is in ASCII order, so keys ascend with time.
 public enum PushID {
-  /// Characters in a push id.
+  /// The number of characters in a push id.
   public static let length = 20
 
-  /// The alphabet: six bits a character, ascending.
+  /// The alphabet, ascending: six bits for each character.
   static let alphabet: [UInt8] = Array(
     "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz".utf8)
 
-  /// The six bits of a character of the alphabet.
+  /// Returns the six bits of a character of the alphabet; nil for other bytes.
   @inline(__always)
   static func digit(_ byte: UInt8) -> UInt64? {
     switch byte {
@@ -22,15 +21,19 @@ public enum PushID {
     }
   }
 
-  /// The six bits of each byte, and 0x80 for those that are not in the alphabet.
+  /// The six bits of each byte, and 0x80 for bytes outside the alphabet.
   private static let digits: [UInt8] = (0...255).map { byte in
     digit(byte).map { UInt8(truncatingIfNeeded: $0) } ?? 0x80
   }
 
-  /// 20 characters of the alphabet as two numbers of ten digits; nil if one is of another alphabet.
+  /// Returns 20 characters of the alphabet as two numbers of ten digits; nil if one is not in the
+  /// alphabet.
+  ///
+  /// - Precondition: there are 20 bytes.
   static func pack(_ bytes: UnsafeRawBufferPointer) -> (UInt64, UInt64)? {
-    // From a table: most of the characters are random, and no processor guesses which range they are in.
-    digits.withUnsafeBufferPointer { digits in
+    assert(bytes.count == length, "a push id has \(length) bytes")
+    // Use a table: most characters are random, so branches on their ranges would be mispredicted.
+    return digits.withUnsafeBufferPointer { digits in
       var high: UInt64 = 0
       var low: UInt64 = 0
       var marks: UInt8 = 0
@@ -44,8 +47,9 @@ public enum PushID {
     }
   }
 
-  /// The 20 characters of two numbers of ten digits.
+  /// Writes the 20 characters of two numbers of ten digits.
   static func unpack(_ high: UInt64, _ low: UInt64, into bytes: UnsafeMutableRawBufferPointer) {
+    assert(bytes.count >= length, "a push id has \(length) bytes")
     alphabet.withUnsafeBufferPointer { alphabet in
       var high = high
       var low = low
@@ -59,44 +63,45 @@ public enum PushID {
   }
 }
 
-/// Makes push ids that always ascend.
+/// A generator of push ids that always ascend.
 ///
-/// Within one millisecond the random part is that of the last key plus one. A clock that steps back
-/// must not make a smaller key, nor may a random part that is all `z` overflow: in both cases the
-/// generator goes on from the last key, into the next millisecond if it has to.
+/// Within one millisecond the random part is that of the last key plus one. If the clock steps
+/// back, or the random part is all `z` and cannot grow, the generator continues from the last key,
+/// if necessary into the next millisecond.
 ///
 /// The algorithm is the one that Firebase published for its client libraries, with those two cases
-/// mended. A value type: whoever owns it serialises its use.
+/// corrected. A value type: its owner serialises access.
 public struct PushIDGenerator: Sendable {
   /// The largest time that eight characters can hold, in milliseconds since 1970 (the year 10889).
   public static let timeMax: Int64 = (1 << 48) - 1
 
-  /// The time in the greatest key so far, in milliseconds since 1970; -1 before the first one.
+  /// The time in the greatest key so far, in milliseconds since 1970; -1 before the first.
   public private(set) var time: Int64 = -1
   private var random: (high: UInt64, low: UInt64) = (0, 0)
 
-  /// A generator that has made no key yet.
+  /// Creates a generator that has returned no key yet.
   public init() {}
 
-  /// A generator whose keys sort after all that were made up to a time, whatever the clock says now.
+  /// Creates a generator whose keys sort after all keys generated up to a time, whatever the clock
+  /// says.
   public init(after milliseconds: Int64) {
     time = min(max(milliseconds, -1), PushIDGenerator.timeMax)
-    // As if the last key of that millisecond had been made.
+    // Continue as after the last possible key of that millisecond.
     random = (0xFFF, 0xFFF_FFFF_FFFF_FFFF)
   }
 
-  /// The next key.
+  /// Returns the next key.
   ///
   /// - Parameters:
-  ///   - milliseconds: the time now, since 1970. Held to 0…`timeMax`.
-  ///   - source: a source of random words, asked when a new millisecond begins.
+  ///   - milliseconds: the current time since 1970, clamped to 0…`timeMax`.
+  ///   - source: a source of random words, called when a new millisecond begins.
   public mutating func next(
     at milliseconds: Int64, random source: () -> UInt64
   ) -> Key {
     let now = min(max(milliseconds, 0), PushIDGenerator.timeMax)
     if now > time {
       time = now
-      // 72 bits: 12 in `high`, after the time's last two characters, and 60 in `low`.
+      // 72 bits: 12 in `high`, below the time, and 60 in `low`.
       random = (source() & 0xFFF, source() & 0xFFF_FFFF_FFFF_FFFF)
     } else if random.low < 0xFFF_FFFF_FFFF_FFFF {
       random.low += 1

@@ -1,33 +1,36 @@
-/// Proof that the text of a commit reads back as the commit.
+/// Verification that the text of a commit decodes to the commit.
 ///
-/// The text and the values are followed side by side, with the reader and the rules of the decoders. No
-/// value is made, so this costs a fraction of decoding. True means that decoding gives equal values; false
-/// may also mean that the text is not in the sequence in which the codecs write.
+/// Follows the text and the values side by side, with the decoders' reader and rules, and creates
+/// no values. That costs a fraction of decoding. True means that decoding gives equal values; false
+/// may also mean that the text is not in the codecs' sequence.
 extension AssignmentCodec {
-  /// Whether `decode` gives these assignments for some bytes. O(bytes).
+  /// Whether `decode` returns these assignments for some bytes.
   ///
-  /// - Parameter assignments: in the order of their locations, as `decode` returns them.
+  /// - Parameter assignments: the assignments, ordered by location as `decode` returns them.
+  /// - Complexity: O(bytes).
   public static func reads(
     _ bytes: UnsafeRawBufferPointer, as assignments: [Assignment]
   ) -> Bool {
     var reader = JSONReader(bytes, limits: .none)
-    return reader.readsBack(assignments) && reader.peek() == nil
+    return reader.matches(assignments) && reader.peek() == nil
   }
 }
 
 extension BeforeImageCodec {
-  /// Whether `decode` gives this image for some bytes. O(bytes).
+  /// Whether `decode` returns this before-image for some bytes.
+  ///
+  /// - Complexity: O(bytes).
   public static func reads(
     _ bytes: UnsafeRawBufferPointer, as image: [Assignment], of assignments: [Assignment]
   ) -> Bool {
     var reader = JSONReader(bytes, limits: .none)
     if reader.skip("{\"of\":") {
-      return reader.readsBack(image) && reader.skip("}") && reader.peek() == nil
+      return reader.matches(image) && reader.skip("}") && reader.peek() == nil
     }
     guard image.elementsEqual(assignments, by: { $0.location == $1.location }), reader.skip("[")
     else { return false }
     for (i, assignment) in image.enumerated() {
-      guard i == 0 || reader.skip(","), reader.readsBack(assignment.value, depth: 0) else {
+      guard i == 0 || reader.skip(","), reader.matches(assignment.value, depth: 0) else {
         return false
       }
     }
@@ -36,15 +39,15 @@ extension BeforeImageCodec {
 }
 
 extension JSONReader {
-  /// Whether the next text is that of these assignments, in the groups in which the codec writes them.
-  fileprivate mutating func readsBack(_ assignments: [Assignment]) -> Bool {
+  /// Whether the next text is the encoding of these assignments, in the codec's groups.
+  fileprivate mutating func matches(_ assignments: [Assignment]) -> Bool {
     for i in assignments.indices.dropFirst()
-    where !assignments[i - 1].location.isBefore(andApartFrom: assignments[i].location) {
+    where !assignments[i - 1].location.precedes(withoutOverlapping: assignments[i].location) {
       return false
     }
     var unread = UnreadIndexes(count: assignments.count)
     guard skip("[") else { return false }
-    // Groups come in the order of their first assignments, which is thus the first unread one.
+    // Groups come in the order of their first assignments, so that is the first unread one.
     while let first = unread.first {
       guard first == 0 || skip(","), skip("[[") else { return false }
       guard let index = readLocation(of: assignments, among: &unread, from: first), index == first
@@ -59,7 +62,7 @@ extension JSONReader {
         guard other.isIdentical(to: value) || other == value else { return false }
         last = index
       }
-      guard skip("],"), readsBack(value, depth: 0), skip("]") else { return false }
+      guard skip("],"), matches(value, depth: 0), skip("]") else { return false }
     }
     return skip("]")
   }
@@ -78,7 +81,7 @@ extension JSONReader {
       while index < assignments.count {
         let location = assignments[index].location
         if unread.contains(index), location.isPriority == (pathBytes != nil),
-          location.path.isRead(from: pathBytes ?? bytes)
+          location.path.isSpelled(by: pathBytes ?? bytes)
         {
           return index
         }
@@ -91,10 +94,10 @@ extension JSONReader {
     return found
   }
 
-  /// Whether the next text is that of a node.
+  /// Whether the next text is the encoding of a node.
   ///
-  /// - Parameter depth: the levels above it in the value that is read.
-  fileprivate mutating func readsBack(_ node: Node, depth: Int) -> Bool {
+  /// - Parameter depth: the number of levels above the node in the value that is read.
+  fileprivate mutating func matches(_ node: Node, depth: Int) -> Bool {
     switch node.storage {
     case .absent: return skip("null")
     case .bool(true): return skip("true")
@@ -104,26 +107,26 @@ extension JSONReader {
         return false
       }
       return (try? readNumber()) == node
-    case .string(let text): return readsBack(text)
-    case .record(let record): return readsBack(record, depth: depth)
-    case .branch(let children): return skip("{") && readsBack(children, isFirst: true, depth: depth)
+    case .string(let text): return matches(text)
+    case .packed(let packed): return matches(packed, depth: depth)
+    case .branch(let children): return skip("{") && matches(children, isFirst: true, depth: depth)
     case .indexed(let box):
-      return skip("{") && readsBack(box.children, isFirst: true, depth: depth)
+      return skip("{") && matches(box.children, isFirst: true, depth: depth)
     case .prioritized(let box):
       switch box.priority.storage {
       case .integer, .double, .string: break
       default: return false
       }
       if let children = box.node.children {
-        return skip("{\".priority\":") && readsBack(box.priority, depth: depth)
-          && readsBack(children, isFirst: false, depth: depth)
+        return skip("{\".priority\":") && matches(box.priority, depth: depth)
+          && matches(children, isFirst: false, depth: depth)
       }
-      return skip("{\".value\":") && readsBack(box.node, depth: depth)
-        && skip(",\".priority\":") && readsBack(box.priority, depth: depth) && skip("}")
+      return skip("{\".value\":") && matches(box.node, depth: depth)
+        && skip(",\".priority\":") && matches(box.priority, depth: depth) && skip("}")
     }
   }
 
-  private mutating func readsBack(_ text: String) -> Bool {
+  private mutating func matches(_ text: String) -> Bool {
     guard peek() == UInt8(ascii: "\"") else { return false }
     let isSame = try? readString { bytes throws(TreeError) in
       text.withUTF8Bytes { $0.hasSameBytes(as: bytes) }
@@ -131,59 +134,61 @@ extension JSONReader {
     return isSame == true
   }
 
-  /// A record's text reads back as the record if it is the only text that a record of its contents has.
-  private mutating func readsBack(_ record: Record, depth: Int) -> Bool {
-    record.withText { text in
-      if Record.isText(text, depth: depth) { return skip(text) }
+  /// Whether the next text is that of a packed branch, and is the only text for its contents.
+  private mutating func matches(_ packed: PackedBranch, depth: Int) -> Bool {
+    packed.withText { text in
+      if PackedBranch.isText(text, depth: depth) { return skip(text) }
       guard let node = try? WriteValue(json: text, limits: .none), node.serverValues.isEmpty,
-        node.node == Node(storage: .record(record)), depth + node.node.height <= Limits.depthMax
+        node.node == Node(storage: .packed(packed)), depth + node.node.height <= Limits.depthMax
       else { return false }
       return skip(text)
     }
   }
 
-  /// Whether the next text is that of members and a closing brace.
-  private mutating func readsBack(_ children: Children, isFirst: Bool, depth: Int) -> Bool {
-    // An empty branch would read back as nothing.
+  /// Whether the next text is the members and the closing brace.
+  private mutating func matches(_ children: Children, isFirst: Bool, depth: Int) -> Bool {
+    // An empty branch would decode as absent.
     guard !children.isEmpty, depth < Limits.depthMax else { return false }
     var isFirst = isFirst
     let isSame = children.forEach { child in
       guard !child.node.isAbsent, isFirst || skip(",") else { return false }
       isFirst = false
-      return readsBack(child.key) && skip(":") && readsBack(child.node, depth: depth + 1)
+      return matches(child.key) && skip(":") && matches(child.node, depth: depth + 1)
     }
     return isSame && skip("}")
   }
 
-  private mutating func readsBack(_ key: Key) -> Bool {
+  private mutating func matches(_ key: Key) -> Bool {
     guard peek() == UInt8(ascii: "\"") else { return false }
-    let isSame = try? readString { bytes throws(TreeError) in key.isRead(from: bytes) }
+    let isSame = try? readString { bytes throws(TreeError) in key.isSpelled(by: bytes) }
     return isSame == true
   }
 }
 
 extension Location {
-  /// Whether the location comes before another in order, and neither is at or below the other.
-  fileprivate func isBefore(andApartFrom next: Location) -> Bool {
+  /// Whether the location sorts before another, and neither is at or below the other.
+  fileprivate func precedes(withoutOverlapping next: Location) -> Bool {
     let (keys, others) = (path.keys, next.path.keys)
     var i = 0
     while i < keys.count, i < others.count, keys[i] == others[i] { i += 1 }
     if i < keys.count, i < others.count { return keys[i] < others[i] }
-    // What is below a place comes after its priority and is not part of it.
+    // The nodes below a path sort after its priority and do not overlap it.
     return isPriority && keys.count < others.count
   }
 }
 
 extension Key {
-  /// Whether the key that some bytes spell is this one.
-  fileprivate func isRead(from bytes: UnsafeRawBufferPointer) -> Bool {
-    readCount(from: bytes, at: 0) == bytes.count
+  /// Whether the bytes spell this key.
+  fileprivate func isSpelled(by bytes: UnsafeRawBufferPointer) -> Bool {
+    matchLength(in: bytes, at: 0) == bytes.count
       && (JSONScan.isASCII(bytes) || String(validating: bytes, as: UTF8.self) != nil)
   }
 
-  /// Returns the number of bytes of the key if they stand at an offset and make a valid key; else nil.
+  /// Returns the length of the key if its bytes stand at an offset and are a valid key; else nil.
   @inline(__always)
-  fileprivate func readCount(from bytes: UnsafeRawBufferPointer, at start: Int) -> Int? {
+  fileprivate func matchLength(
+    in bytes: UnsafeRawBufferPointer, at start: Int
+  ) -> Int? {
     withUTF8 { key in
       guard 1...Limits.keyBytesMax ~= key.count, key.count <= bytes.count - start,
         UnsafeRawBufferPointer(rebasing: bytes[start..<start + key.count]).hasSameBytes(as: key)
@@ -195,9 +200,9 @@ extension Key {
     }
   }
 
-  /// As `isForbidden` of any of the bytes.
+  /// Whether any of the bytes is forbidden: as `isForbidden`, for many bytes.
   private static func hasForbidden(_ bytes: UnsafeRawBufferPointer) -> Bool {
-    // A bit for each of `# $ . / [ ]` and U+007F, and for all before the space.
+    // One bit for each of `# $ . / [ ]` and U+007F, and for all bytes before the space.
     let low: UInt64 = 0x0000_C018_FFFF_FFFF
     let high: UInt64 = 0x8000_0000_2800_0000
     for byte in bytes where byte < 0x80 {
@@ -208,8 +213,10 @@ extension Key {
 }
 
 extension Path {
-  /// Whether the path that some bytes spell is this one. The bytes are known to be valid UTF-8.
-  fileprivate func isRead(from bytes: UnsafeRawBufferPointer) -> Bool {
+  /// Whether the bytes spell this path.
+  ///
+  /// - Precondition: the bytes are valid UTF-8.
+  fileprivate func isSpelled(by bytes: UnsafeRawBufferPointer) -> Bool {
     guard keys.count <= Limits.depthMax else { return false }
     var start = 0
     for key in keys {
@@ -217,19 +224,19 @@ extension Path {
         guard start < bytes.count, bytes[start] == UInt8(ascii: "/") else { return false }
         start += 1
       }
-      guard let count = key.readCount(from: bytes, at: start) else { return false }
+      guard let count = key.matchLength(in: bytes, at: start) else { return false }
       start += count
     }
     return start == bytes.count || (start + 1 == bytes.count && bytes[start] == UInt8(ascii: "/"))
   }
 }
 
-/// The indexes up to a count that have not been read. Nothing is allocated for up to 64.
+/// The unread indexes up to a count. Needs no allocation for up to 64.
 private struct UnreadIndexes {
   private let count: Int
   private var words: [UInt64]
   private var word: UInt64
-  /// All before it have been read.
+  /// The start of the search for `first`: all indexes before it have been read.
   private var start = 0
 
   init(count: Int) {
@@ -248,7 +255,9 @@ private struct UnreadIndexes {
     if words.isEmpty { word &= ~bit } else { words[index / 64] &= ~bit }
   }
 
-  /// The first one; nil if all have been read. O(1) on the average.
+  /// The first unread index; nil if all have been read.
+  ///
+  /// - Complexity: O(1) amortised.
   var first: Int? {
     mutating get {
       while start < count, !contains(start) { start += 1 }

@@ -1,18 +1,18 @@
-/// A value that the server puts in when it applies a write.
+/// A value that the server resolves when it applies a write.
 public enum ServerValue: Sendable, Equatable {
-  /// Milliseconds since 1970, by the server's clock: `{".sv":"timestamp"}`.
+  /// The server's time in milliseconds since 1970: `{".sv":"timestamp"}`.
   case timestamp
-  /// The number that stands there plus this one; this one on anything but a number:
+  /// The old number plus this one, or this one if the old value is not a number:
   /// `{".sv":{"increment":n}}`.
   case increment(Node)
-  /// A value that is known, but belongs to a place that is not (the priority of a server value).
+  /// A known value at a place that is not known yet: the priority of a server value.
   case constant(Node)
 
-  /// The value to put in.
+  /// Returns the resolved value.
   ///
   /// - Parameters:
-  ///   - old: what stands there before the write.
-  ///   - milliseconds: the time now, since 1970.
+  ///   - old: the node before the write.
+  ///   - milliseconds: the current time since 1970.
   func resolve(old: Node, at milliseconds: Int64) -> Node {
     switch self {
     case .timestamp: return Node(milliseconds)
@@ -23,23 +23,23 @@ public enum ServerValue: Sendable, Equatable {
         let (sum, overflow) = base.addingReportingOverflow(more)
         if !overflow { return Node(sum) }
       }
-      // A sum beyond all doubles is held to the largest one: the tree has no infinity.
+      // Clamp a sum beyond all doubles to the largest one: the tree has no infinity.
       let sum = min(max(base + more, -.greatestFiniteMagnitude), .greatestFiniteMagnitude)
       return Node(sum) ?? delta
     }
   }
 }
 
-/// A server value and its place in the value that was sent.
+/// A server value and its location in the value that a client sent.
 public struct PlacedServerValue: Sendable, Equatable {
-  /// Below the location that is written.
+  /// The path below the location that is written.
   public var path: Path
-  /// Whether it is the priority of what stands there.
+  /// Whether the server value is the priority of the node at the path.
   public var isPriority: Bool
-  /// What to put there.
+  /// The server value.
   public var value: ServerValue
 
-  /// A server value at a place.
+  /// Creates a server value at a path.
   public init(path: Path, isPriority: Bool, value: ServerValue) {
     self.path = path
     self.isPriority = isPriority

@@ -1,12 +1,12 @@
 extension SortedTree {
   /// Visits the elements in which two versions differ, in order, until `body` returns false.
   ///
-  /// Pages that both versions share are passed over, so this costs O(log n) for each page that was
-  /// changed between them, however many elements there are. Elements with equal keys are visited
-  /// unless `isSame` holds them to be the same.
+  /// Skips pages that both versions share. Visits elements with equal keys unless `isSame` returns
+  /// true.
   ///
-  /// - Parameter body: gets the old element, the new element, or both.
+  /// - Parameter body: receives the old element, the new element, or both.
   /// - Returns: whether the end was reached.
+  /// - Complexity: O(log n) for each page that differs, however many elements there are.
   @discardableResult
   static func forEachDifference(
     from old: SortedTree, to new: SortedTree, isSame: (Element, Element) -> Bool,
@@ -53,7 +53,7 @@ extension SortedTree {
     }
   }
 
-  /// A place in a tree: before an element, or before a page that has not been entered.
+  /// A cursor in a tree: before an element, or before a page that has not been entered.
   private struct Cursor {
     enum Current {
       case page(Page, height: Int)
@@ -61,7 +61,7 @@ extension SortedTree {
       case end
     }
 
-    /// The pages entered, outermost first, each with the index of what is next in it.
+    /// The entered pages, outermost first, each with the index of its next element or child.
     private var stack: [(page: Page, next: Int)] = []
     private var root: Page?
     private let height: Int
@@ -87,7 +87,7 @@ extension SortedTree {
       }
     }
 
-    /// Enters the page that is next.
+    /// Enters the next page.
     mutating func descend() {
       guard case .page(let page, _) = current else { return }
       WorkCounter.touch()
@@ -100,7 +100,7 @@ extension SortedTree {
       leaveExhausted()
     }
 
-    /// Goes past the element or page that is next.
+    /// Skips the next element or page.
     mutating func advance() {
       if root != nil {
         root = nil
@@ -117,7 +117,7 @@ extension SortedTree {
 }
 
 extension SortedTree.Page {
-  /// What tells the page from all others that exist at the same time.
+  /// The identity of the page, unique among all pages that exist at the same time.
   var identity: ObjectIdentifier {
     switch self {
     case .leaf(let leaf): ObjectIdentifier(leaf)

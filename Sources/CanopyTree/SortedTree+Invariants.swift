@@ -1,5 +1,8 @@
 extension SortedTree {
-  /// What is wrong with the structure; nil if nothing is. O(n), for tests and `canopy verify`.
+  /// Returns a description of the first violated structural invariant; nil if there is none. For
+  /// tests and `canopy verify`.
+  ///
+  /// - Complexity: O(n).
   func brokenInvariant() -> String? {
     var previous: SortKey?
     var problem: String?

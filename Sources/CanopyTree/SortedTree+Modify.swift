@@ -1,8 +1,8 @@
 extension SortedTree {
   /// Changes, inserts or removes the element with this key.
   ///
-  /// - Parameter body: gets the element, or nil if there is none, and leaves the one that shall be
-  ///   there (its key must still be `key`), or nil for none.
+  /// - Parameter body: receives the element, or nil if there is none, and sets the new one (with
+  ///   the same key), or nil to remove it.
   mutating func modify(_ key: SortKey, _ body: (inout Element?) -> Void) {
     if let split = Self.modify(&root, key, body).split {
       let left = root
@@ -12,7 +12,7 @@ extension SortedTree {
           split,
         ]))
     }
-    // A root with one child is not needed.
+    // Replace a root that has one child by that child.
     while case .inner(let inner) = root, inner.header.count == 1 {
       root = inner.withEntries { $0[0].page }
     }
@@ -23,7 +23,7 @@ extension SortedTree {
     modify(element.sortKey) { $0 = element }
   }
 
-  /// Removes the element with this key, if there is one.
+  /// Removes the element with this key, if it exists.
   mutating func remove(_ key: SortKey) {
     modify(key) { $0 = nil }
   }
@@ -44,7 +44,7 @@ extension SortedTree {
     _ page: inout Page, _ key: SortKey, _ body: (inout Element?) -> Void
   ) -> Outcome {
     WorkCounter.touch()
-    // The page is moved out of `page` while it is changed, so that it counts as unshared.
+    // Move the page out of `page` while it is changed, so that it is uniquely referenced.
     switch consume page {
     case .leaf(var leaf):
       let outcome = modify(&leaf, key, body)
@@ -58,7 +58,7 @@ extension SortedTree {
     }
   }
 
-  /// Copies a page that others hold; so that it can be changed.
+  /// Makes a page safe to change: copies it if it is shared.
   @inline(__always)
   private static func makeUnique(_ leaf: inout Leaf, capacity: Int) {
     if isKnownUniquelyReferenced(&leaf) {
@@ -79,6 +79,7 @@ extension SortedTree {
         var slot: Element? = (base + index).move()
         body(&slot)
         guard let element = slot else { return true }
+        assert(element.sortKey == key, "the element has another key")
         (base + index).initialize(to: element)
         return false
       }
@@ -90,8 +91,9 @@ extension SortedTree {
     var slot: Element?
     body(&slot)
     guard let element = slot else { return Outcome() }
+    assert(element.sortKey == key, "the element has another key")
     guard count == leafMax else {
-      // Small pages grow by a little: most branches stay as small as they are.
+      // Small pages grow in small steps: most branches stay small.
       let capacity = min(leafMax, count < 16 ? count + 2 : count + count / 2)
       if count == leaf.header.capacity {
         leaf = leaf.copy(capacity: capacity)
@@ -138,7 +140,8 @@ extension SortedTree {
     return outcome
   }
 
-  /// Adds a child that was split off another; returns the half that was split off `inner` for it.
+  /// Inserts a page that was split off a child. Returns the page that was split off `inner` to make
+  /// room, if any.
   private static func insert(_ entry: Inner.Entry, into inner: Inner, at index: Int) -> Inner.Entry?
   {
     let count = Int(inner.header.count)
@@ -150,7 +153,7 @@ extension SortedTree {
     let middle = isAppend ? count : innerMax / 2
     let right = inner.split(at: middle)
     if index <= middle, !isAppend {
-      // The total of the left page lost what it had before the split of its child: add it again.
+      // The split subtracted the moved totals; recompute the sum with the new entry.
       inner.insert(entry, at: index)
       inner.header.total = inner.withEntries { $0.reduce(0) { $0 + $1.total } }
     } else {
@@ -162,7 +165,8 @@ extension SortedTree {
     return .init(pivot: pivot, page: .inner(right), total: right.header.total)
   }
 
-  /// Removes an empty child, or merges a child with a neighbour if both fit into one page easily.
+  /// Removes an empty child, or merges a sparse child with a neighbour if both fit into three
+  /// quarters of a page.
   private static func mergeIfSparse(_ inner: Inner, _ index: Int) {
     let counts = inner.withEntries { entries in
       (
@@ -201,13 +205,15 @@ extension SortedTree {
         var entries = a.withEntries { Array($0) }
         let seam = entries.count
         b.withEntries { entries.append(contentsOf: $0) }
-        // The first child of a page may hold elements below its pivot; they are not below the page's.
+        // The first child of a page may hold elements below its own pivot, but not below the
+        // page's.
         entries[seam].pivot = right.pivot
         base[index].page = .inner(Inner.make(entries))
       default:
         preconditionFailure("pages of one level are of one kind")
       }
       base[index].total = left.total + right.total
+      assert(base[index].page.total == base[index].total, "a merged page lost elements")
     }
   }
 }

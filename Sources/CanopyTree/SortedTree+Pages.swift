@@ -1,18 +1,18 @@
 internal import Synchronization
 
-/// The number of elements in a page and the number that fit into it.
+/// The number of elements in a page, and its capacity.
 struct LeafHeader {
   var count: Int16
   var capacity: Int16
-  /// See `DigestOwner`.
+  /// The mark of `DigestOwner`.
   var digestMark: UInt32 = 0
 }
 
-/// As `LeafHeader`, and the number of elements at and below the page.
+/// The number of children in a page, its capacity, and the number of elements below it.
 struct InnerHeader {
   var count: Int16
   var capacity: Int16
-  /// See `DigestOwner`.
+  /// The mark of `DigestOwner`.
   var digestMark: UInt32 = 0
   var total: Int
 }
@@ -58,7 +58,9 @@ extension SortedTree {
       }
     }
 
-    /// The index of the first element for which `isBelow`, true for a prefix, is false.
+    /// Returns the index of the first element that is not below.
+    ///
+    /// - Precondition: `isBelow` is true for a prefix of the elements.
     @inline(__always)
     func partition(_ isBelow: (SortKey) -> Bool) -> Int {
       withElements { elements in
@@ -66,7 +68,7 @@ extension SortedTree {
       }
     }
 
-    /// The index of the element with this key, or the one where it would be.
+    /// Returns the index of the element with this key, or its insertion index.
     @inline(__always)
     func search(_ key: SortKey) -> (index: Int, found: Bool) {
       withElements { elements in
@@ -75,7 +77,7 @@ extension SortedTree {
       }
     }
 
-    /// A page with the same elements and room for `capacity`.
+    /// Returns a copy of the page with room for `capacity` elements.
     func copy(capacity: Int) -> Leaf {
       let copy = Leaf.make(capacity: max(capacity, Int(header.count)))
       withElements { elements in
@@ -89,9 +91,12 @@ extension SortedTree {
       return copy
     }
 
-    /// Inserts at an index. There must be room and no other reference to the page.
+    /// Inserts an element at an index.
+    ///
+    /// - Precondition: the page has room and is uniquely referenced.
     func insert(_ element: Element, at index: Int) {
       let count = Int(header.count)
+      assert(count < header.capacity && index <= count, "no room, or no such index")
       withUnsafeMutablePointerToElements { base in
         (base + index + 1).moveInitialize(from: base + index, count: count - index)
         (base + index).initialize(to: element)
@@ -99,9 +104,10 @@ extension SortedTree {
       header.count += 1
     }
 
-    /// Closes the gap of an element that was moved out.
+    /// Closes the gap that a moved-out element left.
     func closeGap(at index: Int) {
       let count = Int(header.count)
+      assert(index < count, "no such index")
       withUnsafeMutablePointerToElements { base in
         (base + index).moveInitialize(from: base + index + 1, count: count - index - 1)
       }
@@ -111,6 +117,7 @@ extension SortedTree {
     /// Moves the elements from `index` on into a new page.
     func split(at index: Int) -> Leaf {
       let moved = Int(header.count) - index
+      assert(0...leafMax ~= moved, "no such index")
       let right = Leaf.make(capacity: leafMax)
       withUnsafeMutablePointerToElements { base in
         right.withUnsafeMutablePointerToElements {
@@ -123,7 +130,8 @@ extension SortedTree {
     }
   }
 
-  /// A page of children, each with a key that is not above its first and above all before it.
+  /// A page of children. Each pivot is at most the child's first key and above all keys of the
+  /// preceding children.
   final class Inner: ManagedBuffer<InnerHeader, Inner.Entry>, DigestOwner {
     struct Entry: Sendable {
       var pivot: SortKey
@@ -164,7 +172,9 @@ extension SortedTree {
       }
     }
 
-    /// The index of the first child whose pivot is not below; `isBelow` is true for a prefix.
+    /// Returns the index of the first child whose pivot is not below.
+    ///
+    /// - Precondition: `isBelow` is true for a prefix of the pivots.
     @inline(__always)
     func partition(_ isBelow: (SortKey) -> Bool) -> Int {
       withEntries { entries in
@@ -172,7 +182,7 @@ extension SortedTree {
       }
     }
 
-    /// The index of the only child that may hold the key.
+    /// Returns the index of the only child that may contain the key.
     @inline(__always)
     func childIndex(of key: SortKey) -> Int {
       max(0, partition { $0 <= key } - 1)
@@ -182,9 +192,12 @@ extension SortedTree {
       withEntries { Inner.make($0) }
     }
 
-    /// Inserts at an index. There must be room; the total is the caller's to mend.
+    /// Inserts an entry at an index. The caller updates the total.
+    ///
+    /// - Precondition: the page has room and is uniquely referenced.
     func insert(_ entry: Entry, at index: Int) {
       let count = Int(header.count)
+      assert(count < header.capacity && index <= count, "no room, or no such index")
       withUnsafeMutablePointerToElements { base in
         (base + index + 1).moveInitialize(from: base + index, count: count - index)
         (base + index).initialize(to: entry)
@@ -192,9 +205,10 @@ extension SortedTree {
       header.count += 1
     }
 
-    /// Removes at an index. The total is the caller's to mend.
+    /// Removes and returns the entry at an index. The caller updates the total.
     func remove(at index: Int) -> Entry {
       let count = Int(header.count)
+      assert(index < count, "no such index")
       let entry = withUnsafeMutablePointerToElements { base in
         let entry = (base + index).move()
         (base + index).moveInitialize(from: base + index + 1, count: count - index - 1)
@@ -204,7 +218,7 @@ extension SortedTree {
       return entry
     }
 
-    /// Moves the children from `index` on into a new page and mends both totals.
+    /// Moves the children from `index` on into a new page and updates both totals.
     func split(at index: Int) -> Inner {
       let right = withEntries { Inner.make($0[index...]) }
       while Int(header.count) > index { _ = remove(at: Int(header.count) - 1) }
@@ -214,7 +228,10 @@ extension SortedTree {
   }
 }
 
-/// The first of `count` indexes for which `isBelow`, true for a prefix of them, is false.
+/// Returns the first of `count` indexes for which `isBelow` is false.
+///
+/// - Precondition: `isBelow` is true for a prefix of the indexes.
+/// - Complexity: O(log count).
 @inline(__always)
 func partitionPoint(count: Int, _ isBelow: (Int) -> Bool) -> Int {
   var low = 0

@@ -1,7 +1,7 @@
 extension SortedTree {
   /// Visits elements in order, from the first that is not below, until `body` returns false.
   ///
-  /// - Parameter isBelow: true for a prefix of the elements; those are skipped, O(log n).
+  /// - Parameter isBelow: true for a prefix of the elements, which is skipped in O(log n).
   /// - Returns: whether the end was reached.
   @discardableResult
   func forEach(
@@ -12,7 +12,7 @@ extension SortedTree {
 
   /// Visits elements in reverse order, from the last that is not above, until `body` returns false.
   ///
-  /// - Parameter isAbove: true for a suffix of the elements; those are skipped, O(log n).
+  /// - Parameter isAbove: true for a suffix of the elements, which is skipped in O(log n).
   /// - Returns: whether the start was reached.
   @discardableResult
   func forEachBackward(
@@ -21,7 +21,10 @@ extension SortedTree {
     Self.forEachBackward(root, from: isAbove, body)
   }
 
-  /// The number of elements for which `isBelow`, true for a prefix of them, is true. O(log n).
+  /// Returns the number of elements that are below.
+  ///
+  /// - Precondition: `isBelow` is true for a prefix of the elements.
+  /// - Complexity: O(log n).
   func countPrefix(_ isBelow: (SortKey) -> Bool) -> Int {
     var page = root
     var result = 0
@@ -73,7 +76,7 @@ extension SortedTree {
       }
     case .inner(let inner):
       return inner.withEntries { entries in
-        // The first child's pivot may be above although there are elements before it: never skip it.
+        // Never skip the first child: its pivot may be above although elements precede it.
         let end =
           isAbove.map { isAbove in max(1, inner.partition { !isAbove($0) }) } ?? entries.count
         for i in (0..<min(end, entries.count)).reversed()
@@ -81,6 +84,33 @@ extension SortedTree {
           return false
         }
         return true
+      }
+    }
+  }
+}
+
+extension SortedTree {
+  /// Returns the element with `rank` elements before it, or nil.
+  ///
+  /// - Complexity: O(log n).
+  func element(atRank rank: Int) -> Element? {
+    guard rank >= 0, rank < count else { return nil }
+    var rest = rank
+    var page = root
+    while true {
+      WorkCounter.touch()
+      switch page {
+      case .leaf(let leaf):
+        return leaf.withElements { rest < $0.count ? $0[rest] : nil }
+      case .inner(let inner):
+        inner.withEntries { entries in
+          var i = 0
+          while i + 1 < entries.count, rest >= entries[i].total {
+            rest -= entries[i].total
+            i += 1
+          }
+          page = entries[i].page
+        }
       }
     }
   }

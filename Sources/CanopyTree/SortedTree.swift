@@ -1,33 +1,36 @@
-/// What a `SortedTree` holds: something with a place in an order.
+/// An element of a `SortedTree`: a value with a sort key.
 protocol SortedElement: Sendable {
   associatedtype SortKey: Comparable & Sendable
   var sortKey: SortKey { get }
-  /// The most elements in a leaf page; at least 4.
+  /// The capacity of a leaf page; at least 4.
   ///
-  /// Copying a page counts a reference for each element that has one, in memory that is mostly not in
-  /// the cache, which is much of what a write to a big tree costs. Smaller pages make a higher tree,
-  /// and take more memory.
+  /// Copying a page counts a reference for each element that has one, mostly in memory outside the
+  /// cache. That is a large part of the cost of a write to a big tree. Smaller pages make a higher
+  /// tree and take more memory.
   static var leafMax: Int { get }
 }
 
 /// An ordered collection with value semantics: a B+ tree whose pages are shared between versions.
 ///
-/// A copy costs one reference count. Changing one element copies the pages on its way down that
-/// another version still holds, and changes the others in place; so a version kept for readers costs
-/// one path, and a run of changes between two such versions pays for each page once.
+/// A copy costs one reference count. Changing one element copies only those pages on its path that
+/// another version still references, and changes the others in place. A version kept for readers
+/// costs one path; a run of changes between two such versions copies each page once.
 ///
-/// How much a page holds is for the elements to say (`SortedElement.leafMax`). Keys here mostly arrive
-/// ascending (push ids), so a page that overflows at its end is left full and a new one begun, instead
-/// of being halved. A page is merged with its neighbour when both fit into three quarters of one; there
-/// is no other rebalancing, which keeps removal simple and the height logarithmic in the number of
+/// The element type sets the page size (`SortedElement.leafMax`). Keys mostly arrive in ascending
+/// order (push ids), so a page that overflows at its end stays full and a new one begins, instead
+/// of halving it. Two neighbours are merged when both fit into three quarters of a page. There is
+/// no other rebalancing: removal stays simple, and the height is logarithmic in the number of
 /// insertions.
 ///
-/// Finding, changing, counting before a bound: O(log n). Walking: O(log n + elements visited).
+/// - Complexity: finding, changing and counting before a bound are O(log n). Walking is O(log n +
+///   elements visited).
 struct SortedTree<Element: SortedElement>: Sendable {
   typealias SortKey = Element.SortKey
 
-  /// `@unchecked Sendable`: a page is changed only while the thread that changes it holds the only
-  /// reference; once shared it is read only.
+  /// A leaf or an inner page.
+  ///
+  /// `@unchecked Sendable`: only a thread that holds the only reference changes a page; a shared
+  /// page is read-only.
   enum Page: @unchecked Sendable {
     case leaf(Leaf)
     case inner(Inner)
@@ -35,10 +38,10 @@ struct SortedTree<Element: SortedElement>: Sendable {
 
   var root: Page
 
-  /// The most elements in a leaf page.
+  /// The capacity of a leaf page.
   static var leafMax: Int { Element.leafMax }
-  /// The most children of an inner page: few, as each is a reference to be counted when the page is
-  /// copied.
+  /// The capacity of an inner page. Small, because copying a page counts a reference for each
+  /// child.
   static var innerMax: Int { 8 }
 
   init() {
@@ -51,8 +54,14 @@ struct SortedTree<Element: SortedElement>: Sendable {
     root = .leaf(leaf)
   }
 
-  /// A tree of elements that ascend strictly. O(n).
+  /// Creates a tree of elements.
+  ///
+  /// - Precondition: the elements ascend strictly.
+  /// - Complexity: O(n).
   init(ascending elements: some Collection<Element>) {
+    assert(
+      zip(elements, elements.dropFirst()).allSatisfy { $0.sortKey < $1.sortKey },
+      "the elements do not ascend strictly")
     guard elements.count > Self.leafMax else {
       root = .leaf(Leaf.make(elements))
       return
@@ -78,15 +87,17 @@ struct SortedTree<Element: SortedElement>: Sendable {
     root = entries.first?.page ?? .leaf(Leaf.make(capacity: 0))
   }
 
-  /// The number of elements. O(1).
+  /// The number of elements.
+  ///
+  /// - Complexity: O(1).
   var count: Int { root.total }
 
   var isEmpty: Bool { count == 0 }
 
-  /// Whether both are the same version, found without looking at the elements.
+  /// Whether both are the same version. Does not look at the elements.
   func isIdentical(to other: SortedTree) -> Bool { identity == other.identity }
 
-  /// The root page, which stands for all elements.
+  /// The root page, which owns the digest of all elements.
   var digestOwner: any DigestOwner {
     switch root {
     case .leaf(let leaf): leaf
@@ -94,7 +105,7 @@ struct SortedTree<Element: SortedElement>: Sendable {
     }
   }
 
-  /// What tells this version's root page from all others that exist at the same time.
+  /// The identity of the root page, unique among all pages that exist at the same time.
   var identity: ObjectIdentifier { root.identity }
 }
 
@@ -115,7 +126,7 @@ extension SortedTree.Page {
     }
   }
 
-  /// The most that there may be.
+  /// The capacity of the page.
   var max: Int {
     switch self {
     case .leaf: SortedTree.leafMax
@@ -125,7 +136,9 @@ extension SortedTree.Page {
 }
 
 extension SortedTree {
-  /// The element with this key.
+  /// Returns the element with this key, or nil.
+  ///
+  /// - Complexity: O(log n).
   func find(_ key: SortKey) -> Element? {
     withLeaf(of: key) { leaf in
       let (i, found) = leaf.search(key)
@@ -133,10 +146,10 @@ extension SortedTree {
     }
   }
 
-  /// Calls `body` with the page in which the element with this key is, if there is one.
+  /// Calls `body` with the only page that may contain the key.
   ///
-  /// On the way there no reference is counted: the root holds all pages meanwhile. Counting would write
-  /// to memory that other threads read at the same time.
+  /// Counts no references on the way, as the root keeps all pages alive. Counting would write to
+  /// memory that other threads read at the same time.
   @inline(__always)
   func withLeaf<R>(of key: SortKey, _ body: (Leaf) -> R) -> R {
     withExtendedLifetime(self) {
@@ -155,7 +168,7 @@ extension SortedTree {
     }
   }
 
-  /// A page that something else holds.
+  /// A page that another reference keeps alive.
   private enum UnmanagedPage {
     case leaf(Unmanaged<Leaf>)
     case inner(Unmanaged<Inner>)
@@ -169,7 +182,9 @@ extension SortedTree {
     }
   }
 
-  /// The first element in order. O(log n).
+  /// The first element in order.
+  ///
+  /// - Complexity: O(log n).
   var first: Element? {
     var result: Element?
     forEach { element in
@@ -179,7 +194,9 @@ extension SortedTree {
     return result
   }
 
-  /// The last element in order. O(log n).
+  /// The last element in order.
+  ///
+  /// - Complexity: O(log n).
   var last: Element? {
     var result: Element?
     forEachBackward { element in

@@ -1,14 +1,14 @@
 /// Byte-wise operations on texts.
 ///
-/// Swift's own operations work on characters. Two texts that Unicode holds canonically equivalent are
-/// equal to them, and a character may join with the one before it: `"/\u{600}"` ends with `/` in bytes
-/// and not in characters. Data is bytes: keys, paths, names and addresses are compared with these.
-/// All are O(bytes of the shorter text), and nothing is allocated where the text is native.
+/// Swift's own operations work on characters: canonically equivalent texts are equal, and a
+/// character may combine with the one before it (`"/\u{600}"` ends with `/` in bytes, but not in
+/// characters). Data is bytes: keys, paths, names and addresses are compared with these methods.
+/// Each is O(bytes of the shorter text), without allocation for native strings.
 extension String {
-  /// Calls `body` with the UTF-8 of the text, without copying where the string is native (every
-  /// string that the tree makes is).
-  @inline(__always)
-  func withUTF8Bytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
+  /// Calls `body` with the UTF-8 of the text. Copies only strings that are not native; the tree
+  /// creates none.
+  @inlinable
+  public func withUTF8Bytes<R>(_ body: (UnsafeRawBufferPointer) -> R) -> R {
     if let result = utf8.withContiguousStorageIfAvailable({ body(UnsafeRawBufferPointer($0)) }) {
       return result
     }
@@ -39,21 +39,22 @@ extension String {
     }
   }
 
-  /// Returns the text without its first bytes.
+  /// Returns the text without its first `count` bytes.
   ///
-  /// - Precondition: the first `count` bytes are whole scalars, as after a match with `hasBytePrefix`.
+  /// - Precondition: the first `count` bytes are whole scalars, as after a match with
+  ///   `hasBytePrefix`.
   public func droppingBytes(_ count: Int) -> String {
     String(decoding: utf8.dropFirst(count), as: UTF8.self)
   }
 
-  /// The text with the letters A to Z in lower case, and all else as it is.
+  /// The text with the letters A to Z in lower case and all other characters unchanged.
   public var asciiLowercased: String {
     String(
       decoding: utf8.lazy.map { UInt8(ascii: "A")...UInt8(ascii: "Z") ~= $0 ? $0 | 0x20 : $0 },
       as: UTF8.self)
   }
 
-  /// The text with the letters a to z in upper case, and all else as it is.
+  /// The text with the letters a to z in upper case and all other characters unchanged.
   public var asciiUppercased: String {
     String(
       decoding: utf8.lazy.map { UInt8(ascii: "a")...UInt8(ascii: "z") ~= $0 ? $0 & 0xDF : $0 },
@@ -62,7 +63,9 @@ extension String {
 }
 
 extension Node {
-  /// Whether the node is a string with the bytes of a key. O(bytes of the key).
+  /// Whether the node is a string with the bytes of a key.
+  ///
+  /// - Complexity: O(bytes of the key).
   public func hasText(of key: Key) -> Bool {
     guard case .string(let text) = value else { return false }
     return key.withUTF8 { key in text.withUTF8Bytes { $0.hasSameBytes(as: key) } }

@@ -1,13 +1,15 @@
 internal import Foundation
 
-/// Compares UTF-8 as its UTF-16 code units would compare.
+/// Comparison of UTF-8 in the order of UTF-16 code units.
 ///
 /// The two orders differ in one respect: code points from U+10000 (UTF-8 lead bytes F0–F4) are
-/// surrogates in UTF-16 and sort before U+E000–FFFF (lead bytes EE and EF). At the first byte that
-/// differs it is enough to put those lead bytes the other way round: inside a character the lead
-/// bytes were equal, and continuation bytes (80–BF) keep their order.
+/// surrogates in UTF-16 and sort before U+E000–FFFF (lead bytes EE and EF). It is enough to swap
+/// those lead bytes at the first byte that differs: within a character the lead bytes are equal,
+/// and continuation bytes (80–BF) keep their order.
 enum TextOrder {
-  /// Below, at or above zero as `a` sorts before, with or after `b`. O(common prefix).
+  /// Returns a negative number, zero or a positive number if `a` sorts before, with or after `b`.
+  ///
+  /// - Complexity: O(common prefix).
   static func compare(_ a: UnsafeRawBufferPointer, _ b: UnsafeRawBufferPointer) -> Int {
     let common = min(a.count, b.count)
     if common > 0, let pa = a.baseAddress, let pb = b.baseAddress, memcmp(pa, pb, common) != 0 {
@@ -18,14 +20,19 @@ enum TextOrder {
     return a.count - b.count
   }
 
-  /// Below, at or above zero as `a` sorts before, with or after `b`. O(common prefix).
+  /// Returns a negative number, zero or a positive number if `a` sorts before, with or after `b`.
+  ///
+  /// - Complexity: O(common prefix).
   static func compare(_ a: String, _ b: String) -> Int {
     a.withUTF8Bytes { a in b.withUTF8Bytes { b in compare(a, b) } }
   }
 
-  /// Whether the eight bytes of `a`, big-endian, sort before those of `b`, which differ.
+  /// Whether the eight bytes of `a`, big-endian, sort before those of `b`.
+  ///
+  /// - Precondition: the words differ.
   @inline(__always)
   static func precedes(_ a: UInt64, _ b: UInt64) -> Bool {
+    assert(a != b, "the words are equal")
     let shift = 56 - ((a ^ b).leadingZeroBitCount & ~7)
     return rank(UInt8(truncatingIfNeeded: a >> UInt64(shift)))
       < rank(UInt8(truncatingIfNeeded: b >> UInt64(shift)))
@@ -40,7 +47,7 @@ enum TextOrder {
 extension UnsafeRawBufferPointer {
   /// Whether both have the same bytes.
   @inline(__always)
-  func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
+  public func hasSameBytes(as other: UnsafeRawBufferPointer) -> Bool {
     guard count == other.count else { return false }
     guard let a = baseAddress, let b = other.baseAddress, count > 0 else { return true }
     return a == b || memcmp(a, b, count) == 0

@@ -1,48 +1,56 @@
-/// One version of the whole database: the root node, and the plan of the indexes that it keeps.
+/// One version of the whole database: the root node and its index plan.
 ///
 /// A value: a version that a reader holds never changes.
 public struct Tree: Sendable {
-  /// The root.
+  /// The root node.
   public private(set) var root: Node
   /// The indexes that every version keeps.
   public private(set) var indexPlan: IndexPlan
 
-  /// A tree with these contents. O(what the plan covers).
+  /// Creates a tree.
+  ///
+  /// - Complexity: O(size of the subtrees that the plan covers).
   public init(root: Node = .absent, indexPlan: IndexPlan = IndexPlan()) {
     self.root = root
     self.indexPlan = indexPlan
     indexPlan.matches.attach(&self.root)
   }
 
-  /// Keeps one more index from now on. O(n log n) for the children at the places that match.
+  /// Adds an index to the plan and builds it.
+  ///
+  /// - Complexity: O(n log n) for the children at matching locations.
   public mutating func keepIndex(_ order: Order, at pattern: [Key?]) {
     indexPlan.declare(order, at: pattern)
     indexPlan.matches.attach(&root)
   }
 
-  /// Carries out assignments that do not overlap.
+  /// Applies assignments.
   ///
-  /// O(depth × log siblings) for each, whatever the sizes of the subtrees around it; and O(size) for
-  /// an assigned node in which the plan wants indexes.
-  ///
-  /// - Returns: assignments that come to the same, and that lead to the same tree also when a run of
-  ///   commits is applied a second time. See `Assignment`.
+  /// - Precondition: no location overlaps another.
+  /// - Returns: equivalent assignments that lead to the same tree also when a run of commits is
+  ///   applied a second time. See `Assignment`.
+  /// - Complexity: O(depth × log siblings) for each, whatever the size of the subtrees around it;
+  ///   and O(size) for an assigned node that needs indexes.
   @discardableResult
   public mutating func apply(_ assignments: [Assignment]) -> [Assignment] {
     guard !assignments.isEmpty else { return [] }
     var application = Application(isMulti: assignments.count > 1)
     let sorted = assignments.sortedByLocation()
+    assert(
+      zip(sorted, sorted.dropFirst()).allSatisfy { !$0.location.overlaps(next: $1.location) },
+      "two assignments overlap")
     application.apply(sorted[...], to: &root, depth: 0, plan: indexPlan.matches)
-    return application.touchesPriorities ? repeatable(sorted) : sorted
+    return application.touchesPriorities ? idempotent(sorted) : sorted
   }
 
-  /// The assignments made independent of what stood there before, after they were applied.
+  /// Returns equivalent assignments that do not depend on the tree before them. Call after applying
+  /// them.
   ///
-  /// A branch loses its priority with its last child and keeps it otherwise. Which of the two it is
-  /// depends on the children there are, and a second application may find children that were only
-  /// added later. So the outcome is written down: what has vanished, as removed from the uppermost
-  /// place that is empty now; what has a priority, with that priority.
-  private func repeatable(_ assignments: [Assignment]) -> [Assignment] {
+  /// A branch loses its priority with its last child and keeps it otherwise. The result depends on
+  /// the other children, and a second application may find children that were added later. The
+  /// returned assignments therefore state the result: a removed branch is removed at its uppermost
+  /// empty location, and a remaining priority is assigned.
+  private func idempotent(_ assignments: [Assignment]) -> [Assignment] {
     var result: [Location: Node] = [:]
     for assignment in assignments {
       let path = assignment.location.path
@@ -66,40 +74,43 @@ public struct Tree: Sendable {
 }
 
 extension [Assignment] {
-  /// In the order of their locations, in which they mostly are already.
+  /// Returns the assignments ordered by location. They mostly are already.
   func sortedByLocation() -> [Assignment] {
     let isSorted = zip(self, dropFirst()).allSatisfy { $0.location < $1.location }
     return isSorted ? self : sorted { $0.location < $1.location }
   }
 }
 
-/// The carrying out of one commit's assignments.
+/// The application of one commit's assignments.
 private struct Application {
   /// Whether there is more than one assignment, so that subtrees may be shared.
   let isMulti: Bool
 
-  /// What came of changing a subtree that stands in more than one place.
+  /// The results for subtrees that may stand in more than one place.
   ///
-  /// When a commit does the same to two copies that share their memory (a star on a post in `/posts`
-  /// and in `/user-posts`), the copies share it afterwards as well. A subtree is known by its identity:
-  /// that of its root page, or of its record. That is safe though no reference is held: each place is
-  /// visited once, so every identity looked up is that of what already existed when the commit began.
+  /// If a commit changes two copies that share their memory in the same way (a star on a post in
+  /// `/posts` and in `/user-posts`), the copies share it afterwards too. The key is the identity of
+  /// the root page or of the packed branch. No reference is held, which is safe: each location is
+  /// visited once, so every identity looked up belongs to an object that existed when the commit
+  /// began.
   private var changed: [ObjectIdentifier: (group: ArraySlice<Assignment>, depth: Int, node: Node)] =
     [:]
 
-  /// Whether the node that is being changed is in a record. Such a node is made for the moment, so its
-  /// address may have been another's in the same commit.
-  private var isInRecord = false
+  /// Whether the node that is being changed is inside a packed branch. Such a node is temporary, so
+  /// its address may be that of an earlier one in the same commit.
+  private var isInPackedBranch = false
 
-  /// Whether a priority was assigned, or a node that had one was changed.
+  /// Whether a priority was assigned, or a node with a priority was changed.
   private(set) var touchesPriorities = false
 
   init(isMulti: Bool) {
     self.isMulti = isMulti
   }
 
+  /// Applies assignments at and below a node.
+  ///
   /// - Parameters:
-  ///   - group: the assignments at and below `node`, in order.
+  ///   - group: the assignments, in order.
   ///   - depth: the number of keys that lead to `node`.
   mutating func apply(
     _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Matches?
@@ -118,9 +129,9 @@ private struct Application {
       touchesPriorities = true
       rest.removeFirst()
     }
-    let wasInRecord = isInRecord
-    if node.record != nil { isInRecord = true }
-    defer { isInRecord = wasInRecord }
+    let wasInPackedBranch = isInPackedBranch
+    if node.packed != nil { isInPackedBranch = true }
+    defer { isInPackedBranch = wasInPackedBranch }
     while let key = rest.first?.location.path.keys[depth] {
       let end = rest.firstIndex { $0.location.path.keys[depth] != key } ?? rest.endIndex
       let below = rest[..<end]
@@ -133,8 +144,8 @@ private struct Application {
     if let priority {
       node = node.withPriority(priority)
     } else if !oldPriority.isAbsent, node.priority.isAbsent {
-      // One assignment took the last child and a later one brought another: as a whole they keep
-      // the priority, whichever comes first.
+      // One assignment removed the last child and a later one added another. Together they keep the
+      // priority, in either sequence.
       node = node.withPriority(oldPriority)
     }
   }
@@ -142,7 +153,7 @@ private struct Application {
   private mutating func applyOnce(
     _ group: ArraySlice<Assignment>, to node: inout Node, depth: Int, plan: IndexPlan.Matches?
   ) {
-    guard isMulti, plan == nil, !isInRecord, let identity = node.identity else {
+    guard isMulti, plan == nil, !isInPackedBranch, let identity = node.identity else {
       return apply(group, to: &node, depth: depth, plan: plan)
     }
     if let earlier = changed[identity],

@@ -1,21 +1,22 @@
-/// Builds a tree from locations and values that come in the order of the locations' text.
+/// Builds a tree from rows in the order of their locations' text, such as an ordered scan of a
+/// checkpoint.
 ///
-/// What an ordered scan of a checkpoint delivers: each value once, none at or below another, a
-/// branch's priority at `path/.priority`. O(size) in all; only the branches on the way to the present
-/// location are kept apart.
+/// Each value comes once, none at or below another; a branch's priority is at `path/.priority`.
+/// Only the branches on the way to the current location are open.
 ///
-/// Copies of one thing are made to share their memory again: a branch under a push id that was seen
-/// elsewhere under the same push id with the same contents becomes that same node. (A post stands in
-/// `/posts` and in `/user-posts`.)
+/// Copies share their memory again: a branch under a push id that equals an earlier one under the
+/// same push id becomes that node. (A post stands in `/posts` and in `/user-posts`.)
+///
+/// - Complexity: O(size) in total.
 public struct TreeBuilder: ~Copyable {
   private struct Level {
     var key: Key
     var entries: [Child] = []
     var priority = Node.absent
-    /// What is planned there and below.
+    /// The index plan at and below this level.
     let plan: IndexPlan.Matches?
     private let orders: [Order]
-    /// The children's places in each planned order, in the sequence in which they came.
+    /// The positions of the children in each planned order, in the sequence in which they came.
     private var positions: [[Position]]
 
     init(key: Key, plan: IndexPlan.Matches?) {
@@ -26,7 +27,7 @@ public struct TreeBuilder: ~Copyable {
     }
 
     mutating func append(_ child: Child) {
-      // Now, as it has just been looked at: later it would be fetched from memory once more.
+      // Compute the positions now, while the child is in the cache.
       for i in orders.indices {
         positions[i].append(Position(value: orders[i].value(of: child.node), key: child.key))
       }
@@ -45,37 +46,38 @@ public struct TreeBuilder: ~Copyable {
     }
   }
 
-  /// The open branches; the first is the root, whose key means nothing.
+  /// The open branches. The first is the root; its key is unused.
   private var levels: [Level]
   private var rootValue = Node.absent
   private var keys: [Key] = []
-  /// The last location up to its last slash, and the number of keys in that.
+  /// The last location up to its last slash, and the number of keys in it.
   private var parent: [UInt8] = []
   private var parentKeys = 0
   private var seen: [Key: Node] = [:]
   private var scratch = JSONOutput()
 
-  /// Values that were read, those whose text was copied, and those of which the text showed that they were
-  /// there already.
+  /// The numbers of values that were parsed, copied as text, and recognised as a copy by their
+  /// text.
   private(set) var counts: Counts = (0, 0, 0)
   typealias Counts = (read: Int, copied: Int, found: Int)
 
-  /// A builder that has nothing yet.
+  /// Creates an empty builder.
   ///
-  /// - Parameter indexes: those that are made at once. `Tree` makes the others, and those below a row.
+  /// - Parameter indexes: the indexes to build at once. `Tree` builds all others, and those inside
+  ///   a row.
   public init(indexes: IndexPlan = IndexPlan()) {
     levels = [Level(key: Key(index: 0), plan: indexes.matches)]
   }
 
-  /// Adds what stands at a location, of which the JSON text is given.
+  /// Adds the node at a location from its JSON text.
   ///
-  /// Text that is as `JSONOutput` writes it (style `export`) is not read where it is that of a record,
-  /// which keeps it, or of a copy, with which it is compared.
+  /// Canonical text (`JSONOutput` in style `export`) is not parsed if it is that of a packed
+  /// branch, which keeps it, or of an earlier copy.
   ///
   /// - Parameters:
   ///   - json: a value without server values, of any size.
-  ///   - location: UTF-8 of the location's text: keys joined by `/`.
-  /// - Throws: `TreeError` for a location that is none, and for JSON that is none.
+  ///   - location: the UTF-8 of the location's text: keys joined by `/`.
+  /// - Throws: `TreeError` for an invalid location or invalid JSON.
   public mutating func add(
     json: UnsafeRawBufferPointer, at location: UnsafeRawBufferPointer
   ) throws(TreeError) {
@@ -84,24 +86,25 @@ public struct TreeBuilder: ~Copyable {
       return setPriority(try WriteValue(json: json, limits: .none).node)
     }
     if let key = keys.last, case .push = key.form {
-      // One look into a table that is too large for any cache.
-      if let node = TreeBuilder.known(json, &seen[key, default: .absent], &counts, &scratch) {
-        return place(node)
+      // A single lookup: the table is too large for any cache.
+      if let node = TreeBuilder.knownNode(json, &seen[key, default: .absent], &counts, &scratch) {
+        return append(node)
       }
-    } else if let record = Record(json: json) {
+    } else if let packed = PackedBranch(json: json) {
       counts.copied += 1
-      return place(Node(storage: .record(record)))
+      return append(Node(storage: .packed(packed)))
     }
     counts.read += 1
     let node = try WriteValue(json: json, limits: .none).node
-    place(keys.last.map { shared(node, under: $0, isRead: true) } ?? node)
+    append(keys.last.map { shared(node, under: $0, isRead: true) } ?? node)
   }
 
-  /// The node of a text that an earlier node has, or that is a record's; nil if it is to be read.
+  /// Returns the earlier node with the same text, or a packed branch; nil if the text must be
+  /// parsed.
   ///
-  /// - Parameter earlier: what was seen last under the same push id; the record is noted there. (Nothing in
-  ///   a record stands under a push id.)
-  private static func known(
+  /// - Parameter earlier: the last node under the same push id; a new packed branch replaces it.
+  ///   (No packed branch contains branches under push ids.)
+  private static func knownNode(
     _ json: UnsafeRawBufferPointer, _ earlier: inout Node, _ counts: inout Counts,
     _ scratch: inout JSONOutput
   ) -> Node? {
@@ -109,35 +112,35 @@ public struct TreeBuilder: ~Copyable {
       counts.found += 1
       return earlier
     }
-    guard let record = Record(json: json) else { return nil }
+    guard let packed = PackedBranch(json: json) else { return nil }
     counts.copied += 1
-    earlier = Node(storage: .record(record))
+    earlier = Node(storage: .packed(packed))
     return earlier
   }
 
   private static func hasText(
     _ node: Node, _ json: UnsafeRawBufferPointer, _ scratch: inout JSONOutput
   ) -> Bool {
-    if case .record(let record) = node.storage {
-      return record.withText { $0.hasSameBytes(as: json) }
+    if case .packed(let packed) = node.storage {
+      return packed.withText { $0.hasSameBytes(as: json) }
     }
     scratch.removeAll()
     scratch.append(node, style: .export)
     return scratch.withBytes { $0.hasSameBytes(as: json) }
   }
 
-  /// Adds what stands at a location.
+  /// Adds the node at a location.
   ///
-  /// - Parameter location: UTF-8 of the location's text: keys joined by `/`.
-  /// - Throws: `TreeError` for a location that is none.
+  /// - Parameter location: the UTF-8 of the location's text: keys joined by `/`.
+  /// - Throws: `TreeError` for an invalid location.
   public mutating func add(
     _ value: Node, at location: UnsafeRawBufferPointer
   ) throws(TreeError) {
     if try parse(location) { return setPriority(value) }
-    place(keys.last.map { shared(value, under: $0, isRead: true) } ?? value)
+    append(keys.last.map { shared(value, under: $0, isRead: true) } ?? value)
   }
 
-  /// The number of keys that lead to the deepest open branch above or at the location.
+  /// The number of keys that lead to the deepest open branch at or above the location.
   private var common: Int {
     var common = 0
     while common + 1 < levels.count, common < keys.count, levels[common + 1].key == keys[common] {
@@ -146,42 +149,42 @@ public struct TreeBuilder: ~Copyable {
     return common
   }
 
-  /// Gives the branch where `keys` lead its priority.
+  /// Sets the priority of the branch at `keys`.
   private mutating func setPriority(_ value: Node) {
-    // It is open or will be.
+    // The branch is open, or a later row opens it.
     close(to: common)
     open(upTo: keys.count)
     levels[levels.count - 1].priority = value
   }
 
-  /// Puts a value, which shares its memory with its copies, where `keys` lead.
-  private mutating func place(_ value: Node) {
+  /// Adds a value at `keys`.
+  private mutating func append(_ value: Node) {
     guard let last = keys.last else {
       rootValue = value
       return
     }
-    // The branch above the last key is to be open, and nothing below it.
+    // Open the branch above the last key, and close all branches below it.
     close(to: min(common, keys.count - 1))
     open(upTo: keys.count - 1)
     levels[levels.count - 1].append(Child(key: last, node: value))
   }
 
-  /// The tree of all that was added.
+  /// Returns the tree of all added nodes.
   ///
-  /// - Throws: `TreeError.invalidData` when a location came twice or below another.
+  /// - Throws: `TreeError.invalidData` if a location came twice or below another.
   public consuming func finish() throws(TreeError) -> Node {
     close(to: 0)
     let root = levels[0]
     let node = root.node
     guard !hasOverlap, node.childCount == root.entries.count(where: { !$0.node.isAbsent }),
       rootValue.isAbsent || node.isAbsent
-    else { throw .invalidData("two rows stand at one location, or one below the other") }
+    else { throw .invalidData("two rows have the same location, or one is below the other") }
     return rootValue.isAbsent ? node : rootValue
   }
 
   private var hasOverlap = false
 
-  /// Opens the branches on the way to where the first `count` keys lead.
+  /// Opens the branches of the first `count` keys.
   private mutating func open(upTo count: Int) {
     while levels.count <= count {
       let key = keys[levels.count - 1]
@@ -189,7 +192,7 @@ public struct TreeBuilder: ~Copyable {
     }
   }
 
-  /// Closes the open branches but for the root and `count` below it.
+  /// Closes the open branches below the first `count` keys.
   private mutating func close(to count: Int) {
     while levels.count > count + 1, let level = levels.popLast() {
       let node = level.node
@@ -205,14 +208,14 @@ public struct TreeBuilder: ~Copyable {
     UnsafeRawBufferPointer(rebasing: bytes.prefix(prefix.count)).hasSameBytes(as: prefix)
   }
 
-  /// Makes `keys` those of a location; whether it is that of the priority there.
+  /// Sets `keys` to those of a location. Returns whether it is the location of a priority.
   private mutating func parse(
     _ location: UnsafeRawBufferPointer
   ) throws(TreeError) -> Bool {
     guard JSONScan.isASCII(location) || String(validating: location, as: UTF8.self) != nil else {
       throw .invalidPath("a location is not valid UTF-8")
     }
-    // Mostly it is a sibling of the last one, and only the last key is another.
+    // Most locations are siblings of the last one: only the last key differs.
     var start = 0
     if location.count > parent.count, parent.withUnsafeBytes({ isPrefix($0, of: location) }) {
       start = parent.count
@@ -241,23 +244,24 @@ public struct TreeBuilder: ~Copyable {
     return false
   }
 
-  /// The node itself, or an equal one seen before under the same push id.
+  /// Returns the node, or an equal one seen earlier under the same push id.
   ///
-  /// - Parameter isRead: whether the node comes from a row; what is in it has not been looked at yet.
+  /// - Parameter isRead: whether the node comes from a row, so that the branches in it have not
+  ///   been shared yet.
   private mutating func shared(_ node: Node, under key: Key, isRead: Bool) -> Node {
-    // (In a record there is nothing under a push id.)
+    // A packed branch contains no branches under push ids.
     guard node.isBranch else { return node }
     if case .push = key.form, let earlier = seen[key],
       earlier.isIdentical(to: node) || earlier == node
     {
       return earlier
     }
-    let result = isRead && node.record == nil ? sharedInside(node) : node
+    let result = isRead && node.packed == nil ? sharedInside(node) : node
     if case .push = key.form { seen[key] = result }
     return result
   }
 
-  /// The same with its branches under push ids shared.
+  /// Returns the node with its branches under push ids shared.
   private mutating func sharedInside(_ node: Node) -> Node {
     var result = node
     node.forEachChild { key, child in

@@ -1,19 +1,19 @@
-/// What can be wrong with a path, a value, a write or a query: a kind, and one sentence for a person.
+/// An error in a path, a value, a write or a query: a kind, and a sentence for people.
 public enum TreeError: Error, Equatable, Sendable {
-  /// A key that is empty, too long, or holds a forbidden character.
+  /// An empty or too long key, or one with a forbidden character.
   case invalidKey(String)
   /// A path that does not parse or is too deep.
   case invalidPath(String)
   /// A value or a write that breaks a rule of the tree.
   case invalidData(String)
-  /// Text that is not JSON, and the offset of the byte where that shows.
+  /// Text that is not JSON, and the offset of the first wrong byte.
   case invalidJSON(String, offset: Int)
-  /// A query whose parts do not fit together.
+  /// A query whose parts contradict each other.
   case invalidQuery(String)
   /// A value that is larger than a bound.
   case tooLarge(String)
 
-  /// One sentence that says what is wrong and what would be right.
+  /// A sentence that says what is wrong and what would be right.
   public var sentence: String {
     switch self {
     case .invalidKey(let text), .invalidPath(let text), .invalidData(let text),

@@ -1,26 +1,26 @@
 #if CANOPY_COUNT_WORK
   internal import Synchronization
 
-  /// Counts the tree nodes that the code of one task touches: a page of a sorted tree read, copied
-  /// or changed, or a value encoded, is one.
+  /// A counter of the tree nodes that the code of one task touches: each page of a sorted tree that
+  /// is read, copied or changed, and each encoded value.
   ///
-  /// Only debug builds count. Speed is checked in tests by this count, which is the same on every
-  /// machine, and never by a clock.
+  /// Only debug builds count. Tests check speed by this count, which is the same on every machine,
+  /// and never by a clock.
   public final class WorkCounter: Sendable {
     @TaskLocal static var current: WorkCounter?
     private let nodes = Mutex(0)
 
     init() {}
 
-    /// The nodes that `body` touches on this task.
+    /// Returns the number of nodes that `body` touches on this task.
     public static func nodesTouched(_ body: () throws -> Void) rethrows -> Int {
       let counter = WorkCounter()
       try $current.withValue(counter) { try body() }
       return counter.count
     }
 
-    /// Counts what is touched in `body`, on this task and on those that begin in it; an engine that is
-    /// to be counted runs in one of them.
+    /// Counts the nodes touched in `body`, on this task and on its child tasks. To count an engine,
+    /// start it in one of them.
     public static func counting<R>(
       isolation: isolated (any Actor)? = #isolation, _ body: (WorkCounter) async throws -> R
     ) async rethrows -> R {
@@ -28,7 +28,7 @@
       return try await $current.withValue(counter) { try await body(counter) }
     }
 
-    /// The nodes that were touched until now.
+    /// The number of nodes touched so far.
     public var count: Int { nodes.withLock { $0 } }
 
     static func touch() {

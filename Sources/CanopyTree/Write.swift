@@ -1,34 +1,34 @@
-/// What somebody asks to be written: one or more locations, all or none.
+/// A requested change of one or more locations, all or none.
 ///
-/// A write is checked when it is made and may hold server values. `resolved` makes it into
-/// assignments, which are what is journaled and applied.
+/// A write is checked when it is created and may contain server values. `resolved` turns it into
+/// assignments, which are journaled and applied.
 public struct Write: Sendable {
-  /// One location and what to put there.
+  /// One location and its new value.
   public struct Item: Sendable {
-    /// Where.
+    /// The location to write.
     public var location: Location
-    /// What; absent removes.
+    /// The new value; absent removes.
     public var value: WriteValue
 
-    /// An item.
+    /// Creates an item.
     public init(_ location: Location, _ value: WriteValue) {
       self.location = location
       self.value = value
     }
 
-    /// An item that puts a node at a path.
+    /// Creates an item that sets the node at a path.
     public init(_ path: Path, _ node: Node) {
       self.init(Location(path), WriteValue(node))
     }
   }
 
-  /// In the order of their locations, no two of which overlap.
+  /// The items, ordered by location; no two overlap.
   public private(set) var items: [Item]
 
-  /// A write of these items.
+  /// Creates a write.
   ///
-  /// - Throws: `TreeError.invalidData` when one location is at or below another, when a priority is
-  ///   no number or string, or when something would stand deeper than the tree may be.
+  /// - Throws: `TreeError.invalidData` if a location is at or below another, if a priority is
+  ///   neither a number nor a string, or if the data would be too deep.
   public init(_ items: [Item]) throws(TreeError) {
     var sorted = items
     if sorted.count > 1 { sorted.sort { $0.location < $1.location } }
@@ -37,28 +37,28 @@ public struct Write: Sendable {
       if a.location.overlaps(next: b.location) {
         throw .invalidData(
           "one write may not set both /\(a.location.text) and /\(b.location.text), "
-            + "which is the same place or below it")
+            + "which is the same location or below it")
       }
     }
     self.items = sorted
   }
 
-  /// Drops items. Those that stay are as right as they were.
+  /// Removes items. The remaining ones stay valid.
   public mutating func removeItems(where isDropped: (Item) -> Bool) {
     items.removeAll(where: isDropped)
   }
 
-  /// Replaces what stands at a location.
+  /// Creates a write that replaces the node at a location.
   public static func set(_ location: Location, _ value: WriteValue) throws(TreeError) -> Write {
     try Write([Item(location, value)])
   }
 
-  /// Sets several locations below a path.
+  /// Creates a write that sets several locations below a path.
   public static func update(
     _ path: Path, _ changes: [(Location, WriteValue)]
   ) throws(TreeError) -> Write {
     if changes.contains(where: { $0.0.path.isRoot && !$0.0.isPriority }) {
-      throw .invalidData("an update sets places below its path; set the path itself to replace it")
+      throw .invalidData("an update may not replace its own path; set the path instead")
     }
     return try Write(
       changes.map {
@@ -66,11 +66,11 @@ public struct Write: Sendable {
       })
   }
 
-  /// The assignments that this write comes to.
+  /// Returns the write's assignments, with server values resolved.
   ///
   /// - Parameters:
-  ///   - root: the tree just before the write; increments add to what stands there.
-  ///   - milliseconds: the time now, since 1970.
+  ///   - root: the tree just before the write; increments add to its values.
+  ///   - milliseconds: the current time since 1970.
   public func resolved(in root: Node, at milliseconds: Int64) -> [Assignment] {
     var assignments = items.map { item in
       var node = item.value.node
@@ -91,8 +91,8 @@ public struct Write: Sendable {
     return assignments
   }
 
-  /// Makes equal branches that go to places with the same last key one node: a post that a client
-  /// writes to two places, read from text twice, is then kept and journaled once.
+  /// Replaces equal branches at locations with the same last key by one node. A post that a client
+  /// writes to two places is parsed twice, but then kept and journaled once.
   private static func shareEqualValues(_ assignments: inout [Assignment]) {
     var seen: [Key: Node] = [:]
     for i in assignments.indices where assignments[i].value.isBranch {
@@ -124,7 +124,7 @@ extension Write.Item {
 }
 
 extension JSONReader {
-  /// Reads the argument of an update: an object whose keys are paths and whose values are values.
+  /// Reads the argument of an update: an object of values by path.
   public mutating func readUpdate() throws(TreeError) -> [(Location, WriteValue)] {
     var changes: [(Location, WriteValue)] = []
     guard peekToken() == UInt8(ascii: "{") else { throw error("an update must be a JSON object") }

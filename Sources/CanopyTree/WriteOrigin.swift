@@ -1,22 +1,22 @@
-/// Which write of which client this is, so that one that is sent again, because its answer was lost
-/// with a connection, is not made again.
+/// The identity of a client's write. If a connection breaks before the reply, the client sends the
+/// write again; the server recognises it and does not apply it twice.
 public struct WriteOrigin: Hashable, Sendable {
-  /// A name that the client drew at random for itself, and tells nobody: whoever knows it can have
-  /// writes of the client taken for made.
+  /// The name that the client chose at random and keeps secret. Anybody who knows it could make the
+  /// server treat the client's writes as already applied.
   public var client: String
-  /// The number that the client gave the write: from 1 on, no number twice.
+  /// The client's number of the write: from 1 on, never used twice.
   public var number: Int64
-  /// The client has the answers to all its writes up to this number and will not send them again; so
-  /// they may be forgotten.
+  /// The number up to which the client has received all replies. It never sends those writes again,
+  /// so the server may forget them.
   public var seen: Int64
 
-  /// The most bytes in the name of a client.
+  /// The most bytes in a client's name.
   public static let clientBytesMax = 64
 
-  /// An origin.
+  /// Creates an origin.
   ///
-  /// - Throws: `TreeError.invalidData` when the name is empty, long, or not made of ASCII letters,
-  ///   digits, `_` and `-`, or when the numbers are not 0 ≤ seen < number.
+  /// - Throws: `TreeError.invalidData` if the name is empty, too long, or contains other characters
+  ///   than ASCII letters, digits, `_` and `-`, or if the numbers do not satisfy 0 ≤ seen < number.
   public init(client: String, number: Int64, seen: Int64) throws(TreeError) {
     let isName = client.utf8.allSatisfy { byte in
       switch byte {

@@ -1,22 +1,23 @@
 internal import CanopyTree
 
-/// The arguments of one line, cut apart but not yet read.
+/// The arguments of one line, split but not yet decoded.
 ///
-/// An argument that begins with `{`, `[` or `"` is JSON and ends where its brackets or quotes do; any
-/// other is a bare word up to the next space.
+/// An argument that begins with `{`, `[` or `"` is JSON and ends with its closing bracket or quote;
+/// any other is a bare word up to the next space.
 struct Arguments {
   private let line: UnsafeRawBufferPointer
   private let limits: Limits
-  /// At most as many as any command takes, and one more.
+  /// The byte ranges of the arguments, at most `countMax`.
   private(set) var ranges: [Range<Int>] = []
   private var next = 0
 
-  /// More arguments than this are not told apart: no command takes so many.
+  /// The most arguments that are split: more than any command takes.
   private static let countMax = 8
 
-  /// Cuts the arguments after the verb apart. O(bytes).
+  /// Splits the arguments after the verb.
   ///
-  /// - Throws: `badRequest` when something follows a JSON value without a space.
+  /// - Throws: `badRequest` if a JSON value is not followed by a space.
+  /// - Complexity: O(bytes).
   init(_ line: UnsafeRawBufferPointer, from start: Int, limits: Limits) throws(WireError) {
     self.line = line
     self.limits = limits
@@ -39,50 +40,19 @@ struct Arguments {
 
   private static func end(_ line: UnsafeRawBufferPointer, from start: Int) -> Int {
     switch line[start] {
-    case UInt8(ascii: "\""): endOfString(line, from: start)
-    case UInt8(ascii: "{"), UInt8(ascii: "["): endOfBrackets(line, from: start)
+    case UInt8(ascii: "\""), UInt8(ascii: "{"), UInt8(ascii: "["):
+      JSONScan.valueEnd(line, from: start) ?? line.count
     default: line[start...].firstIndex(of: UInt8(ascii: " ")) ?? line.count
     }
   }
 
-  private static func endOfString(_ line: UnsafeRawBufferPointer, from start: Int) -> Int {
-    var index = start + 1
-    while index < line.count {
-      switch line[index] {
-      case UInt8(ascii: "\\"): index += 2
-      case UInt8(ascii: "\""): return index + 1
-      default: index += 1
-      }
-    }
-    return line.count
-  }
-
-  private static func endOfBrackets(_ line: UnsafeRawBufferPointer, from start: Int) -> Int {
-    var depth = 0
-    var index = start
-    while index < line.count {
-      switch line[index] {
-      case UInt8(ascii: "\""):
-        index = endOfString(line, from: index)
-        continue
-      case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
-      case UInt8(ascii: "}"), UInt8(ascii: "]"):
-        depth -= 1
-        if depth == 0 { return index + 1 }
-      default: break
-      }
-      index += 1
-    }
-    return line.count
-  }
-
-  /// Whether there is one more argument.
+  /// Whether there is another argument.
   var hasNext: Bool { next < ranges.count }
 
   /// Whether the next argument is a JSON object.
   var nextIsObject: Bool { hasNext && line[ranges[next].lowerBound] == UInt8(ascii: "{") }
 
-  /// What follows the verb, as it was sent.
+  /// The text after the verb, unchanged.
   var restText: String {
     guard let first = ranges.first else { return "" }
     return String(decoding: line[first.lowerBound...], as: UTF8.self)
@@ -91,7 +61,7 @@ struct Arguments {
   /// Whether the next argument is a JSON string.
   var nextIsString: Bool { hasNext && line[ranges[next].lowerBound] == UInt8(ascii: "\"") }
 
-  /// The next argument as it was sent.
+  /// Consumes the next argument and returns its text unchanged.
   mutating func takeText() throws(WireError) -> String {
     let range = try take()
     return String(decoding: line[range], as: UTF8.self)
@@ -107,7 +77,7 @@ struct Arguments {
     UnsafeRawBufferPointer(rebasing: line[range])
   }
 
-  /// The next argument as text: a bare word or a JSON string.
+  /// Consumes the next argument, a bare word or a JSON string, and returns its text.
   mutating func text(_ name: String) throws(WireError) -> String {
     let range = try take()
     switch line[range.lowerBound] {
@@ -135,7 +105,9 @@ struct Arguments {
     }
   }
 
-  /// The next argument, handed to a reader of JSON bytes with the limits that it is to keep, whose offsets are made those of the line.
+  /// Consumes the next argument and decodes it as JSON. Offsets in errors are those of the line.
+  ///
+  /// - Parameter read: decodes JSON bytes within the given limits.
   mutating func json<R>(
     _ verb: String, _ read: (UnsafeRawBufferPointer, Limits) throws(TreeError) -> R
   ) throws(WireError) -> R {

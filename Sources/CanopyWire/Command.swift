@@ -1,27 +1,27 @@
 public import CanopyTree
 
-/// One verb of the line protocol. The table of these makes the dispatcher, the check of the number of
-/// arguments, and the text of HELP.
+/// One verb of the line protocol. The dispatcher, the check of the number of arguments, and HELP
+/// all use this table.
 public struct Command: Sendable {
-  /// Whom the verb is for and what it works on.
+  /// A group of verbs, by their subject.
   public enum Group: String, Sendable, CaseIterable {
     /// The connection and the account.
     case session
-    /// Posts, comments, stars.
+    /// The posts, comments and stars.
     case blog
-    /// The database below.
+    /// The database below the blog.
     case tree
   }
 
-  /// In capitals.
+  /// The verb, in capitals.
   public let verb: String
   /// The group in which HELP lists it.
   public let group: Group
-  /// The names of the arguments that it must have.
+  /// The names of the required arguments.
   public let required: [String]
-  /// The names of those that it may have besides.
+  /// The names of the optional arguments.
   public let optional: [String]
-  /// What it does, in a few words.
+  /// A short description for HELP.
   public let summary: String
 
   let read: @Sendable (inout Arguments) throws(WireError) -> Request
@@ -56,10 +56,10 @@ extension Request {
   private struct Verb: Hashable {
     var high: UInt64 = 0
     var low: UInt64 = 0
-    /// Tells a NUL in the word from none.
+    /// The number of bytes, which distinguishes a NUL in the word from padding.
     let count: Int
 
-    /// The first word of a line in capitals; nil if no verb is so long.
+    /// Creates the key of a word in any case; nil if it is longer than any verb.
     init?(_ word: UnsafeRawBufferPointer) {
       guard word.count <= 16 else { return nil }
       count = word.count
@@ -85,16 +85,16 @@ extension Request {
     return table
   }()
 
-  /// The command with a verb, in any case.
+  /// Returns the command with a verb, in any case.
   public static func command(_ verb: String) -> Command? {
     Verb(verb).flatMap { table[$0] }
   }
 
-  /// Reads a line, without its end.
+  /// Decodes a line without its terminator.
   ///
-  /// - Parameter limits: those on strings and values; the length of the line is `LineDecoder`'s.
-  /// - Throws: `WireError`: unknown verb, wrong number of arguments, or an argument that is not what
-  ///   the verb takes.
+  /// - Parameter limits: the limits on strings and values; `LineDecoder` limits the line.
+  /// - Throws: `WireError` for an unknown verb, a wrong number of arguments, or an invalid
+  ///   argument.
   public init(line: UnsafeRawBufferPointer, limits: Limits = Limits()) throws(WireError) {
     let start = line.firstIndex { $0 != UInt8(ascii: " ") } ?? line.count
     let end = line[start...].firstIndex(of: UInt8(ascii: " ")) ?? line.count
@@ -107,7 +107,7 @@ extension Request {
     self = try command.read(&arguments)
   }
 
-  /// A word for a message: what is readable of it, shortened.
+  /// Returns a printable, shortened form of a word for an error.
   private static func show(_ word: UnsafeRawBufferPointer) -> String {
     guard !word.isEmpty else { return "a line of spaces" }
     let isReadable = word.allSatisfy { $0 > 0x20 && $0 < 0x7F }

@@ -1,38 +1,38 @@
 internal import CanopyTree
 
 extension Command {
-  /// Every verb that the server knows, in the order of HELP.
+  /// All verbs of the server, in the order of HELP.
   public static let all: [Command] = session + blog + tree
 
   private static let session: [Command] = [
-    Command("HELLO", .session, [], "what this server is, and its limits") { _ in .read(.hello) },
-    Command("PING", .session, [], "whether it answers") { _ in .read(.ping) },
+    Command("HELLO", .session, [], "the version and limits of the server") { _ in .read(.hello) },
+    Command("PING", .session, [], "check the connection") { _ in .read(.ping) },
     Command("HELP", .session, [], optional: ["verb"], "the verbs with their arguments") {
       arguments throws(WireError) in
       .read(.help(verb: arguments.hasNext ? try arguments.text("verb") : nil))
     },
     Command(
-      "SIGNUP", .session, ["email", "password", "username"], "open an account and be logged in"
+      "SIGNUP", .session, ["email", "password", "username"], "create an account and log in"
     ) { arguments throws(WireError) in
       .account(
         .signUp(
           email: try arguments.text("email"), password: try arguments.text("password"),
           username: try arguments.text("username")))
     },
-    Command("LOGIN", .session, ["email", "password"], "be that user on this connection") {
+    Command("LOGIN", .session, ["email", "password"], "log in on this connection") {
       arguments throws(WireError) in
       .account(
         .logIn(email: try arguments.text("email"), password: try arguments.text("password")))
     },
-    Command("AUTH", .session, ["token"], "be the token's user on this connection") {
+    Command("AUTH", .session, ["token"], "log in with the token of a session") {
       arguments throws(WireError) in
       .account(.authenticate(token: try arguments.text("token")))
     },
-    Command("WHOAMI", .session, [], "who this connection is") { _ in .read(.whoAmI) },
+    Command("WHOAMI", .session, [], "the user of this connection") { _ in .read(.whoAmI) },
     Command("LOGOUT", .session, [], "end the session and revoke its token") { _ in
       .account(.logOut)
     },
-    Command("PASSWORD", .session, ["current", "new"], "change it, and revoke all other tokens") {
+    Command("PASSWORD", .session, ["current", "new"], "change it and revoke all other tokens") {
       arguments throws(WireError) in
       .account(
         .changePassword(current: try arguments.text("current"), new: try arguments.text("new")))
@@ -106,7 +106,7 @@ extension Command {
     },
     Command(
       "WATCH", .blog, ["RECENT|POSTS|TOP|SHOW|COMMENTS"], optional: ["user|id", "options"],
-      "a list or post, then what becomes of it; options: limit (of a list), since"
+      "a list or post, then its changes; options: limit (of a list), since"
     ) { arguments throws(WireError) in
       let target = try arguments.watchTarget()
       let options = try Options.watch(&arguments, isList: target.isList)
@@ -126,19 +126,19 @@ extension Command {
       }
       return .read(.get(try arguments.location(), try Options.get(&arguments, "GET")))
     },
-    Command("COUNT", .tree, ["path"], optional: ["options"], "how many children match") {
+    Command("COUNT", .tree, ["path"], optional: ["options"], "the number of matching children") {
       arguments throws(WireError) in
       .read(.count(try arguments.path(), try Options.query(&arguments, "COUNT")))
     },
-    Command("SET", .tree, ["path", "json"], "replace what stands there") {
+    Command("SET", .tree, ["path", "json"], "replace a value") {
       arguments throws(WireError) in
       .write(.tree(try arguments.set()))
     },
-    Command("UPDATE", .tree, ["path", "{\"path\":json,…}"], "set several places, all or none") {
+    Command("UPDATE", .tree, ["path", "{\"path\":json,…}"], "set several locations, all or none") {
       arguments throws(WireError) in
       .write(.tree(try arguments.update()))
     },
-    Command("REMOVE", .tree, ["path"], "remove what stands there") {
+    Command("REMOVE", .tree, ["path"], "remove a value") {
       arguments throws(WireError) in
       .write(.tree(try arguments.remove()))
     },
@@ -146,20 +146,20 @@ extension Command {
       arguments throws(WireError) in
       .write(.push(try arguments.path(), try arguments.value("PUSH")))
     },
-    Command("CAS", .tree, ["path", "etag", "json"], "replace it if it still has that ETag") {
+    Command("CAS", .tree, ["path", "etag", "json"], "replace a value if it still has the ETag") {
       arguments throws(WireError) in
       .write(.tree(try arguments.compareAndSet()))
     },
     Command(
       "ONCE", .tree, ["client", "number", "seen", "SET|UPDATE|REMOVE|CAS", "path"],
-      optional: ["etag", "json"], "a write that may be sent again and is made once"
+      optional: ["etag", "json"], "a write that may be sent again and is applied once"
     ) { arguments throws(WireError) in
       let origin = try arguments.origin()
       return .write(.once(origin, try arguments.write()))
     },
     Command(
       "LISTEN", .tree, ["path"], optional: ["options"],
-      "what stands there, then what becomes of it; options: those of a query, since, and events "
+      "a value, then its changes; options: those of a query, since, and events "
         + "(child, value or sync)"
     ) { arguments throws(WireError) in
       if let path = try arguments.infoPath() {
@@ -181,7 +181,7 @@ extension Command {
     },
     Command(
       "ONDISCONNECT", .tree, ["SET|UPDATE|REMOVE|CANCEL", "path"], optional: ["json"],
-      "write it when this connection ends, however it ends"
+      "register a write for the end of this connection"
     ) { arguments throws(WireError) in
       let text = arguments.restText
       return .connection(
@@ -189,14 +189,14 @@ extension Command {
     },
     Command(
       "RULES", .tree, [], optional: ["text"],
-      "the security rules; with a text other ones, with the word built-in those (administrator)"
+      "show the security rules, or replace them; built-in restores the default (administrator)"
     ) { arguments throws(WireError) in
       guard arguments.hasNext else { return .read(.rules) }
       return .administration(.setRules(try arguments.rulesText()))
     },
     Command(
       "EXPLAIN", .tree, ["who", "READ|SET|UPDATE|REMOVE", "path"], optional: ["json"],
-      "what the rules say of a request, and why (administrator); who: a user, an auth as JSON, or "
+      "the verdict of the rules on a request, and why (administrator); who: a user, an auth as JSON, or "
         + "null"
     ) { arguments throws(WireError) in
       .administration(.explain(try arguments.explainRequest()))
@@ -205,7 +205,8 @@ extension Command {
 }
 
 extension Arguments {
-  /// The text of rules: a JSON string, or as it was sent; nil for the built-in ones.
+  /// Consumes the text of rules: a JSON string or a JSON object; nil for the word that stands for
+  /// the built-in ones.
   fileprivate mutating func rulesText() throws(WireError) -> String? {
     if nextIsObject { return try takeText() }
     let isString = nextIsString
@@ -283,7 +284,8 @@ extension Arguments {
     }
   }
 
-  /// The path below `/.info`, if the next argument is one.
+  /// Consumes the next argument if it is a path below `/.info`, and returns that path; else returns
+  /// nil.
   fileprivate mutating func infoPath() throws(WireError) -> Path? {
     var rest = self
     let path = try rest.text("path")
@@ -297,7 +299,7 @@ extension Arguments {
     }
   }
 
-  /// Which write of which client the request that follows is.
+  /// Consumes the identity of the write in a ONCE.
   fileprivate mutating func origin() throws(WireError) -> WriteOrigin {
     let client = try text("client")
     guard let number = Int64(try text("number")), let seen = Int64(try text("seen")) else {
@@ -310,10 +312,10 @@ extension Arguments {
     }
   }
 
-  /// Returns the write that ONCE holds.
+  /// Consumes the write of a ONCE.
   fileprivate mutating func write() throws(WireError) -> TreeWrite {
     let verb = try text("the write").asciiUppercased
-    // The number of arguments is that of the verb itself.
+    // Check the number of arguments as for the verb itself.
     func checkCount() throws(WireError) { try Request.command(verb)?.checkCount(count - 4) }
     switch verb {
     case "SET":
@@ -349,7 +351,7 @@ extension Arguments {
     .compareAndSet(try location(), etag: try text("etag"), try value("CAS"))
   }
 
-  /// The request that ONDISCONNECT holds.
+  /// Consumes the request of an ONDISCONNECT.
   fileprivate mutating func disconnectRequest() throws(WireError) -> DisconnectRequest {
     let kind = try text("what to do").asciiUppercased
     let needsValue = kind == "SET" || kind == "UPDATE"

@@ -1,21 +1,22 @@
 public import CanopyTree
 
-/// The server's lines about a subscription: `>{"sub":3,"event":"child_added","key":"-O…",…,"seq":41}`.
+/// The server's lines about a subscription:
+/// `>{"sub":3,"event":"child_added","key":"-O…",…,"seq":41}`.
 ///
-/// Many subscribers are sent the same: so a line is in two parts, the number of the subscription
-/// (`begin`), which differs, and the rest, which is made once and shared.
+/// Many subscribers receive the same event. A line therefore has two parts: the number of the
+/// subscription (`begin`), and the rest, which is encoded once and shared.
 public enum EventLine {
-  /// Writes the first part.
+  /// Appends the first part of a line.
   @inline(__always)
   public static func begin(_ subscription: Int64, to output: inout JSONOutput) {
     output.append(">{\"sub\":")
     output.append(subscription)
   }
 
-  /// The rest of a line about a child.
+  /// Appends the rest of a line about a child.
   ///
-  /// - Parameter isMore: whether further events of the same commit follow for the subscription. Only
-  ///   with the last one has a client seen the commit, and may resume from it.
+  /// - Parameter isMore: whether further events of the same commit follow on this subscription.
+  ///   Only the last one completes the commit, so that a client may resume from it.
   public static func child(
     _ change: ChildChange, _ sequence: Int64, isMore: Bool, to output: inout JSONOutput
   ) {
@@ -43,7 +44,7 @@ public enum EventLine {
     end(sequence, to: &output)
   }
 
-  /// The rest of a line about a whole value, whose data `body` writes.
+  /// Appends the rest of a line with a whole value. `body` appends the data.
   public static func value(
     _ sequence: Int64, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
   ) {
@@ -53,8 +54,8 @@ public enum EventLine {
     end(sequence, to: &output)
   }
 
-  /// The rest of a line that says what stands at a place now, relative to the listener's; `body`
-  /// writes the data.
+  /// Appends the rest of a line with the new value of a location, relative to the subscription's
+  /// path. `body` appends the data.
   public static func put(
     _ location: Location, _ sequence: Int64, to output: inout JSONOutput,
     _ body: (inout JSONOutput) -> Void
@@ -67,7 +68,7 @@ public enum EventLine {
     end(sequence, to: &output)
   }
 
-  /// The rest of a line that says what stands at several places now. With priorities.
+  /// Appends the rest of a line with the new values of several locations, with priorities.
   public static func patch(
     _ assignments: [Assignment], _ sequence: Int64, to output: inout JSONOutput
   ) {
@@ -83,7 +84,7 @@ public enum EventLine {
     end(sequence, to: &output)
   }
 
-  /// The rest of a line that says that the subscription has ended.
+  /// Appends the rest of a line that ends the subscription.
   public static func cancel(_ code: WireError.Code, to output: inout JSONOutput) {
     begin("cancel", to: &output)
     output.append(",\"code\":")

@@ -1,23 +1,23 @@
-/// Another protocol that a client speaks by mistake, or that a web page makes a browser speak.
+/// Another protocol that a client uses by mistake, or that a web page makes a browser use.
 ///
-/// A page of any site can make a browser send an HTTP request to this port. Its body is chosen by the
-/// page, and its lines would be executed as requests. Likewise a TLS handshake can carry bytes that a
-/// site has chosen. Both begin with bytes that no request of the line protocol begins with, or ends
-/// in; a connection on which they come is closed before any later line is read.
+/// A page of any site can make a browser send an HTTP request to this port. The page chooses the
+/// body, and its lines would be executed as requests. A TLS handshake can likewise carry bytes that
+/// a site chooses. Both begin or end their first line in a way that no request does; the server
+/// closes such a connection before it reads a later line.
 public enum ForeignProtocol: Sendable, Equatable {
   /// A request line of HTTP (`POST / HTTP/1.1`), or the header `Host:`.
   case http
   /// The beginning of a TLS handshake.
   case tls
 
-  /// Recognises a line of another protocol; nil for any other line.
+  /// Recognises the first line of another protocol; nil for any other line.
   ///
-  /// `POST` and `GET` are verbs of the line protocol as well. A line is HTTP if its last word is an
-  /// HTTP version and its second word is a target of HTTP, or the method is `CONNECT`: so
-  /// `POST Protocols HTTP/1.1` is a post. Complexity: O(1) for lines that do not end in an HTTP
-  /// version; O(length) for those that do.
+  /// `POST` and `GET` are verbs of the line protocol too. A line is HTTP if its last word is an
+  /// HTTP version and its second word is an HTTP target, or the method is `CONNECT`. `POST
+  /// Protocols HTTP/1.1` is therefore a post.
   ///
-  /// - Parameter line: a line without its end.
+  /// - Parameter line: a line without its terminator.
+  /// - Complexity: O(length) for lines that end in an HTTP version; O(1) for all others.
   public init?(line: UnsafeRawBufferPointer) {
     guard let first = line.first, let last = line.last, line.count >= 2 else { return nil }
     if first == 0x16, line[1] == 0x03 {
@@ -33,7 +33,7 @@ public enum ForeignProtocol: Sendable, Equatable {
     }
   }
 
-  /// The error to answer with before the connection closes.
+  /// The error to reply before the connection closes.
   public var error: WireError {
     switch self {
     case .http:
@@ -48,7 +48,9 @@ public enum ForeignProtocol: Sendable, Equatable {
     return line.count >= name.count && zip(line, name).allSatisfy { $0 | 0x20 == $1 | 0x20 }
   }
 
-  /// Whether a line is a method, a target and an HTTP version. Precondition: it ends in a digit.
+  /// Whether a line consists of a method, a target and an HTTP version.
+  ///
+  /// - Precondition: the line ends in a digit.
   private static func isRequestLine(_ line: UnsafeRawBufferPointer) -> Bool {
     let space = UInt8(ascii: " ")
     guard let beforeVersion = line.lastIndex(of: space) else { return false }
@@ -64,7 +66,7 @@ public enum ForeignProtocol: Sendable, Equatable {
 }
 
 extension Slice<UnsafeRawBufferPointer> {
-  /// Whether `://` occurs.
+  /// Whether the first colon begins `://`.
   fileprivate var containsSchemeEnd: Bool {
     guard let colon = firstIndex(of: UInt8(ascii: ":")) else { return false }
     return self[colon...].starts(with: "://".utf8)

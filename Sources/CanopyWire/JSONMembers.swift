@@ -1,17 +1,18 @@
 public import CanopyTree
 
-/// The members of one JSON object, cut apart but not yet read: so that each can be read as what it is,
-/// a value of the tree or anything else.
+/// The members of a JSON object, split but not yet decoded, so that each can be decoded as its own
+/// type.
 ///
-/// Takes any object that `JSONOutput` writes. What is no JSON at all is found out when a member is
-/// read, or is refused here.
+/// Accepts any object that `JSONOutput` writes. Invalid JSON is detected here or when a member is
+/// decoded.
 public struct JSONMembers {
   private let bytes: UnsafeRawBufferPointer
   private var ranges: [(name: Range<Int>, value: Range<Int>)] = []
 
-  /// Cuts an object apart. O(bytes). The bytes must outlive this.
+  /// Splits an object. The bytes must outlive this value.
   ///
-  /// - Throws: `TreeError.invalidJSON` when it is no object.
+  /// - Throws: `TreeError.invalidJSON` if the bytes are not an object.
+  /// - Complexity: O(bytes).
   public init(_ bytes: UnsafeRawBufferPointer) throws(TreeError) {
     self.bytes = bytes
     var index = skipSpace(0)
@@ -23,12 +24,12 @@ public struct JSONMembers {
     }
     while true {
       guard at(index) == UInt8(ascii: "\"") else { throw error("expected a name", index) }
-      let nameEnd = try endOfString(index)
+      let nameEnd = try valueEnd(index)
       let name = index + 1..<nameEnd - 1
       index = skipSpace(nameEnd)
       guard at(index) == UInt8(ascii: ":") else { throw error("expected a colon", index) }
       index = skipSpace(index + 1)
-      let valueEnd = try endOfValue(index)
+      let valueEnd = try valueEnd(index)
       ranges.append((name, index..<valueEnd))
       index = skipSpace(valueEnd)
       switch at(index) {
@@ -41,7 +42,9 @@ public struct JSONMembers {
     }
   }
 
-  /// The bytes of a member's value; nil if there is none of this name. O(members).
+  /// Returns the bytes of a member's value; nil if the member is missing.
+  ///
+  /// - Complexity: O(members).
   public subscript(name: StaticString) -> UnsafeRawBufferPointer? {
     let wanted = UnsafeRawBufferPointer(start: name.utf8Start, count: name.utf8CodeUnitCount)
     for (name, value) in ranges where name.count == wanted.count {
@@ -50,12 +53,12 @@ public struct JSONMembers {
     return nil
   }
 
-  /// The integer that a member is; nil if there is none or it is something else.
+  /// Returns the value of an integer member; nil if it is missing or of another type.
   public func integer(_ name: StaticString) -> Int64? {
     self[name].flatMap { Int64(String(decoding: $0, as: UTF8.self)) }
   }
 
-  /// The text that a member is; nil if there is none or it is something else.
+  /// Returns the value of a string member; nil if it is missing or of another type.
   public func text(_ name: StaticString) -> String? {
     guard let bytes = self[name], case .leaf(let node)? = try? JSONValue(json: bytes) else {
       return nil
@@ -84,49 +87,11 @@ public struct JSONMembers {
     guard rest == bytes.count else { throw error("expected nothing after the object", rest) }
   }
 
-  private func endOfString(_ start: Int) throws(TreeError) -> Int {
-    var index = start + 1
-    while let byte = at(index) {
-      switch byte {
-      case UInt8(ascii: "\\"): index += 2
-      case UInt8(ascii: "\""): return index + 1
-      default: index += 1
-      }
+  private func valueEnd(_ start: Int) throws(TreeError) -> Int {
+    guard start < bytes.count else { throw error("expected a value", start) }
+    guard let end = JSONScan.valueEnd(bytes, from: start) else {
+      throw error("the value has no end", start)
     }
-    throw error("the string has no end", start)
-  }
-
-  private func endOfValue(_ start: Int) throws(TreeError) -> Int {
-    switch at(start) {
-    case nil: throw error("expected a value", start)
-    case UInt8(ascii: "\""): return try endOfString(start)
-    case UInt8(ascii: "{"), UInt8(ascii: "["): return try endOfBrackets(start)
-    default:
-      var index = start
-      while let byte = at(index), byte != UInt8(ascii: ","), byte != UInt8(ascii: "}") {
-        index += 1
-      }
-      guard index > start else { throw error("expected a value", start) }
-      return index
-    }
-  }
-
-  private func endOfBrackets(_ start: Int) throws(TreeError) -> Int {
-    var depth = 0
-    var index = start
-    while let byte = at(index) {
-      switch byte {
-      case UInt8(ascii: "\""):
-        index = try endOfString(index)
-        continue
-      case UInt8(ascii: "{"), UInt8(ascii: "["): depth += 1
-      case UInt8(ascii: "}"), UInt8(ascii: "]"):
-        depth -= 1
-        if depth == 0 { return index + 1 }
-      default: break
-      }
-      index += 1
-    }
-    throw error("the value has no end", start)
+    return end
   }
 }

@@ -1,44 +1,43 @@
-/// Cuts what arrives into lines.
+/// Splits input into lines.
 ///
-/// A line ends in LF; a CR before it is dropped. Lines that lie whole in one piece are handed on where
-/// they lie; only what a piece leaves unfinished is copied and kept. However the bytes are cut into
-/// pieces, the lines are the same.
+/// A line ends in LF; a CR before it is dropped. A line that lies in one piece is passed on in
+/// place; only an unfinished line is copied and kept. The lines do not depend on how the bytes are
+/// split into pieces.
 public struct LineDecoder: Sendable {
-  /// What one piece came to.
+  /// The outcome of one piece.
   public enum Outcome: Equatable, Sendable {
-    /// All its lines were handed on.
+    /// All lines of the piece were passed on.
     case done
-    /// The consumer wanted no more: so many bytes of the piece are used up, and the rest is to be fed
-    /// again later.
+    /// The consumer stopped after this many bytes of the piece. Feed the rest again later.
     case stopped(consumed: Int)
-    /// A line is longer than the bound. Nothing can be read any more.
+    /// A line exceeds the limit. The decoder cannot continue.
     case tooLong
   }
 
   private let lineBytesMax: Int
   private var partial: [UInt8] = []
 
-  /// A decoder.
+  /// Creates a decoder.
   ///
-  /// - Parameter lineBytesMax: the most bytes in a line, its end not counted.
+  /// - Parameter lineBytesMax: the longest line, in bytes without its terminator.
   public init(lineBytesMax: Int) {
     self.lineBytesMax = lineBytesMax
   }
 
-  /// Bytes of an unfinished line that are kept.
+  /// The bytes of an unfinished line that are kept.
   public var keptBytes: Int { partial.count }
 
-  /// Takes the next piece.
+  /// Decodes the next piece.
   ///
-  /// - Parameter body: gets each line, valid during the call, without its end; empty lines are left
-  ///   out. Returns whether it wants more.
+  /// - Parameter body: receives each line without its terminator, valid during the call, and
+  ///   returns whether to continue. Empty lines are skipped.
   public mutating func feed(
     _ piece: UnsafeRawBufferPointer, _ body: (UnsafeRawBufferPointer) -> Bool
   ) -> Outcome {
     var start = 0
     while start < piece.count {
       guard let end = LineDecoder.firstLineFeed(piece, from: start) else {
-        // One byte more than the bound may be a CR that turns out to belong to the end.
+        // One byte more than the limit may be the CR of the terminator.
         guard partial.count + piece.count - start - 1 <= lineBytesMax else { return .tooLong }
         partial.append(contentsOf: piece[start...])
         return .done

@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// Reading of option objects: known names only, so that a misspelt option is not silently ignored.
+/// Decoding of option objects. Rejects unknown names, so that a misspelt option is not ignored.
 enum Options {
   static func read(
     _ arguments: inout Arguments, _ verb: String, allowed: Set<String>

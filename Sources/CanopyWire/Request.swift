@@ -1,18 +1,18 @@
 public import CanopyTree
 
-/// A request, decoded and checked as far as that is possible without the data.
+/// A decoded request, checked as far as that is possible without the data.
 ///
-/// The groups say how a request is carried out, so that each is handled by one exhaustive `switch`.
+/// The groups correspond to handlers, so that each is handled by one exhaustive `switch`.
 public enum Request: Sendable {
-  /// Reads the current tree, or what the server knows without asking anybody.
+  /// Reads the current tree or the state of the server.
   case read(ReadRequest)
   /// Writes the tree in one commit.
   case write(WriteRequest)
-  /// Changes or checks an account, which takes a password hash or the store.
+  /// Changes or verifies an account, which needs a password hash or the store.
   case account(AccountRequest)
-  /// Begins or ends a subscription.
+  /// Starts or ends a subscription.
   case listen(ListenRequest)
-  /// Ends the connection, or arms a write for its end.
+  /// Ends the connection, or registers a write for its end.
   case connection(ConnectionRequest)
   /// Administers the server.
   case administration(AdministrationRequest)
@@ -21,7 +21,7 @@ public enum Request: Sendable {
   public struct Update: Sendable {
     /// The location, below the path of the request.
     public var location: Location
-    /// The value to put there.
+    /// The new value.
     public var value: WriteValue
 
     /// Creates a step.
@@ -36,11 +36,11 @@ public enum Request: Sendable {
 public enum ReadRequest: Sendable {
   /// The name, version and limits of the server.
   case hello
-  /// A sign of life.
+  /// A check that the connection works.
   case ping
   /// The verbs, or one of them.
   case help(verb: String?)
-  /// The user of the connection.
+  /// The identity of the connection.
   case whoAmI
   /// One post.
   case show(id: Key)
@@ -74,7 +74,7 @@ public enum WriteRequest: Sendable {
   case edit(id: Key, title: String, body: String)
   /// Deletes a post with its comments.
   case delete(id: Key)
-  /// Adds the star of the caller to a post, or takes it back.
+  /// Adds the caller's star to a post, or removes it.
   case star(id: Key)
   /// Creates a comment.
   case comment(id: Key, text: String)
@@ -84,11 +84,11 @@ public enum WriteRequest: Sendable {
   case push(Path, WriteValue)
   /// Writes the tree directly.
   case tree(TreeWrite)
-  /// Writes the tree once, however often the client sends the request.
+  /// Writes the tree once, even if the client sends the request again.
   case once(WriteOrigin, TreeWrite)
 }
 
-/// A direct write of the tree that may be sent again.
+/// A direct write of the tree, which a ONCE may repeat.
 public enum TreeWrite: Sendable {
   /// Replaces the value at a location; an absent value removes it.
   case set(Location, WriteValue)
@@ -128,7 +128,8 @@ public enum ListenRequest: Sendable {
 public enum ConnectionRequest: Sendable {
   /// Ends the connection.
   case quit
-  /// Arms a write for the end of the connection, or takes earlier ones back; and its text.
+  /// Registers a write for the end of the connection, or cancels earlier ones; with the text of the
+  /// request.
   case onDisconnect(DisconnectRequest, text: String)
 }
 
@@ -136,17 +137,17 @@ public enum ConnectionRequest: Sendable {
 public enum AdministrationRequest: Sendable {
   /// Replaces the rules; nil stands for the built-in ones.
   case setRules(String?)
-  /// Evaluates the rules for a request without carrying it out.
+  /// Evaluates the rules for a request without executing it.
   case explain(ExplainRequest)
 }
 
-/// How a request names a user.
+/// A reference to a user in a request.
 public enum UserReference: Equatable, Sendable {
   /// The caller.
   case me
-  /// `@name`.
+  /// A user name: `@name`.
   case username(String)
-  /// Anything else.
+  /// A user id: any other text.
   case uid(String)
 
   init(_ text: String) {
@@ -160,24 +161,53 @@ public enum UserReference: Equatable, Sendable {
   }
 }
 
-/// Which part of a list a request wants.
+/// The requested page of a list.
 public struct PageRequest: Equatable, Sendable {
-  /// How many entries; nil for the usual number.
+  /// The most entries; nil for the default number.
   public var limit: Int64?
-  /// Only entries older than this one.
+  /// The entry after which the page begins, exclusive; nil for the start of the list.
   public var before: Key?
 }
 
-/// What a GET wants besides the path.
+/// The options of a GET.
 public struct GetOptions: Equatable, Sendable {
-  /// Which children.
+  /// The query.
   public var query = Query.all
-  /// Whether the query was asked for: its answer comes in its order, even if that is of all children.
+  /// Whether the request has a query. The result is then in the query's order, even if it contains
+  /// all children.
   public var hasQuery = false
-  /// Branches as `true`.
+  /// Whether branches are returned as `true`.
   public var isShallow = false
-  /// With priorities.
+  /// Whether priorities are included.
   public var isExport = false
-  /// With the ETag.
+  /// Whether the ETag is included.
   public var wantsETag = false
+}
+
+/// A request to explain the rules' verdict on another request, which is not executed.
+public struct ExplainRequest: Sendable {
+  /// The caller of the explained request.
+  public enum Caller: Sendable {
+    /// An anonymous caller.
+    case nobody
+    /// A user.
+    case user(UserReference)
+    /// A caller with this `auth` in rules.
+    case auth(Node)
+  }
+
+  /// The explained operation.
+  public enum Operation: Sendable {
+    /// Reads or listens.
+    case read(Path, Query)
+    /// Replaces or removes a value.
+    case set(Location, WriteValue)
+    /// Sets several locations.
+    case update(Path, [Request.Update])
+  }
+
+  /// The caller of the explained request.
+  public var who: Caller
+  /// The explained operation.
+  public var operation: Operation
 }

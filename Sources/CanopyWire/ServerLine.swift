@@ -1,17 +1,17 @@
 public import CanopyTree
 
-/// A line of the server as its client reads it: what `Reply` and `EventLine` write.
+/// A decoded line of the server, in the client: a line that `ReplyLine` or `EventLine` wrote.
 public enum ServerLine: Sendable {
-  /// The request succeeded; the bytes are JSON.
+  /// The reply to a successful request; the bytes are JSON.
   case success([UInt8])
-  /// The request failed.
+  /// The reply to a failed request.
   case failure(WireError)
-  /// Something happened to a subscription in the `sync` form.
+  /// An event of a subscription in the `sync` form.
   case event(SyncEvent)
 
-  /// Reads a line, without its end.
+  /// Decodes a line without its terminator.
   ///
-  /// - Throws: `TreeError` when it is none of a server of this protocol.
+  /// - Throws: `TreeError` if the line is not valid in this protocol.
   public init(_ line: UnsafeRawBufferPointer) throws(TreeError) {
     let rest = UnsafeRawBufferPointer(rebasing: line.dropFirst())
     switch line.first {
@@ -19,7 +19,7 @@ public enum ServerLine: Sendable {
     case UInt8(ascii: "-"):
       let code = rest.prefix { $0 != UInt8(ascii: " ") }
       let sentence = rest.dropFirst(code.count + 1)
-      // A code that a later server may have is a failure all the same.
+      // Treat an unknown code, perhaps of a later server, as a failure too.
       self = .failure(
         WireError(
           WireError.Code(rawValue: String(decoding: code, as: UTF8.self)) ?? .internalError,
@@ -32,9 +32,9 @@ public enum ServerLine: Sendable {
 
 /// An event of a subscription in the `sync` form.
 public struct SyncEvent: Sendable {
-  /// What happened.
+  /// The change that an event reports.
   public enum Change: Sendable {
-    /// These places below the listener's have these values now.
+    /// These locations, relative to the subscription's path, have new values.
     case put([Assignment])
     /// The subscription has ended.
     case cancel(WireError.Code)
@@ -42,14 +42,14 @@ public struct SyncEvent: Sendable {
 
   /// The number of the subscription.
   public var subscription: Int64
-  /// What happened.
+  /// The change.
   public var change: Change
-  /// The number of the commit; 0 for a cancellation.
+  /// The sequence number of the commit; 0 for a cancellation.
   public var sequence: Int64
-  /// Whether this adds to what is known of the location; else it is all there is now.
+  /// Whether the change is partial; otherwise it replaces the whole value.
   public var isPatch: Bool
 
-  /// Reads the JSON of an event.
+  /// Decodes the JSON of an event.
   init(_ json: UnsafeRawBufferPointer) throws(TreeError) {
     let members = try JSONMembers(json)
     guard let subscription = members.integer("sub"), let name = members.text("event") else {
@@ -77,5 +77,29 @@ public struct SyncEvent: Sendable {
       isPatch = true
     default: throw .invalidData("the event is not one of the sync form: \(name)")
     }
+  }
+}
+
+/// The form of the server's replies.
+public enum ReplyLine {
+  /// Appends the reply to a successful request: `+`, JSON, line end.
+  ///
+  /// - Parameter body: appends one JSON value without line breaks.
+  @inline(__always)
+  public static func success(
+    to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
+  ) {
+    output.append(UInt8(ascii: "+"))
+    body(&output)
+    output.append("\r\n")
+  }
+
+  /// Appends the reply to a failed request: `-CODE sentence`.
+  public static func failure(_ error: WireError, to output: inout JSONOutput) {
+    output.append(UInt8(ascii: "-"))
+    output.append(raw: error.code.rawValue)
+    output.append(UInt8(ascii: " "))
+    output.append(raw: error.sentence)
+    output.append("\r\n")
   }
 }

@@ -1,26 +1,26 @@
 public import CanopyTree
 
-/// The forms in which LISTEN tells what changes.
+/// The forms of the events of a LISTEN.
 public enum EventForm: String, Sendable, CaseIterable {
-  /// Each child that was removed, added, moved or changed.
+  /// An event for each child that was removed, added, moved or changed.
   case child
-  /// The whole value.
+  /// An event with the whole value.
   case value
-  /// What a copy needs to stay equal.
+  /// Events with the minimal changes that keep a copy equal.
   case sync
 }
 
-/// What a LISTEN wants besides the path.
+/// The options of a LISTEN.
 public struct ListenOptions: Equatable, Sendable {
-  /// Which children.
+  /// The query.
   public var query = Query.all
   /// The form of the events.
   public var form = EventForm.child
-  /// The last commit of which the client was told everything; nil for a new beginning.
+  /// The last commit that the client has received completely; nil to start from the current state.
   public var since: Int64?
 }
 
-/// A list of the blog that can be watched.
+/// A list or a post of the blog that a client can watch.
 public enum WatchTarget: Sendable, Equatable {
   /// The newest posts.
   case recent
@@ -34,20 +34,20 @@ public enum WatchTarget: Sendable, Equatable {
   case comments(id: Key)
 }
 
-/// What a WATCH wants besides the list.
+/// The options of a WATCH.
 public struct WatchOptions: Equatable, Sendable {
-  /// How many entries; nil for the usual number.
+  /// The most entries; nil for the default number.
   public var limit: Int64?
-  /// The last commit of which the client was told everything; nil for a new beginning.
+  /// The last commit that the client has received completely; nil to start from the current state.
   public var since: Int64?
 }
 
-/// What is to be written, or no longer to be written, when the connection ends.
+/// A change of the writes for the end of the connection.
 public enum DisconnectRequest: Sendable {
-  /// To replace.
+  /// Registers the replacement of a value.
   case set(Location, WriteValue)
-  /// To set several.
+  /// Registers an update of several locations.
   case update(Path, [Request.Update])
-  /// Nothing, at and below the path: takes back what was asked before.
+  /// Cancels the registered writes at and below the path.
   case cancel(Path)
 }

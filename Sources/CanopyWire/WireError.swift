@@ -1,51 +1,53 @@
-/// Why a request failed: a code for programs and one sentence for people.
+public import CanopyTree
+
+/// The reason why a request failed: a code for programs and a sentence for people.
 ///
-/// Both are safe to show. A login never says whether an e-mail address has an account. (A sign-up
-/// that is refused does not say whether the address or the user name is taken; whoever knows the name
-/// to be free can tell. Only confirmation by e-mail could hide that.)
+/// Both are safe to show. A login never reveals whether an e-mail address has an account. (A
+/// refused sign-up does not say whether the address or the user name is taken; a caller who knows
+/// that the name is free can tell. Only confirmation by e-mail could hide that.)
 public struct WireError: Error, Equatable, Sendable {
   /// The codes of the protocol. A code never changes its meaning.
   public enum Code: String, Sendable, CaseIterable {
-    /// The request is not in the form that its verb asks for.
+    /// The request does not have the form that its verb requires.
     case badRequest = "BAD_REQUEST"
-    /// There is no such verb.
+    /// The verb does not exist.
     case unknownVerb = "UNKNOWN_VERB"
     /// The request needs a login, or the login failed.
     case unauthenticated = "UNAUTHENTICATED"
-    /// Whoever asks may not do this.
+    /// The caller may not do this.
     case permissionDenied = "PERMISSION_DENIED"
-    /// What the request is about is not there.
+    /// The subject of the request does not exist.
     case notFound = "NOT_FOUND"
-    /// Somebody else has it, or it has changed.
+    /// The name is taken, or the value has changed.
     case conflict = "CONFLICT"
-    /// The path is none.
+    /// The path is invalid.
     case invalidPath = "INVALID_PATH"
-    /// A value breaks a rule.
+    /// A value is invalid.
     case invalidData = "INVALID_DATA"
-    /// The parts of a query do not fit together.
+    /// The parts of a query contradict each other.
     case invalidQuery = "INVALID_QUERY"
-    /// Something exceeds a bound.
+    /// A limit is exceeded.
     case tooLarge = "TOO_LARGE"
     /// Too many attempts; the sentence says how long to wait.
     case rateLimited = "RATE_LIMITED"
-    /// The server has too much to do.
+    /// The server is overloaded.
     case overloaded = "OVERLOADED"
-    /// The server cannot do this now; it may be tried again.
+    /// The server cannot do this now; try again later.
     case unavailable = "UNAVAILABLE"
-    /// The server is at fault.
+    /// The server failed.
     case internalError = "INTERNAL"
   }
 
-  /// What kind of failure it is.
+  /// The code.
   public var code: Code
-  /// What is wrong and what to do about it: one line.
+  /// A sentence, in one line, that says what is wrong and what to do about it.
   public var sentence: String
 
-  /// The most Unicode scalars in a sentence: it may repeat what was sent, and that may be long.
+  /// The most Unicode scalars in a sentence, which may repeat input of any length.
   private static let sentenceMax = 500
 
-  /// An error. What cannot stand in one line or is not shown becomes a space, and what is too long is
-  /// cut: one message is one short line.
+  /// Creates an error. Replaces invisible characters and line breaks by spaces and cuts off a long
+  /// sentence, so that the message is one short line.
   public init(_ code: Code, _ sentence: String) {
     self.code = code
     let isPlain = sentence.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
@@ -64,6 +66,18 @@ public struct WireError: Error, Equatable, Sendable {
     switch scalar.properties.generalCategory {
     case .control, .format, .lineSeparator, .paragraphSeparator: false
     default: true
+    }
+  }
+}
+
+extension WireError {
+  /// Creates the wire error for an error of the tree.
+  public init(_ error: TreeError) {
+    switch error {
+    case .invalidKey, .invalidPath: self.init(.invalidPath, error.sentence)
+    case .invalidData, .invalidJSON: self.init(.invalidData, error.sentence)
+    case .invalidQuery: self.init(.invalidQuery, error.sentence)
+    case .tooLarge: self.init(.tooLarge, error.sentence)
     }
   }
 }

@@ -1,3 +1,4 @@
+import CanopyTree
 import Testing
 
 @testable import CanopyBench
@@ -46,7 +47,7 @@ struct RequestTests {
   }
 
   @Test func `the mix has the parts that it says`() {
-    var random = SplitMix(state: 1)
+    var random = SplitMix64(seed: 1)
     var counts: [String: Int] = [:]
     for _ in 0..<60_000 {
       let request = Mix.blog.next(posts: 100, &random)

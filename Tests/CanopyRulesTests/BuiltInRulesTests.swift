@@ -13,7 +13,8 @@ struct BuiltInRulesTests {
     builtIn = try BuiltInRules.load()
   }
 
-  /// The cases of the table, and each that is about `/posts` alone once more about the copy by author.
+  /// Returns the cases of the table, with those about `/posts` alone repeated for the copy by
+  /// author.
   private static func cases() throws -> RuleCases {
     let file = URL(filePath: #filePath).deletingLastPathComponent()
       .appending(path: "BuiltInCases.json")
@@ -22,7 +23,7 @@ struct BuiltInRulesTests {
     return cases
   }
 
-  @Test func `what is honest is allowed, and all tampering is refused`() throws {
+  @Test func `honest requests are allowed and tampering is refused`() throws {
     let cases = try Self.cases()
     for outcome in cases.run(builtIn) where !outcome.isAsExpected {
       Issue.record("\(outcome.name):\n\(outcome.explanation.text)")
@@ -33,7 +34,7 @@ struct BuiltInRulesTests {
     #expect(Set(cases.cases.map(\.name)).count == cases.cases.count, "each name is used once")
   }
 
-  @Test func `no rule fails on the way to allowing what is honest`() throws {
+  @Test func `no rule fails while honest requests are allowed`() throws {
     for outcome in try Self.cases().run(builtIn) where outcome.isAllowed {
       for step in outcome.explanation.steps {
         guard case .failed(let reason) = step.outcome else { continue }
@@ -42,7 +43,7 @@ struct BuiltInRulesTests {
     }
   }
 
-  @Test func `texts may be as long as in the blog`() throws {
+  @Test func `texts may be as long as the blog allows`() throws {
     func maySet(_ location: String, _ text: String, _ rest: String) throws -> Bool {
       let root = try tree(#"{"posts":{"p":{"uid":"ann","author":"Ann","title":"t","body":"b"}}}"#)
       let json = #"{"uid":"ann","author":"Ann",\#(rest)\#(text)"}"#
@@ -71,8 +72,7 @@ struct BuiltInRulesTests {
     }
   }
 
-  @Test func `a star on a post with a longer text than rules allow does not trip over that`() throws
-  {
+  @Test func `a star on a post with a longer text than rules allow is accepted`() throws {
     let body = String(repeating: "🌳", count: 60_000)
     let post = #""uid":"ann","author":"Ann","title":"t","body":"\#(body)""#
     let root = try tree(#"{"posts":{"p":{\#(post)}}}"#)
@@ -80,8 +80,8 @@ struct BuiltInRulesTests {
     #expect(try builtIn.maySet("posts/p", starred, in: root, as: user("dan")))
   }
 
-  /// Takes one rule, or one condition of a rule, out of the text at a time.
-  @Test func `no rule and no condition can be left out without a case noticing`() throws {
+  /// Removes one rule or one condition from the text at a time.
+  @Test func `a case fails if any rule or condition is left out`() throws {
     let cases = try Self.cases()
     let text = BuiltInRules.text
     var count = 0
@@ -89,7 +89,7 @@ struct BuiltInRulesTests {
       let conditions = rule.1.ranges(of: "&& ").map { text[$0.upperBound..<rule.1.endIndex] }
       for condition in [rule.1] + conditions {
         let end = Self.end(of: condition)
-        // Lengths have a test of their own.
+        // A separate test covers lengths.
         if condition[..<end].hasPrefix("newData.val().length") { continue }
         var changed = text
         changed.replaceSubrange(condition.startIndex..<end, with: "true")
@@ -106,8 +106,8 @@ struct BuiltInRulesTests {
     #expect(count > 100)
   }
 
-  /// Where a condition ends: before the next `&&`, `||`, `?` or `:` that is not in its parentheses, or
-  /// the one that closes around it.
+  /// Returns the end of a condition: the next `&&`, `||`, `?` or `:` outside its parentheses, or
+  /// the parenthesis that closes around it.
   private static func end(of condition: Substring) -> String.Index {
     var depth = 0
     var quote: Character?
@@ -134,7 +134,8 @@ struct BuiltInRulesTests {
 }
 
 extension RuleCases.Case {
-  /// The same about `/user-posts/<author>/<id>` instead of `/posts/<id>`; nil if it is about more.
+  /// Returns the case for `/user-posts/<author>/<id>` instead of `/posts/<id>`; nil if it involves
+  /// other locations.
   func aboutCopy() throws -> Self? {
     guard case .write(let write) = request else { return nil }
     let items = try write.items.map { item -> Write.Item? in

@@ -20,7 +20,7 @@ struct ExplanationTests {
       """)
   }
 
-  @Test func `an explanation has each rule that was asked, with the value of each part`() throws {
+  @Test func `an explanation has each evaluated rule, with the value of each part`() throws {
     let explanation = notes.explainRead(try Path("notes/ann/text"), in: .absent, as: user("ann"))
     #expect(explanation.verdict == .allowed)
     #expect(explanation.steps.map(\.rule) == ["/.read", "/notes/$uid/.read"])
@@ -36,7 +36,7 @@ struct ExplanationTests {
       ])
   }
 
-  @Test func `what was not needed is not in the explanation`() throws {
+  @Test func `parts that were not evaluated are not in the explanation`() throws {
     let explanation = notes.explainRead(try Path("notes/ann"), in: .absent, as: nobody)
     #expect(
       explanation.steps[1].parts.map(\.text)
@@ -45,7 +45,7 @@ struct ExplanationTests {
     #expect(explanation.verdict == .denied(.notGranted(.read, at: path)))
   }
 
-  @Test func `an explanation of a write goes up to the rule that decided`() throws {
+  @Test func `an explanation of a write ends with the rule that decided`() throws {
     let write = try Write.set(
       try Location("notes/ann"), try WriteValue(json: #"{"text":"far too long"}"#))
     let explanation = notes.explain(write, in: .absent, as: user("ann"))
@@ -65,7 +65,7 @@ struct ExplanationTests {
         """)
   }
 
-  @Test func `a part says which bytes of the expression it takes`() throws {
+  @Test func `a part has its byte range in the expression`() throws {
     let explanation = notes.explainRead(try Path("notes/ann"), in: .absent, as: user("ann"))
     for step in explanation.steps {
       for part in step.parts {

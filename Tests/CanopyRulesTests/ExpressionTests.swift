@@ -24,7 +24,7 @@ struct ExpressionTests {
     }
   }
 
-  @Test func `operators bind as in JavaScript`() {
+  @Test func `operators have JavaScript's precedence`() {
     expectTrue(
       "1 + 2 * 3 == 7", "(1 + 2) * 3 == 9", "10 - 3 - 2 == 5", "2 * 3 % 4 == 2", "-2 * -3 == 6",
       "!false && true || false", "false && false || true", "true || false && false",
@@ -46,13 +46,13 @@ struct ExpressionTests {
       "9223372036854775807 != 9223372036854775806.0")
   }
 
-  @Test func `what is divided by zero compares with nothing`() {
+  @Test func `a division by zero compares with nothing`() {
     expectTrue(
       "!(1 / 0 > 0)", "!(1 / 0 < 0)", "!(1 / 0 == 1 / 0)", "1 / 0 != 1 / 0", "!(1 % 0 >= 0)",
       "!(1.5 / 0 <= 0)")
   }
 
-  @Test func `what auth is is not known before a rule is asked`() {
+  @Test func `the type of auth is only known during evaluation`() {
     let ann = user("ann")
     let text = RuleCaller(auth: "x75", now: 0)
     for caller in [nobody, ann] as [RuleCaller] {
@@ -64,14 +64,14 @@ struct ExpressionTests {
     expectTrue("auth.contains('75')", "'x75' == auth.toLowerCase()", "auth + 1 == 'x751'", as: text)
   }
 
-  @Test func `plus joins strings, and strings with numbers`() {
+  @Test func `plus concatenates strings, and strings with numbers`() {
     expectTrue(
       "'a' + 'b' == 'ab'", "'a' + 1 == 'a1'", "1 + 'a' == '1a'", "1 + 2 + 'a' == '3a'",
       "'a' + 1.5 == 'a1.5'", "'' + -0.0 == '0'", "'a' + (1 / 0) == 'aNaN'")
     expectFailure("'a' + auth.x == 'a'", "auth.x + 'a' == 'a'", "'a' + root.val() == 'a'")
   }
 
-  @Test func `values of two types are not equal, and one equality is as strict as the other`() {
+  @Test func `values of different types are not equal, and both equalities are strict`() {
     expectTrue(
       "'1' != 1", "'1' !== 1", "!('true' == true)", "null == null", "null !== false", "0 != null",
       "'' != null", "root.val() == null", "auth == null", "1 === 1.0")
@@ -89,7 +89,7 @@ struct ExpressionTests {
       "root.child('n').val() > 'a'", data: Node(children: [("n", 5)]))
   }
 
-  @Test func `and, or and choices look no further than they must`() {
+  @Test func `and, or and conditionals are lazy`() {
     expectTrue(
       "true || auth.x > 1", "!(false && auth.x > 1)", "true ? true : auth.x > 1",
       "false ? auth.x > 1 : true")
@@ -98,7 +98,7 @@ struct ExpressionTests {
       "false || auth.x > 1", "true && auth.x > 1")
   }
 
-  @Test func `logic takes bools and nothing that is like one`() {
+  @Test func `logical operators take only bools`() {
     let caller = RuleCaller(auth: Node(children: [("n", 1), ("t", true)]), now: 0)
     expectTrue("auth.t", "auth.t && true", "auth.n == 1", as: caller)
     expectFailure("auth.n", "!auth.n", "auth.n && true", "auth.x || true", as: caller)
@@ -129,7 +129,7 @@ struct ExpressionTests {
     expectFailure("auth.token[auth.x] == null", "auth.x.contains('a')", as: caller)
   }
 
-  @Test func `snapshots say what is there`() throws {
+  @Test func `snapshots describe the node`() throws {
     let data = try tree(
       #"{"a":{"b":1,"c":"x"},"t":true,"p":{".value":5,".priority":"high"},"s":"text"}"#)
     expectTrue(
@@ -148,7 +148,7 @@ struct ExpressionTests {
       "data.child('a').exists()", "root.child('').hasChild('a')", data: data)
   }
 
-  @Test func `a path that is only known when it is asked leads where it says`() throws {
+  @Test func `a computed path is followed during evaluation`() throws {
     let data = try tree(#"{"at":"a/b","bad":"a.b","a":{"b":{"c":1}},"n":5}"#)
     expectTrue(
       "root.child(root.child('at').val()).child('c').val() == 1",
@@ -173,7 +173,7 @@ struct ExpressionTests {
       "root.child('a' + 'b').parent().parent().exists()")
   }
 
-  @Test func `wildcards are the keys on the way`() throws {
+  @Test func `wildcards are the keys on the path`() throws {
     let outcome = evaluate(
       "$a == 'one' && $b + '!' == 'two!' && $b.length == 3 && data.parent().child($b).exists()",
       data: try tree(#"{"one":{"two":1}}"#),
@@ -181,7 +181,7 @@ struct ExpressionTests {
     #expect(outcome == .isTrue)
   }
 
-  @Test func `rules see how a query is ordered, bounded and limited`() throws {
+  @Test func `rules see the order, bounds and limit of a query`() throws {
     func check(_ options: String?, _ expression: String) throws {
       let query = try options.map { try Query(options: try JSONValue(json: $0)) }
       #expect(evaluate(expression, query: query) == .isTrue, "\(expression)")

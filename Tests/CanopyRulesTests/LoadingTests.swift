@@ -7,7 +7,7 @@ struct LoadingTests {
   @Test func `a file may have comments, and strings that span lines`() throws {
     let rules = try rules(
       """
-      // What a rules file may look like.
+      // A rules file may contain all of this.
       { /* the only
            member */ "rules": {
         ".read": "
@@ -55,13 +55,13 @@ struct LoadingTests {
     (#"{"rules":{"a":{".indexOn":"$key"}}}"#, "1:27: /a/.indexOn: expected the path of a child"),
     (#"{"rules":{"a":{".indexOn":""}}}"#, "1:27: /a/.indexOn: expected the name of a child"),
   ])
-  func `what is wrong with a file is told with its place`(_ text: String, _ problem: String) {
+  func `a problem in a file is reported with its position`(_ text: String, _ problem: String) {
     let found = problems(text)
     #expect(found.count == 1)
     #expect(found.first?.hasPrefix(problem) == true, "\(found)")
   }
 
-  @Test func `a mistake in an expression is told where it stands in the file`() {
+  @Test func `a mistake in an expression is reported with its position in the file`() {
     let text = """
       {
         "rules": {
@@ -83,7 +83,7 @@ struct LoadingTests {
       ])
   }
 
-  @Test func `no more problems are told than can be read`() {
+  @Test func `the number of reported problems is bounded`() {
     let places = (0..<100).map { #""a\#($0)":{".read":"nobody"}"# }.joined(separator: ",")
     let error = #expect(throws: RulesError.self) { try rules(#"{"rules":{\#(places)}}"#) }
     #expect(error?.problems.count == RuleLimits.problemsMax)
@@ -126,8 +126,8 @@ struct LoadingTests {
     #expect(!Query.isIndexed(by: byStars, indexed.child("other")))
   }
 
-  @Test func `nested wildcards beside places with indexes are no more than their text`() throws {
-    // Each level has a place with an index and a wildcard below which it goes on.
+  @Test func `nested wildcards beside indexes need no more memory than their text`() throws {
+    // Each level has a node with an index, and a wildcard that contains the next level.
     let depth = 20
     var text = "{}"
     for level in (0..<depth).reversed() {
@@ -139,7 +139,7 @@ struct LoadingTests {
     #expect(rules.indexPlan.declares(.child(try Path("n")), at: place))
   }
 
-  @Test func `what indexes are declared is bounded`() throws {
+  @Test func `the number of declared indexes is bounded`() throws {
     func names(_ count: Int) -> [String] {
       let list = (0..<count).map { #""n\#($0)""# }.joined(separator: ",")
       return problems(#"{"rules":{"a":{".indexOn":[\#(list)]}}}"#)

@@ -52,7 +52,7 @@ struct PatternTests {
       "^(19|20)[0-9][0-9][-\\/. ](0[1-9]|1[012])$", ["1999-12", "2001/07"], ["1899-12", "2001-13"]
     ),
   ])
-  func `a regular expression matches what it describes`(
+  func `a regular expression matches the texts it describes`(
     _ text: String, _ matching: [String], _ others: [String]
   ) throws {
     guard !matching.isEmpty else {
@@ -64,7 +64,7 @@ struct PatternTests {
     for text in others { #expect(!pattern.matches(text), "\(text)") }
   }
 
-  @Test func `the flag i takes upper and lower case to be the same`() throws {
+  @Test func `the flag i ignores case`() throws {
     #expect(try compile("^bar$", ignoresCase: true).matches("BaR"))
     #expect(try compile("^BÄR$", ignoresCase: true).matches("bär"))
     #expect(try compile("^[a-c]+$", ignoresCase: true).matches("ABC"))
@@ -89,7 +89,7 @@ struct PatternTests {
     ("^|$", 1, "on both sides of |"), ("^^a", 1, "only at the beginning"),
     ("a$$", 1, "only at the end"),
   ])
-  func `what is not of the dialect is refused where it stands`(
+  func `unsupported syntax is refused with its position`(
     _ text: String, _ offset: Int, _ message: String
   ) throws {
     do {
@@ -101,13 +101,13 @@ struct PatternTests {
     }
   }
 
-  @Test func `repetitions of nothing take no time`() throws {
+  @Test func `empty repetitions take no time`() throws {
     #expect(try compile("^((((){1000}){1000}){1000}){1000}$").matches(""))
     #expect(try compile("^((((a{0}){1000}){1000}){1000}){1000}$").matches(""))
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `no pattern is slow, whatever it is tried on`() throws {
+  func `no pattern is slow on any text`() throws {
     let text = String(repeating: "a", count: 20_000) + "!"
     #expect(try !compile("^(a+)+$").matches(text))
     #expect(try !compile("^(a|aa)+$").matches(text))
@@ -115,7 +115,7 @@ struct PatternTests {
     #expect(try compile("(a?){50}a{50}").matches(text))
   }
 
-  @Test func `matching takes the steps that it is given, and no more`() throws {
+  @Test func `matching stops when its steps are used up`() throws {
     let pattern = try compile("a{1,40}b$")
     let text = String(repeating: "a", count: 100)
     var left = Int.max
@@ -129,7 +129,7 @@ struct PatternTests {
     #expect(pattern.matches(text, stepsLeft: &left) == nil)
   }
 
-  /// A class of so many single characters, of which no two stand side by side.
+  /// Returns a class of single characters, none adjacent to another.
   private func largeClass(_ count: Int) throws -> String {
     var text = "^["
     for i in 0..<count {
@@ -139,7 +139,7 @@ struct PatternTests {
   }
 
   @Test(.timeLimit(.minutes(1)))
-  func `a class of very many ranges takes few steps more than a small one`() throws {
+  func `a class of very many ranges takes few more steps than a small one`() throws {
     func steps(_ count: Int) throws -> Int {
       let pattern = try compile(try largeClass(count))
       var left = Int.max
@@ -152,7 +152,7 @@ struct PatternTests {
     #expect(try steps(10_000) <= 4 * steps(2))
   }
 
-  @Test func `ranges that overlap or touch become one`() {
+  @Test func `overlapping and adjacent ranges are merged`() {
     let set = ScalarSet(ranges: [5...9, 1...3, 4...4, 8...20, 30...31, 12...13])
     #expect(set.ranges == [1...20, 30...31])
     #expect(ScalarSet(ranges: [0...0x10FFFF, 5...6]).inverted.members.isEmpty)
@@ -168,7 +168,7 @@ struct PatternTests {
   }
 
   @Test
-  func `a write is refused when its regular expressions take too long, in however many places`()
+  func `a write is refused if its regular expressions take too long together`()
     throws
   {
     let rules = try rules(
@@ -179,10 +179,10 @@ struct PatternTests {
       let evaluator = Evaluator(
         rules.frozenProgram, caller: nobody, query: nil, before: .absent, after: root,
         trace: FullTrace(), stepsMax: 10_000)
-      var judge = WriteJudge(tree: rules.tree, evaluator: evaluator)
-      return (judge.judge([Location(.root)]), evaluator.trace.entries)
+      var authorizer = WriteAuthorizer(tree: rules.tree, evaluator: evaluator)
+      return (authorizer.authorize([Location(.root)]), evaluator.trace.entries)
     }
-    // Each of them takes some 100 × 2 × 20 steps.
+    // Each costs about 100 × 2 × 20 steps.
     let slow = String(repeating: "a", count: 100) + "b"
     #expect(try judge(places: 2, slow).0 == .allowed)
     let (verdict, entries) = try judge(places: 20, slow)
@@ -190,7 +190,7 @@ struct PatternTests {
     #expect(entries.count == 4)
     #expect(entries.last?.outcome == .failed("the rules of this request would take too long"))
     #expect(verdict == .denied(.tooManySteps))
-    // What takes few steps may be in many places.
+    // A quick rule may stand at many nodes.
     let quick = String(repeating: "-", count: 10) + "ab"
     #expect(try judge(places: 20, quick).0 == .allowed)
   }

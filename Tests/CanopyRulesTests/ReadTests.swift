@@ -10,14 +10,14 @@ struct ReadTests {
     try rules(text).mayRead(try Path(path), in: root, as: caller)
   }
 
-  @Test func `what no rule grants is refused`() throws {
+  @Test func `a read that no rule grants is refused`() throws {
     #expect(try !mayRead(#"{"rules":{}}"#, "/"))
     #expect(try !mayRead(#"{"rules":{"a":{".read":true}}}"#, "/"))
     #expect(try !mayRead(#"{"rules":{"a":{".read":true}}}"#, "/b"))
     #expect(try !mayRead(#"{"rules":{".write":true,".validate":true}}"#, "/a"))
   }
 
-  @Test func `a rule below cannot take back what one above grants`() throws {
+  @Test func `a rule below cannot revoke a read that one above grants`() throws {
     let text = #"{"rules":{"a":{".read":true,"b":{".read":false}}}}"#
     #expect(try mayRead(text, "/a/b"))
     #expect(try mayRead(text, "/a/b/c/d"))
@@ -39,7 +39,7 @@ struct ReadTests {
     #expect(try !mayRead(text, "/u/none", as: user("none")))
   }
 
-  @Test func `many places beside each other are told apart`() throws {
+  @Test func `many sibling nodes are distinguished`() throws {
     let places = (0..<100).map { #""k\#($0)":{".read":\#($0.isMultiple(of: 2))}"# }
     let rules = try rules(#"{"rules":{\#(places.joined(separator: ","))}}"#)
     for i in 0..<100 {
@@ -49,7 +49,7 @@ struct ReadTests {
     #expect(!rules.mayRead(Path.root.child("k100"), in: .absent, as: nobody))
   }
 
-  @Test func `data is what stands where the rule is`() throws {
+  @Test func `data is the node at the rule's location`() throws {
     let text = #"{"rules":{"notes":{"$id":{".read":"data.child('owner').val() == auth.uid"}}}}"#
     let root = try tree(#"{"notes":{"n":{"owner":"ann","text":"x"}}}"#)
     #expect(try mayRead(text, "/notes/n/text", root, as: user("ann")))
@@ -57,7 +57,7 @@ struct ReadTests {
     #expect(try !mayRead(text, "/notes/m", root, as: user("ann")))
   }
 
-  @Test func `a rule may ask for a query that is narrow enough`() throws {
+  @Test func `a rule may require a limited query`() throws {
     let rules = try rules(
       #"""
       {"rules":{"posts":{".read":"query.orderByChild == 'uid' && query.equalTo == auth.uid

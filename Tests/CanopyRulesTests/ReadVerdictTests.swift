@@ -4,7 +4,7 @@ import Testing
 
 @testable import CanopyRules
 
-/// On what the answer to a read depends besides the rules and who asks.
+/// The dependencies of a read verdict, apart from the rules and the caller.
 struct ReadVerdictTests {
   private func verdict(
     _ rule: String, _ data: String = "null", as caller: RuleCaller = user("ann")
@@ -17,7 +17,7 @@ struct ReadVerdictTests {
       try Path("a/x"), in: try tree(data), as: caller)
   }
 
-  @Test func `what a rule looked at is told, and only that`() throws {
+  @Test func `a read verdict names exactly the locations that rules read`() throws {
     let cases: [(rule: String, data: String, isAllowed: Bool, places: [String])] = [
       ("true", "null", true, []),
       ("auth.uid === $x || auth.uid === 'ann'", "null", true, []),
@@ -46,7 +46,7 @@ struct ReadVerdictTests {
     #expect(try verdict("true || now > 0").dependsOnTime == false)
   }
 
-  @Test func `the answer stays the same as long as nothing is written where it looked`() throws {
+  @Test func `a read verdict stays valid until a write at its locations`() throws {
     var random = SeededGenerator(printingSeedFor: "read verdicts")
     let names = ["a", "b", "c", "x"]
     func snapshot() -> String {

@@ -39,13 +39,13 @@ struct RuleCasesTests {
             "value": 2000, "now": 2000, "expect": "allow" },
           { "name": "with other data", "as": "ann", "operation": "set", "path": "/notes/ann",
             "value": 1, "data": { "notes": { "ann": 2 } }, "expect": "allow" },
-          { "name": "is wrong about what is expected", "operation": "read", "path": "/",
+          { "name": "expects the wrong verdict", "operation": "read", "path": "/",
             "expect": "allow" }
         ] }
       """#)
     for outcome in outcomes.dropLast() { #expect(outcome.isAsExpected, "\(outcome.name)") }
     #expect(outcomes.last?.isAsExpected == false)
-    #expect(outcomes.last?.name == "is wrong about what is expected")
+    #expect(outcomes.last?.name == "expects the wrong verdict")
   }
 
   @Test(arguments: [
@@ -104,7 +104,7 @@ struct RuleCasesTests {
     ),
     (
       #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"remove","query":{}}]}"#,
-      "case 1, x: only what reads has a \"query\""
+      "case 1, x: only a read may have a \"query\""
     ),
     (
       #"{"cases":[{"name":"x","expect":"deny","path":"/","operation":"read","value":1}]}"#,
@@ -123,7 +123,7 @@ struct RuleCasesTests {
       "case 1, x: it needs a \"value\""
     ),
   ])
-  func `a file of cases that says nothing clear is refused`(_ json: String, _ sentence: String) {
+  func `an ambiguous file of cases is refused`(_ json: String, _ sentence: String) {
     do {
       _ = try RuleCases(json: json)
       Issue.record("it is accepted")

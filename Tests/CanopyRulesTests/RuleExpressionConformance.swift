@@ -4,8 +4,8 @@ import Testing
 
 @testable import CanopyRules
 
-/// Expressions with what Firebase's own server said of them: whether it takes them, and what they come
-/// to. The table lies beside the repository, not in it; `CANOPY_CONFORMANCE` says where.
+/// Expressions with the results of Firebase's own server: whether it accepts them, and their
+/// values. The table is outside the repository; `CANOPY_CONFORMANCE` is its path.
 struct RuleExpressionConformance {
   static let folder: URL = {
     if let path = ProcessInfo.processInfo.environment["CANOPY_CONFORMANCE"] {
@@ -19,7 +19,7 @@ struct RuleExpressionConformance {
   static var isThere: Bool { FileManager.default.fileExists(atPath: folder.path) }
 
   @Test(.enabled("the conformance tables are not there") { isThere })
-  func `every expression is valid, fails and comes to what it does on Firebase's server`() throws {
+  func `every expression gives the result of Firebase's server`() throws {
     let bytes = try Data(contentsOf: Self.folder.appending(path: "rule-expressions.json"))
     let table = try JSONValue(json: try #require(String(data: bytes, encoding: .utf8)))
     let users = try #require(table["users"])
@@ -71,7 +71,7 @@ struct RuleExpressionConformance {
     return try members.map { ($0.name, try Key(try #require($0.value.string))) }
   }
 
-  /// The table has queries as rules see them; here they are made into what a client sends.
+  /// Returns a query as a client sends it. The table has queries as rules see them.
   private static func query(_ value: JSONValue?) throws -> Query? {
     guard case .object(let members) = value else { return nil }
     var options: [(name: String, value: JSONValue)] = []

@@ -5,9 +5,9 @@ import Testing
 
 @testable import CanopyRules
 
-/// Texts that are nearly rules: loading and asking them never traps or hangs.
+/// Texts that are almost rules: loading and evaluating them never traps or hangs.
 ///
-/// `CANOPY_RULES_FUZZ` is how many; a million has been run in release builds.
+/// `CANOPY_RULES_FUZZ` is their number; release builds have run a million.
 struct RuleFuzzTests {
   static let count =
     ProcessInfo.processInfo.environment["CANOPY_RULES_FUZZ"].flatMap { Int($0) } ?? 20_000
@@ -65,7 +65,7 @@ struct RuleFuzzTests {
     return random.oneIn(10) ? mutate(String(decoding: file, as: UTF8.self), &random) : file
   }
 
-  @Test func `mutated rules never trap, and both ways of asking agree`() throws {
+  @Test func `mutated rules never trap, and both ways of evaluating agree`() throws {
     var random = SeededGenerator(printingSeedFor: "rule fuzz")
     let data = try tree(
       #"{"a":{"b":"text","n":5,"s":"aéa🌳"},"s":"aaa","ann":true,"n":9223372036854775807}"#)
@@ -94,7 +94,7 @@ struct RuleFuzzTests {
     #expect(loaded > Self.count / 100)
   }
 
-  @Test func `random patterns never trap, and match what they would match alone`() throws {
+  @Test func `random patterns never trap, and agree with matching whole parts`() throws {
     var random = SeededGenerator(printingSeedFor: "pattern fuzz")
     let parts = ["a", "b", "c", ".", "(", ")", "|", "*", "+", "?", "[ab]", "[^a]", "{1,2}", "\\d"]
     for _ in 0..<Self.count {
@@ -105,7 +105,7 @@ struct RuleFuzzTests {
       else { continue }
       let input = String(
         (0..<Int.random(in: 0...6, using: &random)).map { _ in random.pick(Array("abc1")) })
-      // A pattern occurs in a text exactly when it is the whole of some part of it.
+      // A pattern occurs in a text exactly if it matches a whole part of it.
       let occurs = (0...input.count).contains { start in
         (start...input.count).contains { end in
           whole.matches(String(Array(input)[start..<end]))

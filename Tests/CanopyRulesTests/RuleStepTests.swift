@@ -3,9 +3,9 @@ import Testing
 
 @testable import CanopyRules
 
-/// What rules do is counted, so that no request holds the writer for long.
+/// Rules count their steps, so that no request delays the writer for long.
 struct RuleStepTests {
-  /// The steps that a `.read` rule of the root takes, and whether it held.
+  /// Returns the steps of a `.read` rule of the root, and whether it held.
   private func steps(
     _ expression: String, data: Node = .absent, stepsMax: Int = .max
   ) throws -> (count: Int, holds: Bool) {
@@ -17,7 +17,7 @@ struct RuleStepTests {
     var evaluator = Evaluator(
       rules.frozenProgram, caller: nobody, query: nil, before: data, after: data,
       trace: NoTrace(), stepsMax: stepsMax)
-    let holds = evaluator.reads(.root, in: rules.tree)
+    let holds = evaluator.mayRead(.root, in: rules.tree)
     return (stepsMax - evaluator.stepsLeft, holds)
   }
 
@@ -26,7 +26,7 @@ struct RuleStepTests {
     return Node(children: [("a", Node(text.dropLast() + "y")), ("b", Node(text))])
   }
 
-  /// Comparisons of two texts, of which the first ends with `y` and the second does not.
+  /// Comparisons of two texts: the first ends with `y`, the second does not.
   static let comparisons = [
     "data.child('a').val() != data.child('b').val()",
     "data.child('a').val() > data.child('b').val()",
@@ -53,7 +53,7 @@ struct RuleStepTests {
   }
 
   @Test(arguments: comparisons)
-  func `an operation that would take more steps than are left fails`(_ expression: String) throws {
+  func `an operation that needs more steps than are left fails`(_ expression: String) throws {
     let data = text(4_000)
     let needed = try steps(expression, data: data).count
     #expect(try steps(expression, data: data, stepsMax: needed).holds)
@@ -61,7 +61,7 @@ struct RuleStepTests {
     #expect(!cut.holds)
   }
 
-  @Test func `a rule that fails for its steps holds for no other rule either`() throws {
+  @Test func `once the steps are used up every rule fails`() throws {
     let rules = try rules(
       #"{"rules":{".read":"data.val().toLowerCase() == 'a'","a":{".read":"true"}}}"#)
     let data = Node(String(repeating: "x", count: 2 * RuleLimits.stepsMax))
@@ -77,7 +77,7 @@ struct RuleStepTests {
         ])
   }
 
-  @Test func `a write with very many places is refused when its rules take too long`() throws {
+  @Test func `a write with very many locations is refused if its rules take too long`() throws {
     let rules = try rules(
       #"{"rules":{".write":true,"$k":{".validate":"newData.val() + 1 > 0"},"other":{}}}"#)
     func verdict(_ count: Int) throws -> Verdict {
@@ -88,7 +88,7 @@ struct RuleStepTests {
     #expect(try verdict(RuleLimits.stepsMax / 4) == .denied(.tooManySteps))
   }
 
-  @Test func `places that are only passed are counted`() throws {
+  @Test func `nodes on the path are counted`() throws {
     let rules = try rules(
       #"{"rules":{".write":true,"$k":{},"named":{".validate":"true"}}}"#)
     let node = Node(
@@ -98,7 +98,7 @@ struct RuleStepTests {
         == .denied(.tooManySteps))
   }
 
-  @Test func `a write that the blog's rules allow takes few of the steps that it may`() throws {
+  @Test func `a write that the blog's rules allow uses few of its steps`() throws {
     let rules = try BuiltInRules.load()
     let body = String(repeating: "é", count: 32_768)
     let json = #"{"uid":"ann","author":"Ann","title":"t","body":"\#(body)"}"#
@@ -108,8 +108,8 @@ struct RuleStepTests {
     let evaluator = Evaluator(
       rules.frozenProgram, caller: user("ann"), query: nil, before: .absent, after: after,
       trace: NoTrace())
-    var judge = WriteJudge(tree: rules.tree, evaluator: evaluator)
-    #expect(judge.judge(locations) == .allowed)
-    #expect(RuleLimits.stepsMax - judge.evaluator.stepsLeft < RuleLimits.stepsMax / 20)
+    var authorizer = WriteAuthorizer(tree: rules.tree, evaluator: evaluator)
+    #expect(authorizer.authorize(locations) == .allowed)
+    #expect(RuleLimits.stepsMax - authorizer.evaluator.stepsLeft < RuleLimits.stepsMax / 20)
   }
 }

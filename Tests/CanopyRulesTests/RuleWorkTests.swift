@@ -5,7 +5,7 @@
   @testable import CanopyRules
 
   struct RuleWorkTests {
-    @Test func `a judgement costs what is written, however much stands around it`() throws {
+    @Test func `evaluating a write costs its own size, whatever the size of the tree`() throws {
       func touched(stars: Int, posts: Int) throws -> Int {
         let rules = try BuiltInRules.load()
         var root = Node.absent

@@ -3,25 +3,25 @@ import CanopyTree
 
 @testable import CanopyRules
 
-/// A rule set of a file's text.
+/// Returns the rule set of a text.
 func rules(_ text: String) throws -> RuleSet {
   try RuleSet(text: text, file: "test.json")
 }
 
 extension Pattern {
-  /// Whether the pattern occurs in the text, however many steps that takes.
+  /// Whether the pattern occurs in the text, without a limit on steps.
   func matches(_ text: String) -> Bool {
     var left = Int.max
     return matches(text, stepsLeft: &left) == true
   }
 }
 
-/// A tree from JSON, with priorities.
+/// Returns a tree from JSON, with priorities.
 func tree(_ json: String) throws -> Node {
   try WriteValue(json: json).node
 }
 
-/// The problems that loading a file tells, without the file's name.
+/// Returns the problems of a rules file, without the file's name.
 func problems(_ text: String) -> [String] {
   do {
     _ = try rules(text)
@@ -33,14 +33,14 @@ func problems(_ text: String) -> [String] {
   }
 }
 
-/// A user as `auth` has them.
+/// Returns a caller with the `auth` of a user.
 func user(_ uid: String) -> RuleCaller {
   RuleCaller(auth: RuleCaller.auth(uid: uid), now: 1_700_000_000_000)
 }
 
 let nobody = RuleCaller(auth: nil, now: 1_700_000_000_000)
 
-/// What an expression comes to, as the `.read` rule of the root.
+/// The result of an expression as the `.read` rule of the root.
 enum Evaluated: Equatable {
   case isInvalid(String)
   case outcome(RuleOutcome)
@@ -57,7 +57,7 @@ enum Evaluated: Equatable {
   }
 }
 
-/// Evaluates an expression as a `.read` rule, below as many wildcards as are given.
+/// Evaluates an expression as a `.read` rule, below the given number of wildcards.
 func evaluate(
   _ expression: String, data: Node = .absent, as caller: RuleCaller = nobody,
   wildcards: [(name: String, key: Key)] = [], query: Query? = nil
@@ -78,7 +78,7 @@ func evaluate(
     let rules = try RuleSet(text: output.text)
     let path = wildcards.reduce(Path.root) { $0.child($1.key) }
     let explanation = rules.explainRead(path, query, in: data, as: caller)
-    // Both ways of evaluating must agree, whatever is asked.
+    // Both ways of evaluating must agree for all requests.
     guard rules.mayRead(path, query, in: data, as: caller) == explanation.verdict.isAllowed else {
       return .isInvalid("mayRead and explainRead differ")
     }
@@ -90,7 +90,7 @@ func evaluate(
 }
 
 extension WriteValue {
-  /// A value from JSON text.
+  /// Creates a value from JSON text.
   init(json text: String) throws {
     var text = text
     self = try text.withUTF8 { try WriteValue(json: UnsafeRawBufferPointer($0)) }
@@ -98,7 +98,7 @@ extension WriteValue {
 }
 
 extension RuleSet {
-  /// Judges a write as an engine would: resolved, applied, asked.
+  /// Returns the explanation of a write, evaluated like in the engine: resolve, apply, evaluate.
   func explain(_ write: Write, in root: Node, as caller: RuleCaller) -> Explanation {
     let assignments = write.resolved(in: root, at: caller.now)
     var tree = Tree(root: root)

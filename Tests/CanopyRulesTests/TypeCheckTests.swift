@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyRules
 
-/// What is refused when rules are loaded, with what is said about it.
+/// Expressions that are refused when rules are loaded, with their errors.
 struct TypeCheckTests {
   /// Expressions, and a part of the message.
   static let invalid: [(String, String)] = [
@@ -74,7 +74,7 @@ struct TypeCheckTests {
   ]
 
   @Test(arguments: invalid)
-  func `what can never be right is refused when rules are loaded`(
+  func `an expression that can never succeed is refused when rules are loaded`(
     _ expression: String, _ message: String
   ) {
     guard case .isInvalid(let found) = evaluate(expression) else {
@@ -84,12 +84,12 @@ struct TypeCheckTests {
     #expect(found.contains(message), "\(expression): \(found)")
   }
 
-  @Test func `there is a query only where something is read`() {
+  @Test func `query exists only in read rules`() {
     let found = problems(#"{"rules":{".write":"query.limitToFirst < 5"}}"#)
     #expect(found == ["1:21: /.write: expected no query: there is one only in .read"])
   }
 
-  @Test func `nesting is bounded, and chains are not`() {
+  @Test func `nesting is bounded and chains are not`() {
     func nested(_ count: Int, _ open: String, _ close: String) -> Evaluated {
       let opening = String(repeating: open, count: count)
       return evaluate(opening + "true" + String(repeating: close, count: count))
@@ -113,15 +113,15 @@ struct TypeCheckTests {
     #expect(evaluate("auth" + String(repeating: ".a", count: 5_000) + " == null").isInvalid)
   }
 
-  @Test func `names in a list do not multiply without bound`() {
+  @Test func `the steps of names in a list are bounded`() {
     let far = "'" + Array(repeating: "a", count: Limits.depthMax).joined(separator: "/") + "'"
     let way = "data" + String(repeating: ".child(\(far))", count: 50)
     func problem(names: Int) -> [String] {
       let list = Array(repeating: "''", count: names).joined(separator: ",")
       return problems(#"{"rules":{".read":"\#(way).hasChildren([\#(list)])"}}"#)
     }
-    let namesMax = RuleLimits.placeStepsMax / (50 * Limits.depthMax)
+    let namesMax = RuleLimits.snapshotStepsMax / (50 * Limits.depthMax)
     #expect(problem(names: namesMax).isEmpty)
-    #expect(problem(names: namesMax + 1).first?.contains("steps away") == true)
+    #expect(problem(names: namesMax + 1).first?.contains("steps in the whole file") == true)
   }
 }

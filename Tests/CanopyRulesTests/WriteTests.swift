@@ -14,13 +14,13 @@ struct WriteTests {
     #expect(try !rules.maySet("/", #"{"a":1}"#, in: .absent))
   }
 
-  @Test func `a rule below cannot take back a write that one above grants`() throws {
+  @Test func `a rule below cannot revoke a write that one above grants`() throws {
     let rules = try rules(#"{"rules":{"a":{".write":true,"b":{".write":false}}}}"#)
     #expect(try rules.maySet("a/b", "1", in: .absent))
     #expect(try rules.maySet("a/b/c", "1", in: .absent))
   }
 
-  @Test func `a write rule sees the place where it stands, before and after`() throws {
+  @Test func `a write rule sees its location before and after`() throws {
     let rules = try rules(
       #"""
       {"rules":{"n":{".write":"data.child('owner').val() == auth.uid
@@ -49,7 +49,7 @@ struct WriteTests {
     #expect(try !rules.mayUpdate("/", ["a": "5", "total": "null"], in: root))
   }
 
-  @Test func `every validate rule at and below what is written must hold`() throws {
+  @Test func `every validate rule at and below the written locations must hold`() throws {
     let rules = try rules(
       #"""
       {"rules":{".write":true,"a":{".validate":"newData.hasChildren(['x'])",
@@ -65,7 +65,7 @@ struct WriteTests {
     #expect(try rules.maySet("b", #"{"x":"1"}"#, in: .absent))
   }
 
-  @Test func `the validate rules above what is written must hold as well`() throws {
+  @Test func `the validate rules above the written locations must hold too`() throws {
     let rules = try rules(
       #"""
       {"rules":{".write":true,"widget":{".validate":"newData.hasChildren(['color','size'])",
@@ -75,11 +75,11 @@ struct WriteTests {
     let root = try tree(#"{"widget":{"color":"red","size":5}}"#)
     #expect(try rules.maySet("widget/size", "99", in: root))
     #expect(try rules.mayUpdate("widget", ["color": #""b""#, "size": "1"], in: .absent))
-    #expect(try !rules.maySet("widget/color", "null", in: root), "what is left is asked")
+    #expect(try !rules.maySet("widget/color", "null", in: root), "the remaining node is validated")
     #expect(try rules.maySet("widget", "null", in: root))
   }
 
-  @Test func `validate is not asked where nothing is left`() throws {
+  @Test func `validate is not evaluated where the node is absent afterwards`() throws {
     let rules = try rules(
       #"{"rules":{".write":true,".validate":false,"a":{".validate":false,"b":{".validate":false}}}}"#
     )
@@ -107,21 +107,21 @@ struct WriteTests {
     #expect(try rules.maySet("p/z", "null", in: .absent))
   }
 
-  @Test func `the priority of a place is written with the rules of that place`() throws {
+  @Test func `the priority of a location is written with the rules of that location`() throws {
     let rules = try rules(
       #"""
       {"rules":{"a":{".write":true,".validate":"newData.getPriority() != 5",
         "b":{".validate":"newData.val() != 1"}}}}
       """#)
     let root = try tree(#"{"a":{"b":1}}"#)
-    #expect(try rules.maySet("a/.priority", "4", in: root), "what is below was not written")
+    #expect(try rules.maySet("a/.priority", "4", in: root), "the nodes below were not written")
     #expect(try !rules.maySet("a/.priority", "5", in: root))
     #expect(try !rules.maySet("/.priority", "4", in: root))
     #expect(try !rules.maySet("a", #"{".priority":5,"c":1}"#, in: .absent))
     #expect(try !rules.mayUpdate("/", ["a/.priority": "4", "a/b": "1"], in: root))
   }
 
-  @Test func `server values are what they come to`() throws {
+  @Test func `server values are resolved`() throws {
     let rules = try rules(
       #"""
       {"rules":{"at":{".write":true,".validate":"newData.val() == now"},
@@ -134,7 +134,7 @@ struct WriteTests {
     #expect(try !rules.maySet("n", #"{".sv":{"increment":2}}"#, in: root))
   }
 
-  @Test func `locations in any sequence come to the same`() throws {
+  @Test func `locations in any sequence give the same verdict`() throws {
     let rules = try rules(
       #"{"rules":{"a":{"$k":{".write":true,".validate":"newData.val() < 5"}},"b":{".write":true}}}"#
     )
@@ -149,13 +149,13 @@ struct WriteTests {
     #expect(rules.judge(more, before: .absent, after: after, as: nobody) == .denied(denial))
   }
 
-  @Test func `a write of nothing is allowed`() throws {
+  @Test func `an empty write is allowed`() throws {
     let rules = try rules(#"{"rules":{".validate":false}}"#)
     let none: [Location] = []
     #expect(rules.judge(none, before: 1, after: 1, as: nobody) == .allowed)
   }
 
-  @Test func `what was refused is told`() throws {
+  @Test func `a refusal names the rule and the location`() throws {
     let rules = try rules(
       #"{"rules":{"a":{".write":true,"$k":{".validate":"newData.isNumber()"}}}}"#)
     func denial(_ location: String, _ json: String) throws -> Denial? {

@@ -21,9 +21,9 @@ import Testing
     #expect("\(try outcome(bare).get())" == "\(try outcome(quoted).get())")
   }
 
-  @Test func `text may be empty, hold spaces and line breaks only as a JSON string`() throws {
+  @Test func `empty text, spaces and line breaks need a JSON string`() throws {
     guard case .write(.post("", " a\nb ")) = try outcome("POST \"\" \" a\\nb \"").get() else {
-      Issue.record("not what was sent")
+      Issue.record("not the text that was sent")
       return
     }
   }
@@ -35,7 +35,7 @@ import Testing
     if json.count > 1 { #expect(error?.sentence == "title must be a word or a JSON string") }
   }
 
-  @Test func `a word where JSON is wanted is told to be quoted`() {
+  @Test func `an error about a bare word instead of JSON mentions quotes`() {
     let error = refusal("SET /a hello")
     #expect(error?.code == .invalidData)
     #expect(error?.sentence.hasSuffix("SET takes JSON here: put text in double quotes") == true)
@@ -48,7 +48,7 @@ import Testing
     }
   }
 
-  /// Each `?` is where the error shows; the rest of the line is right.
+  /// Each `?` marks the position of the error; the rest of the line is valid.
   @Test(arguments: [
     "SET /a ?", "SET /a {\"x\":?}", "   SET    /a     {\"x\":?}", "SET /é {\"x\":?}",
     "SET \"/a b\" [1,?]", "UPDATE /a {\"b\":?}", "PUSH /a {\"é\":?}", "CAS /a etag [1,?]",
@@ -56,7 +56,7 @@ import Testing
     "COMMENTS id {\"limit\":?}", "POSTS me {?}", "TOP {\"limit\":?}", "POST \"ti\\?le\" body",
     "POST title \"bo\\?y\"", "SET /a {\"x\":\"\\?\"}",
   ])
-  func `the byte in an error is that of the line`(_ line: String) throws {
+  func `the offset in an error is that of the line`(_ line: String) throws {
     let offset = try #require(Array(line.utf8).firstIndex(of: UInt8(ascii: "?")))
     let error = refusal(line)
     #expect(error?.code == .invalidData)
@@ -77,7 +77,7 @@ import Testing
     "SET /a {\"x\":\"}", "SET /a {\"x\":1", "SET /a [[[[", "SET /a \"\\", "SET /a {\"\\",
     "SET /a {\"x\":{\"y\":1}", "SET /a [1,2,", "UPDATE /a {\"b\":1", "UPDATE /a {\"b\"}",
   ])
-  func `brackets and quotes that are not closed are errors of data`(_ line: String) {
+  func `unclosed brackets and quotes are errors of data`(_ line: String) {
     let error = refusal(line)
     #expect(error?.code == .invalidData)
     #expect(error?.sentence.contains("(at byte ") == true)
@@ -85,7 +85,7 @@ import Testing
 
   @Test func `brackets in strings do not count`() throws {
     guard case .write(.post("]} {[", "x")) = try outcome("POST \"]} {[\" x").get() else {
-      Issue.record("not what was sent")
+      Issue.record("not the text that was sent")
       return
     }
     #expect(throws: Never.self) { try outcome("SET /a {\"}\":\"\\\"{[\"}").get() }
@@ -97,11 +97,11 @@ import Testing
     ("TOP {\"after\":\"x\"}", "TOP has no option after; it has before, limit"),
     ("POSTS me {\"\":1}", "POSTS has no option ; it has before, limit"),
   ])
-  func `an unknown option is named, with those that there are`(_ line: String, _ sentence: String) {
+  func `an unknown option is named, with the valid ones`(_ line: String, _ sentence: String) {
     #expect(refusal(line) == WireError(.badRequest, sentence))
   }
 
-  @Test func `an option of a query is not one of COUNT for reading`() {
+  @Test func `the options of GET are not options of COUNT`() {
     for option in ["shallow", "export", "etag"] {
       #expect(refusal("COUNT /a {\"\(option)\":true}")?.code == .badRequest)
     }
@@ -128,7 +128,7 @@ import Testing
     ("SHOW \"\"", "id is not an id: a key may not be empty"),
     ("UNCOMMENT a b.c", "commentId is not an id: a key may not contain"),
   ])
-  func `an option or id that is not what it must be is told so`(_ line: String, _ start: String) {
+  func `an invalid option or id has an error that says so`(_ line: String, _ start: String) {
     let error = refusal(line)
     #expect(error?.code == .badRequest)
     #expect(error?.sentence.hasPrefix(start) == true, "\(error?.sentence ?? "")")
@@ -139,7 +139,7 @@ import Testing
     "PUSH /a/.priority 1", "UPDATE /.x {}", "UPDATE / {\"a.b\":1}", "GET \"/a\\u0007b\"",
     "CAS a.b x 1",
   ])
-  func `a path that is none is an error of its own`(_ line: String) {
+  func `an invalid path has an error of its own`(_ line: String) {
     #expect(refusal(line)?.code == .invalidPath)
   }
 
@@ -159,12 +159,12 @@ import Testing
     "GET /a {\"equalTo\":1,\"endAt\":1}", "COUNT /a {\"orderBy\":\"$key\",\"startAt\":1}",
     "COUNT /a {\"startAt\":{}}",
   ])
-  func `parts of a query that do not fit together are an error of their own`(_ line: String) {
+  func `a contradictory query has an error of its own`(_ line: String) {
     #expect(refusal(line)?.code == .invalidQuery)
   }
 
   @Test(arguments: Sample.all)
-  func `a byte that is no UTF-8 is refused wherever it stands`(_ sample: Sample) {
+  func `an invalid UTF-8 byte is refused at every position`(_ sample: Sample) {
     for byte in [0xFF, 0xC0, 0x80, 0xED] as [UInt8] {
       everyPosition(of: sample, byte) { line, _ in
         guard case .failure(let error) = outcome(line) else {
@@ -177,7 +177,7 @@ import Testing
   }
 
   @Test(arguments: Sample.all)
-  func `NUL and other control bytes are refused wherever they stand`(_ sample: Sample) {
+  func `NUL and other control bytes are refused at every position`(_ sample: Sample) {
     for byte in [0x00, 0x01, 0x0B, 0x1F] as [UInt8] {
       everyPosition(of: sample, byte) { line, position in
         guard case .failure(let error) = outcome(line) else {
@@ -189,7 +189,8 @@ import Testing
     }
   }
 
-  /// Lines with the byte put between any two bytes and in place of any.
+  /// Calls `body` with lines in which the byte is inserted between any two bytes or replaces any
+  /// byte.
   private func everyPosition(of sample: Sample, _ byte: UInt8, _ body: ([UInt8], Int) -> Void) {
     let line = Array(sample.maximum.utf8)
     for position in 0...line.count {
@@ -203,7 +204,7 @@ import Testing
     }
   }
 
-  @Test func `a bare word says at which byte a control character stands`() {
+  @Test func `the error names the offset of a control character in a bare word`() {
     let error = refusal("POST title bo\u{7}dy")
     #expect(error?.code == .badRequest)
     #expect(error?.sentence.contains("(at byte 13)") == true)
@@ -211,7 +212,7 @@ import Testing
     #expect(refusal("POST ti\ttle body")?.code == .badRequest)
   }
 
-  @Test func `strings and values may be as long as the limits say`() {
+  @Test func `strings and values may be as long as the limits allow`() {
     var limits = Limits()
     limits.stringBytesMax = 10
     limits.writeBytesMax = 20

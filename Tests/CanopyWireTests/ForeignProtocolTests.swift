@@ -22,11 +22,11 @@ import Testing
     "HTTP/1.1", " HTTP/1.1", "SET /a 1", "SET /posts/1 100000.1", "POST /x y HTTP/1.15",
     "Accept: */*",
   ])
-  func `a request of the line protocol is not`(_ line: String) {
+  func `a request of the line protocol is not HTTP`(_ line: String) {
     #expect(recognised(Array(line.utf8)) == nil)
   }
 
-  @Test func `a handshake of TLS is recognised by its first two bytes`() {
+  @Test func `a TLS handshake is recognised by its first two bytes`() {
     #expect(recognised([0x16, 0x03]) == .tls)
     #expect(recognised([0x16, 0x03, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xFC, 0x03, 0x03]) == .tls)
     #expect(recognised([0x16]) == nil)
@@ -34,7 +34,7 @@ import Testing
     #expect(recognised([0x03, 0x16]) == nil)
   }
 
-  @Test func `each is answered with one line`() {
+  @Test func `each is answered by one line`() {
     for error in [ForeignProtocol.http.error, ForeignProtocol.tls.error] {
       #expect(error.code == .badRequest && error.sentence.hasSuffix("the connection closes"))
     }

@@ -3,13 +3,13 @@ import CanopyWire
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct LineDecoderTests {
-  /// What a decoder made of some input.
+  /// The result of decoding some input.
   private struct Decoded: Equatable {
     var lines: [[UInt8]] = []
     var isTooLong = false
   }
 
-  /// The definition, on all bytes at once.
+  /// Returns the result by the definition, on all bytes at once.
   private static func expected(_ bytes: [UInt8], max: Int) -> Decoded {
     var result = Decoded()
     var line: [UInt8] = []
@@ -27,7 +27,7 @@ import Testing
     return result
   }
 
-  /// Feeds pieces; the consumer stops after the lines for which `stops` says so.
+  /// Feeds pieces to a decoder. The consumer stops after the lines for which `stops` returns true.
   private static func decode(
     _ pieces: [[UInt8]], max: Int, stops: (Int) -> Bool = { _ in false }
   ) -> Decoded {
@@ -69,12 +69,12 @@ import Testing
     #expect(Self.texts("a\rb\r\r\n") == ["a\rb\r"], "one CR alone, and only at the end")
   }
 
-  @Test func `an empty line is left out`() {
+  @Test func `an empty line is skipped`() {
     #expect(Self.texts("\n\r\n\n\na\n\n") == ["a"])
     #expect(Self.texts(" \n") == [" "], "a space is not nothing")
   }
 
-  @Test func `every cut of some input in two gives the same lines`() {
+  @Test func `every split of some input into two pieces gives the same lines`() {
     let input = Array("PING\r\n\n\r\nSET /a \"é\r\"\n\r\r\nx\r\ny".utf8)
     let whole = Self.expected(input, max: 20)
     for first in 0...input.count {
@@ -114,8 +114,9 @@ import Testing
   }
 
   @Test(arguments: [1, 2, 1_000], [false, true])
-  func `a line of the bound is taken, and one byte more is too long`(_ max: Int, _ hasReturn: Bool)
-  {
+  func `a line at the bound is accepted, and one byte more is too long`(
+    _ max: Int, _ hasReturn: Bool
+  ) {
     let end: [UInt8] = hasReturn ? [0x0D, 0x0A] : [0x0A]
     for excess in [0, 1] {
       let line = [UInt8](repeating: 0x78, count: max + excess)
@@ -127,7 +128,7 @@ import Testing
     }
   }
 
-  @Test func `a line without an end is too long before more than the bound is kept`() {
+  @Test func `an unterminated line is too long before more than the bound is kept`() {
     var decoder = LineDecoder(lineBytesMax: 100)
     let piece = [UInt8](repeating: 0x78, count: 7)
     for count in 1... {
@@ -141,19 +142,19 @@ import Testing
     }
   }
 
-  @Test func `the bound may be the largest number there is`() {
+  @Test func `the bound may be the largest integer`() {
     #expect(Self.decode([Array("PI".utf8), Array("NG\n".utf8)], max: .max - 1).lines.count == 1)
     var decoder = LineDecoder(lineBytesMax: .max)
     #expect(Array("PI".utf8).withUnsafeBytes { decoder.feed($0) { _ in true } } == .done)
   }
 
-  @Test func `what came before a line that is too long is handed on`() {
+  @Test func `the lines before one that is too long are passed on`() {
     let result = Self.decode([Array("PING\nWHOAMI\nxxxxxxxxxx\n".utf8)], max: 8)
     #expect(result.lines.count == 2)
     #expect(result.isTooLong)
   }
 
-  @Test func `a consumer that stops at the end of a piece is done with it`() {
+  @Test func `a consumer that stops at the end of a piece has consumed it`() {
     var decoder = LineDecoder(lineBytesMax: 8)
     let outcome = Array("PING\n".utf8).withUnsafeBytes { decoder.feed($0) { _ in false } }
     #expect(outcome == .done)

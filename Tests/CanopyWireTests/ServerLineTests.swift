@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyWire
 
-/// What the server writes is what the client reads.
+/// The client decodes the lines that the server encodes.
 struct ServerLineTests {
   private func read(_ text: String) throws(TreeError) -> ServerLine {
     let result: Result<ServerLine, TreeError> = Array(text.utf8).withUnsafeBytes { bytes in
@@ -27,7 +27,7 @@ struct ServerLineTests {
     return event
   }
 
-  @Test func `replies are read as they were written`() throws {
+  @Test func `replies survive a round trip`() throws {
     guard case .success(let bytes) = try read("+{\"seq\":4}") else {
       return #expect(Bool(false), "a success")
     }
@@ -46,7 +46,7 @@ struct ServerLineTests {
     #expect(later == WireError(.internalError, "so it is"))
   }
 
-  @Test func `events are read as they were written`() throws {
+  @Test func `events survive a round trip`() throws {
     let node = try Node(json: #"{"a":[1,{"b":"\"}{,:"}],"é":{".value":1,".priority":2}}"#)
     let put = try event { output in
       EventLine.put(.init(.root), 41, to: &output) { $0.append(node, style: .export) }
@@ -79,7 +79,7 @@ struct ServerLineTests {
     ">{\"a\":\"",
     ">{\"sub\":1,\"event\":\"put\",\"path\":\"/a.b\",\"data\":1,\"seq\":1}", ">{\"a\\",
   ])
-  func `what is no line of a server is an error`(_ text: String) {
+  func `an invalid server line is an error`(_ text: String) {
     #expect(throws: TreeError.self) { try read(text) }
   }
 }

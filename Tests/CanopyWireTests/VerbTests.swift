@@ -3,7 +3,7 @@ import CanopyWire
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct VerbTests {
-  @Test func `the table has the verbs of the protocol's page, with those arguments, in its order`()
+  @Test func `the table has the verbs and arguments of the protocol's documentation, in its order`()
   {
     #expect(Command.all.map(\.usage) == Sample.all.map(\.usage))
     let groups = [Command.Group.session: Sample.session, .blog: Sample.blog, .tree: Sample.tree]
@@ -34,13 +34,13 @@ import Testing
     }
   }
 
-  @Test func `too many arguments are told to be put in quotes where there can be any`() {
+  @Test func `an error about too many arguments mentions quotes`() {
     #expect(refusal("POST My first post")?.sentence.contains("double quotes") == true)
     #expect(refusal("PING now")?.sentence == "usage: PING")
   }
 
   @Test(arguments: Sample.all)
-  func `a verb is known in any case`(_ sample: Sample) throws {
+  func `a verb may be in any case`(_ sample: Sample) throws {
     let arguments = sample.maximum.dropFirst(sample.verb.count)
     let asWritten = "\(try outcome(sample.maximum).get())"
     let mixed = sample.verb.enumerated().map { index, letter in
@@ -52,7 +52,7 @@ import Testing
     }
   }
 
-  @Test func `what is no verb is named as far as it can be shown`() {
+  @Test func `an unknown verb is named as far as it is printable`() {
     let long = String(repeating: "x", count: 40)
     let sentences = [
       ("PONG", "PONG is not a verb; HELP lists them"),
@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `a verb with control characters in it is another word`() {
+  @Test func `a verb with control characters is unknown`() {
     for command in Command.all {
       for position in 0...command.verb.utf8.count {
         for byte in [0x00, 0x01, 0x09, 0x0D, 0x7F, 0x80, 0xFF] as [UInt8] {
@@ -88,7 +88,7 @@ import Testing
     }
   }
 
-  @Test func `spaces around words mean nothing`() throws {
+  @Test func `spaces around words are ignored`() throws {
     let plain = "\(try outcome("COMMENTS x {\"limit\":1}").get())"
     #expect("\(try outcome("   COMMENTS    x   {\"limit\":1}   ").get())" == plain)
     #expect("\(try outcome("COMMENTS x { \"limit\" : 1 }").get())" == plain)

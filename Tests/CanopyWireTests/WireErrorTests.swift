@@ -3,7 +3,7 @@ import CanopyWire
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct WireErrorTests {
-  @Test func `a sentence never has a line break or anything that is not shown`() {
+  @Test func `a sentence never has a line break or an invisible character`() {
     let breaks = [
       "\n", "\r", "\r\n", "\u{0}", "\u{7F}", "\u{85}", "\u{2028}", "\u{2029}", "\u{202E}",
     ]
@@ -15,7 +15,7 @@ import Testing
     #expect(WireError(.badRequest, "naïve — 猫 👍").sentence == "naïve — 猫 👍")
   }
 
-  @Test func `a line that echoes what was sent stays short and on one line`() {
+  @Test func `an error that repeats input is one short line`() {
     let long = String(repeating: "x\\u2028\\u0085\\u202e", count: 10_000)
     for line in ["RECENT {\"\(long)\":1}", "GET /a {\"\(long)\":1}", "TOP {\"\(long)\":1}"] {
       let sentence = refusal(line)?.sentence ?? ""
@@ -24,7 +24,7 @@ import Testing
     }
   }
 
-  @Test func `the codes are those of the protocol's page`() {
+  @Test func `the codes are those of the protocol's documentation`() {
     let page = """
       BAD_REQUEST UNKNOWN_VERB UNAUTHENTICATED PERMISSION_DENIED NOT_FOUND CONFLICT INVALID_PATH \
       INVALID_DATA INVALID_QUERY TOO_LARGE RATE_LIMITED OVERLOADED UNAVAILABLE INTERNAL
@@ -32,7 +32,7 @@ import Testing
     #expect(WireError.Code.allCases.map(\.rawValue) == page.split(separator: " ").map(String.init))
   }
 
-  @Test func `each error of the tree has its code`() {
+  @Test func `each error of the tree has a code`() {
     let codes: [(TreeError, WireError.Code)] = [
       (.invalidKey("x"), .invalidPath), (.invalidPath("x"), .invalidPath),
       (.invalidData("x"), .invalidData), (.invalidJSON("x", offset: 1), .invalidData),

@@ -3,7 +3,7 @@ import CanopyTree
 import CanopyWire
 import Testing
 
-/// The request that a line is, or why it is none.
+/// Returns the request of a line, or the error.
 func outcome(_ line: [UInt8], limits: Limits = Limits()) -> Result<Request, WireError> {
   line.withUnsafeBytes { bytes in
     do throws(WireError) { return .success(try Request(line: bytes, limits: limits)) } catch {
@@ -12,12 +12,12 @@ func outcome(_ line: [UInt8], limits: Limits = Limits()) -> Result<Request, Wire
   }
 }
 
-/// The same for text.
+/// Returns the request of a text, or the error.
 func outcome(_ line: String) -> Result<Request, WireError> {
   outcome(Array(line.utf8))
 }
 
-/// Why a line is no request; an issue if it is one.
+/// Returns the error of a line; records an issue if it is a request.
 func refusal(_ line: String, _ location: SourceLocation = #_sourceLocation) -> WireError? {
   switch outcome(line) {
   case .success(let request):
@@ -28,7 +28,7 @@ func refusal(_ line: String, _ location: SourceLocation = #_sourceLocation) -> W
   }
 }
 
-/// Whether text can stand in one line and shows everything that it holds.
+/// Whether text fits in one line and shows all its characters.
 func isOneLine(_ text: String) -> Bool {
   text.unicodeScalars.allSatisfy { scalar in
     switch scalar.properties.generalCategory {
@@ -38,15 +38,14 @@ func isOneLine(_ text: String) -> Bool {
   }
 }
 
-/// A verb as line-protocol.md has it, the arguments of a line with as few as it takes, and those that
-/// it takes besides.
+/// A verb with a line of its required arguments and its optional arguments, as in line-protocol.md.
 struct Sample: CustomTestStringConvertible, Sendable {
   var verb: String
   var usage: String
   var required: [String]
   var optional: [String] = []
 
-  /// Where the fewest arguments are not the first of the most.
+  /// The required arguments, if they are not a prefix of all arguments.
   var fewest: [String]?
 
   var minimum: String { ([verb] + (fewest ?? required)).joined(separator: " ") }

@@ -1,3 +1,4 @@
+import CanopyTree
 import Foundation
 import Histogram
 
@@ -13,7 +14,7 @@ final class LoadClient<D: Dialect> {
   /// A connection, and what it is waiting for: replies come in the order of requests.
   private final class User {
     let channel: Channel<D.Framer>
-    var random = SplitMix(state: 0)
+    var random = SplitMix64(seed: 0)
     var inFlight: [(request: BlogRequest, sentAt: Int64)] = []
     /// Where the oldest request in flight is in the ring.
     var oldest = 0
@@ -47,7 +48,7 @@ final class LoadClient<D: Dialect> {
     var boundary = monotonicNanoseconds() + Int64(round.warmUpSeconds * 1e9)
     var start: UsageMark?
     for (id, user) in users.enumerated() {
-      user.random = SplitMix(state: round.seed &* 1_000_003 &+ UInt64(id))
+      user.random = SplitMix64(seed: round.seed &* 1_000_003 &+ UInt64(id))
       user.inFlight = Array(repeating: (.ping, 0), count: round.depth)
       user.oldest = 0
       try send(user, id, round.depth, round, at: monotonicNanoseconds())

@@ -1,3 +1,5 @@
+import CanopyTree
+
 /// One thing that a user asks for, in the words of no system: each `Dialect` puts it into its own.
 enum BlogRequest: Equatable {
   case ping
@@ -36,7 +38,7 @@ enum Mix {
   /// Draws the next request.
   ///
   /// - Parameter posts: how many posts there were at the start; those are shown and starred.
-  func next(posts: Int, _ random: inout SplitMix) -> BlogRequest {
+  func next(posts: Int, _ random: inout SplitMix64) -> BlogRequest {
     switch self {
     case .ping: .ping
     case .post: .post(number: posts + random.below(900_000_000))
@@ -58,7 +60,7 @@ enum Mix {
   }
 }
 
-extension SplitMix {
+extension SplitMix64 {
   /// A number from 0 up to, and without, a bound below 2³². Faster than `Int.random(in:using:)`, and as
   /// even as a benchmark needs (Lemire 2019, without the rejection).
   mutating func below(_ bound: Int) -> Int {

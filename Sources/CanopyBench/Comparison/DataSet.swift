@@ -49,7 +49,7 @@ struct DataSet {
   /// The ids of the posts in Canopy: push ids, the same ones each time.
   func keys() -> [Key] {
     var ids = PushIDGenerator()
-    var random = SplitMix(state: 42)
+    var random = SplitMix64(seed: 42)
     return (0..<posts).map { post in ids.next(at: createdAt(post)) { random.next() } }
   }
 }

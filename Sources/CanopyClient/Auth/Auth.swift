@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// What tells a listener of the session from all others: to be handed to `removeStateDidChangeListener`.
+/// The handle of a session listener, for `removeStateDidChangeListener`.
 public final class AuthStateDidChangeListenerHandle: Sendable {
   let number: Int
 
@@ -9,12 +9,12 @@ public final class AuthStateDidChangeListenerHandle: Sendable {
   }
 }
 
-/// Who uses a database: accounts, logins, and the present user.
+/// The accounts and the session of a database.
 ///
-/// A login is of the database's connection, and is renewed on every later one with the token that the
-/// server gave; there is no password kept. Everything that was written before a sign-out and has not
-/// reached the server yet is sent as whoever is signed in then. Safe to use from any thread. The
-/// functions that are handed over are called on the database's `callbackQueue`.
+/// A session belongs to the database's connection. Every later connection renews it with the token
+/// from the server; the library keeps no password. A write that has not reached the server before a
+/// sign-out is sent as the user who is signed in then. Safe to use from any thread. The library
+/// calls the application's functions on the database's `callbackQueue`.
 public final class Auth: Sendable {
   private let database: Database
   private var repository: Repository { database.repository }
@@ -23,32 +23,32 @@ public final class Auth: Sendable {
     self.database = database
   }
 
-  /// The accounts of the server of `Database.database()`.
+  /// Returns the accounts of the server of `Database.database()`.
   public static func auth() -> Auth { Auth(.database()) }
 
-  /// The accounts of a database's server. Canopy's own addition.
+  /// Returns the accounts of a database's server. Canopy's own addition.
   public static func auth(database: Database) -> Auth { Auth(database) }
 
-  /// Who is signed in; nil if nobody is.
+  /// The signed-in user; nil if there is none.
   public var currentUser: User? { repository.session.user }
 
   // MARK: Accounts
 
-  /// Opens an account and signs in.
+  /// Creates an account and signs in.
   ///
-  /// The server asks for a user name, which the original does not: this draws one by chance, which can
-  /// be changed with `updateDisplayName`.
+  /// The server requires a user name, which Firebase does not. This method chooses a random one;
+  /// `updateDisplayName` changes it.
   ///
-  /// - Parameter completion: the result or an `AuthError`.
+  /// - Parameter completion: receives the result or an `AuthError`.
   public func createUser(
     withEmail email: String, password: String,
     completion: ((AuthDataResult?, (any Error)?) -> Void)? = nil
   ) {
     createUser(
-      withEmail: email, password: password, username: drawnName, completion: completion)
+      withEmail: email, password: password, username: randomUserName, completion: completion)
   }
 
-  /// Opens an account with a user name and signs in. Canopy's own addition.
+  /// Creates an account with a user name and signs in. Canopy's own addition.
   ///
   /// - Parameter username: 1 to 32 ASCII letters, digits, `_` or `-`.
   public func createUser(
@@ -58,17 +58,17 @@ public final class Auth: Sendable {
     ask(.signUp(email: email, password: password, username: username), completion)
   }
 
-  /// Opens an account and signs in.
+  /// Creates an account and signs in.
   ///
   /// - Throws: `AuthError`.
   @discardableResult
   public func createUser(
     withEmail email: String, password: String
   ) async throws -> AuthDataResult {
-    try await createUser(withEmail: email, password: password, username: drawnName)
+    try await createUser(withEmail: email, password: password, username: randomUserName)
   }
 
-  /// Opens an account with a user name and signs in. Canopy's own addition.
+  /// Creates an account with a user name and signs in. Canopy's own addition.
   ///
   /// - Throws: `AuthError`.
   @discardableResult
@@ -80,7 +80,7 @@ public final class Auth: Sendable {
 
   /// Signs in.
   ///
-  /// - Parameter completion: the result or an `AuthError`.
+  /// - Parameter completion: receives the result or an `AuthError`.
   public func signIn(
     withEmail email: String, password: String,
     completion: ((AuthDataResult?, (any Error)?) -> Void)? = nil
@@ -96,8 +96,9 @@ public final class Auth: Sendable {
     try await signIn(.logIn(email: email, password: password))
   }
 
-  /// Signs in as the administrator of the server, whom the security rules do not bind: for programs that
-  /// run beside the server. The token stands in the server's data folder. Canopy's own addition.
+  /// Signs in as the administrator of the server, to whom the security rules do not apply, for
+  /// programs that run beside the server. The server's data folder contains the token. Canopy's own
+  /// addition.
   ///
   /// - Throws: `AuthError`.
   @discardableResult
@@ -105,7 +106,7 @@ public final class Auth: Sendable {
     try await signIn(.token(token))
   }
 
-  /// Signs in with the token of a session that the server gave before. Canopy's own addition.
+  /// Signs in with the token of an earlier session. Canopy's own addition.
   ///
   /// - Throws: `AuthError`.
   @discardableResult
@@ -113,19 +114,19 @@ public final class Auth: Sendable {
     try await signIn(.token(token))
   }
 
-  /// Signs out, here at once; the server is told if it can be.
+  /// Signs out, at once locally, and on the server if there is a connection.
   public func signOut() throws {
     guard repository.session.user != nil else { return }
-    // Before this returns, also while the network is using the state.
-    let told = repository.session.set(nil, token: nil)
+    // Take effect before this returns, even while the network uses the state.
+    let calls = repository.session.set(nil, token: nil)
     repository.use { state in
-      // An answer that was taken meanwhile is one to what was asked before.
-      state.sessionHasChanged(told + state.session.set(nil, token: nil))
+      // Repeat it: a reply to an earlier request may have arrived meanwhile.
+      state.sessionHasChanged(calls + state.session.set(nil, token: nil))
       if state.phase.isReady { state.ask(.logOut) { _, _ in } }
     }
   }
 
-  /// Changes the name under which others know this person, wherever it is shown. Canopy's own addition.
+  /// Changes the user name wherever it is shown. Canopy's own addition.
   ///
   /// - Throws: `AuthError`.
   @discardableResult
@@ -143,9 +144,9 @@ public final class Auth: Sendable {
 
   // MARK: Listeners
 
-  /// Has a function called with who is signed in: soon, and whenever somebody else is.
+  /// Calls a function with the signed-in user: soon, and whenever the user changes.
   ///
-  /// - Returns: what to hand to `removeStateDidChangeListener`.
+  /// - Returns: the handle for `removeStateDidChangeListener`.
   @discardableResult
   public func addStateDidChangeListener(
     _ listener: @escaping (Auth, User?) -> Void
@@ -161,14 +162,14 @@ public final class Auth: Sendable {
     return AuthStateDidChangeListenerHandle(number)
   }
 
-  /// Ends the calls of a listener.
+  /// Removes a listener.
   public func removeStateDidChangeListener(_ handle: AuthStateDidChangeListenerHandle) {
     repository.session.remove(handle.number)
   }
 
-  // MARK: Asking
+  // MARK: Requests
 
-  private var drawnName: String {
+  private var randomUserName: String {
     "user-" + WriteNumbers.name(repository.options.environment.random).suffix(10)
   }
 
@@ -214,4 +215,26 @@ public final class Auth: Sendable {
     user.map { .success(AuthDataResult(user: $0)) }
       ?? .failure(AuthError(.noCurrentUser, "nobody is signed in"))
   }
+}
+
+/// A signed-in user.
+public struct User: Sendable, Equatable {
+  /// The unique id of the account.
+  public let uid: String
+  /// The e-mail address; nil for the administrator.
+  public let email: String?
+  /// The user name; nil for the administrator.
+  public let displayName: String?
+  /// Whether the user is the administrator of the server, to whom the security rules do not apply.
+  /// Canopy's own addition.
+  public let isAdministrator: Bool
+
+  static let administrator = User(
+    uid: "administrator", email: nil, displayName: nil, isAdministrator: true)
+}
+
+/// The result of a sign-in or a sign-up.
+public struct AuthDataResult: Sendable, Equatable {
+  /// The user who is signed in now.
+  public let user: User
 }

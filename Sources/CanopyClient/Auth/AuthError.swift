@@ -1,37 +1,38 @@
 internal import CanopyWire
 
-/// Why a login, a sign-up or the like did not succeed.
+/// The reason why a sign-in, a sign-up or a similar operation failed.
 public struct AuthError: Error, Equatable, Sendable {
   /// The kinds of failure.
   public enum Code: String, Sendable, CaseIterable {
-    /// The e-mail address or the password is wrong; which of them is not told.
+    /// The e-mail address or the password is wrong; the error does not reveal which.
     case wrongPassword
-    /// The e-mail address or the user name belongs to somebody; which of them is not told.
+    /// The e-mail address or the user name is taken; the error does not reveal which.
     case emailAlreadyInUse
     /// The password is too short, too long or too common.
     case weakPassword
-    /// The e-mail address, the user name or the password is none.
+    /// The e-mail address, the user name or the password is invalid.
     case invalidArgument
     /// The account has been disabled.
     case userDisabled
-    /// The token is not, or no longer, valid.
+    /// The token is invalid or has expired.
     case invalidToken
     /// Too many attempts; the sentence says how long to wait.
     case tooManyRequests
-    /// The server could not be reached in time, the connection was lost, or the URL is of no server.
+    /// The server did not respond in time, the connection was lost, or the URL is not that of a
+    /// server.
     case networkError
-    /// Nobody is signed in.
+    /// There is no signed-in user.
     case noCurrentUser
-    /// The server cannot do it now, or is at fault.
+    /// The server cannot do this now, or it failed.
     case internalError
   }
 
-  /// What kind of failure it is.
+  /// The kind of failure.
   public var code: Code
-  /// What is wrong and what to do about it.
+  /// A sentence that says what is wrong and what to do about it.
   public var sentence: String
 
-  /// An error.
+  /// Creates an error.
   public init(_ code: Code, _ sentence: String) {
     self.code = code
     self.sentence = sentence
@@ -39,7 +40,7 @@ public struct AuthError: Error, Equatable, Sendable {
 }
 
 extension AuthError: LocalizedError, CustomStringConvertible {
-  /// The sentence: what `localizedDescription` has.
+  /// The sentence, which `localizedDescription` returns.
   public var errorDescription: String? { sentence }
 
   /// The code and the sentence.

@@ -18,7 +18,7 @@ struct SessionRequest: Sendable {
   var answer: Answer<Result<User?, AuthError>>
 }
 
-/// Who this connection is. Requests about it wait for a connection, but not for ever.
+/// The session of the connection. A request about it waits for a connection, up to a timeout.
 extension RepositoryState {
   func ask(
     _ kind: SessionRequest.Kind, answer: @escaping Answer<Result<User?, AuthError>>
@@ -80,7 +80,7 @@ extension RepositoryState {
   }
 
   private func begin(_ json: [UInt8], _ request: SessionRequest) {
-    let told = try? members(json) { members -> (User?, String?) in
+    let reply = try? members(json) { members -> (User?, String?) in
       if members["administrator"] != nil {
         guard case .token(let token) = request.kind else { return (nil, nil) }
         return (.administrator, token)
@@ -93,7 +93,7 @@ extension RepositoryState {
         isAdministrator: false)
       return (user, token)
     }
-    guard let (user, token) = told, let user, let token else {
+    guard let (user, token) = reply, let user, let token else {
       return fail(request, AuthError(.internalError, "the server's answer cannot be read"))
     }
     setSession(user, token: token)
@@ -104,25 +104,25 @@ extension RepositoryState {
     request.answer(.failure(error), self)
   }
 
-  /// Notes that a session has ended by itself.
+  /// Clears the session after the server ended it.
   func endSession(token: String) {
     if session.token == token { setSession(nil, token: nil) }
   }
 
-  /// Sets who is signed in, and has those told who want to hear of it.
+  /// Sets the signed-in user and notifies the listeners.
   func setSession(_ user: User?, token: String?) {
     sessionHasChanged(session.set(user, token: token))
   }
 
-  /// Calls those who want to hear of a change of the session, and records who is signed in.
-  func sessionHasChanged(_ told: [@Sendable () -> Void]) {
-    for body in told { call(body) }
+  /// Calls the listeners of a changed session and records the session.
+  func sessionHasChanged(_ calls: [@Sendable () -> Void]) {
+    for body in calls { call(body) }
     recordSession()
   }
 }
 
 extension JSONOutput {
-  /// A verb and texts as its arguments.
+  /// Appends a verb with texts as arguments.
   fileprivate mutating func append(_ verb: StaticString, _ arguments: String...) {
     append(verb)
     for argument in arguments {

@@ -1,6 +1,6 @@
 internal import Synchronization
 
-/// Who is signed in, for anybody to ask at any time, and who wants to hear when that changes.
+/// The current session, which any thread may read, and its listeners.
 final class SessionBox: Sendable {
   private struct State {
     var user: User?
@@ -14,9 +14,9 @@ final class SessionBox: Sendable {
   var user: User? { state.withLock { $0.user } }
   var token: String? { state.withLock { $0.token } }
 
-  /// Sets who is signed in.
+  /// Sets the session.
   ///
-  /// - Returns: what is to be called when somebody else is signed in than before.
+  /// - Returns: the calls of all listeners if the user changed.
   func set(_ user: User?, token: String?) -> [@Sendable () -> Void] {
     state.withLock { state in
       let isOther = state.user?.uid != user?.uid

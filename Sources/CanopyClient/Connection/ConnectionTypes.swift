@@ -3,24 +3,24 @@ internal import CanopyWire
 internal import DequeModule
 internal import NIOCore
 
-/// How far a connection is.
+/// The phase of the connection.
 enum Phase {
-  /// There is none and none is being made: nothing has been asked for yet, or it is not wanted.
+  /// There is no connection: nothing needs one yet, or the application is offline.
   case idle
-  /// The next attempt is waited for.
+  /// The next attempt is scheduled.
   case waiting
   case connecting
-  /// It has been made; the server is being told who this is.
+  /// The connection is open; the client sends HELLO and its token.
   case greeting(Transport)
-  /// Writes that were sent on an earlier connection and not answered are sent again, and their answers
-  /// awaited: what is listened to next has them in it then.
-  case settling(Transport)
-  /// Requests can be sent.
+  /// The client resends the writes that an earlier connection left unanswered, and waits for their
+  /// replies. Listens that start afterwards include those writes.
+  case resending(Transport)
+  /// The client can send requests.
   case ready(Transport)
 
   var transport: Transport? {
     switch self {
-    case .greeting(let transport), .settling(let transport), .ready(let transport): transport
+    case .greeting(let transport), .resending(let transport), .ready(let transport): transport
     default: nil
     }
   }
@@ -30,26 +30,26 @@ enum Phase {
   }
 }
 
-/// A request that was sent, and what its answer is for.
-enum Awaited {
+/// A sent request, with the receiver of its reply.
+enum SentRequest {
   case hello(asked: Int64)
-  /// The token of a session that goes on from an earlier connection.
+  /// The token of a session that continues from an earlier connection.
   case resumedSession(token: String)
   case session(SessionRequest)
   case listen(ListenTag)
-  /// With its line, which is sent again if the answer is lost.
+  /// A write, with its line, which is sent again if the reply is lost.
   case write(WriteID, number: Int64, line: ByteBuffer)
   case compareAndSet(TransactionID, number: Int64, line: ByteBuffer)
   case disconnect(DisconnectOperation)
   case get(GetRequest)
-  /// One whose answer means nothing.
+  /// A request whose reply is ignored.
   case nothing
-  /// A write that was sent on an earlier connection, and whose answer has come. The tree gets the answer
-  /// when it has been told what the write did, as always: so after the listens before it here.
-  indirect case settled(Awaited, Result<[UInt8], WireError>)
+  /// A write of an earlier connection whose reply has arrived. As always, the tree gets the reply
+  /// after the events of the write, and therefore after the listens before this entry.
+  indirect case deferred(SentRequest, Result<[UInt8], WireError>)
 
-  var isSettled: Bool {
-    if case .settled = self { true } else { false }
+  var isDeferred: Bool {
+    if case .deferred = self { true } else { false }
   }
 
   /// The line of a write.
@@ -61,33 +61,34 @@ enum Awaited {
   }
 }
 
-/// What HELLO says about bounds, as far as a client must keep them by itself.
+/// The limits in HELLO that a client must observe.
 struct ServerLimits {
-  /// Bytes of a line, without its end: one that is longer costs the connection.
+  /// The longest line, in bytes without its terminator. The server closes a connection that exceeds
+  /// it.
   var lineBytes = 1024 * 1024
-  /// Requests that may be outstanding: more are not read before others are answered.
+  /// The most outstanding requests. The server reads no more until it has answered some.
   var outstandingRequests = 1024
-  /// Writes of a client that the server remembers until it is told that their answers were seen: it
-  /// refuses more.
+  /// The most writes of a client that the server remembers until the client acknowledges their
+  /// replies. The server refuses more.
   var clientWrites = 4096
 }
 
-/// The server's subscriptions of one connection, by the names of the tree's listens.
+/// The subscriptions of one connection, with the tags of the tree's listens.
 struct ServerSubscriptions {
   private var byNumber: [Int64: ListenTag] = [:]
-  /// The events that tell the state at the beginning and have not come, by number.
+  /// The number of initial events that have not arrived, by subscription.
   private var initialLeft: [Int64: Int64] = [:]
   private var numbers: [ListenTag: Int64] = [:]
-  /// Listens that are not wanted any more and were not answered yet.
+  /// Unanswered listens that are no longer needed.
   private var unwanted: Set<ListenTag> = []
-  /// Whether the state at the beginning has been told of all that were answered.
+  /// Whether all initial events of the answered listens have arrived.
   var areUpToDate: Bool { initialLeft.isEmpty }
-  /// Why the last listen was refused or ended.
+  /// The reason of the last refusal or cancellation of a listen.
   var lastRefusal: DatabaseError?
 
-  /// Notes what the server answered.
+  /// Records the reply to a listen.
   ///
-  /// - Returns: whether it is still wanted; if not, it is to be ended.
+  /// - Returns: whether the listen is still needed; if not, the caller ends the subscription.
   mutating func begin(_ tag: ListenTag, _ number: Int64, initial: Int64) -> Bool {
     if initial > 0 { initialLeft[number] = initial }
     if unwanted.remove(tag) != nil { return false }
@@ -96,9 +97,9 @@ struct ServerSubscriptions {
     return true
   }
 
-  /// Notes that a listen is not wanted any more.
+  /// Records that a listen is no longer needed.
   ///
-  /// - Returns: the number of its subscription, which is to be ended, if it is known.
+  /// - Returns: the number of its subscription if it is known; the caller ends it.
   mutating func end(_ tag: ListenTag) -> Int64? {
     guard let number = numbers.removeValue(forKey: tag) else {
       unwanted.insert(tag)
@@ -108,14 +109,14 @@ struct ServerSubscriptions {
     return number
   }
 
-  /// Notes that the server has refused a listen.
+  /// Records that the server refused a listen.
   ///
-  /// - Returns: whether anybody wants to know.
+  /// - Returns: whether the listen is still needed.
   mutating func refuse(_ tag: ListenTag) -> Bool {
     unwanted.remove(tag) == nil
   }
 
-  /// The listen that an event is for; nil for one that is not wanted any more.
+  /// Returns the listen of an event; nil if it is no longer needed.
   mutating func take(_ event: SyncEvent) -> ListenTag? {
     if let left = initialLeft[event.subscription] {
       initialLeft[event.subscription] = left > 1 ? left - 1 : nil
@@ -130,24 +131,24 @@ struct ServerSubscriptions {
   }
 }
 
-/// The numbers that tell a client's writes from one another at the server, so that one whose answer was
-/// lost can be sent again and is made once.
+/// The identities of a client's writes for the server. A write whose reply was lost can be sent
+/// again under the same identity, and the server applies it once.
 ///
-/// The writes of the tree have their own names, which ascend and outlive the process where persistence is
-/// on; compare-and-set requests are numbered here, under a client name of their own.
+/// The writes of the tree have ids of their own, which ascend and survive restarts if persistence
+/// is enabled. Compare-and-set requests are numbered here, under a separate client name.
 struct WriteNumbers {
-  /// The names of this client for writes, each from a number on: one for each process that left pending
-  /// writes, and that of this process at the end. A name is used by one process alone, as another one may
-  /// use a number again.
+  /// The client names, each from a write number on: one for each earlier process that left pending
+  /// writes, and at the end that of this process. Only one process uses a name, because another
+  /// process may reuse a number.
   private var names: [(first: Int64, name: String)]
   let transactionClient: String
-  /// Writes up to this number need not be remembered by the server any more: answers come in the order of
-  /// the requests, also after a break.
+  /// The number up to which the server may forget the writes. Replies come in the order of the
+  /// requests, also across connections.
   private(set) var writesSeen: Int64 = 0
   private(set) var transactionsSeen: Int64 = 0
-  /// Writes that were sent by this process and are above `writesSeen`, ascending.
+  /// The writes sent by this process above `writesSeen`, ascending.
   private var unseen: Deque<Int64> = []
-  /// The highest number of a write that has ended: it was answered, or was never sent.
+  /// The highest number of a write that has ended: it was answered, or never sent.
   private var lastEnded: Int64 = 0
   private var lastTransaction: Int64 = 0
 
@@ -156,13 +157,13 @@ struct WriteNumbers {
     transactionClient = WriteNumbers.name(random)
   }
 
-  /// 128 random bits as text: nobody else has this name, or guesses it.
+  /// Returns 128 random bits as text: a unique name that nobody can guess.
   static func name(_ random: () -> UInt64) -> String {
     let digits = [random(), random()].map { String($0, radix: 36) }
     return digits.joined(separator: "-")
   }
 
-  /// The name under which a write is sent, and up to which number its answers are seen.
+  /// Returns the client name of a write, and the number up to which its replies are seen.
   func client(of number: Int64) -> (name: String, seen: Int64) {
     let index = names.lastIndex { $0.first <= number } ?? 0
     guard names.indices.contains(index) else { return (transactionClient, 0) }
@@ -170,11 +171,11 @@ struct WriteNumbers {
     return (names[index].name, seen)
   }
 
-  /// Takes up the names under which earlier processes left pending writes.
+  /// Restores the names of earlier processes that left pending writes.
   ///
   /// - Parameters:
-  ///   - text: as `namesText` had it.
-  ///   - last: the number of the last of the writes.
+  ///   - text: the text of `namesText`.
+  ///   - last: the number of the last pending write.
   mutating func restore(_ text: String, pending: [WriteID], after last: Int64) {
     var earlier: [(first: Int64, name: String)] = []
     for line in text.utf8.split(separator: UInt8(ascii: "\n")) {
@@ -187,27 +188,27 @@ struct WriteNumbers {
     names.removeAll { $0.name != own && !needed.contains($0.name) }
   }
 
-  /// The names, a line each.
+  /// The names, one on each line.
   var namesText: String {
     names.map { "\($0.first) \($0.name)\n" }.joined()
   }
 
-  /// The number of a write. Those of the tree may begin at 0.
+  /// Returns the number of a write for the server. The ids of the tree may begin at 0.
   func number(of id: WriteID) -> Int64 { id.number &+ 1 }
 
-  /// How many writes the server may have to remember.
+  /// The number of writes that the server may have to remember.
   var unseenCount: Int { unseen.count }
 
-  /// A write is sent, for the first time by this process.
-  mutating func sentWrite(_ number: Int64) {
+  /// Records that a write was sent for the first time by this process.
+  mutating func recordSent(_ number: Int64) {
     unseen.append(number)
   }
 
-  /// Notes that a write has ended: its answer has come, or it is not sent at all.
+  /// Records that a write has ended: its reply arrived, or it is never sent.
   ///
-  /// A write that is too long to be sent ends before the writes that were sent earlier. Their answers
-  /// are still to come, and the server refuses a write that it was told is seen.
-  mutating func sawWrite(_ number: Int64) {
+  /// A write that is too long to be sent ends before earlier writes whose replies are outstanding.
+  /// Those must not be acknowledged: the server refuses a write that was acknowledged as seen.
+  mutating func endWrite(_ number: Int64) {
     lastEnded = max(lastEnded, number)
     if unseen.first == number {
       unseen.removeFirst()
@@ -218,20 +219,20 @@ struct WriteNumbers {
     writesSeen = max(writesSeen, ended)
   }
 
-  /// Notes that the writes that were sent are given up: no answer is waited for.
-  mutating func gaveUpWrites() {
+  /// Records that the outstanding writes are abandoned: no reply is awaited.
+  mutating func abandonWrites() {
     unseen = []
     writesSeen = max(writesSeen, lastEnded)
   }
 
-  /// The number of the next compare-and-set request.
+  /// Returns the number of the next compare-and-set request.
   mutating func nextTransaction() -> Int64 {
     lastTransaction += 1
     return lastTransaction
   }
 
-  /// The answer to a compare-and-set request has come.
-  mutating func sawTransaction(_ number: Int64) {
+  /// Records that the reply to a compare-and-set request arrived.
+  mutating func endTransaction(_ number: Int64) {
     transactionsSeen = max(transactionsSeen, number)
   }
 }

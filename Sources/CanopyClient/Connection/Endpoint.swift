@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// Where a server is: `canopy://host:port`, or `canopys://host:port` with TLS.
+/// The address of a server: `canopy://host:port`, or `canopys://host:port` with TLS.
 struct Endpoint: Hashable, Sendable {
   var host: String
   var port: Int
@@ -8,16 +8,16 @@ struct Endpoint: Hashable, Sendable {
 
   static let portDefault = 7070
 
-  /// The text of the server, as a URL without a path.
+  /// The URL of the server, without a path.
   var text: String {
     let host = host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
     return "\(usesTLS ? "canopys" : "canopy")://\(host):\(port)"
   }
 
-  /// Reads a URL, which may have a path.
+  /// Parses a URL, which may have a path.
   ///
-  /// - Returns: the server, and the path as it is written.
-  /// - Throws: `DatabaseError` of the code `invalidURL`.
+  /// - Returns: the server, and the path as written.
+  /// - Throws: `DatabaseError` with the code `invalidURL`.
   static func parse(_ url: String) throws(DatabaseError) -> (endpoint: Endpoint, path: String) {
     guard let separator = url.utf8.firstRange(of: "://".utf8) else { throw invalid(url) }
     let scheme = String(url[..<separator.lowerBound]).asciiLowercased
@@ -50,9 +50,9 @@ struct Endpoint: Hashable, Sendable {
     return (endpoint, String(Substring(path)))
   }
 
-  /// Reads the URL of a server as a whole.
+  /// Parses the URL of a server without a path.
   ///
-  /// - Throws: `DatabaseError` of the code `invalidURL`, also where it is the URL of a location.
+  /// - Throws: `DatabaseError` with the code `invalidURL`, also for the URL of a location.
   static func server(_ url: String) throws(DatabaseError) -> Endpoint {
     let (endpoint, path) = try parse(url)
     guard path.utf8.allSatisfy({ $0 == UInt8(ascii: "/") }) else {

@@ -1,13 +1,13 @@
 internal import DequeModule
 internal import Synchronization
 
-/// State that is used by one thread at a time, in the order in which its uses were asked for.
+/// State that one thread at a time uses, in the order of the calls.
 ///
-/// Whoever asks while nobody uses it does so at once, on the same thread; others leave what they ask for
-/// to the one who does, and return. So nobody waits, a use that asks for another use does not deadlock,
-/// and a write is seen here some microseconds after it was made, without a change of thread. Uses must be
-/// brief and must not call an application's functions.
-// Unchecked, as `state` is touched only by the thread that has set `isBusy`, under the lock of `line`.
+/// A caller that finds the state idle uses it at once, on its own thread. Other callers queue their
+/// function for that thread and return. No caller waits, a nested use does not deadlock, and a
+/// write takes effect locally within microseconds, without a change of thread. Uses must be brief
+/// and must not call an application's functions.
+// Unchecked: only the thread that has set `isBusy`, under the lock of `line`, accesses `state`.
 final class Exclusive<State>: @unchecked Sendable {
   private struct Line {
     var isBusy = false
@@ -21,7 +21,7 @@ final class Exclusive<State>: @unchecked Sendable {
     self.state = state
   }
 
-  /// Uses the state, now or in turn.
+  /// Uses the state, now or after the queued uses.
   func use(_ body: @escaping @Sendable (State) -> Void) {
     let isMine = line.withLock { line in
       guard line.isBusy else {

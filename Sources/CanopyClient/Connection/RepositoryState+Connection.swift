@@ -4,15 +4,15 @@ internal import DequeModule
 internal import Logging
 internal import NIOCore
 
-/// Making connections, noticing their end, and making them again.
+/// The lifecycle of the connection: connecting, noticing its end, and reconnecting.
 extension RepositoryState {
-  /// Begins to connect, if there is reason to and it is wanted.
+  /// Connects, unless there is a connection or the application is offline.
   func connectIfWanted() {
     guard isOnlineWanted, case .idle = phase else { return }
     connect()
   }
 
-  /// Ends the connection, and makes none until `goOnline`.
+  /// Closes the connection, and stays offline until `goOnline`.
   func goOffline() {
     isOnlineWanted = false
     endConnection("the application went offline")
@@ -53,13 +53,13 @@ extension RepositoryState {
     switch event {
     case .opened(let transport): greet(transport)
     case .received(let lines):
-      // One of them may be the end of the connection.
+      // An earlier line may have ended the connection.
       for line in lines where generation == self.generation { take(line) }
     case .closed(let reason): connectionEnded(reason)
     }
   }
 
-  /// Says hello, and who this is.
+  /// Sends HELLO and the session's token.
   private func greet(_ transport: Transport) {
     phase = .greeting(transport)
     silentTicks = 0
@@ -71,21 +71,21 @@ extension RepositoryState {
         output.append(string: token)
       }
     }
-    goOnIfAnswered()
+    continueHandshake()
   }
 
-  /// Sends everything that waits, when the server has said hello and knows who this is.
-  func goOnIfAnswered() {
-    guard awaited.isEmpty else { return }
+  /// Continues with the next phase once all requests of this one are answered.
+  func continueHandshake() {
+    guard sentRequests.isEmpty else { return }
     switch phase {
     case .greeting(let transport):
-      phase = .settling(transport)
-      for request in unsettled {
+      phase = .resending(transport)
+      for request in unanswered {
         if let line = request.line { lines.add(line) }
       }
-      swap(&awaited, &unsettled)
-      goOnIfAnswered()
-    case .settling(let transport): becomeReady(transport)
+      swap(&sentRequests, &unanswered)
+      continueHandshake()
+    case .resending(let transport): becomeReady(transport)
     default: return
     }
   }
@@ -95,17 +95,17 @@ extension RepositoryState {
     backoff.reset()
     while let request = sessionRequests.popFirst() { send(request) }
     for operation in disconnectRequests { send(operation) }
-    // Writes that are on their way stay so: the tree is not told that the connection was another.
-    carryOut(tree.connected())
-    awaited.append(contentsOf: settled)
-    settled = []
-    takeSettled()
+    // The writes that were resent stay outstanding: the tree does not learn of the new connection.
+    perform(tree.connected())
+    sentRequests.append(contentsOf: deferredReplies)
+    deferredReplies = []
+    deliverDeferredReplies()
     sendWrites()
     sendWaitingGets()
-    tellInfo()
+    notifyInfoObservers()
   }
 
-  /// Gives the connection up: another is made after a while.
+  /// Drops the connection and schedules another attempt.
   func dropConnection(_ reason: String) {
     endConnection(reason)
     waitToConnect()
@@ -123,12 +123,12 @@ extension RepositoryState {
     phase = .idle
     _ = lines.take()
     subscriptions = ServerSubscriptions()
-    let lost = awaited
-    awaited = []
-    unsettled = Deque(lost.filter { $0.line != nil }) + unsettled
-    settled += lost.filter(\.isSettled)
-    for awaited in lost {
-      switch awaited {
+    let lost = sentRequests
+    sentRequests = []
+    unanswered = Deque(lost.filter { $0.line != nil }) + unanswered
+    deferredReplies += lost.filter(\.isDeferred)
+    for request in lost {
+      switch request {
       case .session(let request):
         fail(
           request,
@@ -139,7 +139,7 @@ extension RepositoryState {
       default: break
       }
     }
-    if wasReady { tellInfo() }
+    if wasReady { notifyInfoObservers() }
   }
 
   private func waitToConnect() {
@@ -154,7 +154,7 @@ extension RepositoryState {
     }
   }
 
-  /// Asks for a sign of life when nothing has been heard for a while, and gives up when none comes.
+  /// Sends a PING after a period of silence, and drops the connection if there is no reply.
   private func keepAlive(_ generation: Int) {
     owner?.after(options.keepaliveMilliseconds) { state in
       guard state.generation == generation else { return }
@@ -170,15 +170,16 @@ extension RepositoryState {
 
   // MARK: Sending
 
-  /// Adds a request to what is sent at the end of the step.
+  /// Adds a request to the lines that are sent at the end of the step. Returns false if the line is
+  /// too long.
   @discardableResult
-  func send(_ awaited: Awaited, _ write: (inout JSONOutput) -> Void) -> Bool {
+  func send(_ request: SentRequest, _ write: (inout JSONOutput) -> Void) -> Bool {
     guard lines.add(bytesMax: serverLimits.lineBytes, write) else { return false }
-    self.awaited.append(awaited)
+    sentRequests.append(request)
     return true
   }
 
-  /// Sends what was gathered.
+  /// Sends the collected lines.
   func flush() {
     guard !lines.isEmpty else { return }
     guard let transport = phase.transport else {
@@ -191,12 +192,12 @@ extension RepositoryState {
   // MARK: Listening
 
   func start(_ listen: ServerListen) {
-    // Without a connection the tree asks for all its listens again when there is one.
+    // Without a connection nothing is sent: the tree starts all its listens on the next one.
     guard phase.isReady else { return }
     let isSent = send(.listen(listen.tag)) { $0.append(listen: listen.spec, since: listen.since) }
     if !isSent {
       subscriptions.lastRefusal = DatabaseError(.tooLarge, "the query is longer than a line may be")
-      carryOut(tree.cancelled(listen.tag))
+      perform(tree.cancelled(listen.tag))
     }
   }
 

@@ -3,14 +3,14 @@ internal import CanopyWire
 internal import DequeModule
 internal import Logging
 
-/// What the server says.
+/// The server's replies and events.
 extension RepositoryState {
   func take(_ line: ServerLine) {
     silentTicks = 0
     switch line {
     case .event(let event):
       take(event)
-      takeSettled()
+      deliverDeferredReplies()
     case .success(let json): takeAnswer(.success(json))
     case .failure(let error): takeAnswer(.failure(error))
     }
@@ -22,9 +22,9 @@ extension RepositoryState {
     case .cancel(let code):
       subscriptions.lastRefusal = DatabaseError(
         WireError(code, "the server ended the listening: \(code.rawValue)"))
-      carryOut(tree.cancelled(tag))
+      perform(tree.cancelled(tag))
     case .put(let assignments):
-      carryOut(
+      perform(
         tree.changed(
           tag, assignments, isPatch: event.isPatch, sequence: event.sequence))
     }
@@ -32,36 +32,38 @@ extension RepositoryState {
 
   private func takeAnswer(_ answer: Result<[UInt8], WireError>) {
     if case .failure(let error) = answer, error.isTransient, !isAboutSession {
-      // Nothing was done, or nobody knows. It is all asked again, in order, on another connection.
+      // The server has not answered these requests. Send all of them again, in order, on another
+      // connection.
       options.logger.warning(
-        "the server cannot serve now; it is tried again", metadata: ["error": "\(error.sentence)"])
+        "the server is unavailable; will retry", metadata: ["error": "\(error.sentence)"])
       dropConnection(error.sentence)
       return
     }
-    guard let awaited = awaited.popFirst() else {
-      dropConnection("the server answered what was not asked")
+    guard let request = sentRequests.popFirst() else {
+      dropConnection("the server sent a reply without a request")
       return
     }
-    if case .settling = phase {
-      settled.append(.settled(awaited, answer))
-      return goOnIfAnswered()
+    if case .resending = phase {
+      deferredReplies.append(.deferred(request, answer))
+      return continueHandshake()
     }
-    finish(awaited, answer)
-    takeSettled()
-    goOnIfAnswered()
+    finish(request, answer)
+    deliverDeferredReplies()
+    continueHandshake()
   }
 
-  /// Takes the answers to writes of earlier connections, when what they did has been told.
-  func takeSettled() {
-    while subscriptions.areUpToDate, case .settled(let write, let answer)? = awaited.first {
-      awaited.removeFirst()
+  /// Delivers the deferred replies to writes of earlier connections once all initial events before
+  /// them have arrived.
+  func deliverDeferredReplies() {
+    while subscriptions.areUpToDate, case .deferred(let write, let answer)? = sentRequests.first {
+      sentRequests.removeFirst()
       finish(write, answer)
     }
   }
 
-  private func finish(_ awaited: Awaited, _ answer: Result<[UInt8], WireError>) {
+  private func finish(_ request: SentRequest, _ answer: Result<[UInt8], WireError>) {
     do throws(WireError) {
-      try take(answer, of: awaited)
+      try take(answer, of: request)
     } catch {
       options.logger.error(
         "the server's answer cannot be read", metadata: ["error": "\(error.sentence)"])
@@ -69,18 +71,18 @@ extension RepositoryState {
     }
   }
 
-  /// Whether the oldest request is one whose failure is told to whoever asked, whatever it is.
+  /// Whether the caller of the oldest request receives its failure, whatever the code.
   private var isAboutSession: Bool {
-    switch awaited.first {
+    switch sentRequests.first {
     case .session?, .get?, .disconnect?: true
     default: false
     }
   }
 
   private func take(
-    _ answer: Result<[UInt8], WireError>, of awaited: Awaited
+    _ answer: Result<[UInt8], WireError>, of request: SentRequest
   ) throws(WireError) {
-    switch awaited {
+    switch request {
     case .hello(let asked):
       try takeHello(try answer.get(), asked: asked)
     case .resumedSession(let token):
@@ -92,15 +94,15 @@ extension RepositoryState {
     case .session(let request): take(answer, of: request)
     case .listen(let tag): try take(answer, ofListen: tag)
     case .write(let id, let number, _):
-      // With persistence, when it is recorded that the write is not pending any more.
-      if persistence == nil { writeNumbers.sawWrite(number) }
+      // With persistence, the write counts as ended only once that is recorded.
+      if persistence == nil { writeNumbers.endWrite(number) }
       finishWrite(id, answer.error.map { DatabaseError($0) })
     case .compareAndSet(let id, let number, _):
       try take(answer, ofTransaction: id)
-      writeNumbers.sawTransaction(number)
+      writeNumbers.endTransaction(number)
     case .disconnect(let operation): take(answer.error, of: operation)
     case .get(let request): request.answer(try readNode(answer), self)
-    case .nothing, .settled: break
+    case .nothing, .deferred: break
     }
   }
 
@@ -127,7 +129,7 @@ extension RepositoryState {
     case .failure(let error):
       guard subscriptions.refuse(tag) else { return }
       subscriptions.lastRefusal = DatabaseError(error)
-      carryOut(tree.cancelled(tag))
+      perform(tree.cancelled(tag))
     case .success(let json):
       let (number, initial) = try members(json) { ($0.integer("sub"), $0.integer("initial")) }
       guard let number, let initial else { throw .unreadable }
@@ -138,9 +140,9 @@ extension RepositoryState {
   private func take(
     _ answer: Result<[UInt8], WireError>, ofTransaction id: TransactionID
   ) throws(WireError) {
-    let told: TransactionAnswer
+    let reply: TransactionAnswer
     switch answer {
-    case .failure(let error): told = .refused(error)
+    case .failure(let error): reply = .refused(error)
     case .success(let json):
       let (isCommitted, data) = try members(json) { members -> (Bool, Node?) in
         let isCommitted = members["committed"].map { $0.elementsEqual("true".utf8) } ?? false
@@ -148,14 +150,14 @@ extension RepositoryState {
         return (isCommitted, data)
       }
       if isCommitted {
-        told = .committed
+        reply = .committed
       } else if let data {
-        told = .conflict(data)
+        reply = .conflict(data)
       } else {
         throw .unreadable
       }
     }
-    carryOut(tree.transactionAnswered(id, told))
+    perform(tree.transactionAnswered(id, reply))
   }
 
   private func readNode(
@@ -170,7 +172,7 @@ extension RepositoryState {
     }
   }
 
-  /// Calls `body` with the members of an answer.
+  /// Calls `body` with the members of a reply.
   func members<R>(_ json: [UInt8], _ body: (JSONMembers) -> R) throws(WireError) -> R {
     let result = json.withUnsafeBytes { bytes in (try? JSONMembers(bytes)).map(body) }
     guard let result else { throw .unreadable }
@@ -181,7 +183,7 @@ extension RepositoryState {
 extension WireError {
   static let unreadable = WireError(.internalError, "the server's answer cannot be read")
 
-  /// Whether the same may well succeed later.
+  /// Whether the same request may succeed later.
   var isTransient: Bool {
     switch code {
     case .unavailable, .overloaded, .rateLimited: true

@@ -2,33 +2,34 @@ internal import CanopyTree
 internal import CanopyWire
 internal import NIOCore
 
-/// The lines of requests, gathered until they are sent in one piece.
+/// The lines of requests, collected and sent in one piece.
 struct RequestLines {
   private(set) var buffer = ByteBuffer()
 
   var isEmpty: Bool { buffer.readableBytes == 0 }
 
-  /// Takes what was gathered.
+  /// Removes and returns the collected lines.
   mutating func take() -> ByteBuffer {
     defer { buffer = ByteBuffer() }
     return buffer
   }
 
-  /// Adds a line that `write` writes.
+  /// Adds a line.
   ///
-  /// - Returns: whether it fits; if not, nothing is added.
+  /// - Parameter write: appends the line without its terminator.
+  /// - Returns: false if the line is too long; then nothing is added.
   mutating func add(bytesMax: Int, _ write: (inout JSONOutput) -> Void) -> Bool {
     guard let line = RequestLines.line(bytesMax: bytesMax, write) else { return false }
     add(line)
     return true
   }
 
-  /// Adds a line with its end.
+  /// Adds a line with its terminator.
   mutating func add(_ line: ByteBuffer) {
     buffer.writeImmutableBuffer(line)
   }
 
-  /// A line that `write` writes, with its end; nil if it is longer than it may be.
+  /// Returns a line with its terminator; nil if it is too long.
   static func line(bytesMax: Int, _ write: (inout JSONOutput) -> Void) -> ByteBuffer? {
     var output = JSONOutput(capacity: 128)
     write(&output)
@@ -39,12 +40,12 @@ struct RequestLines {
 }
 
 extension JSONOutput {
-  /// A path as an argument: in quotes, as it may have spaces.
+  /// Appends a path as an argument: quoted, as it may contain spaces.
   mutating func append(path: Path) {
     append(string: "/" + path.text)
   }
 
-  /// `ONCE client number seen `.
+  /// Appends `ONCE client number seen `.
   mutating func append(once client: String, _ number: Int64, seen: Int64) {
     append("ONCE ")
     append(raw: client)
@@ -55,7 +56,7 @@ extension JSONOutput {
     append(" ")
   }
 
-  /// SET for one place, UPDATE for several.
+  /// Appends a SET for one location, or an UPDATE for several.
   mutating func append(write: Write) {
     if write.items.count == 1, let item = write.items.first {
       append("SET ")
@@ -73,7 +74,7 @@ extension JSONOutput {
     append("}")
   }
 
-  /// LISTEN in the form that a copy needs.
+  /// Appends a LISTEN with `sync` events.
   mutating func append(listen spec: QuerySpec, since: Int64?) {
     append("LISTEN ")
     append(path: spec.path)
@@ -86,7 +87,7 @@ extension JSONOutput {
     append("}")
   }
 
-  /// GET with all that belongs to the data.
+  /// Appends a GET with priorities.
   mutating func append(get spec: QuerySpec) {
     append("GET ")
     append(path: spec.path)
@@ -95,7 +96,7 @@ extension JSONOutput {
     append("}")
   }
 
-  /// The options that spell a query, each after a comma. One that narrows nothing down has none.
+  /// Appends the options of a query, each after a comma. An unbounded query has none.
   mutating func append(optionsOf query: Query) {
     guard !query.isUnbounded else { return }
     switch query.order {

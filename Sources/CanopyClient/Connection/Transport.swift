@@ -4,15 +4,15 @@ internal import NIOCore
 internal import NIOPosix
 internal import NIOSSL
 
-/// What happens to one connection, told in order.
+/// An event of one connection, in order.
 enum TransportEvent: Sendable {
   case opened(Transport)
   case received([ServerLine])
-  /// It could not be made, or has ended; nothing comes after this.
+  /// The connection could not be opened, or has ended. No event follows.
   case closed(String)
 }
 
-/// One connection to a server: lines come in, bytes go out. Knows nothing of what they mean.
+/// One connection to a server: receives lines and sends bytes. Knows nothing of their meaning.
 final class Transport: Sendable {
   private let channel: any Channel
 
@@ -20,7 +20,7 @@ final class Transport: Sendable {
     self.channel = channel
   }
 
-  /// The most bytes in a line of a server: one event may be as large as a reply, and is escaped.
+  /// The longest line of a server, in bytes: an event may be as large as a reply, plus escapes.
   private static let lineBytesMax = 256 * 1024 * 1024
 
   /// Sends bytes. Returns at once.
@@ -28,23 +28,23 @@ final class Transport: Sendable {
     channel.writeAndFlush(bytes, promise: nil)
   }
 
-  /// Ends the connection. Returns at once; `closed` comes later.
+  /// Closes the connection. Returns at once; the event `closed` follows.
   func close() {
     channel.close(promise: nil)
   }
 
-  /// Connects.
+  /// Opens a connection.
   ///
   /// - Parameters:
-  ///   - trusted: a file of certificates to trust in place of the system's.
-  ///   - tell: called on the event loop; must be brief.
+  ///   - trusted: a file of certificates to trust instead of the system's.
+  ///   - notify: called on the connection's event loop; must be brief.
   static func connect(
     to endpoint: Endpoint, trusted: String?, timeoutMilliseconds: Int64,
-    tell: @escaping @Sendable (TransportEvent) -> Void
+    notify: @escaping @Sendable (TransportEvent) -> Void
   ) {
     let context: NIOSSLContext?
     do { context = endpoint.usesTLS ? try tlsContext(trusted) : nil } catch {
-      return tell(.closed("TLS cannot be set up: \(error)"))
+      return notify(.closed("TLS cannot be set up: \(error)"))
     }
     ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .connectTimeout(.milliseconds(timeoutMilliseconds))
@@ -54,17 +54,18 @@ final class Transport: Sendable {
           if let context {
             try channel.pipeline.syncOperations.addHandler(tlsHandler(context, endpoint))
           }
-          try channel.pipeline.syncOperations.addHandler(LineReader(lineBytesMax, tell))
+          try channel.pipeline.syncOperations.addHandler(LineReader(lineBytesMax, notify))
         }
       }
       .connect(host: endpoint.host, port: endpoint.port)
       .whenComplete { result in
         switch result {
         case .success(let channel):
-          // Told before anything is received: this runs on the loop, before the first read.
-          tell(.opened(Transport(channel)))
+          // This runs on the event loop before the first read, so `opened` precedes all other
+          // events.
+          notify(.opened(Transport(channel)))
         case .failure(let error):
-          tell(.closed("\(error)"))
+          notify(.closed("\(error)"))
         }
       }
   }
@@ -78,27 +79,27 @@ final class Transport: Sendable {
   private static func tlsHandler(
     _ context: NIOSSLContext, _ endpoint: Endpoint
   ) throws -> NIOSSLClientHandler {
-    // A name of the server, if it has one: an address is compared with the certificate's as it is.
+    // SNI allows names only; an IP address is compared with the certificate directly.
     let isAddress = (try? SocketAddress(ipAddress: endpoint.host, port: 0)) != nil
     return try NIOSSLClientHandler(
       context: context, serverHostname: isAddress ? nil : endpoint.host)
   }
 }
 
-/// Cuts what arrives into lines and reads them.
+/// Splits input into lines and decodes them.
 private final class LineReader: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
   private var decoder: LineDecoder
-  private let tell: @Sendable (TransportEvent) -> Void
+  private let notify: @Sendable (TransportEvent) -> Void
   private var lines: [ServerLine] = []
   private var reason = "the connection was closed"
   private var wasActive = false
   private var hasFailed = false
 
-  init(_ lineBytesMax: Int, _ tell: @escaping @Sendable (TransportEvent) -> Void) {
+  init(_ lineBytesMax: Int, _ notify: @escaping @Sendable (TransportEvent) -> Void) {
     decoder = LineDecoder(lineBytesMax: lineBytesMax)
-    self.tell = tell
+    self.notify = notify
   }
 
   func channelActive(context: ChannelHandlerContext) {
@@ -115,7 +116,7 @@ private final class LineReader: ChannelInboundHandler {
           lines.append(try ServerLine(line))
           return true
         } catch {
-          fail("the server sent a line that is none of its protocol: \(error.sentence)")
+          fail("the server sent a line that is not valid in this protocol: \(error.sentence)")
           return false
         }
       }
@@ -125,7 +126,7 @@ private final class LineReader: ChannelInboundHandler {
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
-    handOver()
+    flushLines()
     context.fireChannelReadComplete()
   }
 
@@ -135,15 +136,15 @@ private final class LineReader: ChannelInboundHandler {
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    handOver()
-    // A connection that was never made is told of by its future.
-    if wasActive { tell(.closed(reason)) }
+    flushLines()
+    // If the connection was never opened, the future reports the failure.
+    if wasActive { notify(.closed(reason)) }
     context.fireChannelInactive()
   }
 
-  private func handOver() {
+  private func flushLines() {
     guard !lines.isEmpty else { return }
-    tell(.received(lines))
+    notify(.received(lines))
     lines.removeAll(keepingCapacity: true)
   }
 

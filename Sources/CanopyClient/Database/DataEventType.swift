@@ -1,16 +1,16 @@
 internal import CanopyTree
 
-/// What an observer is told of.
+/// The type of an event.
 public enum DataEventType: Int, Sendable, CaseIterable {
-  /// Once for each child that is there, and for each that comes to be there.
+  /// A child: once for each existing child, then for each new one.
   case childAdded = 0
-  /// A child that is there no more, with its last data.
+  /// A removed child, with its last data.
   case childRemoved = 1
-  /// A child, or something below it, that has changed.
+  /// A child that changed, or has a changed node below it.
   case childChanged = 2
-  /// A child that has another place in the order now.
+  /// A child whose position in the order changed.
   case childMoved = 3
-  /// The whole of what is there, also if that is nothing; after the events of its children.
+  /// The whole value, also if it is nil; after the events of the children.
   case value = 4
 
   var kind: DataEvent.Kind {
@@ -34,5 +34,5 @@ public enum DataEventType: Int, Sendable, CaseIterable {
   }
 }
 
-/// What tells an observer from all others of its database.
+/// The handle of an observer, unique within its database.
 public typealias DatabaseHandle = UInt

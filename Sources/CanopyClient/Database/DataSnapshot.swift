@@ -1,8 +1,8 @@
 internal import CanopyTree
 
-/// What stood at a location at one moment. It never changes, and costs nothing to copy.
+/// The data of a location at one moment. Immutable, and cheap to copy.
 public final class DataSnapshot: Sendable {
-  /// The location that this is of.
+  /// The location of the data.
   public let ref: DatabaseReference
   let node: Node
   private let order: Order
@@ -16,19 +16,21 @@ public final class DataSnapshot: Sendable {
   /// The last key of the location; empty for the root.
   public var key: String { ref.key ?? "" }
 
-  /// The data: nil for nothing, `NSNumber` for bools and numbers, `String`, `[Any]` for a list whose keys
-  /// are 0, 1, 2, …, and `[String: Any]` for anything else. Made anew at each use: O(size).
+  /// The data: nil if there is none, `NSNumber` for bools and numbers, `String`, `[Any]` for a list
+  /// with the keys 0, 1, 2, …, and `[String: Any]` for any other branch. Created at each access:
+  /// O(size).
   ///
-  /// These cast to `[String: AnyObject]`, `NSDictionary`, `[String: Bool]`, `Int`, `Double` and so on.
+  /// The values cast to `[String: AnyObject]`, `NSDictionary`, `[String: Bool]`, `Int`, `Double`
+  /// and so on.
   public var value: Any? { AnyValue.value(of: node) }
 
-  /// The data with the priorities, as `.value` and `.priority`.
+  /// Returns the data with priorities, as `.value` and `.priority`.
   public func valueInExportFormat() -> Any? { AnyValue.value(of: node, export: true) }
 
   /// The priority: nil, an `NSNumber` or a `String`.
   public var priority: Any? { AnyValue.value(of: node.priority) }
 
-  /// Whether there is anything.
+  /// Whether there is data.
   public func exists() -> Bool { !node.isAbsent }
 
   /// Whether there are children.
@@ -37,25 +39,26 @@ public final class DataSnapshot: Sendable {
   /// The number of children.
   public var childrenCount: UInt { UInt(node.childCount) }
 
-  /// Whether there is anything at a path below.
+  /// Whether there is data at a path below.
   public func hasChild(_ childPathString: String) -> Bool {
     childSnapshot(forPath: childPathString).exists()
   }
 
-  /// What stands at a path below; for a path that is none, nothing.
+  /// Returns the snapshot of a path below; an empty one for an invalid path.
   public func childSnapshot(forPath childPathString: String) -> DataSnapshot {
     let path = try? Path(childPathString)
     return DataSnapshot(
       ref.child(childPathString), path.map { node.at($0) } ?? .absent, order: .priority)
   }
 
-  /// The children, each a `DataSnapshot`, in the order of the query that this is of.
+  /// The children, each a `DataSnapshot`, in the order of the query.
   ///
-  /// As in the original, the elements have to be cast; `childSnapshots` are the same without that.
+  /// As in Firebase, the elements have to be cast; `childSnapshots` needs no cast.
   public var children: NSEnumerator { SnapshotEnumerator(childSnapshots) }
 
-  /// The children in the order of the query that this is of. Canopy's own addition. O(n log n) unless the
-  /// order is that of the keys.
+  /// The children in the order of the query. Canopy's own addition.
+  ///
+  /// - Complexity: O(n) in key order, else O(n log n).
   public var childSnapshots: [DataSnapshot] {
     let query = (try? Query(order: order)) ?? .all
     return query.children(of: node).map { key, node in
@@ -63,10 +66,10 @@ public final class DataSnapshot: Sendable {
     }
   }
 
-  /// The data as a value of a `Decodable` type.
+  /// Returns the data as a `Decodable` type.
   ///
-  /// Numbers become any number type that holds them; a list whose keys are 0, 1, 2, … an array. What is
-  /// not there is nil, an empty array or an empty dictionary in what is decoded.
+  /// Numbers decode as any number type that can hold them, and a list with the keys 0, 1, 2, … as
+  /// an array. Absent data decodes as nil, an empty array or an empty dictionary.
   ///
   /// - Throws: `DecodingError`.
   public func data<T: Decodable>(as type: T.Type) throws -> T {
@@ -79,7 +82,7 @@ extension DataSnapshot: CustomStringConvertible {
   public var description: String { "Snap (\(key)) \(node.json())" }
 }
 
-/// The children of a snapshot, as the original hands them out.
+/// An enumerator of the children, as Firebase returns them.
 private final class SnapshotEnumerator: NSEnumerator {
   private var rest: ArraySlice<DataSnapshot>
 

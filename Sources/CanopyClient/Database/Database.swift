@@ -1,20 +1,24 @@
-public import Dispatch
 internal import CanopyTree
-internal import Logging
+public import Dispatch
+public import Logging
 internal import Synchronization
 
-/// A database on a Canopy server, and this program's copy of those parts of it that are observed.
+// Code for Firebase's library gets Foundation with it: `NSDictionary`, `IndexPath` and
+// `localizedDescription` need no import of their own.
+@_exported public import Foundation
+
+/// A database on a Canopy server, with a local copy of the observed parts.
 ///
-/// Writes are seen here at once and reach the server when there is a connection; what the server says
-/// reaches observers as events. The first use connects; a connection that is lost is made again by
-/// itself, and nothing that was written is lost or written twice.
+/// A write takes effect locally at once and is sent when there is a connection; the server's
+/// changes arrive as events. The first use connects. The library reconnects by itself, and no write
+/// is lost or applied twice.
 ///
-/// Safe to use from any thread; no call waits for the network. Observers' and completion functions are
-/// called one after the other, in the order of what happened, on `callbackQueue`. A database lives as
-/// long as somebody holds it, a reference into it or an observer.
+/// Safe to use from any thread; no call waits for the network. The library calls observers and
+/// completion functions one after the other, in the order of the events, on `callbackQueue`. A
+/// database lives as long as it, a reference into it or an observer is referenced.
 public final class Database: Sendable {
   let repository: Repository
-  /// Why there is no server; nil where there may be one.
+  /// The error of every operation, if the URL is invalid.
   let problem: DatabaseError?
   private let pushIDs: Mutex<PushIDGenerator>
   private let settings = Mutex(Settings())
@@ -26,18 +30,18 @@ public final class Database: Sendable {
 
   private static let shared = Mutex<[Endpoint: Database]>([:])
 
-  // MARK: Which database
+  // MARK: Databases
 
-  /// The database of the server that the environment variable `CANOPY_URL` names, or of
+  /// Returns the database of the server in the environment variable `CANOPY_URL`, or of
   /// `canopy://127.0.0.1:7070`. Always the same object.
   public static func database() -> Database {
     database(url: ProcessInfo.processInfo.environment["CANOPY_URL"] ?? "canopy://127.0.0.1:7070")
   }
 
-  /// The database of a server: `canopy://host:port`, or `canopys://host:port` with TLS; the port is 7070
-  /// if none is given. For one server always the same object.
+  /// Returns the database of a server: `canopy://host:port`, or `canopys://host:port` with TLS; the
+  /// default port is 7070. Always the same object for one server.
   ///
-  /// Where the URL is none, every operation of what this returns fails with an error that says so.
+  /// If the URL is invalid, every operation fails with an error that says so.
   public static func database(url: String) -> Database {
     do throws(DatabaseError) {
       let endpoint = try Endpoint.server(url)
@@ -52,10 +56,9 @@ public final class Database: Sendable {
     }
   }
 
-  /// A database of its own, with a connection of its own, whatever others there are of the server.
-  /// Canopy's own addition.
+  /// Creates a separate database with a connection of its own. Canopy's own addition.
   ///
-  /// - Throws: `DatabaseError` of the code `invalidURL`.
+  /// - Throws: `DatabaseError` with the code `invalidURL`.
   public convenience init(
     url: String, options: DatabaseOptions = DatabaseOptions()
   ) throws(DatabaseError) {
@@ -74,17 +77,17 @@ public final class Database: Sendable {
 
   // MARK: References
 
-  /// The root.
+  /// Returns the root.
   public func reference() -> DatabaseReference {
     DatabaseReference(self, problem.map { .none($0) } ?? .tree(.root))
   }
 
-  /// A location by its path: keys separated by `/`.
+  /// Returns the location at a path: keys separated by `/`.
   public func reference(withPath path: String) -> DatabaseReference {
-    DatabaseReference(self, problem.map { .none($0) } ?? Place(path))
+    DatabaseReference(self, problem.map { .none($0) } ?? ReferenceTarget(path))
   }
 
-  /// A location by its URL, which must be of this database's server.
+  /// Returns the location of a URL, which must belong to this database's server.
   public func reference(fromURL url: String) -> DatabaseReference {
     do throws(DatabaseError) {
       if let problem { throw problem }
@@ -101,29 +104,31 @@ public final class Database: Sendable {
 
   // MARK: The connection
 
-  /// Ends the connection, and makes none until `goOnline()`. Writes and events go on locally.
+  /// Closes the connection, and stays offline until `goOnline()`. Writes and events continue
+  /// locally.
   public func goOffline() {
     repository.use { $0.goOffline() }
   }
 
-  /// Connects again after `goOffline()`; what was written meanwhile is sent.
+  /// Reconnects after `goOffline()` and sends the pending writes.
   public func goOnline() {
     guard problem == nil else { return }
     repository.use { $0.goOnline() }
   }
 
-  /// Drops all writes and transactions that the server has not confirmed, as if it had refused them.
+  /// Drops all writes and transactions that the server has not confirmed, as if it had refused
+  /// them.
   public func purgeOutstandingWrites() {
     repository.use { $0.purgeWrites() }
   }
 
-  /// Where functions of the application are called: the main queue, unless another serial queue is set
-  /// here, which must be done before observers are added.
+  /// The queue of the application's functions: the main queue, unless the application sets another
+  /// serial queue before it adds observers.
   ///
-  /// The main queue is that of the original, and the one on which functions written in a `@MainActor`
-  /// type may run. It is served where the main thread runs `dispatchMain()`, a `RunLoop`, or Swift's own
-  /// asynchronous `main`. In a program whose main thread does something else, no function would ever be
-  /// called there: set a queue of your own. The `async` forms and sequences do not depend on it.
+  /// Firebase uses the main queue too, and functions in a `@MainActor` type require it. It runs if
+  /// the main thread runs `dispatchMain()`, a `RunLoop`, or Swift's asynchronous `main`. In any
+  /// other program set a queue of your own, or no function is ever called. The `async` methods and
+  /// sequences do not use the queue.
   public var callbackQueue: DispatchQueue {
     get { repository.callbacks.queue }
     set { repository.callbacks.queue = newValue }
@@ -131,11 +136,12 @@ public final class Database: Sendable {
 
   // MARK: Persistence
 
-  /// Whether what is observed, what is written and not confirmed, and who is signed in survive a restart of
-  /// the process, in the folder that `DatabaseOptions.persistenceFolder` says. To be set before anything
-  /// else is done with the database, which blocks while what an earlier process left is read.
+  /// Whether observed data, unconfirmed writes and the session survive a restart of the process, in
+  /// the folder `DatabaseOptions.persistenceFolder`. Set it before any other use of the database.
+  /// Setting it blocks while the earlier state is read.
   ///
-  /// One process at a time can use a folder. Where it cannot be used, this stays false, and the log says why.
+  /// Only one process at a time can use a folder. If the folder cannot be used, the property stays
+  /// false, and the log says why.
   public var isPersistenceEnabled: Bool {
     get { settings.withLock { $0.isPersistenceEnabled } }
     set {
@@ -154,8 +160,8 @@ public final class Database: Sendable {
     }
   }
 
-  /// Bytes of data that are kept beyond what is in use or kept synchronised; to be set before persistence is
-  /// enabled.
+  /// The bytes of data to keep beyond the data in use or kept synchronised. Set it before
+  /// persistence is enabled.
   public var persistenceCacheSizeBytes: UInt {
     get { settings.withLock { $0.persistenceCacheSizeBytes } }
     set { settings.withLock { $0.persistenceCacheSizeBytes = newValue } }
@@ -169,10 +175,37 @@ public final class Database: Sendable {
 
   // MARK: Keys
 
-  /// A new key that sorts after all that were made before, here and, but for the clocks, elsewhere.
+  /// Returns a new key that sorts after all earlier keys of this database and, up to clock
+  /// differences, of other clients.
   func nextKey() -> Key {
     pushIDs.withLock {
       $0.next(at: repository.serverClock.now, random: repository.options.environment.random)
     }
   }
+}
+
+/// The options of a database. Canopy's own addition.
+public struct DatabaseOptions: Sendable {
+  /// The time, randomness and timers.
+  public var environment = ClientEnvironment.live
+  /// The delays before attempts to reconnect.
+  public var backoff = Backoff()
+  /// The timeout of an attempt to connect, in milliseconds.
+  public var connectMilliseconds: Int64 = 10_000
+  /// The silence, in milliseconds, after which the client sends a PING. If the server stays silent
+  /// as long again, the client drops the connection.
+  public var keepaliveMilliseconds: Int64 = 15_000
+  /// The time that a login or `getData` waits for a connection, in milliseconds.
+  public var requestMilliseconds: Int64 = 10_000
+  /// A PEM file of trusted certificates for `canopys://`, instead of the system's. If nil, the
+  /// environment variable `CANOPY_CA_FILE`.
+  public var trustedCertificatesFile: String?
+  /// The folder of persistence, with a subfolder for each server. If nil, the environment variable
+  /// `CANOPY_CLIENT_DATA`, or else `.canopy-client` in the user's home.
+  public var persistenceFolder: String?
+  /// The logger for failures that no function of the application receives.
+  public var logger = Logger(label: "canopy.client")
+
+  /// Creates the default options.
+  public init() {}
 }

@@ -2,34 +2,35 @@ internal import CanopyTree
 
 /// One event of a query.
 public struct DatabaseEvent: Sendable {
-  /// What happened.
+  /// The type of the event.
   public let type: DataEventType
-  /// The child that it happened to; for a value, the whole.
+  /// The snapshot of the child, or of the whole location for a value.
   public let snapshot: DataSnapshot
-  /// The key of the child before it in the query's order; nil for the first, for one that was removed, and
-  /// for values.
+  /// The key of the preceding child in the query's order; nil for the first child, for a removed
+  /// one, and for values.
   public let previousSiblingKey: String?
 }
 
-/// Events as an asynchronous sequence. Canopy's own addition. Independent of the callback queue. A sequence
-/// ends when all observers of its query, or of its location, are removed.
+/// Events as asynchronous sequences. Canopy's own addition. They do not use the callback queue. A
+/// sequence ends when all observers of its query, or of its location, are removed.
 extension DatabaseQuery {
-  /// The value, now and whenever it has changed.
+  /// The value, now and after each change.
   ///
-  /// Observes from when this is asked for until the iteration ends or its task is cancelled, or until
-  /// nobody holds the sequence. Who takes longer than the values come gets the newest, not all. Throws a
-  /// `DatabaseError` when the query means nothing, or is not, or no longer, allowed.
+  /// Observes from the access to this property until the iteration ends, its task is cancelled, or
+  /// the sequence is released. A slow consumer receives the newest value and skips older ones.
+  /// Throws a `DatabaseError` if the query is invalid, or if the rules do not allow it (any
+  /// longer).
   public var values: AsyncThrowingStream<DataSnapshot, any Error> {
     AsyncThrowingStream(bufferingPolicy: .bufferingNewest(1)) { continuation in
       observe(.value, continuation) { $0.snapshot }
     }
   }
 
-  /// Events of some kinds, in the order in which they happen; all about children if none are named.
+  /// Returns events of some types, in order; of all child types if none is given.
   ///
-  /// Observes from when this is called until the iteration ends or its task is cancelled. Events that were
-  /// not taken yet are kept, however many there are. Throws a `DatabaseError` when the query means nothing,
-  /// or is not, or no longer, allowed.
+  /// Observes from this call until the iteration ends or its task is cancelled. Keeps all events
+  /// that were not consumed, without a bound. Throws a `DatabaseError` if the query is invalid, or
+  /// if the rules do not allow it (any longer).
   public func events(
     _ types: DataEventType...
   ) -> AsyncThrowingStream<DatabaseEvent, any Error> {

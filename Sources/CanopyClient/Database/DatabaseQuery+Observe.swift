@@ -1,16 +1,16 @@
 internal import CanopyTree
 internal import Logging
 
-/// Observing and reading. An observer goes on until it is removed, and so does the synchronisation of what
-/// it observes; whatever its functions hold is held until then.
+/// Observing and reading. An observer, the synchronisation of its data, and everything that its
+/// functions capture live until it is removed.
 extension DatabaseQuery {
-  /// Has a function called for each event of a kind.
+  /// Adds an observer for events of a type.
   ///
   /// - Parameters:
   ///   - block: called on the database's `callbackQueue`.
-  ///   - cancelBlock: called once with a `DatabaseError` when the query means nothing, or the server
-  ///     does not, or no longer, allow it; there are no events after that. Without it, that is logged.
-  /// - Returns: what `removeObserver(withHandle:)` takes.
+  ///   - cancelBlock: called once with a `DatabaseError` if the query is invalid or the rules do
+  ///     not allow it (any longer); no event follows. If nil, the error is logged.
+  /// - Returns: the handle for `removeObserver(withHandle:)`.
   @discardableResult
   public func observe(
     _ eventType: DataEventType, with block: @escaping (DataSnapshot) -> Void,
@@ -19,8 +19,8 @@ extension DatabaseQuery {
     add(eventType, isOnce: false, { block($0.snapshot) }, cancelBlock)
   }
 
-  /// The same, with the key of the child before it in the query's order; nil for the first, for one that
-  /// was removed, and for values.
+  /// Adds an observer that also receives the key of the preceding child in the query's order; nil
+  /// for the first child, for a removed one, and for values.
   @discardableResult
   public func observe(
     _ eventType: DataEventType,
@@ -30,7 +30,7 @@ extension DatabaseQuery {
     add(eventType, isOnce: false, { block($0.snapshot, $0.previousSiblingKey) }, cancelBlock)
   }
 
-  /// Has a function called for the first event of a kind, and removes the observer then.
+  /// Adds an observer for the first event of a type only.
   public func observeSingleEvent(
     of eventType: DataEventType, with block: @escaping (DataSnapshot) -> Void,
     withCancel cancelBlock: ((any Error) -> Void)? = nil
@@ -38,7 +38,8 @@ extension DatabaseQuery {
     add(eventType, isOnce: true, { block($0.snapshot) }, cancelBlock)
   }
 
-  /// The same, with the key of the child before it.
+  /// Adds an observer for the first event of a type only, which also receives the key of the
+  /// preceding child.
   public func observeSingleEvent(
     of eventType: DataEventType,
     andPreviousSiblingKeyWith block: @escaping (DataSnapshot, String?) -> Void,
@@ -47,11 +48,11 @@ extension DatabaseQuery {
     add(eventType, isOnce: true, { block($0.snapshot, $0.previousSiblingKey) }, cancelBlock)
   }
 
-  /// The first event of a kind.
+  /// Returns the first event of a type.
   ///
-  /// - Throws: `DatabaseError`, when the query means nothing or is not allowed; `CancellationError`, when
-  ///   the task is cancelled, or all observers here are removed. (The original, which does not throw here,
-  ///   never returns then.)
+  /// - Throws: `DatabaseError` if the query is invalid or not allowed; `CancellationError` if the
+  ///   task is cancelled, or all observers of the location are removed. (Firebase's method does not
+  ///   throw, and never returns in these cases.)
   public func observeSingleEventAndPreviousSiblingKey(
     of eventType: DataEventType
   ) async throws -> (DataSnapshot, String?) {
@@ -63,7 +64,7 @@ extension DatabaseQuery {
           removal: { continuation.resume(throwing: CancellationError()) },
           { continuation.resume(returning: ($0.snapshot, $0.previousSiblingKey)) },
           { continuation.resume(throwing: $0) })
-        // Cancelled while there was nothing to remove.
+        // The task may have been cancelled before the observer was added.
         if Task.isCancelled { removeObserver(withHandle: handle) }
       }
     } onCancel: {
@@ -73,10 +74,10 @@ extension DatabaseQuery {
 
   // MARK: Reading once
 
-  /// The present value: the server's, where there is a connection or one comes in time, and else what is
-  /// known here.
+  /// Reads the current value: from the server if there is a connection in time, else the local
+  /// value.
   ///
-  /// - Parameter block: called on the database's `callbackQueue` with an error or the value.
+  /// - Parameter block: receives an error or the value, on the database's `callbackQueue`.
   public func getData(completion block: @escaping ((any Error)?, DataSnapshot?) -> Void) {
     let callback = Callback<Result<DataSnapshot, DatabaseError>> { result in
       switch result {
@@ -87,8 +88,8 @@ extension DatabaseQuery {
     read { result, state in state.call { callback.body(result) } }
   }
 
-  /// The present value: the server's, where there is a connection or one comes in time, and else what is
-  /// known here.
+  /// Reads the current value: from the server if there is a connection in time, else the local
+  /// value.
   ///
   /// - Throws: `DatabaseError`.
   public func getData() async throws -> DataSnapshot {
@@ -99,10 +100,10 @@ extension DatabaseQuery {
 
   private func read(_ answer: @escaping Answer<Result<DataSnapshot, DatabaseError>>) {
     let reference = reference
-    let place = place
+    let target = target
     let spec = Result { () throws(DatabaseError) in try self.spec() }
     database.repository.use { state in
-      if case .info(let path) = place {
+      if case .info(let path) = target {
         let snapshot = DataSnapshot(reference, state.info(path), order: .priority)
         return answer(.success(snapshot), state)
       }
@@ -119,32 +120,32 @@ extension DatabaseQuery {
 
   // MARK: Removing
 
-  /// Removes one observer of this location. Those of locations below go on. Nothing happens if there is
-  /// none with this handle here.
+  /// Removes one observer of this location. Does nothing if this location has no observer with the
+  /// handle; observers of locations below stay.
   public func removeObserver(withHandle handle: DatabaseHandle) {
     remove { $0.number > 0 && UInt($0.number) == handle }
   }
 
-  /// Removes all observers of this query; on a reference, all of its location, with whichever query. Those
-  /// of locations below go on.
+  /// Removes all observers of this query, or on a reference all observers of its location with any
+  /// query. Observers of locations below stay.
   public func removeAllObservers() {
     remove { _ in true }
   }
 
-  private func remove(_ isMeant: @escaping @Sendable (ListenerID) -> Bool) {
-    let place = place
+  private func remove(_ isMatch: @escaping @Sendable (ListenerID) -> Bool) {
+    let target = target
     let spec = try? spec()
     database.repository.use { state in
-      if case .info(let path) = place {
-        state.removeInfoObservers(at: path, where: isMeant)
+      if case .info(let path) = target {
+        state.removeInfoObservers(at: path, where: isMatch)
       } else if let spec {
-        state.removeObservers(at: spec, where: isMeant)
+        state.removeObservers(at: spec, where: isMatch)
       }
     }
   }
 
-  /// Keeps what the query wants synchronised, and, where persistence is on, stored, without an observer;
-  /// or no longer. Where the query means nothing, that is logged.
+  /// Sets whether the query's data is kept synchronised, and stored if persistence is enabled,
+  /// without an observer. An invalid query is logged.
   public func keepSynced(_ keepSynced: Bool) {
     let spec = Result { () throws(DatabaseError) in try self.spec() }
     database.repository.use { state in
@@ -162,8 +163,8 @@ extension DatabaseQuery {
   /// Adds an observer.
   ///
   /// - Parameters:
-  ///   - id: the number for its handle; nil for a new one.
-  ///   - removal: called when it is removed before its end.
+  ///   - id: the number of its handle; nil for a new one.
+  ///   - removal: called if the observer is removed before it has ended.
   @discardableResult
   func add(
     _ type: DataEventType, isOnce: Bool, delivery: Delivery = .callbackQueue,
@@ -176,7 +177,7 @@ extension DatabaseQuery {
     let id = id ?? ListenerID(database.repository.nextHandle())
     let spec: QuerySpec
     do throws(DatabaseError) {
-      if case .info(let path) = place {
+      if case .info(let path) = target {
         let registration = Registration(
           self, QuerySpec(path), type, isOnce: isOnce, delivery, event: eventCallback,
           cancel: cancelCallback, removal: removal)

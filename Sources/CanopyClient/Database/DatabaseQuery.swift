@@ -1,22 +1,21 @@
 internal import CanopyTree
 internal import Synchronization
 
-// Unchecked, because it is not final: all its properties, and those of its one subclass, are constants of
-// Sendable types.
-/// A location and which of its children are wanted, in which order: what can be observed and read.
+// Unchecked, because the class is not final: all properties, also of its only subclass, are
+// constants of Sendable types.
+/// A location with a selection of its children, in an order, for observing and reading.
 ///
-/// A value in all but name: it never changes, and every method that narrows it down returns another one.
-/// A combination that means nothing is found out when the query is used, which then fails with an error
-/// of the code `invalidQuery`.
+/// Immutable: every method that narrows the query returns a new one. A contradictory combination
+/// fails when the query is used, with an error of the code `invalidQuery`.
 public class DatabaseQuery: @unchecked Sendable {
   /// The database.
   public let database: Database
-  let place: Place
+  let target: ReferenceTarget
   private let options: QueryOptions
 
-  init(_ database: Database, _ place: Place, _ options: QueryOptions = QueryOptions()) {
+  init(_ database: Database, _ target: ReferenceTarget, _ options: QueryOptions = QueryOptions()) {
     self.database = database
-    self.place = place
+    self.target = target
     self.options = options
   }
 
@@ -24,14 +23,14 @@ public class DatabaseQuery: @unchecked Sendable {
   public var ref: DatabaseReference { reference }
 
   var reference: DatabaseReference {
-    (self as? DatabaseReference) ?? DatabaseReference(database, place)
+    (self as? DatabaseReference) ?? DatabaseReference(database, target)
   }
 
-  /// What is asked for.
+  /// Returns the query's specification.
   ///
-  /// - Throws: why it cannot be.
+  /// - Throws: `DatabaseError` if the query is invalid.
   func spec() throws(DatabaseError) -> QuerySpec {
-    switch place {
+    switch target {
     case .none(let error): throw error
     case .info: throw DatabaseError(.invalidPath, "/.info can only be observed as a value")
     case .tree(let path): return QuerySpec(path, try options.query())
@@ -39,89 +38,93 @@ public class DatabaseQuery: @unchecked Sendable {
   }
 
   private func adding(_ name: String, _ value: Any?, key: String?? = nil) -> DatabaseQuery {
-    DatabaseQuery(database, place, options.adding(name, value, key: key))
+    DatabaseQuery(database, target, options.adding(name, value, key: key))
   }
 
   // MARK: Order
 
-  /// By what stands at a key, or a path, below each child.
+  /// Returns the query ordered by the value at a key, or at a path, below each child.
   public func queryOrdered(byChild key: String) -> DatabaseQuery {
-    // The names with a `$` are orders of their own.
+    // The names with `$` have another meaning in the options.
     adding("orderBy", key.hasBytePrefix("$") ? "" : key)
   }
 
-  /// By key.
+  /// Returns the query ordered by key.
   public func queryOrderedByKey() -> DatabaseQuery { adding("orderBy", "$key") }
 
-  /// By the children's values.
+  /// Returns the query ordered by value.
   public func queryOrderedByValue() -> DatabaseQuery { adding("orderBy", "$value") }
 
-  /// By priority, which is the order of a query that names none.
+  /// Returns the query ordered by priority, which is the default.
   public func queryOrderedByPriority() -> DatabaseQuery { adding("orderBy", "$priority") }
 
   // MARK: Range
 
-  /// From a value on; by key, from a key on.
+  /// Returns the query with a lower bound, inclusive: a value, or in key order a key.
   public func queryStarting(atValue value: Any?) -> DatabaseQuery { adding("startAt", value) }
 
-  /// From a value on, and of the children with just this value from a key on.
+  /// Returns the query with a lower bound, inclusive: a value, and among the children with that
+  /// value a key.
   public func queryStarting(atValue value: Any?, childKey: String?) -> DatabaseQuery {
     adding("startAt", value, key: .some(childKey))
   }
 
-  /// After a value; by key, after a key.
+  /// Returns the query with a lower bound, exclusive: a value, or in key order a key.
   public func queryStarting(afterValue value: Any?) -> DatabaseQuery { adding("startAfter", value) }
 
-  /// After a value, and of the children with just this value after a key.
+  /// Returns the query with a lower bound, exclusive: a value, and among the children with that
+  /// value a key.
   public func queryStarting(afterValue value: Any?, childKey: String?) -> DatabaseQuery {
     adding("startAfter", value, key: .some(childKey))
   }
 
-  /// Up to a value; by key, up to a key.
+  /// Returns the query with an upper bound, inclusive: a value, or in key order a key.
   public func queryEnding(atValue value: Any?) -> DatabaseQuery { adding("endAt", value) }
 
-  /// Up to a value, and of the children with just this value up to a key.
+  /// Returns the query with an upper bound, inclusive: a value, and among the children with that
+  /// value a key.
   public func queryEnding(atValue value: Any?, childKey: String?) -> DatabaseQuery {
     adding("endAt", value, key: .some(childKey))
   }
 
-  /// Before a value; by key, before a key.
+  /// Returns the query with an upper bound, exclusive: a value, or in key order a key.
   public func queryEnding(beforeValue value: Any?) -> DatabaseQuery { adding("endBefore", value) }
 
-  /// Before a value, and of the children with just this value before a key.
+  /// Returns the query with an upper bound, exclusive: a value, and among the children with that
+  /// value a key.
   public func queryEnding(beforeValue value: Any?, childKey: String?) -> DatabaseQuery {
     adding("endBefore", value, key: .some(childKey))
   }
 
-  /// Only children with this value; by key, only the child with this key.
+  /// Returns the query for the children with a value, or in key order for the child with a key.
   public func queryEqual(toValue value: Any?) -> DatabaseQuery { adding("equalTo", value) }
 
-  /// Only the child with this value and this key.
+  /// Returns the query for the child with a value and a key.
   public func queryEqual(toValue value: Any?, childKey: String?) -> DatabaseQuery {
     adding("equalTo", value, key: .some(childKey))
   }
 
   // MARK: Limit
 
-  /// The first so many.
+  /// Returns the query limited to the first children.
   public func queryLimited(toFirst limit: UInt) -> DatabaseQuery {
     adding("limitToFirst", NSNumber(value: limit))
   }
 
-  /// The last so many: of a list with keys of `childByAutoId()`, the newest.
+  /// Returns the query limited to the last children: with keys of `childByAutoId()`, the newest.
   public func queryLimited(toLast limit: UInt) -> DatabaseQuery {
     adding("limitToLast", NSNumber(value: limit))
   }
 }
 
-/// The parts of a query, gathered as they are named and checked together when it is used.
+/// The parts of a query, checked together when the query is used.
 struct QueryOptions: Sendable {
   private var members: [(name: String, value: JSONValue)] = []
   private var problem: DatabaseError?
 
   init() {}
 
-  /// These and one more; each part can be given once.
+  /// Returns the options with one more part. Each part can be given once.
   func adding(_ name: String, _ value: Any?, key: String??) -> QueryOptions {
     var result = self
     do throws(DatabaseError) {
@@ -142,7 +145,9 @@ struct QueryOptions: Sendable {
     return result
   }
 
-  /// - Throws: `DatabaseError` of the code `invalidQuery`, which says which part is wrong.
+  /// Returns the query.
+  ///
+  /// - Throws: `DatabaseError` with the code `invalidQuery`, which says which part is wrong.
   func query() throws(DatabaseError) -> Query {
     if let problem { throw problem }
     guard !members.isEmpty else { return .all }

@@ -1,27 +1,29 @@
 internal import CanopyTree
 
-/// Writes that the server makes when the connection ends, however it ends: it keeps them from when the
-/// completion says so. Asked for without a connection, they wait for one. They are made once: a client that
-/// connects again asks for them again.
+/// Writes that the server applies when the connection ends, for any reason. They are registered
+/// once the completion is called; without a connection they wait for one. The server applies them
+/// once: a client that reconnects must register them again.
 extension DatabaseReference {
-  /// Replaces what stands here when the connection ends.
+  /// Registers the replacement of this location's value for the end of the connection.
   public func onDisconnectSetValue(_ value: Any?) {
     onDisconnect(setting(value, nil), nil)
   }
 
-  /// Replaces what stands here when the connection ends.
+  /// Registers the replacement of this location's value for the end of the connection.
   public func onDisconnectSetValue(
     _ value: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
   ) {
     onDisconnect(setting(value, nil), answer(block))
   }
 
-  /// Replaces what stands here, with a priority, when the connection ends.
+  /// Registers the replacement of this location's value, with a priority, for the end of the
+  /// connection.
   public func onDisconnectSetValue(_ value: Any?, andPriority priority: Any?) {
     onDisconnect(setting(value, .some(priority)), nil)
   }
 
-  /// Replaces what stands here, with a priority, when the connection ends.
+  /// Registers the replacement of this location's value, with a priority, for the end of the
+  /// connection.
   public func onDisconnectSetValue(
     _ value: Any?, andPriority priority: Any?,
     withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
@@ -29,7 +31,8 @@ extension DatabaseReference {
     onDisconnect(setting(value, .some(priority)), answer(block))
   }
 
-  /// Replaces what stands here when the connection ends; returns when the server has taken note of it.
+  /// Registers the replacement of this location's value for the end of the connection. Returns when
+  /// the server has registered it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
@@ -40,19 +43,20 @@ extension DatabaseReference {
     return try await finished { self.onDisconnect(kind, $0) }
   }
 
-  /// Removes what stands here when the connection ends.
+  /// Registers the removal of this location for the end of the connection.
   public func onDisconnectRemoveValue() {
     onDisconnect(setting(nil, nil), nil)
   }
 
-  /// Removes what stands here when the connection ends.
+  /// Registers the removal of this location for the end of the connection.
   public func onDisconnectRemoveValue(
     completionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
   ) {
     onDisconnect(setting(nil, nil), answer(block))
   }
 
-  /// Removes what stands here when the connection ends; returns when the server has taken note of it.
+  /// Registers the removal of this location for the end of the connection. Returns when the server
+  /// has registered it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
@@ -61,12 +65,12 @@ extension DatabaseReference {
     return try await finished { self.onDisconnect(kind, $0) }
   }
 
-  /// Sets several places below this one when the connection ends.
+  /// Registers an update of several locations below this one for the end of the connection.
   public func onDisconnectUpdateChildValues(_ values: [AnyHashable: Any]) {
     onDisconnect(updating(values), nil)
   }
 
-  /// Sets several places below this one when the connection ends.
+  /// Registers an update of several locations below this one for the end of the connection.
   public func onDisconnectUpdateChildValues(
     _ values: [AnyHashable: Any],
     withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
@@ -74,8 +78,8 @@ extension DatabaseReference {
     onDisconnect(updating(values), answer(block))
   }
 
-  /// Sets several places below this one when the connection ends; returns when the server has taken note
-  /// of it.
+  /// Registers an update of several locations below this one for the end of the connection. Returns
+  /// when the server has registered it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
@@ -86,19 +90,20 @@ extension DatabaseReference {
     return try await finished { self.onDisconnect(kind, $0) }
   }
 
-  /// Takes back what was asked for here and below.
+  /// Cancels the registered writes of this location and of those below.
   public func cancelDisconnectOperations() {
     onDisconnect(.success(.cancel), nil)
   }
 
-  /// Takes back what was asked for here and below.
+  /// Cancels the registered writes of this location and of those below.
   public func cancelDisconnectOperations(
     completionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
   ) {
     onDisconnect(.success(.cancel), answer(block))
   }
 
-  /// Takes back what was asked for here and below; returns when the server has taken note of it.
+  /// Cancels the registered writes of this location and of those below. Returns when the server has
+  /// done so.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult

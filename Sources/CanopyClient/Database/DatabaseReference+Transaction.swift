@@ -1,13 +1,13 @@
 internal import CanopyTree
 
-/// Transactions: changes that depend on what stands there, safe from others' changes at the same time.
+/// Transactions: changes that depend on the current value, safe from concurrent changes.
 extension DatabaseReference {
-  /// Changes what stands here by a function of it.
+  /// Changes this location by a function of its value.
   ///
-  /// The function is called with what is known here, which is nil while nothing is known, and returns what
-  /// is to stand here. The server takes that if what it was called with still stands there; otherwise the
-  /// function is called again with what does, up to 25 times. So it must not do anything but compute. A
-  /// plain write of this client to the same place takes the transaction's.
+  /// The function receives the local value, which is nil if none is known, and returns the new one.
+  /// The server accepts it if the location still has the received value; otherwise the function is
+  /// called again with the current one, up to 25 times. It must therefore have no side effects. A
+  /// plain write of this client to the same location replaces the transaction.
   ///
   /// - Parameter block: called on a queue of the library, perhaps several times.
   public func runTransactionBlock(
@@ -16,12 +16,12 @@ extension DatabaseReference {
     run(block, nil, withLocalEvents: true)
   }
 
-  /// Changes what stands here by a function of it.
+  /// Changes this location by a function of its value.
   ///
   /// - Parameters:
   ///   - block: called on a queue of the library, perhaps several times.
-  ///   - completionBlock: called on the callback queue with a `DatabaseError`, if there was one; whether
-  ///     the change was made; and what stands here now.
+  ///   - completionBlock: receives a `DatabaseError` or nil, whether the change was committed, and
+  ///     the current value, on the callback queue.
   public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult,
     andCompletionBlock completionBlock: @escaping ((any Error)?, Bool, DataSnapshot?) -> Void
@@ -29,13 +29,13 @@ extension DatabaseReference {
     run(block, answer(completionBlock), withLocalEvents: true)
   }
 
-  /// Changes what stands here by a function of it.
+  /// Changes this location by a function of its value.
   ///
   /// - Parameters:
   ///   - block: called on a queue of the library, perhaps several times.
   ///   - completionBlock: called on the callback queue.
-  ///   - localEvents: whether observers here see what the function returned before the server has taken
-  ///     it, and thus also what it does not take.
+  ///   - localEvents: whether observers see the new value before the server accepts it, and thus
+  ///     also values that it refuses.
   public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult,
     andCompletionBlock completionBlock: (((any Error)?, Bool, DataSnapshot?) -> Void)?,
@@ -44,8 +44,8 @@ extension DatabaseReference {
     run(block, completionBlock.map { answer($0) }, withLocalEvents: localEvents)
   }
 
-  /// Changes what stands here by a function of it, and returns whether the change was made, and what stands
-  /// here now.
+  /// Changes this location by a function of its value. Returns whether the change was committed,
+  /// and the current value.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult

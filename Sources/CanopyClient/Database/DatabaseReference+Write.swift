@@ -1,34 +1,35 @@
 internal import CanopyTree
 internal import Logging
 
-/// Writing. What is written is seen here at once; the completion tells when the server has it, or why it
-/// does not: then it is undone here. Without a connection that comes when there is one again.
+/// Writing. A write takes effect locally at once; its completion reports whether the server has
+/// committed it. A refused write is undone locally. Without a connection the completion waits for
+/// one.
 extension DatabaseReference {
   // MARK: Set
 
-  /// Replaces what stands here and below; nil removes it.
+  /// Replaces the value of this location and of all below it; nil removes it.
   ///
-  /// - Parameter value: nil, a bool, a number, a string, an array or a dictionary with strings as keys, of
-  ///   Swift or of Foundation; `ServerValue` placeholders may stand in it.
+  /// - Parameter value: nil, a bool, a number, a string, an array or a dictionary with strings as
+  ///   keys, of Swift or of Foundation; may contain `ServerValue` placeholders.
   public func setValue(_ value: Any?) {
     set(value, nil, nil)
   }
 
-  /// Replaces what stands here and below.
+  /// Replaces the value of this location.
   ///
-  /// - Parameter block: called with nil when the server has it, else with a `DatabaseError`.
+  /// - Parameter block: receives nil when the server has committed it, else a `DatabaseError`.
   public func setValue(
     _ value: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
   ) {
     set(value, nil, answer(block))
   }
 
-  /// Replaces what stands here and below, with a priority: nil, a number or a string.
+  /// Replaces the value of this location, with a priority: nil, a number or a string.
   public func setValue(_ value: Any?, andPriority priority: Any?) {
     set(value, .some(priority), nil)
   }
 
-  /// Replaces what stands here and below, with a priority.
+  /// Replaces the value of this location, with a priority.
   public func setValue(
     _ value: Any?, andPriority priority: Any?,
     withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
@@ -36,7 +37,7 @@ extension DatabaseReference {
     set(value, .some(priority), answer(block))
   }
 
-  /// Replaces what stands here and below, and returns when the server has it.
+  /// Replaces the value of this location. Returns when the server has committed it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
@@ -45,7 +46,8 @@ extension DatabaseReference {
     return try await finished { self.make(write, $0) }
   }
 
-  /// Replaces what stands here and below, with a priority, and returns when the server has it.
+  /// Replaces the value of this location, with a priority. Returns when the server has committed
+  /// it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
@@ -56,27 +58,27 @@ extension DatabaseReference {
     return try await finished { self.make(write, $0) }
   }
 
-  /// Replaces what stands here and below by a value of an `Encodable` type.
+  /// Replaces the value of this location by an `Encodable` value.
   ///
-  /// - Throws: what encoding it throws.
+  /// - Throws: the error of encoding it.
   public func setValue(from value: some Encodable) throws {
     set(try ValueEncoder.encode(value), nil, nil)
   }
 
-  /// Replaces what stands here and below by a value of an `Encodable` type.
+  /// Replaces the value of this location by an `Encodable` value.
   ///
-  /// - Parameter completion: called with nil when the server has it, else with a `DatabaseError`.
-  /// - Throws: what encoding it throws.
+  /// - Parameter completion: receives nil when the server has committed it, else a `DatabaseError`.
+  /// - Throws: the error of encoding it.
   public func setValue(
     from value: some Encodable, completion: @escaping ((any Error)?) -> Void
   ) throws {
     set(try ValueEncoder.encode(value), nil, answer { error, _ in completion(error) })
   }
 
-  /// Replaces what stands here and below by a value of an `Encodable` type, and returns when the server
-  /// has it.
+  /// Replaces the value of this location by an `Encodable` value. Returns when the server has
+  /// committed it.
   ///
-  /// - Throws: what encoding it throws; `DatabaseError`.
+  /// - Throws: the error of encoding it; `DatabaseError`.
   @discardableResult
   nonisolated(nonsending) public func setValue(
     from value: some Encodable
@@ -87,19 +89,19 @@ extension DatabaseReference {
 
   // MARK: Remove
 
-  /// Removes what stands here and below.
+  /// Removes this location and all below it.
   public func removeValue() {
     set(nil, nil, nil)
   }
 
-  /// Removes what stands here and below.
+  /// Removes this location and all below it.
   public func removeValue(
     completionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
   ) {
     set(nil, nil, answer(block))
   }
 
-  /// Removes what stands here and below, and returns when the server has done so.
+  /// Removes this location and all below it. Returns when the server has committed it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
@@ -110,15 +112,15 @@ extension DatabaseReference {
 
   // MARK: Update
 
-  /// Sets several places below this one, all or none; the others stay. Keys may be paths, nil and `NSNull`
-  /// remove.
+  /// Sets several locations below this one, all or none; others stay unchanged. Keys may be paths;
+  /// nil and `NSNull` remove.
   public func updateChildValues(_ values: [AnyHashable: Any]) {
     make(update(values), nil)
   }
 
-  /// Sets several places below this one, all or none.
+  /// Sets several locations below this one, all or none.
   ///
-  /// - Parameter block: called with nil when the server has them, else with a `DatabaseError`.
+  /// - Parameter block: receives nil when the server has committed them, else a `DatabaseError`.
   public func updateChildValues(
     _ values: [AnyHashable: Any],
     withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
@@ -126,7 +128,8 @@ extension DatabaseReference {
     make(update(values), answer(block))
   }
 
-  /// Sets several places below this one, all or none, and returns when the server has them.
+  /// Sets several locations below this one, all or none. Returns when the server has committed
+  /// them.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
@@ -139,12 +142,12 @@ extension DatabaseReference {
 
   // MARK: Priority
 
-  /// Changes the priority of what stands here: nil, a number or a string.
+  /// Changes the priority of this location: nil, a number or a string.
   public func setPriority(_ priority: Any?) {
     make(priorityWrite(priority), nil)
   }
 
-  /// Changes the priority of what stands here.
+  /// Changes the priority of this location.
   public func setPriority(
     _ priority: Any?,
     withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
@@ -152,7 +155,7 @@ extension DatabaseReference {
     make(priorityWrite(priority), answer(block))
   }
 
-  /// Changes the priority of what stands here, and returns when the server has it.
+  /// Changes the priority of this location. Returns when the server has committed it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
@@ -163,7 +166,7 @@ extension DatabaseReference {
     return try await finished { self.make(write, $0) }
   }
 
-  // MARK: Making writes
+  // MARK: Creating writes
 
   private typealias WriteResult = Result<Write, DatabaseError>
 
@@ -197,7 +200,7 @@ extension DatabaseReference {
     var changes: [(Location, WriteValue)] = []
     for (key, value) in values {
       guard let text = key.base as? String else {
-        throw DatabaseError(.invalidData, "the keys of an update must be strings; \(key) is none")
+        throw DatabaseError(.invalidData, "the keys of an update must be strings; \(key) is not")
       }
       let location = try DatabaseError.wrap { () throws(TreeError) in try Location(text) }
       changes.append((location, try AnyValue.write(value)))
@@ -222,7 +225,7 @@ extension DatabaseReference {
     }
   }
 
-  /// An answer that calls a function of the application in its turn.
+  /// Returns a receiver that calls a function of the application in its turn.
   func answer(
     _ block: @escaping ((any Error)?, DatabaseReference) -> Void
   ) -> Answer<DatabaseError?> {
@@ -230,7 +233,7 @@ extension DatabaseReference {
     return { error, state in state.call { callback.body(error) } }
   }
 
-  /// Returns when an operation is done.
+  /// Starts an operation and returns when it has finished.
   nonisolated(nonsending) func finished(
     _ begin: (@escaping Answer<DatabaseError?>) -> Void
   ) async throws -> DatabaseReference {
@@ -245,10 +248,25 @@ extension DatabaseReference {
 }
 
 extension RepositoryState {
-  /// Tells of something that could not be done at all; the log, where nobody else wants to know.
+  /// Reports the failure of an operation that could not start: to its receiver, or to the log.
   func fail(_ answer: Answer<DatabaseError?>?, _ error: DatabaseError) {
     if let answer { return answer(error, self) }
     options.logger.warning(
       "nothing was written, and there is no completion function", metadata: ["error": "\(error)"])
+  }
+}
+
+/// Placeholders for values that the server resolves when it applies a write.
+public enum ServerValue {
+  /// Returns the placeholder for the server's time in milliseconds since 1970. Until the server
+  /// applies the write, local events use the estimated server time.
+  public static func timestamp() -> [AnyHashable: Any] {
+    [".sv": "timestamp"]
+  }
+
+  /// Returns the placeholder for the current number plus `delta`; `delta` if the current value is
+  /// not a number.
+  public static func increment(_ delta: NSNumber) -> [AnyHashable: Any] {
+    [".sv": ["increment": delta]]
   }
 }

@@ -1,24 +1,24 @@
 internal import CanopyTree
 
-/// A location in a database: to be written, observed and gone on from.
+/// A location in a database, for writing, observing and navigating.
 ///
-/// Costs nothing to make, and never changes. Where the path is none (a key with one of `. $ # [ ]`, more
-/// than 32 keys), the reference is made all the same, and every operation on it, and on what is gone on to
-/// from it, fails through its completion, cancel function or `throws` with an error of the code
-/// `invalidPath`; the original raises an exception.
+/// Cheap to create, and immutable. An invalid path (a key with one of `. $ # [ ]`, more than 32
+/// keys) also gives a reference. Every operation on it, and on references derived from it, fails
+/// with an error of the code `invalidPath` through its completion, cancel function or `throws`;
+/// Firebase raises an exception instead.
 public final class DatabaseReference: DatabaseQuery, @unchecked Sendable {
-  init(_ database: Database, _ place: Place) {
-    super.init(database, place)
+  init(_ database: Database, _ target: ReferenceTarget) {
+    super.init(database, target)
   }
 
-  // MARK: Where
+  // MARK: Location
 
   /// The last key; nil for the root.
-  public var key: String? { place.keys.last?.text }
+  public var key: String? { target.keys.last?.text }
 
-  /// The location above; nil for the root.
+  /// The parent location; nil for the root.
   public var parent: DatabaseReference? {
-    switch place {
+    switch target {
     case .tree(let path): path.parent.map { DatabaseReference(database, .tree($0)) }
     case .info(let path): path.parent.map { DatabaseReference(database, .info($0)) }
     case .none: nil
@@ -29,29 +29,32 @@ public final class DatabaseReference: DatabaseQuery, @unchecked Sendable {
   public var root: DatabaseReference { database.reference() }
 
   /// The URL of the location.
-  public var url: String { database.repository.endpoint.text + place.text }
+  public var url: String { database.repository.endpoint.text + target.text }
 
-  /// The location at a path below.
+  /// Returns the location at a path below.
   public func child(_ pathString: String) -> DatabaseReference {
-    DatabaseReference(database, place.child(pathString))
+    DatabaseReference(database, target.child(pathString))
   }
 
   func child(_ key: Key) -> DatabaseReference {
-    switch place {
+    switch target {
     case .tree(let path): DatabaseReference(database, .tree(path.child(key)))
     case .info(let path): DatabaseReference(database, .info(path.child(key)))
     case .none: self
     }
   }
 
-  /// A child with a new key that sorts after those made before: for adding to a list. Nothing is written.
+  /// Returns a child with a new key that sorts after all earlier ones, for adding to a list. Writes
+  /// nothing.
   public func childByAutoId() -> DatabaseReference {
     child(database.nextKey().text)
   }
 
-  /// The path of a location that can be written.
+  /// Returns the path, if the location can be written.
+  ///
+  /// - Throws: `DatabaseError` if it cannot.
   func writablePath() throws(DatabaseError) -> Path {
-    switch place {
+    switch target {
     case .tree(let path): return path
     case .info: throw DatabaseError(.invalidPath, "/.info cannot be written")
     case .none(let error): throw error
@@ -65,12 +68,12 @@ extension DatabaseReference: CustomStringConvertible, Hashable {
 
   /// Whether both are the same location of the same database.
   public static func == (a: DatabaseReference, b: DatabaseReference) -> Bool {
-    a.database === b.database && a.place.keys == b.place.keys
-      && a.place.text.hasSameBytes(as: b.place.text)
+    a.database === b.database && a.target.keys == b.target.keys
+      && a.target.text.hasSameBytes(as: b.target.text)
   }
 
-  /// Feeds the location.
+  /// Hashes the location.
   public func hash(into hasher: inout Hasher) {
-    hasher.combine(place.text)
+    hasher.combine(target.text)
   }
 }

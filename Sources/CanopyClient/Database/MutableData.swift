@@ -1,9 +1,9 @@
 internal import CanopyTree
 
-/// The data that a transaction changes: first what stands there, or nil while that is not known, then
-/// what is to stand there.
+/// The data that a transaction changes: at first the current value, or nil if none is known;
+/// finally the new value.
 ///
-/// Lives only as long as the transaction's function runs, and is not for other threads.
+/// Valid only during the call of the transaction's function, on its thread.
 public final class MutableData {
   private final class Root {
     var node: Node
@@ -32,15 +32,14 @@ public final class MutableData {
 
   private var node: Node { root.node.at(path) }
 
-  /// The data, in the forms of `DataSnapshot.value`. Setting it replaces all of it; what `setValue` does
-  /// not take makes the transaction fail with an error.
+  /// The data, in the form of `DataSnapshot.value`. Setting it replaces all of it; an invalid value
+  /// makes the transaction fail with an error.
   public var value: Any? {
     get { AnyValue.value(of: node) }
     set { put { () throws(DatabaseError) in try AnyValue.write(newValue) } }
   }
 
-  /// The priority: nil, an `NSNumber` or a `String`. Setting it leaves the data, and what is below it, as
-  /// they are.
+  /// The priority: nil, an `NSNumber` or a `String`. Setting it leaves the data unchanged.
   public var priority: Any? {
     get { AnyValue.value(of: node.priority) }
     set {
@@ -52,7 +51,7 @@ public final class MutableData {
   /// Whether there are children.
   public func hasChildren() -> Bool { node.isBranch }
 
-  /// Whether there is anything at a path below.
+  /// Whether there is data at a path below.
   public func hasChild(atPath path: String) -> Bool {
     (try? Path(path)).map { !node.at($0).isAbsent } ?? false
   }
@@ -69,7 +68,7 @@ public final class MutableData {
     return NSArray(array: children).objectEnumerator()
   }
 
-  /// The data at a path below, which can be changed as well.
+  /// Returns the data at a path below, which can be changed too.
   public func childData(byAppendingPath text: String) -> MutableData {
     guard let below = try? Path(text) else {
       root.problem = DatabaseError(.invalidPath, "the path is not valid: \(text.prefix(200))")
@@ -97,7 +96,7 @@ public final class MutableData {
     }
   }
 
-  /// What stands here, with the server values that were set.
+  /// The data with the server values that were set.
   private var written: WriteValue {
     var serverValues: [PlacedServerValue] = []
     for placed in root.serverValues {
@@ -108,29 +107,29 @@ public final class MutableData {
     return WriteValue(node, serverValues: serverValues)
   }
 
-  /// What is to be written, or what was wrong with what was set.
+  /// The value to write, or the error of an invalid value.
   var result: Result<WriteValue, DatabaseError> {
     if let problem = root.problem { return .failure(problem) }
     return .success(written)
   }
 }
 
-/// What a transaction's function decides.
+/// The decision of a transaction's function.
 public struct TransactionResult {
-  /// What to write, or why nothing; nil to abort.
+  /// The data to write; nil to abort.
   private let data: MutableData?
 
-  /// To write this data.
+  /// Returns the decision to write this data.
   public static func success(withValue value: MutableData) -> TransactionResult {
     TransactionResult(data: value)
   }
 
-  /// To write nothing.
+  /// Returns the decision to write nothing.
   public static func abort() -> TransactionResult {
     TransactionResult(data: nil)
   }
 
-  /// What to write, nil for nothing; and what was wrong with what the function set.
+  /// The value to write, or nil; and the error of an invalid value.
   var outcome: (value: WriteValue?, problem: DatabaseError?) {
     switch data?.result {
     case nil: (nil, nil)

@@ -1,23 +1,24 @@
 internal import CanopyTree
+internal import Dispatch
 internal import Synchronization
 
-/// Where an observer's calls come: on the database's callback queue, or at once, for what only hands
-/// on.
+/// The delivery of an observer's calls: on the database's callback queue, or directly, for
+/// functions that only forward.
 enum Delivery: Sendable {
   case callbackQueue
   case direct
 }
 
-/// A function of the application that is called one call at a time, in order.
-// Unchecked: an observer's function need not be Sendable, as in the original, so that one that is written
-// in an actor's code may use the actor. It is called on the callback queue alone, which is the main queue
-// unless the application chose another. Those of the library, which are called at once, are Sendable in
-// all but their type: they resume a continuation, or feed a stream.
+/// A function of the application, called one call at a time, in order.
+// Unchecked: as in Firebase, an observer's function need not be Sendable, so that a function in an
+// actor's code may use the actor. It runs on the callback queue alone, which is the main queue
+// unless the application chose another. The library's own functions, which run directly, are
+// Sendable in effect: they resume a continuation or feed a stream.
 struct Callback<Argument>: @unchecked Sendable {
   let body: (Argument) -> Void
 }
 
-/// What an observer gets.
+/// The arguments of an observer's call.
 struct Observation {
   var snapshot: DataSnapshot
   var previousSiblingKey: String?
@@ -27,13 +28,13 @@ struct Observation {
 final class Registration: Sendable {
   let query: DatabaseQuery
   let spec: QuerySpec
-  /// Nil for one that only keeps data synchronised.
+  /// The type of the observed events; nil to only keep data synchronised.
   let type: DataEventType?
   let isOnce: Bool
   let delivery: Delivery
   let event: Callback<Observation>
   let cancel: Callback<DatabaseError>?
-  /// Tells who waits for an event that it was removed, and that none comes.
+  /// Called if the observer is removed while a caller still waits for an event.
   let removal: (@Sendable () -> Void)?
   private let isOver = Atomic(false)
 
@@ -52,7 +53,7 @@ final class Registration: Sendable {
     self.removal = removal
   }
 
-  /// Ends it: what is still on its way to it does not arrive.
+  /// Ends the observer: calls on their way are dropped.
   ///
   /// - Returns: whether it had not ended before.
   @discardableResult
@@ -60,17 +61,33 @@ final class Registration: Sendable {
     !isOver.exchange(true, ordering: .acquiringAndReleasing)
   }
 
-  /// Ends it because the application removes it.
+  /// Ends the observer on behalf of the application.
   func remove() {
     if end() { removal?() }
   }
 
-  /// Tells the observer, unless it has ended.
-  func tell(_ observation: Observation) {
+  /// Calls the observer, unless it has ended.
+  func notify(_ observation: Observation) {
     if isOnce {
       if end() { event.body(observation) }
     } else if !isOver.load(ordering: .acquiring) {
       event.body(observation)
     }
+  }
+}
+
+/// The queue of the application's functions, which keeps their order.
+final class Callbacks: Sendable {
+  private let queueBox = Mutex(DispatchQueue.main)
+
+  var queue: DispatchQueue {
+    get { queueBox.withLock { $0 } }
+    set { queueBox.withLock { $0 = newValue } }
+  }
+
+  /// Calls functions one after the other, after all earlier ones.
+  func call(_ bodies: [@Sendable () -> Void]) {
+    guard !bodies.isEmpty else { return }
+    queue.async { for body in bodies { body() } }
   }
 }

@@ -5,11 +5,11 @@ internal import Dispatch
 internal import Logging
 internal import Synchronization
 
-/// What stands behind a `Database`: its state, which one thread uses at a time, and what that needs to
-/// act.
+/// The implementation of a `Database`: its state, which one thread at a time uses, and the state's
+/// dependencies.
 ///
-/// What applications ask for is done on their thread, if nobody else is at it; what comes from the
-/// network on a queue of its own, so that no event loop is ever held up.
+/// Applications' calls run on their own thread if the state is idle; network events run on a
+/// separate queue, so that no event loop is blocked.
 final class Repository: Sendable {
   let state: Exclusive<RepositoryState>
   let callbacks = Callbacks()
@@ -17,9 +17,9 @@ final class Repository: Sendable {
   let endpoint: Endpoint
   let options: DatabaseOptions
   let serverClock: ServerClock
-  /// Where what comes from the network and from timers is dealt with.
+  /// The queue for events of the network and of timers.
   let inbox = DispatchQueue(label: "canopy.client.network")
-  /// Where transactions' functions are called.
+  /// The queue for transactions' functions.
   let transactions = DispatchQueue(label: "canopy.client.transactions")
 
   private let lastHandle = Atomic(0)
@@ -32,12 +32,12 @@ final class Repository: Sendable {
     state.use { [weak self] state in state.owner = self }
   }
 
-  /// A number for a new observer.
+  /// Returns the number of a new observer.
   func nextHandle() -> Int {
     lastHandle.add(1, ordering: .relaxed).newValue
   }
 
-  /// Uses the state, and then does what has come of it.
+  /// Uses the state, then performs the resulting actions.
   func use(_ body: @escaping @Sendable (RepositoryState) -> Void) {
     state.use { state in
       body(state)
@@ -45,28 +45,28 @@ final class Repository: Sendable {
     }
   }
 
-  /// The same in the network's turn, after what arrived before.
+  /// Uses the state on the network's queue, after all earlier events.
   func useLater(_ body: @escaping @Sendable (RepositoryState) -> Void) {
     inbox.async { [weak self] in self?.use(body) }
   }
 
-  /// Has something done after so many milliseconds, unless this has gone by then.
+  /// Uses the state after a number of milliseconds, unless the repository is gone by then.
   func after(_ milliseconds: Int64, _ body: @escaping @Sendable (RepositoryState) -> Void) {
     options.environment.schedule(milliseconds) { [weak self] in self?.useLater(body) }
   }
 }
 
-/// What is called with an answer, in the step in which it comes.
+/// A receiver of a result, called within the step that produces it.
 typealias Answer<Value> = @Sendable (Value, RepositoryState) -> Void
 
-/// The state of a repository. Used by one thread at a time; see `Exclusive`.
+/// The state of a repository. One thread at a time uses it; see `Exclusive`.
 final class RepositoryState {
   let options: DatabaseOptions
   let callbacks: Callbacks
   let session: SessionBox
   let clock: ServerClock
   let endpoint: Endpoint
-  /// Nil when its database has gone.
+  /// The repository; nil once the database is released.
   weak var owner: Repository?
 
   var tree = SyncTree()
@@ -74,46 +74,46 @@ final class RepositoryState {
   var listenersByPath: [Path: [ListenerID]] = [:]
   var infos: [ListenerID: (path: Path, registration: Registration)] = [:]
   var lastListener = 0
-  /// Queries that are kept synchronised without an observer.
+  /// The queries that are kept synchronised without an observer.
   var keptSynced: [QuerySpec: ListenerID] = [:]
 
   var writeCompletions: [WriteID: Answer<DatabaseError?>] = [:]
   var transactions: [TransactionID: TransactionContext] = [:]
 
-  // The connection.
+  // Connection
   var phase = Phase.idle
   var isOnlineWanted = true
-  /// Tells what belongs to this connection from what belongs to an earlier one.
+  /// The number of the current connection, to recognise events of earlier ones.
   var generation = 0
   var backoff: Backoff
   var lines = RequestLines()
-  /// Requests that were sent and not answered, in order.
-  var awaited: Deque<Awaited> = []
+  /// The sent and unanswered requests, in order.
+  var sentRequests: Deque<SentRequest> = []
   var subscriptions = ServerSubscriptions()
   var serverLimits = ServerLimits()
-  /// When something was received last, in ticks of the keepalive.
+  /// The keepalive ticks since the last received line.
   var silentTicks = 0
-  /// On-disconnect requests that the server has not confirmed, in order.
+  /// The on-disconnect requests that the server has not confirmed, in order.
   var disconnectRequests: [DisconnectOperation] = []
-  /// Logins and the like that wait for a connection.
+  /// The session requests that wait for a connection.
   var sessionRequests: Deque<SessionRequest> = []
   var writeNumbers: WriteNumbers
-  /// Nil where nothing is to survive a restart.
+  /// The persistence; nil if it is not enabled.
   var persistence: Persistence?
-  /// What is to be recorded at the end of the step.
+  /// The state changes to record at the end of the step.
   var changes: [StateChange] = []
   var hasWritten = false
-  /// Writes that were sent on an earlier connection and not answered, in order.
-  var unsettled: Deque<Awaited> = []
-  /// Those of them that were answered on this connection: `Awaited.settled`.
-  var settled: Deque<Awaited> = []
-  /// Questions that wait for a connection.
+  /// The writes that an earlier connection left unanswered, in order.
+  var unanswered: Deque<SentRequest> = []
+  /// The writes among them whose replies arrived on this connection: `SentRequest.deferred`.
+  var deferredReplies: Deque<SentRequest> = []
+  /// The reads that wait for a connection.
   var waitingGets: [GetRequest] = []
   var lastGet = 0
   var lastSession = 0
   var lastDisconnect = 0
 
-  /// What a step has to have done outside.
+  /// The application's functions to call at the end of the step.
   private var calls: [@Sendable () -> Void] = []
 
   init(
@@ -129,14 +129,15 @@ final class RepositoryState {
     writeNumbers = WriteNumbers(options.environment.random)
   }
 
-  /// Has a function of the application called, after those before.
+  /// Queues a call of an application's function, after the earlier ones.
   func call(_ body: @escaping @Sendable () -> Void) {
     calls.append(body)
   }
 
-  /// Does what has come of a step: sends what is to be sent, and has functions called.
+  /// Ends a step: calls functions, records changes and sends requests.
   func finishStep() {
-    // First: sending wakes another thread, which would take the processor from whoever waits for these.
+    // Call first: sending wakes another thread, which would take the processor from the waiting
+    // application.
     makeCalls()
     record()
     sendWrites()
@@ -157,7 +158,7 @@ final class RepositoryState {
     listenersByPath[registration.spec.path, default: []].append(id)
     connectIfWanted()
     let kinds = registration.type.map { DataEvent.Kinds($0.kind) } ?? []
-    carryOut(tree.listen(id, to: registration.spec, for: kinds))
+    perform(tree.listen(id, to: registration.spec, for: kinds))
   }
 
   func forget(_ id: ListenerID) -> Registration? {
@@ -168,27 +169,27 @@ final class RepositoryState {
     return registration
   }
 
-  /// Ends the observers that are meant: all at the path, or those of one query.
-  func removeObservers(at spec: QuerySpec, where isMeant: (ListenerID) -> Bool) {
+  /// Removes matching observers: of all queries at the path, or of one query.
+  func removeObservers(at spec: QuerySpec, where isMatch: (ListenerID) -> Bool) {
     for id in listenersByPath[spec.path] ?? [] {
-      guard isMeant(id), let registration = registrations[id], registration.type != nil,
+      guard isMatch(id), let registration = registrations[id], registration.type != nil,
         spec.query == .all || registration.spec == spec
       else { continue }
       registration.remove()
       _ = forget(id)
-      carryOut(tree.unlisten(id))
+      perform(tree.unlisten(id))
     }
   }
 
   func keepSynced(_ query: DatabaseQuery, _ spec: QuerySpec, _ isKept: Bool) {
-    if persistence != nil { changes.append(.kept(spec.asked, isKept)) }
+    if persistence != nil { changes.append(.kept(spec.serverSpec, isKept)) }
     if !isKept {
       guard let id = keptSynced.removeValue(forKey: spec) else { return }
       _ = forget(id)
-      carryOut(tree.unlisten(id))
+      perform(tree.unlisten(id))
     } else if keptSynced[spec] == nil {
       lastListener += 1
-      // Names below zero: those above are handles.
+      // Negative numbers; positive ones are handles.
       let id = ListenerID(-lastListener)
       keptSynced[spec] = id
       let registration = Registration(
@@ -197,20 +198,20 @@ final class RepositoryState {
     }
   }
 
-  // MARK: What the tree wants done
+  // MARK: Effects of the tree
 
-  /// Does what a step of the tree asks for.
-  func carryOut(_ effects: Effects) {
+  /// Performs the effects of a step of the tree.
+  func perform(_ effects: Effects) {
     if persistence != nil { changes += effects.changes }
     for listen in effects.starts { start(listen) }
     for tag in effects.stops { stop(tag) }
-    for event in effects.events { tell(event) }
+    for event in effects.events { notify(event) }
     for id in effects.cancelled { cancel(id) }
     for run in effects.runs { callTransaction(run) }
     for end in effects.ended { finish(end) }
   }
 
-  private func tell(_ event: DataEvent) {
+  private func notify(_ event: DataEvent) {
     guard let registration = registrations[event.listener], registration.type != nil else { return }
     let query = registration.query
     let snapshot: DataSnapshot
@@ -222,12 +223,12 @@ final class RepositoryState {
     let observation = Observation(
       snapshot: snapshot, previousSiblingKey: event.previous?.text)
     switch registration.delivery {
-    case .direct: registration.tell(observation)
-    case .callbackQueue: call { registration.tell(observation) }
+    case .direct: registration.notify(observation)
+    case .callbackQueue: call { registration.notify(observation) }
     }
     if registration.isOnce, forget(event.listener) != nil {
-      // The tree is in the middle of nothing here: its step is over.
-      carryOut(tree.unlisten(event.listener))
+      // Safe: the tree's step has ended.
+      perform(tree.unlisten(event.listener))
     }
   }
 

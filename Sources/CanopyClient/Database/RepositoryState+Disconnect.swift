@@ -1,7 +1,7 @@
 internal import CanopyTree
 internal import CanopyWire
 
-/// Something that the server is to write, or no longer to write, when the connection ends.
+/// A registration or cancellation of an on-disconnect write.
 struct DisconnectOperation: Sendable {
   enum Kind: Sendable {
     case set(WriteValue)
@@ -15,8 +15,8 @@ struct DisconnectOperation: Sendable {
   var completion: Answer<DatabaseError?>?
 }
 
-/// On-disconnect writes: handed to the server, which makes them however the connection ends. What could
-/// not be handed over waits for the next connection.
+/// On-disconnect writes: registered with the server, which applies them at the end of the
+/// connection. Unsent ones wait for the next connection.
 extension RepositoryState {
   func onDisconnect(
     _ path: Path, _ kind: DisconnectOperation.Kind,

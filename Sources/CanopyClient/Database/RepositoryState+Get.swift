@@ -1,21 +1,21 @@
 internal import CanopyTree
 
-/// A question for the present value of a query.
+/// A read of a query's current value.
 struct GetRequest: Sendable {
   var number: Int
   var spec: QuerySpec
   var answer: Answer<Result<Node, DatabaseError>>
 }
 
-/// Reading once, from the server where there is a connection.
+/// Single reads, from the server if there is a connection.
 extension RepositoryState {
-  /// Asks the server for the present value of a query. What is known here is the answer when there is
-  /// no connection, and none is made in time.
+  /// Reads the current value of a query from the server. Answers with the local value if there is
+  /// no connection in time.
   func get(_ spec: QuerySpec, _ answer: @escaping Answer<Result<Node, DatabaseError>>) {
     connectIfWanted()
     lastGet += 1
     let request = GetRequest(number: lastGet, spec: spec, answer: answer)
-    // After the writes that were made before, which it is to see.
+    // Send earlier writes first, so that the read includes them.
     sendWrites()
     if phase.isReady { return send(request) }
     guard isOnlineWanted else { return answerLocally(request) }
@@ -28,7 +28,7 @@ extension RepositoryState {
     }
   }
 
-  /// Sends those that waited for a connection.
+  /// Sends the reads that waited for a connection.
   func sendWaitingGets() {
     let waiting = waitingGets
     waitingGets = []

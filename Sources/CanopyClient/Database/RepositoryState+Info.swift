@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// What the client knows of its connection: `/.info/connected` and `/.info/serverTimeOffset`.
+/// The state of the connection: `/.info/connected` and `/.info/serverTimeOffset`.
 extension RepositoryState {
   private static let connected: Key = "connected"
   private static let serverTimeOffset: Key = "serverTimeOffset"
@@ -8,20 +8,20 @@ extension RepositoryState {
   func observeInfo(_ path: Path, _ registration: Registration, as id: ListenerID) {
     infos[id] = (path, registration)
     connectIfWanted()
-    tellInfo(id, path, registration)
+    notifyInfoObservers(id, path, registration)
   }
 
-  func removeInfoObservers(at path: Path, where isMeant: (ListenerID) -> Bool) {
-    for (id, info) in infos where info.path == path && isMeant(id) {
+  func removeInfoObservers(at path: Path, where isMatch: (ListenerID) -> Bool) {
+    for (id, info) in infos where info.path == path && isMatch(id) {
       info.registration.remove()
       infos[id] = nil
     }
   }
 
-  /// Tells all who observe it: it may have changed.
-  func tellInfo() {
+  /// Notifies all observers of the connection's state, which may have changed.
+  func notifyInfoObservers() {
     for (id, info) in infos.sorted(by: { $0.key.number < $1.key.number }) {
-      tellInfo(id, info.path, info.registration)
+      notifyInfoObservers(id, info.path, info.registration)
     }
   }
 
@@ -32,13 +32,13 @@ extension RepositoryState {
     return Node(children: children).at(path)
   }
 
-  private func tellInfo(_ id: ListenerID, _ path: Path, _ registration: Registration) {
+  private func notifyInfoObservers(_ id: ListenerID, _ path: Path, _ registration: Registration) {
     guard registration.type == .value else { return }
     let snapshot = DataSnapshot(registration.query.reference, info(path), order: .priority)
     let observation = Observation(snapshot: snapshot, previousSiblingKey: nil)
     switch registration.delivery {
-    case .direct: registration.tell(observation)
-    case .callbackQueue: call { registration.tell(observation) }
+    case .direct: registration.notify(observation)
+    case .callbackQueue: call { registration.notify(observation) }
     }
     if registration.isOnce { infos[id] = nil }
   }

@@ -3,22 +3,22 @@ internal import Dispatch
 internal import Logging
 internal import Synchronization
 
-/// What survives a restart: the copy of what was told, the writes that are pending, the names under which
-/// they were sent, and the session.
+/// The state that survives a restart: the received data, the pending writes, the client names, and
+/// the session.
 final class Persistence: Sendable {
   let store: any PersistenceStore
   let folder: String
-  /// Where the store is used: its calls block.
+  /// The queue of the store, whose calls block.
   let queue = DispatchQueue(label: "canopy.client.persistence")
-  /// What is to be recorded, in order.
-  private let waiting = Mutex<(changes: [StateChange], takings: Int)>(([], 0))
+  /// The changes to record, in order.
+  private let waiting = Mutex<(changes: [StateChange], takeCount: Int)>(([], 0))
 
   init(folder: String, bytesMax: Int) throws {
     self.folder = folder
     store = try SQLitePersistence(path: folder + "/client.sqlite", bytesMax: bytesMax)
   }
 
-  /// Adds what is to be recorded. Returns whether that is all that waits: then somebody is to take it.
+  /// Adds changes to record. Returns whether the queue was empty; then the caller schedules `take`.
   func add(_ changes: [StateChange]) -> Bool {
     waiting.withLock {
       let isAll = $0.changes.isEmpty
@@ -27,25 +27,26 @@ final class Persistence: Sendable {
     }
   }
 
-  /// Takes all that waits, for one transaction: what comes while the disk is busy shares the next.
+  /// Removes and returns all waiting changes, for one transaction. Changes that arrive while the
+  /// disk is busy share the next one.
   func take() -> [StateChange] {
     waiting.withLock { waiting in
       var changes: [StateChange] = []
       swap(&changes, &waiting.changes)
-      waiting.takings += 1
+      waiting.takeCount += 1
       return changes
     }
   }
 
-  /// How many times was taken what waited.
-  var takings: Int { waiting.withLock { $0.takings } }
+  /// The number of calls of `take`.
+  var takeCount: Int { waiting.withLock { $0.takeCount } }
 
-  /// The text of a file; nil if there is none.
+  /// Returns the text of a file; nil if it does not exist.
   func read(_ name: String) -> String? {
     try? String(contentsOfFile: folder + "/" + name, encoding: .utf8)
   }
 
-  /// Puts a text into a file that nobody else may read, or removes it.
+  /// Writes a text to a file that only the user may read; nil removes the file.
   func write(_ text: String?, to name: String) throws {
     let path = folder + "/" + name
     guard let text else {
@@ -63,9 +64,9 @@ extension RepositoryState {
   private static let namesFile = "names"
   private static let sessionFile = "session"
 
-  /// Goes on from what an earlier process left, and keeps what happens from now on.
+  /// Restores the state of an earlier process, and records changes from now on.
   ///
-  /// - Throws: why that is not possible; then everything is as without persistence.
+  /// - Throws: an error if that is not possible; the database then works without persistence.
   func enablePersistence(folder: String, bytesMax: Int) throws {
     guard persistence == nil else { return }
     guard registrations.isEmpty, writeCompletions.isEmpty, lastListener == 0, !hasWritten else {
@@ -86,7 +87,7 @@ extension RepositoryState {
     if !saved.writes.isEmpty { connectIfWanted() }
   }
 
-  /// Records what has changed, after all that was recorded before.
+  /// Records the collected changes, after all earlier ones.
   func record() {
     guard !changes.isEmpty else { return }
     guard let persistence, let owner else { return changes.removeAll() }
@@ -103,16 +104,17 @@ extension RepositoryState {
         }
         owner?.useLater { state in
           state.tree.forget(dropped)
-          // Only what will not be sent again after a crash may be forgotten by the server.
-          for id in removed { state.writeNumbers.sawWrite(state.writeNumbers.number(of: id)) }
+          // The server may forget a write only once a crash can no longer cause it to be sent
+          // again.
+          for id in removed { state.writeNumbers.endWrite(state.writeNumbers.number(of: id)) }
         }
       } catch {
-        logger.error("what should survive a restart was not kept", metadata: ["error": "\(error)"])
+        logger.error("persistent state was not recorded", metadata: ["error": "\(error)"])
       }
     }
   }
 
-  /// Keeps who is signed in.
+  /// Records the session.
   func recordSession() {
     guard let persistence else { return }
     let text = session.user.flatMap { user in
@@ -128,7 +130,7 @@ extension RepositoryState {
 }
 
 extension Database {
-  /// Returns when all that was done before survives a restart; at once where nothing is to.
+  /// Returns when all earlier changes survive a restart; at once without persistence.
   package func recorded() async {
     await withCheckedContinuation { continuation in
       repository.use { state in

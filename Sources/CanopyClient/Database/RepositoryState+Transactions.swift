@@ -1,28 +1,28 @@
 internal import CanopyTree
 
-/// How a transaction ended, and what stands there.
+/// The outcome of a transaction, with the current value.
 struct TransactionOutcome: Sendable {
   var error: DatabaseError?
   var isCommitted: Bool
   var snapshot: DataSnapshot
 }
 
-/// A transaction that an application runs.
+/// A transaction of the application.
 struct TransactionContext: Sendable {
   var reference: DatabaseReference
   var function: @Sendable (MutableData) -> TransactionResult
   var completion: Answer<TransactionOutcome>?
-  /// What was wrong with what the function returned.
+  /// The error of the function's result, if it was invalid.
   var problem: DatabaseError?
 }
 
-/// Transactions: their functions are called on a queue of their own, what they return comes back.
+/// Transactions: their functions run on a separate queue, and their results return to the state.
 extension RepositoryState {
   func runTransaction(_ context: TransactionContext, at path: Path, withLocalEvents: Bool) {
     connectIfWanted()
     let (id, effects) = tree.beginTransaction(at: path, hasLocalEvents: withLocalEvents)
     transactions[id] = context
-    carryOut(effects)
+    perform(effects)
   }
 
   func callTransaction(_ run: TransactionRun) {
@@ -32,7 +32,7 @@ extension RepositoryState {
       let (value, problem) = result.outcome
       owner?.use { state in
         state.transactions[run.id]?.problem = problem
-        state.carryOut(
+        state.perform(
           state.tree.transactionRan(
             run.id, attempt: run.attempt, returning: value, at: state.clock.now))
       }
@@ -49,7 +49,7 @@ extension RepositoryState {
     case .aborted: outcome.error = context.problem
     case .overridden:
       outcome.error = DatabaseError(
-        .overriddenBySet, "a write of this client to the same place took the transaction's place")
+        .overriddenBySet, "a write of this client to the same location replaced the transaction")
     case .tooManyConflicts:
       outcome.error = DatabaseError(
         .maxRetries, "the data changed each time that the transaction was tried; try again later")

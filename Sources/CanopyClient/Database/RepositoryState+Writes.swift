@@ -3,22 +3,22 @@ internal import CanopyWire
 internal import DequeModule
 internal import Logging
 
-/// Writes: made here at once, sent in their order, answered later.
+/// Writes: applied locally at once, sent in order, answered later.
 extension RepositoryState {
-  /// Makes a write.
+  /// Applies a write.
   ///
-  /// - Parameter completion: called when the server has made it, or will not.
+  /// - Parameter completion: called when the server has committed or refused it.
   func write(_ write: Write, completion: Answer<DatabaseError?>?) {
     connectIfWanted()
     hasWritten = true
     let (id, effects) = tree.write(write, at: clock.now)
     if let completion { writeCompletions[id] = completion }
-    carryOut(effects)
+    perform(effects)
   }
 
-  /// Sends what is due, as long as the server reads it and can remember it.
+  /// Sends pending writes, within the server's limits.
   func sendWrites() {
-    while phase.isReady, awaited.count < serverLimits.outstandingRequests,
+    while phase.isReady, sentRequests.count < serverLimits.outstandingRequests,
       writeNumbers.unseenCount < serverLimits.clientWrites,
       let request = tree.nextRequest()
     {
@@ -38,8 +38,8 @@ extension RepositoryState {
     }
     guard let line else { return finishWrite(id, lineTooLong) }
     lines.add(line)
-    awaited.append(.write(id, number: number, line: line))
-    writeNumbers.sentWrite(number)
+    sentRequests.append(.write(id, number: number, line: line))
+    writeNumbers.recordSent(number)
   }
 
   private func send(_ id: TransactionID, _ path: Path, _ base: Node, _ value: WriteValue) {
@@ -56,10 +56,10 @@ extension RepositoryState {
     }
     guard let line else {
       let refusal = WireError(.tooLarge, lineTooLong.sentence)
-      return carryOut(tree.transactionAnswered(id, .refused(refusal)))
+      return perform(tree.transactionAnswered(id, .refused(refusal)))
     }
     lines.add(line)
-    awaited.append(.compareAndSet(id, number: number, line: line))
+    sentRequests.append(.compareAndSet(id, number: number, line: line))
   }
 
   private var lineTooLong: DatabaseError {
@@ -68,9 +68,9 @@ extension RepositoryState {
       "a write may have at most \(serverLimits.lineBytes) bytes as a line of JSON at this server")
   }
 
-  /// The server has made a write, or has refused it.
+  /// Completes a write that the server has committed or refused.
   func finishWrite(_ id: WriteID, _ error: DatabaseError?) {
-    carryOut(error == nil ? tree.acknowledged(id) : tree.refused(id))
+    perform(error == nil ? tree.acknowledged(id) : tree.refused(id))
     guard let completion = writeCompletions.removeValue(forKey: id) else {
       if let error {
         options.logger.warning(
@@ -81,13 +81,13 @@ extension RepositoryState {
     completion(error, self)
   }
 
-  /// Gives up all writes that the server has not confirmed.
+  /// Drops all writes that the server has not confirmed.
   func purgeWrites() {
-    // Those of an earlier connection are not sent again.
-    unsettled.removeAll()
-    writeNumbers.gaveUpWrites()
+    // Do not resend the writes of an earlier connection either.
+    unanswered.removeAll()
+    writeNumbers.abandonWrites()
     let (ids, effects) = tree.purgeWrites()
-    carryOut(effects)
+    perform(effects)
     let error = DatabaseError(
       .writeCanceled, "the write was dropped before the server had confirmed it")
     for id in ids { writeCompletions.removeValue(forKey: id)?(error, self) }

@@ -2,12 +2,13 @@ internal import GRDB
 
 /// The tables of `client.sqlite`, by version.
 ///
-/// - `writes`, `write_items`: what the server has not confirmed; `value` as a client sends it.
-/// - `queries`: what the server was asked for; `options` as the line protocol has them. `sequence` is
-///   the commit as of which the leaves are, null before anything was told. `used` ascends with use.
-///   `bytes` is what the query's leaves take up.
-/// - `leaves`: what it told of each, relative to the query's location: a row for each leaf, with its
-///   priority. A branch has its priority at `path/.priority`.
+/// - `writes`, `write_items`: the unconfirmed writes; `value` in the form in which a client sends
+///   it.
+/// - `queries`: the queries listened to; `options` as in the line protocol. `sequence` is the
+///   commit of the leaves, null before the first data. `used` ascends with use. `bytes` is the size
+///   of the query's leaves.
+/// - `leaves`: the received data of each query, relative to its location: a row for each leaf, with
+///   its priority. A branch has its priority at `path/.priority`.
 enum PersistenceSchema {
   static let applicationID: Int32 = 0x4341_4E43  // "CANC"
 

@@ -1,19 +1,29 @@
-/// Keeps what survives a restart of the process.
+/// A store of the state that survives a restart of the process.
 ///
-/// Calls block, and come from one thread at a time: a queue of the layer above, and not the thread that
-/// the application waits on. What was recorded before is never mixed with part of a later call.
+/// Calls block, and come from one thread at a time: a queue of the layer above, not the
+/// application's thread. Each call is atomic.
 package protocol PersistenceStore: Sendable {
-  /// What was recorded by earlier processes.
+  /// Returns the state that earlier processes recorded.
   ///
-  /// - Throws: an error whose description says what to do, also where what is kept cannot be read.
+  /// - Throws: an error whose description says what to do, also if the stored state cannot be read.
   func load() throws -> SavedState
 
-  /// Records changes, all or nothing, and drops what has not been used for longest where more is kept
-  /// than may be. Pending writes, what is in use and what is to be kept are not dropped.
+  /// Records changes, all or nothing, and drops the least recently used data beyond the size limit.
+  /// Never drops pending writes, data in use, or data to be kept.
   ///
-  /// - Returns: the queries of which nothing is kept any more; `SyncTree.forget` is to have them.
+  /// - Returns: the queries whose data was dropped, for `SyncTree.forget`.
   func record(_ changes: [StateChange]) throws -> [QuerySpec]
 
-  /// Ends. Nothing is recorded any more.
+  /// Closes the store. Records nothing afterwards.
   func close() throws
+}
+
+/// The reason why persistent state cannot be read or written. The description says what to do about
+/// it.
+package struct PersistenceError: Error, CustomStringConvertible {
+  package let description: String
+
+  init(_ description: String) {
+    self.description = description
+  }
 }

@@ -3,25 +3,25 @@ internal import Foundation
 internal import GRDB
 internal import Synchronization
 
-/// What survives a restart, in one SQLite file.
+/// The persistent state in one SQLite file.
 ///
-/// A call of `record` is one transaction: after a crash of the process, or of the machine, all of it is
-/// there or nothing. It costs the rows of what has changed, and not of what is kept. One process uses a
-/// file at a time; a second one is refused.
+/// Each call of `record` is one transaction: after a crash of the process or of the machine, all of
+/// it is there or nothing. It costs the changed rows, not the stored ones. One process at a time
+/// uses a file; a second one is refused.
 package final class SQLitePersistence: PersistenceStore {
-  /// Bytes of leaves that are kept by default.
+  /// The default size limit for leaves, in bytes.
   package static let bytesMax = 10 * 1024 * 1024
 
   private let queue: DatabaseQueue
   private let bytesMax: Int
-  /// What is in use now, by row. Begins empty with each process.
+  /// The rows of the queries in use. Empty when the process starts.
   private let inUse = Mutex<Set<Int64>>([])
 
-  /// Opens a file, creating it if there is none.
+  /// Opens a file, creating it if necessary.
   ///
   /// - Parameters:
-  ///   - path: of the file; its folder is created if it is missing.
-  ///   - bytesMax: bytes of data that are kept beyond what is in use or to be kept.
+  ///   - path: the path of the file; its folder is created if it is missing.
+  ///   - bytesMax: the bytes of data to keep beyond the data in use or to be kept.
   /// - Throws: `PersistenceError`.
   package init(path: String, bytesMax: Int = SQLitePersistence.bytesMax) throws {
     self.bytesMax = bytesMax
@@ -32,7 +32,8 @@ package final class SQLitePersistence: PersistenceStore {
       var settings = GRDB.Configuration()
       settings.label = "canopy.client"
       settings.prepareDatabase { db in
-        // Held from the first read on: what another process writes would be lost on this one.
+        // Lock the file from the first read on: writes of another process would be lost in this
+        // one.
         try db.execute(sql: "PRAGMA locking_mode = EXCLUSIVE")
       }
       queue = try DatabaseQueue(path: path, configuration: settings)
@@ -69,7 +70,7 @@ package final class SQLitePersistence: PersistenceStore {
       }
     } catch {
       throw PersistenceError(
-        "\(queue.path) cannot be read; move it away to begin anew, without what is pending in it: "
+        "\(queue.path) cannot be read; move it away to start without its pending writes: "
           + "\(error)")
     }
   }
@@ -108,7 +109,7 @@ extension SQLitePersistence {
     case .writeRemoved(let id):
       try db.execute(sql: "DELETE FROM writes WHERE id = ?", arguments: [id.number])
       try db.execute(sql: "DELETE FROM write_items WHERE write = ?", arguments: [id.number])
-    case .told(let spec, let assignments, let sequence):
+    case .received(let spec, let assignments, let sequence):
       var leaves = StoredLeaves(try row(of: spec, db), db)
       for assignment in assignments.sorted(by: { $0.location < $1.location }) {
         try leaves.put(assignment)
@@ -116,7 +117,7 @@ extension SQLitePersistence {
       try db.execute(
         sql: "UPDATE queries SET sequence = ?, bytes = bytes + ? WHERE id = ?",
         arguments: [sequence, leaves.bytesAdded, leaves.query])
-    case .asked(let spec, let isAsked):
+    case .listening(let spec, let isAsked):
       let id = try row(of: spec, db)
       try db.execute(
         sql: "UPDATE queries SET used = 1 + (SELECT max(used) FROM queries) WHERE id = ?",
@@ -129,7 +130,7 @@ extension SQLitePersistence {
     }
   }
 
-  /// The row of a query, which is made if there is none.
+  /// Returns the row of a query, which is created if necessary.
   private static func row(of spec: QuerySpec, _ db: GRDB.Database) throws -> Int64 {
     let (path, options) = (spec.path.text, options(spec.query))
     let found = try Int64.fetchOne(
@@ -149,7 +150,7 @@ extension SQLitePersistence {
     return output.text
   }
 
-  /// Drops queries until no more is kept than may be, those first that were used longest ago.
+  /// Drops the least recently used queries until the size limit holds.
   private static func prune(
     _ db: GRDB.Database, _ bytesMax: Int, _ used: Set<Int64>
   ) throws -> [QuerySpec] {
@@ -184,7 +185,7 @@ extension SQLitePersistence {
     }
     return try Row.fetchAll(db, sql: "SELECT id, milliseconds FROM writes ORDER BY id").map { row in
       let id: Int64 = try row.value("id")
-      // Numbers go on from the last one, and must not come to their end.
+      // Numbers continue from the last one and must not overflow.
       guard 0...Int64.max / 2 ~= id else {
         throw PersistenceError("a write cannot have the number \(id)")
       }
@@ -213,13 +214,13 @@ extension SQLitePersistence {
 }
 
 extension Row {
-  /// What stands in a column. In a damaged file that may be anything, whatever the table says; the
-  /// subscript would trap.
+  /// Returns the value of a column. In a damaged file a column may hold any type, whatever the
+  /// table says; GRDB's subscript would trap.
   ///
-  /// - Throws: `PersistenceError`, when it is none of the type.
+  /// - Throws: `PersistenceError` if the value is not of the type.
   func value<T: DatabaseValueConvertible>(_ column: String) throws -> T {
     guard let value = T.fromDatabaseValue(self[column] as DatabaseValue) else {
-      throw PersistenceError("the column \(column) has what it cannot have; the file is damaged")
+      throw PersistenceError("the column \(column) has a wrong type; the file is damaged")
     }
     return value
   }

@@ -1,10 +1,10 @@
 internal import CanopyTree
 internal import GRDB
 
-/// The rows that hold what was told of one query.
+/// The rows with the received data of one query.
 struct StoredLeaves {
   let query: Int64
-  /// By how much what the rows take up has grown.
+  /// The growth of the rows, in bytes.
   private(set) var bytesAdded = 0
   private let db: GRDB.Database
 
@@ -13,7 +13,9 @@ struct StoredLeaves {
     self.db = db
   }
 
-  /// Puts a value at a place. O(rows at and below the place, depth).
+  /// Sets the value of a location.
+  ///
+  /// - Complexity: O(rows at and below the location + depth).
   mutating func put(_ assignment: Assignment) throws {
     let location = assignment.location
     if location.isPriority { return try putPriority(assignment.value, location.path) }
@@ -22,7 +24,7 @@ struct StoredLeaves {
     if !assignment.value.isAbsent { try openLeaves(above: location.path) }
   }
 
-  /// A leaf, whose row has its priority too, or a branch, which has a row for it.
+  /// Sets a priority. A leaf's row includes it; a branch has a row for it.
   private mutating func putPriority(_ priority: Node, _ path: Path) throws {
     if let leaf = try value(path.text) {
       try setRow(path.text, leaf.withPriority(priority))
@@ -31,13 +33,13 @@ struct StoredLeaves {
     }
   }
 
-  /// Leaves that have become branches; they keep their priorities.
+  /// Converts leaves above a path to branches, which keep their priorities.
   private mutating func openLeaves(above path: Path) throws {
     for depth in 0..<path.count {
-      let place = path.prefix(depth)
-      guard let leaf = try value(place.text) else { continue }
-      try setRow(place.text, .absent)
-      try setRow(Location(place, isPriority: true).text, leaf.priority)
+      let ancestor = path.prefix(depth)
+      guard let leaf = try value(ancestor.text) else { continue }
+      try setRow(ancestor.text, .absent)
+      try setRow(Location(ancestor, isPriority: true).text, leaf.priority)
     }
   }
 
@@ -58,7 +60,7 @@ struct StoredLeaves {
     return try text.map { try Node(json: $0, limits: .none) }
   }
 
-  /// Replaces one row; what is absent has none.
+  /// Replaces one row; an absent node has none.
   private mutating func setRow(_ path: String, _ node: Node) throws {
     let old = try Int.fetchOne(
       db,
@@ -81,7 +83,7 @@ struct StoredLeaves {
 
   private mutating func remove(below path: Path) throws {
     let text = path.text
-    // `0` is what comes after `/`.
+    // `0` is the character after `/`.
     let (range, arguments): (String, StatementArguments) =
       path.isRoot
       ? ("query = ?", [query])
@@ -98,7 +100,7 @@ struct StoredLeaves {
     try db.execute(sql: "DELETE FROM leaves WHERE \(range)", arguments: arguments)
   }
 
-  /// All that was told of a query.
+  /// Returns the received data of a query.
   static func load(_ query: Int64, _ db: GRDB.Database) throws -> Node {
     var builder = TreeBuilder()
     let rows = try Row.fetchCursor(

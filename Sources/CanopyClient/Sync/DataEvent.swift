@@ -1,8 +1,8 @@
 package import CanopyTree
 
-/// Something that one local listener is told.
+/// An event for one local listener.
 package struct DataEvent: Sendable, Equatable {
-  /// What happened, in the sequence in which the events of one change are told.
+  /// The kinds of events, in the sequence in which the events of one change are sent.
   package enum Kind: Int, Sendable, Hashable, CaseIterable {
     case childRemoved
     case childAdded
@@ -11,7 +11,7 @@ package struct DataEvent: Sendable, Equatable {
     case value
   }
 
-  /// The kinds that a listener wants. With none, it only has the data kept synchronised.
+  /// The kinds that a listener receives. With none, it only keeps the data synchronised.
   package struct Kinds: OptionSet, Sendable {
     package let rawValue: UInt8
 
@@ -19,24 +19,24 @@ package struct DataEvent: Sendable, Equatable {
       self.rawValue = rawValue
     }
 
-    /// Just this kind.
+    /// Creates the set of one kind.
     package init(_ kind: Kind) {
       rawValue = 1 << UInt8(kind.rawValue)
     }
 
     package static let value = Kinds(.value)
-    /// The four about children.
+    /// The four kinds about children.
     package static let children = Kinds(rawValue: 0b1111)
     package static let all = Kinds(rawValue: 0b1_1111)
   }
 
-  /// Who is told.
+  /// The listener that receives the event.
   package var listener: ListenerID
   package var kind: Kind
-  /// The child; nil for `value`.
+  /// The key of the child; nil for `value`.
   package var key: Key?
-  /// The child's data, of one that was removed its last; for `value`, what the query shows.
+  /// The child's data, or a removed child's last data; for `value`, the query's result.
   package var node: Node
-  /// The shown child before it; nil for the first, for one that was removed and for `value`.
+  /// The preceding child in the result; nil for the first, for a removed child and for `value`.
   package var previous: Key?
 }

@@ -1,78 +1,78 @@
 package import CanopyTree
 package import CanopyWire
 
-/// What a step of the sync tree asks the layer above to do, each list in its order.
+/// The actions that a step of the sync tree requests from the layer above, each list in order.
 package struct Effects: Sendable {
-  /// To tell local listeners.
+  /// The events for local listeners.
   package var events: [DataEvent] = []
-  /// Listeners that the server refused; they are gone.
+  /// The listeners that the server refused; they are removed.
   package var cancelled: [ListenerID] = []
-  /// To ask of the server. Empty while there is no connection.
+  /// The listens to start on the server. Empty without a connection.
   package var starts: [ServerListen] = []
-  /// To end at the server, after `starts`. Empty while there is no connection.
+  /// The listens to stop on the server, after `starts`. Empty without a connection.
   package var stops: [ListenTag] = []
-  /// Transaction functions to call; what each returns goes to `transactionRan`.
+  /// The transaction functions to call; `transactionRan` receives their results.
   package var runs: [TransactionRun] = []
-  /// Transactions that have ended.
+  /// The transactions that have ended.
   package var ended: [TransactionEnd] = []
-  /// What a store has to record, all or nothing, before the next step's.
+  /// The changes to record in a store, all or nothing, before those of the next step.
   package var changes: [StateChange] = []
 
   package init() {}
 }
 
-/// Something to listen to at the server (`LISTEN` with `"events":"sync"`).
+/// A listen to start on the server (`LISTEN` with `"events":"sync"`).
 package struct ServerListen: Sendable, Equatable {
-  /// What the answer and the changes come back with.
+  /// The tag of its reply and of its changes.
   package var tag: ListenTag
-  /// What is wanted.
+  /// The location and the query.
   package var spec: QuerySpec
-  /// The commit up to which the data is already here: the server need only tell what came after.
+  /// The commit whose data is already here: the server sends only later changes.
   package var since: Int64?
 }
 
 /// A call of a transaction's function.
 package struct TransactionRun: Sendable, Equatable {
   package var id: TransactionID
-  /// Which call it is; the answer to a call after which another was asked for is ignored.
+  /// The number of the call. The result of any but the latest call is ignored.
   package var attempt: Int
-  /// The present value, pending writes included; absent also when it is not known.
+  /// The current value with the pending writes; absent if it is not known.
   package var current: Node
 }
 
-/// How a transaction ended.
+/// The end of a transaction.
 package struct TransactionEnd: Sendable {
   package enum Outcome: Sendable {
-    /// The server took it.
+    /// The server committed it.
     case committed
-    /// Its function returned nothing to write.
+    /// Its function aborted it.
     case aborted
-    /// A local `set` or `update` wrote at, over or under its location.
+    /// A local `set` or `update` wrote at, above or below its location.
     case overridden
-    /// It met other clients' writes `TransactionQueue.attemptsMax` times.
+    /// It conflicted with writes of other clients `TransactionQueue.attemptsMax` times.
     case tooManyConflicts
     /// The server refused it.
     case refused(WireError)
-    /// It was given up with all that was pending.
+    /// It was dropped with all pending writes.
     case cancelled
   }
 
   package var id: TransactionID
   package var outcome: Outcome
-  /// The location's value: that which was committed, else the one that stands.
+  /// The committed value of the location, or else its current value.
   package var node: Node
 }
 
 /// A request to send to the server.
 package enum Outgoing: Sendable {
-  /// `SET`, `UPDATE` or `REMOVE`. The answer goes to `acknowledged` or `refused`.
+  /// A `SET`, `UPDATE` or `REMOVE`. `acknowledged` or `refused` receives the reply.
   case write(WriteID, Write)
-  /// `CAS`: `value` if the location still has the value `base`. The answer goes to
-  /// `transactionAnswered`.
+  /// A `CAS`: sets `value` if the location still has the value `base`. `transactionAnswered`
+  /// receives the reply.
   case compareAndSet(TransactionID, Path, base: Node, value: WriteValue)
 }
 
-/// What the server said to a `CAS`.
+/// The server's reply to a `CAS`.
 package enum TransactionAnswer: Sendable {
   case committed
   /// The location has this value now.
@@ -80,17 +80,18 @@ package enum TransactionAnswer: Sendable {
   case refused(WireError)
 }
 
-/// One change of what survives a restart of the process.
+/// A change of the state that survives a restart of the process.
 package enum StateChange: Sendable {
-  /// A write is pending from now on, made at this time (milliseconds since 1970).
+  /// A write became pending, at a time in milliseconds since 1970.
   case writeAdded(WriteID, Write, milliseconds: Int64)
   /// A write is no longer pending.
   case writeRemoved(WriteID)
-  /// The server told of a query, as of a commit: these places, relative to its location, have these
-  /// values. One at the root replaces all that was told of it.
-  case told(QuerySpec, [Assignment], sequence: Int64)
-  /// A query is asked for from now on, or no longer. What is asked for is in use, and not dropped.
-  case asked(QuerySpec, Bool)
-  /// What is told of a query is kept, however long it is not used, or no longer is.
+  /// The server sent new values for locations of a query, relative to its location, as of a commit.
+  /// An assignment to the root replaces all earlier data.
+  case received(QuerySpec, [Assignment], sequence: Int64)
+  /// The client started or stopped listening to a query. Data that is listened to is in use, and
+  /// never dropped.
+  case listening(QuerySpec, Bool)
+  /// The data of a query is kept even if it is not used, or no longer.
   case kept(QuerySpec, Bool)
 }

@@ -1,20 +1,20 @@
 package import CanopyTree
 
-/// A local listener, as the layer above named it. Names are not used again.
+/// The id of a local listener, chosen by the layer above. Never reused.
 package struct ListenerID: Hashable, Sendable {
   package let number: Int
 
-  /// A name of a listener.
+  /// Creates an id.
   package init(_ number: Int) {
     self.number = number
   }
 }
 
-/// A pending write. Ascending in the order in which the writes were made, across restarts too.
+/// The id of a pending write. Ids ascend in the order of the writes, across restarts too.
 package struct WriteID: Hashable, Comparable, Sendable {
   package let number: Int64
 
-  /// A name of a write.
+  /// Creates an id.
   package init(_ number: Int64) {
     self.number = number
   }
@@ -22,35 +22,35 @@ package struct WriteID: Hashable, Comparable, Sendable {
   package static func < (a: WriteID, b: WriteID) -> Bool { a.number < b.number }
 }
 
-/// A transaction that has not ended.
+/// The id of a transaction.
 package struct TransactionID: Hashable, Comparable, Sendable {
   package let number: Int64
 
   package static func < (a: TransactionID, b: TransactionID) -> Bool { a.number < b.number }
 }
 
-/// One listen of the server. The connection maps the server's subscription number to it; a tag is not
-/// used again, so that what arrives late for a listen that was stopped is told apart and dropped.
+/// The tag of one listen on the server. The connection maps the server's subscription number to it.
+/// Tags are never reused, so late events of a stopped listen are recognised and dropped.
 package struct ListenTag: Hashable, Sendable {
   package let number: Int
 }
 
-/// A location and which of its children: what one listens to, keeps synchronised and caches.
+/// A location with a query: the unit of listening, synchronising and caching.
 package struct QuerySpec: Hashable, Sendable {
   /// The location.
   package var path: Path
-  /// Which of its children.
+  /// The query on its children.
   package var query: Query
 
-  /// What is to be listened to.
+  /// Creates a specification.
   package init(_ path: Path, _ query: Query = .all) {
     self.path = path
     self.query = query
   }
 
-  /// What the server is asked for: an order alone narrows nothing down, so that all queries without
-  /// bounds and limit of a location are one listen.
-  package var asked: QuerySpec {
+  /// The specification to listen to on the server. An order alone selects all children, so all
+  /// unbounded queries of a location share one listen.
+  package var serverSpec: QuerySpec {
     query.isUnbounded ? QuerySpec(path) : self
   }
 }

@@ -1,25 +1,26 @@
 internal import CanopyTree
 
-/// The writes that the server has not confirmed, in order, and where they write.
+/// The writes that the server has not confirmed, in order and by location.
 ///
-/// Finding what is written at, above and below a place costs O(depth + writes found); adding and
-/// removing a write O(depth) for each of its places, however many others there are.
+/// - Complexity: finding the writes at, above and below a location costs O(depth + writes found);
+///   adding and removing a write O(depth) for each of its locations, however many others there are.
 struct PendingWrites: Sendable {
-  /// One write.
+  /// One pending write.
   struct Record: Sendable {
-    /// As it goes to the server; nil for the outcome of a transaction, which is sent otherwise.
+    /// The write as sent to the server; nil for the result of a transaction, which is sent
+    /// differently.
     var write: Write?
-    /// When it was made, for its timestamps.
+    /// The time of the write, for its timestamps, in milliseconds since 1970.
     var milliseconds: Int64
-    /// What it comes to here, server values resolved.
+    /// The assignments, with server values resolved locally.
     var assignments: [Assignment]
-    /// Whether listeners see it.
+    /// Whether listeners see the write.
     var isVisible = true
-    /// Whether it is on its way to the server on the present connection.
+    /// Whether the write was sent on the current connection.
     var isSent = false
   }
 
-  /// One place of one write.
+  /// One assignment of one write.
   fileprivate struct Entry: Sendable {
     var id: WriteID
     var assignment: Assignment
@@ -27,14 +28,14 @@ struct PendingWrites: Sendable {
   }
 
   private(set) var records: [WriteID: Record] = [:]
-  /// By path, ascending by write.
+  /// The assignments by path, ascending by write.
   private var entries = PathTrie<[Entry]>()
 
   var isEmpty: Bool { records.isEmpty }
 
   subscript(id: WriteID) -> Record? { records[id] }
 
-  /// Adds a write. Cheapest when it is the newest.
+  /// Adds a write. Cheapest if it is the newest.
   mutating func add(_ id: WriteID, _ record: Record) {
     records[id] = record
     addEntries(of: record, id)
@@ -48,13 +49,13 @@ struct PendingWrites: Sendable {
     return record
   }
 
-  /// Gives a write another outcome, in its place in the order.
+  /// Replaces the assignments of a write, which keeps its place in the order.
   mutating func replace(_ id: WriteID, _ record: Record) {
     remove(id)
     add(id, record)
   }
 
-  /// Notes whether a write is on its way.
+  /// Sets whether a write was sent.
   mutating func setSent(_ id: WriteID, _ isSent: Bool) {
     records[id]?.isSent = isSent
   }
@@ -62,7 +63,7 @@ struct PendingWrites: Sendable {
   private mutating func addEntries(of record: Record, _ id: WriteID) {
     for assignment in record.assignments {
       let entry = Entry(id: id, assignment: assignment, isVisible: record.isVisible)
-      entries.modify(assignment.location.path) { list in
+      entries.modify(at: assignment.location.path) { list in
         if let last = list?.last, id < last.id {
           let index = list?.firstIndex { id < $0.id } ?? 0
           list?.insert(entry, at: index)
@@ -76,8 +77,8 @@ struct PendingWrites: Sendable {
 
   private mutating func removeEntries(of record: Record, _ id: WriteID) {
     for assignment in record.assignments {
-      entries.modify(assignment.location.path) { list in
-        // The oldest mostly goes first.
+      entries.modify(at: assignment.location.path) { list in
+        // The oldest write is usually removed first.
         if let index = list?.firstIndex(where: { $0.id == id }) { list?.remove(at: index) }
         if list?.isEmpty == true { list = nil }
       }
@@ -86,14 +87,14 @@ struct PendingWrites: Sendable {
 }
 
 extension PendingWrites {
-  /// Which of the pending writes count.
+  /// A selection of the pending writes.
   struct Scope: Sendable {
-    /// Only those before this one.
+    /// The id that limits the selection to earlier writes; nil for all.
     var before: WriteID?
-    /// Also those that listeners do not see.
+    /// Whether the selection includes writes that listeners do not see.
     var includesHidden = false
 
-    /// What listeners see.
+    /// The writes that listeners see.
     static let visible = Scope()
 
     fileprivate func contains(_ entry: Entry) -> Bool {
@@ -101,10 +102,11 @@ extension PendingWrites {
     }
   }
 
-  /// The last write of everything at a place, and what it wrote there; nil when no write did.
+  /// Returns the last write that replaces a location or one above it, with its value there; nil if
+  /// there is none.
   func shadow(_ path: Path, _ scope: Scope = .visible) -> (id: WriteID, node: Node)? {
     var found: Entry?
-    entries.forEach(onTheWayTo: path) { _, list in
+    entries.forEach(along: path) { _, list in
       let last = list.last { !$0.assignment.location.isPriority && scope.contains($0) }
       if let last, found.map({ $0.id < last.id }) ?? true { found = last }
       return true
@@ -115,36 +117,36 @@ extension PendingWrites {
     return (found.id, found.assignment.value.at(rest))
   }
 
-  /// Whether a write replaces what stands at just this place.
+  /// Whether a visible write replaces exactly this location.
   func hasEntry(at path: Path) -> Bool {
     entries[path]?.contains { $0.isVisible && !$0.assignment.location.isPriority } ?? false
   }
 
-  /// How many keys lead to the uppermost place strictly above a path at which something is written.
+  /// Returns the depth of the uppermost written location strictly above a path.
   func depthOfFirst(above path: Path) -> Int? {
     var result: Int?
-    entries.forEach(onTheWayTo: path) { depth, list in
+    entries.forEach(along: path) { depth, list in
       if depth < path.count, list.contains(where: \.isVisible) { result = depth }
       return result == nil
     }
     return result
   }
 
-  /// What is written at and below a place, write by write in order, relative to it.
+  /// Returns the assignments at and below a path, grouped by write in order, relative to the path.
   ///
-  /// - Parameter after: the write that replaced everything there, which comes before all of these.
+  /// - Parameter after: excludes this write and all earlier ones, which it replaced.
   func groups(
     below path: Path, after: WriteID?, _ scope: Scope = .visible
   ) -> [[Assignment]] {
-    guard let trie = entries.below(path) else { return [] }
+    guard let trie = entries.subtrie(at: path) else { return [] }
     var found: [(id: WriteID, assignment: Assignment)] = []
     trie.forEach { list in
       for entry in list where scope.contains(entry) {
         if let after, entry.id <= after { continue }
         let location = entry.assignment.location
         guard let rest = location.path.relative(to: path) else { continue }
-        let place = Location(rest, isPriority: location.isPriority)
-        found.append((entry.id, Assignment(place, entry.assignment.value)))
+        let relative = Location(rest, isPriority: location.isPriority)
+        found.append((entry.id, Assignment(relative, entry.assignment.value)))
       }
     }
     found.sort {
@@ -163,9 +165,9 @@ extension PendingWrites {
     return result
   }
 
-  /// A place with the writes over it.
+  /// Returns the value of a location with the pending writes applied.
   ///
-  /// - Parameter base: what stands there without them.
+  /// - Parameter base: the value without them.
   func value(of path: Path, over base: Node, _ scope: Scope = .visible) -> Node {
     let shadow = shadow(path, scope)
     let groups = groups(below: path, after: shadow?.id, scope)
@@ -173,5 +175,32 @@ extension PendingWrites {
     var tree = Tree(root: shadow?.node ?? base)
     for group in groups { tree.apply(group) }
     return tree.root
+  }
+}
+
+/// The plain writes to send on the current connection, oldest first.
+///
+/// - Complexity: adding and removing cost O(1); restarting on a new connection O(n log n).
+struct SendQueue: Sendable {
+  private var ids: [WriteID] = []
+  private var head = 0
+
+  var first: WriteID? { head < ids.count ? ids[head] : nil }
+
+  mutating func append(_ id: WriteID) {
+    ids.append(id)
+  }
+
+  mutating func removeFirst() {
+    head += 1
+    if head == ids.count || head > 1024 && head > ids.count / 2 {
+      ids.removeFirst(head)
+      head = 0
+    }
+  }
+
+  mutating func replaceAll(_ all: [WriteID]) {
+    ids = all.sorted()
+    head = 0
   }
 }

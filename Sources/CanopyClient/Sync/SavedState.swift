@@ -1,12 +1,12 @@
 package import CanopyTree
 
-/// What survives a restart of the process: what the server told, and what it has not confirmed.
+/// The state that survives a restart of the process: the received data and the unconfirmed writes.
 package struct SavedState: Sendable {
-  /// A write that was pending.
+  /// A pending write.
   package struct SavedWrite: Sendable {
     package var id: WriteID
     package var write: Write
-    /// When it was made, in milliseconds since 1970.
+    /// The time of the write, in milliseconds since 1970.
     package var milliseconds: Int64
 
     package init(id: WriteID, write: Write, milliseconds: Int64) {
@@ -16,11 +16,11 @@ package struct SavedState: Sendable {
     }
   }
 
-  /// What a listen of the server had told.
+  /// The received data of a query.
   package struct SavedQuery: Sendable {
-    /// What the query shows.
+    /// The query's result.
     package var node: Node
-    /// The commit as of which it is.
+    /// The commit of the data.
     package var sequence: Int64
 
     package init(node: Node, sequence: Int64) {
@@ -29,9 +29,9 @@ package struct SavedState: Sendable {
     }
   }
 
-  /// In the order in which they were made.
+  /// The pending writes, in order.
   package var writes: [SavedWrite]
-  /// By what the server was asked for.
+  /// The received data, by query.
   package var queries: [QuerySpec: SavedQuery]
 
   package init(writes: [SavedWrite] = [], queries: [QuerySpec: SavedQuery] = [:]) {
@@ -41,10 +41,10 @@ package struct SavedState: Sendable {
 }
 
 extension SyncTree {
-  /// A tree that goes on where an earlier one ended, without a connection.
+  /// Creates a tree that continues from the saved state of an earlier one, without a connection.
   ///
-  /// What the server had told is known to be old: it answers listeners at once, and the server is asked
-  /// for what changed since. The writes are pending, and seen.
+  /// The received data answers listeners at once but may be outdated, so the client requests later
+  /// changes from the server. The writes are pending and visible.
   package init(restoring state: SavedState) {
     self.init()
     isPersistent = true
@@ -55,24 +55,24 @@ extension SyncTree {
       let record = PendingWrites.Record(
         write: one.write, milliseconds: one.milliseconds, assignments: assignments)
       writes.add(one.id, record)
-      relatives.add(one.id, one.write)
+      increments.add(one.id, one.write)
       queue.append(one.id)
       nextWrite = max(nextWrite, one.id.number + 1)
     }
   }
 
-  /// The store has dropped what was told of these: they are not in use.
+  /// Drops the saved data of queries that the store has dropped. They are not in use.
   package mutating func forget(_ specs: [QuerySpec]) {
     for spec in specs { saved[spec] = nil }
   }
 
-  /// What was told earlier of a whole location.
+  /// Returns the newest saved data of a whole location.
   func savedValue(at path: Path) -> (node: Node, sequence: Int64)? {
     guard !saved.isEmpty else { return nil }
     var best: (node: Node, sequence: Int64)?
     for depth in 0...path.count {
-      let place = path.prefix(depth)
-      guard let found = saved[QuerySpec(place)], let rest = path.relative(to: place) else {
+      let ancestor = path.prefix(depth)
+      guard let found = saved[QuerySpec(ancestor)], let rest = path.relative(to: ancestor) else {
         continue
       }
       if best.map({ $0.sequence < found.sequence }) ?? true {
@@ -82,12 +82,12 @@ extension SyncTree {
     return best
   }
 
-  /// Keeps what the server told of a query that is no longer asked for.
+  /// Saves the received data of a query that is no longer listened to.
   mutating func save(_ view: View) {
-    guard isPersistent, view.server.isReady, let sequence = listens[view.spec.asked]?.sequence
+    guard isPersistent, view.server.isReady, let sequence = listens[view.spec.serverSpec]?.sequence
     else {
       return
     }
-    saved[view.spec.asked] = SavedState.SavedQuery(node: view.server.root, sequence: sequence)
+    saved[view.spec.serverSpec] = SavedState.SavedQuery(node: view.server.root, sequence: sequence)
   }
 }

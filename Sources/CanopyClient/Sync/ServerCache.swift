@@ -1,46 +1,47 @@
 internal import CanopyTree
 
-/// What is known of a location from the server, for one query of it.
+/// The server's data of a location, for one query.
 ///
-/// What is not known is never taken for absent: there are four states of knowledge.
+/// Unknown data is never treated as absent: the cache distinguishes four extents.
 struct ServerCache: Sendable {
   enum Extent: Sendable, Equatable {
     /// Some children, each completely.
     ///
-    /// - told: those that the server told of, there or not, because something else is listened to.
-    /// - isAssumed: everything was written here and confirmed, and the server has not told of it yet.
-    case parts(told: Set<Key>, isAssumed: Bool)
-    /// The children that the query shows, and of no others whether they exist.
+    /// - reported: the children that other listens reported, present or absent.
+    /// - isAssumed: whether local confirmed writes cover everything, and the server has not
+    ///   reported the location yet.
+    case parts(reported: Set<Key>, isAssumed: Bool)
+    /// The query's result. Other children are unknown.
     case filtered
-    /// All of it.
+    /// The whole location.
     case whole
   }
 
   private(set) var tree: Tree
   private(set) var extent: Extent
-  /// Of a filtered cache: the children that were told of to other listeners only, and that the query
-  /// shows. Those of which its own listen tells, that listen also takes away.
+  /// For a filtered cache: children in the result that only other listens reported. The query's own
+  /// listen removes the children that it reported itself.
   private var extras: Set<Key> = []
-  /// Whether something else told of it after its own listen did.
+  /// Whether another listen changed the cache after its own listen did.
   private var isAhead = false
 
-  /// Whether it is what its own listen has told, and nothing else: what changed after the commit of
-  /// which that told last brings it up to date.
+  /// Whether the cache is exactly the data of its own listen, so that the changes after that
+  /// listen's last commit bring it up to date.
   var isExact: Bool { extras.isEmpty && !isAhead }
 
-  /// Nothing known.
+  /// Creates a cache without data.
   init(_ plan: IndexPlan) {
     tree = Tree(root: .absent, indexPlan: plan)
-    extent = .parts(told: [], isAssumed: false)
+    extent = .parts(reported: [], isAssumed: false)
   }
 
-  /// All of it known.
+  /// Creates a cache of the whole location.
   init(whole node: Node, _ plan: IndexPlan) {
     tree = Tree(root: node, indexPlan: plan)
     extent = .whole
   }
 
-  /// What a query shows is known.
+  /// Creates a cache of the query's result.
   init(filtered node: Node, _ plan: IndexPlan) {
     tree = Tree(root: node, indexPlan: plan)
     extent = .filtered
@@ -48,58 +49,58 @@ struct ServerCache: Sendable {
 
   var root: Node { tree.root }
 
-  /// Whether the query can be answered.
+  /// Whether the cache can answer the query.
   var isReady: Bool { extent == .filtered || extent == .whole }
 
-  /// Whether nothing at all is known.
+  /// Whether there is no data at all.
   var isEmpty: Bool {
-    extent == .parts(told: [], isAssumed: false) && root.isAbsent
+    extent == .parts(reported: [], isAssumed: false) && root.isAbsent
   }
 
-  /// Whether a child is known completely, be it there or not.
+  /// Whether a child is completely known, present or absent.
   func knows(_ key: Key) -> Bool {
     switch extent {
     case .whole, .parts(_, isAssumed: true): true
     case .filtered: !root.child(key).isAbsent
-    case .parts(let told, _): told.contains(key) || !root.child(key).isAbsent
+    case .parts(let reported, _): reported.contains(key) || !root.child(key).isAbsent
     }
   }
 
-  /// Notes children that the server told of to other listeners.
-  mutating func tell(_ children: [(key: Key, node: Node)]) {
-    guard case .parts(var told, let isAssumed) = extent else { return }
+  /// Adds children that other listens reported.
+  mutating func addReported(_ children: [(key: Key, node: Node)]) {
+    guard case .parts(var reported, let isAssumed) = extent else { return }
     for (key, node) in children {
-      told.insert(key)
+      reported.insert(key)
       tree.apply([Assignment(Path.root.child(key), node)])
     }
-    extent = .parts(told: told, isAssumed: isAssumed)
+    extent = .parts(reported: reported, isAssumed: isAssumed)
   }
 }
 
-/// What a step did to a cache.
+/// The effect of a step on a cache.
 enum CacheChange {
   case nothing
-  /// Only these places, from the root down, may differ.
-  case places([Path])
+  /// Only these locations, as absolute paths, may differ.
+  case locations([Path])
   case everything
 }
 
 extension ServerCache {
-  /// Takes what the server says.
+  /// Applies data from the server.
   ///
   /// - Parameters:
-  ///   - assignments: from the root down; those elsewhere count for nothing.
-  ///   - isNarrow: whether they are of just what `spec` shows.
-  ///   - patched: where the server had sent data before, to which this adds; nil for new data.
+  ///   - assignments: with absolute locations; those outside the query's location are ignored.
+  ///   - isNarrow: whether they come from a listen to exactly `spec`.
+  ///   - patched: the location of earlier data that this extends; nil for new data.
   mutating func apply(
     _ assignments: [Assignment], of spec: QuerySpec, isNarrow: Bool, patched: Path?
   ) -> CacheChange {
     if let patched, patched == spec.path, isEmpty {
-      // Meant for an earlier listen, whose data is not here any more.
+      // The data was meant for an earlier listen and is gone.
       return .nothing
     }
     var below: [Assignment] = []
-    var places: [Path] = []
+    var paths: [Path] = []
     for assignment in assignments {
       let location = assignment.location
       if !location.isPriority, let rest = spec.path.relative(to: location.path) {
@@ -109,7 +110,7 @@ extension ServerCache {
       guard let rest = location.path.relative(to: spec.path), accepts(rest, location.isPriority)
       else { continue }
       below.append(Assignment(Location(rest, isPriority: location.isPriority), assignment.value))
-      places.append(location.path)
+      paths.append(location.path)
     }
     guard !below.isEmpty else { return .nothing }
     let old = root
@@ -119,10 +120,10 @@ extension ServerCache {
       let touched = Set(below.compactMap(\.location.path.keys.first))
       if isNarrow { extras.subtract(touched) }
       for key in evict(old, isNarrow ? [] : touched, spec.query) {
-        places.append(spec.path.child(key))
+        paths.append(spec.path.child(key))
       }
     }
-    return .places(places)
+    return .locations(paths)
   }
 
   private mutating func replace(_ node: Node, _ query: Query, isNarrow: Bool) {
@@ -134,23 +135,24 @@ extension ServerCache {
     isAhead = false
   }
 
-  /// Whether what the server says of a place below is of use: a whole child always is, a part only of
-  /// what is known otherwise.
+  /// Whether the server's data at a path below is usable: a whole child always is, a part only if
+  /// the rest is known.
   private mutating func accepts(_ rest: Path, _ isPriority: Bool) -> Bool {
     guard let key = rest.keys.first, extent != .whole else { return true }
     guard rest.count == 1, !isPriority else { return knows(key) }
-    if case .parts(var told, let isAssumed) = extent {
-      told.insert(key)
-      extent = .parts(told: told, isAssumed: isAssumed)
+    if case .parts(var reported, let isAssumed) = extent {
+      reported.insert(key)
+      extent = .parts(reported: reported, isAssumed: isAssumed)
     }
     return true
   }
 
-  /// Forgets children of which only other listens tell and that the query does not show: its own listen
-  /// will not tell of them. What its own listen told of stays until that takes it away, also where
-  /// something seems to have taken its place: other listens may be ahead.
+  /// Removes children that only other listens reported and that are outside the query's result: the
+  /// query's own listen will not report them. Keeps children that its own listen reported until
+  /// that listen removes them, even if others seem to have replaced them: other listens may be
+  /// ahead.
   ///
-  /// - Parameter others: children of which another listen has just told.
+  /// - Parameter others: the children that another listen has just reported.
   private mutating func evict(_ old: Node, _ others: Set<Key>, _ query: Query) -> [Key] {
     let new = others.filter { old.child($0).isAbsent && !root.child($0).isAbsent }
     guard !new.isEmpty || !extras.isEmpty else { return [] }
@@ -166,23 +168,23 @@ extension ServerCache {
     return present
   }
 
-  /// Takes what was written here and confirmed where the server has not told of it, so that it stays
-  /// seen. The server's answer to the listen, which is on its way, replaces it.
-  mutating func settle(_ assignments: [Assignment], of spec: QuerySpec) -> CacheChange {
-    guard case .parts(let told, let isAssumed) = extent else { return .nothing }
+  /// Applies local, confirmed assignments to data that the server has not reported yet, so that
+  /// they stay visible. The pending reply to the listen replaces them.
+  mutating func applyConfirmed(_ assignments: [Assignment], of spec: QuerySpec) -> CacheChange {
+    guard case .parts(let reported, let isAssumed) = extent else { return .nothing }
     var below: [Assignment] = []
     for assignment in assignments {
       let location = assignment.location
       if !location.isPriority, let rest = spec.path.relative(to: location.path) {
-        let known = told.sorted().map { Assignment(Path.root.child($0), root.child($0)) }
+        let known = reported.sorted().map { Assignment(Path.root.child($0), root.child($0)) }
         tree = Tree(root: assignment.value.at(rest), indexPlan: tree.indexPlan)
         tree.apply(known)
-        extent = .parts(told: told, isAssumed: true)
+        extent = .parts(reported: reported, isAssumed: true)
         return .everything
       }
       guard let rest = location.path.relative(to: spec.path) else { continue }
       if let key = rest.keys.first {
-        guard !told.contains(key) else { continue }
+        guard !reported.contains(key) else { continue }
         guard knows(key) || (rest.count == 1 && !location.isPriority) else { continue }
       } else if !isAssumed {
         continue
@@ -191,6 +193,6 @@ extension ServerCache {
     }
     guard !below.isEmpty else { return .nothing }
     tree.apply(below)
-    return .places(below.map { spec.path.appending($0.location.path) })
+    return .locations(below.map { spec.path.appending($0.location.path) })
   }
 }

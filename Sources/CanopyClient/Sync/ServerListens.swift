@@ -1,12 +1,12 @@
 internal import CanopyTree
 
-/// What the server is listened to for, and what it is not because something wider covers it.
+/// The active listens on the server. A query covered by a wider listen has none.
 struct ServerListens: Sendable {
   /// One listen.
   struct Listen: Sendable {
     let tag: ListenTag
     let spec: QuerySpec
-    /// The last commit of which the server told.
+    /// The last commit that the server reported.
     var sequence: Int64?
   }
 
@@ -20,7 +20,7 @@ struct ServerListens: Sendable {
 
   subscript(spec: QuerySpec) -> Listen? { bySpec[spec] }
 
-  /// All, in the order in which they began.
+  /// All listens, in the order in which they started.
   var all: [Listen] { bySpec.values.sorted { $0.tag.number < $1.tag.number } }
 
   mutating func start(_ spec: QuerySpec, since sequence: Int64?) -> Listen {
@@ -37,19 +37,19 @@ struct ServerListens: Sendable {
     return listen.tag
   }
 
-  /// Gives all listens new tags, for a new connection.
+  /// Assigns new tags to all listens, for a new connection.
   mutating func renew() {
     let all = all
     specs = [:]
     for listen in all { _ = start(listen.spec, since: listen.sequence) }
   }
 
-  /// Has the server tell everything of a query when it is asked the next time.
-  mutating func beginAnew(_ spec: QuerySpec) {
+  /// Makes the server send the whole state of a query on the next connection.
+  mutating func restart(_ spec: QuerySpec) {
     bySpec[spec]?.sequence = nil
   }
 
-  mutating func told(_ tag: ListenTag, _ sequence: Int64) {
+  mutating func received(_ tag: ListenTag, _ sequence: Int64) {
     guard let spec = specs[tag] else { return }
     let known = bySpec[spec]?.sequence ?? sequence
     bySpec[spec]?.sequence = max(known, sequence)
@@ -57,50 +57,53 @@ struct ServerListens: Sendable {
 }
 
 extension SyncTree {
-  /// Asks the server for a new view's query, unless something covers it; what it covers itself is not
-  /// asked for any longer.
+  /// Starts a listen for a new view's query, unless another listen covers it, and stops the listens
+  /// that the new one covers.
   ///
-  /// - Parameter sequence: the commit as of which the query is known.
+  /// - Parameter sequence: the commit of the query's known data.
   mutating func cover(_ spec: QuerySpec, since sequence: Int64?, _ effects: inout Effects) {
-    guard !isCovered(spec), listens[spec.asked] == nil else { return }
+    guard !isCovered(spec), listens[spec.serverSpec] == nil else { return }
     var below: [ViewID] = []
-    if spec.query.isUnbounded { places.below(spec.path)?.forEach { below += $0 } }
-    let others = inOrder(below).compactMap { views[$0] }.filter { $0.spec.asked != spec.asked }
-    // A view that has only a part must be told all of it: what changed since would not complete it.
+    if spec.query.isUnbounded { viewsByPath.subtrie(at: spec.path)?.forEach { below += $0 } }
+    let others = inOrder(below).compactMap { views[$0] }.filter {
+      $0.spec.serverSpec != spec.serverSpec
+    }
+    // A view with partial data needs the whole state: later changes would not complete it.
     let isComplete = others.allSatisfy { $0.server.extent == .whole }
-    start(spec.asked, since: isComplete ? sequence : nil, &effects)
+    start(spec.serverSpec, since: isComplete ? sequence : nil, &effects)
     for view in others { stop(view, &effects) }
   }
 
-  /// Ends the listen of a view that is gone, and asks for what it covered.
+  /// Stops the listen of a removed view, and starts listens for the queries that it covered.
   mutating func uncover(_ view: View, _ effects: inout Effects) {
     let spec = view.spec
-    let isNeeded = places[spec.path]?.contains { views[$0]?.spec.asked == spec.asked } ?? false
-    guard !isNeeded, let old = listens[spec.asked] else { return }
+    let isNeeded =
+      viewsByPath[spec.path]?.contains { views[$0]?.spec.serverSpec == spec.serverSpec } ?? false
+    guard !isNeeded, let old = listens[spec.serverSpec] else { return }
     startUncovered(below: spec, since: old.sequence, &effects)
     stop(view, &effects)
   }
 
-  /// Asks for what a listen that ends has covered.
+  /// Starts listens for the queries that an ending listen covered.
   ///
-  /// - Parameter sequence: the last commit of which it told.
+  /// - Parameter sequence: the last commit that it reported.
   mutating func startUncovered(
     below spec: QuerySpec, since sequence: Int64?, _ effects: inout Effects
   ) {
-    guard spec.query.isUnbounded, let place = places.below(spec.path) else { return }
-    for id in inOrder(Self.uppermost(place, isWhole)).reversed() {
-      guard let below = views[id]?.spec, !isCovered(below), listens[below.asked] == nil else {
+    guard spec.query.isUnbounded, let trie = viewsByPath.subtrie(at: spec.path) else { return }
+    for id in inOrder(Self.uppermost(trie, isWhole)).reversed() {
+      guard let below = views[id]?.spec, !isCovered(below), listens[below.serverSpec] == nil else {
         continue
       }
-      // What is narrowed down is asked for anew: more of it is known than its answer will have.
-      start(below.asked, since: below.query.isUnbounded ? sequence : nil, &effects)
+      // A bounded query needs the whole state: more of it is known than its reply will contain.
+      start(below.serverSpec, since: below.query.isUnbounded ? sequence : nil, &effects)
     }
   }
 
-  /// Whether somebody listens to all of the place, or of one above.
+  /// Whether a view of the whole location, or of one above, covers the query.
   private func isCovered(_ spec: QuerySpec) -> Bool {
     var result = false
-    places.forEach(onTheWayTo: spec.path) { depth, ids in
+    viewsByPath.forEach(along: spec.path) { depth, ids in
       let isAbove = depth < spec.path.count || !spec.query.isUnbounded
       result = isAbove && ids.contains(where: isWhole)
       return !result
@@ -110,31 +113,31 @@ extension SyncTree {
 
   private func isWhole(_ id: ViewID) -> Bool { views[id]?.spec.query.isUnbounded ?? false }
 
-  /// The views at and below a place that no other view there covers.
+  /// Returns the views at and below a path that no other view there covers.
   private static func uppermost(
-    _ place: PathTrie<[ViewID]>, _ isWhole: (ViewID) -> Bool
+    _ trie: PathTrie<[ViewID]>, _ isWhole: (ViewID) -> Bool
   ) -> [ViewID] {
-    if let whole = place.value?.first(where: isWhole) { return [whole] }
-    return (place.value ?? []) + place.children.values.flatMap { uppermost($0, isWhole) }
+    if let whole = trie.value?.first(where: isWhole) { return [whole] }
+    return (trie.value ?? []) + trie.children.values.flatMap { uppermost($0, isWhole) }
   }
 
   private mutating func start(_ spec: QuerySpec, since: Int64?, _ effects: inout Effects) {
     let listen = listens.start(spec, since: since)
-    effects.changes.append(.asked(spec, true))
+    effects.changes.append(.listening(spec, true))
     if let since, saved[spec] == nil, let node = serverValue(at: spec.path) {
-      // What a wider query told is where this one begins.
-      effects.changes.append(.told(spec, [Assignment(.root, node)], sequence: since))
+      // The wider listen's data is the starting point of this one.
+      effects.changes.append(.received(spec, [Assignment(.root, node)], sequence: since))
     }
     saved[spec] = nil
     guard isConnected else { return }
     effects.starts.append(ServerListen(tag: listen.tag, spec: spec, since: since))
   }
 
-  /// Ends the listen of a view, if there is one.
+  /// Stops the listen of a view, if there is one.
   private mutating func stop(_ view: View, _ effects: inout Effects) {
     save(view)
-    guard let tag = listens.stop(view.spec.asked) else { return }
-    effects.changes.append(.asked(view.spec.asked, false))
+    guard let tag = listens.stop(view.spec.serverSpec) else { return }
+    effects.changes.append(.listening(view.spec.serverSpec, false))
     if isConnected { effects.stops.append(tag) }
   }
 }

@@ -1,11 +1,11 @@
 package import CanopyTree
 
 extension SyncTree {
-  /// Adds a listener; it is told at once what is known.
+  /// Adds a listener and sends it the known data at once.
   ///
   /// - Parameters:
-  ///   - id: new; a listener that has it already is replaced.
-  ///   - kinds: what it wants to be told; nothing to have data kept synchronised only.
+  ///   - id: a new id; an existing listener with it is replaced.
+  ///   - kinds: the kinds of events; empty to only keep data synchronised.
   package mutating func listen(
     _ id: ListenerID, to spec: QuerySpec, for kinds: DataEvent.Kinds
   ) -> Effects {
@@ -16,30 +16,30 @@ extension SyncTree {
     } else {
       viewID = ViewID(number: nextView)
       nextView += 1
-      let known = knowledge(of: spec)
+      let known = initialCache(for: spec)
       views[viewID] = View(spec, server: known.cache, writes)
       viewOfSpec[spec] = viewID
-      places.modify(spec.path) { $0 = ($0 ?? []) + [viewID] }
-      resolveAgain([spec.path])
-      tell(&effects)
+      viewsByPath.modify(at: spec.path) { $0 = ($0 ?? []) + [viewID] }
+      resolveIncrements([spec.path])
+      notify(&effects)
       cover(spec, since: known.sequence, &effects)
     }
     viewOfListener[id] = viewID
     let wasKept = views[viewID].map(isKept) ?? false
     views[viewID]?.add(id, kinds)
-    if kinds.isEmpty, !wasKept { effects.changes.append(.kept(spec.asked, true)) }
+    if kinds.isEmpty, !wasKept { effects.changes.append(.kept(spec.serverSpec, true)) }
     effects.events += views[viewID]?.firstEvents(for: id, kinds) ?? []
     return effects
   }
 
-  /// Removes a listener; nothing if there is none with this name.
+  /// Removes a listener, if it exists.
   package mutating func unlisten(_ id: ListenerID) -> Effects {
     var effects = Effects()
     guard let viewID = viewOfListener.removeValue(forKey: id) else { return effects }
     let wasKept = views[viewID].map(isKept) ?? false
     views[viewID]?.remove(id)
     if wasKept, let view = views[viewID], !isKept(view) {
-      effects.changes.append(.kept(view.spec.asked, false))
+      effects.changes.append(.kept(view.spec.serverSpec, false))
     }
     guard let view = views[viewID], view.listeners.isEmpty else { return effects }
     remove(viewID)
@@ -47,9 +47,10 @@ extension SyncTree {
     return effects
   }
 
-  /// The value of a query with the pending writes, if it is known completely: from a listener to it
-  /// or to a whole location around it, or from pending writes. O(depth), and O(answer) for a query
-  /// that is narrowed down.
+  /// Returns the value of a query with the pending writes, if it is completely known: from a
+  /// listener to it or to a whole location around it, or from pending writes.
+  ///
+  /// - Complexity: O(depth), and O(result) for a bounded query.
   package func value(of spec: QuerySpec) -> Node? {
     if let node = shownValue(at: spec.path) { return spec.query.value(of: node) }
     if let id = viewOfSpec[spec], let view = views[id], view.shown.isReady {
@@ -58,10 +59,10 @@ extension SyncTree {
     return nil
   }
 
-  /// What listeners see of a whole location, as far as it is known.
+  /// Returns the visible value of a whole location, if it is known.
   private func shownValue(at path: Path) -> Node? {
     var result: Node?
-    places.forEach(onTheWayTo: path) { _, ids in
+    viewsByPath.forEach(along: path) { _, ids in
       for id in ids {
         guard let view = views[id], let rest = path.relative(to: view.spec.path) else { continue }
         if view.shown.extent == .whole {
@@ -80,13 +81,13 @@ extension SyncTree {
     return writes.value(of: path, over: .absent)
   }
 
-  /// Whether a view has its data kept synchronised.
+  /// Whether a view keeps its data synchronised.
   func isKept(_ view: View) -> Bool { view.listeners.contains { $0.kinds.isEmpty } }
 
   mutating func remove(_ id: ViewID) {
     guard let view = views.removeValue(forKey: id) else { return }
     viewOfSpec[view.spec] = nil
-    places.modify(view.spec.path) { ids in
+    viewsByPath.modify(at: view.spec.path) { ids in
       ids?.removeAll { $0 == id }
       if ids?.isEmpty == true { ids = nil }
     }
@@ -94,14 +95,14 @@ extension SyncTree {
 }
 
 extension SyncTree {
-  /// What is known of a location that is listened to for the first time.
+  /// Returns the initial cache of a location's first view.
   ///
-  /// All of it, where a view is of a whole place at or above it, or of a child in which it lies, or
-  /// where that was told earlier; else those children that are listened to as a whole.
+  /// The cache is complete if a view of a whole location at or above it, or of a child that
+  /// contains it, has the data, or if it was saved earlier; else it contains the children that are
+  /// listened to as a whole.
   ///
-  /// - Returns: besides, the commit as of which that is, where the server is to be asked for what
-  ///   changed since.
-  func knowledge(of spec: QuerySpec) -> (cache: ServerCache, sequence: Int64?) {
+  /// - Returns: also the commit of the data, if the server is to send later changes only.
+  func initialCache(for spec: QuerySpec) -> (cache: ServerCache, sequence: Int64?) {
     let plan = View.indexPlan(spec.query)
     if let node = serverValue(at: spec.path) { return (ServerCache(whole: node, plan), nil) }
     let old = savedValue(at: spec.path)
@@ -111,24 +112,24 @@ extension SyncTree {
       return (ServerCache(filtered: own.node, plan), own.sequence)
     }
     if let old {
-      // What is narrowed down is asked for anew: more of it is known than its answer will have.
+      // A bounded query needs the whole state: more of it is known than its reply will contain.
       let sequence = spec.query.isUnbounded ? old.sequence : nil
       return (ServerCache(whole: withNewer(old.node, at: spec.path), plan), sequence)
     }
     var cache = ServerCache(plan)
-    var told: [(Key, Node)] = []
-    for (key, place) in places.below(spec.path)?.children ?? [:] {
-      let whole = place.value?.lazy.compactMap { views[$0] }.first { $0.server.extent == .whole }
-      if let whole { told.append((key, whole.server.root)) }
+    var reported: [(Key, Node)] = []
+    for (key, trie) in viewsByPath.subtrie(at: spec.path)?.children ?? [:] {
+      let whole = trie.value?.lazy.compactMap { views[$0] }.first { $0.server.extent == .whole }
+      if let whole { reported.append((key, whole.server.root)) }
     }
-    cache.tell(told)
+    cache.addReported(reported)
     return (cache, nil)
   }
 
-  /// Data of a location that was told earlier, with what views of places below know since.
+  /// Returns saved data of a location, updated with the data of views below it.
   private func withNewer(_ node: Node, at path: Path) -> Node {
     var below: [ViewID] = []
-    places.below(path)?.forEach { below += $0 }
+    viewsByPath.subtrie(at: path)?.forEach { below += $0 }
     var node = node
     for id in inOrder(below).reversed() {
       guard let view = views[id], view.server.extent == .whole,
@@ -139,13 +140,13 @@ extension SyncTree {
     return node
   }
 
-  /// The server's data of a whole location; nil if it is not known.
+  /// Returns the server's data of a whole location; nil if it is not known.
   ///
-  /// Rather from a view of all of a place, as the server tells that of everything there, than from one
-  /// of a part, which may be older: then what is asked for next brings what is missing.
+  /// Prefers a view of a whole location, to which the server sends all changes, over a view of a
+  /// part, which may be older; the next listen then completes the data.
   func serverValue(at path: Path) -> Node? {
     var result: Node?
-    places.forEach(onTheWayTo: path) { _, ids in
+    viewsByPath.forEach(along: path) { _, ids in
       for id in ids {
         guard let view = views[id], let rest = path.relative(to: view.spec.path) else { continue }
         switch view.server.extent {

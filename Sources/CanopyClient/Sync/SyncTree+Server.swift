@@ -1,19 +1,18 @@
 package import CanopyTree
 
 extension SyncTree {
-  /// What stands at places below a listen's location now (`put` and `patch`), by one commit.
-  ///
-  /// What comes for a listen that was stopped is dropped.
+  /// Applies new values from a listen (`put` and `patch`) by one commit. Drops those of a stopped
+  /// listen.
   ///
   /// - Parameters:
-  ///   - assignments: relative to the location of the listen, which is the root.
-  ///   - isPatch: whether this adds to data that the server sent before.
-  ///   - sequence: that of the commit.
+  ///   - assignments: relative to the listen's location.
+  ///   - isPatch: whether they extend earlier data.
+  ///   - sequence: the commit's sequence number.
   package mutating func changed(
     _ tag: ListenTag, _ assignments: [Assignment], isPatch: Bool, sequence: Int64
   ) -> Effects {
     guard let spec = listens[tag]?.spec else { return Effects() }
-    listens.told(tag, sequence)
+    listens.received(tag, sequence)
     let absolute = assignments.map { assignment in
       let location = assignment.location
       return Assignment(
@@ -21,16 +20,16 @@ extension SyncTree {
         assignment.value)
     }
     var effects = serverChanged(absolute, of: spec, patched: isPatch ? spec.path : nil)
-    effects.changes.append(.told(spec, assignments, sequence: sequence))
+    effects.changes.append(.received(spec, assignments, sequence: sequence))
     return effects
   }
 
-  /// What stands at places now, from the root down.
+  /// Applies new values with absolute locations.
   ///
   /// - Parameters:
-  ///   - spec: what it was told for. What is told of a whole location counts for every view there;
-  ///     what is told of a narrow query for that query only.
-  ///   - patched: where the server had sent data before, to which this adds; nil for new data.
+  ///   - spec: the listen that reported them. Data of a whole location applies to every view there,
+  ///     data of a bounded query to that query only.
+  ///   - patched: the location of earlier data that this extends; nil for new data.
   mutating func serverChanged(
     _ assignments: [Assignment], of spec: QuerySpec, patched: Path?
   ) -> Effects {
@@ -48,21 +47,21 @@ extension SyncTree {
       }
     }
     let paths = assignments.map(\.location.path)
-    resolveAgain(paths)
-    runAgain(paths, isTold: true, &effects)
-    tell(&effects)
+    resolveIncrements(paths)
+    rerunTransactions(paths, isFromServer: true, &effects)
+    notify(&effects)
     return effects
   }
 
-  /// The server has refused or ended a listen. The listeners that it served are gone; those below it,
-  /// which it covered, get listens of their own.
+  /// Handles a refused or cancelled listen. Its listeners are removed; covered listeners below get
+  /// listens of their own.
   package mutating func cancelled(_ tag: ListenTag) -> Effects {
     var effects = Effects()
     guard let spec = listens[tag]?.spec else { return effects }
-    // The server has ended it already: there is nothing to stop.
+    // The server has already ended it, so there is nothing to stop.
     _ = listens.stop(spec)
-    effects.changes.append(.asked(spec, false))
-    for id in places[spec.path] ?? [] where views[id]?.spec.asked == spec {
+    effects.changes.append(.listening(spec, false))
+    for id in viewsByPath[spec.path] ?? [] where views[id]?.spec.serverSpec == spec {
       guard let view = views[id] else { continue }
       for listener in view.listeners {
         viewOfListener[listener.id] = nil
@@ -75,13 +74,13 @@ extension SyncTree {
     return effects
   }
 
-  /// There is a connection, on which nothing has been asked yet. The effects have all listens.
+  /// Handles a new connection. The effects start all listens.
   package mutating func connected() -> Effects {
     var effects = Effects()
     isConnected = true
     for listen in listens.all where !listen.spec.query.isUnbounded {
       let isExact = viewOfSpec[listen.spec].flatMap { views[$0] }?.server.isExact ?? false
-      if !isExact { listens.beginAnew(listen.spec) }
+      if !isExact { listens.restart(listen.spec) }
     }
     listens.renew()
     effects.starts = listens.all.map {
@@ -90,16 +89,16 @@ extension SyncTree {
     return effects
   }
 
-  /// The connection is lost. What was sent and not answered will be sent again.
+  /// Handles the loss of the connection. Unanswered requests will be sent again.
   package mutating func disconnected() -> Effects {
     var effects = Effects()
     isConnected = false
     restartQueue(&effects)
-    tell(&effects)
+    notify(&effects)
     return effects
   }
 
-  /// The views that assignments concern, the deepest first.
+  /// Returns the views that assignments affect, the deepest first.
   func views(concernedBy assignments: [Assignment]) -> [ViewID] {
     if assignments.count == 1 { return views(concernedBy: assignments[0].location.path) }
     var found: Set<ViewID> = []

@@ -2,9 +2,9 @@ package import CanopyTree
 internal import CanopyWire
 
 extension SyncTree {
-  /// Begins a transaction; the effects ask for the first call of its function.
+  /// Begins a transaction. The effects request the first call of its function.
   ///
-  /// - Parameter hasLocalEvents: whether what it writes is seen here before the server confirms it.
+  /// - Parameter hasLocalEvents: whether its result is visible before the server confirms it.
   package mutating func beginTransaction(
     at path: Path, hasLocalEvents: Bool
   ) -> (id: TransactionID, effects: Effects) {
@@ -16,7 +16,7 @@ extension SyncTree {
     return (transaction.id, effects)
   }
 
-  /// A transaction's function has returned: what to write, or nil to abort.
+  /// Handles the result of a transaction's function: the value to write, or nil to abort.
   package mutating func transactionRan(
     _ id: TransactionID, attempt: Int, returning value: WriteValue?, at milliseconds: Int64
   ) -> Effects {
@@ -26,7 +26,7 @@ extension SyncTree {
     else { return effects }
     guard let value else {
       end(id, .aborted, &effects)
-      tell(&effects)
+      notify(&effects)
       return effects
     }
     let write: Write
@@ -34,7 +34,7 @@ extension SyncTree {
       write = try Write.set(Location(transaction.path), value)
     } catch {
       end(id, .refused(WireError(error)), &effects)
-      tell(&effects)
+      notify(&effects)
       return effects
     }
     let root = Node.absent.setting(transaction.current, at: transaction.path)
@@ -50,12 +50,12 @@ extension SyncTree {
     } else {
       replace(transaction.writeID, record)
     }
-    runAgain([transaction.path], isTold: false, &effects)
-    tell(&effects)
+    rerunTransactions([transaction.path], isFromServer: false, &effects)
+    notify(&effects)
     return effects
   }
 
-  /// The server has answered an `Outgoing.compareAndSet`.
+  /// Handles the server's reply to an `Outgoing.compareAndSet`.
   package mutating func transactionAnswered(
     _ id: TransactionID, _ answer: TransactionAnswer
   ) -> Effects {
@@ -66,8 +66,8 @@ extension SyncTree {
     case .committed:
       let committed = batch.last.flatMap { writes[$0.writeID]?.assignments.first?.value }
       for transaction in batch { end(transaction.id, .committed, &effects) }
-      if let committed { note(committed, at: path) }
-      runAgain([path], isTold: false, &effects)
+      if let committed { recordReported(committed, at: path) }
+      rerunTransactions([path], isFromServer: false, &effects)
     case .conflict(let node):
       for var transaction in batch {
         if transaction.state == .overridden {
@@ -79,44 +79,44 @@ extension SyncTree {
           transactions.update(transaction)
         }
       }
-      note(node, at: path)
+      recordReported(node, at: path)
       if let first = batch.first(where: { transactions[$0.id] != nil }) { run(first.id, &effects) }
-      runAgain([path], isTold: false, &effects)
+      rerunTransactions([path], isFromServer: false, &effects)
     case .refused(let error):
       for transaction in batch {
         end(
           transaction.id, transaction.state == .overridden ? .overridden : .refused(error),
           &effects)
       }
-      runAgain([path], isTold: false, &effects)
+      rerunTransactions([path], isFromServer: false, &effects)
     }
-    tell(&effects)
+    notify(&effects)
     return effects
   }
 
-  /// Notes what stands at a location, for the transactions there, until the server tells of it to a
-  /// listener.
-  private mutating func note(_ node: Node, at path: Path) {
+  /// Stores the current value of a location for its transactions, until a listen reports the
+  /// location.
+  private mutating func recordReported(_ node: Node, at path: Path) {
     for id in transactions.overlapping(path) {
       guard var transaction = transactions[id], transaction.path == path else { continue }
-      transaction.told = node
+      transaction.reported = node
       transactions.update(transaction)
     }
   }
 }
 
 extension SyncTree {
-  /// Has those transactions run again that would be given something else now.
+  /// Calls the functions of transactions again if their input has changed.
   ///
-  /// - Parameter isTold: whether it is the server that told of something at these paths.
-  mutating func runAgain(_ paths: [Path], isTold: Bool, _ effects: inout Effects) {
+  /// - Parameter isFromServer: whether the server reported data at these paths.
+  mutating func rerunTransactions(_ paths: [Path], isFromServer: Bool, _ effects: inout Effects) {
     guard !transactions.all.isEmpty else { return }
     var ids: Set<TransactionID> = []
     for path in paths { ids.formUnion(transactions.overlapping(path)) }
     for id in ids.sorted() {
       guard var transaction = transactions[id], !transaction.state.isSent else { continue }
-      if isTold, transaction.told != nil, serverValue(at: transaction.path) != nil {
-        transaction.told = nil
+      if isFromServer, transaction.reported != nil, serverValue(at: transaction.path) != nil {
+        transaction.reported = nil
         transactions.update(transaction)
       }
       if present(transaction) != transaction.current { run(id, &effects) }
@@ -135,11 +135,11 @@ extension SyncTree {
   }
 
   private func present(_ transaction: TransactionQueue.Transaction) -> Node {
-    latest(transaction.path, before: transaction.writeID, told: transaction.told)
+    latest(transaction.path, before: transaction.writeID, reported: transaction.reported)
   }
 
-  /// Ends transactions at, over and under places that were written now; those on their way to the
-  /// server are not tried again.
+  /// Ends the transactions at, above and below written locations. Those already sent are not tried
+  /// again.
   mutating func override(_ paths: [Path], _ effects: inout Effects) {
     guard !transactions.all.isEmpty else { return }
     var ids: Set<TransactionID> = []
@@ -151,12 +151,12 @@ extension SyncTree {
         transactions.update(transaction)
       } else {
         end(id, .overridden, &effects)
-        runAgain([transaction.path], isTold: false, &effects)
+        rerunTransactions([transaction.path], isFromServer: false, &effects)
       }
     }
   }
 
-  /// Ends all transactions.
+  /// Cancels all transactions.
   mutating func cancelTransactions(_ effects: inout Effects) {
     for id in transactions.all.keys.sorted().reversed() { end(id, .cancelled, &effects) }
   }
@@ -170,15 +170,17 @@ extension SyncTree {
     if case .committed = outcome { isCommitted = true }
     let committed = writes[transaction.writeID]?.assignments.first?.value
     let paths = remove(transaction.writeID, isConfirmed: isCommitted)
-    if !isCommitted { resolveAgain(paths, all: true) }
+    if !isCommitted { resolveIncrements(paths, all: true) }
     let node = isCommitted ? committed ?? .absent : latest(transaction.path)
     effects.ended.append(TransactionEnd(id: id, outcome: outcome, node: node))
   }
 }
 
 extension SyncTree {
-  /// The next request to send, in order; nil if there is none now, or no connection. To be asked after
-  /// every step, as long as the connection takes more. O(1), but for transactions.
+  /// Returns the next request to send, in order; nil if there is none, or no connection. Call it
+  /// after every step while the connection accepts requests.
+  ///
+  /// - Complexity: O(1) without transactions.
   package mutating func nextRequest() -> Outgoing? {
     guard isConnected else { return nil }
     while let id = queue.first, writes[id]?.isSent ?? true { queue.removeFirst() }
@@ -195,7 +197,7 @@ extension SyncTree {
     return .write(id, write)
   }
 
-  /// What was sent and not answered is to be sent again.
+  /// Queues all unanswered requests again.
   mutating func restartQueue(_ effects: inout Effects) {
     let ids = writes.records.filter { $0.value.write != nil }.keys
     for id in ids { writes.setSent(id, false) }

@@ -1,10 +1,10 @@
 package import CanopyTree
 
 extension SyncTree {
-  /// Makes a write here, and queues it for the server. Transactions at, over and under its places are
-  /// overridden.
+  /// Applies a write locally and queues it for the server. Overrides the transactions at, above and
+  /// below its locations.
   ///
-  /// - Parameter milliseconds: the server's time as far as it is known, for server values.
+  /// - Parameter milliseconds: the estimated server time, for server values.
   package mutating func write(
     _ write: Write, at milliseconds: Int64
   ) -> (id: WriteID, effects: Effects) {
@@ -14,50 +14,50 @@ extension SyncTree {
     let record = PendingWrites.Record(
       write: write, milliseconds: milliseconds, assignments: assignments)
     queue.append(id)
-    relatives.add(id, write)
+    increments.add(id, write)
     effects.changes.append(.writeAdded(id, write, milliseconds: milliseconds))
     add(id, record)
     override(assignments.map(\.location.path), &effects)
-    tell(&effects)
+    notify(&effects)
     return (id, effects)
   }
 
-  /// The server has made a write. What it said of the places is what is seen from now on; where it has
-  /// not said anything yet, what was written stays.
+  /// Handles the confirmation of a write. The server's data replaces it where there is any;
+  /// elsewhere the written values stay visible.
   package mutating func acknowledged(_ id: WriteID) -> Effects {
     var effects = Effects()
     end(id, isConfirmed: true, &effects)
-    tell(&effects)
+    notify(&effects)
     return effects
   }
 
-  /// The server has refused a write: what it did here is undone.
+  /// Handles the refusal of a write: undoes its local effect.
   package mutating func refused(_ id: WriteID) -> Effects {
     var effects = Effects()
     end(id, isConfirmed: false, &effects)
-    tell(&effects)
+    notify(&effects)
     return effects
   }
 
-  /// Gives up all pending writes and transactions, as if refused.
+  /// Drops all pending writes and transactions, as if refused.
   ///
-  /// - Returns: the writes, in their order.
+  /// - Returns: the writes, in order.
   package mutating func purgeWrites() -> (ids: [WriteID], effects: Effects) {
     var effects = Effects()
     cancelTransactions(&effects)
     let ids = writes.records.filter { $0.value.write != nil }.keys.sorted()
     for id in ids.reversed() { end(id, isConfirmed: false, &effects) }
-    tell(&effects)
+    notify(&effects)
     return (ids, effects)
   }
 
   private mutating func end(_ id: WriteID, isConfirmed: Bool, _ effects: inout Effects) {
     guard let write = writes[id]?.write else { return }
-    relatives.remove(id, write)
+    increments.remove(id, write)
     effects.changes.append(.writeRemoved(id))
     let paths = remove(id, isConfirmed: isConfirmed)
-    resolveAgain(paths, all: !isConfirmed)
-    runAgain(paths, isTold: false, &effects)
+    resolveIncrements(paths, all: !isConfirmed)
+    rerunTransactions(paths, isFromServer: false, &effects)
   }
 
   mutating func newWriteID() -> WriteID {
@@ -65,7 +65,7 @@ extension SyncTree {
     return WriteID(nextWrite)
   }
 
-  /// Adds a write, the newest, to what is pending and to the views.
+  /// Adds the newest write to the pending ones and to the views.
   mutating func add(_ id: WriteID, _ record: PendingWrites.Record) {
     writes.add(id, record)
     guard record.isVisible else { return }
@@ -74,9 +74,9 @@ extension SyncTree {
     }
   }
 
-  /// Removes a write from what is pending and from the views.
+  /// Removes a write from the pending ones and from the views.
   ///
-  /// - Returns: where it wrote.
+  /// - Returns: the written paths.
   @discardableResult
   mutating func remove(_ id: WriteID, isConfirmed: Bool) -> [Path] {
     guard let record = writes.remove(id) else { return [] }
@@ -92,34 +92,35 @@ extension SyncTree {
 }
 
 extension SyncTree {
-  /// A tree with what stands where a write has increments, as far as that is known: the server's data
-  /// and the pending writes before it.
+  /// Returns a tree with the known values at a write's increments: the server's data with the
+  /// earlier pending writes.
   func present(_ write: Write, before id: WriteID) -> Node {
     var root = Node.absent
     for item in write.items {
       for placed in item.value.serverValues {
         guard case .increment = placed.value else { continue }
-        let place = item.location.path.appending(placed.path)
-        root.set(latest(place, before: id), at: place)
+        let location = item.location.path.appending(placed.path)
+        root.set(latest(location, before: id), at: location)
       }
     }
     return root
   }
 
-  /// The latest that is known of a place, with the writes before one that is pending, also those that
-  /// listeners do not see.
-  func latest(_ path: Path, before id: WriteID? = nil, told: Node? = nil) -> Node {
+  /// Returns the latest known value of a location, with the writes before a pending one, including
+  /// invisible ones.
+  func latest(_ path: Path, before id: WriteID? = nil, reported: Node? = nil) -> Node {
     let scope = PendingWrites.Scope(before: id, includesHidden: true)
     if writes.shadow(path, scope) != nil { return writes.value(of: path, over: .absent, scope) }
     let base =
-      told ?? serverValue(at: path) ?? knownChild(at: path) ?? savedValue(at: path)?.node ?? .absent
+      reported ?? serverValue(at: path) ?? knownChild(at: path) ?? savedValue(at: path)?.node
+      ?? .absent
     return writes.value(of: path, over: base, scope)
   }
 
-  /// The server's data of a place inside a child that is known completely.
+  /// Returns the server's data of a location inside a completely known child.
   private func knownChild(at path: Path) -> Node? {
     var result: Node?
-    places.forEach(onTheWayTo: path) { _, ids in
+    viewsByPath.forEach(along: path) { _, ids in
       for id in ids {
         guard let view = views[id], let rest = path.relative(to: view.spec.path),
           let key = rest.keys.first, view.server.knows(key)
@@ -132,14 +133,15 @@ extension SyncTree {
     return result
   }
 
-  /// Resolves increments again after something under them has changed.
+  /// Resolves increments again after values below them have changed.
   ///
-  /// A write that is on its way keeps what it came to: what the server says meanwhile may have it in
-  /// already, and adding to that would show a number that never was. Its confirmation follows.
+  /// A sent write keeps its result: the server's data may already include it, and adding again
+  /// would show a wrong number. Its confirmation follows.
   ///
-  /// - Parameter all: also those on their way, as a write that they built upon was refused.
-  mutating func resolveAgain(_ paths: [Path], all: Bool = false) {
-    for id in relatives.concerned(by: paths) {
+  /// - Parameter all: whether to include sent writes, because a write that they depend on was
+  ///   refused.
+  mutating func resolveIncrements(_ paths: [Path], all: Bool = false) {
+    for id in increments.concerned(by: paths) {
       guard var record = writes[id], let write = record.write, all || !record.isSent else {
         continue
       }
@@ -150,7 +152,7 @@ extension SyncTree {
     }
   }
 
-  /// Gives a pending write another outcome.
+  /// Replaces the assignments of a pending write.
   mutating func replace(_ id: WriteID, _ record: PendingWrites.Record) {
     let old = writes[id]?.assignments ?? []
     writes.replace(id, record)

@@ -2,22 +2,22 @@ internal import CanopyTree
 
 /// The transactions that have not ended.
 ///
-/// Transactions of overlapping locations happen one after the other, in the order in which they began:
-/// each sees what those before it wrote, and waits for them to be confirmed before it is sent. Those of
-/// one location that wait at the same time are sent as one.
+/// Transactions of overlapping locations run one after the other, in the order in which they began:
+/// each sees the results of the earlier ones, and is sent after they are confirmed. Waiting
+/// transactions of one location are sent together.
 struct TransactionQueue: Sendable {
-  /// How often a transaction is sent before it is given up.
+  /// The number of times that a transaction is sent before it is abandoned.
   static let attemptsMax = 25
 
   enum State: Sendable {
-    /// Its function has been asked for, and has not returned.
+    /// The function was requested and has not returned.
     case running
-    /// It has something to send.
+    /// The result is ready to be sent.
     case ready
-    /// It waits for the answer of the server.
+    /// The result was sent and awaits a reply.
     case sent
-    /// The same; should the server not take it, it is not tried again, as something else was written
-    /// at its location since.
+    /// The result was sent; if the server refuses it, it is not tried again, because its location was
+    /// written since.
     case overridden
 
     var isSent: Bool { self == .sent || self == .overridden }
@@ -28,27 +28,27 @@ struct TransactionQueue: Sendable {
     let id: TransactionID
     let path: Path
     let hasLocalEvents: Bool
-    /// Its place in the order of the pending writes, from its beginning.
+    /// Its position in the order of the pending writes, from its beginning.
     let writeID: WriteID
     var state = State.running
-    /// The number of the present call of its function.
+    /// The number of the current call of its function.
     var attempt = 1
-    /// How often it was sent.
+    /// The number of times it was sent.
     var sends = 0
-    /// What its function was given.
+    /// The input of its function.
     var current: Node
-    /// What the server said stands there when it did not take it, or took the one before.
-    var told: Node?
-    /// What its function returned.
+    /// The server's value of the location, from the reply to this or an earlier transaction.
+    var reported: Node?
+    /// The result of its function.
     var output: WriteValue?
   }
 
   private(set) var all: [TransactionID: Transaction] = [:]
-  private var places = PathTrie<[TransactionID]>()
+  private var idsByPath = PathTrie<[TransactionID]>()
   private var next: Int64 = 1
-  /// Those that have something to send.
+  /// The transactions that are ready to be sent.
   private(set) var ready: Set<TransactionID> = []
-  /// Those that are sent as one, by the first of them.
+  /// The transactions that were sent together, by the first of them.
   private var batches: [TransactionID: [TransactionID]] = [:]
 
   subscript(id: TransactionID) -> Transaction? { all[id] }
@@ -61,7 +61,7 @@ struct TransactionQueue: Sendable {
     let transaction = Transaction(
       id: id, path: path, hasLocalEvents: hasLocalEvents, writeID: writeID, current: current)
     all[id] = transaction
-    places.modify(path) { $0 = ($0 ?? []) + [id] }
+    idsByPath.modify(at: path) { $0 = ($0 ?? []) + [id] }
     return transaction
   }
 
@@ -78,27 +78,27 @@ struct TransactionQueue: Sendable {
   mutating func remove(_ id: TransactionID) -> Transaction? {
     guard let transaction = all.removeValue(forKey: id) else { return nil }
     ready.remove(id)
-    places.modify(transaction.path) { ids in
+    idsByPath.modify(at: transaction.path) { ids in
       ids?.removeAll { $0 == id }
       if ids?.isEmpty == true { ids = nil }
     }
     return transaction
   }
 
-  /// The transactions at, above and below a path, in order.
+  /// Returns the transactions at, above and below a path, in order.
   func overlapping(_ path: Path) -> [TransactionID] {
-    guard !places.isEmpty else { return [] }
+    guard !idsByPath.isEmpty else { return [] }
     var found: [TransactionID] = []
-    places.forEach(onTheWayTo: path) { depth, ids in
+    idsByPath.forEach(along: path) { depth, ids in
       if depth < path.count { found += ids }
       return true
     }
-    places.below(path)?.forEach { found += $0 }
+    idsByPath.subtrie(at: path)?.forEach { found += $0 }
     return found.sorted()
   }
 
-  /// The next transactions that can be sent as one: the first that has something to send and waits for
-  /// no other, with those right behind it at its location.
+  /// Returns the next transactions to send together: the first that is ready and waits for no
+  /// other, and those directly after it at its location.
   func nextBatch() -> [Transaction] {
     for id in ready.sorted() {
       guard let first = all[id] else { continue }
@@ -106,7 +106,8 @@ struct TransactionQueue: Sendable {
       guard neighbours.first == id else { continue }
       var batch = [first]
       for other in neighbours.dropFirst() {
-        // An increment counts from what the server has, and not from what an earlier one of these wrote.
+        // An increment must apply to the server's value, not to the result of an earlier
+        // transaction.
         guard let other = all[other], other.path == first.path, other.state == .ready,
           other.output?.serverValues.isEmpty ?? false
         else { break }
@@ -126,14 +127,14 @@ struct TransactionQueue: Sendable {
     if let first = batch.first { batches[first.id] = batch.map(\.id) }
   }
 
-  /// Those that were sent as one; none if the answer is to something that is not waited for.
+  /// Returns the transactions that were sent together; none for an unexpected reply.
   mutating func answered(_ first: TransactionID) -> [Transaction] {
     (batches.removeValue(forKey: first) ?? []).compactMap { all[$0] }
   }
 
-  /// Forgets what was sent.
+  /// Forgets the sent requests.
   ///
-  /// - Returns: what was.
+  /// - Returns: the transactions that were sent.
   mutating func recall() -> [Transaction] {
     batches = [:]
     return all.values.filter(\.state.isSent).sorted { $0.id < $1.id }

@@ -1,12 +1,11 @@
 internal import CanopyTree
 
 extension View {
-  /// What a step means for the listeners.
+  /// Returns the events of a step.
   ///
-  /// O(log n) for each child that changed, and O(answer) for the value of a query that is narrowed
-  /// down, if somebody wants that.
-  ///
-  /// - Parameter old: what was shown before the step.
+  /// - Parameter old: the result before the step.
+  /// - Complexity: O(log n) for each changed child, and O(result) for the value of a bounded query
+  ///   with a value listener.
   func events(since old: Shown) -> [DataEvent] {
     guard !kinds.isEmpty else { return [] }
     let wantsChildren = !kinds.isDisjoint(with: .children)
@@ -16,7 +15,7 @@ extension View {
       let changes = spec.query.changes(from: old.root, to: shown.root)
       isChanged = !changes.isEmpty
       if wantsChildren {
-        for change in changes { tell(change, to: &events) }
+        for change in changes { notify(change, to: &events) }
       }
     }
     guard kinds.contains(.value), shown.isReady else { return events }
@@ -30,7 +29,7 @@ extension View {
     return events
   }
 
-  private func tell(_ change: ChildChange, to events: inout [DataEvent]) {
+  private func notify(_ change: ChildChange, to events: inout [DataEvent]) {
     let kind = DataEvent.Kind(change.kind)
     for listener in listeners where listener.kinds.contains(.init(kind)) {
       events.append(
@@ -40,7 +39,7 @@ extension View {
     }
   }
 
-  /// What a new listener is told at first: all that is known.
+  /// Returns the first events of a new listener: all known data.
   func firstEvents(for listener: ListenerID, _ kinds: DataEvent.Kinds) -> [DataEvent] {
     var events: [DataEvent] = []
     if kinds.contains(.init(.childAdded)) {

@@ -1,26 +1,26 @@
 internal import CanopyTree
 
-/// Names a view. Ascending in the order in which the views came to be.
+/// The id of a view. Ids ascend in the order of creation.
 struct ViewID: Hashable, Comparable, Sendable {
   var number: Int
 
   static func < (a: ViewID, b: ViewID) -> Bool { a.number < b.number }
 }
 
-/// One query that is listened to: the server's data of it, that data with the pending writes over it,
-/// and who listens.
+/// One query that is listened to: the server's data, that data with the pending writes applied, and
+/// the listeners.
 ///
-/// What is shown is kept, and changed at the places that a step concerns. It is always what applying
-/// all pending writes in order to the server's data would lead to.
+/// The result is updated incrementally, at the locations that a step affects. It always equals the
+/// server's data with all pending writes applied in order.
 struct View: Sendable {
-  /// What listeners see.
+  /// The data that listeners see.
   struct Shown: Sendable {
     enum Extent: Sendable {
       /// Some children, each completely.
       case parts
-      /// The children of the query.
+      /// The query's result.
       case filtered
-      /// Everything at the location.
+      /// The whole location.
       case whole
     }
 
@@ -37,7 +37,7 @@ struct View: Sendable {
   private(set) var listeners: [(id: ListenerID, kinds: DataEvent.Kinds)] = []
   private(set) var kinds: DataEvent.Kinds = []
 
-  /// A view of what is known.
+  /// Creates a view of known data.
   init(_ spec: QuerySpec, server: ServerCache, _ writes: PendingWrites) {
     self.spec = spec
     self.server = server
@@ -45,8 +45,8 @@ struct View: Sendable {
     rebuild(writes)
   }
 
-  /// The indexes that a query needs at its location. Keys need none, and an index by priority is kept
-  /// wherever a child has one.
+  /// Returns the indexes that a query needs at its location. Key order needs none, and a location
+  /// with priorities always keeps an index by priority.
   static func indexPlan(_ query: Query) -> IndexPlan {
     var plan = IndexPlan()
     switch query.order {
@@ -68,12 +68,12 @@ struct View: Sendable {
 }
 
 extension View {
-  /// Changes the view. Called on the view in its table, this changes it there.
+  /// Changes the view in place.
   mutating func change(_ body: (inout View) -> Void) {
     body(&self)
   }
 
-  /// Applies a new write, the newest, which is among the pending ones already.
+  /// Applies a new write, the newest, which is already among the pending ones.
   mutating func write(_ assignments: [Assignment], _ writes: PendingWrites) {
     var below: [Assignment] = []
     for assignment in assignments {
@@ -94,13 +94,13 @@ extension View {
     shown.tree.apply(below)
   }
 
-  /// Whether a child is known completely, with the writes over it.
+  /// Whether a child is completely known, with the writes applied.
   private func isShownWhole(_ key: Key, _ writes: PendingWrites) -> Bool {
     shown.extent == .whole || server.knows(key) || !shown.root.child(key).isAbsent
       || writes.hasEntry(at: spec.path.child(key))
   }
 
-  /// Takes what the server says; see `ServerCache.apply`.
+  /// Applies data from the server; see `ServerCache.apply`.
   mutating func serverChanged(
     _ assignments: [Assignment], isNarrow: Bool, patched: Path?, _ writes: PendingWrites
   ) {
@@ -109,26 +109,28 @@ extension View {
     refresh(change, old, writes)
   }
 
-  /// A write has been confirmed, or withdrawn, and is no longer pending.
+  /// Handles a write that was confirmed or withdrawn, and is no longer pending.
   mutating func removed(_ assignments: [Assignment], isConfirmed: Bool, _ writes: PendingWrites) {
     let old = server.root
-    if isConfirmed, case .everything = server.settle(assignments, of: spec) {
+    if isConfirmed, case .everything = server.applyConfirmed(assignments, of: spec) {
       rebuild(writes)
       return
     }
-    refresh(.places(assignments.map(\.location.path)), old, writes)
+    refresh(.locations(assignments.map(\.location.path)), old, writes)
   }
 
   private mutating func refresh(_ change: CacheChange, _ old: Node, _ writes: PendingWrites) {
     switch change {
     case .nothing: break
     case .everything: rebuild(writes)
-    case .places(let places):
-      for place in places { refresh(place, old, writes) }
+    case .locations(let paths):
+      for path in paths { refresh(path, old, writes) }
     }
   }
 
-  /// Makes what is shown anew. O(writes at and below the location), and O(depth) for those above.
+  /// Recomputes the whole result.
+  ///
+  /// - Complexity: O(writes at and below the location), and O(depth) for those above.
   private mutating func rebuild(_ writes: PendingWrites) {
     let path = spec.path
     let shadow = writes.shadow(path)
@@ -166,14 +168,14 @@ extension View {
     }
   }
 
-  /// Makes what is shown of one place anew.
+  /// Recomputes the result at one location.
   ///
-  /// What stands there is the server's data with the writes at, over and below the place. What stands
-  /// above it stays as it is, unless that depends on what comes and goes below: a leaf that a child
-  /// would replace, a priority that ends with the last child, other writes above. Then it is made anew
-  /// from the uppermost of those down.
+  /// The new value is the server's data with the writes at, above and below the location. Nodes
+  /// above it stay unchanged, unless they depend on their children: a leaf that a child would
+  /// replace, a priority that ends with the last child, or other writes above. Then the
+  /// recomputation starts at the uppermost of those.
   ///
-  /// - Parameter old: the server's data of the location before the step.
+  /// - Parameter old: the server's data of the view's location before the step.
   private mutating func refresh(_ path: Path, _ old: Node, _ writes: PendingWrites) {
     let top = spec.path.count
     guard path.count > top, path.hasPrefix(spec.path) else {
@@ -184,19 +186,19 @@ extension View {
     if let first = writes.depthOfFirst(above: path) { depth = max(first, top) }
     depth = min(depth, fragileDepth(server.root, path), fragileDepth(old, path))
     guard depth > top else { return rebuild(writes) }
-    let place = path.prefix(depth)
-    guard let rest = place.relative(to: spec.path), let key = rest.keys.first else { return }
+    let start = path.prefix(depth)
+    guard let rest = start.relative(to: spec.path), let key = rest.keys.first else { return }
     var value = Node.absent
     if shown.extent == .whole || server.knows(key) || writes.hasEntry(at: spec.path.child(key)) {
-      value = writes.value(of: place, over: server.root.at(rest))
+      value = writes.value(of: start, over: server.root.at(rest))
     } else if rest.count > 1 {
       return
     }
     shown.tree.apply([Assignment(rest, value)])
   }
 
-  /// How many keys lead to the uppermost leaf or node with a priority strictly above a path, in data of
-  /// this location; the length of the path where there is none.
+  /// Returns the depth of the uppermost leaf or prioritized node strictly above a path, in data of
+  /// this location; the length of the path if there is none.
   private func fragileDepth(_ root: Node, _ path: Path) -> Int {
     var node = root
     for depth in spec.path.count..<path.count {

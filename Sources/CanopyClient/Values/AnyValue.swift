@@ -1,15 +1,16 @@
 internal import CanopyTree
 
-/// From what an application hands over as `Any?` to what is written, and back.
+/// Conversion between an application's `Any?` and nodes.
 enum AnyValue {
-  /// The value that an application's value stands for.
+  /// Converts an application's value.
   ///
-  /// Taken are nil and `NSNull` (nothing), bools, numbers, strings, arrays, and dictionaries with
-  /// strings as keys, of Swift or of Foundation, and of these in each other; with `.value`,
-  /// `.priority` and `.sv` in dictionaries meaning what they mean in JSON. O(size).
+  /// Accepts nil and `NSNull` (absent), bools, numbers, strings, arrays, and dictionaries with
+  /// strings as keys, of Swift or of Foundation, nested in each other. In dictionaries, `.value`,
+  /// `.priority` and `.sv` have the same meaning as in JSON.
   ///
-  /// - Throws: `DatabaseError` of the code `invalidData` for anything else: a number that is not finite,
-  ///   a key that is none, a `Date`, an object of the application's.
+  /// - Throws: `DatabaseError` with the code `invalidData` for any other value: a number that is
+  ///   not finite, an invalid key, a `Date`, an object of the application.
+  /// - Complexity: O(size).
   static func write(_ value: Any?, priority: Any?? = nil) throws(DatabaseError) -> WriteValue {
     if let priority { return try write(write(value), priority: priority) }
     var output = JSONOutput()
@@ -19,7 +20,7 @@ enum AnyValue {
     }
   }
 
-  /// A value with another priority.
+  /// Returns a value with another priority.
   static func write(
     _ value: WriteValue, priority: Any?
   ) throws(DatabaseError) -> WriteValue {
@@ -41,16 +42,18 @@ enum AnyValue {
       return WriteValue(
         value.node.withPriority(priority.node), serverValues: value.serverValues)
     }
-    // What will have the priority is not there until the server values are.
+    // The node that gets the priority does not exist before the server values are resolved.
     let own = PlacedServerValue(path: .root, isPriority: true, value: .constant(priority.node))
     return WriteValue(value.node, serverValues: value.serverValues + [own])
   }
 
-  /// What an application sees of a node: nil for nothing, `NSNumber` for bools and numbers, `String`,
-  /// `[Any]` for a branch whose keys are mostly 0, 1, 2, … and `[String: Any]` for any other. O(size).
+  /// Converts a node for an application: nil if absent, `NSNumber` for bools and numbers, `String`,
+  /// `[Any]` for a branch whose keys are mostly 0, 1, 2, …, and `[String: Any]` for any other.
   ///
-  /// These cast to what the samples of the original cast to: `[String: AnyObject]`, `[String: Bool]`,
+  /// The values cast to the types in Firebase's samples: `[String: AnyObject]`, `[String: Bool]`,
   /// `NSDictionary`, `Int`, `Double`, `String`.
+  ///
+  /// - Complexity: O(size).
   static func value(of node: Node, export: Bool = false) -> Any? {
     let plain = plainValue(of: node, export: export)
     guard export, !node.priority.isAbsent else { return plain }
@@ -83,8 +86,8 @@ enum AnyValue {
     return members
   }
 
-  /// The children as an array, when all keys are integers from 0 up and the largest is smaller than
-  /// twice their number.
+  /// Returns the children as an array, if all keys are integers from 0 up and the largest is
+  /// smaller than twice their number.
   private static func array(_ node: Node) -> [Any]? {
     var elements: [Any] = []
     let count = node.childCount
@@ -104,14 +107,15 @@ enum AnyValue {
   private static func append(
     _ value: Any?, to output: inout JSONOutput, depth: Int
   ) throws(DatabaseError) {
-    // One more than the tree: the level of `.sv` or `.priority`.
+    // Allow more levels than the tree, for `.sv` and `.priority`.
     guard depth <= Limits.depthMax + 2 else {
       throw DatabaseError(
         .invalidData, "a value may have at most \(Limits.depthMax) levels")
     }
     switch value {
     case nil: output.append("null")
-    // Before the classes: asking whether a collection is an object of a class has all of it converted.
+    // Test collections before classes: testing whether a collection is an object of a class
+    // converts all of it.
     case let members as [String: Any]: try append(members, to: &output, depth: depth)
     case let elements as [Any]:
       output.append("[")
@@ -125,7 +129,7 @@ enum AnyValue {
       for (key, member) in members {
         guard let name = key.base as? String else {
           throw DatabaseError(
-            .invalidData, "the keys of a dictionary must be strings; \(key) is none")
+            .invalidData, "the keys of a dictionary must be strings; \(key) is not")
         }
         named[name] = member
       }
@@ -137,7 +141,7 @@ enum AnyValue {
     case let value?:
       throw DatabaseError(
         .invalidData,
-        "a value must be nil, a bool, a number, a string, an array or a dictionary, and so must all "
+        "a value must be nil, a bool, a number, a string, an array or a dictionary, and so must all values "
           + "in it; \(type(of: value)) is none of these")
     }
   }
@@ -160,7 +164,7 @@ enum AnyValue {
   private static func append(
     _ number: NSNumber, to output: inout JSONOutput
   ) throws(DatabaseError) {
-    // The two bools are objects of their own; every other number that says so is an integer of 8 bits.
+    // The two bools are distinct objects; any other number of this type is an 8-bit integer.
     if number === yes || number === no {
       output.append(number === yes ? "true" : "false")
       return
@@ -186,7 +190,7 @@ enum AnyValue {
   private static let no = NSNumber(value: false)
 }
 
-/// An optional inside an `Any`: a dictionary of optionals has them.
+/// An optional inside an `Any`, as in a dictionary of optionals.
 private protocol AnyOptional {
   var wrapped: Any? { get }
 }
@@ -201,7 +205,7 @@ extension Optional: AnyOptional {
 }
 
 extension JSONOutput {
-  /// What was written, read back as a value to be written.
+  /// Reads the written JSON as a value to be written.
   fileprivate func withWriteValue() throws(TreeError) -> WriteValue {
     let result: Result<WriteValue, TreeError> = withBytes { bytes in
       do throws(TreeError) { return .success(try WriteValue(json: bytes, limits: Limits())) } catch

@@ -1,16 +1,18 @@
 internal import CanopyTree
 
-/// Makes a `Decodable` of a node. Numbers become any number type that holds them exactly, and a
-/// `Double` or `Float` in any case; a branch becomes a dictionary, a struct, or an array, if its keys are
-/// integers. What is not there is nil. O(size of what is decoded).
+/// Decodes a `Decodable` from a node. A number decodes as any number type that holds it exactly,
+/// and always as `Double` or `Float`; a branch decodes as a dictionary, a struct, or an array if
+/// its keys are integers. An absent node is nil.
+///
+/// - Complexity: O(size of the decoded data).
 struct NodeDecoder: Decoder {
   let node: Node
   let codingPath: [any CodingKey]
   var userInfo: [CodingUserInfoKey: Any] { [:] }
 
-  /// A value of the type.
+  /// Returns a value of the type.
   ///
-  /// - Throws: `DecodingError`, with the path of what does not fit.
+  /// - Throws: `DecodingError`, with the path of the mismatch.
   static func decode<T: Decodable>(_ type: T.Type, from node: Node) throws -> T {
     try NodeDecoder(node: node, codingPath: []).decode(type)
   }
@@ -27,8 +29,8 @@ struct NodeDecoder: Decoder {
 
   func singleValueContainer() -> any SingleValueDecodingContainer { self }
 
-  /// The children with integers from 0 up as keys, holes included; nil when there are others, or when
-  /// there would be more holes than children.
+  /// The children with integer keys from 0 up, including holes; nil if there are other keys, or
+  /// more holes than children.
   private var elements: [Node]? {
     var elements: [Node] = []
     var isArray = true
@@ -89,7 +91,7 @@ extension NodeDecoder: SingleValueDecodingContainer {
   func decode(_ type: UInt32.Type) throws -> UInt32 { try integer(type) }
 
   func decode(_ type: UInt64.Type) throws -> UInt64 {
-    // What no signed integer holds is kept as a double.
+    // A number beyond signed integers is stored as a double.
     if node.integerValue == nil, let double = node.doubleValue, let value = UInt64(exactly: double)
     {
       return value
@@ -148,7 +150,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
 
   func decode<T: Decodable>(_ type: T.Type, forKey key: Key) throws -> T {
     let child = child(key)
-    // The tree has no empty dictionaries and arrays: what is not there may be one.
+    // The tree has no empty dictionaries and arrays: an absent node may be one.
     if child.node.isAbsent, type is any EmptyWhenAbsent.Type { return try child.decode(type) }
     return try present(key).decode(type)
   }
@@ -168,7 +170,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
   func superDecoder(forKey key: Key) -> any Decoder { child(key) }
 }
 
-/// What is stored as nothing when it is empty.
+/// A type whose empty value is stored as an absent node.
 private protocol EmptyWhenAbsent {}
 extension Dictionary: EmptyWhenAbsent {}
 extension Array: EmptyWhenAbsent {}

@@ -1,11 +1,13 @@
-/// Makes of an `Encodable` what `setValue` takes: dictionaries, arrays, strings, numbers and bools.
+/// Converts an `Encodable` to the form that `setValue` accepts: dictionaries, arrays, strings,
+/// numbers and bools.
 ///
-/// Members that are nil are left out. A `Date` is encoded as `Date` encodes itself: as seconds since
-/// 2001. O(size).
+/// Omits members that are nil. A `Date` encodes itself as seconds since 2001.
+///
+/// - Complexity: O(size).
 struct ValueEncoder {
-  /// What the value is for `setValue`; nil when it encodes nothing.
+  /// Returns the value for `setValue`; nil if it encodes nothing.
   ///
-  /// - Throws: what the value throws.
+  /// - Throws: the error of the value's own encoding.
   static func encode(_ value: some Encodable) throws -> Any? {
     let slot = Slot()
     try value.encode(to: Target(slot: slot, codingPath: []))
@@ -13,7 +15,7 @@ struct ValueEncoder {
   }
 }
 
-/// A place that containers fill, in whichever sequence they like.
+/// A slot that encoding containers fill, in any sequence.
 private final class Slot {
   private enum Content {
     case nothing
@@ -104,7 +106,7 @@ extension Slot {
 }
 
 extension NSNumber {
-  /// The number of an integer of any width; one of more than 64 bits as the nearest double.
+  /// Creates the number of an integer of any width; beyond 64 bits the nearest double.
   fileprivate convenience init(exactly value: any FixedWidthInteger) {
     if let value = Int64(exactly: value) {
       self.init(value: value)

@@ -1,13 +1,16 @@
-/// How a node is written.
+/// The style in which nodes are written as JSON.
 public enum JSONStyle: Sendable {
-  /// Plain values; branches whose keys are mostly 0, 1, 2, … as arrays; priorities left out.
+  /// Plain values, without priorities. A branch whose keys are mostly 0, 1, 2, … becomes an array.
   case plain
-  /// With priorities (`.value`, `.priority`), never arrays: reading it back gives the same node.
+  /// With priorities (`.value`, `.priority`) and without arrays: reading the text gives the same
+  /// node.
   case export
 }
 
 extension JSONOutput {
-  /// Adds a node. O(size), recursive up to the depth of the tree.
+  /// Appends a node.
+  ///
+  /// - Complexity: O(size); recursive up to the depth of the tree.
   public mutating func append(_ node: Node, style: JSONStyle = .plain) {
     WorkCounter.touch()
     switch node.storage {
@@ -18,7 +21,7 @@ extension JSONOutput {
     case .double(let value): append(value)
     case .string(let value): append(string: value)
     case .branch(let children): append(children, style: style)
-    case .record(let record): record.withText { append($0) }
+    case .packed(let packed): packed.withText { append($0) }
     case .indexed(let box): append(box.children, style: style)
     case .prioritized(let box):
       guard case .export = style else { return append(box.node, style: style) }
@@ -37,12 +40,14 @@ extension JSONOutput {
     }
   }
 
-  /// Adds the members of a branch in `plain` style, each after a comma. O(size).
+  /// Appends the members of a branch in `plain` style, each after a comma.
+  ///
+  /// - Complexity: O(size).
   public mutating func append(membersOf node: Node) {
-    if let record = node.record {
+    if let packed = node.packed {
       WorkCounter.touch()
       append(UInt8(ascii: ","))
-      return record.withText { append(UnsafeRawBufferPointer(rebasing: $0.dropFirst().dropLast())) }
+      return packed.withText { append(UnsafeRawBufferPointer(rebasing: $0.dropFirst().dropLast())) }
     }
     guard let children = node.children else { return }
     appendMembers(children, style: .plain, isFirst: false)
@@ -69,8 +74,10 @@ extension JSONOutput {
     }
   }
 
-  /// The largest index, if the children are to be written as an array: all keys are integers from 0
-  /// up, and the largest is smaller than twice their number. O(log n): integers sort first.
+  /// Returns the largest index if the children are written as an array: all keys are integers from
+  /// 0 up, and the largest is smaller than twice their number.
+  ///
+  /// - Complexity: O(log n), as integers sort first.
   private static func arrayEnd(_ children: Children) -> Int32? {
     guard let first = children.first?.key.integer, first >= 0,
       let last = children.last?.key.integer, Int(last) < 2 * children.count
@@ -97,7 +104,7 @@ extension JSONOutput {
 }
 
 extension Node {
-  /// The node as JSON text.
+  /// Returns the node as JSON text.
   public func json(_ style: JSONStyle = .plain) -> String {
     var output = JSONOutput()
     output.append(self, style: style)

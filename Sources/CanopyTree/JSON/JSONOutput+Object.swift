@@ -6,7 +6,7 @@ extension JSONOutput {
     append(UInt8(ascii: "}"))
   }
 
-  /// Appends a JSON array of the elements, each of which `body` appends.
+  /// Appends a JSON array. `body` appends each element.
   public mutating func array<Element>(
     _ elements: some Sequence<Element>, _ body: (inout JSONOutput, Element) -> Void
   ) {
@@ -20,10 +20,9 @@ extension JSONOutput {
     append(UInt8(ascii: "]"))
   }
 
-  /// Appends the name of a member of an object; its value is to follow.
+  /// Appends the name of a member of an object. Append its value next.
   ///
-  /// Precondition: the output has no drain, as the last byte says whether a comma is due.
-  ///
+  /// - Precondition: the output has no drain, as the last byte decides whether a comma is needed.
   /// - Parameter name: a name that needs no escape.
   public mutating func member(_ name: StaticString) {
     if last != UInt8(ascii: "{") { append(UInt8(ascii: ",")) }
@@ -32,31 +31,31 @@ extension JSONOutput {
     append("\":")
   }
 
-  /// Appends a member whose value is a text.
+  /// Appends a member with a text.
   public mutating func member(_ name: StaticString, _ value: String) {
     member(name)
     append(string: value)
   }
 
-  /// Appends a member whose value is a key.
+  /// Appends a member with a key.
   public mutating func member(_ name: StaticString, _ value: Key) {
     member(name)
     append(key: value)
   }
 
-  /// Appends a member whose value is a number.
+  /// Appends a member with a number.
   public mutating func member(_ name: StaticString, _ value: Int64) {
     member(name)
     append(value)
   }
 
-  /// Appends a member whose value is true or false.
+  /// Appends a member with a bool.
   public mutating func member(_ name: StaticString, _ value: Bool) {
     member(name)
     append(value ? "true" : "false")
   }
 
-  /// Appends a member whose value is a node.
+  /// Appends a member with a node.
   public mutating func member(_ name: StaticString, _ value: Node, style: JSONStyle = .plain) {
     member(name)
     append(value, style: style)

@@ -1,12 +1,16 @@
 extension JSONOutput {
-  /// Adds what is to be written, as a client sends it: with priorities and server values. Reading it
-  /// back gives the same. O(size).
+  /// Appends a value in the form in which a client sends it, with priorities and server values.
+  /// Reading it gives the same value.
+  ///
+  /// - Complexity: O(size).
   public mutating func append(_ value: WriteValue) {
     guard !value.serverValues.isEmpty else { return append(value.node, style: .export) }
     append(value.node, value.serverValues.map { ($0.path.keys[...], $0) })
   }
 
-  /// - Parameter placed: the server values at and below the node, with what is left of their paths.
+  /// Appends a node with server values.
+  ///
+  /// - Parameter placed: the server values at and below the node, with the rest of their paths.
   private mutating func append(
     _ node: Node, _ placed: [(keys: ArraySlice<Key>, value: PlacedServerValue)]
   ) {

@@ -1,20 +1,20 @@
-/// What a client sent as a value: a node, and the places in it where the server is to put something.
+/// A value that a client sent: a node, and the locations in it that the server resolves.
 public struct WriteValue: Sendable {
-  /// The value; absent where a server value will stand.
+  /// The value; absent at the locations of server values.
   public var node: Node
   /// The server values in it.
   public var serverValues: [PlacedServerValue]
 
-  /// A value without server values.
+  /// Creates a value without server values.
   public init(_ node: Node) {
     self.node = node
     serverValues = []
   }
 
-  /// A value with server values.
+  /// Creates a value with server values.
   ///
-  /// - Parameter serverValues: at most one value and one priority for a place, at which nothing of
-  ///   `node` stands.
+  /// - Parameter serverValues: at most one value and one priority for each path, at which `node` is
+  ///   absent.
   public init(_ node: Node, serverValues: [PlacedServerValue]) {
     self.node = node
     self.serverValues = serverValues
@@ -27,9 +27,9 @@ extension JSONReader {
 
   /// Reads one value as a node.
   ///
-  /// Null, `{}` and `[]` are absence; arrays are children keyed `0`, `1`, …; `.value`, `.priority`
-  /// and `.sv` mean what `semantics` says; of duplicate keys the last wins (but an object in which a
-  /// server value stands may have none). At most `Limits.depthMax` levels.
+  /// Null, `{}` and `[]` are absent; arrays become children keyed `0`, `1`, …; `.value`,
+  /// `.priority` and `.sv` have their special meaning. The last of duplicate keys wins, but an
+  /// object that contains a server value may not repeat a key. At most `Limits.depthMax` levels.
   public mutating func readNode() throws(TreeError) -> WriteValue {
     entries.removeAll(keepingCapacity: true)
     keys.removeAll(keepingCapacity: true)
@@ -63,30 +63,9 @@ extension JSONReader {
     }
   }
 
-  /// Goes past a value, of which only the end is looked for: what is in it need not be right.
-  mutating func skipValue() throws(TreeError) {
-    var depth = 0
-    repeat {
-      switch peekToken() {
-      case UInt8(ascii: "\""):
-        try readString { _ throws(TreeError) in }
-      case UInt8(ascii: "{"), UInt8(ascii: "["):
-        depth += 1
-        advance()
-      case UInt8(ascii: "}") where depth > 0, UInt8(ascii: "]") where depth > 0:
-        depth -= 1
-        advance()
-      case nil:
-        throw error("expected a JSON value")
-      default:
-        if depth > 0 { advance() } else { _ = try readNode() }
-      }
-    } while depth > 0
-  }
-
   mutating func readText() throws(TreeError) -> String {
     let start = offset
-    // The validation is done on the bytes where they lie; the reader itself cannot be used meanwhile.
+    // Validate the bytes in place; the reader itself cannot be used meanwhile.
     let text: String? = try readString { bytes throws(TreeError) in
       String(validating: bytes, as: UTF8.self)
     }
@@ -117,7 +96,8 @@ extension JSONReader {
   }
 
   private mutating func readChild(_ key: Key, depth: Int) throws(TreeError) {
-    // Checked for children, as an object with `.value` or `.sv` may stand on the deepest level.
+    // The check is for children, because an object with `.value` or `.sv` may stand on the deepest
+    // level.
     guard depth < Limits.depthMax else {
       throw error("a value may have at most \(Limits.depthMax) levels")
     }
@@ -245,7 +225,7 @@ extension JSONReader {
     }
   }
 
-  /// Makes a branch of the entries from `mark` on, in an array.
+  /// Creates a branch of the entries from `mark` on, in an array.
   private mutating func finish(from mark: Int) -> Node {
     let children = entries[mark...]
     let node =
@@ -269,25 +249,25 @@ extension JSONReader {
       guard special.value == nil else {
         throw .invalidJSON("an object may have .value or .sv, not both", offset: start)
       }
-      try place(value, isPriority: false, start)
+      try addServerValue(value, isPriority: false, start)
     } else if let value = special.value {
       node = value
     }
     switch special.priority {
     case .node(let priority):
       if node.isAbsent, hasServerValues || special.serverValue != nil {
-        // What will have the priority is not there until the server values are.
-        try place(.constant(priority), isPriority: true, start)
+        // The node that gets the priority does not exist before the server values are resolved.
+        try addServerValue(.constant(priority), isPriority: true, start)
       } else {
         node = node.withPriority(priority)
       }
-    case .serverValue(let value): try place(value, isPriority: true, start)
+    case .serverValue(let value): try addServerValue(value, isPriority: true, start)
     case nil: break
     }
     return node
   }
 
-  private mutating func place(
+  private mutating func addServerValue(
     _ value: ServerValue, isPriority: Bool, _ start: Int
   ) throws(TreeError) {
     guard serverValues.count < JSONReader.serverValuesMax else {
@@ -325,7 +305,7 @@ extension Node {
   public init(json text: String, limits: Limits = Limits()) throws(TreeError) {
     let value = try WriteValue(json: text, limits: limits)
     guard value.serverValues.isEmpty else {
-      throw .invalidData("a server value has no place here")
+      throw .invalidData("server values are not allowed here")
     }
     self = value.node
   }

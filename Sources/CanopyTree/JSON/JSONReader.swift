@@ -1,14 +1,16 @@
 internal import Foundation
 
-/// Reads JSON (RFC 8259) from bytes that are all there, or that a source delivers piece by piece.
+/// A reader of JSON (RFC 8259), from complete bytes or from a source that delivers pieces.
 ///
-/// This file has the tokens; what they are made into stands in the extensions: `readNode` makes tree
-/// nodes, `readValue` a `JSONValue`. Nothing stands between bytes and result.
+/// This file reads the tokens; extensions build results from them directly: `readNode` tree nodes,
+/// `readValue` a `JSONValue`.
 ///
-/// Strict: no comments, no trailing commas, UTF-8 only, no lone surrogates; depth, length of strings
-/// and of numbers are bounded. All errors are `TreeError` with the offset of the byte. Cost: O(bytes).
+/// Strict: no comments, no trailing commas, UTF-8 only, no lone surrogates; bounded depth and
+/// length of strings and numbers. All errors are `TreeError` with the offset of the byte.
+///
+/// - Complexity: O(bytes).
 public struct JSONReader: ~Copyable {
-  /// Delivers up to as many bytes as the buffer takes; 0 at the end.
+  /// A source of bytes: fills the buffer, in part or whole, and returns the count; 0 at the end.
   public typealias Source = (UnsafeMutableRawBufferPointer) throws -> Int
 
   private var window: UnsafeRawBufferPointer
@@ -21,12 +23,12 @@ public struct JSONReader: ~Copyable {
 
   let stringBytesMax: Int
 
-  // What `readNode` needs between its calls.
+  // The state of `readNode`.
   var entries: [Child] = []
   var keys: [Key] = []
   var serverValues: [PlacedServerValue] = []
 
-  /// A reader of bytes that outlive it.
+  /// Creates a reader of bytes, which must outlive it.
   init(_ bytes: UnsafeRawBufferPointer, limits: Limits) {
     window = bytes
     source = nil
@@ -34,7 +36,7 @@ public struct JSONReader: ~Copyable {
     stringBytesMax = limits.stringBytesMax
   }
 
-  /// A reader of what a source delivers. Uses a window of 256 KiB, and space for one string.
+  /// Creates a reader of a source. Uses a window of 256 KiB, and memory for one string.
   public init(source: @escaping Source, limits: Limits = Limits()) {
     owned = .allocate(byteCount: 256 * 1024, alignment: 8)
     window = UnsafeRawBufferPointer(start: nil, count: 0)
@@ -49,14 +51,14 @@ public struct JSONReader: ~Copyable {
   /// The offset of the next byte.
   public var offset: Int { windowOffset + index }
 
-  /// What the source threw, when reading failed for that.
+  /// The error that the source threw, if reading failed for that.
   public var failure: (any Error)? { sourceError }
 
   func error(_ text: String) -> TreeError {
     .invalidJSON(text, offset: offset)
   }
 
-  /// Gets the next piece; false at the end.
+  /// Reads the next piece. Returns false at the end.
   @inline(never)
   private mutating func refill() -> Bool {
     guard let source, let owned, sourceError == nil else { return false }
@@ -68,19 +70,19 @@ public struct JSONReader: ~Copyable {
     return !window.isEmpty
   }
 
-  /// The next byte, which stays; nil at the end.
+  /// Returns the next byte without consuming it; nil at the end.
   @inline(__always)
   mutating func peek() -> UInt8? {
     if index < window.count || refill() { window[index] } else { nil }
   }
 
-  /// Goes past the byte that `peek` returned.
+  /// Consumes the byte that `peek` returned.
   @inline(__always)
   mutating func advance() {
     index &+= 1
   }
 
-  /// The next byte that is no white space, which stays; nil at the end.
+  /// Skips white space and returns the next byte without consuming it; nil at the end.
   @inline(__always)
   mutating func peekToken() -> UInt8? {
     while let byte = peek() {
@@ -90,8 +92,11 @@ public struct JSONReader: ~Copyable {
     return nil
   }
 
-  /// Goes past bytes if they are the next ones. Of a reader without a source.
+  /// Consumes bytes if they come next.
+  ///
+  /// - Precondition: the reader has no source.
   mutating func skip(_ bytes: UnsafeRawBufferPointer) -> Bool {
+    assert(source == nil, "a source delivers pieces")
     guard bytes.count <= window.count - index,
       UnsafeRawBufferPointer(rebasing: window[index..<index + bytes.count])
         .hasSameBytes(as: bytes)
@@ -100,20 +105,33 @@ public struct JSONReader: ~Copyable {
     return true
   }
 
-  /// Goes past text of the program if it is next. Of a reader without a source.
+  /// Consumes a literal if it comes next.
+  ///
+  /// - Precondition: the reader has no source.
   mutating func skip(_ text: StaticString) -> Bool {
     skip(UnsafeRawBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 
-  mutating func expect(_ byte: UInt8, _ what: String) throws(TreeError) {
-    guard peekToken() == byte else { throw error("expected \(what)") }
+  /// Consumes a value. Finds only its end; the contents may be invalid.
+  ///
+  /// - Precondition: the reader has no source.
+  mutating func skipValue() throws(TreeError) {
+    assert(source == nil, "a source delivers pieces")
+    guard peekToken() != nil, let end = JSONScan.valueEnd(window, from: index) else {
+      throw error("expected a JSON value")
+    }
+    index = end
+  }
+
+  mutating func expect(_ byte: UInt8, _ name: String) throws(TreeError) {
+    guard peekToken() == byte else { throw error("expected \(name)") }
     advance()
   }
 
-  /// Checks that nothing but white space is left, and that the source came to its end.
+  /// Checks that only white space is left, and that the source did not fail.
   public mutating func readEnd() throws(TreeError) {
     if peekToken() != nil { throw error("expected nothing after the JSON value") }
-    // A number may have been cut short by the failure, and look complete.
+    // The failure may have cut a number short that still looks complete.
     if sourceError != nil { throw error("the source of the JSON text failed") }
   }
 
@@ -124,7 +142,9 @@ public struct JSONReader: ~Copyable {
     }
   }
 
-  /// Reads a number. The next byte is a digit or a minus sign.
+  /// Reads a number.
+  ///
+  /// - Precondition: the next byte is a digit or a minus sign.
   mutating func readNumber() throws(TreeError) -> Node {
     let start = offset
     scratch.removeAll(keepingCapacity: true)
@@ -196,8 +216,9 @@ public struct JSONReader: ~Copyable {
     }
   }
 
-  /// Reads a string and hands its UTF-8, unescaped but not yet validated, to `body`. The next byte is
-  /// its opening quote.
+  /// Reads a string and calls `body` with its bytes, unescaped but not yet validated as UTF-8.
+  ///
+  /// - Precondition: the next byte is the opening quote.
   @inline(__always)
   mutating func readString<R>(
     _ body: (UnsafeRawBufferPointer) throws(TreeError) -> R
@@ -219,7 +240,7 @@ public struct JSONReader: ~Copyable {
     return try result.get()
   }
 
-  /// Reads the rest of a string that has escapes or goes past the window, into `scratch`.
+  /// Reads the rest of a string that has escapes or crosses the window, into `scratch`.
   @inline(never)
   private mutating func collectString() throws(TreeError) {
     scratch.removeAll(keepingCapacity: true)
@@ -296,7 +317,9 @@ public struct JSONReader: ~Copyable {
     return code
   }
 
-  /// The text of bytes; an error if they are not UTF-8.
+  /// Returns the text of bytes.
+  ///
+  /// - Throws: `TreeError` if they are not UTF-8.
   func text(_ bytes: UnsafeRawBufferPointer) throws(TreeError) -> String {
     guard let text = String(validating: bytes, as: UTF8.self) else {
       throw error("the text is not valid UTF-8")

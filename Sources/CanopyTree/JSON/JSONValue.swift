@@ -1,18 +1,18 @@
-/// Any JSON value as it was written, for what is not tree data: options, fixture files.
+/// Any JSON value as written, for values that are not tree data, such as options and fixture files.
 ///
-/// Unlike a `Node` it tells null from absence and an array from an object, and keeps the sequence of
-/// members.
+/// Unlike a `Node`, it distinguishes null from absence and an array from an object, and keeps the
+/// sequence of members.
 public indirect enum JSONValue: Equatable, Sendable {
-  /// null
+  /// The value null.
   case null
   /// A bool, number or string.
   case leaf(Node)
   /// An array.
   case array([JSONValue])
-  /// An object; of duplicate names the last counts.
+  /// An object; the last of duplicate names wins.
   case object([(name: String, value: JSONValue)])
 
-  /// The member of an object with this name.
+  /// Returns the member of an object with this name.
   public subscript(name: String) -> JSONValue? {
     guard case .object(let members) = self else { return nil }
     return members.last { $0.name.hasSameBytes(as: name) }?.value
@@ -28,7 +28,7 @@ public indirect enum JSONValue: Equatable, Sendable {
     if case .array(let elements) = self { elements } else { nil }
   }
 
-  /// Whether both are the same, member for member in sequence.
+  /// Whether both are equal, with their members in the same sequence.
   public static func == (a: JSONValue, b: JSONValue) -> Bool {
     switch (a, b) {
     case (.null, .null): true
@@ -103,7 +103,9 @@ extension JSONReader {
     }
   }
 
-  /// Reads the members of an array or an object, whose opening bracket is the next byte.
+  /// Reads the members of an array or an object.
+  ///
+  /// - Precondition: the next byte is the opening bracket.
   mutating func readMembers(
     close: UInt8, _ readMember: (inout JSONReader) throws(TreeError) -> Void
   ) throws(TreeError) {

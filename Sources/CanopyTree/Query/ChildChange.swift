@@ -1,30 +1,30 @@
-/// What one commit did to one child of what a query shows.
+/// The effect of one commit on one child in a query's result.
 public struct ChildChange: Sendable, Equatable {
-  /// The kinds, in the sequence in which the changes of one commit are told.
+  /// The kinds, in the sequence in which one commit's changes are sent.
   public enum Kind: Int, Sendable, Comparable, CaseIterable {
-    /// It is shown no more.
+    /// The child left the result.
     case removed
-    /// It is shown now.
+    /// The child entered the result.
     case added
-    /// What it is ordered by has changed. A `changed` comes as well.
+    /// The child's order value changed. A `changed` follows.
     case moved
-    /// It, or something below it, has changed.
+    /// The child or a node below it changed.
     case changed
 
-    /// Whether `a` is told before `b`.
+    /// Whether `a` is sent before `b`.
     public static func < (a: Kind, b: Kind) -> Bool { a.rawValue < b.rawValue }
   }
 
-  /// What happened.
+  /// The kind of change.
   public var kind: Kind
-  /// To which child.
+  /// The key of the child.
   public var key: Key
-  /// Its data now; for one that was removed, its last data.
+  /// The child's data now; for a removed child, its last data.
   public var node: Node
-  /// The shown child before it in the query's order; nil for the first, and for one that was removed.
+  /// The preceding child in the result; nil for the first and for a removed child.
   public var previous: Key?
 
-  /// A change.
+  /// Creates a change.
   public init(kind: Kind, key: Key, node: Node, previous: Key?) {
     self.kind = kind
     self.key = key
@@ -34,15 +34,15 @@ public struct ChildChange: Sendable, Equatable {
 }
 
 extension Query {
-  /// What happened, between two versions of a location, to the children that the query shows.
+  /// Returns the changes of the query's result between two versions of a location.
   ///
-  /// Removed, added, moved, changed, in that sequence; the removed in the order of the old version,
-  /// the others in that of the new. Applied to what the query showed before, they lead to what it
-  /// shows now. What crosses the edge of a limited window without having changed itself is removed or
-  /// added.
+  /// In this sequence: removed, added, moved, changed; removed children in the order of the old
+  /// version, all others in that of the new. Applied to the old result, they give the new one. A
+  /// child that enters or leaves a limited window counts as added or removed even if it did not
+  /// change itself.
   ///
-  /// O(log n) for each child that changed or crossed an edge, however many there are, where both
-  /// versions keep the index that the order needs.
+  /// - Complexity: O(log n) for each child that changed or crossed an edge of the window, if both
+  ///   versions keep the index of the order.
   public func changes(from old: Node, to new: Node) -> [ChildChange] {
     let before = old.children ?? Children()
     let after = new.children ?? Children()
@@ -88,8 +88,10 @@ extension Query {
     return found.map(\.change)
   }
 
-  /// What the query shows of a location, as a value: all of it when nothing narrows the query down,
-  /// else a branch of the children shown. O(answer), and sorting them by key.
+  /// Returns the query's result as a node: the location itself if the query is unbounded, else a
+  /// branch of the selected children.
+  ///
+  /// - Complexity: O(result), and sorting it by key.
   public func value(of node: Node) -> Node {
     isUnbounded ? node : Node(children: children(of: node).map { ($0.key, $0.node) })
   }

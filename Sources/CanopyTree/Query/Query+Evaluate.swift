@@ -1,8 +1,8 @@
 extension Query {
-  /// The children that a query selects, in its order.
+  /// Returns the children that the query selects, in its order. A leaf has none.
   ///
-  /// O(log n + answer) by key, and where the location keeps the index; else O(n log n): see
-  /// `isIndexed`. A leaf has no children.
+  /// - Complexity: O(log n + result) in key order, and if the location keeps the index; else O(n
+  ///   log n): see `isIndexed`.
   public func children(of node: Node) -> [(key: Key, node: Node)] {
     guard let children = node.children else { return [] }
     var result: [(key: Key, node: Node)] = []
@@ -25,7 +25,9 @@ extension Query {
     return result
   }
 
-  /// How many children a query selects. O(log n) by key and where the index is kept.
+  /// Returns the number of children that the query selects.
+  ///
+  /// - Complexity: O(log n) in key order and with an index; else O(n log n).
   public func count(in node: Node) -> Int {
     guard let children = node.children else { return 0 }
     let range = QueryRange(self)
@@ -42,12 +44,13 @@ extension Query {
     }
   }
 
-  /// Whether the location keeps what the query needs, so that its cost is that of its answer.
+  /// Whether the location keeps the index that the query needs, so that its cost is that of its
+  /// result.
   public func isIndexed(in node: Node) -> Bool {
     followsKeys(node) || !node.isBranch || node.indexes.contains { $0.order == order }
   }
 
-  /// Whether the query's order is that of the keys: by key; and by priority, where no child has one.
+  /// Whether the query's order is key order: by key; and by priority if no child has one.
   func followsKeys(_ node: Node) -> Bool {
     switch order {
     case .key: true
@@ -94,7 +97,9 @@ extension Query {
 }
 
 extension QueryRange {
-  /// The number of elements in the range. O(log n).
+  /// Returns the number of elements in the range.
+  ///
+  /// - Complexity: O(log n).
   fileprivate static func count<E: SortedElement>(
     _ tree: SortedTree<E>, _ range: QueryRange, _ position: (E.SortKey) -> (OrderValue, Key)
   ) -> Int {
@@ -111,5 +116,14 @@ extension QueryRange {
         return range.isBelow(value, key)
       } : 0
     return max(0, end - start)
+  }
+}
+
+extension Query {
+  /// Whether the location keeps the index that queries in this order need.
+  public static func isIndexed(by order: Order, _ node: Node) -> Bool {
+    var query = Query.all
+    query.order = order
+    return query.isIndexed(in: node)
   }
 }

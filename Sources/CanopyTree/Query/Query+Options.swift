@@ -1,14 +1,14 @@
 extension Query {
-  /// The names of the options that make up a query.
+  /// The names of the options that form a query.
   public static let optionNames: Set<String> = [
     "orderBy", "startAt", "startAfter", "endAt", "endBefore", "equalTo", "limitToFirst",
     "limitToLast",
   ]
 
-  /// The query that options spell, as the line protocol and REST have them; others are ignored.
+  /// Creates a query from options, as in the line protocol and REST. Other options are ignored.
   ///
-  /// `{"orderBy":"$key"|"$value"|"$priority"|"child/path", "startAt":v, …, "limitToLast":n}`; a bound
-  /// may be `[value,key]`.
+  /// `{"orderBy":"$key"|"$value"|"$priority"|"child/path", "startAt":v, …, "limitToLast":n}`; a
+  /// bound may be `[value,key]`.
   ///
   /// - Throws: `TreeError.invalidQuery`, which says which part is wrong.
   public init(options: JSONValue) throws(TreeError) {

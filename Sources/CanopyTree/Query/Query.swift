@@ -1,18 +1,18 @@
-/// Which children of a location are wanted, and in which order.
+/// A selection of the children of a location, in an order.
 ///
-/// Made from an order, bounds and a limit; a combination that means nothing is refused with a
-/// sentence that says which part is wrong.
+/// Consists of an order, bounds and a limit. A contradictory combination is refused with a sentence
+/// that says which part is wrong.
 public struct Query: Hashable, Sendable {
   /// One end of the range.
   public struct Bound: Hashable, Sendable {
-    /// The order value; unused when ordering by key.
+    /// The order value; unused in key order.
     public var value: BoundValue
-    /// The key; without one the bound is before or after all children with the value.
+    /// The key. Without one, the bound is before or after all children with the value.
     public var key: Key?
-    /// Whether a child exactly at the bound is in.
+    /// Whether the range includes a child exactly at the bound.
     public var isInclusive: Bool
 
-    /// A bound.
+    /// Creates a bound.
     public init(_ value: BoundValue, key: Key? = nil, isInclusive: Bool = true) {
       self.value = value
       self.key = key
@@ -20,26 +20,26 @@ public struct Query: Hashable, Sendable {
     }
   }
 
-  /// How many children, from which end.
+  /// The number of children, and the end from which they are counted.
   public enum Limit: Hashable, Sendable {
-    /// The first of the range.
+    /// The first children of the range.
     case first(Int)
-    /// The last of the range.
+    /// The last children of the range.
     case last(Int)
   }
 
-  /// What the children are ordered by.
+  /// The order of the children.
   public var order: Order
-  /// Where the range begins.
+  /// The start of the range.
   public var lower: Bound?
-  /// Where the range ends.
+  /// The end of the range.
   public var upper: Bound?
-  /// How much of the range is wanted.
+  /// The most children to select.
   public var limit: Limit?
 
-  /// A query.
+  /// Creates a query.
   ///
-  /// - Throws: `TreeError.invalidQuery` when a limit is not positive or a bound does not fit the
+  /// - Throws: `TreeError.invalidQuery` if the limit is not positive or a bound does not fit the
   ///   order.
   public init(
     order: Order = .priority, lower: Bound? = nil, upper: Bound? = nil, limit: Limit? = nil
@@ -67,24 +67,24 @@ public struct Query: Hashable, Sendable {
   /// All children, in the default order.
   public static let all = Query()
 
-  /// Whether nothing narrows the children down: the query stands for the location itself.
+  /// Whether the query selects all children, so that it stands for the location itself.
   public var isUnbounded: Bool { lower == nil && upper == nil && limit == nil }
 }
 
-/// The value of a bound: what an `OrderValue` can be, compared and hashed exactly.
+/// The value of a bound: an `OrderValue` that is compared and hashed exactly.
 public enum BoundValue: Hashable, Sendable {
-  /// Missing.
+  /// An absent value.
   case absent
   /// A bool.
   case bool(Bool)
-  /// A number.
+  /// A number that is a 64-bit integer.
   case integer(Int64)
-  /// A number.
+  /// Any other number.
   case double(Double)
-  /// A string; its bytes count.
+  /// The bytes of a string.
   case string([UInt8])
 
-  /// The bound value of a leaf or of what is absent; nil for a branch.
+  /// Creates the bound value of a leaf or of an absent node; nil for a branch.
   public init?(_ node: Node) {
     switch node.value {
     case .absent: self = .absent

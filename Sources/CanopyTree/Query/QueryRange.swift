@@ -1,4 +1,4 @@
-/// The range of positions that a query's bounds admit.
+/// The range of positions within a query's bounds.
 struct QueryRange {
   private struct Edge {
     let value: OrderValue
@@ -13,7 +13,8 @@ struct QueryRange {
       comparesValue = order != .key
     }
 
-    /// Below, at or above zero as a position is before, at or after the edge.
+    /// Returns a negative number, zero or a positive number if a position is before, at or after
+    /// the edge.
     func compare(_ value: OrderValue, _ key: Key) -> Int {
       if comparesValue {
         let order = OrderValue.compare(value, self.value)

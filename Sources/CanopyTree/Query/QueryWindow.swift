@@ -1,13 +1,15 @@
-/// What a query shows of one version of a location: a run of its children in the query's order.
+/// The result of a query on one version of a location: a run of its children in the query's order.
 ///
-/// Found by rank, without walking it: O(log n) to make, to ask whether a child is in it, and for the
-/// neighbour of a child, where the location keeps the index (else O(n log n) to make).
+/// Represented by ranks, without walking the children.
+///
+/// - Complexity: O(log n) to create, to test a child, and to find a neighbour, if the location
+///   keeps the index; else O(n log n) to create.
 struct QueryWindow {
   private let order: Order
   private let children: Children
-  /// Nil where the order is that of the keys.
+  /// The positions in the query's order; nil in key order.
   private let positions: SortedTree<Position>?
-  /// Ranks, in the whole location, of the children shown.
+  /// The ranks of the selected children among all children.
   let ranks: Range<Int>
   private let ends: (first: Position, last: Position)?
 
@@ -32,6 +34,7 @@ struct QueryWindow {
     case .last(let n): ranks = end - min(n, end - start)..<end
     case nil: ranks = start..<end
     }
+    assert(ranks.upperBound <= children.count, "a rank is out of range")
     if let first = QueryWindow.position(children, positions, ranks.lowerBound), !ranks.isEmpty,
       let last = QueryWindow.position(children, positions, ranks.upperBound - 1)
     {
@@ -54,18 +57,18 @@ struct QueryWindow {
     return children.element(atRank: rank).map { Position(value: .absent, key: $0.key) }
   }
 
-  /// Where a child stands in the order of this version.
+  /// Returns the position of a child in the order of this version.
   func position(of key: Key, _ node: Node) -> Position {
     Position(value: positions == nil ? .absent : order.value(of: node), key: key)
   }
 
-  /// Whether a child of this version at a position is shown.
+  /// Whether the window contains a child of this version at a position.
   func contains(_ position: Position) -> Bool {
     guard let ends else { return false }
     return !(position < ends.first) && !(ends.last < position)
   }
 
-  /// The key of the shown child before a position.
+  /// Returns the key of the selected child before a position.
   func previous(to position: Position) -> Key? {
     let rank =
       positions?.countPrefix { $0 < position } ?? children.countPrefix { $0 < position.key }
@@ -73,8 +76,10 @@ struct QueryWindow {
     return QueryWindow.position(children, positions, min(rank, ranks.upperBound) - 1)?.key
   }
 
-  /// The children that are shown here, but would not be in the window of another version, were they
-  /// there unchanged. O(log n + their number).
+  /// Returns the children in this window that would be outside another version's window if they
+  /// were unchanged.
+  ///
+  /// - Complexity: O(log n + their number).
   func outside(_ other: QueryWindow) -> [(position: Position, node: Node)] {
     var result: [(Position, Node)] = []
     var low = ranks.lowerBound

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyClient
 
 struct ConnectionPartsTests {
-  @Test func `waits double up to their bound, by chance between half of that and all of it`() {
+  @Test func `delays double up to their bound, with a random part of up to half`() {
     var random = SeededGenerator(printingSeedFor: "BackoffTests")
     var backoff = Backoff(first: 100, max: 1_000)
     for whole in [100, 200, 400, 800, 1_000, 1_000] as [Int64] {
@@ -29,21 +29,21 @@ struct ConnectionPartsTests {
     for _ in 0..<200 { #expect(large.delay(random: random.next()) >= 0) }
   }
 
-  @Test func `no number above a write without an answer is said to be seen`() {
+  @Test func `no number above an unanswered write is acknowledged`() {
     var numbers = WriteNumbers { 7 }
-    for number: Int64 in 1...4 { numbers.sentWrite(number) }
-    numbers.sawWrite(1)
+    for number: Int64 in 1...4 { numbers.recordSent(number) }
+    numbers.endWrite(1)
     #expect(numbers.writesSeen == 1)
-    // Too long to be sent, the fifth ends before those that were sent.
-    numbers.sawWrite(5)
+    // The fifth is too long to be sent, and ends before the sent ones.
+    numbers.endWrite(5)
     #expect(numbers.writesSeen == 1)
     #expect(numbers.client(of: 6).seen == 1)
-    numbers.sawWrite(3)
+    numbers.endWrite(3)
     #expect(numbers.writesSeen == 1)
     #expect(numbers.unseenCount == 2)
-    numbers.sawWrite(2)
+    numbers.endWrite(2)
     #expect(numbers.writesSeen == 3)
-    numbers.sawWrite(4)
+    numbers.endWrite(4)
     #expect(numbers.writesSeen == 5)
     #expect(numbers.unseenCount == 0)
   }
@@ -56,15 +56,15 @@ struct ConnectionPartsTests {
     #expect(try Endpoint.parse("canopy://[::1]:9/a/b").endpoint.host == "::1")
     #expect(try Endpoint.parse("canopy://[::1]:9/a/b").path == "/a/b")
     #expect(Endpoint(host: "::1", port: 9, usesTLS: false).text == "canopy://[::1]:9")
-    // Characters may join with the signs of a URL, which are bytes all the same.
+    // A character may combine with the separators of a URL, which are bytes nevertheless.
     let joined = try Endpoint.parse("canopy://h:7/\u{301}a/\u{600}")
     #expect(joined.endpoint == Endpoint(host: "h", port: 7, usesTLS: false))
     #expect(joined.path == "/\u{301}a/\u{600}")
     #expect(throws: DatabaseError.self) { try Endpoint.parse("canopy://h:7\u{301}/a") }
     #expect(throws: DatabaseError.self) { try Endpoint.parse("canopy://u\u{600}@h/a") }
-    #expect(Place("/.info/\u{301}").text == "/.info/\u{301}")
-    #expect(Place("/\u{301}a").keys == ["\u{301}a"])
-    #expect(Place("k\u{600}/\u{301}a").keys == ["k\u{600}", "\u{301}a"])
+    #expect(ReferenceTarget("/.info/\u{301}").text == "/.info/\u{301}")
+    #expect(ReferenceTarget("/\u{301}a").keys == ["\u{301}a"])
+    #expect(ReferenceTarget("k\u{600}/\u{301}a").keys == ["k\u{600}", "\u{301}a"])
     for text in [
       "", "canopy", "canopy:", "canopy://", "canopy://:7070", "http://h:1", "canopy://h:0",
       "canopy://h:65536", "canopy://h:x", "canopy://h:", "canopy://[::1", "canopy://[::1]x",
@@ -76,13 +76,13 @@ struct ConnectionPartsTests {
     }
   }
 
-  @Test func `a database is a server, not a location of it`() throws {
+  @Test func `the URL of a database has no path`() throws {
     #expect(try Endpoint.server("canopy://h:1/").port == 1)
     let error = #expect(throws: DatabaseError.self) { try Endpoint.server("canopy://h:1/a") }
     #expect(error?.code == .invalidURL)
   }
 
-  @Test func `queries are sent as they are meant`() throws {
+  @Test func `queries are encoded completely`() throws {
     for options in [
       #"{"orderBy":"$key","startAt":"a","endBefore":"é"}"#, #"{"orderBy":"$value","equalTo":null}"#,
       #"{"orderBy":"a/b","startAfter":[3,"k"],"limitToLast":5}"#,
@@ -100,8 +100,8 @@ struct ConnectionPartsTests {
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `without a server it is tried again and again, after longer and longer`() async throws {
-    let waits = Told<Int64>()
+  func `without a server the client retries after longer and longer delays`() async throws {
+    let waits = Received<Int64>()
     let bodies = Mutex<[@Sendable () -> Void]>([])
     var options = DatabaseOptions()
     options.logger = Logger(label: "client") { _ in SwiftLogNoOpLogHandler() }
@@ -112,7 +112,7 @@ struct ConnectionPartsTests {
         bodies.withLock { $0.append(body) }
         waits.add(milliseconds)
       })
-    // Port 1 is nobody's.
+    // Port 1 has no server.
     let database = try Database(url: "canopy://127.0.0.1:1", options: options)
     database.goOnline()
     for count in 1...5 {

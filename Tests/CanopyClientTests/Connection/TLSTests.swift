@@ -8,9 +8,9 @@ import NIOPosix
 import NIOSSL
 import Testing
 
-/// `canopys://`, with something before the server that ends TLS.
+/// `canopys://`, with a TLS terminator before the server.
 @Suite(.timeLimit(.minutes(5))) struct TLSTests {
-  @Test func `a server whose certificate is trusted is spoken to, and no other`() async throws {
+  @Test func `only a server with a trusted certificate is accepted`() async throws {
     try await withBackend { backend in
       let (port, channel) = try await Self.terminator(for: backend.port)
       let folder = NSTemporaryDirectory() + "canopy-\(UUID().uuidString)"
@@ -38,7 +38,7 @@ import Testing
     }
   }
 
-  /// Listens with TLS and hands what comes to a port of this machine, and back.
+  /// Listens with TLS and forwards to a port of this machine, and back.
   private static func terminator(for target: Int) async throws -> (port: Int, any Channel) {
     let configuration = TLSConfiguration.makeServerConfiguration(
       certificateChain: try NIOSSLCertificate.fromPEMBytes(Array(certificate.utf8)).map {
@@ -67,7 +67,7 @@ import Testing
     return (channel.localAddress?.port ?? 0, channel)
   }
 
-  /// For `localhost` and 127.0.0.1, signed by itself; of no use elsewhere.
+  /// A self-signed certificate for `localhost` and 127.0.0.1.
   private static let certificate = """
     -----BEGIN CERTIFICATE-----
     MIIBoDCCAUWgAwIBAgIUFyua/mbmnSCjegHEX0My1OyxpzUwCgYIKoZIzj0EAwIw

@@ -4,17 +4,17 @@ import CanopyTree
 import Foundation
 import Testing
 
-/// What becomes of the writes of a process that is killed.
+/// The writes of a killed process.
 @Suite(.timeLimit(.minutes(5))) struct KilledProcessTests {
   /// Starts a `pending-client`.
   ///
-  /// - Returns: the process, what it prints, and how it ended, when it has.
+  /// - Returns: the process, its output, and its end.
   private func start(
     _ backend: Backend, _ folder: String, writes: Int
-  ) throws -> (process: Process, printed: Told<String>, ended: Told<Int32>) {
-    let (printed, ended) = (Told<String>(), Told<Int32>())
+  ) throws -> (process: Process, printed: Received<String>, ended: Received<Int32>) {
+    let (printed, ended) = (Received<String>(), Received<Int32>())
     let process = Process()
-    // Beside the program of the tests.
+    // The program is beside the test program.
     process.executableURL = URL(filePath: CommandLine.arguments[0]).deletingLastPathComponent()
       .appending(path: "CanopyClientBench")
     process.arguments = [
@@ -31,14 +31,14 @@ import Testing
     return (process, printed, ended)
   }
 
-  @Test func `each pending write of a killed process is made once`() async throws {
+  @Test func `each pending write of a killed process is applied once`() async throws {
     try await withBackend { backend in
       let folder = NSTemporaryDirectory() + "canopy-\(UUID().uuidString)"
       defer { try? FileManager.default.removeItem(atPath: folder) }
       let gate = backend.parts.journal.gate
       gate.hold()
       let first = try start(backend, folder, writes: 50)
-      // The server has the first of them, and has answered none; the client has recorded them all.
+      // The server has received the first and answered none; the client has recorded all.
       await gate.arrival()
       await first.printed.wait { $0.joined() == "recorded\n" }
       kill(first.process.processIdentifier, SIGKILL)

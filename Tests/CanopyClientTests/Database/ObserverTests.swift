@@ -5,38 +5,38 @@ import Foundation
 import Synchronization
 import Testing
 
-/// Observers: adding, removing, what they hold, and what cannot be observed.
+/// Observers: adding, removing, captured objects, and invalid queries.
 @Suite(.timeLimit(.minutes(5))) struct ObserverTests {
-  @Test func `one observer is removed by its handle, all of a place at once, none of those below`()
+  @Test func `observers are removed by handle or by location, without those below`()
     async throws
   {
     try await withBackend { backend in
       let database = try await backend.client()
       let place = database.reference(withPath: "a")
-      let told = Told<String>()
-      let first = place.observe(.value, with: { _ in told.add("first") })
-      place.observe(.value, with: { _ in told.add("second") })
-      place.queryLimited(toLast: 1).observe(.value, with: { _ in told.add("query") })
-      place.child("b").observe(.value, with: { _ in told.add("below") })
-      await told.wait(for: 4)
-      // A handle counts at its place only.
+      let reported = Received<String>()
+      let first = place.observe(.value, with: { _ in reported.add("first") })
+      place.observe(.value, with: { _ in reported.add("second") })
+      place.queryLimited(toLast: 1).observe(.value, with: { _ in reported.add("query") })
+      place.child("b").observe(.value, with: { _ in reported.add("below") })
+      await reported.wait(for: 4)
+      // A handle is valid at its own location only.
       place.child("b").removeObserver(withHandle: first)
       try await place.child("b").setValue(1)
-      await told.wait(for: 8)
-      #expect(Set(told.values.dropFirst(4)) == ["first", "second", "query", "below"])
+      await reported.wait(for: 8)
+      #expect(Set(reported.values.dropFirst(4)) == ["first", "second", "query", "below"])
       place.removeObserver(withHandle: first)
       place.removeObserver(withHandle: first)
       try await place.child("b").setValue(2)
-      await told.wait(for: 11)
-      #expect(Set(told.values.dropFirst(8)) == ["second", "query", "below"])
+      await reported.wait(for: 11)
+      #expect(Set(reported.values.dropFirst(8)) == ["second", "query", "below"])
       place.removeAllObservers()
       try await place.child("b").setValue(3)
-      await told.wait(for: 12)
-      #expect(told.values.dropFirst(11) == ["below"])
+      await reported.wait(for: 12)
+      #expect(reported.values.dropFirst(11) == ["below"])
     }
   }
 
-  /// Something that an application's function holds.
+  /// An object that an application's function captures.
   private final class Counted: Sendable {
     static let living = Atomic(0)
 
@@ -46,7 +46,7 @@ import Testing
     static var count: Int { living.load(ordering: .relaxed) }
   }
 
-  @Test func `nothing is held when observers are removed and a database is let go`() async throws {
+  @Test func `removed observers and a released database hold no memory`() async throws {
     try await withBackend { backend in
       weak var released: Database?
       func useOne() async throws {
@@ -54,10 +54,11 @@ import Testing
         released = database
         let place = database.reference(withPath: "a")
         var handles: [DatabaseHandle] = []
-        let told = Told<Int>()
+        let reported = Received<Int>()
         for number in 0..<50 {
           let held = Counted()
-          handles.append(place.observe(.value, with: { _ in told.add(held === held ? number : 0) }))
+          handles.append(
+            place.observe(.value, with: { _ in reported.add(held === held ? number : 0) }))
           place.child("n\(number)").observe(.childAdded, with: { _ in _ = held })
           place.observeSingleEvent(of: .value, with: { _ in _ = held })
           place.child("n\(number)").setValue(number) { _, _ in _ = held }
@@ -67,7 +68,7 @@ import Testing
               return .abort()
             }, andCompletionBlock: { _, _, _ in _ = held })
         }
-        await told.wait(for: 50)
+        await reported.wait(for: 50)
         _ = try await place.getData()
         #expect(Counted.count == 50)
         for handle in handles { place.removeObserver(withHandle: handle) }
@@ -83,14 +84,14 @@ import Testing
     }
   }
 
-  @Test func `a place that may not be read is told so, and nothing more`() async throws {
+  @Test func `an observer of a forbidden location is cancelled without events`() async throws {
     try await withBackend { backend in
       let database = try backend.anonymousClient()
-      let told = Told<String>()
+      let reported = Received<String>()
       database.reference(withPath: "secret").observe(
-        .value, with: { _ in told.add("value") },
-        withCancel: { told.add((($0 as? DatabaseError)?.code).map(\.rawValue) ?? "\($0)") })
-      #expect(await told.wait(for: 1) == ["permissionDenied"])
+        .value, with: { _ in reported.add("value") },
+        withCancel: { reported.add((($0 as? DatabaseError)?.code).map(\.rawValue) ?? "\($0)") })
+      #expect(await reported.wait(for: 1) == ["permissionDenied"])
       await #expect(throws: DatabaseError.self) {
         try await database.reference(withPath: "secret").getData()
       }
@@ -100,7 +101,7 @@ import Testing
     }
   }
 
-  @Test func `what cannot be is an error of whatever is done with it`() async throws {
+  @Test func `an invalid reference or query fails in every operation`() async throws {
     try await withBackend { backend in
       let database = try await backend.client()
       let root = database.reference()
@@ -142,16 +143,16 @@ import Testing
       ] {
         let error = await #expect(throws: DatabaseError.self) { try await query.getData() }
         #expect(error?.code == .invalidQuery)
-        let told = Told<String>()
+        let reported = Received<String>()
         query.observe(
-          .value, with: { _ in told.add("value") },
-          withCancel: { told.add((($0 as? DatabaseError)?.code).map(\.rawValue) ?? "") })
-        #expect(await told.wait(for: 1) == ["invalidQuery"])
+          .value, with: { _ in reported.add("value") },
+          withCancel: { reported.add((($0 as? DatabaseError)?.code).map(\.rawValue) ?? "") })
+        #expect(await reported.wait(for: 1) == ["invalidQuery"])
       }
       let tooLong = String(repeating: "x", count: Limits().lineBytesMax)
       let error = await #expect(throws: DatabaseError.self) { try await list.setValue(tooLong) }
       #expect(error?.code == .tooLarge)
-      // The connection has survived all of that.
+      // The connection has survived.
       try await list.setValue("fine")
       #expect(backend.root == json(#"{"list":"fine"}"#))
       let nowhere = Database.database(url: "nonsense").reference()
@@ -177,7 +178,7 @@ import Testing
     }
   }
 
-  @Test func `who waits for an event is told that it is removed, or cancelled`() async throws {
+  @Test func `a waiting caller learns of a removal or a cancellation`() async throws {
     try await withBackend { backend in
       let database = try backend.anonymousClient()
       database.goOffline()
@@ -199,8 +200,8 @@ import Testing
       }
       cancelled.cancel()
       await #expect(throws: CancellationError.self) { try await cancelled.value }
-      // Those that have not begun to wait yet are removed in a later round.
-      let done = Told<Bool>()
+      // Those that have not started to wait are removed in a later round.
+      let done = Received<Bool>()
       Task {
         await #expect(throws: CancellationError.self) { try await waiting.value }
         #expect(await (try? values.value) == 0)
@@ -214,7 +215,7 @@ import Testing
     }
   }
 
-  @Test func `what the client knows of itself stands below the root`() async throws {
+  @Test func `the state of the connection is below the root`() async throws {
     try await withBackend { backend in
       let database = try await backend.client()
       let connected = database.reference().child(".info/connected")
@@ -228,7 +229,7 @@ import Testing
     }
   }
 
-  @Test func `queries order and narrow down, and windows slide`() async throws {
+  @Test func `queries order and limit, and windows slide`() async throws {
     try await withBackend { backend in
       let list = try await backend.client().reference(withPath: "list")
       try await list.setValue(["a": ["n": 3], "b": ["n": 1], "c": ["n": 2]])
@@ -243,22 +244,23 @@ import Testing
       #expect(try await keys(byNumber.queryEqual(toValue: 2)) == ["c"])
       #expect(try await keys(list.queryOrderedByKey().queryEnding(atValue: "b")) == ["a", "b"])
       #expect(try await keys(byNumber.queryLimited(toLast: 2)) == ["c", "a"])
-      let told = Told<String>()
+      let reported = Received<String>()
       let window = byNumber.queryLimited(toLast: 2)
       window.observe(
-        .childAdded, andPreviousSiblingKeyWith: { told.add("+\($0.key) after \($1 ?? "none")") })
-      window.observe(.childRemoved, with: { told.add("-\($0.key)") })
-      window.observe(.childMoved, with: { told.add("\($0.key) moved") })
-      await told.wait(for: 2)
+        .childAdded, andPreviousSiblingKeyWith: { reported.add("+\($0.key) after \($1 ?? "none")") }
+      )
+      window.observe(.childRemoved, with: { reported.add("-\($0.key)") })
+      window.observe(.childMoved, with: { reported.add("\($0.key) moved") })
+      await reported.wait(for: 2)
       try await list.child("d").setValue(["n": 9])
       try await list.child("c/n").setValue(10)
-      await told.wait(for: 4)
+      await reported.wait(for: 4)
       #expect(
-        Array(told.values.prefix(4)) == ["+c after none", "+a after c", "-c", "+d after a"])
+        Array(reported.values.prefix(4)) == ["+c after none", "+a after c", "-c", "+d after a"])
     }
   }
 
-  @Test func `a transaction is aborted, hidden until it is made, and overtaken by a write`()
+  @Test func `a transaction is aborted, hidden until committed, and overridden by a write`()
     async throws
   {
     try await withBackend { backend in
@@ -266,9 +268,9 @@ import Testing
       let place = database.reference(withPath: "n")
       let (isCommitted, snapshot) = try await place.runTransactionBlock { _ in .abort() }
       #expect(!isCommitted && !snapshot.exists())
-      let told = Told<String>()
-      place.observe(.value, with: { told.add("\($0.value ?? "nothing")") })
-      await told.wait(for: 1)
+      let reported = Received<String>()
+      place.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      await reported.wait(for: 1)
       database.goOffline()
       place.runTransactionBlock(
         { data in
@@ -276,12 +278,12 @@ import Testing
           return .success(withValue: data)
         },
         andCompletionBlock: { error, _, _ in
-          told.add((error as? DatabaseError)?.code.rawValue ?? "committed")
+          reported.add((error as? DatabaseError)?.code.rawValue ?? "committed")
         }, withLocalEvents: false)
-      place.setValue("plain") { _, _ in told.add("saved") }
-      await told.wait(for: 3)
+      place.setValue("plain") { _, _ in reported.add("saved") }
+      await reported.wait(for: 3)
       database.goOnline()
-      #expect(await told.wait(for: 4) == ["nothing", "plain", "overriddenBySet", "saved"])
+      #expect(await reported.wait(for: 4) == ["nothing", "plain", "overriddenBySet", "saved"])
       #expect(try backend.node("n") == "plain")
       await #expect(throws: DatabaseError.self) {
         try await place.runTransactionBlock { data in

@@ -5,66 +5,66 @@ import Testing
 
 @testable import CanopyClient
 
-/// Without a connection, and when it breaks.
+/// Behaviour without a connection, and when it breaks.
 @Suite(.timeLimit(.minutes(5))) struct OfflineTests {
-  @Test func `writes made offline are seen at once and reach the server in their order`()
+  @Test func `writes made offline are visible at once and reach the server in order`()
     async throws
   {
     try await withBackend { backend in
       let database = try await backend.client()
       let list = database.reference(withPath: "list")
-      let told = Told<String>()
-      list.observe(.childAdded, with: { told.add("+\($0.key)") })
-      list.observe(.value, with: { told.add("\($0.childrenCount)") })
-      await told.wait(for: 1)
+      let reported = Received<String>()
+      list.observe(.childAdded, with: { reported.add("+\($0.key)") })
+      list.observe(.value, with: { reported.add("\($0.childrenCount)") })
+      await reported.wait(for: 1)
       database.goOffline()
       for key in ["a", "b", "c"] {
         list.child(key).setValue(key) { error, _ in
-          told.add(error.map { "\($0)" } ?? "saved \(key)")
+          reported.add(error.map { "\($0)" } ?? "saved \(key)")
         }
       }
-      await told.wait(for: 7)
-      #expect(told.values == ["0", "+a", "1", "+b", "2", "+c", "3"])
+      await reported.wait(for: 7)
+      #expect(reported.values == ["0", "+a", "1", "+b", "2", "+c", "3"])
       #expect(backend.root.isAbsent)
       database.goOnline()
-      await told.wait(for: 10)
-      #expect(told.values.dropFirst(7) == ["saved a", "saved b", "saved c"])
+      await reported.wait(for: 10)
+      #expect(reported.values.dropFirst(7) == ["saved a", "saved b", "saved c"])
       #expect(try backend.node("list") == json(#"{"a":"a","b":"b","c":"c"}"#))
       #expect(backend.parts.journal.count == 3)
     }
   }
 
-  @Test func `what others did meanwhile comes as ordinary events`() async throws {
+  @Test func `changes of others meanwhile arrive as ordinary events`() async throws {
     try await withBackend { backend in
       let database = try await backend.client()
       let other = try await backend.client().reference(withPath: "list")
       try await other.setValue(["a": 1, "b": 2, "c": 3])
       let list = database.reference(withPath: "list")
-      let told = Told<String>()
-      list.observe(.childAdded, with: { told.add("+\($0.key)") })
-      list.observe(.childRemoved, with: { told.add("-\($0.key)") })
-      list.observe(.childChanged, with: { told.add("~\($0.key)") })
-      list.observe(.value, with: { told.add("\($0.childrenCount)") })
-      await told.wait(for: 4)
+      let reported = Received<String>()
+      list.observe(.childAdded, with: { reported.add("+\($0.key)") })
+      list.observe(.childRemoved, with: { reported.add("-\($0.key)") })
+      list.observe(.childChanged, with: { reported.add("~\($0.key)") })
+      list.observe(.value, with: { reported.add("\($0.childrenCount)") })
+      await reported.wait(for: 4)
       database.goOffline()
       try await other.updateChildValues(["a": NSNull(), "b": 5, "d": 4])
       database.goOnline()
-      await told.wait(for: 8)
-      #expect(told.values == ["+a", "+b", "+c", "3", "-a", "+d", "~b", "3"])
+      await reported.wait(for: 8)
+      #expect(reported.values == ["+a", "+b", "+c", "3", "-a", "+d", "~b", "3"])
     }
   }
 
-  @Test func `a write whose answer was lost is made once`() async throws {
+  @Test func `a write whose reply was lost is applied once`() async throws {
     try await withBackend { backend in
       let database = try await backend.client()
       let count = database.reference(withPath: "count")
-      let told = Told<String>()
-      count.observe(.value, with: { told.add("\($0.value ?? "nothing")") })
-      await told.wait(for: 1)
+      let reported = Received<String>()
+      count.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      await reported.wait(for: 1)
       backend.parts.journal.gate.hold()
       for number in 1...3 {
         count.setValue(CanopyClient.ServerValue.increment(1)) { error, _ in
-          told.add(error.map { "\($0)" } ?? "saved \(number)")
+          reported.add(error.map { "\($0)" } ?? "saved \(number)")
         }
       }
       count.parent?.child("shared").runTransactionBlock(
@@ -73,18 +73,18 @@ import Testing
           return .success(withValue: data)
         },
         andCompletionBlock: { error, isCommitted, snapshot in
-          told.add(error.map { "\($0)" } ?? "\(isCommitted) \(snapshot?.value ?? "")")
+          reported.add(error.map { "\($0)" } ?? "\(isCommitted) \(snapshot?.value ?? "")")
         })
       await backend.parts.journal.gate.arrival()
-      // All have arrived before the connection ends; none is answered.
+      // All requests have arrived before the connection ends; none is answered.
       _ = try? await backend.client { $0.requestMilliseconds = 1 }
       database.goOffline()
       backend.parts.journal.gate.release()
       database.goOnline()
-      await told.wait { $0.contains("saved 3") && $0.contains("true 1") }
+      await reported.wait { $0.contains("saved 3") && $0.contains("true 1") }
       #expect(try backend.node("count") == 3 && backend.node("shared") == 1)
       #expect(
-        told.values.filter { !$0.hasPrefix("saved") && $0 != "true 1" }
+        reported.values.filter { !$0.hasPrefix("saved") && $0 != "true 1" }
           == ["nothing", "1", "2", "3"])
     }
   }
@@ -93,16 +93,16 @@ import Testing
     try await withBackend { backend in
       let database = try backend.anonymousClient()
       let posts = database.reference(withPath: "posts")
-      let told = Told<String>()
-      posts.observe(.childAdded, with: { told.add("+\($0.key)") })
-      posts.observe(.childRemoved, with: { told.add("-\($0.key)") })
-      posts.observe(.value, with: { told.add("\($0.childrenCount)") })
-      await told.wait(for: 1)
+      let reported = Received<String>()
+      posts.observe(.childAdded, with: { reported.add("+\($0.key)") })
+      posts.observe(.childRemoved, with: { reported.add("-\($0.key)") })
+      posts.observe(.value, with: { reported.add("\($0.childrenCount)") })
+      await reported.wait(for: 1)
       posts.child("p").setValue(["title": "t"]) { error, _ in
-        told.add("\((error as? DatabaseError)?.code.rawValue ?? "saved")")
+        reported.add("\((error as? DatabaseError)?.code.rawValue ?? "saved")")
       }
-      await told.wait(for: 6)
-      #expect(told.values == ["0", "+p", "1", "-p", "0", "permissionDenied"])
+      await reported.wait(for: 6)
+      #expect(reported.values == ["0", "+p", "1", "-p", "0", "permissionDenied"])
     }
   }
 
@@ -112,20 +112,20 @@ import Testing
       let database = try backend.anonymousClient { options in
         options.environment.now = { now - 5_000 }
       }
-      let told = Told<String>()
+      let reported = Received<String>()
       database.reference(withPath: ".info/connected").observe(
-        .value, with: { told.add("\($0.value as? Bool ?? false)") })
-      await told.wait { $0.contains("true") }
+        .value, with: { reported.add("\($0.value as? Bool ?? false)") })
+      await reported.wait { $0.contains("true") }
       database.goOffline()
-      await told.wait { $0.last == "false" && $0.count > 1 }
+      await reported.wait { $0.last == "false" && $0.count > 1 }
       database.goOnline()
-      await told.wait { $0.last == "true" }
+      await reported.wait { $0.last == "true" }
       let offset = try await database.reference(withPath: "/.info/serverTimeOffset").getData()
       #expect(offset.value as? Int == 5_000)
     }
   }
 
-  @Test func `what is known is read offline, and what is not is an error`() async throws {
+  @Test func `known data is readable offline, and unknown data is an error`() async throws {
     try await withBackend { backend in
       let database = try await backend.client()
       let place = database.reference(withPath: "a")
@@ -145,33 +145,33 @@ import Testing
     try await withBackend { backend in
       let database = try await backend.client()
       let place = database.reference(withPath: "a")
-      let told = Told<String>()
-      place.observe(.value, with: { told.add("\($0.value ?? "nothing")") })
-      await told.wait(for: 1)
+      let reported = Received<String>()
+      place.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      await reported.wait(for: 1)
       database.goOffline()
       place.setValue("x") { error, _ in
-        told.add((error as? DatabaseError)?.code.rawValue ?? "saved")
+        reported.add((error as? DatabaseError)?.code.rawValue ?? "saved")
       }
       database.purgeOutstandingWrites()
-      await told.wait(for: 4)
-      #expect(told.values == ["nothing", "x", "nothing", "writeCanceled"])
+      await reported.wait(for: 4)
+      #expect(reported.values == ["nothing", "x", "nothing", "writeCanceled"])
       database.goOnline()
       _ = try await place.getData()
       #expect(backend.root.isAbsent)
     }
   }
 
-  @Test func `a write that was dropped is not sent again`() async throws {
+  @Test func `a dropped write is not sent again`() async throws {
     try await withBackend { backend in
       let database = try await backend.client()
       backend.parts.journal.gate.hold()
       database.reference(withPath: "a").setValue("x") { _, _ in }
       await backend.parts.journal.gate.arrival()
       database.goOffline()
-      let counts = Told<Int>()
-      database.repository.use { counts.add($0.unsettled.count) }
+      let counts = Received<Int>()
+      database.repository.use { counts.add($0.unanswered.count) }
       database.purgeOutstandingWrites()
-      database.repository.use { counts.add($0.unsettled.count) }
+      database.repository.use { counts.add($0.unanswered.count) }
       #expect(await counts.wait(for: 2) == [1, 0])
       backend.parts.journal.gate.release()
       database.goOnline()
@@ -180,20 +180,20 @@ import Testing
     }
   }
 
-  @Test func `what was asked for is written when the connection ends`() async throws {
+  @Test func `registered writes are applied when the connection ends`() async throws {
     try await withBackend { backend in
       let watcher = try await backend.client().reference(withPath: "here")
-      let told = Told<String>()
-      watcher.observe(.value, with: { told.add("\($0.value ?? "nothing")") })
-      await told.wait(for: 1)
+      let reported = Received<String>()
+      watcher.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      await reported.wait(for: 1)
       let database = try await backend.client()
       let here = database.reference(withPath: "here")
       try await here.onDisconnectSetValue("gone")
       try await here.child("x").cancelDisconnectOperations()
       try await here.setValue("there")
-      await told.wait(for: 2)
+      await reported.wait(for: 2)
       database.goOffline()
-      #expect(await told.wait(for: 3) == ["nothing", "there", "gone"])
+      #expect(await reported.wait(for: 3) == ["nothing", "there", "gone"])
     }
   }
 }

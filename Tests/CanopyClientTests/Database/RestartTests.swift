@@ -6,8 +6,8 @@ import Testing
 
 @testable import CanopyClient
 
-/// What survives the end of a process: here, what a second database finds in a copy of the first one's
-/// folder, as a crash would have left it.
+/// Returns the state that survives the end of a process: a second database opens a copy of the first one's
+/// folder, as after a crash.
 @Suite(.timeLimit(.minutes(5))) struct RestartTests {
   private func open(_ backend: Backend, _ folder: String) throws -> Database {
     let database = try backend.anonymousClient { $0.persistenceFolder = folder }
@@ -18,7 +18,7 @@ import Testing
 
   private func newFolder() -> String { NSTemporaryDirectory() + "canopy-\(UUID().uuidString)" }
 
-  /// A copy of the folder, with all that has been done so far recorded. The database goes offline.
+  /// Returns a copy of the folder after all changes are recorded, and takes the database offline.
   private func crash(_ database: Database, _ folder: String) async throws -> String {
     database.goOffline()
     await database.recorded()
@@ -28,7 +28,7 @@ import Testing
     return copy
   }
 
-  @Test func `the session, the copy and pending writes survive, and each write is made once`()
+  @Test func `the session, the data and pending writes survive, and each write is applied once`()
     async throws
   {
     try await withBackend { backend in
@@ -50,7 +50,7 @@ import Testing
         let database = try open(backend, folder)
         #expect(Auth.auth(database: database).currentUser?.isAdministrator == true)
         let root = database.reference()
-        // A new process gives its writes the numbers of an earlier one again: they are others all the same.
+        // A new process reuses write numbers; its writes are different ones nevertheless.
         try await root.child("again").setValue(CanopyClient.ServerValue.increment(1))
         let data = try await root.getData()
         #expect(data.childSnapshot(forPath: "count").value as? Int == 2)
@@ -62,7 +62,7 @@ import Testing
     }
   }
 
-  @Test func `what comes while the disk is busy is recorded in one transaction`() async throws {
+  @Test func `changes while the disk is busy share one transaction`() async throws {
     try await withBackend { backend in
       let folder = newFolder()
       let database = try open(backend, folder)
@@ -72,20 +72,20 @@ import Testing
         await withCheckedContinuation { done in
           database.repository.use { done.resume(returning: $0.persistence) }
         })
-      let before = persistence.takings
+      let before = persistence.takeCount
       persistence.queue.suspend()
       for number in 0..<200 { database.reference().child("\(number)").setValue(number) { _, _ in } }
       await withCheckedContinuation { done in database.repository.use { _ in done.resume() } }
       persistence.queue.resume()
       await database.recorded()
-      #expect(persistence.takings == before + 1)
+      #expect(persistence.takeCount == before + 1)
       let saved = try persistence.store.load()
       #expect(saved.writes.count == 200)
       try FileManager.default.removeItem(atPath: folder)
     }
   }
 
-  @Test func `more pending writes than the server remembers of a client are made once each`()
+  @Test func `more pending writes than the server remembers are applied once each`()
     async throws
   {
     try await withBackend { backend in
@@ -114,7 +114,7 @@ import Testing
     }
   }
 
-  @Test func `what was observed is known before there is a connection`() async throws {
+  @Test func `observed data is available before there is a connection`() async throws {
     try await withBackend { backend in
       var folder = newFolder()
       let first = try open(backend, folder)

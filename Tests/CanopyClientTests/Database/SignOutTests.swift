@@ -2,9 +2,9 @@ import Testing
 
 @testable import CanopyClient
 
-/// Signing out counts at once, whatever the network is doing meanwhile.
+/// Signing out takes effect at once, even while the network is active.
 @Suite(.timeLimit(.minutes(5))) struct SignOutTests {
-  @Test func `an answer that is taken during a sign-out signs nobody in again`() async throws {
+  @Test func `a reply during a sign-out does not sign in again`() async throws {
     try await withBackend { backend in
       let database = try backend.anonymousClient()
       let auth = Auth.auth(database: database)

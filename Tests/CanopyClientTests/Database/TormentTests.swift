@@ -6,9 +6,9 @@ import Testing
 
 @testable import CanopyClientBench
 
-/// What `Scripts/client-check` does at length.
+/// A short run of the tests in `Scripts/client-check`.
 @Suite(.timeLimit(.minutes(5))) struct TormentTests {
-  @Test func `two clients over a network that cuts, delays and halves agree with the server`()
+  @Test func `two clients on a bad network agree with the server`()
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "TormentTests")

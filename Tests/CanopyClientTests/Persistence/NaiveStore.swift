@@ -2,7 +2,7 @@ import CanopyTree
 
 @testable import CanopyClient
 
-/// What a store must keep, in the plainest way.
+/// The simplest model of a store.
 struct NaiveStore {
   private var writes: [WriteID: SavedState.SavedWrite] = [:]
   private var trees: [QuerySpec: (tree: Tree, sequence: Int64)] = [:]
@@ -13,11 +13,11 @@ struct NaiveStore {
       case .writeAdded(let id, let write, let milliseconds):
         writes[id] = SavedState.SavedWrite(id: id, write: write, milliseconds: milliseconds)
       case .writeRemoved(let id): writes[id] = nil
-      case .told(let spec, let assignments, let sequence):
+      case .received(let spec, let assignments, let sequence):
         var tree = trees[spec]?.tree ?? Tree()
         tree.apply(assignments)
         trees[spec] = (tree, sequence)
-      case .asked, .kept: break
+      case .listening, .kept: break
       }
     }
   }

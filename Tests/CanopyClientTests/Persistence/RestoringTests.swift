@@ -15,7 +15,8 @@ struct RestoringTests {
     fixture.tree = SyncTree(restoring: SavedState())
     _ = fixture.tree.connected()
     store.record(try fixture.listen("a", to: "a").changes)
-    store.record(try fixture.told(try QuerySpec("a"), "", #"{"b":1,"c":2}"#, sequence: 8).changes)
+    store.record(
+      try fixture.received(try QuerySpec("a"), "", #"{"b":1,"c":2}"#, sequence: 8).changes)
     store.record(try fixture.set("a/b", "5").effects.changes)
     let confirmed = try fixture.set("a/c", "6")
     store.record(confirmed.effects.changes)
@@ -25,13 +26,13 @@ struct RestoringTests {
     next.tree = SyncTree(restoring: store.load())
     let effects = try next.listen("again", to: "a", for: .value)
     #expect(next.texts(effects) == [#"again value {"b":5,"c":2}"#])
-    #expect(next.asked(next.tree.connected()) == ["start /a since 8"])
+    #expect(next.requests(next.tree.connected()) == ["start /a since 8"])
     #expect(next.sent().count == 1)
   }
 
-  @Test mutating func `what is inside or narrower is answered from what was kept of all`() throws {
+  @Test mutating func `a query inside saved data is answered from it`() throws {
     store.record([
-      .told(
+      .received(
         try QuerySpec("a"), [Assignment(.root, try Node(json: #"{"b":{"c":1},"d":2}"#))],
         sequence: 4)
     ])
@@ -40,25 +41,25 @@ struct RestoringTests {
     _ = fixture.tree.connected()
     let deep = try fixture.listen("deep", to: "a/b/c", for: .value)
     #expect(fixture.texts(deep) == ["deep value 1"])
-    #expect(fixture.asked(deep) == ["start /a/b/c since 4"])
+    #expect(fixture.requests(deep) == ["start /a/b/c since 4"])
     let narrow = try fixture.listen("last", to: "a", try Query(limit: .last(1)), for: .value)
     #expect(fixture.texts(narrow) == [#"last value {"d":2}"#])
-    #expect(fixture.asked(narrow) == ["start /a narrow"])
+    #expect(fixture.requests(narrow) == ["start /a narrow"])
   }
 
-  @Test func `what was listened to before is answered at once in the same process too`() throws {
+  @Test func `earlier data is answered at once in the same process too`() throws {
     let fixture = SyncFixture()
     fixture.tree = SyncTree(restoring: SavedState())
     _ = fixture.tree.connected()
     _ = try fixture.listen("a", to: "a")
-    _ = try fixture.told(try QuerySpec("a"), "", "1", sequence: 3)
+    _ = try fixture.received(try QuerySpec("a"), "", "1", sequence: 3)
     _ = fixture.unlisten("a")
     let again = try fixture.listen("again", to: "a", for: .value)
     #expect(fixture.texts(again) == ["again value 1"])
-    #expect(fixture.asked(again) == ["start /a since 3"])
+    #expect(fixture.requests(again) == ["start /a since 3"])
     _ = fixture.unlisten("again")
     fixture.tree.forget([try QuerySpec("a")])
-    #expect(fixture.texts(try fixture.listen("anew", to: "a", for: .value)).isEmpty)
+    #expect(fixture.texts(try fixture.listen("again", to: "a", for: .value)).isEmpty)
   }
 
   @Test
@@ -67,26 +68,26 @@ struct RestoringTests {
     throws
   {
     let data = [Assignment(.root, try Node(json: #"{"b":1,"c":2}"#))]
-    store.record([.told(try QuerySpec("a"), data, sequence: 4)])
+    store.record([.received(try QuerySpec("a"), data, sequence: 4)])
     let newest = try Query(order: .key, limit: .last(1))
     let part = [Assignment(.root, try Node(json: #"{"d":3}"#))]
-    store.record([.told(QuerySpec(try Path("a"), newest), part, sequence: 9)])
+    store.record([.received(QuerySpec(try Path("a"), newest), part, sequence: 9)])
     let fixture = SyncFixture()
     fixture.tree = SyncTree(restoring: store.load())
     _ = fixture.tree.connected()
     let narrow = try fixture.listen("newest", to: "a", newest, for: .value)
     #expect(fixture.texts(narrow) == [#"newest value {"d":3}"#])
-    #expect(fixture.asked(narrow) == ["start /a narrow since 9"])
-    // Only what changed since commit 4 would leave the narrow one without `c` when `d` goes.
-    #expect(fixture.asked(try fixture.listen("all", to: "a")) == ["start /a", "stop 1"])
-    _ = try fixture.told(try QuerySpec("a"), "", #"{"b":1,"c":2,"d":3}"#, sequence: 10)
-    let removed = try fixture.told(
+    #expect(fixture.requests(narrow) == ["start /a narrow since 9"])
+    // With only the changes since commit 4, the bounded query would miss `c` when `d` is removed.
+    #expect(fixture.requests(try fixture.listen("all", to: "a")) == ["start /a", "stop 1"])
+    _ = try fixture.received(try QuerySpec("a"), "", #"{"b":1,"c":2,"d":3}"#, sequence: 10)
+    let removed = try fixture.received(
       try QuerySpec("a"), "d", "null", isPatch: true, sequence: 11)
     #expect(fixture.texts(removed).contains(#"newest value {"c":2}"#))
   }
 
-  @Test mutating func `increments that were pending count on from what was kept`() throws {
-    store.record([.told(try QuerySpec("a"), [Assignment(.root, 10)], sequence: 4)])
+  @Test mutating func `restored increments add to the saved value`() throws {
+    store.record([.received(try QuerySpec("a"), [Assignment(.root, 10)], sequence: 4)])
     let increment = try Write.set(Location("a"), try WriteValue(json: #"{".sv":{"increment":2}}"#))
     store.record([.writeAdded(WriteID(1), increment, milliseconds: 0)])
     let fixture = SyncFixture()
@@ -94,7 +95,7 @@ struct RestoringTests {
     #expect(fixture.texts(try fixture.listen("a", to: "a", for: .value)) == ["a value 12"])
   }
 
-  @Test func `what is in use and what is to be kept is recorded`() throws {
+  @Test func `the use and the keeping of data are recorded`() throws {
     let fixture = SyncFixture()
     let kept = try fixture.listen("kept", to: "a", for: [])
     #expect(Self.texts(kept) == ["asked /a true", "kept /a true"])
@@ -107,9 +108,9 @@ struct RestoringTests {
   private static func texts(_ effects: Effects) -> [String] {
     effects.changes.map { change in
       switch change {
-      case .asked(let spec, let isAsked): "asked \(spec.path) \(isAsked)"
+      case .listening(let spec, let isAsked): "asked \(spec.path) \(isAsked)"
       case .kept(let spec, let isKept): "kept \(spec.path) \(isKept)"
-      case .told(let spec, _, let sequence): "told \(spec.path) \(sequence)"
+      case .received(let spec, _, let sequence): "reported \(spec.path) \(sequence)"
       case .writeAdded(let id, _, _): "added \(id.number)"
       case .writeRemoved(let id): "removed \(id.number)"
       }

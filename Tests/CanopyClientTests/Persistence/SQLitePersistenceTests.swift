@@ -13,7 +13,7 @@ struct SQLitePersistenceTests {
   }
 
   @Test
-  func `what was recorded is there when the file is opened again, all of it and just as it was`()
+  func `recorded state is complete when the file is opened again`()
     throws
   {
     var random = SeededGenerator(printingSeedFor: "SQLitePersistenceTests")
@@ -45,13 +45,13 @@ struct SQLitePersistenceTests {
           let index = Int.random(in: pending.indices, using: &random)
           changes.append(.writeRemoved(pending.remove(at: index)))
         default:
-          // What the server tells is what `Tree.apply` returns: see `Assignment`.
+          // The server sends the assignments that `Tree.apply` returns: see `Assignment`.
           let spec = random.pick(specs)
           let write = writes.next(&random)
           var tree = trees[spec, default: Tree()]
-          let told = tree.apply(write.resolved(in: tree.root, at: 0))
+          let reported = tree.apply(write.resolved(in: tree.root, at: 0))
           trees[spec] = tree
-          changes.append(.told(spec, told, sequence: Int64(step)))
+          changes.append(.received(spec, reported, sequence: Int64(step)))
         }
       }
       naive.record(changes)
@@ -74,7 +74,7 @@ struct SQLitePersistenceTests {
     }
   }
 
-  @Test func `server values of a pending write are kept as they are`() throws {
+  @Test func `server values of a pending write are stored unresolved`() throws {
     let json = #"{"n":{".sv":{"increment":2}},"t":{".sv":"timestamp"},"x":1}"#
     let write = try Write.set(Location("a"), try WriteValue(json: json))
     let store = try SQLitePersistence(path: file.path)
@@ -93,7 +93,7 @@ struct SQLitePersistenceTests {
   }
 
   @Test
-  func `what was used longest ago is dropped first, and nothing that is in use or to be kept`()
+  func `the least recently used data is dropped first, but none in use or to be kept`()
     throws
   {
     let store = try SQLitePersistence(path: file.path, bytesMax: 1_000)
@@ -104,21 +104,21 @@ struct SQLitePersistenceTests {
     for spec in [kept, old] {
       #expect(
         try store.record([
-          .asked(spec, true), .told(spec, data, sequence: 1), .asked(spec, false),
+          .listening(spec, true), .received(spec, data, sequence: 1), .listening(spec, false),
           .kept(spec, spec == kept),
         ]).isEmpty)
     }
-    let dropped = try store.record([.asked(new, true), .told(new, data, sequence: 1)])
+    let dropped = try store.record([.listening(new, true), .received(new, data, sequence: 1)])
     #expect(dropped == [old])
     let more = data.map { Assignment(Path.root.child("y"), $0.value) }
-    #expect(try store.record([.told(new, more, sequence: 2)]).isEmpty, "in use")
-    #expect(try store.record([.asked(new, false)]) == [new])
+    #expect(try store.record([.received(new, more, sequence: 2)]).isEmpty, "in use")
+    #expect(try store.record([.listening(new, false)]) == [new])
     let saved = try store.load()
     #expect(Set(saved.queries.keys) == [kept])
     #expect(saved.writes.count == 1)
   }
 
-  @Test func `exactly as much as may be is kept, and one byte more is not`() throws {
+  @Test func `data at the size limit is kept, and one byte more is not`() throws {
     for (bytesMax, isKept) in [(12, true), (11, false)] {
       let file = TemporaryFile()
       let store = try SQLitePersistence(path: file.path, bytesMax: bytesMax)
@@ -126,26 +126,26 @@ struct SQLitePersistenceTests {
       // `bc` and `"12345678"`.
       let data = [Assignment(Path.root.child("bc"), "12345678")]
       let dropped = try store.record([
-        .asked(spec, true), .told(spec, data, sequence: 1), .asked(spec, false),
+        .listening(spec, true), .received(spec, data, sequence: 1), .listening(spec, false),
       ])
       #expect(dropped.isEmpty == isKept)
     }
   }
 
-  @Test func `changes that cannot all be recorded are not recorded at all`() throws {
+  @Test func `changes are recorded all or none`() throws {
     let store = try SQLitePersistence(path: file.path)
     let write = try Write.set(Location("a"), WriteValue(1))
     let added = StateChange.writeAdded(WriteID(1), write, milliseconds: 0)
     _ = try store.record([added])
     #expect(throws: (any Error).self) {
-      try store.record([.told(try QuerySpec("b"), [Assignment(.root, 1)], sequence: 1), added])
+      try store.record([.received(try QuerySpec("b"), [Assignment(.root, 1)], sequence: 1), added])
     }
     let saved = try store.load()
     #expect(saved.queries.isEmpty)
     #expect(saved.writes.count == 1)
   }
 
-  @Test func `a file that is damaged is refused, whatever stands in it`() throws {
+  @Test func `a damaged file is refused`() throws {
     let store = try SQLitePersistence(path: file.path)
     let write = try Write.set(Location("a"), WriteValue(1))
     _ = try store.record([.writeAdded(WriteID(1), write, milliseconds: 0x3B9A_CA07)])
@@ -160,7 +160,7 @@ struct SQLitePersistenceTests {
   }
 
   @Test(arguments: [-1, Int64.max / 2 + 1, .max])
-  func `a write cannot have a number after which there are none`(_ number: Int64) throws {
+  func `a write number close to overflow is refused`(_ number: Int64) throws {
     let store = try SQLitePersistence(path: file.path)
     let write = try Write.set(Location("a"), WriteValue(1))
     _ = try store.record([.writeAdded(WriteID(Int64.max / 2), write, milliseconds: 0)])
@@ -169,7 +169,7 @@ struct SQLitePersistenceTests {
     #expect(throws: PersistenceError.self) { try store.load() }
   }
 
-  @Test func `a file of something else is left alone, and a file in use is refused`() throws {
+  @Test func `a file of another program is not changed, and a file in use is refused`() throws {
     try FileManager.default.createDirectory(at: file.folder, withIntermediateDirectories: true)
     try Data("not a database, but long enough to be taken for one".utf8).write(
       to: URL(filePath: file.path))
@@ -183,7 +183,7 @@ struct SQLitePersistenceTests {
   }
 }
 
-/// A file that goes with the test.
+/// A file that is removed with the test.
 final class TemporaryFile {
   let folder: URL
   var path: String { folder.appending(path: "client.sqlite").path }

@@ -9,8 +9,7 @@ import Logging
 import Synchronization
 import Testing
 
-/// A server on a socket for clients to be tested against, with all that comes from outside in the test's
-/// hand.
+/// A server on a socket for client tests, with all external inputs under the test's control.
 final class Backend: Sendable {
   let parts: LineParts
   let port: Int
@@ -23,10 +22,10 @@ final class Backend: Sendable {
   /// The root of the server's tree.
   var root: Node { parts.engine.root }
 
-  /// What stands at a path of the server's tree.
+  /// Returns the node at a path of the server's tree.
   func node(_ path: String) throws -> Node { root.at(try Path(path)) }
 
-  /// A client of its own, signed in as the administrator.
+  /// Returns a new client that is signed in as the administrator.
   func client(
     _ change: (inout DatabaseOptions) -> Void = { _ in }
   ) async throws -> Database {
@@ -36,7 +35,7 @@ final class Backend: Sendable {
     return database
   }
 
-  /// A client of its own, signed in as nobody.
+  /// Returns a new anonymous client.
   func anonymousClient(
     through port: Int? = nil, _ change: (inout DatabaseOptions) -> Void = { _ in }
   ) throws -> Database {
@@ -57,8 +56,8 @@ func withBackend(
   try await withLineServer(limits: limits) { try await body(Backend($0, port: $1)) }
 }
 
-/// What callbacks told, in their order, for a test to wait for.
-final class Told<Value: Sendable>: Sendable {
+/// Values from callbacks, in order, for which a test can wait.
+final class Received<Value: Sendable>: Sendable {
   private struct State {
     var values: [Value] = []
     var waiting: (isEnough: @Sendable ([Value]) -> Bool, CheckedContinuation<Void, Never>)?
@@ -78,7 +77,7 @@ final class Told<Value: Sendable>: Sendable {
     ready?.resume()
   }
 
-  /// Waits until what was told is enough.
+  /// Waits until the received values satisfy a condition.
   @discardableResult
   func wait(until isEnough: @escaping @Sendable ([Value]) -> Bool) async -> [Value] {
     await withCheckedContinuation { continuation in
@@ -92,14 +91,14 @@ final class Told<Value: Sendable>: Sendable {
     return values
   }
 
-  /// Waits until so many things were told.
+  /// Waits for a number of values.
   @discardableResult
   func wait(for count: Int) async -> [Value] {
     await wait { $0.count >= count }
   }
 }
 
-/// A node from its JSON; text that is none is a string that says so.
+/// Returns a node from its JSON; for invalid text, a string with the error.
 func json(_ text: String) -> Node {
   (try? Node(json: text)) ?? Node("not JSON: \(text)")
 }

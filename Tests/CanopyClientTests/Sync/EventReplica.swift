@@ -2,7 +2,7 @@ import CanopyTree
 
 @testable import CanopyClient
 
-/// What a listener makes of its events; strict about each of them.
+/// A replica that applies a listener's events and checks each of them.
 struct EventReplica {
   private let query: Query
   private var children: [(key: Key, node: Node)] = []
@@ -12,12 +12,12 @@ struct EventReplica {
     self.query = query
   }
 
-  /// Takes the events of one step.
+  /// Applies the events of one step.
   ///
   /// - Parameters:
-  ///   - root: the data after the step, as far as it is known.
-  ///   - wanted: the value after the step; nil while it is not known.
-  /// - Returns: what is wrong with the events; nil if nothing is.
+  ///   - root: the known data after the step.
+  ///   - wanted: the value after the step; nil if it is not known.
+  /// - Returns: a description of the first wrong event; nil if all are correct.
   mutating func take(_ events: [DataEvent], children root: Node, value wanted: Node?) -> String? {
     if zip(events, events.dropFirst()).contains(where: { $0.kind.rawValue > $1.kind.rawValue }) {
       return "the kinds are out of order"
@@ -70,12 +70,12 @@ struct EventReplica {
     guard events.count <= 1 else { return "two values" }
     if let event = events.first {
       guard event.node == wanted else { return "the value is wrong" }
-      guard value != event.node else { return "the value is told again" }
+      guard value != event.node else { return "the value is reported again" }
       value = event.node
     } else if let wanted, value != wanted {
-      return "the value is not told"
+      return "the value is not reported"
     }
-    // When it is not known any more, it is told anew once it is, also if it is the same.
+    // Once the value is known again, an event for it follows, even if it is the same.
     if wanted == nil { value = nil }
     return nil
   }

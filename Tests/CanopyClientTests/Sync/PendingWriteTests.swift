@@ -6,36 +6,36 @@ import Testing
 struct PendingWriteTests {
   private let fixture = SyncFixture()
 
-  @Test func `a write is seen at once, and its confirmation is not`() throws {
+  @Test func `a write is visible at once, and its confirmation has no event`() throws {
     _ = try fixture.listen("a", to: "a", for: .value)
-    #expect(fixture.texts(try fixture.told(try QuerySpec("a"), "", "1")) == ["a value 1"])
+    #expect(fixture.texts(try fixture.received(try QuerySpec("a"), "", "1")) == ["a value 1"])
     let (id, effects) = try fixture.set("a", "2")
     #expect(fixture.texts(effects) == ["a value 2"])
-    #expect(fixture.texts(try fixture.told(try QuerySpec("a"), "", "2")).isEmpty)
+    #expect(fixture.texts(try fixture.received(try QuerySpec("a"), "", "2")).isEmpty)
     #expect(fixture.texts(fixture.tree.acknowledged(id)).isEmpty)
     #expect(fixture.tree.writes.isEmpty)
   }
 
   @Test func `a refused write is undone with the opposite events`() throws {
     _ = try fixture.listen("a", to: "a")
-    _ = try fixture.told(try QuerySpec("a"), "", #"{"b":1,"c":2}"#)
+    _ = try fixture.received(try QuerySpec("a"), "", #"{"b":1,"c":2}"#)
     let (id, effects) = try fixture.set("a/b", "null")
     #expect(fixture.texts(effects) == ["a childRemoved b 1", #"a value {"c":2}"#])
     #expect(
       fixture.texts(fixture.tree.refused(id)) == ["a childAdded b 1", #"a value {"b":1,"c":2}"#])
   }
 
-  @Test func `a refused write that was all that was known takes the children back`() throws {
+  @Test func `a refused write that was the only data removes the children`() throws {
     _ = try fixture.listen("a", to: "a")
     let (id, effects) = try fixture.set("a", #"{"b":1}"#)
     #expect(fixture.texts(effects) == ["a childAdded b 1", #"a value {"b":1}"#])
-    // Nothing is known any more: there is no value to tell.
+    // The data is unknown again: there is no value event.
     #expect(fixture.texts(fixture.tree.refused(id)) == ["a childRemoved b 1"])
     #expect(fixture.tree.value(of: try QuerySpec("a")) == nil)
   }
 
   @Test
-  func `what was confirmed before the server told of it stays, and later writes with it`()
+  func `confirmed data that the server has not reported stays visible, with later writes`()
     throws
   {
     _ = try fixture.listen("a", to: "a")
@@ -44,11 +44,11 @@ struct PendingWriteTests {
     #expect(fixture.texts(fixture.tree.acknowledged(first)).isEmpty)
     #expect(fixture.texts(fixture.tree.acknowledged(second)).isEmpty)
     #expect(
-      fixture.texts(try fixture.told(try QuerySpec("a"), "", #"{"b":1,"c":3}"#))
+      fixture.texts(try fixture.received(try QuerySpec("a"), "", #"{"b":1,"c":3}"#))
         == ["a childChanged c 3", #"a value {"b":1,"c":3}"#])
   }
 
-  @Test func `writes go out in order, again after the connection was lost, and once each`()
+  @Test func `writes are sent in order, and again on a new connection`()
     throws
   {
     let ids = try (0..<3).map { try fixture.set("a/\($0)", "1").id }
@@ -63,9 +63,9 @@ struct PendingWriteTests {
     #expect(fixture.sent() == [ids[1], ids[2], later])
   }
 
-  @Test func `giving up all writes undoes them in one go`() throws {
+  @Test func `dropping all writes undoes them in one step`() throws {
     _ = try fixture.listen("a", to: "a", for: .value)
-    _ = try fixture.told(try QuerySpec("a"), "", "1")
+    _ = try fixture.received(try QuerySpec("a"), "", "1")
     let ids = try (2..<5).map { try fixture.set("a", "\($0)").id }
     let (given, effects) = fixture.tree.purgeWrites()
     #expect(given == ids)
@@ -75,27 +75,27 @@ struct PendingWriteTests {
 
   // MARK: Server values
 
-  @Test func `a timestamp is the local one until the server has said its own`() throws {
+  @Test func `a timestamp is local until the server reports its own`() throws {
     _ = try fixture.listen("a", to: "a", for: .value)
     let (id, effects) = try fixture.set("a", #"{".sv":"timestamp"}"#, at: 1_000)
     #expect(fixture.texts(effects) == ["a value 1000"])
-    #expect(fixture.texts(try fixture.told(try QuerySpec("a"), "", "1007")).isEmpty)
+    #expect(fixture.texts(try fixture.received(try QuerySpec("a"), "", "1007")).isEmpty)
     #expect(fixture.texts(fixture.tree.acknowledged(id)) == ["a value 1007"])
   }
 
-  @Test func `increments add up, before and after it is known to what`() throws {
+  @Test func `increments add up, before and after the base value is known`() throws {
     _ = try fixture.listen("a", to: "a", for: .value)
     let increment = #"{".sv":{"increment":2}}"#
     #expect(fixture.texts(try fixture.set("a", increment).effects) == ["a value 2"])
     #expect(fixture.texts(try fixture.set("a", increment).effects) == ["a value 4"])
-    #expect(fixture.texts(try fixture.told(try QuerySpec("a"), "", "10")) == ["a value 14"])
-    #expect(fixture.texts(try fixture.told(try QuerySpec("a"), "", "20")) == ["a value 24"])
+    #expect(fixture.texts(try fixture.received(try QuerySpec("a"), "", "10")) == ["a value 14"])
+    #expect(fixture.texts(try fixture.received(try QuerySpec("a"), "", "20")) == ["a value 24"])
   }
 
-  @Test func `an increment on its way is never counted twice`() throws {
+  @Test func `a sent increment is never counted twice`() throws {
     _ = fixture.tree.connected()
     _ = try fixture.listen("a", to: "a", for: .value)
-    _ = try fixture.told(try QuerySpec("a"), "", "10")
+    _ = try fixture.received(try QuerySpec("a"), "", "10")
     let increment = #"{".sv":{"increment":2}}"#
     let first = try fixture.set("a", increment)
     let second = try fixture.set("a", increment)
@@ -103,17 +103,17 @@ struct PendingWriteTests {
       fixture.texts(first.effects) + fixture.texts(second.effects) == ["a value 12", "a value 14"])
     #expect(fixture.sent() == [first.id, second.id])
     for (id, value) in [(first.id, "12"), (second.id, "14")] {
-      #expect(fixture.texts(try fixture.told(try QuerySpec("a"), "", value)).isEmpty)
+      #expect(fixture.texts(try fixture.received(try QuerySpec("a"), "", value)).isEmpty)
       #expect(fixture.texts(fixture.tree.acknowledged(id)).isEmpty)
     }
   }
 
-  @Test func `an increment that is refused takes its part back from those after it`()
+  @Test func `a refused increment is subtracted from later ones`()
     throws
   {
     _ = fixture.tree.connected()
     _ = try fixture.listen("a", to: "a", for: .value)
-    _ = try fixture.told(try QuerySpec("a"), "", "10")
+    _ = try fixture.received(try QuerySpec("a"), "", "10")
     let first = try fixture.set("a", #"{".sv":{"increment":1}}"#).id
     _ = try fixture.set("a", #"{".sv":{"increment":5}}"#)
     _ = fixture.sent()
@@ -122,9 +122,9 @@ struct PendingWriteTests {
 }
 
 extension SyncFixture {
-  /// Sends all that can be sent.
+  /// Sends all requests that can be sent.
   ///
-  /// - Returns: the plain writes among it.
+  /// - Returns: the plain writes.
   func sent() -> [WriteID] {
     var ids: [WriteID] = []
     while let request = tree.nextRequest() {

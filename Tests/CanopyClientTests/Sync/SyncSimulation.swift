@@ -1,14 +1,15 @@
 import CanopyTesting
 import CanopyTree
+import Testing
 
 @testable import CanopyClient
 
-/// A client, a server and the line between them, in one thread: what happens next is drawn at random.
+/// A client, a server and the connection between them in one thread, with random steps.
 ///
-/// The server is as plain as can be, and so is the model of what the client must show: for each query,
-/// a copy of what the server told of it, with all pending writes applied to it from scratch.
+/// The server is as simple as possible, and so is the model of the client's results: for each
+/// query, a copy of the server's reports with all pending writes applied from scratch.
 struct SyncSimulation {
-  /// Something on its way to the client.
+  /// A message to the client.
   private enum Message {
     case changed(ListenTag, [Assignment], isPatch: Bool, sequence: Int64)
     case acknowledged(WriteID)
@@ -16,7 +17,7 @@ struct SyncSimulation {
     case answered(TransactionID, TransactionAnswer)
   }
 
-  /// Something on its way to the server.
+  /// A message to the server.
   private enum Request {
     case listen(ServerListen)
     case unlisten(ListenTag)
@@ -36,9 +37,9 @@ struct SyncSimulation {
   private var isConnected = false
   private var nextListener = 0
   private var listeners: [(id: ListenerID, spec: QuerySpec, replica: EventReplica)] = []
-  /// What the server told of what it was asked for.
-  private var told: [QuerySpec: Tree] = [:]
-  /// Narrow queries of which listens below have told something; their own listens tell of it too, but
+  /// The server's reports, by listen.
+  private var reported: [QuerySpec: Tree] = [:]
+  /// Bounded queries about which other listens have reported; their own listens report the same,
   /// perhaps later.
   private var ahead: Set<QuerySpec> = []
   private var runs: [TransactionRun] = []
@@ -50,15 +51,15 @@ struct SyncSimulation {
 
   private var toServer: [Request] = []
   private var toClient: [Message] = []
-  /// Where transactions count; nothing else writes there.
+  /// The location of the transactions' counter; nothing else writes there.
   private let counter = Path.root.child("counter")
 
-  /// What was wrong first.
+  /// The first problem found.
   private(set) var problem: String?
-  /// What happened, if that is to be kept.
+  /// The log of the steps, if it is kept.
   let trace: Trace?
 
-  /// A list of what happened.
+  /// A log of steps.
   final class Trace {
     var steps: [String] = []
   }
@@ -71,7 +72,7 @@ struct SyncSimulation {
     writes.bigOnceIn = 1_000
   }
 
-  /// So many things happen, and then all that is on its way arrives.
+  /// Runs random steps, then delivers all messages.
   mutating func run(steps: Int) {
     for _ in 0..<steps where problem == nil { step() }
     if !isConnected { connect() }
@@ -199,14 +200,14 @@ extension SyncSimulation {
     take(client.disconnected())
   }
 
-  /// The client's process ends, and another one goes on with what was stored.
+  /// Ends the client's process and starts another one with the stored state.
   private mutating func restart() {
     note("restart")
     ahead = []
     client = SyncTree(restoring: store.load())
     isConnected = false
     listeners = []
-    told = [:]
+    reported = [:]
     runs = []
     subscriptions = []
     toServer = []
@@ -222,9 +223,11 @@ extension SyncSimulation {
     guard !toClient.isEmpty else { return }
     switch toClient.removeFirst() {
     case .changed(let tag, let assignments, let isPatch, let sequence):
-      note("told of \(client.listens[tag]?.spec.path.description ?? "-"): \(describe(assignments))")
+      note(
+        "reported of \(client.listens[tag]?.spec.path.description ?? "-"): \(describe(assignments))"
+      )
       if let spec = client.listens[tag]?.spec {
-        told[spec, default: Tree()].apply(assignments)
+        reported[spec, default: Tree()].apply(assignments)
         for other in client.viewOfSpec.keys
         where other != spec && !other.query.isUnbounded && spec.path.hasPrefix(other.path) {
           ahead.insert(other)
@@ -243,18 +246,18 @@ extension SyncSimulation {
     }
   }
 
-  /// Carries out what a step asks for, and checks what it told.
+  /// Performs the effects of a step and checks its events.
   private mutating func take(_ effects: Effects) {
     for listen in effects.starts {
-      // Without a commit to begin at, everything is told anew.
-      if listen.since == nil { told[listen.spec] = nil }
+      // Without a starting commit, the server sends the whole state again.
+      if listen.since == nil { reported[listen.spec] = nil }
       toServer.append(.listen(listen))
     }
-    // What a wider listen told is where others begin.
-    for listen in client.listens.all where listen.sequence != nil && told[listen.spec] == nil {
-      // After a restart, what was stored is where it begins.
-      let stored = client.views.values.first { $0.spec.asked == listen.spec }?.server.root
-      told[listen.spec] = (wholeTold(listen.spec.path) ?? stored).map { Tree(root: $0) }
+    // The reports of a wider listen are the starting point of others.
+    for listen in client.listens.all where listen.sequence != nil && reported[listen.spec] == nil {
+      // After a restart, the stored state is the starting point.
+      let stored = client.views.values.first { $0.spec.serverSpec == listen.spec }?.server.root
+      reported[listen.spec] = (wholeTold(listen.spec.path) ?? stored).map { Tree(root: $0) }
     }
     store.record(effects.changes)
     for tag in effects.stops { toServer.append(.unlisten(tag)) }
@@ -267,14 +270,14 @@ extension SyncSimulation {
       if case .committed = end.outcome { committed += 1 }
     }
     if !effects.cancelled.isEmpty { fail("nothing was refused, and listeners are gone") }
-    told = told.filter { client.listens[$0.key] != nil }
+    reported = reported.filter { client.listens[$0.key] != nil }
     if isConnected, toClient.isEmpty, toServer.isEmpty { ahead = [] }
     check(effects.events)
   }
 
-  /// What was told of a whole location, if anything was.
+  /// Returns the server's report of a whole location, if there is one.
   private func wholeTold(_ path: Path) -> Node? {
-    for (spec, tree) in told where spec.query.isUnbounded {
+    for (spec, tree) in reported where spec.query.isUnbounded {
       if let rest = path.relative(to: spec.path) { return tree.root.at(rest) }
     }
     return nil
@@ -339,7 +342,7 @@ extension SyncSimulation {
     }
   }
 
-  /// The places written at and below a path, relative to it.
+  /// Returns the written locations at and below a path, relative to it.
   private static func puts(
     _ assignments: [Assignment], _ path: Path, _ node: Node
   ) -> [Assignment] {
@@ -369,7 +372,7 @@ extension SyncSimulation {
       }
       if let wrong = view.shown.root.brokenInvariant() { return fail(wrong) }
       if let expected = expected(spec) {
-        if !view.shown.isReady { return fail("\(spec) is told, and not ready") }
+        if !view.shown.isReady { return fail("\(spec) is reported, and not ready") }
         if spec.query.value(of: expected) != spec.query.value(of: view.shown.root) {
           return fail(
             "\(spec) shows \(view.shown.root.json(.export)) instead of \(expected.json(.export))")
@@ -377,14 +380,14 @@ extension SyncSimulation {
       }
       let shown = view.shown.isReady ? spec.query.value(of: view.shown.root) : nil
       if let wrong = listeners[index].replica.take(own, children: view.shown.root, value: shown) {
-        return fail("listener \(id.number) of \(spec): \(wrong); it was told \(own)")
+        return fail("listener \(id.number) of \(spec): \(wrong); it was reported \(own)")
       }
     }
     if let stray = byListener.first { fail("\(stray) is for nobody") }
   }
 
-  /// What a query must show: what the server told of it, with all pending writes in order; nil where
-  /// the server has not told everything.
+  /// Returns the expected result of a query: the server's reports with all pending writes, in
+  /// order; nil if the reports are incomplete.
   private func expected(_ spec: QuerySpec) -> Node? {
     let pending = client.writes.records.filter(\.value.isVisible).sorted { $0.key < $1.key }
       .map(\.value.assignments)
@@ -394,10 +397,10 @@ extension SyncSimulation {
     if let node = wholeTold(spec.path) {
       return Self.applied(pending, to: node, at: spec.path)
     }
-    guard let node = told[spec]?.root else { return nil }
+    guard let node = reported[spec]?.root else { return nil }
     if isShadowed { return Self.applied(pending, to: node, at: spec.path) }
     if ahead.contains(spec) { return nil }
-    // Of children that are not shown, only what is written as a whole is known.
+    // A child outside the result is known only if it was written as a whole.
     var known = Set<Key>()
     node.forEachChild { key, _ in
       known.insert(key)
@@ -446,7 +449,7 @@ extension SyncSimulation {
             + right.json(.export))
       }
     }
-    if !client.relatives.isEmpty { fail("something is left of increments") }
+    if !client.increments.isEmpty { fail("something is left of increments") }
   }
 
   private mutating func fail(_ text: String) {
@@ -466,5 +469,22 @@ extension SyncSimulation {
 
   private func describe(_ assignments: [Assignment]) -> String {
     assignments.map { "\($0.location.text)=\($0.value.json(.export))" }.joined(separator: ", ")
+  }
+}
+
+@Suite(.timeLimit(.minutes(5))) struct RandomSyncTests {
+  @Test func `listeners see the model's results in every sequence of steps`() {
+    var random = SeededGenerator(printingSeedFor: "RandomSyncTests")
+    for run in 0..<2_000 {
+      let seed = random.next()
+      var simulation = SyncSimulation(SeededGenerator(seed: seed))
+      simulation.run(steps: 60)
+      guard let problem = simulation.problem else { continue }
+      let trace = SyncSimulation.Trace()
+      var again = SyncSimulation(SeededGenerator(seed: seed), trace: trace)
+      again.run(steps: 60)
+      Issue.record("run \(run): \(problem)\nafter:\n\(trace.steps.joined(separator: "\n"))")
+      return
+    }
   }
 }

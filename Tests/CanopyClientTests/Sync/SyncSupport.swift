@@ -2,12 +2,12 @@ import CanopyTree
 
 @testable import CanopyClient
 
-/// A sync tree with listeners whose events are kept as text.
+/// A sync tree with listeners whose events are recorded as text.
 final class SyncFixture {
   var tree = SyncTree()
   private var names: [ListenerID: String] = [:]
 
-  /// Listens; the name stands before each event.
+  /// Adds a listener; its name precedes each event.
   func listen(
     _ name: String, to path: String, _ query: Query = .all, for kinds: DataEvent.Kinds = .all
   ) throws -> Effects {
@@ -27,8 +27,8 @@ final class SyncFixture {
     tree.write(try Write.set(Location(path), try WriteValue(json: json)), at: now)
   }
 
-  /// The server tells a listen of one place below it.
-  func told(
+  /// Reports a location below a listen, as the server.
+  func received(
     _ spec: QuerySpec, _ path: String, _ json: String, isPatch: Bool = false, sequence: Int64 = 1
   ) throws -> Effects {
     guard let tag = tree.listens[spec]?.tag else { return Effects() }
@@ -36,7 +36,7 @@ final class SyncFixture {
     return tree.changed(tag, [assignment], isPatch: isPatch, sequence: sequence)
   }
 
-  /// Events as `name kind key value`.
+  /// Returns events as `name kind key value`.
   func texts(_ effects: Effects) -> [String] {
     effects.events.map { event in
       let key = event.key.map { " \($0.text)" } ?? ""
@@ -44,8 +44,8 @@ final class SyncFixture {
     }
   }
 
-  /// What is asked of the server and what is ended there.
-  func asked(_ effects: Effects) -> [String] {
+  /// Returns the listens that are started and stopped on the server.
+  func requests(_ effects: Effects) -> [String] {
     effects.starts.map { listen in
       let since = listen.since.map { " since \($0)" } ?? ""
       return "start \(listen.spec.path)\(listen.spec.query.isUnbounded ? "" : " narrow")\(since)"

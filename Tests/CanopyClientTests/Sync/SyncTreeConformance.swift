@@ -4,8 +4,8 @@ import Testing
 
 @testable import CanopyClient
 
-/// Scenarios of listens, writes and what the server says, each step with the events that Firebase's own
-/// clients raise. They lie beside the repository, not in it; `CANOPY_CONFORMANCE` says where.
+/// Scenarios of listens, writes and server messages, each step with the events of Firebase's own
+/// clients. They are outside the repository; `CANOPY_CONFORMANCE` is their path.
 struct SyncTreeConformance {
   static let folder: URL = {
     if let path = ProcessInfo.processInfo.environment["CANOPY_CONFORMANCE"] {
@@ -47,10 +47,10 @@ struct SyncTreeConformance {
   }
 }
 
-/// One scenario being played.
+/// A run of one scenario.
 struct ScenarioRun {
   /// An event without its listener.
-  struct Told: Equatable, CustomStringConvertible {
+  struct Received: Equatable, CustomStringConvertible {
     var path: Path
     var kind: DataEvent.Kind
     var key: Key?
@@ -72,9 +72,9 @@ struct ScenarioRun {
     self.name = name
   }
 
-  /// Plays a step.
+  /// Runs a step.
   ///
-  /// - Returns: what is wrong with the events that it raised; nil if nothing is.
+  /// - Returns: a description of the first wrong event; nil if all are correct.
   mutating func take(_ step: JSONValue) throws -> String? {
     let type = try Self.text(step, "type")
     let effects: Effects
@@ -121,7 +121,7 @@ struct ScenarioRun {
     if try step["visible"] == nil || Self.bool(step, "visible") {
       return write(try Write.set(location, WriteValue(node)))
     }
-    // Something that listeners do not see is the outcome of a transaction without local events.
+    // A write that listeners do not see is the result of a transaction without local events.
     let (_, effects) = tree.beginTransaction(at: location.path, hasLocalEvents: false)
     let run = try #require(effects.runs.first)
     writes.append(WriteID(-1))
@@ -148,23 +148,23 @@ struct ScenarioRun {
 
   // MARK: Comparing
 
-  /// The events of each place and listener must come in their order; the scenarios do not say which
-  /// of several listeners of one place an event is for, so their order must be one in which the
-  /// listeners' events can be interleaved.
+  /// Compares events with the expected ones, for each location and listener in order. The scenarios
+  /// do not say which of several listeners of a location receives an event, so their events must be
+  /// a possible interleaving of the listeners' events.
   private func compare(_ events: [DataEvent], _ expected: [JSONValue]) throws -> String? {
-    var wanted: [Path: [Told]] = [:]
+    var wanted: [Path: [Received]] = [:]
     for event in expected {
-      let told = try Self.told(event)
-      wanted[told.path, default: []].append(told)
+      let reported = try Self.received(event)
+      wanted[reported.path, default: []].append(reported)
     }
-    var raised: [Path: [ListenerID: [Told]]] = [:]
+    var raised: [Path: [ListenerID: [Received]]] = [:]
     for event in events {
       guard let path = listeners.first(where: { $0.id == event.listener })?.spec.path else {
         return "an event for nobody: \(event)"
       }
-      let told = Told(
+      let reported = Received(
         path: path, kind: event.kind, key: event.key, previous: event.previous, node: event.node)
-      raised[path, default: [:]][event.listener, default: []].append(told)
+      raised[path, default: [:]][event.listener, default: []].append(reported)
     }
     for path in Set(wanted.keys).union(raised.keys).sorted() {
       let want = Self.inOrder(wanted[path] ?? [])
@@ -176,13 +176,14 @@ struct ScenarioRun {
     return nil
   }
 
-  /// Three scenarios list kinds in another sequence than all others do; they come in that of the
-  /// others. Within a kind, the sequence is the scenario's.
-  private static func inOrder(_ events: [Told]) -> [Told] {
+  /// Sorts events by kind. Three scenarios list the kinds in another sequence than all others;
+  /// within a kind, the sequence is the scenario's.
+  private static func inOrder(_ events: [Received]) -> [Received] {
     DataEvent.Kind.allCases.flatMap { kind in events.filter { $0.kind == kind } }
   }
 
-  private static func canInterleave(_ lists: [ArraySlice<Told>], to want: ArraySlice<Told>) -> Bool
+  private static func canInterleave(_ lists: [ArraySlice<Received>], to want: ArraySlice<Received>)
+    -> Bool
   {
     guard let next = want.first else { return lists.allSatisfy(\.isEmpty) }
     for i in lists.indices where lists[i].first == next {
@@ -193,7 +194,7 @@ struct ScenarioRun {
     return false
   }
 
-  private static func told(_ event: JSONValue) throws -> Told {
+  private static func received(_ event: JSONValue) throws -> Received {
     let kind: DataEvent.Kind
     switch try text(event, "type") {
     case "value": kind = .value
@@ -203,11 +204,11 @@ struct ScenarioRun {
     case "child_removed": kind = .childRemoved
     case let type: throw TreeError.invalidData("unknown type of event: \(type)")
     }
-    // Neither a removed child nor a value has a neighbour, whatever some of the scenarios say; an empty
-    // name is none.
+    // A removed child and a value have no neighbour, although some scenarios name one; an empty
+    // name stands for none.
     let hasPrevious = kind != .childRemoved && kind != .value
     let previous = hasPrevious ? try name(event, "prevName") : nil
-    return Told(
+    return Received(
       path: try Path(text(event, "path")), kind: kind,
       key: try name(event, "name"), previous: previous,
       node: try node(try #require(event["data"])))

@@ -4,8 +4,8 @@
 
   @testable import CanopyClient
 
-  /// How many nodes a step touches when little and when much is stored or pending: the bounds hold on
-  /// any machine.
+  /// The number of nodes that a step touches with little and with much stored or pending data. The
+  /// bounds hold on any machine.
   @Suite(.serialized) struct SyncWorkTests {
     private static let list = QuerySpec(Path.root.child("list"))
     private static let newest: Query = {
@@ -20,7 +20,7 @@
       return query
     }()
 
-    /// A tree whose list has so many children and three listeners: to all, to the newest and to those
+    /// Returns a tree with a list and three listeners: to all children, to the newest, and to those
     /// with the highest counts.
     private func tree(_ count: Int32, queries: [Query] = [.all, newest, byCount]) -> SyncTree {
       var tree = SyncTree()
@@ -61,7 +61,9 @@
       return result
     }
 
-    @Test func `a local write to its events, its confirmation and its refusal, whatever is stored`()
+    @Test
+    func
+      `the cost of a local write, its confirmation and its refusal does not depend on the stored data`()
       throws
     {
       var (small, large) = (tree(1_000), tree(100_000))
@@ -86,7 +88,9 @@
       }
     }
 
-    @Test func `what the server says of one child, whatever is stored`() throws {
+    @Test func `the cost of a server change to one child does not depend on the stored data`()
+      throws
+    {
       var (small, large) = (tree(1_000), tree(100_000))
       let work = try touched("a patch", small: &small, large: &large) { tree in
         let tag = try #require(tree.listens[Self.list]?.tag)
@@ -100,7 +104,9 @@
     }
 
     @Test(arguments: [0, 20_000] as [Int32])
-    func `writes to distinct places of one list, whatever else is pending`(stored: Int32) throws {
+    func `the cost of writes to distinct locations does not depend on pending writes`(stored: Int32)
+      throws
+    {
       func pending(_ count: Int32) throws -> SyncTree {
         var tree = tree(stored)
         for index in 0..<count { _ = tree.write(try write(path(index + 50_000), 1), at: 0) }
@@ -126,7 +132,8 @@
       }
     }
 
-    @Test func `writes to one place, one after the other, whatever else is pending there`() throws {
+    @Test func `the cost of writes to one location does not depend on pending writes there`() throws
+    {
       func pending(_ count: Int64) throws -> SyncTree {
         var tree = tree(10)
         for value in 0..<count { _ = tree.write(try write(path(5, "n"), Node(value)), at: 0) }
@@ -142,7 +149,7 @@
       for work in [add, acknowledge] { #expect(work.large <= work.small + 10) }
     }
 
-    @Test func `a listener inside what is known finds it without going through it`() throws {
+    @Test func `a listener inside known data finds it without a scan`() throws {
       var (small, large) = (tree(1_000), tree(100_000))
       let deep = try touched("listening to a child", small: &small, large: &large) { tree in
         let spec = QuerySpec(path(700))

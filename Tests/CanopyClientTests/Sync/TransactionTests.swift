@@ -14,24 +14,24 @@ struct TransactionTests {
   }
 
   @Test
-  func `a transaction is seen at once, sent on what it saw, and ends without a flicker`()
+  func `a transaction is visible at once, depends on its input, and ends without extra events`()
     throws
   {
     _ = try fixture.listen("count", to: "count", for: .value)
-    _ = try fixture.told(try QuerySpec("count"), "", "5")
+    _ = try fixture.received(try QuerySpec("count"), "", "5")
     let run = try begin()
     #expect(run.current == 5)
     #expect(fixture.texts(answer(run, 6)) == ["count value 6"])
     let (id, base, value) = try sent()
     #expect(base == 5 && value == 6)
-    #expect(fixture.texts(try fixture.told(try QuerySpec("count"), "", "6")).isEmpty)
+    #expect(fixture.texts(try fixture.received(try QuerySpec("count"), "", "6")).isEmpty)
     let effects = fixture.tree.transactionAnswered(id, .committed)
     #expect(fixture.texts(effects).isEmpty)
     #expect(outcomes(effects) == ["1 committed 6"])
     #expect(fixture.tree.transactions.all.isEmpty && fixture.tree.writes.isEmpty)
   }
 
-  @Test func `what is not known is nothing, and a conflict says what there is`() throws {
+  @Test func `an unknown value is nil, and a conflict reports the current one`() throws {
     let run = try begin()
     #expect(run.current.isAbsent)
     _ = answer(run, 1)
@@ -45,19 +45,20 @@ struct TransactionTests {
     #expect(outcomes(fixture.tree.transactionAnswered(second, .committed)) == ["1 committed 42"])
   }
 
-  @Test func `without local events nothing is seen before the server confirms it`() throws {
+  @Test func `without local events nothing is visible before the confirmation`() throws {
     _ = try fixture.listen("count", to: "count", for: .value)
-    _ = try fixture.told(try QuerySpec("count"), "", "5")
+    _ = try fixture.received(try QuerySpec("count"), "", "5")
     let run = try begin(hasLocalEvents: false)
     #expect(fixture.texts(answer(run, 6)).isEmpty)
     let id = try sent().id
-    #expect(fixture.texts(try fixture.told(try QuerySpec("count"), "", "6")) == ["count value 6"])
+    #expect(
+      fixture.texts(try fixture.received(try QuerySpec("count"), "", "6")) == ["count value 6"])
     #expect(fixture.texts(fixture.tree.transactionAnswered(id, .committed)).isEmpty)
   }
 
-  @Test func `after twenty-five conflicts it is given up and undone`() throws {
+  @Test func `after twenty-five conflicts it is abandoned and undone`() throws {
     _ = try fixture.listen("count", to: "count", for: .value)
-    _ = try fixture.told(try QuerySpec("count"), "", "0")
+    _ = try fixture.received(try QuerySpec("count"), "", "0")
     var run = try begin()
     for attempt in 1...TransactionQueue.attemptsMax {
       _ = answer(run, -1)
@@ -76,7 +77,7 @@ struct TransactionTests {
 
   @Test func `its function may abort it, at first and after a conflict`() throws {
     _ = try fixture.listen("count", to: "count", for: .value)
-    _ = try fixture.told(try QuerySpec("count"), "", "5")
+    _ = try fixture.received(try QuerySpec("count"), "", "5")
     #expect(outcomes(answer(try begin(), nil)) == ["1 aborted 5"])
     _ = answer(try begin(), 6)
     let again = try #require(
@@ -87,27 +88,27 @@ struct TransactionTests {
   }
 
   @Test(arguments: ["", "count", "count/below"])
-  func `a write at, over or under it overrides a transaction that was not sent`(
+  func `a write at, above or below it overrides an unsent transaction`(
     place: String
   ) throws {
     let run = try begin()
     let (_, effects) = try fixture.set(place, #"{"count":7}"#)
     #expect(outcomes(effects).map { $0.prefix(12) } == ["1 overridden"])
-    // What its function returns comes too late.
+    // The function's result comes too late.
     #expect(answer(run, 1).events.isEmpty)
     #expect(fixture.tree.transactions.all.isEmpty)
     _ = answer(try begin(), 8)
     #expect(outcomes(try fixture.set(place, "1").effects).map { $0.prefix(12) } == ["2 overridden"])
   }
 
-  @Test func `a write elsewhere leaves it alone`() throws {
+  @Test func `a write elsewhere does not affect it`() throws {
     _ = try begin()
     #expect(try fixture.set("other", "1").effects.ended.isEmpty)
     #expect(try fixture.set("coun", "1").effects.ended.isEmpty)
   }
 
   @Test
-  func `a write while it is on its way overrides it only if the server does not take it`()
+  func `a write overrides a sent transaction only if the server refuses it`()
     throws
   {
     for (answered, expected) in [
@@ -126,9 +127,9 @@ struct TransactionTests {
     }
   }
 
-  @Test func `what the server refuses is undone, and its error told`() throws {
+  @Test func `a refused transaction is undone and its error reported`() throws {
     _ = try fixture.listen("count", to: "count", for: .value)
-    _ = try fixture.told(try QuerySpec("count"), "", "5")
+    _ = try fixture.received(try QuerySpec("count"), "", "5")
     _ = answer(try begin(), 6)
     let effects = fixture.tree.transactionAnswered(
       try sent().id, .refused(WireError(.permissionDenied, "no")))
@@ -136,7 +137,7 @@ struct TransactionTests {
     #expect(outcomes(effects).map { $0.prefix(9) } == ["1 refused"])
   }
 
-  @Test func `transactions of one location that wait are sent as one`() throws {
+  @Test func `waiting transactions of one location are sent together`() throws {
     let first = try begin()
     _ = answer(first, 1)
     let second = try begin()
@@ -147,7 +148,7 @@ struct TransactionTests {
     let (id, base, value) = try sent()
     #expect(base.isAbsent && value == 3)
     #expect(fixture.tree.nextRequest() == nil)
-    // The first is asked again; the others when it has answered.
+    // The first is tried again; the others after its reply.
     let conflict = fixture.tree.transactionAnswered(id, .conflict(10))
     #expect(conflict.runs.map(\.current) == [10])
     let again = answer(try #require(conflict.runs.first), 11)
@@ -174,13 +175,13 @@ struct TransactionTests {
     #expect(try sent().id == lower.id)
   }
 
-  @Test func `when the data changes before it is sent it runs again`() throws {
+  @Test func `it runs again if the data changes before it is sent`() throws {
     _ = fixture.tree.disconnected()
     _ = fixture.tree.connected()
     _ = try fixture.listen("count", to: "count", for: .value)
     let run = try begin()
     _ = answer(run, 1)
-    let effects = try fixture.told(try QuerySpec("count"), "", "7")
+    let effects = try fixture.received(try QuerySpec("count"), "", "7")
     #expect(effects.events.isEmpty)
     let again = try #require(effects.runs.first)
     #expect(again.current == 7)
@@ -189,7 +190,7 @@ struct TransactionTests {
     #expect(fixture.texts(answer(again, 8)) == ["count value 8"])
   }
 
-  @Test func `after the connection was lost it is sent again`() throws {
+  @Test func `it is sent again on a new connection`() throws {
     _ = answer(try begin(), 1)
     let id = try sent().id
     _ = fixture.tree.disconnected()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CanopyClient
 
-/// From `Any?` to the tree and back.
+/// Conversion between `Any?` and the tree.
 struct AnyValueTests {
   private func node(_ value: Any?) throws -> Node {
     let write = try AnyValue.write(value)
@@ -13,7 +13,7 @@ struct AnyValueTests {
     return write.node
   }
 
-  @Test func `values of Swift and of Foundation are written alike`() throws {
+  @Test func `values of Swift and of Foundation are converted equally`() throws {
     let swift: [String: Any] = [
       "text": "é", "yes": true, "no": false, "one": 1, "big": Int64.max, "half": 0.5,
       "list": [1, "two", ["three": 3]], "small": UInt8(7), "float": Float(1.5),
@@ -32,7 +32,7 @@ struct AnyValueTests {
     #expect(try node(AnyValue.value(of: expected)) == expected)
   }
 
-  @Test func `nothing is written in all its forms`() throws {
+  @Test func `every form of an absent value is accepted`() throws {
     let optional: Int? = nil
     let nothing: [Any?] = [nil, NSNull(), [Any](), [String: Any](), optional as Any]
     for value in nothing { #expect(try node(value).isAbsent) }
@@ -40,7 +40,7 @@ struct AnyValueTests {
       try node(["a": optional as Any, "b": NSNull(), "c": Int?(3) as Any]) == json(#"{"c":3}"#))
   }
 
-  @Test func `what is read casts to what applications cast it to`() throws {
+  @Test func `values cast to the types that applications use`() throws {
     let value = AnyValue.value(
       of: json(
         #"{"title":"t","starCount":2,"ratio":1,"stars":{"u":true},"list":[1,2],"open":false}"#))
@@ -63,7 +63,7 @@ struct AnyValueTests {
     #expect(AnyValue.value(of: json(#"{"0":"a","5":"c"}"#)) as? [String: String] != nil)
   }
 
-  @Test func `priorities and server values stand where JSON has them`() throws {
+  @Test func `priorities and server values have the form of JSON`() throws {
     let write = try AnyValue.write([
       "at": CanopyClient.ServerValue.timestamp(), "n": CanopyClient.ServerValue.increment(2),
       "x": [".value": 1, ".priority": "p"],
@@ -81,7 +81,7 @@ struct AnyValueTests {
 
   private struct Opaque {}
 
-  @Test func `what the tree does not take is an error and no trap`() throws {
+  @Test func `an unsupported value is an error, not a trap`() throws {
     var deep: Any = "bottom"
     for _ in 0..<Limits.depthMax { deep = ["a": deep] }
     #expect(try node(deep).height == Limits.depthMax)
@@ -98,7 +98,7 @@ struct AnyValueTests {
     }
   }
 
-  @Test func `what is sent is what was meant`() throws {
+  @Test func `a write is encoded completely`() throws {
     var random = SeededGenerator(printingSeedFor: "AnyValueTests")
     for text in [
       #"{"a":{".sv":"timestamp"},"b":{".value":1,".priority":{".sv":"timestamp"}}}"#,

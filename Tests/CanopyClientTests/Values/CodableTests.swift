@@ -4,7 +4,7 @@ import Testing
 
 @testable import CanopyClient
 
-/// Types of an application, out and in.
+/// Encoding and decoding an application's types.
 struct CodableTests {
   private enum Mood: String, Codable {
     case bright, grey
@@ -30,14 +30,14 @@ struct CodableTests {
     tags: ["a", "b"], stars: ["u": true], nested: [[1], [2, 3]],
     at: Date(timeIntervalSinceReferenceDate: 12.5), link: URL(string: "https://example.org/a"))
 
-  @Test func `a value comes back as it was`() throws {
+  @Test func `a value survives a round trip`() throws {
     let node = try AnyValue.write(ValueEncoder.encode(entry)).node
     #expect(node.child("mood") == "grey" && node.child("note").isAbsent)
     #expect(node.child("at") == Node(12.5) && node.child("nested").child("1").child("0") == 2)
     #expect(try NodeDecoder.decode(Entry.self, from: node) == entry)
   }
 
-  @Test func `what is stored as nothing when it is empty is read as empty`() throws {
+  @Test func `an empty collection is stored as absent and decoded as empty`() throws {
     var empty = entry
     empty.tags = []
     empty.stars = [:]
@@ -47,7 +47,7 @@ struct CodableTests {
     #expect(try NodeDecoder.decode(Entry.self, from: node) == empty)
   }
 
-  @Test func `single values and collections are values as well`() throws {
+  @Test func `single values and collections can be encoded too`() throws {
     #expect(try AnyValue.write(ValueEncoder.encode([1, 2])).node == json("[1,2]"))
     #expect(try AnyValue.write(ValueEncoder.encode("x")).node == "x")
     #expect(try AnyValue.write(ValueEncoder.encode(Int?.none)).node.isAbsent)
@@ -57,7 +57,7 @@ struct CodableTests {
     #expect(try NodeDecoder.decode(Int?.self, from: .absent) == nil)
   }
 
-  @Test func `what does not fit is an error that names the place`() throws {
+  @Test func `a mismatch is an error that names the path`() throws {
     let node = json(#"{"title":"x","count":1.5,"big":-1,"tags":{"a":1}}"#)
     #expect(throws: DecodingError.self) { try NodeDecoder.decode(Entry.self, from: node) }
     #expect(throws: DecodingError.self) { try NodeDecoder.decode(Int.self, from: "x") }

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyClient
 
-/// What a transaction's function can do with its data.
+/// Returns the operations on a transaction's data.
 @Suite struct MutableDataTests {
   private func written(_ data: MutableData) throws -> WriteValue {
     try #require(TransactionResult.success(withValue: data).outcome.value)
@@ -31,7 +31,7 @@ import Testing
     #expect(after.root == json(#"{"x":{"at":17,"other":1,".priority":3}}"#))
   }
 
-  @Test func `the last priority counts, of server values too`() throws {
+  @Test func `the last priority wins, also for server values`() throws {
     let data = MutableData(nil, json("1"))
     data.priority = CanopyClient.ServerValue.timestamp()
     data.priority = 4
@@ -40,7 +40,7 @@ import Testing
     #expect(value.node == json(#"{".value":1,".priority":4}"#))
   }
 
-  @Test func `data below that are returned are what is written`() throws {
+  @Test func `returned data below the location is written`() throws {
     let data = MutableData(nil, json(#"{"a":{"b":1},"c":2}"#))
     let below = data.childData(byAppendingPath: "a")
     below.childData(byAppendingPath: "at").value = CanopyClient.ServerValue.timestamp()

@@ -31,7 +31,7 @@ struct IndexPlanModelTests {
     for (key, child) in children { try check(child, at: path + [NaiveKey(key)], declarations) }
   }
 
-  @Test func `random plans, some declared on the way`() throws {
+  @Test func `random plans, some declared between writes`() throws {
     try withSeed { random in
       for _ in 0..<40 {
         var declarations = (0..<random.below(5)).map { _ in declaration(&random) }

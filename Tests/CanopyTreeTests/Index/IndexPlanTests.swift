@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// Indexes are where the plan wants them, whatever kind of write made the branch.
+/// Indexes exist where the plan declares them, whichever write created the branch.
 struct IndexPlanTests {
   private func tree(_ declarations: (Order, [Key?])..., root: Node = .absent) -> Tree {
     var plan = IndexPlan()
@@ -15,7 +15,7 @@ struct IndexPlanTests {
     Set(tree.root.at(path).indexes.map(\.order))
   }
 
-  @Test func `an exact pattern names one place`() {
+  @Test func `an exact pattern matches one location`() {
     var tree = tree((.child("n"), ["posts"]))
     tree.apply([.at("posts/p/n", 1), .at("other/p/n", 1), .at("posts2/p", 1)])
     #expect(orders(tree, "posts") == [.child("n")])
@@ -31,7 +31,7 @@ struct IndexPlanTests {
     #expect(orders(tree, "u").isEmpty && orders(tree, "").isEmpty)
   }
 
-  @Test func `exact and wildcard patterns add up, in any sequence of declarations`() {
+  @Test func `exact and wildcard patterns combine, in any sequence of declarations`() {
     let declarations: [(Order, [Key?])] = [
       (.child("e"), ["a", "b"]), (.child("w"), [nil, "b"]), (.child("x"), ["a", nil]),
       (.child("y"), [nil, nil]), (.value, []), (.child("e"), ["a", "b"]),
@@ -59,7 +59,7 @@ struct IndexPlanTests {
   ]
 
   @Test(arguments: writes)
-  func `a branch gets its indexes however it comes to be`(write: [(String, Node)]) throws {
+  func `a branch gets its indexes however it is created`(write: [(String, Node)]) throws {
     let roots: [Node] = [
       .absent, 5, .of(["u": 5]), .of(["u": .of(["a": 5])]), .of(["u": Node.of(["b": 1])]),
       .of(["u": .of(["a": Node(5).withPriority(1)])]), .of(["u": .of(["a": .of(["old": 1])])]),
@@ -73,8 +73,8 @@ struct IndexPlanTests {
     }
   }
 
-  /// A plan with wildcards beside named keys on every level, such as `.indexOn` below each of
-  /// `{"a": {"i": …}, "$x": {"a": {"i": …}, "$y": …}}` declares.
+  /// Returns a plan with a wildcard beside named keys on each level, like `.indexOn` below each of
+  /// `{"a": {"i": …}, "$x": {"a": {"i": …}, "$y": …}}`.
   private func nested(_ depth: Int) -> (plan: IndexPlan, keysOfText: Int) {
     var plan = IndexPlan()
     var keys = 0
@@ -98,7 +98,7 @@ struct IndexPlanTests {
   }
 
   #if CANOPY_COUNT_WORK
-    @Test func `to give a tree its indexes takes work that is linear in the nesting`() throws {
+    @Test func `adding indexes to a tree takes work linear in the nesting`() throws {
       func work(_ depth: Int) throws -> Int {
         let (plan, _) = nested(depth)
         let path = Path(keys: [Key](repeating: "a", count: depth - 1) + ["i", "x", "n"])
@@ -115,7 +115,7 @@ struct IndexPlanTests {
     }
   #endif
 
-  @Test func `a place that several nested patterns match has the indexes of all`() throws {
+  @Test func `a location that several nested patterns match has the indexes of all`() throws {
     var plan = IndexPlan()
     let patterns: [[Key?]] = [
       ["a", "a", "a"], ["a", "a", nil], ["a", nil, "a"], [nil, "a", "a"], [nil, nil, nil],
@@ -135,7 +135,7 @@ struct IndexPlanTests {
     }
   }
 
-  @Test func `an index may be declared when the data is there`() {
+  @Test func `an index may be declared after the data is written`() {
     var tree = Tree(root: .of(["u": .of(["a": .of(["k": 1]), "b": .of(["k": 2]), "c": 3])]))
     let old = tree
     tree.keepIndex(.value, at: ["u", nil])
@@ -149,13 +149,13 @@ struct IndexPlanTests {
     #expect(tree.root.brokenInvariant() == nil)
   }
 
-  @Test func `by key there is nothing to keep`() {
+  @Test func `key order needs no index`() {
     var tree = tree((.key, ["u"]))
     tree.apply([.at("u/a", 1)])
     #expect(tree.root.at("u").indexes.isEmpty)
   }
 
-  @Test func `a nested order value keeps its index right when it changes far below`() throws {
+  @Test func `the index of a nested order value follows a change far below`() throws {
     var tree = tree((.child("metrics/views"), ["posts"]))
     for i in 0..<200 {
       tree.apply([
@@ -179,7 +179,7 @@ struct IndexPlanTests {
     #expect(tree.root.brokenInvariant() == nil)
   }
 
-  @Test func `a union declares what either plan does, and says so of locations`() throws {
+  @Test func `a union declares the indexes of both plans`() throws {
     let (age, size) = (Order.child("age"), Order.child("size"))
     var plan = IndexPlan()
     plan.declare(age, at: ["a"])

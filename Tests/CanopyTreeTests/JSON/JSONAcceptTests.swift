@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// Texts that are JSON, and what they mean.
+/// Valid JSON texts and the nodes that they give.
 struct JSONAcceptTests {
   private static func number(_ double: Double) -> Node { Node(double) ?? .absent }
 
@@ -25,7 +25,7 @@ struct JSONAcceptTests {
   ]
 
   @Test(arguments: values)
-  func `a valid text is the value that it spells`(text: String, expected: Node) {
+  func `a valid text gives its value`(text: String, expected: Node) {
     let reading = Reading(text)
     #expect(reading == .value(expected, []), "\(text)")
     #expect(reading.node?.brokenInvariant() == nil)
@@ -41,7 +41,7 @@ struct JSONAcceptTests {
   ]
 
   @Test(arguments: strings)
-  func `a string is what its escapes say`(text: String, expected: String) {
+  func `escapes in a string are decoded`(text: String, expected: String) {
     #expect(Reading(text) == .value(Node(expected), []))
   }
 
@@ -54,16 +54,16 @@ struct JSONAcceptTests {
   ]
 
   @Test(arguments: duplicates)
-  func `of duplicate keys the last counts, null too`(text: String, expected: Node) {
+  func `the last of duplicate keys wins, also if it is null`(text: String, expected: Node) {
     #expect(Reading(text) == .value(expected, []))
   }
 
-  @Test func `canonically equivalent keys are no duplicates`() {
+  @Test func `canonically equivalent keys are not duplicates`() {
     let text = #"{"\u00e9":1,"e\u0301":2}"#
     #expect(Reading(text).node?.childCount == 2)
   }
 
-  @Test func `keys in any order make a sound branch`() throws {
+  @Test func `keys in any order give a valid branch`() throws {
     try withSeed { random in
       let keys = (0..<300).map { "k\($0)" } + (0..<300).map { "\($0)" }
       let members = keys.shuffled(using: &random).map { "\"\($0)\":\"\($0)\"" }
@@ -82,7 +82,7 @@ struct JSONAcceptTests {
         let back = try Node(json: node.json(.export))
         try #require(back == node)
         try #require(back.brokenInvariant() == nil)
-        // The model writes escapes for all that is not ASCII, and members in another order.
+        // The model escapes all characters outside ASCII, and sorts members differently.
         try #require(try Node(json: model.json) == node)
       }
     }

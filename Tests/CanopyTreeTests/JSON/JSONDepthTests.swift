@@ -20,7 +20,7 @@ struct JSONDepthTests {
     #expect(Reading(objects(16, around: arrays(17, around: "1"))).offset != nil)
   }
 
-  @Test func `what is absent may not stand deeper either`() {
+  @Test func `an absent value may not be deeper either`() {
     for text in ["{}", "[]", "null"] {
       #expect(Reading(objects(32, around: text)).node?.isAbsent == true)
       #expect(Reading(objects(33, around: text)).offset != nil)
@@ -28,7 +28,7 @@ struct JSONDepthTests {
     }
   }
 
-  @Test func `a value on the deepest level may have a priority or come from the server`() {
+  @Test func `a value on the deepest level may have a priority or be a server value`() {
     #expect(
       Reading(objects(32, around: #"{".value":1,".priority":2}"#)).node?.height == 32)
     let reading = Reading(objects(32, around: #"{".sv":{"increment":1}}"#))
@@ -41,7 +41,7 @@ struct JSONDepthTests {
     #expect(Reading(objects(33, around: #"{".sv":"timestamp"}"#)).offset != nil)
   }
 
-  @Test func `a million levels are an error and no more`() throws {
+  @Test func `a million levels are an error, not a crash`() throws {
     let million = 1_000_000
     for text in [
       String(repeating: "[", count: million), String(repeating: #"{"a":"#, count: million),

@@ -2,14 +2,14 @@ import Testing
 
 @testable import CanopyTree
 
-/// An output with a drain hands on in pieces what one without keeps.
+/// An output with a drain gives the same bytes as one without.
 struct JSONDrainTests {
   private static let large = Node(
     children: (0..<5000).map { i in
       (Key(index: Int32(i)), Node(String(repeating: "0123456789", count: i % 50)))
     })
 
-  @Test func `the pieces together are the whole`() throws {
+  @Test func `the pieces together equal the whole`() throws {
     var pieces: [[UInt8]] = []
     var output = JSONOutput(drain: { pieces.append([UInt8]($0)) })
     output.append(Self.large)
@@ -20,7 +20,7 @@ struct JSONDrainTests {
     #expect(pieces.flatMap { $0 } == Array(Self.large.json().utf8))
   }
 
-  @Test func `a string longer than a piece goes through`() throws {
+  @Test func `a string longer than a piece is drained`() throws {
     let text = String(repeating: "x\n", count: 300_000)
     var bytes: [UInt8] = []
     var output = JSONOutput(drain: { bytes += $0 })
@@ -44,7 +44,7 @@ struct JSONDrainTests {
     #expect(calls == 1)
   }
 
-  @Test func `an output without a drain keeps what is written until it is told to forget`() {
+  @Test func `an output without a drain keeps all bytes until they are removed`() {
     var output = JSONOutput(capacity: 1)
     output.append("[")
     output.append(Int64.min)

@@ -4,8 +4,8 @@ import Testing
 
 @testable import CanopyTree
 
-/// Tens of thousands of texts that are nearly JSON: none traps, pieces do not matter, and what is
-/// accepted is what Foundation reads.
+/// Tens of thousands of texts that are almost JSON: none traps, the split into pieces does not
+/// matter, and the accepted ones give the same value as Foundation's reader.
 struct JSONFuzzTests {
   static let corpus: [String] =
     JSONStreamTests.texts
@@ -41,7 +41,7 @@ struct JSONFuzzTests {
     return bytes
   }
 
-  @Test func `mutated texts never trap, and pieces make no difference`() throws {
+  @Test func `mutated texts never trap, and pieces do not matter`() throws {
     try withSeed { random in
       for i in 0..<20_000 {
         let bytes = mutate(random.pick(Self.corpus), &random)
@@ -76,7 +76,7 @@ struct JSONFuzzTests {
     }
   }
 
-  @Test func `what is accepted is what Foundation reads`() throws {
+  @Test func `accepted texts give the same value as Foundation's reader`() throws {
     try withSeed { random in
       var compared = 0
       for _ in 0..<20_000 {
@@ -94,8 +94,8 @@ struct JSONFuzzTests {
     }
   }
 
-  /// Whether Foundation would read the value as the tree does: no member that means something, no
-  /// name twice (also in another spelling, which Swift's dictionaries take for the same).
+  /// Whether Foundation reads the value as the tree does: no special members, and no repeated names
+  /// (also canonically equivalent ones, which Swift's dictionaries treat as equal).
   private func isComparable(_ value: JSONValue) -> Bool {
     switch value {
     case .null, .leaf: true
@@ -121,7 +121,7 @@ struct JSONFuzzTests {
     case let number as NSNumber:
       if let bool = node.boolValue { return number == NSNumber(value: bool) }
       guard let double = node.doubleValue else { return false }
-      // Foundation goes by way of decimals of 38 digits, and is not exact to the last bit.
+      // Foundation converts through decimals of 38 digits, and is not exact to the last bit.
       return number.int64Value == node.integerValue
         || abs(number.doubleValue - double) <= abs(double) * 1e-14
     default:

@@ -4,7 +4,7 @@ import Testing
 @testable import CanopyTree
 
 struct JSONOutputTests {
-  @Test func `a string is escaped where it must be and nowhere else`() throws {
+  @Test func `a string is escaped only where necessary`() throws {
     for code in UInt32(0)...0x2FF {
       let scalar = try #require(Unicode.Scalar(code))
       for text in [String(Character(scalar)), "1234567" + String(Character(scalar)) + "89"] {
@@ -21,7 +21,7 @@ struct JSONOutputTests {
     #expect(Node("").json() == #""""#)
   }
 
-  @Test func `a byte that needs care is seen at every place of a word`() throws {
+  @Test func `a byte to escape is found at every position of a word`() throws {
     for length in 1...24 {
       for position in 0..<length {
         for special in ["\"", "\\", "\n", "\u{1F}", "é", "\u{10FFFF}", " ", "!", "#", "[", "]"] {
@@ -41,7 +41,7 @@ struct JSONOutputTests {
   ]
 
   @Test(arguments: numbers)
-  func `numbers are short and read back as the same`(number: Double, text: String) throws {
+  func `numbers are short and read back unchanged`(number: Double, text: String) throws {
     let node = try #require(Node(number))
     #expect(node.json() == text)
     #expect(try Node(json: text) == node)
@@ -76,21 +76,21 @@ struct JSONOutputTests {
   ]
 
   @Test(arguments: arrays)
-  func `keys that are mostly 0, 1, 2 make an array`(text: String, expected: String) throws {
+  func `keys that are mostly 0, 1, 2 give an array`(text: String, expected: String) throws {
     let node = try Node(json: text)
     #expect(node.json() == expected)
     #expect(try Node(json: node.json(.export)) == node)
     if !text.contains(".priority") {
       #expect(node.json(.export) == text)
     }
-    // With an index or a priority it is written alike.
+    // An index or a priority does not change the text.
     var indexed = node
     indexed.addIndex(.value)
     #expect(indexed.json() == expected)
     #expect(node.withPriority(1).json() == expected)
   }
 
-  @Test func `random nodes are written as arrays exactly where the rule says`() throws {
+  @Test func `random nodes are written as arrays exactly as defined`() throws {
     try withSeed { random in
       for _ in 0..<1000 {
         let keys = Set((0..<1 + random.below(6)).map { _ in random.below(9) })

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// Texts that are no JSON, or no tree, and where that shows.
+/// Texts that are not JSON, or not a tree, with the offset of the error.
 struct JSONRejectTests {
   @Test(arguments: [
     ("", 0), ("   ", 3), ("nul", 3), ("nulL", 3), ("True", 0), ("tru", 3), ("NaN", 0), ("-", 1),
@@ -12,7 +12,7 @@ struct JSONRejectTests {
     ("1\u{0}", 1), ("// a\n1", 0), ("1 /* a */", 2), ("\u{A0}1", 0), ("1\u{B}", 1), ("1e99999", 0),
     (" -1e309", 1), ("nullx", 4), ("truefalse", 4),
   ])
-  func `no value`(text: String, offset: Int) {
+  func `text without a value`(text: String, offset: Int) {
     #expect(Reading(text).offset == offset, "\(text): \(Reading(text))")
   }
 
@@ -25,7 +25,7 @@ struct JSONRejectTests {
     ("{1:1}", 1), ("{\"a\":1 \"b\":2}", 7), ("{\"a\":1]", 6), ("{}}", 2), ("{\"a\",1}", 4),
     ("{\"a\"::1}", 5), ("{'a':1}", 1), ("{null:1}", 1), ("{\"a\":1;\"b\":2}", 6), ("{[]:1}", 1),
   ])
-  func `no array and no object`(text: String, offset: Int) {
+  func `invalid arrays and objects`(text: String, offset: Int) {
     #expect(Reading(text).offset == offset, "\(text): \(Reading(text))")
   }
 
@@ -36,7 +36,7 @@ struct JSONRejectTests {
     (#""\u+041""#, 3), (#""\'""#, 2), (#""\0""#, 2), ("\"\\\u{FF11}\"", 2),
     ("\"\\u\u{FF11}111\"", 3),
   ])
-  func `no string`(text: String, offset: Int) {
+  func `invalid strings`(text: String, offset: Int) {
     #expect(Reading(text).offset == offset, "\(text.debugDescription): \(Reading(text))")
   }
 
@@ -46,7 +46,7 @@ struct JSONRejectTests {
     (#""\ud800\n""#, 3), (#""\ud800\ud800""#, 3), (#""\ud800\u0041""#, 3), (#""a\udc00\ud800""#, 4),
     (#""\ud83c\udf33\ud83c""#, 15), (#""\ud83c\udf33\udf33""#, 15), (#""\ud800\ue000""#, 3),
   ])
-  func `no surrogate without its other half`(text: String, offset: Int) {
+  func `lone surrogates are refused`(text: String, offset: Int) {
     #expect(Reading(text).offset == offset, "\(text): \(Reading(text))")
     let key = "{" + text + ":1}"
     #expect(Reading(key).offset == offset + 1)
@@ -57,7 +57,7 @@ struct JSONRejectTests {
     #"{"a\u0000":1}"#, #"{"\u007f":1}"#, #"{"\n":1}"#, #"{".vaLue":1}"#, #"{".":1}"#,
     "{\"" + String(repeating: "é", count: 385) + "\":1}",
   ])
-  func `no key`(text: String) {
+  func `invalid keys`(text: String) {
     #expect(Reading(text).offset == 1, "\(text): \(Reading(text))")
   }
 
@@ -69,7 +69,7 @@ struct JSONRejectTests {
     #expect(Reading("1" + String(repeating: "0", count: 400)).offset == 0)
   }
 
-  @Test func `a string has at most as many bytes as the limits say`() {
+  @Test func `a string has at most the bytes that the limits allow`() {
     var limits = Limits()
     limits.stringBytesMax = 10
     for (text, isLegal) in [
@@ -81,7 +81,7 @@ struct JSONRejectTests {
         let bytes = Array(text.utf8)
         let expected = TreeError.tooLarge("a string may have at most 10 bytes of UTF-8")
         let reading = Reading(bytes, limits: limits)
-        // An escaped line feed has no place in a key; that it is not too long is what counts here.
+        // An escaped line feed is invalid in a key, but its length must be accepted.
         #expect((reading == .failure(expected)) == !isLegal, "\(text)")
         #expect(Reading(bytes, pieces: 1, limits: limits) == reading)
       }

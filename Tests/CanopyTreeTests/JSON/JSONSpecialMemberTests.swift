@@ -36,7 +36,7 @@ struct JSONSpecialMemberTests {
     #"{"a":{"b":{".sv":"timestamp"}},"c":1,"a":{"d":2}}"#,
     #"{".priority":{".sv":"timestamp","x":1},"a":1}"#,
   ])
-  func `combinations that mean nothing are refused`(text: String) {
+  func `contradictory combinations are refused`(text: String) {
     #expect(Reading(text).offset != nil, "\(text): \(Reading(text))")
   }
 
@@ -46,7 +46,7 @@ struct JSONSpecialMemberTests {
     PlacedServerValue(path: path, isPriority: isPriority, value: value)
   }
 
-  @Test func `server values are noted with their places`() {
+  @Test func `server values are returned with their paths`() {
     #expect(Reading(#"{".sv":"timestamp"}"#) == .value(.absent, [placed("", .timestamp)]))
     #expect(
       Reading(#"{"a":{"b":[1,{".sv":{"increment":-2.5}}]},"c":{".sv":"timestamp"}}"#)
@@ -74,7 +74,7 @@ struct JSONSpecialMemberTests {
     #expect(Reading(list(1001)).offset != nil)
   }
 
-  @Test func `where no server value may stand, none is accepted`() {
+  @Test func `server values are refused where they are not allowed`() {
     let text = #"{"a":{".sv":"timestamp"}}"#
     #expect(throws: TreeError.self) { try Node(json: text) }
   }

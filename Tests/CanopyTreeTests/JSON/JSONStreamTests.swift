@@ -3,7 +3,8 @@ import Testing
 
 @testable import CanopyTree
 
-/// A reader with a source gives what the reader of the whole gives, however the bytes arrive.
+/// A reader with a source gives the same result as a reader of the whole, however the bytes are
+/// split.
 struct JSONStreamTests {
   static let texts = [
     "", " ", "1", "-", "12e", "null", "nul", "tru e", #""abc"#, #""a\u00"#, #""\ud83c\udf33""#,
@@ -25,7 +26,7 @@ struct JSONStreamTests {
     }
   }
 
-  @Test func `invalid UTF-8 is found at the same place`() {
+  @Test func `invalid UTF-8 is found at the same offset`() {
     for invalid in JSONUTF8Tests.invalid {
       let quote = UInt8(ascii: "\"")
       for bytes in [
@@ -62,7 +63,7 @@ struct JSONStreamTests {
   private struct Broken: Error {}
 
   @Test(arguments: ["12", "[1,2", "{\"a\":\"b", "true", "[1] "])
-  func `a source that fails makes reading fail and says why`(text: String) {
+  func `a failing source makes reading fail with its error`(text: String) {
     var isFirst = true
     var reader = JSONReader(source: { buffer in
       guard isFirst else { throw Broken() }

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// Bytes that are no UTF-8 are refused wherever they stand.
+/// Invalid UTF-8 is refused everywhere.
 struct JSONUTF8Tests {
   private static let quote = UInt8(ascii: "\"")
 
@@ -23,7 +23,7 @@ struct JSONUTF8Tests {
           [Self.quote] + [UInt8](repeating: 0x61, count: before) + bytes
           + [UInt8](repeating: 0x61, count: after) + [Self.quote]
         #expect(Reading(string).offset == 0, "\(string)")
-        // The same in a key and beside an escape.
+        // Also in a key and beside an escape.
         let key = [UInt8(ascii: "{")] + string + Array(":1}".utf8)
         #expect(Reading(key).offset == 1)
         let escaped = [Self.quote, UInt8(ascii: "\\"), UInt8(ascii: "n")] + string.dropFirst()

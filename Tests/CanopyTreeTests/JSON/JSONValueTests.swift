@@ -16,7 +16,7 @@ struct JSONValueTests {
     #expect(value["c"] == nil && value["b"]?["a"] == nil && value["a"]?.elements == nil)
   }
 
-  @Test func `the last of duplicate names counts`() throws {
+  @Test func `the last of duplicate names wins`() throws {
     #expect(try JSONValue(json: #"{"a":1,"a":2}"#)["a"] == .leaf(2))
   }
 
@@ -27,7 +27,7 @@ struct JSONValueTests {
     #expect(try JSONValue(json: #"{"\u00e9":1}"#) != JSONValue(json: #"{"e\u0301":1}"#))
   }
 
-  @Test func `what is refused as a node for its form is refused here as well`() {
+  @Test func `malformed JSON is refused here too`() {
     let both = [
       "", "[1,]", "{\"a\" 1}", "{a:1}", "01", "\"\\ud800\"", "[1", "{", "nul", "1 2", "1e999",
     ]
@@ -41,7 +41,7 @@ struct JSONValueTests {
     }
   }
 
-  @Test func `keys may hold what keys of the tree may not`() throws {
+  @Test func `names may contain characters that keys may not`() throws {
     #expect(try JSONValue(json: #"{"a/b":1,"":2,"$x":3}"#)["a/b"] == .leaf(1))
   }
 }

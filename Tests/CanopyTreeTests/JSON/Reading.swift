@@ -1,11 +1,11 @@
 @testable import CanopyTree
 
-/// What came of reading a text as a value: a node with its server values, or an error.
+/// The result of reading a text as a value: a node with its server values, or an error.
 enum Reading: Equatable {
   case value(Node, [PlacedServerValue])
   case failure(TreeError)
 
-  /// Reads bytes that are all there.
+  /// Reads complete bytes.
   init(_ bytes: [UInt8], limits: Limits = Limits()) {
     self = bytes.withUnsafeBytes { bytes in
       do throws(TreeError) {
@@ -20,7 +20,7 @@ enum Reading: Equatable {
     self.init(Array(text.utf8))
   }
 
-  /// Reads bytes that come in pieces of `size`.
+  /// Reads bytes in pieces of `size`.
   init(_ bytes: [UInt8], pieces size: Int, limits: Limits = Limits()) {
     var rest = bytes[...]
     var reader = JSONReader(
@@ -47,7 +47,7 @@ enum Reading: Equatable {
     if case .value(let node, _) = self { node } else { nil }
   }
 
-  /// Where the text goes wrong.
+  /// The offset of the error.
   var offset: Int? {
     if case .failure(.invalidJSON(_, let offset)) = self { offset } else { nil }
   }

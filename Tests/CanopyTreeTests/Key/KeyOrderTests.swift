@@ -3,9 +3,9 @@ import Testing
 
 @testable import CanopyTree
 
-/// Keys of every form against each other.
+/// Comparisons of keys of every form.
 struct KeyOrderTests {
-  /// Whether `a` sorts before `b`, from the definition.
+  /// Whether `a` sorts before `b`, by the definition.
   private func precedes(_ a: String, _ b: String) -> Bool {
     func number(_ text: String) -> Int32? { Int32(text).flatMap { "\($0)" == text ? $0 : nil } }
     switch (number(a), number(b)) {
@@ -21,13 +21,13 @@ struct KeyOrderTests {
     let alphabet = Array(random.pick(alphabets).unicodeScalars)
     let length = random.pick([1, 1, 2, 3, 4, 7, 8, 9, 10, 11, 15, 16, 17, 19, 20, 20, 20, 21, 40])
     var text = String.UnicodeScalarView()
-    // A common prefix makes the last character decide.
+    // With a common prefix the last character decides.
     let lead = random.pick(alphabet)
     for i in 0..<length { text.append(i + 2 < length ? lead : random.pick(alphabet)) }
     return String(text)
   }
 
-  @Test func `random keys compare as the definition says, across all forms`() throws {
+  @Test func `random keys of all forms compare as defined`() throws {
     try withSeed { random in
       for _ in 0..<20_000 {
         let a = randomText(&random)
@@ -42,7 +42,7 @@ struct KeyOrderTests {
     }
   }
 
-  @Test func `a prefix sorts before what it begins, in every form`() throws {
+  @Test func `a prefix sorts before its extensions, in every form`() throws {
     let text = "abcdefghijklmnopqrstuvwxyz"
     for length in 1..<text.count {
       let shorter = try Key(text.prefix(length))

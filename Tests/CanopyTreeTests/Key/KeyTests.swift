@@ -11,7 +11,7 @@ struct KeyTests {
     #expect(one.text.utf8.elementsEqual("\u{E9}".utf8))
   }
 
-  @Test func `every form gives back its text`() throws {
+  @Test func `every form returns its text`() throws {
     let texts = [
       "a", "0", "-1", "2147483647", "-2147483648", "2147483648", "007", "-0", "+1", "1e3",
       "sixteen bytes ok", "seventeen bytes !", "-OaBcDeFgHiJkLmNoPqR", "--------------------",
@@ -37,7 +37,7 @@ struct KeyTests {
     #expect(throws: TreeError.self) { try Key(empty) }
   }
 
-  @Test func `a key holds no forbidden character`() throws {
+  @Test func `a key contains no forbidden character`() throws {
     for code in UInt8(0)...127 {
       let text = "a" + String(Character(UnicodeScalar(code))) + "b"
       let isForbidden = code < 0x20 || code == 0x7F || ".$#[]/".utf8.contains(code)

@@ -17,7 +17,7 @@ struct LocationTests {
   @Test(arguments: [
     "a\u{600}", "\u{600}", "a/\u{301}b\u{110BD}", "a\u{200D}", "\u{1F1E6}", "\u{E0062}",
   ])
-  func `a key may end with a character that joins with the slash after it`(path: String) throws {
+  func `a key may end with a character that combines with the slash after it`(path: String) throws {
     let location = try Location(path + "/.priority")
     #expect(try location == Location(Path(path), isPriority: true))
     #expect(Array(location.text.utf8) == Array((path + "/.priority").utf8))
@@ -28,7 +28,7 @@ struct LocationTests {
     "a.priority", ".priority/a", "a/.priority/b", ".value", "a/.value", "a/.priority/.priority",
     "a/.Priority", "a/.priority\u{301}", "a/\u{301}.priority", ".sv",
   ])
-  func `nothing else may hold a dot`(text: String) {
+  func `no other path may contain a dot`(text: String) {
     #expect(throws: TreeError.self) { try Location(text) }
   }
 
@@ -38,7 +38,7 @@ struct LocationTests {
     #expect(throws: TreeError.self) { try Location(text + "/a/.priority") }
   }
 
-  @Test func `a node comes before its priority and both before what is below`() throws {
+  @Test func `a node sorts before its priority and both before the nodes below`() throws {
     let texts = ["", ".priority", "a", "a/.priority", "a/b", "a/b/.priority", "b"]
     let locations = try texts.map { try Location($0) }
     for (i, a) in locations.enumerated() {

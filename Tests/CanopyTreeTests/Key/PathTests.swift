@@ -8,7 +8,7 @@ struct PathTests {
     ("posts/-OaBcDeFgHiJkLmNoPqR/title", "posts/-OaBcDeFgHiJkLmNoPqR/title"),
     ("0/-1/007", "0/-1/007"), ("é/e\u{301}", "é/e\u{301}"), ("a b/c", "a b/c"),
   ])
-  func `slashes separate keys and else mean nothing`(text: String, expected: String) throws {
+  func `slashes only separate keys`(text: String, expected: String) throws {
     let path = try Path(text)
     #expect(path.text.utf8.elementsEqual(expected.utf8))
     #expect(path.description == "/" + expected)
@@ -19,7 +19,7 @@ struct PathTests {
     "a.b", "a/.priority", ".priority", "a/$b", "a#", "[0]", "a/b]/c", "a\u{7}", "a\u{0}b", "\u{7F}",
     "\r\n", String(repeating: "k", count: 769),
   ])
-  func `a key that is none makes a path that is none`(text: String) {
+  func `an invalid key makes an invalid path`(text: String) {
     #expect {
       try Path(text)
     } throws: {

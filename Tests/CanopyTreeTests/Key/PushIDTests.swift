@@ -3,11 +3,11 @@ import Testing
 
 @testable import CanopyTree
 
-/// Push ids ascend, whatever clock and chance do.
+/// Push ids ascend, whatever the clock and the random source return.
 struct PushIDTests {
   private static let allZ: UInt64 = .max
 
-  @Test func `a push id spells its time and its random words`() {
+  @Test func `a push id encodes its time and its random words`() {
     var generator = PushIDGenerator()
     let key = generator.next(at: 0) { 0 }
     #expect(key.text == "--------------------")
@@ -18,8 +18,8 @@ struct PushIDTests {
       last.next(at: PushIDGenerator.timeMax) { PushIDTests.allZ }.text == "zzzzzzzzzzzzzzzzzzzz")
   }
 
-  @Test func `a push id has the time that the official algorithm gives it`() {
-    // 2024-01-02 03:04:05.678 UTC, worked out by hand with the published algorithm.
+  @Test func `a push id encodes the time like the official algorithm`() {
+    // 2024-01-02 03:04:05.678 UTC, computed by hand with the published algorithm.
     let milliseconds: Int64 = 1_704_164_645_678
     let alphabet = Array("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
     var expected = ""
@@ -50,7 +50,7 @@ struct PushIDTests {
     }
   }
 
-  @Test func `keys ascend although the clock jumps about`() throws {
+  @Test func `keys ascend although the clock jumps back and forth`() throws {
     try withSeed { random in
       var generator = PushIDGenerator()
       var last = generator.next(at: 0) { random.next() }
@@ -64,7 +64,7 @@ struct PushIDTests {
     }
   }
 
-  @Test func `a random part that is all z goes on in the next millisecond`() {
+  @Test func `a random part of all z continues in the next millisecond`() {
     var generator = PushIDGenerator()
     let first = generator.next(at: 1000) { PushIDTests.allZ }
     let second = generator.next(at: 1000) { PushIDTests.allZ }
@@ -85,13 +85,13 @@ struct PushIDTests {
     #expect(second.text.hasSuffix("-5----------"))
   }
 
-  @Test func `a time out of bounds is held to them`() {
+  @Test func `a time out of bounds is clamped`() {
     var generator = PushIDGenerator()
     #expect(generator.next(at: -5) { 0 }.text.hasPrefix("--------"))
     #expect(generator.next(at: .max) { 0 }.text.hasPrefix("zzzzzzzz"))
   }
 
-  @Test func `every character of the alphabet goes into a key and out again`() throws {
+  @Test func `every character of the alphabet survives a round trip`() throws {
     for character in "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz" {
       for position in 0..<PushID.length {
         let text = String(

@@ -2,9 +2,9 @@ import Testing
 
 @testable import CanopyTree
 
-/// Byte-wise operations on texts where those on characters say something else.
+/// Byte-wise operations on texts for which operations on characters differ.
 struct TextBytesTests {
-  @Test func `texts that are canonically equivalent have other bytes`() {
+  @Test func `canonically equivalent texts have different bytes`() {
     #expect("é" == "e\u{301}")
     #expect(!"é".hasSameBytes(as: "e\u{301}") && "é".hasSameBytes(as: "é"))
     #expect("K" == "\u{212A}" && !"K".hasSameBytes(as: "\u{212A}"))
@@ -12,7 +12,7 @@ struct TextBytesTests {
     #expect(!Node(1).hasText(of: "1") && !Node.absent.hasText(of: "a"))
   }
 
-  @Test func `a prefix and a suffix are found where a character joins with its neighbour`() {
+  @Test func `prefixes and suffixes are found where a character combines with its neighbour`() {
     let joined = "k\u{600}/\u{301}x"
     #expect(!joined.hasPrefix("k\u{600}/") && joined.hasBytePrefix("k\u{600}/"))
     #expect(!joined.hasSuffix("\u{301}x") && joined.hasByteSuffix("\u{301}x"))
@@ -29,7 +29,7 @@ struct TextBytesTests {
     #expect("@[`{".asciiLowercased == "@[`{" && "@[`{".asciiUppercased == "@[`{")
   }
 
-  @Test func `a path of very many keys is refused without reading them all`() {
+  @Test func `a path with very many keys is refused before all are read`() {
     let text = String(repeating: "a/", count: 1_000_000)
     #expect(throws: TreeError.invalidPath("a path may have at most 32 keys")) { try Path(text) }
   }

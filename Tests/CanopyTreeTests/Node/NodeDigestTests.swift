@@ -4,10 +4,10 @@
 
   @testable import CanopyTree
 
-  /// Hashes are kept with the branches that they are of.
+  /// The cache of branches' hashes.
   struct NodeDigestTests {
-    /// Random trees with branches of all kinds: pages, records, indexes and priorities.
-    @Test func `a kept hash is the hash of the tree as it is, whatever changed`() throws {
+    /// Random trees with branches of all forms: pages, packed branches, indexes and priorities.
+    @Test func `a cached hash equals the hash of the current tree`() throws {
       try withSeed { random in
         for indexes in [[Order](), [.value, .child("a")]] {
           var plan = IndexPlan()
@@ -39,7 +39,7 @@
         })
     }
 
-    @Test func `after a change only the branches on the way to it are hashed again`() throws {
+    @Test func `a change only rehashes the branches on the way to it`() throws {
       for count in [40, 400] {
         var root = Node.of(["posts": big(count), "other": big(10)])
         let whole = WorkCounter.nodesTouched { _ = root.hash }
@@ -49,7 +49,7 @@
         let oldHash = root.hash
         root.set(5, at: "posts/post7/stars/user3")
         let changed = WorkCounter.nodesTouched { #expect(root.hash != oldHash) }
-        // The children of four branches, and the pages of the largest that they are found in.
+        // The children of four branches, and the pages of the largest on the way to them.
         let pages = count / 4
         #expect(changed <= 4 + 20 + 3 + 2 + pages, "\(changed) of \(whole)")
         var again = ""
@@ -58,7 +58,7 @@
       }
     }
 
-    @Test func `branches of few children each keep their hashes as well`() throws {
+    @Test func `small branches cache their hashes too`() throws {
       func tree(_ height: Int) -> Node {
         if height == 0 { return Node(String(repeating: "x", count: 2_100)) }
         return Node(children: [("a", tree(height - 1)), ("b", tree(height - 1).withPriority(1))])
@@ -71,7 +71,7 @@
       #expect(changed <= 10 * 8, "\(changed) of \(whole)")
     }
 
-    @Test func `what is freed or changed in place leaves nothing in the cache`() throws {
+    @Test func `freed and changed branches leave no entry in the cache`() throws {
       var ids: [ObjectIdentifier] = []
       func kept() -> Int { ids.count { DigestCache.shared.digest(of: $0) != nil } }
       do {
@@ -83,13 +83,13 @@
         }
         #expect(ids.count == 50 && kept() == 50)
         for i in 0..<25 { root.set(.absent, at: try Path("posts/post\(i)")) }
-        // Another test may have got memory that was freed.
+        // Another test may have reused memory that was freed.
         #expect(25...30 ~= kept())
       }
       #expect(kept() <= 5)
     }
 
-    @Test func `the cache is bounded, and keeps what is used`() {
+    @Test func `the cache is bounded and keeps used entries`() {
       let cache = DigestCache(entriesMax: 64 * 8)
       final class Thing {}
       let things = (0..<5_000).map { _ in Thing() }

@@ -3,7 +3,8 @@ import Testing
 
 @testable import CanopyTree
 
-/// Hashes against Python's (`base64(sha1(text))`, the text written by hand) and the naive model's.
+/// Hashes compared with Python's (`base64(sha1(text))`, with the text written by hand) and with the
+/// naive model's.
 struct NodeHashTests {
   @Test(arguments: [
     ("true", "E5z61QM0lN/U2WsOnusszCTkR8M="),
@@ -30,11 +31,11 @@ struct NodeHashTests {
     ),
     ("null", ""), ("{}", ""),
   ])
-  func `a node hashes as the official clients hash it`(json: String, hash: String) throws {
+  func `a node has the hash of the official clients`(json: String, hash: String) throws {
     #expect(try Node(json: json).hash == hash)
   }
 
-  @Test func `random trees hash as the naive model does`() throws {
+  @Test func `random trees have the hashes of the naive model`() throws {
     try withSeed { random in
       for _ in 0..<300 {
         let model = random.tree(height: 3)

@@ -2,7 +2,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// The check of invariants sees what is broken.
+/// The check of invariants finds violations.
 struct NodeInvariantTests {
   private func branch(_ children: Child...) -> Node {
     Node(storage: .branch(Children(ascending: children)))
@@ -12,13 +12,13 @@ struct NodeInvariantTests {
     Node(storage: .indexed(IndexedBranch(children: node.children ?? Children(), indexes: indexes)))
   }
 
-  @Test func `a sound node has no broken invariant`() {
+  @Test func `a valid node violates no invariant`() {
     for node: Node in [.absent, 1, "x", true, .of(["a": 1]), Node(1).withPriority(2)] {
       #expect(node.brokenInvariant() == nil)
     }
   }
 
-  @Test func `each way to be broken is named`() throws {
+  @Test func `each violation is described`() throws {
     let prioritized = Node(1).withPriority(2)
     let (a, b) = (branch(Child(key: "a", node: 1)), branch(Child(key: "b", node: 1)))
     let broken: [(Node, String)] = [
@@ -30,7 +30,7 @@ struct NodeInvariantTests {
       (Node(storage: .double(.infinity)), "not finite"),
       (
         Node(storage: .prioritized(Prioritized(node: .absent, priority: 1))),
-        "a priority of nothing"
+        "a priority of an absent node"
       ),
       (Node(storage: .prioritized(Prioritized(node: prioritized, priority: 1))), "or two"),
       (Node(storage: .prioritized(Prioritized(node: 1, priority: true))), "no number or string"),

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// A node does what the naive tree does.
+/// A node behaves like the naive tree.
 struct NodeModelTests {
   @Test func `random sets and removals`() throws {
     try withSeed { random in
@@ -26,7 +26,7 @@ struct NodeModelTests {
     }
   }
 
-  @Test func `equality is that of the contents`() throws {
+  @Test func `equality compares contents`() throws {
     try withSeed { random in
       for _ in 0..<2000 {
         let a = random.tree(height: 2)
@@ -36,7 +36,7 @@ struct NodeModelTests {
     }
   }
 
-  @Test func `height and children are those of the model`() throws {
+  @Test func `height and children equal the model's`() throws {
     try withSeed { random in
       for _ in 0..<500 {
         let model = random.tree(height: 4)

@@ -2,11 +2,11 @@ import Testing
 
 @testable import CanopyTree
 
-/// A node that nobody else holds is changed in place, in each form of storage.
+/// A node with only one reference is changed in place, in each form of storage.
 struct NodeSharingTests {
   private func pages(_ node: Node) -> [ObjectIdentifier] {
-    // A record has no pages, and is made anew with each change.
-    if node.record != nil { return [] }
+    // A packed branch has no pages; each change copies it.
+    if node.packed != nil { return [] }
     var all = node.children?.pageIdentities ?? []
     all += node.indexes.flatMap { $0.positions.pageIdentities }
     switch node.storage {
@@ -27,11 +27,11 @@ struct NodeSharingTests {
     Node(children: (0..<count).map { (Key(index: Int32($0)), Node.of(["v": 0])) })
   }
 
-  /// The forms of storage that a branch may have.
+  /// The forms of storage of a branch.
   enum Form: String, CaseIterable {
     case branch, indexed, prioritized, prioritizedAndIndexed, withPrioritizedChild
 
-    /// A branch of branches in this form.
+    /// Creates a branch of branches in this form.
     func make() -> Node {
       var node = NodeSharingTests.branch(500)
       switch self {
@@ -48,9 +48,9 @@ struct NodeSharingTests {
   }
 
   @Test(arguments: Form.allCases)
-  func `a change to a node that is not shared copies nothing`(form: Form) {
+  func `a change to an unshared node copies nothing`(form: Form) {
     var node = form.make()
-    // The page of an index that the child moves to may have to grow the first time.
+    // The page of an index that receives the child may have to grow the first time.
     for i in 0..<2 { node.set(Node(Int64(i)), at: "7/v") }
     let before = Set(pages(node))
     for i in 0..<10 { node.set(Node(Int64(i) % 2), at: "7/v") }
@@ -61,7 +61,7 @@ struct NodeSharingTests {
   }
 
   @Test(arguments: Form.allCases)
-  func `a change to a shared node leaves the other version as it was`(form: Form) {
+  func `a change to a shared node leaves the other version unchanged`(form: Form) {
     var node = form.make()
     let old = node
     let contents = NaiveTree(old)
@@ -70,12 +70,12 @@ struct NodeSharingTests {
     node.set("x", at: "1000")
     #expect(NaiveTree(old) == contents)
     #expect(old.brokenInvariant() == nil && node.brokenInvariant() == nil)
-    // All children but the changed ones are shared.
+    // All unchanged children are shared.
     #expect(old.at("9").isIdentical(to: node.at("9")))
     #expect(!old.at("7").isIdentical(to: node.at("7")))
   }
 
-  @Test func `identity is that of the version for branches and of the value for leaves`() {
+  @Test func `identity compares versions of branches and values of leaves`() {
     let a = Node.of(["x": 1])
     let b = Node.of(["x": 1])
     #expect(a.isIdentical(to: a) && !a.isIdentical(to: b))

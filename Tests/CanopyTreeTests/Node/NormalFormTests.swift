@@ -2,14 +2,14 @@ import Testing
 
 @testable import CanopyTree
 
-/// No empty branch and no absent child, however a node comes to be.
+/// Every way to create a node gives normal form: no empty branch and no absent child.
 struct NormalFormTests {
-  @Test func `a branch without children is nothing`() {
+  @Test func `a branch without children is absent`() {
     #expect(Node(children: []).isAbsent)
     #expect(Node.of(["a": .absent, "b": Node(children: [])]).isAbsent)
   }
 
-  @Test func `of two children with one key the later counts, absence too`() {
+  @Test func `the last of two children with one key wins, also if it is absent`() {
     let node = Node.of(["b": 1, "a": 2, "b": 3, "c": 4, "c": .absent])
     #expect(node == Node.of(["a": 2, "b": 3]))
     #expect(node.brokenInvariant() == nil)
@@ -28,7 +28,7 @@ struct NormalFormTests {
     #expect(node.isAbsent)
   }
 
-  @Test func `a leaf gives way to a child, but not to the absence of one`() {
+  @Test func `a child replaces a leaf, but an absent child does not`() {
     var node = Node.of(["a": 1])
     node.set(.absent, at: "a/b")
     #expect(node.at("a") == 1)
@@ -46,7 +46,7 @@ struct NormalFormTests {
     #expect(node != Node.of(["\u{E9}": 1]))
   }
 
-  @Test func `equality looks at contents and not at indexes`() {
+  @Test func `equality compares contents and ignores indexes`() {
     let plain = Node.of(["a": 1, "b": 2])
     var indexed = plain
     indexed.addIndex(.value)
@@ -55,7 +55,7 @@ struct NormalFormTests {
     #expect(Node.absent == Node.absent)
   }
 
-  @Test func `what a value is can be asked in its own type`() {
+  @Test func `a leaf returns its value in its own type`() {
     #expect(Node(true).boolValue == true && Node(true).doubleValue == nil)
     #expect(Node(7).integerValue == 7 && Node(7).doubleValue == 7 && Node(7).boolValue == nil)
     #expect(Node(0.5)?.doubleValue == 0.5 && Node(0.5)?.integerValue == nil)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// Numbers: one form for each, whichever way it was written.
+/// Each number has one form, however it was written.
 struct NumberTests {
   @Test func `a number is the same however it is written`() throws {
     for text in ["1", "1.0", "1e0", "1E+0", "10e-1", "0.1e1", "100000000e-8"] {
@@ -64,7 +64,7 @@ struct NumberTests {
     }
   }
 
-  @Test func `numbers that are none are refused`() {
+  @Test func `infinities and NaN are refused`() {
     #expect(Node(Double.nan) == nil)
     #expect(Node(Double.infinity) == nil)
     #expect(Node(-Double.infinity) == nil)
@@ -85,5 +85,24 @@ struct NumberTests {
       }
     }
     #expect(OrderValue.integer(1 << 60) == .double(0x1p60))
+  }
+}
+
+struct DecimalTests {
+  private func text(_ number: Int64) -> String {
+    withUnsafeTemporaryAllocation(byteCount: Decimal.bytesMax, alignment: 1) { bytes in
+      let count = Decimal.write(number, into: bytes)
+      return String(decoding: bytes[..<count], as: UTF8.self)
+    }
+  }
+
+  @Test func `integers are written as Swift writes them`() {
+    var numbers: [Int64] = [.min, .min + 1, .max, .max - 1, 0]
+    var power: Int64 = 1
+    for _ in 0..<19 {
+      numbers += [power, power - 1, power + 1, -power, 1 - power, -1 - power]
+      (power, _) = power.multipliedReportingOverflow(by: 10)
+    }
+    for number in numbers { #expect(text(number) == "\(number)") }
   }
 }

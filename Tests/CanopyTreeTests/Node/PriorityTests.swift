@@ -7,12 +7,12 @@ struct PriorityTests {
     node.indexes.contains { $0.order == .priority }
   }
 
-  @Test func `nothing has no priority`() {
+  @Test func `an absent node has no priority`() {
     #expect(Node.absent.withPriority(1).isAbsent)
     #expect(Node.absent.withPriority(1).priority.isAbsent)
   }
 
-  @Test func `a priority is kept beside the value and can be taken away`() {
+  @Test func `a priority is stored beside the value and can be removed`() {
     for node: Node in [1, "x", true, Node.of(["a": 1])] {
       let prioritized = node.withPriority(5)
       #expect(prioritized.priority == 5)
@@ -35,7 +35,7 @@ struct PriorityTests {
     #expect(try Node(json: tree.root.json(.export)) == tree.root)
   }
 
-  @Test func `a set drops the priority of what it replaces`() {
+  @Test func `a set drops the priority of the old node`() {
     var node = Node.of(["a": Node(1).withPriority(5)])
     node.set(2, at: "a")
     #expect(node.child("a").priority.isAbsent)
@@ -51,7 +51,7 @@ struct PriorityTests {
     #expect(node.isAbsent && node.priority.isAbsent)
   }
 
-  @Test func `a leaf that gives way to a child leaves it its priority`() {
+  @Test func `a leaf that a child replaces keeps its priority`() {
     var node = Node(1).withPriority(5)
     node.set(.absent, at: "a/b")
     #expect(node == Node(1).withPriority(5))

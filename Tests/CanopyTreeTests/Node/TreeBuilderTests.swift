@@ -15,7 +15,7 @@ struct TreeBuilderTests {
     return (try builder.finish(), counts.read + counts.copied, counts.found)
   }
 
-  @Test func `a copy is found by its text, is not read, and shares its memory`() throws {
+  @Test func `a copy is recognised by its text and shares its memory without parsing`() throws {
     let post = #"{".priority":2,"body":"some text","stars":{"a":true}}"#
     let built = try build([
       ("posts/-OaBcDeFgHiJkLmNoPqR", post), ("user-posts/u/-OaBcDeFgHiJkLmNoPqR", post),
@@ -33,7 +33,7 @@ struct TreeBuilderTests {
     #"{"a":1,"b":3}"#, #"{"a":1}"#, #"{"b":2,"a":1}"#, #"{"a":1,"b":2.0}"#, #"{"a":1,"b":2} "#, "1",
     #"{"a":1,"b":2,".priority":0}"#,
   ])
-  func `another text under the same push id is read`(_ text: String) throws {
+  func `a different text under the same push id is parsed`(_ text: String) throws {
     let built = try build([
       ("a/-OaBcDeFgHiJkLmNoPqR", #"{"a":1,"b":2}"#), ("b/-OaBcDeFgHiJkLmNoPqR", text),
     ])
@@ -41,13 +41,13 @@ struct TreeBuilderTests {
     #expect(built.node.at(Path("b/-OaBcDeFgHiJkLmNoPqR")) == (try Node(json: text)))
   }
 
-  @Test func `a row that comes twice is an error, found by its text or not`() throws {
+  @Test func `a repeated row is an error, recognised by its text or not`() throws {
     let row = ("a/-OaBcDeFgHiJkLmNoPqR", #"{"a":1}"#)
     #expect(throws: TreeError.self) { try build([row, row]) }
     #expect(throws: TreeError.self) { try build([row, ("a/-OaBcDeFgHiJkLmNoPqR", "1")]) }
   }
 
-  @Test func `planned indexes are there when the tree is`() throws {
+  @Test func `planned indexes exist when the tree is built`() throws {
     var plan = IndexPlan()
     let order = Order.child("n")
     plan.declare(order, at: ["posts"])
@@ -63,7 +63,7 @@ struct TreeBuilderTests {
           "t": Node(String(repeating: "x", count: random.below(60))),
         ])
         rows.append(("posts/k\(i)", post))
-        // In one row, or in several.
+        // In one row, or in several rows.
         rows.append(("user-posts/u\(i % 7)/k\(i)", post))
         if random.oneIn(5) { rows.append(("posts/m\(i)/n", 3)) }
       }
@@ -81,7 +81,7 @@ struct TreeBuilderTests {
       #expect(root.child("posts").indexes.count == 2)
       #expect(root.at("user-posts/u3").indexes.count == 1)
       #expect(root.brokenInvariant() == nil)
-      // What is in one row gets its indexes from the tree.
+      // The tree builds the indexes inside a row.
       let tree = Tree(root: root, indexPlan: plan)
       #expect(tree.root.at("user-posts/v").indexes.count == 1)
       #expect(tree.root == expected.root && tree.root.brokenInvariant() == nil)
@@ -95,19 +95,19 @@ struct TreeBuilderTests {
   @Test(arguments: [
     ["a", "a/b"], ["a", "a!", "a/b"], ["x/a", "x/a/b"], ["x/a", "x/a!", "x/a/b"],
   ])
-  func `a row below another is an error, at the root as elsewhere`(locations: [String]) throws {
+  func `a row below another is an error, also at the root`(locations: [String]) throws {
     #expect(throws: TreeError.self) { try build(locations.map { ($0, "1") }) }
   }
 
   @Test(arguments: [[0xFF], [0x61, 0x2F, 0xC3], [0xED, 0xA0, 0x80, 0x2F, 0x61]] as [[UInt8]])
-  func `a location that is no UTF-8 is refused`(location: [UInt8]) {
+  func `a location with invalid UTF-8 is refused`(location: [UInt8]) {
     #expect(throws: TreeError.self) {
       var builder = TreeBuilder()
       try location.withUnsafeBytes { try builder.add(1, at: $0) }
     }
   }
 
-  @Test func `locations need not resemble each other`() throws {
+  @Test func `locations need no common prefix`() throws {
     let rows = [
       ("a", "1"), ("b/c/d", "2"), ("b/c/e", "3"), ("b/c/f/g", "4"), ("b/c2/d", "5"), ("b/cc", "6"),
       ("c/.priority", "7"), ("c/d", "8"), ("c/d2/e", "9"), ("d/e/f/g/h", "10"), ("e", "11"),
@@ -126,16 +126,16 @@ struct TreeBuilderTests {
     ["b//c", "b//d"], ["b/c/d", ".priority", "b/c/e"], ["b/c/.priority", "b/c/.priority", "b/c"],
     ["b/c/d", "b/c/", "b/c/e"], ["b/c/d", "b/c", "b/c/e"],
   ])
-  func `locations that make no sense trap nowhere`(locations: [String]) throws {
-    // They may be refused or not; `canopy verify` looks closer.
+  func `invalid locations do not trap`(locations: [String]) throws {
+    // They may be refused or not; `canopy verify` checks more closely.
     _ = try? build(locations.map { ($0, "1") })
   }
 
-  @Test func `random trees with copies come out as they are`() throws {
+  @Test func `random trees with copies are rebuilt unchanged`() throws {
     var random = SeededRandom(printingSeedFor: "TreeBuilderTests")
     for _ in 0..<500 {
       let copies = (0..<4).map { _ in random.tree(height: 3).node }
-      // Rows of absent values do not come about.
+      // There are no rows of absent values.
       let rows = copies.enumerated().filter { !$1.isAbsent }.map { index, node in
         var output = JSONOutput()
         output.append(copies[0].isAbsent || random.oneIn(2) ? node : copies[0], style: .export)

@@ -3,11 +3,11 @@ import Testing
 
 @testable import CanopyTree
 
-/// What a query's viewer is told is what a comparison of the whole lists before and after finds.
+/// The changes of a query's result equal those found by comparing complete lists.
 struct ChildChangeTests {
   private typealias Entry = (key: Key, node: Node)
 
-  /// The changes by comparing lists: slow, and plain to see.
+  /// Returns the changes by comparing lists: slow and obviously correct.
   private func naive(_ query: Query, _ before: [Entry], _ after: [Entry]) -> [ChildChange] {
     func find(_ key: Key, _ list: [Entry]) -> Node? { list.first { $0.key == key }?.node }
     func change(_ kind: ChildChange.Kind, _ i: Int) -> ChildChange {
@@ -31,7 +31,7 @@ struct ChildChangeTests {
       + changed.map { change(.changed, $0) }
   }
 
-  /// What a viewer makes of the changes it is told.
+  /// Applies changes to an earlier list.
   private func replay(_ changes: [ChildChange], on list: [Entry]) throws -> [Entry] {
     var list = list
     func insert(_ change: ChildChange) throws {
@@ -41,7 +41,7 @@ struct ChildChangeTests {
       }
       list.insert((change.key, change.node), at: index)
     }
-    // Neighbours are those of the outcome: take everything out that moves or goes, then put it in
+    // Neighbours are those of the result: first remove all moved and removed children, then insert
     // from the front.
     let leaving = changes.filter { $0.kind == .removed || $0.kind == .moved }.map(\.key)
     list.removeAll { entry in leaving.contains(entry.key) }
@@ -99,7 +99,7 @@ struct ChildChangeTests {
     }
   }
 
-  @Test func `windows of many children refill and spill exactly`() throws {
+  @Test func `windows of many children are refilled and trimmed exactly`() throws {
     try withSeed { random in
       let order = Order.child("n")
       for limit in [Query.Limit.first(10), .last(10), .first(1), .last(200)] {
@@ -126,7 +126,7 @@ struct ChildChangeTests {
     }
   }
 
-  @Test func `nothing is told of what is not shown, or has not changed`() throws {
+  @Test func `children outside the result, or unchanged, have no events`() throws {
     let query = try Query(order: .key, limit: .first(1))
     let node = Node.of(["a": 1, "b": 2])
     #expect(query.changes(from: node, to: node.setting(3, at: "b")) == [])
@@ -142,7 +142,7 @@ struct ChildChangeTests {
   }
 
   #if CANOPY_COUNT_WORK
-    @Test func `the work is that of the change, not that of the location`() throws {
+    @Test func `the work depends on the change, not on the location`() throws {
       let order = Order.child("n")
       for limit in [nil, Query.Limit.last(100)] {
         let query = try Query(order: order, limit: limit)

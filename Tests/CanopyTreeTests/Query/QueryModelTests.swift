@@ -3,11 +3,11 @@ import Testing
 
 @testable import CanopyTree
 
-/// Queries select what the naive tree selects, with an index and without.
+/// Queries select the same children as the naive tree, with and without an index.
 struct QueryModelTests {
   static let orders: [Order] = [.key, .value, .priority, .child("v"), .child("a/b")]
 
-  /// A child of each kind of value, several of some.
+  /// Children with each kind of value, several of some.
   static let values: [Node] = [
     .absent, false, true, -1, 0, 1, 1, "", "a", "a", "\u{1F333}", "\u{FFFD}", .of(["x": 1]),
     .of(["x": 2]), Node(.min), Node(.max), Node(0.5) ?? 0, Node(0x1p63) ?? 0,
@@ -109,7 +109,7 @@ struct QueryModelTests {
     }
   }
 
-  @Test func `a large branch, whose index has many pages`() throws {
+  @Test func `a large branch with many pages of index`() throws {
     try withSeed { random in
       var node = Node(
         children: (0..<3000).map { (Key(index: $0), Node.of(["v": Node(Int64($0 * 7 % 100))])) })
@@ -142,7 +142,7 @@ struct QueryModelTests {
     }
   }
 
-  @Test func `a leaf and nothing have no children`() throws {
+  @Test func `a leaf and an absent node have no children`() throws {
     for node: Node in [.absent, 1, "x", Node(1).withPriority(1)] {
       for order in Self.orders {
         let query = try Query(order: order, limit: .first(5))
@@ -153,7 +153,7 @@ struct QueryModelTests {
     }
   }
 
-  @Test func `a branch with a priority is queried as one without`() throws {
+  @Test func `a branch with a priority is queried like one without`() throws {
     for tree in Self.trees {
       for order in Self.orders {
         let query = try Query(order: order, limit: .last(5))

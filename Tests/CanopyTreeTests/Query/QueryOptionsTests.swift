@@ -2,7 +2,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// The options of the line protocol and of REST.
+/// The query options of the line protocol and of REST.
 struct QueryOptionsTests {
   private func query(_ json: String) throws -> Query {
     try Query(options: JSONValue(json: json))
@@ -47,11 +47,11 @@ struct QueryOptionsTests {
   }()
 
   @Test(arguments: valid)
-  func `options that fit together`(json: String, expected: Query) throws {
+  func `valid combinations of options`(json: String, expected: Query) throws {
     #expect(try query(json) == expected, "\(json)")
   }
 
-  /// The options and what the sentence must name.
+  /// The options, and a part of the error's sentence.
   static let invalid: [(String, String)] = [
     (#"{"orderBy":1}"#, "orderBy must be a string"), (#"{"orderBy":null}"#, "orderBy must be"),
     (#"{"orderBy":["a"]}"#, "orderBy must be a string"), (#"{"orderBy":""}"#, "orderBy must name"),
@@ -86,7 +86,7 @@ struct QueryOptionsTests {
   ]
 
   @Test(arguments: invalid)
-  func `options that do not, and a sentence that says which`(json: String, sentence: String) {
+  func `invalid combinations, and a sentence that says which`(json: String, sentence: String) {
     do throws(TreeError) {
       let query = try Query(options: JSONValue(json: json))
       Issue.record("\(json) is accepted as \(query)")
@@ -99,7 +99,7 @@ struct QueryOptionsTests {
     }
   }
 
-  @Test func `a query made in the program is checked as well`() throws {
+  @Test func `a query created in code is checked too`() throws {
     for limit in [Query.Limit.first(0), .first(-1), .last(0)] {
       #expect(throws: TreeError.self) { try Query(limit: limit) }
     }

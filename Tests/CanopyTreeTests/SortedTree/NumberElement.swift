@@ -1,6 +1,6 @@
 @testable import CanopyTree
 
-/// A number under a number, to put into a `SortedTree`.
+/// A number with a key, as an element of a `SortedTree`.
 struct NumberElement: SortedElement, Equatable {
   var sortKey: Int
   var value: Int
@@ -33,7 +33,7 @@ extension SortedTree {
     return identities(root)
   }
 
-  /// Levels of pages.
+  /// The number of levels of pages.
   var levels: Int {
     var page = root
     var levels = 1
@@ -51,7 +51,7 @@ extension NumberTree {
   }
 }
 
-/// What a `SortedTree` must behave like: a sorted array.
+/// The model of a `SortedTree`: a sorted array.
 struct SortedArray {
   private(set) var elements: [NumberElement] = []
 

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// The differences of two versions are those that a comparison of whole lists finds.
+/// The differences of two versions equal those found by comparing complete lists.
 struct SortedTreeDiffTests {
   private func differences(_ old: Children, _ new: Children) -> [(Key, Node?, Node?)] {
     var result: [(Key, Node?, Node?)] = []
@@ -36,7 +36,7 @@ struct SortedTreeDiffTests {
         ascending: (0..<Int32(count)).map { Child(key: Key(index: $0 * 2), node: 1) })
       for round in 0..<(count > 1000 ? 20 : 60) {
         let old = tree
-        // Sometimes a run of neighbours, so that pages split and merge.
+        // Sometimes change a run of neighbours, so that pages split and merge.
         let start = random.below(2 * count + 4)
         for i in 0..<random.below(round % 3 == 0 ? 200 : 5) {
           let index = random.oneIn(2) ? start + i : random.below(2 * count + 4)

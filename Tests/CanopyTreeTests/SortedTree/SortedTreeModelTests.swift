@@ -3,15 +3,15 @@ import Testing
 
 @testable import CanopyTree
 
-/// A sorted tree does what a sorted array does.
+/// A sorted tree behaves like a sorted array.
 struct SortedTreeModelTests {
   @Test(arguments: [3, 100, 400])
-  func `random changes to a small tree leave it sound after each`(keys: Int) throws {
+  func `random changes to a small tree keep it valid`(keys: Int) throws {
     try withSeed { random in
       var tree = NumberTree()
       var model = SortedArray()
       for step in 0..<2000 {
-        // The tree grows at first and shrinks in the end.
+        // The tree grows at first and shrinks at the end.
         let key = random.below(keys)
         if random.below(2000) < step {
           tree.remove(key)
@@ -35,7 +35,7 @@ struct SortedTreeModelTests {
     #expect(tree.brokenInvariant() == nil)
     #expect(tree.elements == NumberTree(0..<10_000).elements)
     let leaves = 10_000 / NumberTree.leafMax
-    // Above them an eighth as many, and so on: a seventh in all.
+    // An eighth as many pages above them, and so on: a seventh in total.
     #expect(tree.pageIdentities.count <= leaves + leaves / (NumberTree.innerMax - 1) + 10)
   }
 
@@ -46,7 +46,7 @@ struct SortedTreeModelTests {
     #expect(tree.elements == NumberTree(0..<10_000).elements)
   }
 
-  @Test func `removing from either end and from the middle works down to nothing`() throws {
+  @Test func `removing from either end and from the middle works until the tree is empty`() throws {
     let all = Array(0..<5000)
     for order in [all, all.reversed(), Array(all[2500...]) + all[..<2500].reversed()] {
       var tree = NumberTree(all)
@@ -65,15 +65,15 @@ struct SortedTreeModelTests {
     }
   }
 
-  @Test func `random changes to a tall tree, in runs of neighbours, leave it sound`() throws {
+  @Test func `random changes to a tall tree, in runs of neighbours, keep it valid`() throws {
     try withSeed { random in
       let keys = 20_000
       var tree = NumberTree(0..<keys)
       var model: [Int: Int] = [:]
       for key in 0..<keys { model[key] = key }
       for step in 0..<100 {
-        // Runs of removals empty whole pages and make inner ones merge; single keys come back into
-        // the gaps between the pivots that are left, and now and then a run does.
+        // Runs of removals empty whole pages and merge inner ones; single keys, and sometimes a
+        // run, fill the gaps between the remaining pivots.
         let start = random.below(keys)
         for key in start..<min(keys, start + random.pick([10, 300, 1000])) {
           tree.remove(key)
@@ -115,14 +115,14 @@ struct SortedTreeModelTests {
     #expect(tree.elements.filter { $0.sortKey == edge + 10 }.map(\.value) == [2])
   }
 
-  @Test func `a body that leaves nothing where nothing was changes nothing`() {
+  @Test func `a body that inserts nothing changes nothing`() {
     var tree = NumberTree(0..<1000)
     tree.modify(5000) { $0 = nil }
     tree.remove(-1)
     #expect(tree.elements == NumberTree(0..<1000).elements)
   }
 
-  @Test func `a body sees the element that is there`() {
+  @Test func `a body receives the existing element`() {
     var tree = NumberTree(0..<1000)
     tree.modify(500) {
       #expect($0 == NumberElement(sortKey: 500, value: 500))

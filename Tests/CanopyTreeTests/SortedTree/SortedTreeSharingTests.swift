@@ -3,9 +3,9 @@ import Testing
 
 @testable import CanopyTree
 
-/// Versions share pages; a version that nobody else holds is changed in place.
+/// Versions share pages; a version with only one reference is changed in place.
 struct SortedTreeSharingTests {
-  @Test func `a copy is unchanged whatever happens to the other`() throws {
+  @Test func `a copy stays unchanged when the other changes`() throws {
     try withSeed { random in
       var tree = NumberTree(0..<5000)
       var versions: [(tree: NumberTree, elements: [NumberElement])] = []
@@ -27,7 +27,7 @@ struct SortedTreeSharingTests {
   }
 
   @Test(arguments: [10, 1000, 10_000])
-  func `replacing in a tree that is not shared copies no page`(count: Int) {
+  func `replacing in an unshared tree copies no page`(count: Int) {
     var tree = NumberTree(0..<count)
     let before = tree.pageIdentities
     for key in 0..<count { tree.insert(NumberElement(sortKey: key, value: -key)) }
@@ -50,14 +50,14 @@ struct SortedTreeSharingTests {
     let before = Set(old.pageIdentities)
     tree.insert(NumberElement(sortKey: 5000, value: 0))
     #expect(Set(tree.pageIdentities).subtracting(before).count == tree.levels)
-    // What was copied is not shared any more, and changes in place from now on.
+    // The copied pages are not shared any more, and change in place from now on.
     let copied = tree.pageIdentities
     tree.insert(NumberElement(sortKey: 5000, value: 1))
     #expect(tree.pageIdentities == copied)
     #expect(old.find(5000)?.value == 5000)
   }
 
-  @Test func `a tree in a class is changed in place as well`() {
+  @Test func `a tree in a class is changed in place too`() {
     final class Box {
       var tree = NumberTree(0..<1000)
     }

@@ -22,7 +22,7 @@ struct SortedTreeWalkTests {
     return Array(Set(keys + keys.map { $0 + 1 } + [-100, -31, 0, 1, 10_000])).sorted()
   }
 
-  @Test func `walking from any bound visits what is not below it`() throws {
+  @Test func `walking from any bound visits the elements that are not below it`() throws {
     for tree in Self.trees {
       let all = tree.elements
       for bound in bounds(all) {
@@ -37,7 +37,7 @@ struct SortedTreeWalkTests {
     }
   }
 
-  @Test func `walking backward from any bound visits what is not above it`() throws {
+  @Test func `walking backward from any bound visits the elements that are not above it`() throws {
     for tree in Self.trees {
       let all = tree.elements
       for bound in bounds(all) {
@@ -52,7 +52,7 @@ struct SortedTreeWalkTests {
     }
   }
 
-  @Test func `a walk stops when the body says so`() {
+  @Test func `a walk stops when the body returns false`() {
     for tree in Self.trees {
       let all = tree.elements
       for limit in [1, 2, 31, 32, 33, 64, 65, 100] where limit <= all.count {
@@ -84,14 +84,14 @@ struct SortedTreeWalkTests {
     }
   }
 
-  @Test func `first and last are those of a walk`() {
+  @Test func `first and last agree with walking`() {
     for tree in Self.trees {
       #expect(tree.first == tree.elements.first)
       #expect(tree.last == tree.elements.last)
     }
   }
 
-  @Test func `building from ascending elements makes a sound tree of any size`() {
+  @Test func `building from ascending elements gives a valid tree of any size`() {
     for count in Array(0...130) + [32 * 32 - 1, 32 * 32, 32 * 32 + 1, 20_000] {
       let tree = NumberTree(0..<count)
       #expect(tree.brokenInvariant() == nil)

@@ -1,6 +1,6 @@
 @testable import CanopyTree
 
-/// Paths and locations that are written in a test's text; one that is not valid stops the test.
+/// Literal paths and locations in tests; an invalid one stops the test.
 extension Path: ExpressibleByStringLiteral {
   init(stringLiteral text: String) {
     do throws(TreeError) {
@@ -22,21 +22,21 @@ extension Location: ExpressibleByStringLiteral {
 }
 
 extension Node {
-  /// A branch that is written in a test's text.
+  /// Returns a branch of literal children.
   static func of(_ children: KeyValuePairs<Key, Node>) -> Node {
     Node(children: children.map { ($0.key, $0.value) })
   }
 }
 
 extension Assignment {
-  /// An assignment to a location that is written in a test's text.
+  /// Returns an assignment to a literal location.
   static func at(_ location: Location, _ value: Node) -> Assignment {
     Assignment(location, value)
   }
 }
 
 extension Key {
-  /// The key of text that a test made up.
+  /// Returns the key of a test's text.
   static func of(_ text: String) -> Key {
     do throws(TreeError) {
       return try Key(text)
@@ -46,5 +46,5 @@ extension Key {
   }
 }
 
-/// Makes a literal a text.
+/// Returns a literal as a string.
 private func verbatim(_ text: String) -> String { text }

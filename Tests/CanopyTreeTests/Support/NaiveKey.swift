@@ -1,6 +1,6 @@
 import CanopyTree
 
-/// A key of the naive model: bytes, ordered by the letter of the definition.
+/// A key of the naive model: bytes, ordered exactly as in the definition.
 struct NaiveKey: Hashable, Comparable, CustomStringConvertible {
   let bytes: [UInt8]
 
@@ -14,7 +14,7 @@ struct NaiveKey: Hashable, Comparable, CustomStringConvertible {
 
   var description: String { String(decoding: bytes, as: UTF8.self) }
 
-  /// The number that the key spells, if it spells it as Swift would and in 32 bits.
+  /// The number that the key spells, if it is in Swift's form and has 32 bits.
   var number: Int32? {
     guard let number = Int32(description), "\(number)" == description else { return nil }
     return number

@@ -4,7 +4,7 @@ import CanopyTree
 enum NaiveLeaf: Hashable {
   case bool(Bool)
   case integer(Int64)
-  /// A number that no 64-bit integer is.
+  /// A number that is not a 64-bit integer.
   case double(Double)
   case string([UInt8])
 
@@ -12,12 +12,12 @@ enum NaiveLeaf: Hashable {
     self = .string(Array(text.utf8))
   }
 
-  /// A number, in the one form that it has.
+  /// Creates a number in its only form.
   init(_ number: Double) {
     self = Int64(exactly: number).map(NaiveLeaf.integer) ?? .double(number)
   }
 
-  /// The leaf that a node is, whatever its priority; nil for nothing and for a branch.
+  /// Creates the leaf of a node, without its priority; nil for an absent node and for a branch.
   init?(_ node: Node) {
     if let bool = node.boolValue {
       self = .bool(bool)
@@ -58,7 +58,7 @@ enum NaiveLeaf: Hashable {
     }
   }
 
-  /// The leaf as JSON, strings escaped in the most cautious way.
+  /// The leaf as JSON, with as many escapes as possible.
   var json: String {
     switch self {
     case .bool(let value): "\(value)"
@@ -81,11 +81,11 @@ enum NaiveLeaf: Hashable {
     return result + "\""
   }
 
-  /// Below, at or above zero as `a` sorts before, with or after `b`.
+  /// Returns a negative number, zero or a positive number if `a` sorts before, with or after `b`.
   static func compare(_ a: NaiveLeaf, _ b: NaiveLeaf) -> Int {
     if let x = a.number, let y = b.number {
       if x != y { return x < y ? -1 : 1 }
-      // Both round to one double: what integers they are decides. Only 2^63 is none.
+      // Both round to the same double: compare them as integers. Only 2^63 is not one.
       let (i, j) = (a.integer, b.integer)
       return i == j ? 0 : (i ?? .max) < (j ?? .max) || j == nil ? -1 : 1
     }

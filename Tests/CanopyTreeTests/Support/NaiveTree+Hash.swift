@@ -26,7 +26,7 @@ extension NaiveTree {
   }
 }
 
-/// SHA-1 by the letter of RFC 3174.
+/// Computes SHA-1, written directly from RFC 3174.
 func sha1(_ message: [UInt8]) -> [UInt8] {
   var bytes = message + [0x80]
   while bytes.count % 64 != 56 { bytes.append(0) }

@@ -1,12 +1,12 @@
 import CanopyTree
 
 extension NaiveTree {
-  /// A place in an order; without a key it is any place with the value.
+  /// A position in an order; without a key, any position with the value.
   struct Position {
     var value: NaiveTree
     var key: NaiveKey?
 
-    /// By value (missing, bools, numbers, strings, objects), then by key.
+    /// Compares by value (absent, bools, numbers, strings, objects), then by key.
     static func compare(_ a: Position, _ b: Position) -> Int {
       func rank(_ tree: NaiveTree) -> Int { tree.isAbsent ? 0 : tree.leaf == nil ? 2 : 1 }
       if rank(a.value) != rank(b.value) { return rank(a.value) - rank(b.value) }
@@ -36,7 +36,7 @@ extension NaiveTree {
     }
   }
 
-  /// The places of all children, in order.
+  /// Returns the positions of all children, in order.
   func positions(_ order: Order) -> [Position] {
     keys.map { key in
       let child = self[[key]]
@@ -51,12 +51,12 @@ extension NaiveTree {
     }.sorted { Position.compare($0, $1) < 0 }
   }
 
-  /// The keys that a query selects, in its order.
+  /// Returns the keys that a query selects, in its order.
   func keys(of query: Query) -> [NaiveKey] {
     NaiveTree.keys(of: query, from: positions(query.order))
   }
 
-  /// The keys that a query selects from the places of its order.
+  /// Returns the keys that a query selects from the positions in its order.
   static func keys(of query: Query, from positions: [Position]) -> [NaiveKey] {
     let lower = query.lower.map { Position($0, query.order) }
     let upper = query.upper.map { Position($0, query.order) }

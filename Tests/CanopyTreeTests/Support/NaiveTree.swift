@@ -1,24 +1,24 @@
 import CanopyTree
 
-/// The tree, as simply as it can be said: which leaf stands at which path, and which priority.
+/// The simplest model of the tree: the leaves by path, and the priorities by path.
 ///
-/// It shares no code with `Node`. Everything costs O(size), and a write is the filtering of two
-/// dictionaries: what it says about one place does not depend on any other.
+/// Shares no code with `Node`. Everything costs O(size). A write filters two dictionaries, so its
+/// effect on one location does not depend on any other.
 struct NaiveTree: Equatable {
   typealias Path = [NaiveKey]
 
   private(set) var leaves: [Path: NaiveLeaf] = [:]
-  /// Only of places where something stands.
+  /// The priorities; only of paths that exist.
   private(set) var priorities: [Path: NaiveLeaf] = [:]
 
-  /// Nothing.
+  /// Creates an empty tree.
   init() {}
 
   init(_ leaf: NaiveLeaf) {
     leaves[[]] = leaf
   }
 
-  /// The same contents as a node's.
+  /// Creates a tree with the contents of a node.
   init(_ node: Node) {
     if let leaf = NaiveLeaf(node) { leaves[[]] = leaf }
     node.forEachChild { key, child in
@@ -36,10 +36,10 @@ struct NaiveTree: Equatable {
   /// The keys of the children, in order.
   var keys: [NaiveKey] { Set(leaves.keys.compactMap(\.first)).sorted() }
 
-  /// The levels below.
+  /// The number of levels below.
   var height: Int { leaves.keys.map(\.count).max() ?? 0 }
 
-  /// What stands at a path.
+  /// Returns the tree at a path.
   subscript(path: Path) -> NaiveTree {
     var result = NaiveTree()
     for (place, leaf) in leaves where place.starts(with: path) {
@@ -57,7 +57,7 @@ struct NaiveTree: Equatable {
     case priority(Path, NaiveLeaf?)
   }
 
-  /// Carries out changes of which none is at or below another.
+  /// Applies changes, none at or below another.
   mutating func update(_ changes: [Change]) {
     for change in changes {
       switch change {
@@ -65,7 +65,7 @@ struct NaiveTree: Equatable {
       case .priority(let path, let priority): priorities[path] = priority
       }
     }
-    // What is not there has no priority. An update is judged when all of it is done.
+    // An absent node has no priority. The update is complete before this is decided.
     priorities = priorities.filter { path, _ in leaves.keys.contains { $0.starts(with: path) } }
   }
 
@@ -76,7 +76,7 @@ struct NaiveTree: Equatable {
   private mutating func replace(_ path: Path, _ value: NaiveTree) {
     leaves = leaves.filter { !$0.key.starts(with: path) }
     priorities = priorities.filter { !$0.key.starts(with: path) }
-    // A leaf gives way to a child.
+    // A child replaces a leaf.
     if !value.isAbsent { leaves = leaves.filter { !path.starts(with: $0.key) } }
     put(value, at: path)
   }
@@ -84,5 +84,26 @@ struct NaiveTree: Equatable {
   private mutating func put(_ value: NaiveTree, at path: Path) {
     for (place, leaf) in value.leaves { leaves[path + place] = leaf }
     for (place, priority) in value.priorities { priorities[path + place] = priority }
+  }
+}
+
+extension NaiveTree {
+  /// The same contents as a node, built from the leaves up.
+  var node: Node {
+    var node = leaf?.node ?? .absent
+    if leaf == nil {
+      // Unsorted, so that the tree has to sort.
+      node = Node(children: Set(keys).map { (Key.of($0.description), self[[$0]].node) })
+    }
+    return priority.map { node.withPriority($0.node) } ?? node
+  }
+
+  /// The contents as JSON in export style, members in no particular order.
+  var json: String {
+    if isAbsent { return "null" }
+    var members = Set(keys).map { NaiveLeaf.quoted($0.description) + ":" + self[[$0]].json }
+    if let priority { members.append("\".priority\":" + priority.json) }
+    guard let leaf else { return "{" + members.joined(separator: ",") + "}" }
+    return members.isEmpty ? leaf.json : "{\".value\":" + leaf.json + "," + members[0] + "}"
   }
 }

@@ -2,7 +2,7 @@ import CanopyTesting
 import CanopyTree
 
 extension SeededRandom {
-  /// Changes of which none is at or below another, as an update may have them.
+  /// Returns changes, none at or below another, as in an update.
   mutating func changes(_ count: Int, height: Int = 2, priorities: Bool = true)
     -> [NaiveTree.Change]
   {
@@ -44,7 +44,7 @@ extension NaiveTree.Change {
 }
 
 extension Tree {
-  /// Carries out the changes as one write, and returns what is to be journaled.
+  /// Applies the changes as one write, and returns the assignments to journal.
   @discardableResult
   mutating func carryOut(_ changes: [NaiveTree.Change]) throws -> [Assignment] {
     apply(try Write(changes.map(\.item)).resolved(in: root, at: 0))

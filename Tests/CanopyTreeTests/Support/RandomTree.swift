@@ -2,7 +2,7 @@ import CanopyTesting
 import CanopyTree
 
 extension SeededRandom {
-  /// One of a few keys of all kinds, so that places meet often.
+  /// Returns one of a few keys of all forms, so that paths often coincide.
   mutating func key() -> NaiveKey {
     NaiveKey(pick(["a", "b", "c", "0", "1", "10", "é", "k\u{600}", "-OaBcDeFgHiJkLmNoPqR"]))
   }
@@ -11,7 +11,7 @@ extension SeededRandom {
     (0..<Int.random(in: lengths, using: &self)).map { _ in key() }
   }
 
-  /// One of a few leaves of all kinds, many of them close to each other.
+  /// Returns one of a few leaves of all kinds, many of them nearly equal.
   mutating func leaf() -> NaiveLeaf {
     switch below(8) {
     case 0: .bool(oneIn(2))
@@ -26,7 +26,7 @@ extension SeededRandom {
     oneIn(2) ? .integer(Int64(below(3))) : oneIn(2) ? NaiveLeaf(pick(["", "p"])) : .double(0.5)
   }
 
-  /// Nothing, a leaf or a branch, often with priorities.
+  /// Returns an absent tree, a leaf or a branch, often with priorities.
   mutating func tree(height: Int, priorities: Bool = true) -> NaiveTree {
     var tree = NaiveTree()
     if height == 0 || oneIn(3) {

@@ -3,10 +3,10 @@
 
   @testable import CanopyTree
 
-  /// How many nodes operations touch in a branch of a thousand children and in one of a million: the
-  /// bounds hold on any machine.
+  /// The number of nodes that operations touch in a branch of a thousand children and in one of a
+  /// million. The bounds hold on any machine.
   @Suite(.serialized) struct WorkTests {
-    /// Numbers by integer keys, with an index by value.
+    /// Returns a branch of numbers with integer keys and an index by value.
     private static func branch(_ count: Int32) -> Node {
       var node = Node(children: (0..<count).map { (Key(index: $0), Node(Int64($0))) })
       node.addIndex(.value)
@@ -16,7 +16,7 @@
     private static let thousand = branch(1000)
     private static let million = branch(1_000_000)
 
-    /// The nodes that `body` touches in the small branch and in the large one.
+    /// Returns the nodes that `body` touches in the small branch and in the large one.
     private func touched(
       _ name: String, _ body: (inout Node, _ middle: Int32) throws -> Void
     ) throws -> (small: Int, large: Int) {
@@ -50,7 +50,7 @@
       #expect(remove.large <= 2 * remove.small)
     }
 
-    @Test func `the before-image of a write, and taking it back`() throws {
+    @Test func `the before-image of a write, and undoing it`() throws {
       let image = try touched("before-image") { node, middle in
         let key = Key(index: middle)
         let image = Tree(root: node).beforeImage(of: [
@@ -86,7 +86,7 @@
             order: .key, lower: isFirst ? bound : nil, upper: isFirst ? nil : bound, limit: limit)
           #expect(query.children(of: node).count == 20)
         }
-        // The way down, twice as long, and perhaps one page more at its end.
+        // The way down is twice as long, with perhaps one page more at its end.
         #expect(bounded.large <= 2 * bounded.small + 1)
         #expect(bounded.large <= 12)
       }
@@ -147,13 +147,13 @@
       }
       let nodes = WorkCounter.nodesTouched { tree.apply(star) }
       print("nodes touched, starring a post that is a record: \(nodes)")
-      // The way down to both, and what is read and written of the one that both are.
+      // The paths to both, and the accesses to the one node that both share.
       #expect(nodes <= 14)
       let (one, other) = (tree.root.at(places[0]), tree.root.at(places[1]))
       #expect(one.isIdentical(to: other) && one.isText && one.at("stars/me") == true)
     }
 
-    @Test func `starring a post that stands in two places and has a million stars`() throws {
+    @Test func `starring a post in two locations with a million stars`() throws {
       func touched(_ stars: Int32) throws -> Int {
         let post = Node.of([
           "title": "Hello", "body": "…", "uid": "u", "starCount": Node(Int64(stars)),

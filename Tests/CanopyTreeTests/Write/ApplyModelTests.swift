@@ -3,9 +3,10 @@ import Testing
 
 @testable import CanopyTree
 
-/// Multi-path updates do what they do to the naive tree, and every version is sound.
+/// Multi-path updates behave like those of the naive tree, and every version satisfies the
+/// invariants.
 struct ApplyModelTests {
-  /// Indexes at exact places and behind wildcards, on several levels.
+  /// Indexes at exact paths and behind wildcards, on several levels.
   static let plan: IndexPlan = {
     var plan = IndexPlan()
     plan.declare(.value, at: [])
@@ -36,7 +37,7 @@ struct ApplyModelTests {
     }
   }
 
-  @Test func `an update may empty a branch and fill it again, and the priority stays`() throws {
+  @Test func `a branch that an update empties and refills keeps its priority`() throws {
     let root = Node.of(["a": Node.of(["m": 1]).withPriority(5)])
     for key: Key in ["a", "z"] {
       var tree = Tree(root: root)
@@ -62,7 +63,7 @@ struct ApplyModelTests {
     }
   }
 
-  @Test func `a priority of what is not there is nothing`() throws {
+  @Test func `the priority of an absent node is ignored`() throws {
     var tree = Tree(root: .of(["a": 5]))
     tree.apply([.at("x/.priority", 1), .at("a/b/.priority", 1)])
     #expect(tree.root == .of(["a": 5]))
@@ -72,7 +73,7 @@ struct ApplyModelTests {
     #expect(tree.root == .of(["a": 5]))
   }
 
-  @Test func `a priority and what is below it can be set at once`() throws {
+  @Test func `a priority and a child below it can be set at once`() throws {
     var tree = Tree()
     tree.apply([.at("a/.priority", 1), .at("a/b", 2)])
     #expect(tree.root == .of(["a": Node.of(["b": 2]).withPriority(1)]))

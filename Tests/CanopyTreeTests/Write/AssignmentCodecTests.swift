@@ -31,7 +31,7 @@ struct AssignmentCodecTests {
     }
   }
 
-  @Test func `a value that goes to several places is written once and shared again`() throws {
+  @Test func `a value for several locations is written once and shared again`() throws {
     let post = Node.of(["title": "Hello", "stars": .of(["a": true])])
     let assignments = [
       Assignment.at("posts/p", post), Assignment.at("user-posts/u/p", post),
@@ -53,12 +53,12 @@ struct AssignmentCodecTests {
     #expect(try decoded(Array(" [ ] ".utf8)).isEmpty)
   }
 
-  @Test func `assignments come back in the order of their locations`() throws {
+  @Test func `assignments are decoded in the order of their locations`() throws {
     let assignments = [Assignment.at("b", 1), Assignment.at("a", 2), Assignment.at("c", 1)]
     #expect(try decoded(encoded(assignments)).map(\.location) == ["a", "b", "c"])
   }
 
-  @Test func `a string beyond the limits of clients is read`() throws {
+  @Test func `a string beyond the clients' limits is decoded`() throws {
     let text = String(repeating: "x", count: 11 * 1024 * 1024)
     let assignments = [Assignment.at("a", Node(text))]
     #expect(try decoded(encoded(assignments)) == assignments)
@@ -71,7 +71,7 @@ struct AssignmentCodecTests {
   ])
   func `any other text is refused`(text: String) {
     #expect(throws: TreeError.self) { try decoded(Array(text.utf8)) }
-    // What stands in a value is not looked at for its location.
+    // The locations do not depend on the contents of values.
     guard !text.contains(".sv") else { return }
     #expect(throws: TreeError.self) { try locations(Array(text.utf8)) }
   }
@@ -80,7 +80,7 @@ struct AssignmentCodecTests {
     "1", "-1.5e3", "true", "null", #""]}\"[""#, #"{"a]":["}",{"b":"\\"}],"c":{}}"#, "[]",
     "[[1],[[]]]",
   ])
-  func `locations are found past any value, and none past one that is cut short`(value: String)
+  func `locations are found after any value, but not after a truncated one`(value: String)
     throws
   {
     let text = Array("[[[\"a\",\"b\"],\(value)],[[\"c\"],1]]".utf8)

@@ -3,11 +3,11 @@ import Testing
 
 @testable import CanopyTree
 
-/// The form in which before-images are stored.
+/// The stored form of before-images.
 struct BeforeImageCodecTests {
   private func encoded(_ image: [Assignment], of assignments: [Assignment]) -> String? {
     var output = JSONOutput()
-    output.append("what stood there before")
+    output.append("earlier text")
     return BeforeImageCodec.encode(image, of: assignments, &output) ? output.text : nil
   }
 
@@ -19,7 +19,7 @@ struct BeforeImageCodecTests {
     try bytes.withUnsafeBytes { try BeforeImageCodec.decode($0, of: assignments) }
   }
 
-  @Test func `random images survive a round trip in both forms`() throws {
+  @Test func `random before-images survive a round trip in both forms`() throws {
     try withSeed { random in
       var forms: [Character: Int] = [:]
       var tree = Tree()
@@ -40,7 +40,7 @@ struct BeforeImageCodecTests {
     }
   }
 
-  @Test func `values alone are stored where the places are those that the commit writes`() throws {
+  @Test func `only values are stored if the locations are the commit's`() throws {
     let assignments = [Assignment.at("a", 1), .at("b/.priority", 2), .at("c", .absent)]
     let same = [Assignment.at("a", .absent), .at("b/.priority", "p"), .at("c", 7)]
     #expect(encoded(same, of: assignments) == #"[null,"p",7]"#)
@@ -54,7 +54,7 @@ struct BeforeImageCodecTests {
   }
 
   @Test(arguments: [true, false])
-  func `an image of so many bytes is stored, and one byte more is not`(isSame: Bool) throws {
+  func `a before-image at the bound is stored, and one byte more is not`(isSame: Bool) throws {
     let assignments = [Assignment.at("a", 1)]
     func image(_ count: Int) -> [Assignment] {
       [.at(isSame ? "a" : "b", Node(String(repeating: "x", count: count)))]
@@ -68,9 +68,9 @@ struct BeforeImageCodecTests {
     #expect(encoded(image(count * 100), of: assignments) == nil)
   }
 
-  @Test func `the bound holds for all places together`() {
+  @Test func `the bound applies to all locations together`() {
     let assignments = [Assignment.at("a", 1), .at("b", 2)]
-    // Two strings in quotes, a comma, and brackets around them: one byte less and one more.
+    // Two quoted strings, a comma and brackets: one byte below the bound and one above it.
     for (count, isKept) in [(4, true), (3, false)] {
       let text = Node(String(repeating: "x", count: BeforeImageCodec.bytesMax / 2 - count))
       let isEncoded = encoded([.at("a", text), .at("b", text)], of: assignments) != nil
@@ -92,8 +92,7 @@ struct BeforeImageCodecTests {
     #expect(throws: TreeError.self) { try decoded(text, of: Self.assignments) }
   }
 
-  @Test func `text that is cut off is refused, and none that is damaged stops the program`() throws
-  {
+  @Test func `truncated text is refused, and damaged text does not trap`() throws {
     try withSeed { random in
       let node = Node.of([
         "x": Node("é \"quoted\" \u{0}").withPriority("p"), "y": .of(["z": true, "0": -7]),

@@ -3,9 +3,9 @@ import Testing
 
 @testable import CanopyTree
 
-/// What takes a commit back.
+/// The assignments that undo a commit.
 struct BeforeImageTests {
-  /// What is wrong with an image of assignments to a tree; nil if nothing is.
+  /// Returns a description of the error in a before-image; nil if it is correct.
   private func problem(
     _ image: [Assignment], of assignments: [Assignment], to old: Tree
   ) -> String? {
@@ -30,7 +30,7 @@ struct BeforeImageTests {
   }
 
   @Test(arguments: [false, true])
-  func `applied after a write it leads back, be it of what was asked or of what is journaled`(
+  func `the before-image of requested and of journaled assignments undoes a write`(
     isIndexed: Bool
   ) throws {
     withSeed { random in
@@ -55,7 +55,7 @@ struct BeforeImageTests {
     }
   }
 
-  @Test func `it leads back from writes to any tree`() throws {
+  @Test func `it undoes writes to any tree`() throws {
     try withSeed { random in
       for _ in 0..<3000 {
         let old = Tree(root: random.tree(height: 3).node)
@@ -67,7 +67,7 @@ struct BeforeImageTests {
     }
   }
 
-  @Test func `a run of commits is taken back one by one, the last one first`() throws {
+  @Test func `a run of commits is undone one by one, the last one first`() throws {
     try withSeed { random in
       for _ in 0..<40 {
         var writes = RandomWrites()
@@ -94,16 +94,16 @@ struct BeforeImageTests {
 
   @Test(
     arguments: [
-      // Nothing was there: of the uppermost place that comes into being.
+      // The path was absent: the image is of the uppermost node that is created.
       ("new/deep/er", 1, [".priority=0", "new=null"]),
-      // A leaf was there: it gives way to a branch.
+      // A branch replaces a leaf.
       ("x/y/z", 1, [".priority=0", "x=5"]), ("x", .of(["y": 1]), [".priority=0", "x=5"]),
-      // A branch gives way to a leaf.
+      // A leaf replaces a branch.
       (
         "a/b", 7,
         [".priority=0", "a/.priority=1", #"a/b={"c":1,".priority":2}"#]
       ),
-      // The last child goes, and with it the priorities on the way.
+      // The last child is removed, and with it the priorities on the way.
       ("a/b/c", .absent, [".priority=0", "a/.priority=1", "a/b/.priority=2", "a/b/c=1"]),
       ("a/b/.priority", .absent, [".priority=0", "a/.priority=1", "a/b/.priority=2"]),
       ("x/.priority", 9, [".priority=0", "x/.priority=null"]),
@@ -111,7 +111,7 @@ struct BeforeImageTests {
       (".priority", .absent, [".priority=0"]),
       ("", .absent, [#"={"a":{"b":{"c":1,".priority":2},".priority":1},"x":5,".priority":0}"#]),
     ] as [(Location, Node, [String])])
-  func `it is of the places that are written, and of what they lose with them`(
+  func `it covers the written locations and the priorities that are lost`(
     location: Location, value: Node, expected: [String]
   ) throws {
     let tree = Tree(root: Self.prioritized)
@@ -130,14 +130,14 @@ struct BeforeImageTests {
     #expect(problem(image, of: assignments, to: tree) == nil)
   }
 
-  @Test func `of an empty tree it is the removal of everything`() {
+  @Test func `for an empty tree it removes everything`() {
     let tree = Tree()
     #expect(
       tree.beforeImage(of: [.at("a/b", 1), .at("c", 2)]) == [Assignment(.root, .absent)])
     #expect(tree.beforeImage(of: []) == [])
   }
 
-  @Test func `a subtree that is replaced is shared with its image`() {
+  @Test func `a replaced subtree is shared with its before-image`() {
     let post = Node.of(["title": "Hello", "stars": .of(["a": true])])
     let tree = Tree(root: .of(["posts": .of(["-OaBcDeFgHiJkLmNoPqR": post]), "other": 1]))
     let image = tree.beforeImage(of: [.at("posts/-OaBcDeFgHiJkLmNoPqR", .absent)])

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// Copies of one subtree in two places stay one in memory.
+/// Copies of one subtree at two locations keep sharing their memory.
 struct CopySharingTests {
   private static let post = Node.of([
     "title": "Hello", "author": .of(["id": "u", "name": "U"]), "stars": .of(["a": true]),
@@ -31,7 +31,7 @@ struct CopySharingTests {
   ]
 
   @Test(arguments: changes)
-  func `a commit that does the same to both keeps them one`(changes: [(String, Node)]) throws {
+  func `a commit with the same change to both keeps them shared`(changes: [(String, Node)]) throws {
     var tree = tree()
     #expect(isShared(tree))
     let assignments = try ["posts/-OaBcDeFgHiJkLmNoPqR/", "user-posts/u/-OaBcDeFgHiJkLmNoPqR/"]
@@ -48,7 +48,7 @@ struct CopySharingTests {
     #expect(isShared(old) && old.root.at("posts/-OaBcDeFgHiJkLmNoPqR") == Self.post)
   }
 
-  @Test func `equal values read from text for two places become one node`() throws {
+  @Test func `equal values parsed for two locations become one node`() throws {
     let post = #"{"body":"b","at":{".sv":"timestamp"}}"#
     let json =
       #"{"posts/-OaBcDeFgHiJkLmNoPqR":\#(post),"user-posts/u/-OaBcDeFgHiJkLmNoPqR":\#(post),"user-posts/u/q":\#(post)}"#
@@ -65,7 +65,7 @@ struct CopySharingTests {
     #expect(!copies[0].isIdentical(to: copies[2]))
   }
 
-  @Test func `what differs is not taken for the same`() throws {
+  @Test func `different subtrees are not shared`() throws {
     var tree = tree()
     tree.apply([
       .at("posts/-OaBcDeFgHiJkLmNoPqR/title", "A"),
@@ -90,7 +90,7 @@ struct CopySharingTests {
         && tree.root.at("user-posts/u/-OaBcDeFgHiJkLmNoPqR/author") == 1)
   }
 
-  @Test func `a journal that is read again leads to shared copies`() throws {
+  @Test func `replaying the journal gives shared copies`() throws {
     var output = JSONOutput()
     AssignmentCodec.encode(
       [
@@ -103,7 +103,7 @@ struct CopySharingTests {
     #expect(tree.root.at("posts/-OaBcDeFgHiJkLmNoPqR") == Self.post)
   }
 
-  @Test func `random commits to copies, the old version kept or not`() throws {
+  @Test func `random commits to copies, with the old version kept or released`() throws {
     try withSeed { random in
       for _ in 0..<300 {
         let copy = random.tree(height: 3)

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// The proof that the text of a commit reads back says the same as decoding it does.
+/// Verifying that the text of a commit decodes to it agrees with decoding it.
 struct ReadBackTests {
   private func encoded(_ assignments: [Assignment]) -> [UInt8] {
     var output = JSONOutput()
@@ -19,7 +19,7 @@ struct ReadBackTests {
     bytes.withUnsafeBytes { try? AssignmentCodec.decode($0) }
   }
 
-  @Test func `every commit of a valid write reads back, with its before-image`() throws {
+  @Test func `the text of every valid commit and before-image is verified`() throws {
     try withSeed { random in
       var tree = Tree()
       var writes = RandomWrites()
@@ -37,7 +37,7 @@ struct ReadBackTests {
     }
   }
 
-  @Test func `text that was changed reads back only as what decoding makes of it`() throws {
+  @Test func `changed text is verified exactly if decoding gives the commit`() throws {
     try withSeed { random in
       var agreed = 0
       for _ in 0..<3_000 {
@@ -58,12 +58,12 @@ struct ReadBackTests {
           try #require(decoded(bytes) == assignments, "\(String(decoding: bytes, as: UTF8.self))")
         }
       }
-      // An inserted byte is now and then undone by the next change.
+      // The next change sometimes undoes an inserted byte.
       #expect(agreed < 300)
     }
   }
 
-  @Test func `one value in many places reads back, and the places are told apart`() throws {
+  @Test func `one value at many locations is verified, each location once`() throws {
     let places = (0..<200).map { Key.of("place\($0)") }
     let assignments = places.sorted().enumerated().map {
       Assignment(Path.root.child($1), $0 % 7 == 0 ? Node(1) : .absent)
@@ -85,24 +85,24 @@ struct ReadBackTests {
   }
 
   static let unreadable: [[Assignment]] = [
-    // A priority that is none.
+    // An invalid priority.
     [.at("a", Node(1).withPriority(true))],
     [.at("a", .of(["b": Node(1).withPriority(.of(["c": 1]))]))],
     [.at("a", Node.of(["b": 1]).withPriority(false))],
-    // Not in order, twice at one place, and one below the other.
+    // Not sorted, twice at one location, and one below the other.
     [.at("b", 1), .at("a", 1)], [.at("a", 1), .at("a", 2)], [.at("a", 1), .at("a/b", 1)],
-    // Too deep a location.
+    // A location that is too deep.
     [Assignment(Path(keys: [Key](repeating: "a", count: 33)), 1)],
   ]
 
   @Test(arguments: unreadable)
-  func `what decoding refuses or changes does not read back`(_ assignments: [Assignment]) {
+  func `text that decoding refuses or changes is not verified`(_ assignments: [Assignment]) {
     let bytes = encoded(assignments)
     #expect(decoded(bytes) != assignments)
     #expect(!reads(bytes, as: assignments))
   }
 
-  @Test func `a value reads back up to the depth of the tree, in pages and in records`() {
+  @Test func `a value is verified up to the depth of the tree, in pages and packed`() {
     for key: Key in ["a", "1"] {
       var node: Node = 1
       for _ in 0..<Limits.depthMax { node = Node(children: [(key, node)]) }
@@ -115,7 +115,7 @@ struct ReadBackTests {
   }
 
   #if CANOPY_COUNT_WORK
-    @Test func `to read back makes no nodes of a record`() {
+    @Test func `verifying creates no nodes of a packed branch`() {
       let post = Node.of(["title": "Hello", "body": "World", "starCount": 3])
       let assignments = [Assignment.at("posts/p", post), .at("user-posts/u/p", post)]
       let bytes = encoded(assignments)

@@ -5,7 +5,7 @@ import Testing
 
 /// Applying a run of commits again leads to the same tree.
 struct ReplayTests {
-  @Test func `a run applied to any version along it leads to its end`() throws {
+  @Test func `a run applied to any of its versions leads to its end`() throws {
     try withSeed { random in
       for _ in 0..<300 {
         var tree = Tree(root: random.tree(height: 3).node, indexPlan: ApplyModelTests.plan)
@@ -25,9 +25,8 @@ struct ReplayTests {
     }
   }
 
-  /// What a checkpoint is that was interrupted: some of the places that the run wrote are as they were
-  /// before it, others as after it.
-  @Test func `a run applied to a mixture of its beginning and its end leads to its end`() throws {
+  /// Simulates an interrupted checkpoint: some locations are as before the run, others as after it.
+  @Test func `a run applied to a mixture of its start and its end leads to its end`() throws {
     try withSeed { random in
       for _ in 0..<300 {
         let start = Tree(root: random.tree(height: 3).node)
@@ -72,7 +71,7 @@ struct ReplayTests {
     }
   }
 
-  @Test func `one commit applied twice is as applied once`() throws {
+  @Test func `a commit applied twice has the effect of one`() throws {
     try withSeed { random in
       for _ in 0..<300 {
         var tree = Tree(root: random.tree(height: 3).node)

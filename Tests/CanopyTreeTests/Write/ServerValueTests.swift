@@ -11,7 +11,7 @@ struct ServerValueTests {
     return tree.root
   }
 
-  /// What stands there, what is added, what stands there then.
+  /// The old value, the increment, and the new value.
   static let increments: [(String, String, String)] = [
     ("null", "5", "5"), (#""x""#, "5", "5"), ("true", "5", "5"), (#"{"a":1}"#, "5", "5"),
     ("1", "2", "3"), ("1", "-1", "0"), ("1", "0.5", "1.5"), ("0.5", "0.5", "1"),
@@ -26,7 +26,7 @@ struct ServerValueTests {
   ]
 
   @Test(arguments: increments)
-  func `an increment adds to a number and replaces all else`(
+  func `an increment adds to a number and replaces any other value`(
     old: String, delta: String, new: String
   ) throws {
     let result = try apply(
@@ -42,7 +42,7 @@ struct ServerValueTests {
         == .of(["x": .of(["a": 1_700_000_000_000, "b": .of(["0": 1_700_000_000_000])])]))
   }
 
-  @Test func `an increment inside a value adds to what stands at its own place`() throws {
+  @Test func `an increment inside a value adds to the old value at its own path`() throws {
     let root = Node.of(["x": .of(["n": 10, "gone": 1])])
     #expect(
       try apply(#"{"n":{".sv":{"increment":1}},"m":{".sv":{"increment":2}}}"#, at: "x", to: root)
@@ -72,7 +72,7 @@ struct ServerValueTests {
         == .of(["x": Node(2).withPriority(11)]))
   }
 
-  @Test func `a server value below a priority leaves the parent its own`() throws {
+  @Test func `a server value below a priority keeps the parent's priority`() throws {
     #expect(
       try apply(#"{".priority":3,"a":{".sv":"timestamp"}}"#, at: "x", to: .absent)
         == .of(["x": Node.of(["a": 1_700_000_000_000]).withPriority(3)]))

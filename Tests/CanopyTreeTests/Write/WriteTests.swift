@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopyTree
 
-/// Which writes are refused.
+/// The writes that are refused.
 struct WriteTests {
   private func write(_ locations: String...) throws -> Write {
     try Write(locations.map { Write.Item(try Location($0), WriteValue(1)) })
@@ -57,7 +57,7 @@ struct WriteTests {
     try Path([Key](repeating: "p", count: count))
   }
 
-  @Test func `data stand at most 32 levels deep`() throws {
+  @Test func `data is at most 32 levels deep`() throws {
     for depth in [0, 1, 16, 31, 32] {
       _ = try Write([.init(try path(depth), deep(32 - depth))])
       #expect(throws: TreeError.self) { try Write([.init(try path(depth), deep(33 - depth))]) }
@@ -69,7 +69,7 @@ struct WriteTests {
     #expect(throws: TreeError.self) { try Write.update(try path(32), [("a", WriteValue(1))]) }
   }
 
-  @Test func `server values stand at most 32 levels deep`() throws {
+  @Test func `server values are at most 32 levels deep`() throws {
     let value = try WriteValue(json: #"{"a":{"b":{".sv":"timestamp"}}}"#)
     _ = try Write.set(Location(try path(30)), value)
     #expect(throws: TreeError.self) { try Write.set(Location(try path(31)), value) }

@@ -1,12 +1,16 @@
-extension Record {
-  /// A record of children that ascend; nil if it would be too large, or if one of them cannot be in one.
+extension PackedBranch {
+  /// Creates a packed branch of children; nil if it would be too large, or if it cannot hold one of
+  /// them.
+  ///
+  /// - Precondition: the keys ascend strictly.
   init?(ascending children: some Collection<Child>) {
-    guard !children.isEmpty, children.count <= Record.childrenMax else { return nil }
-    // The least that it can be: one brace, and for each child a comma or the other brace.
+    guard !children.isEmpty, children.count <= PackedBranch.childrenMax else { return nil }
+    assert(zip(children, children.dropFirst()).allSatisfy { $0.key < $1.key }, "not sorted")
+    // A lower bound: one brace, and for each child a comma or the other brace.
     var bytes = 1
     for child in children {
       bytes += child.key.utf8Count + 4
-      guard Record.canHold(child.node, under: child.key, bytes: &bytes) else { return nil }
+      guard PackedBranch.canHold(child.node, under: child.key, bytes: &bytes) else { return nil }
     }
     var output = JSONOutput(capacity: bytes)
     output.append(UInt8(ascii: "{"))
@@ -17,28 +21,29 @@ extension Record {
       output.append(child.node, style: .export)
     }
     output.append(UInt8(ascii: "}"))
-    guard output.count <= Record.bytesMax else { return nil }
-    self = output.withBytes { Record(unchecked: $0, childCount: children.count) }
+    guard output.count <= PackedBranch.bytesMax else { return nil }
+    self = output.withBytes { PackedBranch(unchecked: $0, childCount: children.count) }
   }
 
-  /// Whether a child may be in a record, and would fit into one.
+  /// Whether a packed branch may hold a child and would have room for it.
   ///
-  /// - Parameter bytes: those of the record so far, to which the child's are added; escapes may be more.
+  /// - Parameter bytes: a lower bound on the size of the branch, to which the child's size is
+  ///   added; escapes may need more.
   private static func canHold(_ node: Node, under key: Key, bytes: inout Int) -> Bool {
     guard isPlain(key) else { return false }
     switch node.storage {
     case .bool: bytes += 4
     case .integer, .double: bytes += 1
     case .string(let text): bytes += text.utf8.count + 2
-    case .record(let record):
+    case .packed(let packed):
       if case .push = key.form { return false }
-      bytes += record.byteCount
+      bytes += packed.byteCount
     case .absent, .branch, .indexed, .prioritized: return false
     }
     return bytes <= bytesMax
   }
 
-  /// Whether a key may be in a record.
+  /// Whether a packed branch may have this key.
   private static func isPlain(_ key: Key) -> Bool {
     switch key.form {
     case .integer: false
@@ -47,17 +52,19 @@ extension Record {
     }
   }
 
-  /// The branch with another child in this one's place: a record, if it can be one. O(bytes).
+  /// Returns the branch with another child at `key`: a packed one if possible.
+  ///
+  /// - Complexity: O(bytes).
   func replacing(_ key: Key, with child: Node) -> Node {
     WorkCounter.touch()
     if child.isAbsent { return key.withUTF8(removing) }
-    // What it replaces does not count: so a record near its bound may become pages early.
+    // The old child counts too: a branch near the bound may become pages early.
     var bytes = byteCount
-    if Record.canHold(child, under: key, bytes: &bytes) {
+    if PackedBranch.canHold(child, under: key, bytes: &bytes) {
       var output = JSONOutput(capacity: 64)
       output.append(child, style: .export)
-      let record = output.withBytes { value in key.withUTF8 { replacing($0, with: value) } }
-      if let record { return Node(storage: .record(record)) }
+      let packed = output.withBytes { value in key.withUTF8 { replacing($0, with: value) } }
+      if let packed { return Node(storage: .packed(packed)) }
     }
     var children = children
     children.modify(key) { $0 = Child(key: key, node: child) }
@@ -67,42 +74,45 @@ extension Record {
   private func removing(_ key: UnsafeRawBufferPointer) -> Node {
     withMembers { members in
       let (i, isFound) = members.search(key)
-      guard isFound else { return Node(storage: .record(self)) }
+      guard isFound else { return Node(storage: .packed(self)) }
       guard members.count > 1 else { return .absent }
-      return Node(storage: .record(splicing(members, i..<i + 1, key: nil, value: nil)))
+      return Node(storage: .packed(splicing(members, i..<i + 1, key: nil, value: nil)))
     }
   }
 
   private func replacing(
     _ key: UnsafeRawBufferPointer, with value: UnsafeRawBufferPointer
-  ) -> Record? {
+  ) -> PackedBranch? {
     withMembers { members in
       let (i, isFound) = members.search(key)
       let old = isFound ? members.end(i) - Int(members.table[i].value) : -(key.count + 4)
-      guard byteCount - old + value.count <= Record.bytesMax else { return nil }
+      guard byteCount - old + value.count <= PackedBranch.bytesMax else { return nil }
       return splicing(members, i..<(isFound ? i + 1 : i), key: key, value: value)
     }
   }
 
-  /// The record with a member in place of some, or with none; something must be left.
+  /// Returns a copy in which the members in `removed` are replaced by `key` and `value`, or removed
+  /// if both are nil.
+  ///
+  /// - Precondition: the result is not empty.
   private func splicing(
-    _ members: Members, _ gone: Range<Int>, key: UnsafeRawBufferPointer?,
+    _ members: Members, _ removed: Range<Int>, key: UnsafeRawBufferPointer?,
     value: UnsafeRawBufferPointer?
-  ) -> Record {
+  ) -> PackedBranch {
     let text = members.text
-    // Up to the end of what stays before, and from the quote of what stays after.
-    let head = gone.lowerBound > 0 ? members.end(gone.lowerBound - 1) : 1
-    let hasTail = gone.upperBound < members.count
-    let tail = hasTail ? Int(members.table[gone.upperBound].key) - 1 : text.count - 1
+    // The text before the removed members, and the text from the quote of the next key.
+    let head = removed.lowerBound > 0 ? members.end(removed.lowerBound - 1) : 1
+    let hasTail = removed.upperBound < members.count
+    let tail = hasTail ? Int(members.table[removed.upperBound].key) - 1 : text.count - 1
     var parts = head + (text.count - tail)
     if let key, let value { parts += key.count + value.count + 3 + (head > 1 ? 1 : 0) }
     let hasComma = hasTail && (key != nil || head > 1)
-    let count = members.count - gone.count + (key == nil ? 0 : 1)
-    return Record(childCount: count, byteCount: parts + (hasComma ? 1 : 0)) { table, copy in
-      var writer = Writer(copy)
+    let count = members.count - removed.count + (key == nil ? 0 : 1)
+    return PackedBranch(childCount: count, byteCount: parts + (hasComma ? 1 : 0)) { table, copy in
+      var writer = ByteWriter(copy)
       writer.write(text[..<head])
-      for i in 0..<gone.lowerBound { table[i] = members.table[i] }
-      var next = gone.lowerBound
+      for i in 0..<removed.lowerBound { table[i] = members.table[i] }
+      var next = removed.lowerBound
       if let key, let value {
         if head > 1 { writer.write(UInt8(ascii: ",")) }
         writer.write(UInt8(ascii: "\""))
@@ -110,7 +120,7 @@ extension Record {
         writer.write(key[...])
         writer.write(UInt8(ascii: "\""))
         writer.write(UInt8(ascii: ":"))
-        table[next] = Place(
+        table[next] = MemberOffsets(
           key: UInt16(truncatingIfNeeded: keyStart),
           value: UInt16(truncatingIfNeeded: writer.count))
         writer.write(value[...])
@@ -118,19 +128,19 @@ extension Record {
       }
       if hasComma { writer.write(UInt8(ascii: ",")) }
       let shift = writer.count - tail
-      for i in gone.upperBound..<members.count {
-        let place = members.table[i]
-        table[next] = Place(
-          key: UInt16(truncatingIfNeeded: Int(place.key) + shift),
-          value: UInt16(truncatingIfNeeded: Int(place.value) + shift))
+      for i in removed.upperBound..<members.count {
+        let offset = members.table[i]
+        table[next] = MemberOffsets(
+          key: UInt16(truncatingIfNeeded: Int(offset.key) + shift),
+          value: UInt16(truncatingIfNeeded: Int(offset.value) + shift))
         next += 1
       }
       writer.write(text[tail...])
     }
   }
 
-  /// Writes bytes one after the other into memory of the right size.
-  private struct Writer {
+  /// Appends bytes to memory of sufficient size.
+  private struct ByteWriter {
     private let bytes: UnsafeMutableRawBufferPointer
     private(set) var count = 0
 

@@ -1,48 +1,58 @@
-extension Record {
-  /// A record of JSON text, if it is exactly what a record's text is; nil if it is not, which may be for no
-  /// more than a space. O(bytes), and nothing is allocated but the record (and, for text beyond ASCII, what
-  /// validating it takes).
+extension PackedBranch {
+  /// Creates a packed branch from JSON text, if the text is exactly the canonical text of one. A
+  /// single additional space makes the result nil.
   ///
-  /// Most of a checkpoint's rows are such text. To copy them is a fraction of what reading them is.
+  /// Most rows of a checkpoint are such text, and copying it costs a fraction of parsing it.
+  ///
+  /// - Complexity: O(bytes). Allocates only the packed branch (and, for text beyond ASCII, memory
+  ///   to validate it).
   init?(json text: UnsafeRawBufferPointer) {
-    guard text.count <= Record.bytesMax else { return nil }
-    let record = withUnsafeTemporaryAllocation(of: Place.self, capacity: Record.childrenMax) {
-      places -> Record? in
-      var check = Check(text, places)
-      guard let count = check.object(depth: 0), check.index == text.count else { return nil }
-      return Record(childCount: count, byteCount: text.count) { table, copy in
-        for i in 0..<count { table[i] = places[i] }
+    guard text.count <= PackedBranch.bytesMax else { return nil }
+    let packed = withUnsafeTemporaryAllocation(
+      of: MemberOffsets.self, capacity: PackedBranch.childrenMax
+    ) {
+      offsets -> PackedBranch? in
+      var parser = Parser(text, offsets)
+      guard let count = parser.object(depth: 0), parser.index == text.count else { return nil }
+      return PackedBranch(childCount: count, byteCount: text.count) { table, copy in
+        for i in 0..<count { table[i] = offsets[i] }
         copy.copyMemory(from: text)
       }
     }
-    guard let record else { return nil }
-    self = record
+    guard let packed else { return nil }
+    self = packed
   }
 
-  /// Whether text is exactly what a record's text is, at a depth below the value that it is part of. False
-  /// may be for no more than an escape that is rare. O(bytes).
+  /// Whether the text is exactly the canonical text of a packed branch. May be false for valid text
+  /// with a rare escape.
+  ///
+  /// - Parameter depth: the depth of the branch in the value that it is part of.
+  /// - Complexity: O(bytes).
   static func isText(_ text: UnsafeRawBufferPointer, depth: Int) -> Bool {
-    guard text.count <= Record.bytesMax else { return false }
-    return withUnsafeTemporaryAllocation(of: Place.self, capacity: Record.childrenMax) { places in
-      var check = Check(text, places, depth: depth)
-      return check.object(depth: depth) != nil && check.index == text.count
+    guard text.count <= PackedBranch.bytesMax else { return false }
+    return withUnsafeTemporaryAllocation(of: MemberOffsets.self, capacity: PackedBranch.childrenMax)
+    { offsets in
+      var parser = Parser(text, offsets, depth: depth)
+      return parser.object(depth: depth) != nil && parser.index == text.count
     }
   }
 
-  /// Goes through text that may be anything.
-  private struct Check {
+  /// A parser of untrusted text that accepts only the canonical text of a packed branch.
+  private struct Parser {
     private let text: UnsafeRawBufferPointer
-    /// Where the members of the outermost object are found to stand; room for as many as there can be.
-    private let places: UnsafeMutableBufferPointer<Place>
+    /// Receives the offsets of the members of the outermost object; has room for the largest number
+    /// possible.
+    private let offsets: UnsafeMutableBufferPointer<MemberOffsets>
     private(set) var index = 0
     /// The depth of the outermost object.
     private let depthOfObject: Int
 
     init(
-      _ text: UnsafeRawBufferPointer, _ places: UnsafeMutableBufferPointer<Place>, depth: Int = 0
+      _ text: UnsafeRawBufferPointer, _ offsets: UnsafeMutableBufferPointer<MemberOffsets>,
+      depth: Int = 0
     ) {
       self.text = text
-      self.places = places
+      self.offsets = offsets
       depthOfObject = depth
     }
 
@@ -54,7 +64,8 @@ extension Record {
       return true
     }
 
-    /// Goes past an object and returns the number of its children; nil if it is no record.
+    /// Consumes an object and returns the number of its children; nil if it cannot be a packed
+    /// branch.
     mutating func object(depth: Int) -> Int? {
       guard depth < Limits.depthMax, take(UInt8(ascii: "{")) else { return nil }
       var count = 0
@@ -65,10 +76,10 @@ extension Record {
         if let last, !(last < key) { return nil }
         last = key
         if depth == depthOfObject {
-          guard count < places.count else { return nil }
-          places.initializeElement(
+          guard count < offsets.count else { return nil }
+          offsets.initializeElement(
             at: count,
-            to: Place(
+            to: MemberOffsets(
               key: UInt16(truncatingIfNeeded: start), value: UInt16(truncatingIfNeeded: index)))
         }
         guard value(under: key, depth: depth) else { return nil }
@@ -109,14 +120,14 @@ extension Record {
         as: UnsafeRawBufferPointer(start: literal.utf8Start, count: literal.utf8CodeUnitCount))
     }
 
-    /// An integer as `Decimal` writes it. Fractions are left to the reader.
+    /// Consumes an integer in the form that `Decimal` writes. Fractions are left to the reader.
     private mutating func integer() -> Bool {
       let start = index
       while let byte = next, byte != UInt8(ascii: ","), byte != UInt8(ascii: "}") { index += 1 }
       return Decimal.integer(UnsafeRawBufferPointer(rebasing: text[start..<index])) != nil
     }
 
-    /// A string with the escapes that `JSONOutput` writes, and no others.
+    /// Consumes a string with the escapes that `JSONOutput` writes, and no others.
     private mutating func string() -> Bool {
       index += 1
       let start = index
@@ -143,7 +154,7 @@ extension Record {
         index += 1
         return true
       default:
-        // Those of other control characters are rare, and left to the reader.
+        // Escapes of other control characters are rare, and left to the reader.
         return false
       }
     }

@@ -1,34 +1,33 @@
 internal import CanopyTree
 
-/// What a reference refers to.
-enum Place: Sendable {
+/// The target of a reference.
+enum ReferenceTarget: Sendable {
   /// A location in the tree.
   case tree(Path)
-  /// What the client knows of its connection: a path below `/.info`.
+  /// The state of the connection: a path below `/.info`.
   case info(Path)
-  /// Nothing: somewhere on the way something was asked for that cannot be. Every operation fails with
-  /// this error.
+  /// An invalid target. Every operation fails with this error.
   case none(DatabaseError)
 
-  /// The place that a path spells.
+  /// Creates the target at a path.
   init(_ text: String) {
-    self = Place.tree(.root).child(text)
+    self = ReferenceTarget.tree(.root).child(text)
   }
 
-  /// The place at a path below.
-  func child(_ text: String) -> Place {
+  /// Returns the target at a path below.
+  func child(_ text: String) -> ReferenceTarget {
     if case .tree(let path) = self, path.isRoot {
       let slashes = text.utf8.prefix { $0 == UInt8(ascii: "/") }
       let rest = text.droppingBytes(slashes.count)
       if rest == ".info" || rest.hasBytePrefix(".info/") {
-        return Place.info(.root).child(rest.droppingBytes(".info".utf8.count))
+        return ReferenceTarget.info(.root).child(rest.droppingBytes(".info".utf8.count))
       }
     }
     do throws(TreeError) {
       let below = try Path(text)
       switch self {
       case .tree(let path):
-        // Checked, as a path may not grow past its bound.
+        // Use the checked initializer: the path must not exceed its bound.
         return .tree(try Path(path.keys + below.keys))
       case .info(let path): return .info(try Path(path.keys + below.keys))
       case .none: return self
@@ -47,7 +46,7 @@ enum Place: Sendable {
     }
   }
 
-  /// The place as text, with a leading `/`.
+  /// The path as text, with a leading `/`.
   var text: String {
     switch self {
     case .tree(let path): path.description

@@ -3,13 +3,13 @@ import Testing
 
 @testable import CanopyTree
 
-/// Small branches are their own text.
-struct RecordTests {
-  private func record(_ json: String) -> Record? {
-    Array(json.utf8).withUnsafeBytes { Record(json: $0) }
+/// Small branches are stored as their text.
+struct PackedBranchTests {
+  private func record(_ json: String) -> PackedBranch? {
+    Array(json.utf8).withUnsafeBytes { PackedBranch(json: $0) }
   }
 
-  private func text(_ record: Record) -> String {
+  private func text(_ record: PackedBranch) -> String {
     record.withText { String(decoding: $0, as: UTF8.self) }
   }
 
@@ -22,8 +22,8 @@ struct RecordTests {
     {"author":"Ada","body":"so\n\"it\" is","half":0.5,"isDraft":false,"starCount":1,"stars":{"u1":true},"é":"🌳"}
     """#
 
-  @Test func `a small branch is kept as the text that is written of it`() throws {
-    let record = try #require(Self.post.record)
+  @Test func `a small branch is stored as its JSON text`() throws {
+    let record = try #require(Self.post.packed)
     #expect(text(record) == Self.postText)
     #expect(Self.post.json(.plain) == Self.postText && Self.post.json(.export) == Self.postText)
     #expect(record.childCount == 7 && Self.post.childCount == 7)
@@ -64,15 +64,15 @@ struct RecordTests {
     (#"{"b":{"c":1},"d":2}"#, "b/c", "null", #"{"d":2}"#),
     (#"{"b":{"c":1},"d":2}"#, "d/e/f", "1", #"{"b":{"c":1},"d":{"e":{"f":1}}}"#),
   ])
-  func `a change gives the text of what it makes`(
+  func `a change gives the text of the new branch`(
     before: String, path: String, value: String, after: String
   ) throws {
     var node = try Node(json: before)
-    #expect(node.record != nil)
+    #expect(node.packed != nil)
     let old = node
     node.set(try Node(json: value), at: try Path(path))
     #expect(node.json() == after && old.json() == before)
-    #expect((node.record != nil) == !node.isAbsent && node.brokenInvariant() == nil)
+    #expect((node.packed != nil) == !node.isAbsent && node.brokenInvariant() == nil)
     #expect(node == (try Node(json: after)))
   }
 
@@ -81,55 +81,56 @@ struct RecordTests {
     #"{"a":{".priority":2,"b":1}}"#, #"{"a":{"0":1}}"#, #"{"-OaBcDeFgHiJkLmNoPqR":{"a":1}}"#,
     #"{"x":{"-OaBcDeFgHiJkLmNoPqR":{"a":1}}}"#,
   ])
-  func `what may be an array, has priorities or stands under a push id has pages`(
+  func `possible arrays, priorities and branches under push ids have pages`(
     json: String
   ) throws {
     let node = try Node(json: json)
-    #expect(node.record == nil && record(json) == nil)
+    #expect(node.packed == nil && record(json) == nil)
     #expect(node.json(.export) == json)
-    // So it is when it comes into a record.
+    // So does its insertion into a packed branch.
     let (key, child) = try #require(node.children?.first.map { ($0.key, $0.node) })
     var other = Node.of(["b": 1])
     other.set(child, at: Path.root.child(key))
-    #expect(other.record == nil && other.child(key) == child && other.child("b") == 1)
+    #expect(other.packed == nil && other.child(key) == child && other.child("b") == 1)
     #expect(other.brokenInvariant() == nil)
   }
 
-  @Test func `a leaf under a push id is part of a record`() {
-    #expect(Node.of(["-OaBcDeFgHiJkLmNoPqR": true]).record != nil)
+  @Test func `a leaf under a push id is part of a packed branch`() {
+    #expect(Node.of(["-OaBcDeFgHiJkLmNoPqR": true]).packed != nil)
   }
 
-  @Test func `a branch is a record up to the bound and pages beyond it`() throws {
+  @Test func `a branch is packed up to the bound and has pages beyond it`() throws {
     // {"a":"…","b":1}
     func node(_ bytes: Int) -> Node {
       .of(["a": Node(String(repeating: "x", count: bytes - 14)), "b": 1])
     }
-    let largest = node(Record.bytesMax)
-    #expect(largest.record?.byteCount == Record.bytesMax)
-    #expect(record(largest.json())?.byteCount == Record.bytesMax)
-    let larger = node(Record.bytesMax + 1)
-    #expect(larger.record == nil && record(larger.json()) == nil)
+    let largest = node(PackedBranch.bytesMax)
+    #expect(largest.packed?.byteCount == PackedBranch.bytesMax)
+    #expect(record(largest.json())?.byteCount == PackedBranch.bytesMax)
+    let larger = node(PackedBranch.bytesMax + 1)
+    #expect(larger.packed == nil && record(larger.json()) == nil)
     // Escapes count.
-    let escaped = Node.of(["a": Node(String(repeating: "\n", count: Record.bytesMax / 2))])
-    #expect(escaped.record == nil && escaped.child("a").stringValue?.count == Record.bytesMax / 2)
-    // A record that grows beyond becomes pages, its branches stay records.
+    let escaped = Node.of(["a": Node(String(repeating: "\n", count: PackedBranch.bytesMax / 2))])
+    #expect(
+      escaped.packed == nil && escaped.child("a").stringValue?.count == PackedBranch.bytesMax / 2)
+    // A packed branch that grows beyond the bound becomes pages; the branches in it stay packed.
     var grown = largest
     grown.set(.of(["d": 1]), at: "c")
-    #expect(grown.record == nil && grown.child("c").record != nil && grown.childCount == 3)
+    #expect(grown.packed == nil && grown.child("c").packed != nil && grown.childCount == 3)
     #expect(grown.child("a") == largest.child("a") && grown.brokenInvariant() == nil)
     grown = largest
     grown.set(Node(String(repeating: "\n", count: 20)), at: "b")
-    #expect(grown.record == nil && grown.brokenInvariant() == nil && grown.childCount == 2)
+    #expect(grown.packed == nil && grown.brokenInvariant() == nil && grown.childCount == 2)
   }
 
-  @Test func `two versions of a text are one content only if they are the same text`() {
+  @Test func `two versions with different text differ`() {
     let (a, b) = (Node.of(["x": 1, "y": 2]), Node.of(["x": 1, "y": 2]))
     #expect(a == b && !a.isIdentical(to: b) && a.identity != b.identity)
     #expect(a != Node.of(["x": 1, "y": 3]))
-    // A record and pages may be equal.
+    // A packed branch and pages may be equal.
     var pages = Node.of(["x": 1, "y": 2, "7": 3])
     pages.set(.absent, at: "7")
-    #expect(pages.record == nil && pages == a && a == pages)
+    #expect(pages.packed == nil && pages == a && a == pages)
     #expect(pages.json() == a.json() && pages.hash == a.hash)
   }
 
@@ -143,20 +144,20 @@ struct RecordTests {
     #"{"a.b":1}"#, #"{".sv":"timestamp"}"#, #"{"":1}"#, #"{"a":{"b":1}"#, #"{"a":"b""#,
     "{\"a\":\"\n\"}", #"{"a":"b"c}"#, #"{"a":1;"b":2}"#,
   ])
-  func `other text is left to the reader`(json: String) {
+  func `any other text is left to the reader`(json: String) {
     #expect(record(json) == nil)
   }
 
-  @Test func `text that is no UTF-8 is no record`() {
+  @Test func `invalid UTF-8 is not packed`() {
     for bytes: [UInt8] in [[0xFF], [0xC3], [0xE2, 0x82], [0xED, 0xA0, 0x80]] {
       let value = Array(#"{"a":""#.utf8) + bytes + Array(#""}"#.utf8)
       let key = Array(#"{""#.utf8) + bytes + Array(#"":1}"#.utf8)
-      #expect(value.withUnsafeBytes { Record(json: $0) } == nil)
-      #expect(key.withUnsafeBytes { Record(json: $0) } == nil)
+      #expect(value.withUnsafeBytes { PackedBranch(json: $0) } == nil)
+      #expect(key.withUnsafeBytes { PackedBranch(json: $0) } == nil)
     }
   }
 
-  @Test func `a record is as deep as a value may be, and no deeper`() throws {
+  @Test func `a packed branch is at most as deep as a value`() throws {
     func nested(_ depth: Int) -> String {
       String(repeating: #"{"a":"#, count: depth) + "1" + String(repeating: "}", count: depth)
     }
@@ -165,10 +166,10 @@ struct RecordTests {
     #expect(try Node(json: nested(Limits.depthMax)).height == Limits.depthMax)
   }
 
-  /// Text that is a record and then changed somewhere is a record only if reading it and writing it again
-  /// gives the same text.
-  @Test func `random changes to a text are judged as the reader judges them`() throws {
-    var random = SeededRandom(printingSeedFor: "RecordTests")
+  /// Changed text of a packed branch is accepted only if reading and writing it gives the same
+  /// text.
+  @Test func `randomly changed text is accepted exactly if it is canonical`() throws {
+    var random = SeededRandom(printingSeedFor: "PackedBranchTests")
     var records = 0
     var whole = Self.post
     whole.set(.absent, at: "half")
@@ -183,18 +184,18 @@ struct RecordTests {
         }
       }
       let read = try? bytes.withUnsafeBytes { try WriteValue(json: $0) }
-      guard let record = bytes.withUnsafeBytes({ Record(json: $0) }) else { continue }
+      guard let record = bytes.withUnsafeBytes({ PackedBranch(json: $0) }) else { continue }
       records += 1
       let node = try #require(read?.node)
       #expect(read?.serverValues.isEmpty == true)
       #expect(
-        node.record?.hasSameText(as: record) == true, "\(String(decoding: bytes, as: UTF8.self))")
+        node.packed?.hasSameText(as: record) == true, "\(String(decoding: bytes, as: UTF8.self))")
       #expect(node.childCount == record.childCount)
     }
     #expect(records > 1_000)
   }
 
-  @Test func `what is read of a record row is its text and nothing is made of it`() throws {
+  @Test func `reading the row of a packed branch copies its text without parsing`() throws {
     var builder = TreeBuilder()
     let location = Array("posts/-OaBcDeFgHiJkLmNoPqR".utf8)
     let row = #"{"body":"some text","stars":{"a":true}}"#
@@ -203,6 +204,6 @@ struct RecordTests {
     }
     #expect(builder.counts.read == 0 && builder.counts.copied == 1)
     let post = try builder.finish().at("posts/-OaBcDeFgHiJkLmNoPqR")
-    #expect(post.json() == row && post.record != nil)
+    #expect(post.json() == row && post.packed != nil)
   }
 }

@@ -1,0 +1,110 @@
+/// Values at paths, found at a path, above it and below it.
+///
+///     var listeners = PathTrie<[Int]>()
+///     listeners.modify(at: path) { $0 = ($0 ?? []) + [7] }
+///     listeners.forEach(overlapping: path) { ids in … }
+///
+/// A level for each key of a path; paths with the same prefix share its levels. A value type. No empty
+/// level exists: removing the last value at and below a path removes its levels.
+///
+/// - Complexity: each operation at a path costs O(depth), whatever else the trie holds; a visit of the
+///   values below a path also costs their number.
+public struct PathTrie<Value: Sendable>: Sendable {
+  /// The value at this level; nil if there is none.
+  public var value: Value?
+  /// The levels below, by key; none of them is empty.
+  public private(set) var children: [Key: PathTrie] = [:]
+
+  /// Creates a trie with a value at its root, or an empty one.
+  public init(_ value: Value? = nil) {
+    self.value = value
+  }
+
+  /// Whether there is no value at this level or below.
+  public var isEmpty: Bool { value == nil && children.isEmpty }
+
+  /// Returns the value at a path; nil if there is none.
+  public subscript(path: Path) -> Value? {
+    subtrie(at: path)?.value
+  }
+
+  /// Returns the values at and below a path, as a trie; nil if there are none.
+  public func subtrie(at path: Path) -> PathTrie? {
+    var trie = self
+    for key in path.keys {
+      guard let child = trie.children[key] else { return nil }
+      trie = child
+    }
+    return trie
+  }
+
+  /// Changes the value at a path in place; nil removes it.
+  @discardableResult
+  public mutating func modify<Result>(
+    at path: Path, _ body: (inout Value?) -> Result
+  ) -> Result {
+    modifySubtrie(at: path.keys[...]) { body(&$0.value) }
+  }
+
+  /// Changes the values at and below a path in place. An empty trie removes them all.
+  @discardableResult
+  public mutating func modifySubtrie<Result>(
+    at path: Path, _ body: (inout PathTrie) -> Result
+  ) -> Result {
+    modifySubtrie(at: path.keys[...], body)
+  }
+
+  private mutating func modifySubtrie<Result>(
+    at keys: ArraySlice<Key>, _ body: (inout PathTrie) -> Result
+  ) -> Result {
+    guard let key = keys.first else { return body(&self) }
+    let result = children[key, default: PathTrie()].modifySubtrie(at: keys.dropFirst(), body)
+    if let child = children[key], child.isEmpty { children[key] = nil }
+    return result
+  }
+
+  /// Visits the values at a path and above it, the outermost first, until `body` returns false.
+  ///
+  /// - Parameter body: receives the number of keys that lead to the value, and the value.
+  /// - Returns: whether all were visited.
+  @discardableResult
+  public func forEach(along path: Path, _ body: (_ depth: Int, Value) -> Bool) -> Bool {
+    var trie = self
+    if let value, !body(0, value) { return false }
+    for (index, key) in path.keys.enumerated() {
+      guard let child = trie.children[key] else { return true }
+      trie = child
+      if let value = trie.value, !body(index + 1, value) { return false }
+    }
+    return true
+  }
+
+  /// Visits the values above a path, at it and below it; those above first, outermost first.
+  public func forEach(overlapping path: Path, _ body: (Value) -> Void) {
+    var trie = self
+    for key in path.keys {
+      if let value = trie.value { body(value) }
+      guard let child = trie.children[key] else { return }
+      trie = child
+    }
+    trie.forEach(body)
+  }
+
+  /// Visits all values, in no particular order.
+  public func forEach(_ body: (Value) -> Void) {
+    if let value { body(value) }
+    for child in children.values { child.forEach(body) }
+  }
+
+  /// Visits all values with their paths, ordered by path.
+  public func forEachInOrder(_ body: (Path, Value) -> Void) {
+    forEachInOrder(below: .root, body)
+  }
+
+  private func forEachInOrder(below path: Path, _ body: (Path, Value) -> Void) {
+    if let value { body(path, value) }
+    for (key, child) in children.sorted(by: { $0.key < $1.key }) {
+      child.forEachInOrder(below: path.child(key), body)
+    }
+  }
+}
