@@ -46,7 +46,7 @@ struct Program: Sendable {
     case conditional
 
     // Of strings; a: the string; b, c: the arguments.
-    case length, contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase
+    case length, contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase, pushTime
     /// b: in `patterns`.
     case matches
     /// Of a member of a token, which may be a string or have a member of this name.
