@@ -54,16 +54,26 @@ struct Batch {
     let journaled: [Assignment]
     // Held only where the judge needs it: a second reference has the pages on the way copied.
     var judged: Tree?
-    if let judge = decision.judge {
+    if decision.judge != nil || decision.derive != nil {
       let before = tree
-      journaled = tree.apply(assignments)
+      let applied = tree.apply(assignments)
       let write = ProposedWrite(
         assignments: assignments, before: before.root, after: tree.root, time: time)
-      guard judge(write) else {
+      do {
+        guard decision.judge?(write) ?? true else { throw EngineError.denied }
+        if let all = try decision.derive?(write) {
+          // From the beginning: so two copies of one thing share their memory afterwards as well.
+          tree = before
+          journaled = tree.apply(all)
+          beforeImage = before.beforeImage(of: all)
+        } else {
+          journaled = applied
+          beforeImage = before.beforeImage(of: assignments)
+        }
+      } catch {
         tree = before
-        throw EngineError.denied
+        throw error
       }
-      beforeImage = before.beforeImage(of: assignments)
       judged = before
     } else {
       beforeImage = tree.beforeImage(of: assignments)

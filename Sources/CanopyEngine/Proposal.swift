@@ -43,12 +43,19 @@ public struct Decision<Result: Sendable>: Sendable {
   /// Whether the write may be made; nil where it may without being asked. Called on the engine's task,
   /// with nothing in between it and the write: it must be brief.
   public var judge: (@Sendable (ProposedWrite) -> Bool)?
+  /// Derives the places that follow from the write, once it is allowed; nil if nothing follows from any
+  /// write. Returns all assignments of the commit, the write's own among them, in the order of their
+  /// locations and without overlaps; or nil if nothing follows from this write. An error refuses the
+  /// write. Called on the engine's task, like `judge`.
+  public var derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)?
 
-  /// A decision.
+  /// Creates a decision.
   public init(
     _ write: Write?, _ result: Result, settles: DisconnectWriteID? = nil,
-    judge: (@Sendable (ProposedWrite) -> Bool)? = nil
+    judge: (@Sendable (ProposedWrite) -> Bool)? = nil,
+    derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)? = nil
   ) {
+    self.derive = derive
     self.write = write
     self.result = result
     self.settles = settles
