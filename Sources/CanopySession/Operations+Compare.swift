@@ -81,7 +81,9 @@ extension Operations {
       switch result {
       case .success(let committed):
         switch committed.result {
-        case .committed: completion(.exchanged(committed.sequence))
+        case .committed:
+          continueUnfinishedWork()
+          completion(.exchanged(committed.sequence))
         case .differs(let present): completion(request.mismatch(present))
         case .large(let node, let mayRead):
           guard round <= CompareAndSet.roundsMax else { return completion(.failure(.changing)) }

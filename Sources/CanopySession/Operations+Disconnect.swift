@@ -140,8 +140,13 @@ extension Operations {
   private func submit(
     _ armed: [ArmedWrite], answer: @escaping @Sendable (Result<[Int], EngineError>) -> Void
   ) {
-    engine.submit(
-      armed.map { Decision($0.write, (), settles: $0.id, judge: judge(of: $0)) }, answer: answer)
+    let decisions = armed.map { armed in
+      Decision(armed.write, (), settles: armed.id, judge: judge(of: armed))
+    }
+    engine.submit(decisions) { [self] result in
+      if case .success = result { continueUnfinishedWork() }
+      answer(result)
+    }
   }
 
   private func judge(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {

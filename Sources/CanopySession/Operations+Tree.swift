@@ -25,8 +25,12 @@ extension Operations {
     _ completion: @escaping @Sendable (Reply) -> Void
   ) {
     let judge = writeJudge(as: identity)
-    submit({ _ in Decision(write, (), judge: judge) }, once: origin, completion) {
-      .committed($0.sequence)
+    let transaction: Transaction<Void> = { _ in
+      Decision(write, (), judge: judge)
+    }
+    submit(transaction, once: origin, completion) { [self] in
+      continueUnfinishedWork()
+      return .committed($0.sequence)
     }
   }
 
@@ -39,7 +43,8 @@ extension Operations {
     let judge = writeJudge(as: identity)
     let transaction: Transaction<Key> = { proposal in
       let key = proposal.nextKey()
-      return Decision(try Write.set(Location(path.child(key)), value), key, judge: judge)
+      let write = try Write.set(Location(path.child(key)), value)
+      return Decision(write, key, judge: judge)
     }
     submit(transaction, completion) { .pushed($0.result, $0.sequence) }
   }

@@ -1,7 +1,9 @@
+internal import CanopyAccounts
 internal import CanopyEngine
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
+internal import Synchronization
 
 extension Operations {
   /// Submits a write.
@@ -31,7 +33,10 @@ extension Operations {
       let transaction = try Posts.edit(id, by: user(identity), title: title, body: body)
       submit(transaction, completion) { _ in .null }
     case .delete(let id):
-      submit(Posts.delete(id, by: try user(identity)), completion) { _ in .null }
+      submit(Posts.delete(id, by: try user(identity)), completion) { [self] _ in
+        continueUnfinishedWork()
+        return .null
+      }
     case .star(let id):
       submit(Posts.toggleStar(id, by: try user(identity)), completion) {
         .starred($0.result.isStarred, count: $0.result.starCount)
@@ -42,10 +47,22 @@ extension Operations {
     case .uncomment(let id, let comment):
       submit(Comments.delete(comment, on: id, by: try user(identity)), completion) { _ in .null }
     case .rename(let username):
-      submit(try Users.rename(user(identity), to: username), completion) { _ in .null }
+      try rename(user(identity), to: username, completion)
     case .push(let path, let value): try push(path, value, as: identity, completion)
     case .tree(let write): try submit(write, as: identity, once: nil, completion)
     case .once(let origin, let write): try submit(write, as: identity, once: origin, completion)
+    }
+  }
+
+  private func rename(
+    _ uid: Key, to username: String, _ completion: @escaping @Sendable (Reply) -> Void
+  ) throws {
+    let transaction = try Users.rename(uid, to: username) { [self] entries, now in
+      renames.withLock { $0.take(uid, cost: entries, now: now) }
+    }
+    submit(transaction, completion) { [self] _ in
+      continueUnfinishedWork()
+      return .null
     }
   }
 
