@@ -111,7 +111,9 @@ extension Operations {
       return Decision(nil, .large(present, mayRead: mayRead))
     }
     if etag.hasSameBytes(as: request.etag) {
-      return Decision(request.write, .committed, judge: writeJudge(as: request.identity))
+      return Decision(
+        request.write, .committed, judge: writeJudge(as: request.identity),
+        derive: writeDerivation(as: request.identity))
     }
     guard mayRead else { throw WireError.denied }
     let bytes = hashed?.bytes ?? CompareAndSet.smallBytesMax

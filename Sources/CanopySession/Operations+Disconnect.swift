@@ -141,7 +141,11 @@ extension Operations {
     _ armed: [ArmedWrite], answer: @escaping @Sendable (Result<[Int], EngineError>) -> Void
   ) {
     let decisions = armed.map { armed in
-      Decision(armed.write, (), settles: armed.id, judge: judge(of: armed))
+      let derive = armed.caller.map { _ in
+        { @Sendable [rules] (write: ProposedWrite) in try rules.derive(write) }
+      }
+      return Decision(
+        armed.write, (), settles: armed.id, judge: judge(of: armed), derive: derive)
     }
     engine.submit(decisions) { [self] result in
       if case .success = result { continueUnfinishedWork() }

@@ -25,8 +25,9 @@ extension Operations {
     _ completion: @escaping @Sendable (Reply) -> Void
   ) {
     let judge = writeJudge(as: identity)
+    let derive = writeDerivation(as: identity)
     let transaction: Transaction<Void> = { _ in
-      Decision(write, (), judge: judge)
+      Decision(write, (), judge: judge, derive: derive)
     }
     submit(transaction, once: origin, completion) { [self] in
       continueUnfinishedWork()
@@ -41,10 +42,11 @@ extension Operations {
     // Checked before a key is made, so that an error does not depend on the tree.
     _ = try Write.set(Location(path.child(Key(index: 0))), value)
     let judge = writeJudge(as: identity)
+    let derive = writeDerivation(as: identity)
     let transaction: Transaction<Key> = { proposal in
       let key = proposal.nextKey()
       let write = try Write.set(Location(path.child(key)), value)
-      return Decision(write, key, judge: judge)
+      return Decision(write, key, judge: judge, derive: derive)
     }
     submit(transaction, completion) { .pushed($0.result, $0.sequence) }
   }
