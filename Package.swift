@@ -148,7 +148,9 @@ let package = Package(
       swiftSettings: settings),
     .testTarget(
       name: "CanopyClientSampleTests",
-      dependencies: ["CanopyClient", "CanopyEngine", "CanopyTesting", "CanopyTree"],
+      dependencies: [
+        "CanopyClient", "CanopyEngine", "CanopySocial", "CanopyTesting", "CanopyTree",
+      ],
       swiftSettings: applicationSettings),
     // Runs the built command; depending on it has it built.
     .testTarget(

@@ -6,7 +6,7 @@
 ///
 /// A value-type state machine, driven under a lock. O(1) for each attempt. Memory is bounded by
 /// `keysMax`; the least recently seen key is forgotten first, which gives it a full bucket again.
-struct RateLimiter<Key: Hashable & Sendable>: Sendable {
+public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
   /// An attempt costs `window` units, and each millisecond gives `attemptsMax` units back: so all
   /// arithmetic is of whole numbers.
   private struct Entry: Sendable {
@@ -23,7 +23,7 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
 
   /// A limiter with full buckets. Counts and times below one are taken as one, those above a billion
   /// as a billion.
-  init(attemptsMax: Int, windowMilliseconds: Int64, keysMax: Int) {
+  public init(attemptsMax: Int, windowMilliseconds: Int64, keysMax: Int) {
     self.attemptsMax = min(max(1, Int64(attemptsMax)), Self.settingMax)
     window = min(max(1, windowMilliseconds), Self.settingMax)
     entries = RecencyTable(capacity: keysMax)
@@ -34,13 +34,17 @@ struct RateLimiter<Key: Hashable & Sendable>: Sendable {
 
   /// Asks for an attempt and counts it if it is let in.
   ///
+  /// - Parameters:
+  ///   - cost: the number of attempts to count it as. One that costs more than the bucket holds is let in
+  ///     all the same, and the next one waits until it is paid for.
+  ///   - now: milliseconds since 1970.
   /// - Returns: nil if it may go on, else the milliseconds until one may. Being refused does not
   ///   lengthen the wait.
-  mutating func take(_ key: Key, now: Int64) -> Int64? {
+  public mutating func take(_ key: Key, cost: Int = 1, now: Int64) -> Int64? {
     var spent = spent(by: key, now: now)
     let excess = spent + window - attemptsMax * window
     let isAdmitted = excess <= 0
-    if isAdmitted { spent += window }
+    if isAdmitted { spent += min(max(1, Int64(cost)), Self.settingMax) * window }
     entries.set(Entry(spent: spent, at: now), for: key)
     return isAdmitted ? nil : (excess + attemptsMax - 1) / attemptsMax
   }

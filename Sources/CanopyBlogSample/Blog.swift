@@ -57,21 +57,15 @@ struct Blog {
     ref.child("posts").queryLimited(toLast: 1).events(.childAdded)
   }
 
-  /// Adds the user's star to a post, or removes it, in both of its locations.
+  /// Adds the user's star to a post, or removes it. The server does the same to the copy by author.
   ///
   /// - Returns: whether the post has the star now, and the number of stars.
   func toggleStar(on key: String, by user: User) async throws -> (isStarred: Bool, count: Int) {
-    let post = try await ref.child("posts/\(key)").getData()
-    guard post.exists() else { throw Failure(errorDescription: "there is no post \(key)") }
-    let author = try post.data(as: Post.self).uid
-    let isStarred = try await toggleStar(at: ref.child("posts/\(key)"), user.uid)
-    _ = try await toggleStar(at: ref.child("user-posts/\(author)/\(key)"), user.uid)
-    return isStarred
-  }
-
-  private func toggleStar(
-    at place: DatabaseReference, _ uid: String
-  ) async throws -> (isStarred: Bool, count: Int) {
+    let uid = user.uid
+    let place = ref.child("posts/\(key)")
+    guard try await place.getData().exists() else {
+      throw Failure(errorDescription: "there is no post \(key)")
+    }
     let (_, snapshot) = try await place.runTransactionBlock { data in
       guard var post = data.value as? [String: Any] else { return .success(withValue: data) }
       var stars = post["stars"] as? [String: Bool] ?? [:]

@@ -56,30 +56,37 @@ struct Batch {
     // The proposal's reference would have every page on the way to a change copied.
     _ = consume proposal
     guard let write = decision.write, !write.items.isEmpty else { return decision.result }
-    try make(write, at: time, origin, decision.settles, decision.authorize)
+    try make(write, at: time, origin, decision)
     return decision.result
   }
 
   /// Makes a write: resolves it, authorizes it, and adds its commit.
   ///
-  /// - Throws: `EngineError.denied` and `.unstorable`; then nothing has changed.
-  private mutating func make(
-    _ write: Write, at time: Int64, _ origin: WriteOrigin?, _ settles: DisconnectWriteID?,
-    _ authorize: (@Sendable (ProposedWrite) -> Bool)?
-  ) throws(EngineError) {
-    let assignments = write.resolved(in: tree.root, at: time)
-    let views = writer.listeners.views(concernedBy: assignments)
+  /// - Throws: `EngineError.denied` and `.unstorable`, and the error of `Decision.derive`; then nothing has changed.
+  private mutating func make<Result>(
+    _ write: Write, at time: Int64, _ origin: WriteOrigin?, _ decision: Decision<Result>
+  ) throws {
+    var assignments = write.resolved(in: tree.root, at: time)
+    let isChecked = decision.authorize != nil || decision.derive != nil
+    var views = writer.listeners.views(concernedBy: assignments)
     let isListened = !views.isEmpty || !writer.authorizations.isIdle
-    let beforeImage = tree.beforeImage(of: assignments)
     // Held only if it is needed: a second reference has the pages on the way copied.
-    let before = authorize == nil && !isListened ? nil : tree
-    let journaled = tree.apply(assignments)
-    if let authorize, let before {
-      let proposed = ProposedWrite(
-        assignments: assignments, before: before.root, after: tree.root, time: time)
-      guard authorize(proposed) else {
+    let before = isChecked || isListened ? tree : nil
+    var beforeImage = tree.beforeImage(of: assignments)
+    var journaled = tree.apply(assignments)
+    if isChecked, let before {
+      do {
+        if let derived = try check(assignments, from: before, at: time, decision) {
+          // From the beginning: so two copies of one thing share their memory afterwards as well.
+          assignments = derived
+          views = writer.listeners.views(concernedBy: derived)
+          tree = before
+          beforeImage = tree.beforeImage(of: derived)
+          journaled = tree.apply(derived)
+        }
+      } catch {
         tree = before
-        throw .denied
+        throw error
       }
     }
     let text: CommitText?
@@ -93,13 +100,26 @@ struct Batch {
     sequence += 1
     let commit = Commit(
       sequence: sequence, time: time, assignments: journaled, beforeImage: beforeImage,
-      settles: settles, keyTime: writer.pushIDs.time > time ? writer.pushIDs.time : nil,
+      settles: decision.settles, keyTime: writer.pushIDs.time > time ? writer.pushIDs.time : nil,
       origin: origin, text: text)
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
-    if isListened, let before {
+    if let before, !views.isEmpty || !writer.authorizations.isIdle {
       changes.append(Change(commit: commit, views: views, before: before.root, after: tree.root))
     }
+  }
+
+  /// Authorizes a write that was applied, and derives what follows from it.
+  ///
+  /// - Returns: all assignments of the commit; nil if nothing follows.
+  /// - Throws: `EngineError.denied`, and the error of `Decision.derive`.
+  private func check<Result>(
+    _ assignments: [Assignment], from before: Tree, at time: Int64, _ decision: Decision<Result>
+  ) throws -> [Assignment]? {
+    let write = ProposedWrite(
+      assignments: assignments, before: before.root, after: tree.root, time: time)
+    guard decision.authorize?(write) ?? true else { throw EngineError.denied }
+    return try decision.derive?(write)
   }
 
   /// Adds the size of the commits that were not measured yet. O(their size, up to the bound of a batch).

@@ -74,12 +74,21 @@ public struct Decision<Result: Sendable>: Sendable {
   /// Returns whether the write may be made; nil if it may. The engine's thread calls it just before the
   /// write, so it must be brief.
   public var authorize: (@Sendable (ProposedWrite) -> Bool)?
+  /// Derives the places that follow from the write, once it is allowed; nil if nothing follows from any
+  /// write.
+  ///
+  /// It returns all assignments of the commit, those of the write among them, in the order of their locations
+  /// and without overlaps; or nil if nothing follows from this write. An error refuses the write. The
+  /// engine's thread calls it, so it must be brief.
+  public var derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)?
 
   /// Creates a decision.
   public init(
     _ write: Write?, _ result: Result, settles: DisconnectWriteID? = nil,
-    authorize: (@Sendable (ProposedWrite) -> Bool)? = nil
+    authorize: (@Sendable (ProposedWrite) -> Bool)? = nil,
+    derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)? = nil
   ) {
+    self.derive = derive
     self.write = write
     self.result = result
     self.settles = settles

@@ -1,3 +1,5 @@
+internal import CanopyTree
+
 /// The rules of the blog, for raw requests to the tree; its own requests (POST, STAR…) do not ask them.
 ///
 /// What they see to, place by place, stands in the comments of the text. All in all: everybody writes
@@ -58,35 +60,44 @@ public enum BuiltInRules {
           }
         },
 
+        // What is written to one copy of a post, the server writes to the other one as well, in the
+        // same commit; a write that says different things about them is refused. With a post the
+        // server removes its comments.
         "posts": {
           ".read": true,
           ".indexOn": "starCount",
           "$postid": {
-    \#(post(depth: 2, uid: uid))
+    \#(post(depth: 2, uid: uid, stars: ""))
           }
         },
 
-        // The same posts, by author.
+        // The same posts, by author. Stars change here only along with those in /posts: a client
+        // that toggles its star in both places, one after the other, would else take it back.
         "user-posts": {
           ".read": true,
           "$uid": {
             ".indexOn": "starCount",
             "$postid": {
-    \#(post(depth: 3, uid: ownCopy))
+    \#(post(depth: 3, uid: ownCopy, stars: starsOfOriginal))
             }
           }
         },
 
+        // The server counts comments in both copies of the post, and lists them by author.
         "post-comments": {
-          ".read": true,
           "$postid": {
+            // Comments of a removed post may take the server a while to remove.
+            ".read": "!root.child('deletions').child($postid).exists()",
             "$commentid": {
               ".write": "auth.uid != null && auth.uid ===
                 (data.exists() ? data.child('uid').val() : newData.child('uid').val())",
+              // A new one has a push id of about now, by which the author has no comment yet.
               ".validate": "newData.hasChildren(['uid', 'author', 'text'])
                 && newData.getPriority() === null
                 && \#(up(3)).child('posts').child($postid).exists()
-                && \#(createdAtIsKept)",
+                && \#(createdAtIsKept)
+                && (data.exists() || (\#(isTimely("$commentid"))
+                  && !root.child('user-comments').child(auth.uid).child($commentid).exists()))",
               "uid": { ".validate": "\#(uid)" },
               "author": { ".validate": "\#(author(depth: 3))" },
               "text": { ".validate": "\#(text(unitsMax: 10_000))" },
@@ -101,7 +112,9 @@ public enum BuiltInRules {
           ".read": true,
           "$uid": {
             "$commentid": {
-              ".write": "$uid === auth.uid",
+              // As long as the comment is there, its entry stays.
+              ".write": "$uid === auth.uid && (newData.exists()
+                || !\#(up(3)).child('post-comments').child(data.val()).child($commentid).exists())",
               ".validate": "newData.getPriority() === null
                 && \#(up(3)).child('post-comments').child(newData.val()).child($commentid)
                   .child('uid').val() === $uid"
@@ -115,7 +128,7 @@ public enum BuiltInRules {
 
   /// A post, in either of its places. Its keys are written out, as the two places differ only in how
   /// far the root is.
-  private static func post(depth: Int, uid: String) -> String {
+  private static func post(depth: Int, uid: String, stars: String) -> String {
     #"""
             // Its author writes and removes it. Everybody who is logged in may change it; but what the
             // author wrote, the rules below let only them change. That leaves stars, and counts.
@@ -123,12 +136,19 @@ public enum BuiltInRules {
               ? newData.exists() || data.child('uid').val() === auth.uid
               : newData.child('uid').val() === auth.uid)",
 
+            // A new post has a push id of about now, which is not that of another author's removed post,
+            // and nothing of an earlier post is left there.
+            //
             // Stars: the rule at stars/$uid lets no star of somebody else come to be. Here, the number
             // of stars may change only by the caller's own, so none of somebody else's can go either;
             // and starCount must change by the same. Missing counts are 0.
             ".validate": "newData.hasChildren(['uid', 'author', 'title', 'body'])
               && newData.getPriority() === null
               && \#(createdAtIsKept)
+              && (data.exists() || (\#(isTimely("$postid"))
+                && (!root.child('removed-posts').child($postid).exists()
+                  || root.child('removed-posts').child($postid).val() === auth.uid)
+                && !root.child('post-comments').child($postid).exists()))\#(stars)
               && newData.child('stars').childCount() - data.child('stars').childCount()
                 === \#(ownStar("newData")) - \#(ownStar("data"))
               && \#(count("newData", "starCount")) - \#(count("data", "starCount"))
@@ -183,17 +203,30 @@ public enum BuiltInRules {
                   || \(up(4)).child('posts').child($postid).child('uid').val() === $uid)
     """
 
-  /// The name of the caller's profile, or what was there; without a profile, a name that is free.
+  /// The stars of the copy by author: as many as before, or as in `/posts` after the write.
+  private static let starsOfOriginal = """
+
+                  && (newData.child('stars').childCount() === data.child('stars').childCount()
+                    || newData.child('stars').childCount()
+                      === \(up(3)).child('posts').child($postid).child('stars').childCount())
+    """
+
+  /// Whether a key is a push id of about now: at most so much older or newer as `Limits` says.
+  private static func isTimely(_ key: String) -> String {
+    """
+    \(key).pushTime() >= now - \(Limits.pushIDAgeMax) \
+    && \(key).pushTime() <= now + \(Limits.pushIDLeadMax)
+    """
+  }
+
+  /// The name of the caller's profile, or what was there.
   private static func author(depth: Int) -> String {
-    let root = up(depth + 1)
-    return """
-      newData.getPriority() === null && (newData.val() === data.val()
+    """
+    newData.getPriority() === null && (newData.val() === data.val()
                 || (newData.parent().child('uid').val() === auth.uid
-                  && (\(root).child('users').child(auth.uid).exists()
-                    ? newData.val() === \(root).child('users').child(auth.uid).child('username').val()
-                    : newData.val().matches(/\(username)/) && !\(root).child('usernames')
-                      .child(newData.val().toLowerCase()).exists())))
-      """
+                  && newData.val() === \(up(depth + 1)).child('users').child(auth.uid)
+                    .child('username').val()))
+    """
   }
 
   /// A text that is not blank. What is no text has no `length` that could be asked for: the rule fails.

@@ -132,6 +132,11 @@ struct Method {
 
   var form: String { arguments == 0 ? "()" : "(…)" }
 
+  /// The methods of strings. `pushTime` is Canopy's own; all others are the Realtime Database's.
+  ///
+  /// `pushTime` returns the time in a push id in milliseconds since 1970, and null for a text that is not a
+  /// push id: 20 characters of `-0-9A-Z_a-z`. With it a rule keeps clients from choosing keys that sort
+  /// after all later ones: `$post.pushTime() <= now + 60000`.
   static let string: [String: Method] = [
     "contains": Method(code: .contains, arguments: 1, types: .bool),
     "beginsWith": Method(code: .beginsWith, arguments: 1, types: .bool),
@@ -140,6 +145,7 @@ struct Method {
     "replace": Method(code: .replace, arguments: 2, types: .string),
     "toLowerCase": Method(code: .toLowerCase, arguments: 0, types: .string),
     "toUpperCase": Method(code: .toUpperCase, arguments: 0, types: .string),
+    "pushTime": Method(code: .pushTime, arguments: 0, types: [.number, .null]),
   ]
 
   /// The methods of snapshots. `childCount` is Canopy's own; all others are the Realtime

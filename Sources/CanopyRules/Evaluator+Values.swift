@@ -117,6 +117,20 @@ extension Evaluator {
     }
   }
 
+  /// Returns the time in a push id; null for a text that is not a push id.
+  mutating func pushTime(_ operation: Program.Operation) throws(RuleFailure) -> Value {
+    let value = try value(operation.a)
+    let key: Key?
+    if case .key(let wildcard) = value {
+      key = wildcard
+    } else if let text = value.text {
+      key = text.utf8.count == PushID.length ? try? Key(text) : nil
+    } else {
+      throw RuleFailure(operation.a, .expected("a string", found: value))
+    }
+    return key.flatMap(PushID.time).map { .integer($0) } ?? .null
+  }
+
   func queryValue(_ field: Program.QueryField) -> Value {
     let query = query ?? .all
     // An unbounded request has no order. Firebase's server reports key order for it, and its own

@@ -192,6 +192,7 @@ struct Evaluator<T: Trace> {
     case .negate, .add, .subtract, .multiply, .divide, .remainder:
       result = try calculate(operation, index)
     case .length, .replace, .toLowerCase, .toUpperCase: result = try text(operation, index)
+    case .pushTime: result = try pushTime(operation)
     default:
       return .bool(try bool(index))
     }

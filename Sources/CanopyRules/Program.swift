@@ -46,7 +46,7 @@ struct Program: Sendable {
     case conditional
 
     // Operations on strings; a: the string; b, c: the arguments.
-    case length, contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase
+    case length, contains, beginsWith, endsWith, replace, toLowerCase, toUpperCase, pushTime
     /// b: index in `patterns`.
     case matches
     /// `length` of a member of a token: the string's length, or a member of that name.

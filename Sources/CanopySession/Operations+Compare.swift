@@ -82,7 +82,9 @@ extension Operations {
       switch result {
       case .success(let committed):
         switch committed.result {
-        case .committed: completion(.exchanged(committed.sequence))
+        case .committed:
+          continueUnfinishedWork()
+          completion(.exchanged(committed.sequence))
         case .differs(let present): completion(request.mismatch(present))
         case .large(let node, let mayRead):
           guard round <= CompareAndSet.roundsMax else { return completion(.failure(.changing)) }
@@ -113,7 +115,8 @@ extension Operations {
     }
     if etag.hasSameBytes(as: request.etag) {
       return Decision(
-        request.write, .committed, authorize: writeAuthorization(as: request.context.identity))
+        request.write, .committed, authorize: writeAuthorization(as: request.context.identity),
+        derive: writeDerivation(as: request.context.identity))
     }
     guard mayRead else { throw WireError.denied }
     let bytes = hashed?.bytes ?? CompareAndSet.smallBytesMax

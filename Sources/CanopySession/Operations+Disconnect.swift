@@ -140,9 +140,17 @@ extension Operations {
   private func submit(
     _ armed: [ArmedWrite], completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
   ) {
-    engine.submit(
-      armed.map { Decision($0.write, (), settles: $0.id, authorize: authorization(of: $0)) },
-      completion: completion)
+    let decisions = armed.map { armed in
+      let derive = armed.caller.map { _ in
+        { @Sendable [rules] (write: ProposedWrite) in try rules.derive(write) }
+      }
+      return Decision(
+        armed.write, (), settles: armed.id, authorize: authorization(of: armed), derive: derive)
+    }
+    engine.submit(decisions) { [self] result in
+      if case .success = result { continueUnfinishedWork() }
+      completion(result)
+    }
   }
 
   private func authorization(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {

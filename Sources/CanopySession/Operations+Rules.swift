@@ -38,6 +38,17 @@ extension Operations {
     }
   }
 
+  /// Returns the derivation of the places that follow from a write, or nil for the administrator, who
+  /// writes every place separately.
+  ///
+  /// Only the built-in rules are about the blog: other rules may give its places another meaning.
+  func writeDerivation(
+    as identity: Identity
+  ) -> (@Sendable (ProposedWrite) throws -> [Assignment]?)? {
+    if case .administrator = identity { return nil }
+    return { [rules] write in try rules.derive(write) }
+  }
+
   /// Returns the check that the rules allow a listener, or nil for the administrator.
   public func listenAuthorization(_ listening: Listening, as identity: Identity)
     -> ListenAuthorization?
@@ -107,6 +118,13 @@ extension Operations {
       let email = try? await accounts.account(.uid(uid.text)).email
       return UserSession.auth(uid: uid, email: email)
     }
+  }
+}
+
+extension RulesKeeper {
+  /// Returns all assignments of the commit of a write; nil if nothing follows from the write.
+  func derive(_ write: ProposedWrite) throws -> [Assignment]? {
+    current.isBuiltIn ? try DerivedData.assignments(following: write) : nil
   }
 }
 

@@ -19,8 +19,12 @@ extension Operations {
 
   private func submit(_ write: Write, once origin: WriteOrigin?, _ context: WriteContext) {
     let authorize = writeAuthorization(as: context.identity)
-    submit({ _ in Decision(write, (), authorize: authorize) }, once: origin, context) {
-      .committed($0.sequence)
+    let derive = writeDerivation(as: context.identity)
+    submit(
+      { _ in Decision(write, (), authorize: authorize, derive: derive) }, once: origin, context
+    ) { [self] in
+      continueUnfinishedWork()
+      return .committed($0.sequence)
     }
   }
 
@@ -28,10 +32,11 @@ extension Operations {
     // Checked before a key is made, so that an error does not depend on the tree.
     _ = try Write.set(Location(path.child(Key(index: 0))), value)
     let authorize = writeAuthorization(as: context.identity)
+    let derive = writeDerivation(as: context.identity)
     let transaction: BlogTransaction<Key> = { proposal in
       let key = proposal.nextKey()
-      return Decision(
-        try Write.set(Location(path.child(key)), value), key, authorize: authorize)
+      let write = try Write.set(Location(path.child(key)), value)
+      return Decision(write, key, authorize: authorize, derive: derive)
     }
     submit(transaction, context) { .pushed($0.result, $0.sequence) }
   }

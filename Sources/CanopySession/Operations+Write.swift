@@ -1,7 +1,9 @@
+internal import CanopyAccounts
 internal import CanopyEngine
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
+internal import Synchronization
 
 extension Operations {
   /// Submits a write.
@@ -32,7 +34,10 @@ extension Operations {
       let transaction = try Posts.edit(id, by: user(identity), title: title, body: body)
       submit(transaction, context) { _ in .null }
     case .delete(let id):
-      submit(Posts.delete(id, by: try user(identity)), context) { _ in .null }
+      submit(Posts.delete(id, by: try user(identity)), context) { [self] _ in
+        continueUnfinishedWork()
+        return .null
+      }
     case .star(let id):
       submit(Posts.toggleStar(id, by: try user(identity)), context) {
         .starred($0.result.isStarred, count: $0.result.starCount)
@@ -43,10 +48,20 @@ extension Operations {
     case .uncomment(let id, let comment):
       submit(Comments.delete(comment, on: id, by: try user(identity)), context) { _ in .null }
     case .rename(let username):
-      submit(try Users.rename(user(identity), to: username), context) { _ in .null }
+      try rename(user(identity), to: username, context)
     case .push(let path, let value): try push(path, value, context)
     case .tree(let write): try submit(write, once: nil, context)
     case .once(let origin, let write): try submit(write, once: origin, context)
+    }
+  }
+
+  private func rename(_ uid: Key, to username: String, _ context: WriteContext) throws {
+    let transaction = try Users.rename(uid, to: username) { [self] entries, now in
+      renames.withLock { $0.take(uid, cost: entries, now: now) }
+    }
+    submit(transaction, context) { [self] _ in
+      continueUnfinishedWork()
+      return .null
     }
   }
 

@@ -4,6 +4,7 @@ internal import CanopySocial
 public import CanopyTree
 public import CanopyWire
 public import Logging
+internal import Synchronization
 
 /// Carries out requests: the same for every connection and every protocol, without the state of any.
 ///
@@ -28,6 +29,14 @@ public final class Operations: Sendable {
   public let sessions = SessionRegistry()
   /// The memory that connections of all protocols may make the server hold.
   public let memory: MemoryBudget
+  /// The steps of work that takes more than one commit. To be run as long as the engine runs.
+  public let unfinishedWork: UnfinishedWorkRunner
+  /// Bounds the posts and comments that a user's renamings change: 500 at once, then 50 a second.
+  ///
+  /// RENAME is a short request that changes all that its user has written. Without a bound one connection
+  /// would keep the writer busy, and the journal would grow by megabytes for each of its lines.
+  let renames = Mutex(
+    RateLimiter<Key>(attemptsMax: 500, windowMilliseconds: 10_000, keysMax: 10_000))
   /// Hashes large values for CAS, one at a time, as each takes a core.
   let hashing = TurnQueue(width: 1)
 
@@ -53,6 +62,7 @@ public final class Operations: Sendable {
     self.version = version
     self.now = now
     self.logger = logger
+    unfinishedWork = UnfinishedWorkRunner(engine: engine, logger: logger)
   }
 
   /// Returns the error for the client. An error that no module declares is logged, and the client learns

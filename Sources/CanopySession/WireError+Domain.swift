@@ -24,6 +24,7 @@ extension WireError {
     case .permissionDenied(let text): self.init(.permissionDenied, text)
     case .invalid(let text): self.init(.invalidData, text)
     case .conflict(let text): self.init(.conflict, text)
+    case .rateLimited: self.init(.rateLimited, error.sentence)
     }
   }
 

@@ -46,12 +46,17 @@ public enum Comments {
     }
   }
 
-  /// The count in both copies; none rather than 0.
+  /// Returns the value of `commentCount`: nothing for 0.
+  static func node(count: Int) -> Node {
+    count > 0 ? Node(Int64(count)) : .absent
+  }
+
+  /// Returns the items that set the count in both copies.
   private static func counts(
     of id: Key, _ post: Node, in root: Node, adding delta: Int
   ) throws(SocialError) -> [Write.Item] {
     let count = root.child(Layout.postComments).child(id).childCount + delta
-    let node = count > 0 ? Node(Int64(count)) : .absent
+    let node = node(count: count)
     return Layout.presentCopies(of: id, by: try Posts.author(of: post), in: root).map {
       .init($0.child(Layout.commentCount), node)
     }

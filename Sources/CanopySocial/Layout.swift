@@ -1,7 +1,7 @@
 public import CanopyEngine
 public import CanopyTree
 
-/// Where the blog keeps what in the tree.
+/// The places of the blog's data in the tree.
 ///
 /// ```
 /// /users/<uid>                  {username, createdAt}
@@ -10,7 +10,12 @@ public import CanopyTree
 /// /user-posts/<uid>/<id>        the same post once more: the fan-out
 /// /post-comments/<id>/<cid>     {uid, author, text, createdAt}
 /// /user-comments/<uid>/<cid>    the post's id, so that a renamed author's comments can be found
+/// /removed-posts/<id>           uid of the author: nobody else may use the id again
+/// /renames/<uid>                {stage, after?}: copies of the user's name have yet to be changed
+/// /deletions/<id>               true: comments of the removed post have yet to be removed
 /// ```
+///
+/// Clients can neither read nor write the last three: the server keeps them for itself.
 public enum Layout {
   static let users: Key = "users"
   static let usernames: Key = "usernames"
@@ -18,6 +23,9 @@ public enum Layout {
   static let userPosts: Key = "user-posts"
   static let postComments: Key = "post-comments"
   static let userComments: Key = "user-comments"
+  static let removedPosts: Key = "removed-posts"
+  static let renames: Key = "renames"
+  static let deletions: Key = "deletions"
 
   static let uid: Key = "uid"
   static let author: Key = "author"

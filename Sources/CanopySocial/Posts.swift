@@ -46,20 +46,20 @@ public enum Posts {
     }
   }
 
-  /// Removes a post and all its comments; its author only. O(comments × log).
-  public static func delete(_ id: Key, by uid: Key) -> BlogTransaction<Void> {
+  /// Removes a post and all its comments; its author only. A post with more than `commentsMax` comments
+  /// leaves a mark, and `UnfinishedWork` removes them.
+  ///
+  /// - Complexity: O(`commentsMax` × log n).
+  public static func delete(
+    _ id: Key, by uid: Key, commentsMax: Int = UnfinishedWork.entriesMax
+  ) -> BlogTransaction<Void> {
     { proposal in
-      let root = proposal.root
-      try checkAuthor(of: id, is: uid, in: root)
-      var items = Layout.copies(of: id, by: uid).map { Write.Item($0, .absent) }
-      items.append(.init(Layout.path(Layout.postComments, id), .absent))
-      root.child(Layout.postComments).child(id).forEachChild { comment, node in
-        if let text = node.child(Layout.uid).stringValue, let author = try? Key(text) {
-          items.append(.init(Layout.path(Layout.userComments, author, comment), .absent))
-        }
-        return true
-      }
-      return Decision(try Write(items), ())
+      try checkAuthor(of: id, is: uid, in: proposal.root)
+      var removal = PostRemoval(
+        root: proposal.root, now: proposal.now, commentsLeft: commentsMax)
+      let assignments =
+        removal.assignments(of: id, by: uid) + removal.expiredReservations(limit: 2)
+      return Decision(try Write(assignments.map(Write.Item.init)), ())
     }
   }
 
@@ -101,10 +101,13 @@ public enum Posts {
   }
 
   static func author(of post: Node) throws(SocialError) -> Key {
-    guard let text = post.child(Layout.uid).stringValue, let uid = try? Key(text) else {
-      throw .noPost
-    }
+    guard let uid = uid(of: post) else { throw .noPost }
     return uid
+  }
+
+  /// Returns the uid in a post or comment; nil if it has none.
+  static func uid(of node: Node) -> Key? {
+    node.child(Layout.uid).stringValue.flatMap { try? Key($0) }
   }
 
   private static func checkAuthor(

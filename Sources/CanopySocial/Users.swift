@@ -64,21 +64,36 @@ public enum Users {
     }
   }
 
-  /// Gives a user another name, on their profile and on all that they have written, in one commit.
+  /// Gives a user another name, on their profile and on everything that they have written.
   ///
-  /// A profile that is missing (an import may not have had it) is made anew.
+  /// The commit changes at most `entriesMax` posts and comments. If there are more, it leaves a mark, and
+  /// `UnfinishedWork` changes the rest; a further renaming meanwhile begins anew, with the newest name. A
+  /// profile that is missing (an import may not have had it) is created.
   ///
-  /// O(what they have written × log). The transaction throws `conflict` when the name is taken.
+  /// The transaction throws `conflict` when the name is taken, and `rateLimited` when `wait` returns a time.
+  ///
+  /// - Parameters:
+  ///   - entriesMax: the most posts and comments that the commit changes.
+  ///   - wait: returns the milliseconds to wait, or nil to go on, given the number of posts and comments to
+  ///     change and the time. Called on the engine's task.
+  /// - Complexity: O(`entriesMax` × log n).
+  /// - Throws: `SocialError.invalid` for a name that breaks the rules.
   public static func rename(
-    _ uid: Key, to username: String
+    _ uid: Key, to username: String, entriesMax: Int = UnfinishedWork.entriesMax,
+    wait: @escaping @Sendable (_ entries: Int, _ now: Int64) -> Int64? = { _, _ in nil }
   ) throws(SocialError) -> BlogTransaction<Void> {
     try Texts.checkUsername(username)
     let name = Node(username)
     return { proposal in
       let root = proposal.root
       let key = try nameKey(username, for: uid, in: root)
+      if let wait = wait(Renaming.entries(of: uid, in: root), proposal.now) {
+        throw SocialError.rateLimited(milliseconds: wait)
+      }
       let oldKey = Users.username(of: uid, in: root).flatMap { try? Key($0.asciiLowercased) }
-      var items = [Write.Item(Layout.path(Layout.users, uid, Layout.username), name)]
+      var (items, rest) = Renaming.posts(after: nil).step(
+        of: uid, named: name, in: root, entriesMax: entriesMax)
+      items.append(.init(Layout.path(Layout.users, uid, Layout.username), name))
       if root.child(Layout.users).child(uid).isAbsent {
         items.append(
           .init(Layout.path(Layout.users, uid, Layout.createdAt), Node(proposal.now)))
@@ -87,20 +102,9 @@ public enum Users {
         if let oldKey { items.append(.init(Layout.path(Layout.usernames, oldKey), .absent)) }
         items.append(.init(Layout.path(Layout.usernames, key), Node(uid.text)))
       }
-      root.child(Layout.userPosts).child(uid).forEachChild { id, _ in
-        for copy in Layout.presentCopies(of: id, by: uid, in: root) {
-          items.append(.init(copy.child(Layout.author), name))
-        }
-        return true
-      }
-      root.child(Layout.userComments).child(uid).forEachChild { comment, post in
-        if let text = post.stringValue, let id = try? Key(text) {
-          let place = Layout.path(Layout.postComments, id, comment)
-          if root.at(place).child(Layout.uid).hasText(of: uid) {
-            items.append(.init(place.child(Layout.author), name))
-          }
-        }
-        return true
+      let mark = Layout.path(Layout.renames, uid)
+      if rest != nil || !root.at(mark).isAbsent {
+        items.append(.init(mark, rest?.node ?? .absent))
       }
       return Decision(try Write(items), ())
     }

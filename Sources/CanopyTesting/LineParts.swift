@@ -20,7 +20,7 @@ public final class LineParts: Sendable {
   public let hash = LineHash()
   /// Everything that was logged.
   public let log = LineLog()
-  /// The engine; it is the caller who runs it.
+  /// The engine; the caller runs it, with `run`.
   public let engine: Engine
   /// The accounts' service.
   public let accounts: AccountService
@@ -69,6 +69,15 @@ public final class LineParts: Sendable {
       engine: engine, accounts: accounts, administratorToken: administratorToken,
       disconnectStore: journal, rules: rules, limits: limits,
       version: "test", now: { clock.now }, logger: log.logger)
+  }
+
+  /// Runs the engine, and beside it the steps of unfinished work, until the engine is stopped.
+  public func run() async {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { [operations, waits] in await operations.unfinishedWork.run(clock: waits) }
+      await engine.run()
+      group.cancelAll()
+    }
   }
 
   private static let token = Result {

@@ -11,7 +11,7 @@ public func withLineServer(
   limits: Limits = Limits(), _ body: (LineParts, Int) async throws -> Void
 ) async throws {
   let parts = try await LineParts(limits: limits)
-  let engine = Task { await parts.engine.run() }
+  let engine = Task { await parts.run() }
   var configuration = LineServer.Configuration()
   configuration.port = 0
   configuration.threads = 1

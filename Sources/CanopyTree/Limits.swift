@@ -39,6 +39,15 @@ public struct Limits: Sendable, Equatable {
   /// The most clients that resume at one time. Others wait.
   public static let resumptionsMax = 2
 
+  /// Milliseconds by which the push id of a post or comment that a client makes may be older than its
+  /// write: seven days. A client that is offline sends later what it made, and it must not be lost; the
+  /// bound keeps small the number of ids that have to stay reserved after their posts were removed.
+  public static let pushIDAgeMax: Int64 = 7 * 24 * 3_600 * 1_000
+
+  /// Milliseconds by which such a push id may be ahead of the server's clock, as clocks differ. Later
+  /// ids would stay the newest entries of a list until their time comes.
+  public static let pushIDLeadMax: Int64 = 60_000
+
   /// The largest string, in bytes of UTF-8.
   public var stringBytesMax = 10 * 1024 * 1024
 

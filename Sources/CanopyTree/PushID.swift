@@ -4,6 +4,12 @@ public enum PushID {
   /// The number of characters in a push id.
   public static let length = 20
 
+  /// Returns the time in a push id, in milliseconds since 1970; nil for a key that is not a push id. O(1).
+  public static func time(of key: Key) -> Int64? {
+    guard case .push(let high, _) = key.form else { return nil }
+    return Int64(high >> 12)
+  }
+
   /// The alphabet, ascending: six bits for each character.
   static let alphabet: [UInt8] = Array(
     "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz".utf8)

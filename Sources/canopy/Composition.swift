@@ -37,7 +37,7 @@ struct Composition: Sendable {
     engineConfiguration.indexPlan.formUnion(Layout.indexPlan)
     self.engine = try await Engine(
       journal: store, configuration: engineConfiguration, now: now,
-      clock: ContinuousClock(), random: { UInt64.random(in: .min ... .max) }, logger: logger)
+      clock: Composition.clock, random: { UInt64.random(in: .min ... .max) }, logger: logger)
     accounts = AccountService(
       store: store, hasher: hasher, settings: settings,
       environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))
@@ -70,6 +70,9 @@ struct Composition: Sendable {
     try store.close()
     return try result.get()
   }
+
+  /// The clock by which background work waits and rests.
+  static let clock = ContinuousClock()
 
   /// The system's clock.
   static let now: @Sendable () -> Int64 = AccountEnvironment.live.now

@@ -159,7 +159,10 @@ struct Serve: AsyncParsableCommand {
     }
     // Services are shut down in reverse: first the listener, last the engine that it answers from.
     let group = ServiceGroup(
-      services: [EngineService(parts: parts), TokenPurge(parts: parts, logger: logger), server],
+      services: [
+        EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
+        UnfinishedWorkService(operations: operations), server,
+      ],
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
     try parts.store.close()

@@ -1,5 +1,6 @@
 import CanopyAccounts
 import CanopyEngine
+import CanopySession
 import Logging
 import ServiceLifecycle
 
@@ -17,6 +18,18 @@ struct EngineService: Service {
       }
     } onCancel: {
       parts.engine.stop()
+    }
+  }
+}
+
+/// Continues renamings and removals that take more than one commit. Those that are not complete when the
+/// server shuts down are continued at the next start.
+struct UnfinishedWorkService: Service {
+  let operations: Operations
+
+  func run() async {
+    await cancelWhenGracefulShutdown {
+      await operations.unfinishedWork.run(clock: Composition.clock)
     }
   }
 }

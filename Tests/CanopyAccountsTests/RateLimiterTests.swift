@@ -21,6 +21,16 @@ import Testing
     #expect(limiter.take("a", now: 63_000) == 1_000)
   }
 
+  @Test mutating func `an attempt may cost several, also more than a bucket holds`() {
+    #expect(limiter.take("a", cost: 59, now: 0) == nil)
+    #expect(limiter.take("a", cost: 100, now: 0) == nil)
+    #expect(limiter.take("a", now: 0) == 100_000)
+    #expect(limiter.take("a", now: 99_999) == 1)
+    #expect(limiter.take("a", cost: 0, now: 100_000) == nil)
+    #expect(limiter.take("a", cost: .max, now: 101_000) == nil)
+    #expect(limiter.take("a", now: 101_000) == 1_000_000_000_000)
+  }
+
   @Test func `the wait that is told is enough, and a millisecond less is not`() {
     var generator = SeededGenerator(printingSeedFor: "RateLimiterTests")
     for _ in 0..<50 {

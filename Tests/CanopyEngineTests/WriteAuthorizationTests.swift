@@ -67,6 +67,47 @@ import Testing
     #expect(store.commits.allSatisfy { $0.beforeImage != nil })
   }
 
+  @Test func `derived assignments are made in the write's commit, and an error refuses both`()
+    async throws
+  {
+    let store = InMemoryJournal()
+    try await withEngine(store) { engine in
+      let answers = Answers<Outcome>()
+      func submit(
+        _ path: String, _ value: Node,
+        _ derive: @escaping @Sendable (ProposedWrite) throws -> [Assignment]?
+      ) {
+        engine.submit { _ in
+          Decision(
+            try .set(Location(path), WriteValue(value)), (), authorize: { $0.after.childCount < 3 },
+            derive: derive)
+        } completion: {
+          answers.add(Outcome($0))
+        }
+      }
+      submit("b", 1) { write in
+        try write.assignments + [Assignment(Path("c"), write.after.child("b"))]
+      }
+      submit("b", 2) { _ in nil }
+      submit("b", 3) { _ in throw EngineError.denied }
+      submit("d", 4) { _ in
+        Issue.record("a denied write is not asked about")
+        return nil
+      }
+      submit("b", .absent) { write in try [Assignment(Path("c"), .absent)] + write.assignments }
+      #expect(
+        await answers.wait(for: 5)
+          == [.committed(1), .committed(2), .failed(.denied), .failed(.denied), .committed(3)])
+      #expect(engine.root == .absent)
+    }
+    #expect(
+      store.commits.map { $0.assignments.map(\.location.text) } == [
+        ["b", "c"], ["b"], ["b", "c"],
+      ])
+    let image = try #require(store.commits.last?.beforeImage)
+    #expect(image.map(\.value) == [2, 1])
+  }
+
   @Test func `an authorized commit can be rolled back and resumed from as any other`() async throws
   {
     try await withEngine { engine in

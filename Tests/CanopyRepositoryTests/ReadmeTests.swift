@@ -142,6 +142,8 @@ struct ReadmeTests {
       "resumedCommitsMax": "no client is refused: everything is told anew",
       "resumedSizeMax": "a bound on what is measured for resumedCommitsMax",
       "resumptionsMax": "no client is refused: they wait for their turn",
+      "pushIDAgeMax": "the rules have it, and only for posts and comments",
+      "pushIDLeadMax": "the rules have it, and only for posts and comments",
       "connectionsMax": "whoever reads HELLO is connected",
       "connectionsPerAddressMax": "whoever reads HELLO is connected",
     ]

@@ -45,14 +45,18 @@ struct BuiltInRulesTests {
 
   @Test func `texts may be as long as the blog allows`() throws {
     func maySet(_ location: String, _ text: String, _ rest: String) throws -> Bool {
-      let root = try tree(#"{"posts":{"p":{"uid":"ann","author":"Ann","title":"t","body":"b"}}}"#)
+      let root = try tree(
+        #"""
+        {"posts":{"p":{"uid":"ann","author":"Ann","title":"t","body":"b"}},
+          "users":{"ann":{"username":"Ann"}}}
+        """#)
       let json = #"{"uid":"ann","author":"Ann",\#(rest)\#(text)"}"#
       return try builtIn.maySet(location, json, in: root, as: user("ann"))
     }
     for (location, rest, count) in [
-      ("posts/q", #""body":"b","title":""#, Texts.titleMax),
-      ("posts/q", #""title":"t","body":""#, Texts.bodyMax),
-      ("post-comments/p/c", #""text":""#, Texts.commentMax),
+      ("posts/-NjEtLV------------q", #""body":"b","title":""#, Texts.titleMax),
+      ("posts/-NjEtLV------------q", #""title":"t","body":""#, Texts.bodyMax),
+      ("post-comments/p/-NjEtLV------------c", #""text":""#, Texts.commentMax),
     ] {
       #expect(try maySet(location, String(repeating: "x", count: count), rest))
       #expect(try !maySet(location, String(repeating: "x", count: count + 1), rest))
@@ -148,8 +152,23 @@ extension RuleCases.Case {
     }
     guard items.allSatisfy({ $0 != nil }) else { return nil }
     var copy = self
+    // Stars change in the copy only along with those in /posts.
+    if changesStars(write) { copy.isAllowed = false }
     copy.name += " (the copy by author)"
     copy.request = .write(try Write(items.compactMap { $0 }))
     return copy
+  }
+
+  private func changesStars(_ write: Write) -> Bool {
+    var after = Tree(root: data)
+    after.apply(write.resolved(in: data, at: caller.now))
+    func stars(_ root: Node, _ id: Key) -> Int {
+      root.child("posts").child(id).child("stars").childCount
+    }
+    return write.items.contains { item in
+      let id = item.location.path.keys[1]
+      return !after.root.child("posts").child(id).isAbsent
+        && stars(data, id) != stars(after.root, id)
+    }
   }
 }

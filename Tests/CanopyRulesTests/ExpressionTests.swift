@@ -116,6 +116,20 @@ struct ExpressionTests {
       "'aabaabaaab'.contains('aabaaab')", "\"it's\" == 'it\\'s'")
   }
 
+  @Test func `a push id says when it was made, and other texts are null`() {
+    expectTrue(
+      "'-NjEtLV-------------'.pushTime() == 1700000000000",
+      "'zzzzzzzzzzzzzzzzzzzz'.pushTime() == 281474976710655",
+      "'--------------------'.pushTime() == 0", "'-NjEtLV------------'.pushTime() == null",
+      "'-NjEtLV--------------'.pushTime() == null", "'-NjEtLV------------é'.pushTime() == null",
+      "'-NjEtLV-----------.-'.pushTime() == null", "''.pushTime() == null", "'7'.pushTime() == null"
+    )
+    expectFailure("'x'.pushTime() < now")
+    let id: Key = "-NjEtLV-------------"
+    #expect(
+      evaluate("$id.pushTime() === 1700000000000", wildcards: [("$id", id)]) == .isTrue)
+  }
+
   @Test func `members of the token may be missing at any depth`() throws {
     let auth = try tree(#"{"uid":"ann","token":{"email":"a@b.c","length":7}}"#)
     let caller = RuleCaller(auth: auth, now: 42)

@@ -20,6 +20,7 @@ struct RuleFuzzTests {
     "root.child(auth.uid).parent().child('s').val().replace('a', 'bb').contains(\"\\u00e9\")",
     "auth.token[$b].length != -9223372036854775807 / -1", "data.getPriority() < 'é' + 9e9",
     "newData.childCount() === data.childCount() + 1", "$a.toUpperCase().beginsWith('A')",
+    "$a.pushTime() <= now",
     "newData.parent().hasChild(newData.val()) && root.hasChildren()",
   ]
 

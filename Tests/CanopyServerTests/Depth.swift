@@ -119,7 +119,7 @@ func withServer(
     limits: settings.limits, settings: settings.accounts, engine: settings.engine,
     hashersMax: settings.hashersMax, journal: settings.journal,
     rulesFolder: settings.rulesFolder)
-  let engine = Task { await parts.engine.run() }
+  let engine = Task { await parts.run() }
   let result: Result<Void, any Error>
   do {
     switch depth {

@@ -300,7 +300,7 @@ import Testing
     _ = try await add("SET /a nonsense")
     _ = try await journal.changeDisconnectWrites(
       adding: nil, exceptions: [update: ["u/x"]], removing: [])
-    let engine = Task { await parts.engine.run() }
+    let engine = Task { await parts.run() }
     try await parts.operations.carryOutAbandoned()
     #expect(parts.engine.root == (try WriteValue(json: "{\"a\":1,\"u\":{\"y\":2}}").node))
     #expect(try await journal.disconnectWrites().isEmpty)

@@ -15,7 +15,7 @@ import Testing
     in folder: String, _ body: (LineParts) async throws -> Void
   ) async throws {
     let parts = try await LineParts()
-    let engine = Task { await parts.engine.run() }
+    let engine = Task { await parts.run() }
     var configuration = LineServer.Configuration()
     configuration.port = 0
     configuration.threads = 1

@@ -9,16 +9,16 @@ import Testing
   @Test(
     arguments: Depth.allCases,
     [
-      ("GET /a", "{\"x\":1}"), ("GET /a {\"orderBy\":\"$value\"}", "{\"x\":1}"),
-      ("COUNT /a", "1"), ("COUNT /a {\"orderBy\":\"$value\"}", "1"),
+      ("GET /a", "null", "{\"x\":1}"), ("GET /a {\"orderBy\":\"$value\"}", "null", "{\"x\":1}"),
+      ("COUNT /a", "0", "1"), ("COUNT /a {\"orderBy\":\"$value\"}", "0", "1"),
     ])
-  func `a reply comes after the events of the state that it shows`(
-    _ depth: Depth, _ read: (request: String, answer: String)
+  func `a reply shows the state that the events before it led to`(
+    _ depth: Depth, _ read: (request: String, before: String, after: String)
   ) async throws {
     try await withServer(depth) { server async throws in
       let (told, tell) = AsyncStream.makeStream(of: Void.self)
       let blocked = DispatchSemaphore(value: 0)
-      // Told before the client is, it holds the engine when the commit is published already.
+      // Notified before the client is, it holds the engine when the commit is published already.
       server.parts.engine.listen(Listening(try Path("a"))) { _ in
         tell.yield()
         blocked.wait()
@@ -26,17 +26,23 @@ import Testing
       }
       let client = try await server.connectAsAdministrator()
       let writer = try await server.connectAsAdministrator()
-      let third = try await server.connect()
+      let third = try await server.connectAsAdministrator()
       try await client.value("LISTEN /a")
       try await writer.send("SET /a/x 1\n")
       _ = await told.first { _ in true }
       #expect(server.root == Node(children: [("a", Node(children: [("x", 1)]))]))
-      try await client.send(read.request + "\n")
-      // Time for a reply that does not wait.
-      for _ in 0..<20 { #expect(try await third.request("PING") == "+\"PONG\"") }
+      for reader in [client, third] {
+        #expect(try await reader.request(read.request) == "+" + read.before)
+      }
+      try await client.send("PING\n")
+      #expect(try await client.readLine() == "+\"PONG\"", "no event has come")
       blocked.signal()
+      // The writer gets its reply when all have been notified.
+      #expect(try await writer.readLine().first == "+")
+      #expect(try await third.request(read.request) == "+" + read.after)
+      try await client.send(read.request + "\n")
       #expect(try await client.readLine().hasPrefix(">"))
-      #expect(try await client.readLine() == "+" + read.answer)
+      #expect(try await client.readLine() == "+" + read.after)
     }
   }
 }

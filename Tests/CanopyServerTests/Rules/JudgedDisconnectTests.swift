@@ -107,7 +107,7 @@ import Testing
   {
     let parts = try await LineParts()
     let journal = parts.journal
-    let engine = Task { await parts.engine.run() }
+    let engine = Task { await parts.run() }
     _ = try await parts.rules.replace(by: Self.rules, in: parts.engine)
     let uid = try await parts.accounts.createAccount(
       email: "a@b.c", password: "engine of 1843", username: "ada"

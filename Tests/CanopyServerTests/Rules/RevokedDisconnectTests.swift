@@ -111,7 +111,7 @@ import Testing
     async throws
   {
     let parts = try await LineParts()
-    let engine = Task { await parts.engine.run() }
+    let engine = Task { await parts.run() }
     _ = try await parts.rules.replace(by: Self.rules, in: parts.engine)
     var expected: [String] = []
     /// Keeps a write of a new account, in the present form or an earlier version's.

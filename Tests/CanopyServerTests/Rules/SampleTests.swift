@@ -68,35 +68,41 @@ import Testing
     }
   }
 
+  /// Push ids of the time at which the server's clock stands.
+  private let p1 = "-NjEtLV------------1"
+  private let p2 = "-NjEtLV------------2"
+  private let p9 = "-NjEtLV------------9"
+
   @Test(arguments: Depth.allCases)
   func `a post and stars by raw requests are as those of the blog`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let ada = try await Person(server, "ada")
       let bob = try await Person(server, "bob")
-      try await ada.write("p1")
-      #expect(try await bob.client.text("title", "SHOW p1") == "Title")
+      try await ada.write(p1)
+      #expect(try await bob.client.text("title", "SHOW \(p1)") == "Title")
       for person in [ada, bob] {
-        for path in ["/posts/p1", "/user-posts/\(ada.uid)/p1"] {
-          #expect(try await person.toggleStar(at: path).hasPrefix("+{\"committed\":true"))
-        }
+        #expect(
+          try await person.toggleStar(at: "/posts/\(p1)").hasPrefix("+{\"committed\":true"))
       }
-      for path in ["posts/p1", "user-posts/\(ada.uid)/p1"] {
+      for path in ["posts/\(p1)", "user-posts/\(ada.uid)/\(p1)"] {
         let post = server.root.at(try Path(path))
         #expect(post.child("starCount") == 2)
         #expect(post.child("stars").childCount == 2)
       }
-      for path in ["/posts/p1", "/user-posts/\(ada.uid)/p1"] {
-        #expect(try await bob.toggleStar(at: path).hasPrefix("+{\"committed\":true"))
-      }
-      #expect(server.root.at(try Path("posts/p1/stars")).childCount == 1)
+      #expect(try await bob.toggleStar(at: "/posts/\(p1)").hasPrefix("+{\"committed\":true"))
+      // The copy has it already: by a second transaction there it would be put on again.
+      #expect(
+        try await bob.toggleStar(at: "/user-posts/\(ada.uid)/\(p1)").hasPrefix("-PERMISSION_DENIED")
+      )
+      #expect(server.root.at(try Path("posts/\(p1)/stars")).childCount == 1)
       // A star as an update of its two fields, in one request.
       try await bob.client.value(
-        "UPDATE /posts/p1 {\"stars/\(bob.uid)\":true,\"starCount\":{\".sv\":{\"increment\":1}}}")
-      #expect(try await bob.client.value("SHOW p1")["starCount"]?.integer == 2)
+        "UPDATE /posts/\(p1) {\"stars/\(bob.uid)\":true,\"starCount\":{\".sv\":{\"increment\":1}}}")
+      #expect(try await bob.client.value("SHOW \(p1)")["starCount"]?.integer == 2)
       // The blog goes on with it.
-      #expect(try await ada.client.request("STAR p1") == "+{\"starred\":false,\"starCount\":1}")
-      try await ada.client.value("DELETE p1")
-      #expect(try await ada.client.code("SHOW p1") == "NOT_FOUND")
+      #expect(try await ada.client.request("STAR \(p1)") == "+{\"starred\":false,\"starCount\":1}")
+      try await ada.client.value("DELETE \(p1)")
+      #expect(try await ada.client.code("SHOW \(p1)") == "NOT_FOUND")
     }
   }
 
@@ -104,16 +110,16 @@ import Testing
   func `reading and listening to what the blog shows needs no login`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let ada = try await Person(server, "ada")
-      try await ada.write("p1")
+      try await ada.write(p1)
       let nobody = try await server.connect()
       for line in [
         "GET /posts", "GET /posts {\"orderBy\":\"starCount\",\"limitToLast\":10}", "COUNT /posts",
-        "GET /user-posts/\(ada.uid)", "GET /post-comments/p1", "GET /users/\(ada.uid)",
+        "GET /user-posts/\(ada.uid)", "GET /post-comments/\(p1)", "GET /users/\(ada.uid)",
         "GET /usernames/ada", "GET /user-posts/\(ada.uid) {\"orderBy\":\"starCount\"}",
       ] { #expect(try await nobody.request(line).first == "+", "\(line)") }
       _ = try await nobody.begin("LISTEN /posts {\"limitToLast\":100}")
-      try await ada.write("p2")
-      #expect(try await nobody.event().brief == "added p2 after p1")
+      try await ada.write(p2)
+      #expect(try await nobody.event().brief == "added \(p2) after \(p1)")
       #expect(
         server.parts.engine.authorizationCounts == (1, 0), "public places cost commits nothing")
     }
@@ -125,12 +131,10 @@ import Testing
       let ada = try await Person(server, "ada")
       let bob = try await Person(server, "bob")
       let nobody = try await server.connect()
-      try await ada.write("p1")
-      for path in ["/posts/p1", "/user-posts/\(ada.uid)/p1"] {
-        _ = try await ada.toggleStar(at: path)
-      }
-      try await ada.client.value("COMMENT p1 \"hello\"")
-      let comments = server.root.at(try Path("post-comments/p1"))
+      try await ada.write(p1)
+      _ = try await ada.toggleStar(at: "/posts/\(p1)")
+      try await ada.client.value("COMMENT \(p1) \"hello\"")
+      let comments = server.root.at(try Path("post-comments/\(p1)"))
       var comment = ""
       comments.forEachChild { key, _ in
         comment = key.text
@@ -139,33 +143,34 @@ import Testing
       func both(_ id: String, _ post: String, as uid: String) -> String {
         "UPDATE / {\"posts/\(id)\":\(post),\"user-posts/\(uid)/\(id)\":\(post)}"
       }
-      let copy = "/user-posts/\(ada.uid)/p1"
+      let copy = "/user-posts/\(ada.uid)/\(p1)"
       var attempts = [
         // In the name of somebody else, or under a name that is not one's own.
-        both("p9", ada.post, as: ada.uid), both("p9", ada.post, as: bob.uid),
-        both("p9", bob.post.replacing("\"bob\"", with: "\"ada\""), as: bob.uid),
-        both("p9", bob.post, as: ada.uid),
+        both(p9, ada.post, as: ada.uid), both(p9, ada.post, as: bob.uid),
+        both(p9, bob.post.replacing("\"bob\"", with: "\"ada\""), as: bob.uid),
+        both(p9, bob.post, as: ada.uid),
         // Without a title, with fields of no post, with stars of others, in the future.
-        both("p9", bob.post.replacing("\"title\":\"Title\",", with: ""), as: bob.uid),
-        both("p9", bob.post.replacing("{", with: "{\"x\":1,"), as: bob.uid),
-        both("p9", bob.post.replacing("{", with: "{\"starCount\":5,"), as: bob.uid),
+        both(p9, bob.post.replacing("\"title\":\"Title\",", with: ""), as: bob.uid),
+        both(p9, bob.post.replacing("{", with: "{\"x\":1,"), as: bob.uid),
+        both(p9, bob.post.replacing("{", with: "{\"starCount\":5,"), as: bob.uid),
         both(
-          "p9", bob.post.replacing("{", with: "{\"starCount\":1,\"stars\":{\"\(ada.uid)\":true},"),
+          p9, bob.post.replacing("{", with: "{\"starCount\":1,\"stars\":{\"\(ada.uid)\":true},"),
           as: bob.uid),
-        both("p9", bob.post.replacing("{", with: "{\"createdAt\":99999999999999,"), as: bob.uid),
+        both(p9, bob.post.replacing("{", with: "{\"createdAt\":99999999999999,"), as: bob.uid),
         // Over what somebody else wrote.
-        both("p1", bob.post, as: bob.uid), "SET /posts/p1 \(bob.post)",
-        "SET /user-posts/\(bob.uid)/p1 \(bob.post)", "SET \(copy) \(bob.post)",
-        "REMOVE /posts/p1", "REMOVE \(copy)", "REMOVE /posts", "REMOVE /user-posts/\(ada.uid)",
+        both(p1, bob.post, as: bob.uid), "SET /posts/\(p1) \(bob.post)",
+        "SET /user-posts/\(bob.uid)/\(p1) \(bob.post)", "SET \(copy) \(bob.post)",
+        "REMOVE /posts/\(p1)", "REMOVE \(copy)", "REMOVE /posts", "REMOVE /user-posts/\(ada.uid)",
         // Other people's profiles, names and comments.
         "SET /users/\(ada.uid)/username \"bob2\"", "REMOVE /users/\(ada.uid)",
         "SET /usernames/ada \"\(bob.uid)\"", "REMOVE /usernames/ada",
         "SET /usernames/free \"\(bob.uid)\"",
-        "SET /post-comments/p1/\(comment)/text \"changed\"", "REMOVE /post-comments/p1/\(comment)",
-        "REMOVE /post-comments/p1", "SET /user-comments/\(ada.uid)/x \"p1\"",
-        "SET /post-comments/p1/x {\"uid\":\"\(ada.uid)\",\"author\":\"ada\",\"text\":\"x\"}",
+        "SET /post-comments/\(p1)/\(comment)/text \"changed\"",
+        "REMOVE /post-comments/\(p1)/\(comment)",
+        "REMOVE /post-comments/\(p1)", "SET /user-comments/\(ada.uid)/x \"p1\"",
+        "SET /post-comments/\(p1)/x {\"uid\":\"\(ada.uid)\",\"author\":\"ada\",\"text\":\"x\"}",
       ]
-      for post in ["/posts/p1", copy] {
+      for post in ["/posts/\(p1)", copy] {
         attempts += [
           "SET \(post)/title \"changed\"", "SET \(post)/body \"changed\"",
           "SET \(post)/author \"bob\"", "SET \(post)/uid \"\(bob.uid)\"", "REMOVE \(post)/title",
@@ -187,7 +192,7 @@ import Testing
       }
       // The author may not either, where it is not theirs to say.
       for line in attempts.filter({ $0.contains("star") }) {
-        let isOwn = line.contains("stars/\(ada.uid)\":null") || line.contains("\(bob.uid)/p1")
+        let isOwn = line.contains("stars/\(ada.uid)\":null") || line.contains("\(bob.uid)/\(p1)")
         if !isOwn { #expect(try await ada.client.code(line) == "PERMISSION_DENIED", "\(line)") }
       }
       #expect(server.root == before)

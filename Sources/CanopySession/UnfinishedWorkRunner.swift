@@ -1,0 +1,53 @@
+internal import CanopyEngine
+internal import CanopySocial
+internal import Logging
+
+/// Carries out `UnfinishedWork`, a step in each commit, beside the requests of clients.
+///
+/// It sleeps until a commit has left work behind, and begins with the work that the last process left.
+public final class UnfinishedWorkRunner: Sendable {
+  private let engine: Engine
+  private let logger: Logger
+  private let signals: AsyncStream<Void>
+  private let signal: AsyncStream<Void>.Continuation
+
+  init(engine: Engine, logger: Logger) {
+    self.engine = engine
+    self.logger = logger
+    (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
+    signal.yield()
+  }
+
+  /// Carries out steps until the task is cancelled or the engine has stopped. To be run once.
+  ///
+  /// - Parameter clock: the clock by which it waits a second after the journal has failed.
+  public func run(clock: some Clock<Duration>) async {
+    for await _ in signals {
+      while !Task.isCancelled, let step = UnfinishedWork.step(in: engine.root) {
+        do {
+          // The next step is queued behind all requests that came meanwhile.
+          _ = try await engine.transact(step)
+        } catch EngineError.stopped {
+          return
+        } catch {
+          logger.error(
+            "a step of a renaming or removal failed; it is tried again",
+            metadata: ["error": "\(error)"])
+          do { try await clock.sleep(for: .seconds(1)) } catch { return }
+        }
+      }
+    }
+  }
+
+  /// Makes `run` look for work.
+  func wake() {
+    signal.yield()
+  }
+}
+
+extension Operations {
+  /// Has the work continued that a commit may have left behind. O(1).
+  func continueUnfinishedWork() {
+    if UnfinishedWork.exists(in: engine.root) { unfinishedWork.wake() }
+  }
+}

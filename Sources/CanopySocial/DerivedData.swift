@@ -1,0 +1,190 @@
+public import CanopyEngine
+public import CanopyTree
+
+/// The places of the blog that follow from a client's own writes to the tree, made in the same commit.
+///
+/// POST, COMMENT and so on write all places themselves. A raw write, as the published samples have it, may
+/// name one place only: a star on one copy of a post, a comment without its count. From it follow:
+///
+/// - the other copy of a post, in `/posts` or `/user-posts`;
+/// - `commentCount` in both copies, and the entry in `/user-comments`, from a comment;
+/// - the removal of the comments, and the reservation of the id, from the removal of a post.
+///
+/// So whatever the built-in rules allow, `SocialCheck` finds nothing. A write that says something else than
+/// what follows from it, such as another title for each copy, is refused as a whole.
+public enum DerivedData {
+  /// Returns all assignments of the commit, in the order of their locations and without overlaps; nil if
+  /// nothing follows from the write.
+  ///
+  /// - Parameter commentsMax: the most comments that the commit may remove with their posts.
+  /// - Throws: `EngineError.denied` when the write contradicts itself.
+  /// - Complexity: O(assignments × log n), and O(`commentsMax`) where posts are removed. The number of
+  ///   stars on a post does not count.
+  public static func assignments(
+    following write: ProposedWrite, commentsMax: Int = UnfinishedWork.entriesMax
+  ) throws(EngineError) -> [Assignment]? {
+    var derivation = Derivation(write: write)
+    for assignment in write.assignments { try derivation.add(assignment) }
+    derivation.addRemovals(commentsMax: commentsMax)
+    derivation.addCommentCounts()
+    return try derivation.merged()
+  }
+}
+
+private struct Derivation {
+  let write: ProposedWrite
+  private var derived: [Assignment] = []
+  /// The authors of the posts that are removed, by id.
+  private var removed: [Key: Key] = [:]
+  /// The posts whose comments are more or fewer than before.
+  private var counted: Set<Key> = []
+
+  init(write: ProposedWrite) {
+    self.write = write
+  }
+
+  /// Adds the places that follow from one assignment.
+  mutating func add(_ assignment: Assignment) throws(EngineError) {
+    let keys = assignment.location.path.keys
+    switch keys.first {
+    case Layout.posts:
+      guard keys.count > 1 else { throw .denied }
+      try addCopy(of: keys[1], at: assignment)
+    case Layout.userPosts:
+      guard keys.count > 2 else { throw .denied }
+      try addOriginal(of: keys[2], by: keys[1], at: assignment)
+    case Layout.postComments:
+      guard keys.count > 2 else { throw .denied }
+      try addListing(of: keys[2], on: keys[1])
+    case Layout.userComments:
+      guard keys.count > 2 else { throw .denied }
+      try checkListing(of: keys[2], by: keys[1])
+    default: break
+    }
+  }
+
+  /// The same assignment in `/user-posts`.
+  private mutating func addCopy(of id: Key, at assignment: Assignment) throws(EngineError) {
+    let place = Layout.path(Layout.posts, id)
+    let (old, new) = (write.before.at(place), write.after.at(place))
+    if old.isAbsent, new.isAbsent { return }
+    guard let uid = Posts.uid(of: old) ?? Posts.uid(of: new) else { throw .denied }
+    let copy = Layout.path(Layout.userPosts, uid, id)
+    let oldCopy = write.before.at(copy)
+    // Half a post, which only the administrator can have left, is not made whole in passing.
+    guard !old.isAbsent || oldCopy.isAbsent else { throw .denied }
+    if new.isAbsent { removed[id] = uid }
+    guard old.isAbsent || oldCopy.child(Layout.uid).hasText(of: uid) else { return }
+    move(assignment, from: place, to: copy)
+  }
+
+  /// The same assignment in `/posts`.
+  private mutating func addOriginal(
+    of id: Key, by uid: Key, at assignment: Assignment
+  ) throws(EngineError) {
+    let place = Layout.path(Layout.userPosts, uid, id)
+    let (old, new) = (write.before.at(place), write.after.at(place))
+    if old.isAbsent, new.isAbsent { return }
+    let original = Layout.path(Layout.posts, id)
+    let oldOriginal = write.before.at(original)
+    if old.isAbsent {
+      guard oldOriginal.isAbsent else { throw .denied }
+    } else {
+      guard old.child(Layout.uid).hasText(of: uid), oldOriginal.child(Layout.uid).hasText(of: uid)
+      else { return }
+    }
+    if new.isAbsent { removed[id] = uid }
+    move(assignment, from: place, to: original)
+  }
+
+  private mutating func move(_ assignment: Assignment, from place: Path, to other: Path) {
+    guard let rest = assignment.location.path.relative(to: place) else { return }
+    let location = Location(
+      other.appending(rest), isPriority: assignment.location.isPriority)
+    derived.append(Assignment(location, assignment.value))
+  }
+
+  /// The entry of a comment in `/user-comments`.
+  private mutating func addListing(of comment: Key, on id: Key) throws(EngineError) {
+    let place = Layout.path(Layout.postComments, id, comment)
+    let (old, new) = (write.before.at(place), write.after.at(place))
+    guard old.isAbsent != new.isAbsent else { return }
+    guard let author = Posts.uid(of: old.isAbsent ? new : old) else { throw .denied }
+    let listing = Layout.path(Layout.userComments, author, comment)
+    counted.insert(id)
+    if new.isAbsent {
+      derived.append(Assignment(listing, .absent))
+    } else {
+      // A user's comment ids are different ones on all posts, as the list has one entry for each.
+      guard write.before.at(listing).isAbsent else { throw .denied }
+      derived.append(Assignment(listing, Node(id.text)))
+    }
+  }
+
+  /// Refuses to list a comment elsewhere than where it is, or not at all.
+  private func checkListing(of comment: Key, by uid: Key) throws(EngineError) {
+    let place = Layout.path(Layout.userComments, uid, comment)
+    let (old, new) = (write.before.at(place), write.after.at(place))
+    guard old != new else { return }
+    if !new.isAbsent {
+      guard isComment(comment, on: new, by: uid) else { throw .denied }
+    }
+    guard old.isAbsent || !isComment(comment, on: old, by: uid) else { throw .denied }
+  }
+
+  /// Whether a comment is there after the write.
+  private func isComment(_ comment: Key, on post: Node, by uid: Key) -> Bool {
+    guard let id = post.stringValue.flatMap({ try? Key($0) }) else { return false }
+    return write.after.at(Layout.path(Layout.postComments, id, comment, Layout.uid))
+      .hasText(of: uid)
+  }
+
+  /// The removal of everything that belongs to removed posts.
+  mutating func addRemovals(commentsMax: Int) {
+    guard !removed.isEmpty else { return }
+    var removal = PostRemoval(root: write.after, now: write.time, commentsLeft: commentsMax)
+    for (id, uid) in removed.sorted(by: { $0.key < $1.key }) {
+      derived += removal.assignments(of: id, by: uid)
+    }
+    derived += removal.expiredReservations(limit: 2 * removed.count)
+  }
+
+  /// The number of comments, in both copies.
+  mutating func addCommentCounts() {
+    for id in counted where removed[id] == nil {
+      let post = write.after.at(Layout.path(Layout.posts, id))
+      guard let uid = Posts.uid(of: post) else { continue }
+      let count = write.after.at(Layout.path(Layout.postComments, id)).childCount
+      let isNew = write.before.at(Layout.path(Layout.posts, id)).isAbsent
+      for copy in Layout.copies(of: id, by: uid)
+      where isNew || write.before.at(copy).child(Layout.uid).hasText(of: uid) {
+        derived.append(Assignment(copy.child(Layout.commentCount), Comments.node(count: count)))
+      }
+    }
+  }
+
+  /// Puts the write and its consequences together.
+  ///
+  /// - Throws: `EngineError.denied` when two of them put different things at the same place.
+  func merged() throws(EngineError) -> [Assignment]? {
+    if derived.isEmpty { return nil }
+    var result: [Assignment] = []
+    for assignment in (write.assignments + derived).sorted(by: { $0.location < $1.location }) {
+      guard let last = result.last, last.location.overlaps(next: assignment.location) else {
+        result.append(assignment)
+        continue
+      }
+      guard last.value(at: assignment.location) == assignment.value else { throw .denied }
+    }
+    return result
+  }
+}
+
+extension Assignment {
+  /// Returns the value that the assignment puts at a location at or below its own.
+  fileprivate func value(at other: Location) -> Node {
+    if location == other { return value }
+    let node = value.at(other.path.relative(to: location.path) ?? .root)
+    return other.isPriority ? node.priority : node
+  }
+}

@@ -1,0 +1,73 @@
+internal import CanopyTree
+
+/// The part of a renaming that has yet to be done: posts first, then comments, each from the first key to
+/// the last. It stands in `/renames` between two steps.
+enum Renaming: Equatable {
+  /// The posts after a key; nil for all.
+  case posts(after: Key?)
+  /// The comments after a key; nil for all.
+  case comments(after: Key?)
+
+  private static let stage: Key = "stage"
+  private static let after: Key = "after"
+
+  /// Reads a mark. One that is damaged begins at the beginning: renaming twice does no harm.
+  init(_ node: Node) {
+    let after = node.child(Renaming.after).stringValue.flatMap { try? Key($0) }
+    let isComments = node.child(Renaming.stage).stringValue?.hasSameBytes(as: "comments") == true
+    self = isComments ? .comments(after: after) : .posts(after: after)
+  }
+
+  /// The mark.
+  var node: Node {
+    let (stage, after) =
+      switch self {
+      case .posts(let after): ("posts", after)
+      case .comments(let after): ("comments", after)
+      }
+    let key = after.map { [(Renaming.after, Node($0.text))] } ?? []
+    return Node(children: key + [(Renaming.stage, Node(stage))])
+  }
+
+  /// The number of a user's entries, each of which has one or two copies of the name. O(log n).
+  static func entries(of uid: Key, in root: Node) -> Int {
+    root.child(Layout.userPosts).child(uid).childCount
+      + root.child(Layout.userComments).child(uid).childCount
+  }
+
+  /// Returns the items that put a name to the next entries, and the rest; nil if there is none.
+  ///
+  /// - Complexity: O(`entriesMax` × log n).
+  func step(
+    of uid: Key, named name: Node, in root: Node, entriesMax: Int
+  ) -> (items: [Write.Item], rest: Renaming?) {
+    var items: [Write.Item] = []
+    var left = entriesMax
+    var after: Key?
+    switch self {
+    case .posts(let first):
+      let posts = root.child(Layout.userPosts).child(uid).children(after: first, limit: left)
+      for (id, _) in posts {
+        for copy in Layout.presentCopies(of: id, by: uid, in: root) {
+          add(name, at: copy, in: root, to: &items)
+        }
+      }
+      left -= posts.count
+      guard left > 0 else { return (items, .posts(after: posts.last?.key)) }
+    case .comments(let first): after = first
+    }
+    let comments = root.child(Layout.userComments).child(uid).children(after: after, limit: left)
+    for (comment, post) in comments {
+      guard let id = post.stringValue.flatMap({ try? Key($0) }) else { continue }
+      let place = Layout.path(Layout.postComments, id, comment)
+      guard root.at(place).child(Layout.uid).hasText(of: uid) else { continue }
+      add(name, at: place, in: root, to: &items)
+    }
+    return (items, comments.count < left ? nil : .comments(after: comments.last?.key))
+  }
+
+  private func add(_ name: Node, at place: Path, in root: Node, to items: inout [Write.Item]) {
+    let author = place.child(Layout.author)
+    if root.at(author) != name { items.append(.init(author, name)) }
+  }
+}

@@ -1,0 +1,274 @@
+import CanopyEngine
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+/// Attacks on the blog by ordinary accounts with raw writes. After each of them all parts of the tree agree.
+@Suite(.timeLimit(.minutes(5))) struct RawWriteTests {
+  /// A user with a connection.
+  struct Person {
+    let client: any LineClient
+    let uid: String
+    let name: String
+
+    init(_ server: TestServer, _ name: String) async throws {
+      client = try await server.connect()
+      uid = try await client.text("uid", TestServer.signUp(name))
+      self.name = name
+    }
+
+    /// The published sample's post, with further members.
+    func post(_ members: String = "") -> String {
+      #"{"uid":"\#(uid)","author":"\#(name)","title":"Title","body":"Body"\#(members)}"#
+    }
+
+    func comment(_ text: String = "Text") -> String {
+      #"{"uid":"\#(uid)","author":"\#(name)","text":"\#(text)"}"#
+    }
+
+    /// Writes a post to both of its places.
+    func write(_ id: String) async throws {
+      try await client.value(
+        #"UPDATE / {"posts/\#(id)":\#(post()),"user-posts/\#(uid)/\#(id)":\#(post())}"#)
+    }
+
+    /// Expects that a request is refused and changes nothing.
+    func expectDenied(
+      _ line: String, _ server: TestServer, at location: SourceLocation = #_sourceLocation
+    ) async throws {
+      let before = server.root
+      let code = try await client.code(line)
+      #expect(code == "PERMISSION_DENIED", "\(line)", sourceLocation: location)
+      #expect(server.root == before, "\(line)", sourceLocation: location)
+    }
+
+    /// Expects that a request is carried out, and that all parts of the tree agree afterwards.
+    func expectAllowed(
+      _ line: String, _ server: TestServer, at location: SourceLocation = #_sourceLocation
+    ) async throws {
+      let reply = try await client.request(line)
+      #expect(reply.first == "+", "\(line): \(reply)", sourceLocation: location)
+      #expect(SocialCheck.problems(in: server.root) == [], "\(line)", sourceLocation: location)
+    }
+  }
+
+  /// A push id of a time, which `suffix` tells from others.
+  static func id(_ suffix: String, at milliseconds: Int64 = 1_700_000_000_000) -> String {
+    let alphabet = Array("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
+    var rest = milliseconds
+    var text = ""
+    for _ in 0..<8 {
+      text = String(alphabet[Int(rest % 64)]) + text
+      rest /= 64
+    }
+    return text + String(repeating: "-", count: 12 - suffix.count) + suffix
+  }
+
+  private let p = RawWriteTests.id("p")
+  private let c = RawWriteTests.id("c")
+
+  private func at(_ server: TestServer, _ path: String) throws -> Node {
+    server.root.at(try Path(path))
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `feeds cannot be captured by keys that sort last`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let eve = try await Person(server, "eve")
+      let now = server.parts.clock.now
+      let day: Int64 = 24 * 3_600 * 1_000
+      for id in [
+        "zzz", "zzzzzzzzzzzzzzzzzzzz", "zzzzzzzzzzzzzzzzzzzzz", "7", "ÿ",
+        Self.id("a", at: now + 60_001), Self.id("a", at: now - 7 * day - 1),
+      ] {
+        let copy = "user-posts/\(eve.uid)/\(id)"
+        try await eve.expectDenied("SET /posts/\(id) \(eve.post())", server)
+        try await eve.expectDenied("SET /\(copy) \(eve.post())", server)
+        try await eve.expectDenied(
+          #"UPDATE / {"posts/\#(id)":\#(eve.post()),"\#(copy)":\#(eve.post())}"#, server)
+      }
+      for time in [now + 60_000, now - 7 * day] {
+        try await eve.expectAllowed("SET /posts/\(Self.id("a", at: time)) \(eve.post())", server)
+      }
+      server.parts.clock.advance(60_001)
+      try await eve.client.value("POST new text")
+      let recent = try await eve.client.request(#"RECENT {"limit":1}"#)
+      #expect(recent.contains(#""title":"new""#))
+      try await eve.expectAllowed("PUSH /posts \(eve.post())", server)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `what is written to one copy of a post is written to the other`(_ depth: Depth) async throws
+  {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let bob = try await Person(server, "bob")
+      let q = Self.id("q")
+      let (post, copy) = ("/posts/\(p)", "/user-posts/\(ada.uid)/\(p)")
+      try await ada.expectAllowed("SET \(post) \(ada.post())", server)
+      try await ada.expectAllowed("SET /user-posts/\(ada.uid)/\(q) \(ada.post())", server)
+      try await ada.expectAllowed("SET \(copy)/title \"Other\"", server)
+      try await ada.expectAllowed("SET \(post)/body \"Other\"", server)
+      try await bob.expectAllowed(
+        #"UPDATE \#(post) {"stars/\#(bob.uid)":true,"starCount":{".sv":{"increment":1}}}"#, server)
+      #expect(try at(server, copy).childCount == 6)
+      #expect(try at(server, copy).isIdentical(to: at(server, post)), "one in memory")
+      try await ada.expectDenied(
+        #"UPDATE / {"\#(post)/title":"One","\#(copy)/title":"Two"}"#, server)
+      try await ada.expectDenied(#"UPDATE / {"\#(post)":null,"\#(copy)/title":"Two"}"#, server)
+      try await bob.expectDenied(
+        #"UPDATE \#(copy) {"stars/\#(bob.uid)":null,"starCount":0}"#, server)
+      for field in ["uid", "author", "title", "body"] {
+        try await ada.expectDenied("REMOVE \(post)/\(field)", server)
+        try await ada.expectDenied("REMOVE \(copy)/\(field)", server)
+      }
+      try await ada.expectDenied(
+        #"UPDATE / {"posts/\#(Self.id("x"))":\#(ada.post()),"#
+          + #""user-posts/\#(ada.uid)/\#(Self.id("x"))":\#(ada.post(#","starCount":0"#))}"#, server)
+      try await ada.expectAllowed("REMOVE \(copy)", server)
+      #expect(try at(server, post).isAbsent)
+      try await ada.expectAllowed("REMOVE /posts/\(q)", server)
+      #expect(try at(server, "user-posts").isAbsent)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `comments are counted and listed, however they are written`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let bob = try await Person(server, "bob")
+      let place = "/post-comments/\(p)/\(c)"
+      let counts = ["posts/\(p)/commentCount", "user-posts/\(ada.uid)/\(p)/commentCount"]
+      func expectCount(_ count: Node) throws {
+        for path in counts { #expect(try at(server, path) == count) }
+      }
+      try await ada.write(p)
+      try await ada.write(Self.id("q"))
+      try await bob.expectAllowed("SET \(place) \(bob.comment())", server)
+      try expectCount(1)
+      #expect(try at(server, "user-comments/\(bob.uid)/\(c)") == Node(p))
+      try await bob.expectAllowed("PUSH /post-comments/\(p) \(bob.comment())", server)
+      try expectCount(2)
+      // As the published samples would: all four places, or one of them wrong.
+      let d = Self.id("d")
+      try await bob.expectAllowed(
+        #"UPDATE / {"post-comments/\#(p)/\#(d)":\#(bob.comment()),"user-comments/\#(bob.uid)/\#(d)":"\#(p)","#
+          + #""\#(counts[0])":3,"\#(counts[1])":{".sv":{"increment":1}}}"#, server)
+      for line in [
+        "REMOVE /user-comments/\(bob.uid)/\(c)", "SET /user-comments/\(bob.uid)/\(c) \"x\"",
+        "SET /user-comments/\(bob.uid)/\(c) \"\(Self.id("q"))\"", "SET /\(counts[0]) 7",
+        "REMOVE /\(counts[1])", "SET /\(counts[0]) 2",
+        #"UPDATE / {"\#(place)":null,"\#(counts[0])":3}"#,
+        #"UPDATE / {"\#(place)":null,"user-comments/\#(bob.uid)/\#(c)":"\#(p)"}"#,
+        // The same id on another post.
+        "SET /post-comments/\(Self.id("q"))/\(c) \(bob.comment())",
+        #"UPDATE / {"post-comments/\#(Self.id("q"))/\#(c)":\#(bob.comment()),"\#(place)":null}"#,
+        #"UPDATE / {"post-comments/\#(p)/\#(Self.id("e"))":\#(bob.comment()),"#
+          + #""post-comments/\#(Self.id("q"))/\#(Self.id("e"))":\#(bob.comment())}"#,
+      ] { try await bob.expectDenied(line, server) }
+      try await bob.expectAllowed("SET \(place)/text \"Changed\"", server)
+      try await bob.expectAllowed("REMOVE \(place)", server)
+      try expectCount(2)
+      #expect(try at(server, "user-comments/\(bob.uid)").childCount == 2)
+      try await bob.expectAllowed("ONCE bobs 1 0 REMOVE /post-comments/\(p)/\(d)", server)
+      try expectCount(1)
+      // A post and its first comment in one write.
+      let (r, f) = (Self.id("r"), Self.id("f"))
+      try await ada.expectAllowed(
+        #"UPDATE / {"posts/\#(r)":\#(ada.post(#","commentCount":1"#)),"#
+          + #""post-comments/\#(r)/\#(f)":\#(ada.comment())}"#, server)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the comments of a removed post go with it, and nobody else gets its id`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let eve = try await Person(server, "eve")
+      try await ada.write(p)
+      try await eve.expectAllowed("SET /post-comments/\(p)/\(c) \(eve.comment())", server)
+      try await ada.expectDenied(
+        #"UPDATE / {"user-posts/\#(ada.uid)/\#(p)":null,"#
+          + #""post-comments/\#(p)/\#(Self.id("d"))":\#(ada.comment())}"#, server)
+      try await ada.expectAllowed("REMOVE /posts/\(p)", server)
+      for place in ["post-comments", "user-comments"] { #expect(try at(server, place).isAbsent) }
+      try await eve.expectDenied("SET /posts/\(p) \(eve.post())", server)
+      try await eve.expectDenied("SET /user-posts/\(eve.uid)/\(p) \(eve.post())", server)
+      for line in ["REMOVE /removed-posts/\(p)", "SET /removed-posts/\(p) \"\(eve.uid)\""] {
+        try await eve.expectDenied(line, server)
+      }
+      #expect(try await eve.client.code("GET /removed-posts/\(p)") == "PERMISSION_DENIED")
+      // A client that was offline may send its own post again.
+      try await ada.expectAllowed("SET /posts/\(p) \(ada.post())", server)
+      try await ada.expectAllowed("DELETE \(p)", server)
+      try await eve.expectDenied("SET /posts/\(p) \(eve.post())", server)
+      // As long as its age allows, and then no longer kept.
+      server.parts.clock.advance(Limits.pushIDAgeMax + 1)
+      try await eve.expectDenied("SET /posts/\(p) \(eve.post())", server)
+      let id = try await eve.client.text("id", "POST t b")
+      try await eve.expectAllowed("DELETE \(id)", server)
+      let reserved = try at(server, "removed-posts")
+      #expect(reserved.childCount == 1)
+      #expect(try reserved.child(Key(id)) == Node(eve.uid))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write at the end of a connection and CAS keep the copies alike`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let bob = try await Person(server, "bob")
+      try await ada.write(p)
+      let etag = try await bob.client.text("etag", #"GET /posts/\#(p) {"etag":true}"#)
+      let starred = ada.post(#","starCount":1,"stars":{"\#(bob.uid)":true}"#)
+      try await bob.expectAllowed("CAS /posts/\(p) \(etag) \(starred)", server)
+      try await bob.client.value("ONDISCONNECT SET /post-comments/\(p)/\(c) \(bob.comment())")
+      try await bob.client.value("QUIT")
+      try await server.eventually { try !at(server, "post-comments").isAbsent }
+      #expect(try at(server, "posts/\(p)/commentCount") == 1)
+      #expect(SocialCheck.problems(in: server.root) == [])
+      try await ada.client.value("ONDISCONNECT REMOVE /posts/\(p)")
+      try await ada.client.value("QUIT")
+      try await server.eventually { try at(server, "posts").isAbsent }
+      #expect(SocialCheck.problems(in: server.root) == [])
+      #expect(try at(server, "post-comments").isAbsent)
+    }
+  }
+
+  @Test func `posts of earlier data, whose ids clients could not make, go on as before`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      let ada = try await Person(server, "ada")
+      let bob = try await Person(server, "bob")
+      let post = ada.post(#","starCount":0,"createdAt":5"#)
+      try await server.set("/posts/zzz", post)
+      try await server.set("/user-posts/\(ada.uid)/zzz", post)
+      try await ada.expectAllowed("SET /posts/zzz/title \"New\"", server)
+      try await bob.expectAllowed(
+        #"UPDATE /posts/zzz {"stars/\#(bob.uid)":true,"starCount":1}"#, server)
+      try await bob.expectAllowed("STAR zzz", server)
+      try await bob.expectAllowed("PUSH /post-comments/zzz \(bob.comment())", server)
+      try await ada.expectAllowed("REMOVE /posts/zzz", server)
+      try await ada.expectDenied("SET /posts/zzz \(post)", server)
+      #expect(try at(server, "removed-posts").isAbsent, "no client can make that id")
+    }
+  }
+
+  @Test func `with other rules in force nothing is derived`() async throws {
+    try await withServer(.inProcess) { server in
+      try await server.set(rules: #"{"rules":{".read":true,".write":"auth != null"}}"#)
+      let ada = try await Person(server, "ada")
+      try await ada.client.value("SET /posts/p {\"x\":1}")
+      try await ada.client.value("SET /user-posts/a/p {\"y\":2}")
+      try await ada.client.value("REMOVE /posts")
+      #expect(try at(server, "user-posts/a/p/y") == 2)
+    }
+  }
+}

@@ -1,0 +1,186 @@
+import CanopyEngine
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+/// Renamings and removals that take more than one commit, with steps of few entries.
+@Suite(.timeLimit(.minutes(5))) struct UnfinishedWorkTests {
+  private static let entriesMax = 3
+
+  /// Carries out one step and checks that it writes no more than it may.
+  private func step(_ blog: Blog) async throws {
+    let step = try #require(
+      UnfinishedWork.step(in: blog.root, entriesMax: Self.entriesMax))
+    try await blog.make(step)
+    let commit = try #require(blog.journal.commits.last)
+    #expect(commit.assignments.count <= 2 * Self.entriesMax + 1)
+  }
+
+  /// Carries out all steps, and returns their number.
+  private func finish(_ blog: Blog) async throws -> Int {
+    var count = 0
+    while UnfinishedWork.exists(in: blog.root) {
+      try await step(blog)
+      count += 1
+    }
+    #expect(UnfinishedWork.step(in: blog.root) == nil)
+    return count
+  }
+
+  private func names(_ blog: Blog, of uid: String) -> Set<String> {
+    var names: Set<String> = []
+    func add(_ node: Node) {
+      node.forEachChild { _, entry in
+        if entry.child("uid") == Node(uid) { names.insert(entry.child("author").stringValue ?? "") }
+        return true
+      }
+    }
+    add(blog.at("posts"))
+    add(blog.at("user-posts/\(uid)"))
+    blog.at("post-comments").forEachChild { _, comments in
+      add(comments)
+      return true
+    }
+    return names
+  }
+
+  private func rename(_ blog: Blog, to name: String) async throws {
+    try await blog.make(Users.rename("ada", to: name, entriesMax: Self.entriesMax))
+  }
+
+  @Test(arguments: 0...7)
+  func `a renaming of any number of posts and comments ends with all of them renamed`(
+    _ count: Int
+  ) async throws {
+    try await Blog.with { blog in
+      let others = try await blog.post("bob")
+      for _ in 0..<count {
+        _ = try await blog.post("ada")
+        _ = try await blog.comment("ada", on: others)
+      }
+      try await rename(blog, to: "Countess")
+      #expect(UnfinishedWork.exists(in: blog.root) == (2 * count >= Self.entriesMax))
+      #expect(blog.at("users/ada/username") == "Countess")
+      #expect(blog.at("usernames/countess") == "ada" && blog.at("usernames/ada").isAbsent)
+      let steps = try await finish(blog)
+      #expect(steps == 2 * count / Self.entriesMax)
+      #expect(names(blog, of: "ada") == (count > 0 ? ["Countess"] : []))
+      #expect(names(blog, of: "bob") == ["bob"])
+      #expect(blog.at("renames").isAbsent)
+    }
+  }
+
+  @Test func `a later renaming begins anew, and other requests go on in between`() async throws {
+    try await Blog.with { blog in
+      var ids: [Key] = []
+      for _ in 0..<8 { ids.append(try await blog.post("ada")) }
+      try await rename(blog, to: "One")
+      try await step(blog)
+      #expect(names(blog, of: "ada") == ["One", "ada"])
+      try await blog.star("bob", ids[7])
+      try await blog.make(Posts.delete(ids[4], by: "ada"))
+      let new = try await blog.post("ada")
+      #expect(blog.at("posts/\(new)/author") == "One")
+      try await rename(blog, to: "Two")
+      #expect(names(blog, of: "ada") == ["Two", "One", "ada"])
+      _ = try await finish(blog)
+      #expect(names(blog, of: "ada") == ["Two"])
+    }
+  }
+
+  @Test func `a renaming goes on after a restart between any two steps`() async throws {
+    let journal = InMemoryJournal()
+    try await withEngine(journal) { engine in
+      _ = try await engine.transact(Users.claim("ada", for: "ada"))
+      for _ in 0..<10 {
+        _ = try await engine.transact(Posts.create(by: "ada", title: "t", body: "b"))
+      }
+      _ = try await engine.transact(Users.rename("ada", to: "Countess", entriesMax: 3))
+    }
+    var isUnfinished = true
+    for _ in 0..<20 where isUnfinished {
+      isUnfinished = try await withEngine(journal) { engine in
+        guard let step = UnfinishedWork.step(in: engine.root, entriesMax: 3) else { return false }
+        _ = try await engine.transact(step)
+        #expect(SocialCheck.problems(in: engine.root) == [])
+        return true
+      }
+    }
+    try await withEngine(journal) { engine in
+      #expect(!UnfinishedWork.exists(in: engine.root))
+      engine.root.child("posts").forEachChild { _, post in
+        #expect(post.child("author") == "Countess")
+        return true
+      }
+    }
+  }
+
+  @Test(arguments: 0...7)
+  func `a post of any number of comments ends with all of them removed`(
+    _ count: Int
+  ) async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post("ada")
+      let kept = try await blog.post("ada")
+      _ = try await blog.comment("eve", on: kept)
+      for number in 0..<count {
+        _ = try await blog.comment(number % 2 == 0 ? "bob" : "eve", on: id)
+      }
+      try await blog.make(Posts.delete(id, by: "ada", commentsMax: Self.entriesMax))
+      #expect(blog.at("posts/\(id)").isAbsent && blog.at("user-posts/ada/\(id)").isAbsent)
+      #expect(UnfinishedWork.exists(in: blog.root) == (count > Self.entriesMax))
+      let page = try Feeds.Page()
+      #expect(throws: SocialError.self) { try Feeds.comments(on: id, page, in: blog.root) }
+      await blog.refusal(of: try Comments.create(on: id, by: "bob", text: "t"))
+      let steps = try await finish(blog)
+      #expect(steps == (count > Self.entriesMax ? (count + 2) / Self.entriesMax : 0))
+      #expect(blog.at("post-comments").childCount == 1)
+      #expect(blog.at("user-comments/bob").isAbsent)
+      #expect(blog.at("user-comments/eve").childCount == 1)
+      #expect(blog.at("deletions").isAbsent)
+    }
+  }
+
+  @Test func `a user who renamed too much has to wait, and is told how long`() async throws {
+    try await Blog.with { blog in
+      _ = try await blog.post("ada")
+      let error = await blog.refusal(
+        of: try Users.rename(
+          "ada", to: "Countess",
+          wait: { entries, now in
+            #expect(entries == 1 && now == blog.clock.now)
+            return 1_001
+          }))
+      #expect(error == .rateLimited(milliseconds: 1_001))
+      #expect(error?.sentence.hasSuffix("try again in 2 seconds") == true)
+      // A name that is taken costs nothing.
+      let taken = try Users.rename("ada", to: "bob") { _, _ in
+        Issue.record("asked")
+        return nil
+      }
+      await blog.refusal(of: taken)
+    }
+  }
+
+  @Test func `ids of removed posts stay reserved as long as clients can make them`() async throws {
+    try await Blog.with(clock: ManualClock(1_700_000_000_000)) { blog in
+      var ids: [Key] = []
+      for _ in 0..<5 {
+        ids.append(try await blog.post("ada"))
+        blog.clock.advance(1_000)
+      }
+      for id in ids[..<3] { try await blog.make(Posts.delete(id, by: "ada")) }
+      #expect(blog.at("removed-posts").childCount == 3)
+      #expect(blog.at("removed-posts/\(ids[0])") == "ada")
+      blog.clock.advance(Limits.pushIDAgeMax)
+      // Too old by now to be made by a client.
+      try await blog.make(Posts.delete(ids[3], by: "ada"))
+      #expect(blog.at("removed-posts").childCount == 1, "two of the three are dropped")
+      let new = try await blog.post("ada")
+      try await blog.make(Posts.delete(new, by: "ada"))
+      #expect(blog.at("removed-posts").childCount == 1)
+      #expect(blog.at("removed-posts/\(new)") == "ada")
+    }
+  }
+}
