@@ -12,7 +12,7 @@ struct Flip: ParsableCommand {
       """)
 
   @Argument(help: "How many trials.") var trials = 2_000
-  @Option(help: "How many posts the folder has.") var posts = 400
+  @Option(help: "How many posts the folder has.") var posts = 1_000
   @Option(help: "0 for a new one.") var seed: UInt64 = 0
 
   private struct Counts {
@@ -68,9 +68,19 @@ struct Flip: ParsableCommand {
   ) throws -> Expected {
     let arguments = ["--checkpoint-every", "\(max(10, posts / 2))", "--retained-commits", "100"]
     var server = try Server(folder: killed, arguments: arguments)
-    let sockets = try (0..<8).map { _ in try LineSocket(port: server.port) }
+    var sockets = try (0..<8).map { _ in try LineSocket(port: server.port) }
     let users = try sockets.enumerated().map { try $1.signUp("flip\($0)") }
     for number in 0..<posts {
+      if number == posts * 3 / 4 {
+        // The last quarter is in the log alone, and most of the other pages are in the database file alone.
+        try server.stop()
+        server = try Server(folder: killed, arguments: arguments)
+        sockets = try users.map { user in
+          let socket = try LineSocket(port: server.port)
+          _ = try socket.success("AUTH \(user.token)")
+          return socket
+        }
+      }
       let socket = sockets[number % sockets.count]
       let words = (0..<Int(random.next() % 60)).map { _ in "\(random.next() % 10_000)" }
       let reply = try socket.success(

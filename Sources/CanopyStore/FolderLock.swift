@@ -45,15 +45,6 @@ final class FolderLock: Sendable {
     release()
   }
 
-  /// Returns the identity of a file in the folder; nil if the folder has no such file. One `fstatat` call.
-  func identity(of name: String) -> FileIdentity? {
-    descriptor.withLock { directory in
-      var status = stat()
-      guard let directory, fstatat(directory, name, &status, 0) == 0 else { return nil }
-      return FileIdentity(name: name, device: status.st_dev, inode: status.st_ino)
-    }
-  }
-
   /// Gives the lock back.
   func release() {
     let directory = descriptor.withLock { $0.take() }
@@ -62,11 +53,4 @@ final class FolderLock: Sendable {
     flock(directory, LOCK_UN)
     close(directory)
   }
-}
-
-/// A file that has a name in a folder. Another file of the same name has another identity.
-struct FileIdentity: Sendable, Equatable {
-  let name: String
-  let device: dev_t
-  let inode: ino_t
 }

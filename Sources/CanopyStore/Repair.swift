@@ -22,7 +22,9 @@ extension SQLiteStore {
         tailFile.write(tail.withLock { $0 })
         return
       }
-      let state = try await load(keeping: IndexPlan())
+      var state = try await load(keeping: IndexPlan())
+      // Keys of commits that are lost were told, and are not to be made again.
+      if let found { state.lastTime = max(state.lastTime ?? 0, found.time) }
       try await begin(
         state, state.tree.root, replacing: LocationSet(),
         at: max(state.sequence, found?.sequence ?? 0) + 1

@@ -50,8 +50,7 @@ public final class SQLiteStore: Sendable {
   let pool: DatabasePool
   let configuration: Configuration
   private let lock: FolderLock
-  /// The files that every transaction needs, as they were when they were opened.
-  private let files: [FileIdentity]
+  let files: DatabaseFiles
   /// Whether the writing connection may be at a lower level of synchronisation than the configuration's.
   let isUnsynced = Mutex(false)
   /// The end of what is stored durably, as `canopy.tail` has it.
@@ -89,7 +88,7 @@ public final class SQLiteStore: Sendable {
     foundTail = tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     (pool, losses) = try opening.open()
-    files = ["canopy.sqlite", "canopy.sqlite-wal"].compactMap { [lock] in lock.identity(of: $0) }
+    files = DatabaseFiles([folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"])
     let now = try opening.currentTail(pool)
     tail = Mutex(now)
     // Where a loss is still to be accepted, its traces stay until then.
@@ -103,10 +102,15 @@ public final class SQLiteStore: Sendable {
   /// - Throws: `StoreError`. Losses are in `losses`.
   public static func reading(_ folder: String) throws -> SQLiteStore {
     if let store = try SQLiteStore(readingCurrent: folder) { return store }
+    guard access(folder, W_OK) == 0, access(folder + "/canopy.sqlite", W_OK) == 0 else {
+      throw StoreError.inaccessible(
+        "an older version wrote \(folder), which cannot be changed here: copy it to where it can be "
+          + "written, so that it is brought up to date")
+    }
     return try SQLiteStore(folder: folder)
   }
 
-  /// Nil if the folder is to be brought up to date first.
+  /// Opens a folder of this version; nil if it is to be brought up to date first.
   private init?(readingCurrent folder: String) throws {
     self.folder = folder
     configuration = Configuration()
@@ -120,24 +124,16 @@ public final class SQLiteStore: Sendable {
       return nil
     }
     (pool, losses) = opened
-    files = []
+    files = DatabaseFiles([])
     tail = Mutex(Tail(sequence: 0, checksum: Checksum(), revision: 0, time: 0))
-  }
-
-  /// Checks that the database file and its log still have their names, so that a later start finds them.
-  ///
-  /// - Throws: `StoreError.inaccessible`.
-  func checkFilesRemain() throws(StoreError) {
-    for file in files where lock.identity(of: file.name) != file {
-      throw .inaccessible(
-        "\(folder)/\(file.name) was removed or replaced while the server was running, so nothing more can "
-          + "be stored: stop the server, and restore the data folder from a backup")
-    }
   }
 
   /// Closes the files and releases the folder.
   public func close() throws {
-    defer { lock.release() }
+    defer {
+      files.close()
+      lock.release()
+    }
     if !isReading {
       // So that a folder at rest is one file. A reader in another process may forbid it: no matter.
       try? pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }

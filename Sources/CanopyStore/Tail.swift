@@ -71,14 +71,17 @@ final class TailFile: Sendable {
   func write(_ tail: Tail) {
     let boot = Boot.id
     withUnsafeTemporaryAllocation(byteCount: TailFile.bytes, alignment: 8) { bytes in
-      bytes.copyBytes(from: TailFile.magic)
-      let numbers = [
-        tail.sequence, tail.checksum.stored, tail.revision, tail.time, isRelaxed ? 1 : 0, boot.0,
-        boot.1,
-      ]
-      for (index, number) in numbers.enumerated() {
-        bytes.storeBytes(of: number.littleEndian, toByteOffset: 8 + index * 8, as: Int64.self)
+      func put(_ number: Int64, _ index: Int) {
+        bytes.storeBytes(of: number.littleEndian, toByteOffset: index * 8, as: Int64.self)
       }
+      bytes.copyBytes(from: TailFile.magic)
+      put(tail.sequence, 1)
+      put(tail.checksum.stored, 2)
+      put(tail.revision, 3)
+      put(tail.time, 4)
+      put(isRelaxed ? 1 : 0, 5)
+      put(boot.0, 6)
+      put(boot.1, 7)
       let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(TailFile.bytes - 8))
       let checksum = Checksum.xxh64(body, seed: 4)
       bytes.storeBytes(of: checksum.littleEndian, toByteOffset: TailFile.bytes - 8, as: UInt64.self)

@@ -164,7 +164,11 @@ struct OpeningTests {
     try open().close()
   }
 
-  @Test(arguments: ["", "/canopy.sqlite", "/canopy.sqlite-wal"], [false, true])
+  @Test(
+    arguments: [
+      ("", false), ("/canopy.sqlite", false), ("/canopy.sqlite", true),
+      ("/canopy.sqlite-wal", false), ("/canopy.sqlite-wal", true),
+    ])
   func `nothing is stored any more when a file was removed or replaced under the store`(
     removed: String, isReplaced: Bool
   ) async throws {
@@ -172,18 +176,12 @@ struct OpeningTests {
       try await store.append([commit(1, "n", 1)], after: 0)
       let path = folder.path + removed
       if isReplaced {
-        try FileManager.default.moveItem(atPath: path, toPath: path + ".old")
-        try FileManager.default.copyItem(atPath: path + ".old", toPath: path)
+        try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
+        #expect(rename(path + ".new", path) == 0)
       } else {
         try FileManager.default.removeItem(atPath: path)
       }
-      // A folder that has another name keeps its files, and a copy of it does not matter.
-      let isLoss = !(removed.isEmpty && isReplaced)
       for _ in 0..<2 {
-        guard isLoss else {
-          try await store.append([commit(2, "n", 2)], after: 1)
-          break
-        }
         let error = await #expect(throws: StoreError.self) {
           try await store.append([commit(2, "n", 2)], after: 1)
         }
@@ -195,8 +193,25 @@ struct OpeningTests {
         let last = try await store.pool.writeWithoutTransaction { try CommitRow.last($0).sequence }
         #expect(last == 1)
       }
-      try? FileManager.default.removeItem(atPath: folder.path + ".old")
     }
+  }
+
+  @Test func `a file that was moved keeps what is stored, and another in its place is noticed`()
+    async throws
+  {
+    let moved = folder.database + ".moved"
+    try await folder.withStore { store in
+      try await store.append([commit(1, "n", 1)], after: 0)
+      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+      try FileManager.default.moveItem(atPath: folder.database, toPath: moved)
+      try FileManager.default.copyItem(atPath: moved, toPath: folder.database)
+      try await store.append([commit(2, "n", 2)], after: 1)
+    }
+    try? FileManager.default.removeItem(atPath: folder.database + "-wal")
+    expectAdvice(refusal(), mentions: "1 commits that were stored are missing")
+    try FileManager.default.removeItem(atPath: folder.database)
+    try FileManager.default.moveItem(atPath: moved, toPath: folder.database)
+    #expect(try await folder.withStore { try await $0.load().sequence } == 2)
   }
 
   @Test func `what another writer appended is folded in by the next checkpoint`() async throws {

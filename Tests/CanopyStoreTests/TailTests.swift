@@ -202,6 +202,7 @@ import Testing
       try await store.acceptLosses()
       let state = try await store.load()
       #expect(state.sequence == 13)
+      #expect(state.lastTime == 1_012, "that of the last commit that was stored")
       #expect(1..<12 ~= state.tree.root.child("n").childCount)
       #expect(try await store.problems().isEmpty == false, "what was found stays known")
       try await store.append([commit(14, "m", 1)], after: 13)
