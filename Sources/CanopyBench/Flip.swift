@@ -36,7 +36,7 @@ struct Flip: ParsableCommand {
       let name = isKilled && random.next() % 2 == 0 ? "canopy.sqlite-wal" : "canopy.sqlite"
       let copy = folder + "/trial"
       try? FileManager.default.removeItem(atPath: copy)
-      try FileManager.default.copyItem(atPath: isKilled ? killed : stopped, toPath: copy)
+      try copyFiles(of: isKilled ? killed : stopped, to: copy)
       let place = try flip(copy + "/" + name, &random)
       let kind = "\(name), \(isKilled ? "killed" : "stopped")"
       switch try verdict(copy, expected) {
@@ -94,13 +94,25 @@ struct Flip: ParsableCommand {
     }
     let expected = Expected(tree: try tree(server, killed), tokens: users.map(\.token))
     server.kill()
-    try FileManager.default.copyItem(atPath: killed, toPath: stopped)
+    try copyFiles(of: killed, to: stopped)
     server = try Server(folder: stopped, arguments: arguments)
     guard try tree(server, stopped) == expected.tree else {
       throw BenchFailure("a server that was killed does not serve what it did before")
     }
     try server.stop()
     return expected
+  }
+
+  /// Copies the regular files of a folder. A server that was killed leaves its socket as well, which cannot be copied.
+  private func copyFiles(of folder: String, to copy: String) throws {
+    let files = FileManager.default
+    try files.createDirectory(atPath: copy, withIntermediateDirectories: false)
+    for name in try files.contentsOfDirectory(atPath: folder) {
+      let path = folder + "/" + name
+      guard try files.attributesOfItem(atPath: path)[.type] as? FileAttributeType == .typeRegular
+      else { continue }
+      try files.copyItem(atPath: path, toPath: copy + "/" + name)
+    }
   }
 
   private func tree(_ server: Server, _ folder: String) throws -> String {
