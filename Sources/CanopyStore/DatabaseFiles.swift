@@ -32,6 +32,19 @@ final class DatabaseFiles: Sendable {
     if !wasClosed { for file in files { Foundation.close(file.descriptor) } }
   }
 
+  /// Waits until the disk has all that was written to the files.
+  ///
+  /// A process that was killed may have left commits that only the page cache has. They are about to be served, and
+  /// must not be lost after that.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  func synchronize() throws(StoreError) {
+    for file in files where fsync(file.descriptor) != 0 {
+      throw .inaccessible(
+        "\(file.path) cannot be written to the disk: \(String(cString: strerror(errno)))")
+    }
+  }
+
   /// Checks that each file still has a name, with one `fstat` call each.
   ///
   /// - Throws: `StoreError.inaccessible`.

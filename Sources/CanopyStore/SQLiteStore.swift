@@ -5,7 +5,8 @@ internal import Synchronization
 
 /// A data folder: the journal, the checkpoint and the accounts, in one SQLite file.
 ///
-/// SQLite runs in WAL mode. Statements run on GRDB's own queues, not on the caller's executor, but for `append`.
+/// SQLite runs in WAL mode. Asynchronous methods run their statements on GRDB's own queues. `append` and `settle` are
+/// synchronous: they block the caller's thread until the disk has answered.
 /// The folder is locked from opening until `close`, so that one process uses it at a time.
 public final class SQLiteStore: Sendable {
   /// When an append counts as stored.
@@ -89,6 +90,7 @@ public final class SQLiteStore: Sendable {
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     (pool, losses) = try opening.open()
     files = DatabaseFiles([folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"])
+    if configuration.durability == .full { try files.synchronize() }
     let now = try opening.currentTail(pool)
     tail = Mutex(now)
     // Where a loss is still to be accepted, its traces stay until then.

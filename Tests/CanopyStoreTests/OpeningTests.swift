@@ -25,7 +25,7 @@ struct OpeningTests {
 
   @Test func `a folder that is missing is made, with those above it`() async throws {
     let store = try SQLiteStore(folder: folder.path + "/deep/er")
-    try await store.append([commit(1, "n", 1)], after: 0)
+    try store.append([commit(1, "n", 1)], after: 0)
     try store.close()
     let mode = try FileManager.default.attributesOfItem(atPath: folder.path + "/deep/er")[
       .posixPermissions]
@@ -38,7 +38,7 @@ struct OpeningTests {
     for _ in 0..<2 {
       try await folder.withStore { store in
         let last = try await store.tree().sequence
-        try await store.append([commit(last + 1, "n", 1)], after: last)
+        try store.append([commit(last + 1, "n", 1)], after: last)
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
         #expect(
           Set(names) == [
@@ -55,7 +55,7 @@ struct OpeningTests {
 
   @Test func `a file of a newer program is refused and left as it is`() async throws {
     try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       try await store.damage("INSERT INTO grdb_migrations VALUES ('99')")
     }
     let error = refusal()
@@ -94,7 +94,7 @@ struct OpeningTests {
     try await folder.withStore { store in
       for sequence in 1...40 as ClosedRange<Int64> {
         let text = Node(String(repeating: "x", count: 3_000))
-        try await store.append([commit(sequence, "n/\(sequence)", text)], after: sequence - 1)
+        try store.append([commit(sequence, "n/\(sequence)", text)], after: sequence - 1)
       }
       try await store.checkpoint(try await store.tree().root, through: 30)
       try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
@@ -173,7 +173,7 @@ struct OpeningTests {
     removed: String, isReplaced: Bool
   ) async throws {
     try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       let path = folder.path + removed
       if isReplaced {
         try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
@@ -182,8 +182,8 @@ struct OpeningTests {
         try FileManager.default.removeItem(atPath: path)
       }
       for _ in 0..<2 {
-        let error = await #expect(throws: StoreError.self) {
-          try await store.append([commit(2, "n", 2)], after: 1)
+        let error = #expect(throws: StoreError.self) {
+          try store.append([commit(2, "n", 2)], after: 1)
         }
         expectAdvice(error, mentions: "removed or replaced", "backup")
         await #expect(throws: StoreError.self) {
@@ -201,11 +201,11 @@ struct OpeningTests {
   {
     let moved = folder.database + ".moved"
     try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
       try FileManager.default.moveItem(atPath: folder.database, toPath: moved)
       try FileManager.default.copyItem(atPath: moved, toPath: folder.database)
-      try await store.append([commit(2, "n", 2)], after: 1)
+      try store.append([commit(2, "n", 2)], after: 1)
     }
     try? FileManager.default.removeItem(atPath: folder.database + "-wal")
     expectAdvice(refusal(), mentions: "1 commits that were stored are missing")
@@ -217,11 +217,11 @@ struct OpeningTests {
   @Test func `what another writer appended is folded in by the next checkpoint`() async throws {
     try await folder.withStore { store in
       let other = [try commit(1, "a", 1), try commit(2, "b", 2)]
-      try await store.append(other, after: 0)
-      await #expect(throws: JournalError.self) {
-        try await store.append([commit(1, "c", 3)], after: 0)
+      try store.append(other, after: 0)
+      #expect(throws: JournalError.self) {
+        try store.append([commit(1, "c", 3)], after: 0)
       }
-      try await store.append([commit(3, "d", 4)], after: 2)
+      try store.append([commit(3, "d", 4)], after: 2)
       let root = try Node(json: #"{"a":1,"b":2,"d":4}"#)
       try await store.checkpoint(root, through: 3)
     }
