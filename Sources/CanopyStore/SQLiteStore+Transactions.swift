@@ -37,6 +37,7 @@ extension SQLiteStore {
       guard db.totalChangesCount != changes else { return result }
       var meta = try Meta.read(db)
       meta[.revision] += 1
+      meta.lastCommit = tail.sequence
       try meta.write(db)
       tail.revision = meta[.revision]
       return result

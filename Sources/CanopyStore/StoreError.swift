@@ -51,6 +51,11 @@ public enum StoreError: Error, Equatable, Sendable {
         + (found.count == expected.count ? ", but not all are the same" : "") + ": \(waysOut)")
   }
 
+  /// The error that rows of a table are missing, or rows of an older time are in their place.
+  static func missingRows(of table: String) -> StoreError {
+    .damaged("\(table) does not have the rows that were written last: \(waysOut)")
+  }
+
   static func missing(commit sequence: Int64) -> StoreError {
     .damaged("commit \(sequence) is missing from the journal: \(waysOut)")
   }
