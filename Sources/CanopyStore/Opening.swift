@@ -191,6 +191,13 @@ struct Opening {
 
   // MARK: Connections
 
+  /// Creates what copies the write-ahead log of the database into its file.
+  func logCopier() -> LogCopier {
+    LogCopier(
+      path: path, settings: settings, framesMax: configuration.logFramesMax,
+      logger: configuration.logger)
+  }
+
   private var settings: GRDB.Configuration {
     var settings = GRDB.Configuration()
     settings.label = "canopy.store"
@@ -206,8 +213,8 @@ struct Opening {
     try pool.writeWithoutTransaction { db in
       // GRDB sets NORMAL for a pool, which a power cut may cost commits.
       try db.execute(sql: "PRAGMA synchronous = \(configuration.durability.pragma)")
-      // Copying the WAL back is a pause: rarer than SQLite's 1,000 pages, with a bounded file.
-      try db.execute(sql: "PRAGMA wal_autocheckpoint = 8000")
+      // See `LogCopier`.
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
       // 8 MiB are plenty, as a checkpoint goes through the leaves in order. More would be worse: where
       // rows come in between others, SQLite looks through all its cache with every commit.
       try db.execute(sql: "PRAGMA cache_size = -8192")

@@ -39,6 +39,9 @@ public final class SQLiteStore: Sendable {
     public var acceptsLoss = false
     /// Where the store tells what it does beside its work.
     public var logger = Logger(label: "canopy.store") { _ in SwiftLogNoOpLogHandler() }
+    /// Frames of the write-ahead log, of a page each, from which on it is copied into the database file: rarer than
+    /// SQLite's 1,000, with a file of some 32 MB.
+    var logFramesMax = 8_000
     /// Seconds since some moment, by a clock that never goes back.
     var uptime: @Sendable () -> Double = { ProcessInfo.processInfo.systemUptime }
     /// Called after every step of a checkpoint, for tests; an error that it throws ends the checkpoint.
@@ -51,6 +54,8 @@ public final class SQLiteStore: Sendable {
   let pool: DatabasePool
   let configuration: Configuration
   private let lock: FolderLock
+  /// Nil if the folder is open for reading alone.
+  let logCopier: LogCopier?
   let files: DatabaseFiles
   /// Whether the writing connection may be at a lower level of synchronisation than the configuration's.
   let isUnsynced = Mutex(false)
@@ -89,6 +94,9 @@ public final class SQLiteStore: Sendable {
     foundTail = tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     (pool, losses) = try opening.open()
+    let logCopier = opening.logCopier()
+    self.logCopier = logCopier
+    logCopier.attach(to: pool)
     files = DatabaseFiles([folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"])
     if configuration.durability == .full { try files.synchronize() }
     let now = try opening.currentTail(pool)
@@ -126,6 +134,7 @@ public final class SQLiteStore: Sendable {
       return nil
     }
     (pool, losses) = opened
+    logCopier = nil
     files = DatabaseFiles([])
     tail = Mutex(Tail(sequence: 0, checksum: Checksum(), revision: 0, time: 0))
   }
@@ -136,6 +145,7 @@ public final class SQLiteStore: Sendable {
       files.close()
       lock.release()
     }
+    logCopier?.close()
     if !isReading {
       // So that a folder at rest is one file. A reader in another process may forbid it: no matter.
       try? pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
