@@ -7,8 +7,9 @@ struct Flip: ParsableCommand {
     abstract:
       "Flip bytes of a data folder, one in each trial, and look for data served wrong in silence.",
     discussion: """
-      Half of the trials are on a folder whose server was killed, the other half on one whose server was \
-      stopped in good order. A server must refuse to start, or serve what was there before.
+      Half of the trials are on the write-ahead log of a folder whose server was killed, the other half on the \
+      database file of that folder or of one whose server was stopped in good order. A server must refuse to start, \
+      or serve what was there before.
       """)
 
   @Argument(help: "How many trials.") var trials = 2_000
@@ -32,8 +33,9 @@ struct Flip: ParsableCommand {
     let expected = try fill(killed, stopped, &random)
     var counts: [String: Counts] = [:]
     for trial in 1...max(1, trials) {
-      let isKilled = random.next() % 2 == 0
-      let name = isKilled && random.next() % 2 == 0 ? "canopy.sqlite-wal" : "canopy.sqlite"
+      let isLog = trial % 2 == 0
+      let isKilled = isLog || random.next() % 2 == 0
+      let name = isLog ? "canopy.sqlite-wal" : "canopy.sqlite"
       let copy = folder + "/trial"
       try? FileManager.default.removeItem(atPath: copy)
       try copyFiles(of: isKilled ? killed : stopped, to: copy)

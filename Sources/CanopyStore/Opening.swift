@@ -95,6 +95,22 @@ struct Opening {
     for loss in losses { configuration.logger.warning("accepted: \(loss)") }
   }
 
+  /// Checks that the files of a folder, where they exist, are regular files.
+  ///
+  /// Through a symbolic link two folders could share a database, each with a lock of its own, and SQLite keeps its log
+  /// beside the target. To open a pipe would wait for ever.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  static func checkFiles(in folder: String) throws(StoreError) {
+    for name in ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock"] {
+      let path = folder + "/" + name
+      var status = stat()
+      guard lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { continue }
+      throw .inaccessible(
+        "\(path) is not a regular file: put the file itself there, or name the folder that has it")
+    }
+  }
+
   /// A missing or empty file beside traces of an earlier one is a loss, not a beginning: SQLite would
   /// make a new file, and drop the commits that are still in the write-ahead log.
   private func checkNotLost() throws(StoreError) {

@@ -89,9 +89,10 @@ public final class SQLiteStore: Sendable {
       throw StoreError.inaccessible(
         "the data folder \(folder) cannot be created: \(error.localizedDescription)")
     }
+    try Opening.checkFiles(in: folder)
     lock = try FolderLock(folder: folder)
     tailFile = TailFile(folder: folder, isRelaxed: configuration.durability == .relaxed)
-    foundTail = tailFile.read()
+    foundTail = try tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     (pool, losses) = try opening.open()
     let logCopier = opening.logCopier()
@@ -101,6 +102,7 @@ public final class SQLiteStore: Sendable {
     if configuration.durability == .full { try files.synchronize() }
     let now = try opening.currentTail(pool)
     tail = Mutex(now)
+    try tailFile.open()
     // Where a loss is still to be accepted, its traces stay until then.
     if !configuration.acceptsLoss { tailFile.write(now) }
   }
@@ -125,9 +127,10 @@ public final class SQLiteStore: Sendable {
     self.folder = folder
     configuration = Configuration()
     isReading = true
+    try Opening.checkFiles(in: folder)
     lock = try FolderLock(folder: folder, isReading: true)
     tailFile = TailFile(folder: folder, isRelaxed: false)
-    foundTail = tailFile.read()
+    foundTail = try tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     guard let opened = try opening.openForReading() else {
       lock.release()

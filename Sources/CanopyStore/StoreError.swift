@@ -1,4 +1,5 @@
 internal import CanopyTree
+internal import Foundation
 internal import GRDB
 
 /// Why a data folder cannot be used, in a sentence that says what to do.
@@ -34,6 +35,13 @@ public enum StoreError: Error, Equatable, Sendable {
         "\(path) cannot be opened: \(error.message ?? "no details"); check the folder's owner, its "
           + "permissions and the space on the disk")
     }
+  }
+
+  /// The error that the system does not open a file or a folder.
+  static func unopenable(_ path: String, _ code: Int32) -> StoreError {
+    .inaccessible(
+      "\(path) cannot be opened: \(String(cString: strerror(code))); check the folder's owner, its "
+        + "permissions and the space on the disk")
   }
 
   /// The ways out of damage.

@@ -122,6 +122,31 @@ struct OpeningTests {
     if case .inaccessible = error {} else { Issue.record("\(String(describing: error))") }
   }
 
+  @Test(
+    arguments: ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock"])
+  func `a file that is a symbolic link, a folder or a pipe is refused and left as it is`(
+    name: String
+  ) throws {
+    try open().close()
+    let path = folder.path + "/" + name
+    let target = try Folder()
+    let file = target.path + "/file"
+    try Data("precious".utf8).write(to: URL(filePath: file))
+    let makers: [() throws -> Void] = [
+      { try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: file) },
+      { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false) },
+      { #expect(mkfifo(path, 0o600) == 0) },
+    ]
+    for make in makers {
+      try? FileManager.default.removeItem(atPath: path)
+      try make()
+      expectAdvice(refusal(), mentions: path, "not a regular file")
+      let error = #expect(throws: StoreError.self) { try SQLiteStore.reading(folder.path) }
+      expectAdvice(error, mentions: path, "not a regular file")
+    }
+    #expect(try Data(contentsOf: URL(filePath: file)) == Data("precious".utf8))
+  }
+
   @Test func `a folder is used by one at a time`() throws {
     let store = try open()
     let error = refusal()
@@ -141,7 +166,7 @@ struct OpeningTests {
   @Test func `removing the file with the process id does not give the folder free`() throws {
     let store = try open()
     try FileManager.default.removeItem(atPath: folder.path + "/lock")
-    expectAdvice(refusal(), mentions: "in use")
+    expectAdvice(refusal(), mentions: "in use by another process;")
     try store.close()
     try open().close()
   }
