@@ -7,12 +7,13 @@ struct Flip: ParsableCommand {
     abstract:
       "Flip bytes of a data folder, one in each trial, and look for data served wrong in silence.",
     discussion: """
-      Half of the trials are on a folder whose server was killed, the other half on one whose server was \
-      stopped in good order. A server must refuse to start, or serve what was there before.
+      Half of the trials are on the write-ahead log of a folder whose server was killed, the other half on the \
+      database file of that folder or of one whose server was stopped in good order. A server must refuse to start, \
+      or serve what was there before.
       """)
 
   @Argument(help: "How many trials.") var trials = 2_000
-  @Option(help: "How many posts the folder has.") var posts = 400
+  @Option(help: "How many posts the folder has.") var posts = 1_000
   @Option(help: "0 for a new one.") var seed: UInt64 = 0
 
   private struct Counts {
@@ -32,11 +33,12 @@ struct Flip: ParsableCommand {
     let expected = try fill(killed, stopped, &random)
     var counts: [String: Counts] = [:]
     for trial in 1...max(1, trials) {
-      let isKilled = random.next() % 2 == 0
-      let name = isKilled && random.next() % 2 == 0 ? "canopy.sqlite-wal" : "canopy.sqlite"
+      let isLog = trial % 2 == 0
+      let isKilled = isLog || random.next() % 2 == 0
+      let name = isLog ? "canopy.sqlite-wal" : "canopy.sqlite"
       let copy = folder + "/trial"
       try? FileManager.default.removeItem(atPath: copy)
-      try FileManager.default.copyItem(atPath: isKilled ? killed : stopped, toPath: copy)
+      try copyFiles(of: isKilled ? killed : stopped, to: copy)
       let place = try flip(copy + "/" + name, &random)
       let kind = "\(name), \(isKilled ? "killed" : "stopped")"
       switch try verdict(copy, expected) {
@@ -68,9 +70,19 @@ struct Flip: ParsableCommand {
   ) throws -> Expected {
     let arguments = ["--checkpoint-every", "\(max(10, posts / 2))", "--retained-commits", "100"]
     var server = try Server(folder: killed, arguments: arguments)
-    let sockets = try (0..<8).map { _ in try LineSocket(port: server.port) }
+    var sockets = try (0..<8).map { _ in try LineSocket(port: server.port) }
     let users = try sockets.enumerated().map { try $1.signUp("flip\($0)") }
     for number in 0..<posts {
+      if number == posts * 3 / 4 {
+        // The last quarter is in the log alone, and most of the other pages are in the database file alone.
+        try server.stop()
+        server = try Server(folder: killed, arguments: arguments)
+        sockets = try users.map { user in
+          let socket = try LineSocket(port: server.port)
+          _ = try socket.success("AUTH \(user.token)")
+          return socket
+        }
+      }
       let socket = sockets[number % sockets.count]
       let words = (0..<Int(random.next() % 60)).map { _ in "\(random.next() % 10_000)" }
       let reply = try socket.success(
@@ -84,13 +96,25 @@ struct Flip: ParsableCommand {
     }
     let expected = Expected(tree: try tree(server, killed), tokens: users.map(\.token))
     server.kill()
-    try FileManager.default.copyItem(atPath: killed, toPath: stopped)
+    try copyFiles(of: killed, to: stopped)
     server = try Server(folder: stopped, arguments: arguments)
     guard try tree(server, stopped) == expected.tree else {
       throw BenchFailure("a server that was killed does not serve what it did before")
     }
     try server.stop()
     return expected
+  }
+
+  /// Copies the regular files of a folder. A server that was killed leaves its socket as well, which cannot be copied.
+  private func copyFiles(of folder: String, to copy: String) throws {
+    let files = FileManager.default
+    try files.createDirectory(atPath: copy, withIntermediateDirectories: false)
+    for name in try files.contentsOfDirectory(atPath: folder) {
+      let path = folder + "/" + name
+      guard try files.attributesOfItem(atPath: path)[.type] as? FileAttributeType == .typeRegular
+      else { continue }
+      try files.copyItem(atPath: path, toPath: copy + "/" + name)
+    }
   }
 
   private func tree(_ server: Server, _ folder: String) throws -> String {

@@ -16,24 +16,27 @@ final class FolderLock: Sendable {
   init(folder: String, isReading: Bool = false) throws(StoreError) {
     let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard directory >= 0 else {
-      throw .inaccessible("\(folder) cannot be opened: \(String(cString: strerror(errno)))")
+      throw .unopenable(folder, errno)
     }
     let isLocked = flock(directory, LOCK_EX | LOCK_NB) == 0
     let path = folder + "/lock"
-    let file = open(path, isReading ? O_RDONLY | O_CLOEXEC : O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
+    let flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
+    let file = open(path, flags | (isReading ? O_RDONLY : O_RDWR | O_CREAT), 0o600)
     guard file >= 0 || (isReading && isLocked) else {
+      let code = errno
       close(directory)
-      throw .inaccessible("\(path) cannot be opened: \(String(cString: strerror(errno)))")
+      throw .unopenable(path, code)
     }
     defer { if file >= 0 { close(file) } }
     guard isLocked else {
       var bytes = [UInt8](repeating: 0, count: 20)
       let count = max(0, read(file, &bytes, bytes.count))
       let digits = bytes.prefix(count).prefix { $0 >= 0x30 && $0 <= 0x39 }
-      let holder = digits.isEmpty ? "" : " \(String(decoding: digits, as: UTF8.self))"
+      let holder =
+        digits.isEmpty ? "another process" : "process \(String(decoding: digits, as: UTF8.self))"
       close(directory)
       throw .inUse(
-        "the data folder \(folder) is in use by process\(holder); stop that server first, or name "
+        "the data folder \(folder) is in use by \(holder); stop that server first, or name "
           + "another folder")
     }
     let text = "\(getpid())\n"
@@ -45,15 +48,6 @@ final class FolderLock: Sendable {
     release()
   }
 
-  /// Returns the identity of a file in the folder; nil if the folder has no such file. One `fstatat` call.
-  func identity(of name: String) -> FileIdentity? {
-    descriptor.withLock { directory in
-      var status = stat()
-      guard let directory, fstatat(directory, name, &status, 0) == 0 else { return nil }
-      return FileIdentity(name: name, device: status.st_dev, inode: status.st_ino)
-    }
-  }
-
   /// Gives the lock back.
   func release() {
     let directory = descriptor.withLock { $0.take() }
@@ -62,11 +56,4 @@ final class FolderLock: Sendable {
     flock(directory, LOCK_UN)
     close(directory)
   }
-}
-
-/// A file that has a name in a folder. Another file of the same name has another identity.
-struct FileIdentity: Sendable, Equatable {
-  let name: String
-  let device: dev_t
-  let inode: ino_t
 }

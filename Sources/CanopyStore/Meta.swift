@@ -1,6 +1,8 @@
 internal import GRDB
 
 /// The numbers of the table `meta`, which are read and written together and have a checksum of their own.
+///
+/// The sums of other tables (see `SealedTable.sumName`) are in `meta` as well. The checksum does not cover them.
 struct Meta: Equatable {
   /// The name of each number.
   enum Name: String, CaseIterable {
@@ -26,6 +28,7 @@ struct Meta: Equatable {
   }
 
   private static let checksumName = "checksum"
+  private static let lastCommitName = "last_commit"
 
   private var values: [String: Int64]
   private let original: [String: Int64]
@@ -84,6 +87,18 @@ struct Meta: Equatable {
     get { values[name.rawValue] ?? 0 }
     set { values[name.rawValue] = newValue }
   }
+
+  /// The sequence number of the last commit when accounts, tokens or on-disconnect writes were last changed; 0 if it is
+  /// not known. It ties the commits to those tables: pages of different times do not fit together.
+  ///
+  /// The checksum does not cover it, because a folder of an older version has none.
+  var lastCommit: Int64 {
+    get { values[Meta.lastCommitName] ?? 0 }
+    set { values[Meta.lastCommitName] = newValue }
+  }
+
+  /// A number that the checksum does not cover; nil if it is missing.
+  func number(_ name: String) -> Int64? { values[name] }
 
   /// Whether all rows have their checksums. Two things tell it, so that damage to one does not have them made anew.
   var isSealed: Bool { self[.isSealed] == 1 || original[Meta.checksumName] != nil }

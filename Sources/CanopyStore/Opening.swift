@@ -95,6 +95,22 @@ struct Opening {
     for loss in losses { configuration.logger.warning("accepted: \(loss)") }
   }
 
+  /// Checks that the files of a folder, where they exist, are regular files.
+  ///
+  /// Through a symbolic link two folders could share a database, each with a lock of its own, and SQLite keeps its log
+  /// beside the target. To open a pipe would wait for ever.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  static func checkFiles(in folder: String) throws(StoreError) {
+    for name in ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock"] {
+      let path = folder + "/" + name
+      var status = stat()
+      guard lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { continue }
+      throw .inaccessible(
+        "\(path) is not a regular file: put the file itself there, or name the folder that has it")
+    }
+  }
+
   /// A missing or empty file beside traces of an earlier one is a loss, not a beginning: SQLite would
   /// make a new file, and drop the commits that are still in the write-ahead log.
   private func checkNotLost() throws(StoreError) {
@@ -129,47 +145,52 @@ struct Opening {
   }
 
   private func findLosses(_ db: Database, _ scan: LogScan?) throws -> [String] {
-    let lost = scan?.lostTransactions ?? 0
-    guard let found = tail else {
-      return lost == 0
-        ? []
-        : [
-          "the write-ahead log is damaged after \(scan?.transactions ?? 0) transactions, and the "
-            + "\(lost) after that may be lost: \(StoreError.waysOut)"
-        ]
-    }
     // A loss of power is allowed to take them.
-    if found.isRelaxed, !found.isOfThisBoot { return [] }
-    let tail = found.tail
+    if let tail, tail.isRelaxed, !tail.isOfThisBoot { return [] }
     guard try Opening.isSealed(db) else {
-      return [
-        "\(path) is not the file in which \(tail.sequence) commits were stored: \(StoreError.waysOut)"
-      ]
+      return tail.map {
+        [
+          "\(path) is not the file in which \($0.tail.sequence) commits were stored: \(StoreError.waysOut)"
+        ]
+      } ?? logLosses(scan)
     }
     let last = try CommitRow.last(db)
+    let meta = try Meta.read(db)
     var losses: [String] = []
-    if tail.sequence > last.sequence {
+    let stored = max(tail?.tail.sequence ?? 0, meta.lastCommit)
+    if stored > last.sequence {
       losses.append(
-        "\(tail.sequence - last.sequence) commits that were stored are missing, from number "
-          + "\(last.sequence + 1) to \(tail.sequence): \(StoreError.waysOut)")
-    } else if try tail.sequence >= Meta.read(db)[.base],
+        "\(stored - last.sequence) commits that were stored are missing, from number "
+          + "\(last.sequence + 1) to \(stored): \(StoreError.waysOut)")
+    }
+    guard let tail = tail?.tail else { return losses.isEmpty ? logLosses(scan) : losses }
+    if losses.isEmpty, tail.sequence >= meta[.base],
       try CommitRow.chain(db, after: tail.sequence) != tail.checksum
     {
       losses.append(
         "commit \(tail.sequence) is not the one that was stored: \(StoreError.waysOut)")
     }
-    let revision = try Meta.read(db)[.revision]
+    let revision = meta[.revision]
     if tail.revision > revision {
       losses.append(
         "\(tail.revision - revision) changes to accounts, sessions or on-disconnect writes that were "
           + "stored are missing: \(StoreError.waysOut)")
     }
-    if losses.isEmpty, lost > 0 {
+    if let scan, losses.isEmpty, scan.lostTransactions > 0 {
       configuration.logger.warning(
         "the write-ahead log ends with transactions that cannot be read; nothing that was answered is missing",
-        metadata: ["transactions": "\(lost)"])
+        metadata: ["transactions": "\(scan.lostTransactions)"])
     }
     return losses
+  }
+
+  /// Returns the loss that the log alone tells, if there is one.
+  private func logLosses(_ scan: LogScan?) -> [String] {
+    guard let scan, scan.lostTransactions > 0 else { return [] }
+    return [
+      "the write-ahead log is damaged after \(scan.transactions) transactions, and the "
+        + "\(scan.lostTransactions) after that may be lost: \(StoreError.waysOut)"
+    ]
   }
 
   /// Whether the database is of this version, and all its rows have checksums.
@@ -186,6 +207,13 @@ struct Opening {
 
   // MARK: Connections
 
+  /// Creates what copies the write-ahead log of the database into its file.
+  func logCopier() -> LogCopier {
+    LogCopier(
+      path: path, settings: settings, framesMax: configuration.logFramesMax,
+      logger: configuration.logger)
+  }
+
   private var settings: GRDB.Configuration {
     var settings = GRDB.Configuration()
     settings.label = "canopy.store"
@@ -201,8 +229,8 @@ struct Opening {
     try pool.writeWithoutTransaction { db in
       // GRDB sets NORMAL for a pool, which a power cut may cost commits.
       try db.execute(sql: "PRAGMA synchronous = \(configuration.durability.pragma)")
-      // Copying the WAL back is a pause: rarer than SQLite's 1,000 pages, with a bounded file.
-      try db.execute(sql: "PRAGMA wal_autocheckpoint = 8000")
+      // See `LogCopier`.
+      try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
       // 8 MiB are plenty, as a checkpoint goes through the leaves in order. More would be worse: where
       // rows come in between others, SQLite looks through all its cache with every commit.
       try db.execute(sql: "PRAGMA cache_size = -8192")
@@ -226,18 +254,20 @@ struct Opening {
     }
   }
 
-  /// Brings the tables to this version, and gives all rows their checksums; or checks the tables' definitions.
+  /// Checks the definitions of the tables, brings them to this version, and gives all rows their checksums.
   private func bringUpToDate(_ pool: DatabasePool) throws {
-    if try pool.read({ try Opening.isCurrent($0) }) {
+    let isSealed = try pool.read { try Opening.isSealed($0) }
+    if isSealed {
       let isSame = try pool.read { db in
         try Schema.checksum(db).stored == Meta.readUnchecked(db)[.schema]
       }
       guard isSame || configuration.acceptsLoss else {
         throw StoreError.altered("the definition of a table in \(path)")
       }
-    } else {
+    }
+    if try !pool.read({ try Opening.isCurrent($0) }) {
       try Schema.migrator.migrate(pool)
-      try Sealing.run(pool) { configuration.logger.info("\($0)") }
+      if !isSealed { try Sealing.run(pool) { configuration.logger.info("\($0)") } }
     }
     // A file that others may read would give them the tree and the hashes.
     for suffix in ["", "-wal", "-shm"] { chmod(path + suffix, 0o600) }

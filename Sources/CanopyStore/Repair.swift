@@ -22,10 +22,13 @@ extension SQLiteStore {
         tailFile.write(tail.withLock { $0 })
         return
       }
-      let state = try await load(keeping: IndexPlan())
+      var state = try await load(keeping: IndexPlan())
+      // Keys of commits that are lost were told, and are not to be made again.
+      if let found { state.lastTime = max(state.lastTime ?? 0, found.time) }
+      let lastCommit = try await pool.read { try Meta.read($0).lastCommit }
       try await begin(
         state, state.tree.root, replacing: LocationSet(),
-        at: max(state.sequence, found?.sequence ?? 0) + 1
+        at: max(state.sequence, found?.sequence ?? 0, lastCommit) + 1
       ) { _ in }
     } catch let error as DatabaseError {
       throw StoreError.opening(folder + "/canopy.sqlite", error)
@@ -96,7 +99,12 @@ private struct Repair {
       sql: "DELETE FROM \(table.rawValue) WHERE checksum IS NOT \(table.expression)")
     let count = db.changesCount
     try db.execute(sql: "REINDEX \(table.rawValue)")
-    return ["\(count) altered rows of the table \(table.rawValue)"]
+    try table.writeSum(db)
+    return [
+      count > 0
+        ? "\(count) altered rows of the table \(table.rawValue)"
+        : "rows of the table \(table.rawValue) that are missing"
+    ]
   }
 
   /// Keeps the commits after the checkpoint up to the first that is missing or altered, with a chain of their own.

@@ -32,42 +32,16 @@ extension SQLiteStore: Journal {
     }
   }
 
-  /// Appends commits in one transaction, which the disk has (`full`) when this returns.
+  /// Appends commits in one transaction. The disk has them (`full`) when this returns.
   ///
-  /// One row a commit, whose text is proven to read back. The order of the rows is checked, so that an
-  /// append whose outcome was uncertain is found out by the next.
+  /// Blocks the caller's thread: the engine has one for this, and passing the work to another thread and back takes as
+  /// long as a fast disk does.
   ///
-  /// Keeps the caller's thread until then: the engine has one for this, and handing on to another and
-  /// back takes as long as a quick disk does.
-  public func append(_ commits: [Commit], after last: Int64) async throws {
-    try appendNow(commits, after: last)
-  }
-
-  /// Returns the commits after one. See `Journal`.
+  /// One row for each commit, whose text is proven to read back. An append whose outcome was uncertain is noticed by
+  /// the next one, because the numbers of the rows must follow each other.
   ///
-  /// A commit whose synchronisation failed can lie in the write-ahead log, where this process does not
-  /// see it and a recovery would find it. The transaction here is written in its place, so that either
-  /// both see it or neither.
-  ///
-  /// Keeps the caller's thread, as `append` does.
-  public func settle(after last: Int64) async throws -> [Commit] {
-    try settleNow(after: last)
-  }
-
-  private func settleNow(after last: Int64) throws -> [Commit] {
-    do {
-      return try writeDurably { db, _ in
-        try db.execute(
-          sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('settled', ?)", arguments: [last])
-        return try SQLiteStore.readMissed(db, after: last)
-      }
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
-      // Where there is no room for this transaction the failed one does not lie either.
-      return try pool.read { db in try SQLiteStore.readMissed(db, after: last) }
-    }
-  }
-
-  private func appendNow(_ commits: [Commit], after last: Int64) throws {
+  /// - Throws: `JournalError.conflict`, `StoreError`, or an error of SQLite. See `Journal`.
+  public func append(_ commits: [Commit], after last: Int64) throws {
     let missed: [Commit]? = try writeDurably { db, tail -> [Commit]? in
       var (present, checksum) = try CommitRow.last(db, known: tail)
       guard present == last else {
@@ -100,6 +74,25 @@ extension SQLiteStore: Journal {
       return nil
     }
     if let missed { throw JournalError.conflict(missed: missed) }
+  }
+
+  /// Returns the commits after one. See `Journal`. Blocks the caller's thread.
+  ///
+  /// A commit whose synchronisation failed can be in the write-ahead log, where this process does not see it and a
+  /// recovery would find it. The transaction here is written in its place, so that either both see it or neither.
+  ///
+  /// - Throws: `StoreError`, or an error of SQLite.
+  public func settle(after last: Int64) throws -> [Commit] {
+    do {
+      return try writeDurably { db, _ in
+        try db.execute(
+          sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('settled', ?)", arguments: [last])
+        return try SQLiteStore.readMissed(db, after: last)
+      }
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
+      // If there is no room for this transaction, the failed one is not in the log either.
+      return try pool.read { db in try SQLiteStore.readMissed(db, after: last) }
+    }
   }
 
   static func checkpointSequence(_ db: Database) throws -> Int64 {

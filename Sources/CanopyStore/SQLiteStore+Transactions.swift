@@ -11,7 +11,7 @@ extension SQLiteStore {
   /// Runs a transaction that is durable, as the configuration defines it, when this returns, and then notes the
   /// end of what is stored in `canopy.tail`.
   ///
-  /// Blocks the caller's thread. Adds two `fstatat` calls and a `pwrite` of 72 bytes to the transaction.
+  /// Blocks the caller's thread. Adds two `fstat` calls and a `pwrite` of 72 bytes to the transaction.
   ///
   /// - Parameter body: changes the tail as it changes the database.
   /// - Throws: `StoreError.inaccessible` if a file of the database was removed; then nothing is written.
@@ -37,6 +37,7 @@ extension SQLiteStore {
       guard db.totalChangesCount != changes else { return result }
       var meta = try Meta.read(db)
       meta[.revision] += 1
+      meta.lastCommit = tail.sequence
       try meta.write(db)
       tail.revision = meta[.revision]
       return result
@@ -46,7 +47,7 @@ extension SQLiteStore {
   private func durably<R>(
     _ db: Database, _ body: (Database, inout Tail) throws -> R
   ) throws -> R {
-    try checkFilesRemain()
+    try files.checkRemain()
     try restoreDurability(db)
     // Read and written by the writing connection alone; the lock is never waited for.
     let before = tail.withLock { $0 }

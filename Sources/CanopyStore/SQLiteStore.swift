@@ -5,7 +5,8 @@ internal import Synchronization
 
 /// A data folder: the journal, the checkpoint and the accounts, in one SQLite file.
 ///
-/// SQLite runs in WAL mode. Statements run on GRDB's own queues, not on the caller's executor, but for `append`.
+/// SQLite runs in WAL mode. Asynchronous methods run their statements on GRDB's own queues. `append` and `settle` are
+/// synchronous: they block the caller's thread until the disk has answered.
 /// The folder is locked from opening until `close`, so that one process uses it at a time.
 public final class SQLiteStore: Sendable {
   /// When an append counts as stored.
@@ -38,6 +39,9 @@ public final class SQLiteStore: Sendable {
     public var acceptsLoss = false
     /// Where the store tells what it does beside its work.
     public var logger = Logger(label: "canopy.store") { _ in SwiftLogNoOpLogHandler() }
+    /// Frames of the write-ahead log, of a page each, from which on it is copied into the database file: rarer than
+    /// SQLite's 1,000, with a file of some 32 MB.
+    var logFramesMax = 8_000
     /// Seconds since some moment, by a clock that never goes back.
     var uptime: @Sendable () -> Double = { ProcessInfo.processInfo.systemUptime }
     /// Called after every step of a checkpoint, for tests; an error that it throws ends the checkpoint.
@@ -50,8 +54,9 @@ public final class SQLiteStore: Sendable {
   let pool: DatabasePool
   let configuration: Configuration
   private let lock: FolderLock
-  /// The files that every transaction needs, as they were when they were opened.
-  private let files: [FileIdentity]
+  /// Nil if the folder is open for reading alone.
+  let logCopier: LogCopier?
+  let files: DatabaseFiles
   /// Whether the writing connection may be at a lower level of synchronisation than the configuration's.
   let isUnsynced = Mutex(false)
   /// The end of what is stored durably, as `canopy.tail` has it.
@@ -84,14 +89,20 @@ public final class SQLiteStore: Sendable {
       throw StoreError.inaccessible(
         "the data folder \(folder) cannot be created: \(error.localizedDescription)")
     }
+    try Opening.checkFiles(in: folder)
     lock = try FolderLock(folder: folder)
     tailFile = TailFile(folder: folder, isRelaxed: configuration.durability == .relaxed)
-    foundTail = tailFile.read()
+    foundTail = try tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     (pool, losses) = try opening.open()
-    files = ["canopy.sqlite", "canopy.sqlite-wal"].compactMap { [lock] in lock.identity(of: $0) }
+    let logCopier = opening.logCopier()
+    self.logCopier = logCopier
+    logCopier.attach(to: pool)
+    files = DatabaseFiles([folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"])
+    if configuration.durability == .full { try files.synchronize() }
     let now = try opening.currentTail(pool)
     tail = Mutex(now)
+    try tailFile.open()
     // Where a loss is still to be accepted, its traces stay until then.
     if !configuration.acceptsLoss { tailFile.write(now) }
   }
@@ -103,41 +114,41 @@ public final class SQLiteStore: Sendable {
   /// - Throws: `StoreError`. Losses are in `losses`.
   public static func reading(_ folder: String) throws -> SQLiteStore {
     if let store = try SQLiteStore(readingCurrent: folder) { return store }
+    guard access(folder, W_OK) == 0, access(folder + "/canopy.sqlite", W_OK) == 0 else {
+      throw StoreError.inaccessible(
+        "an older version wrote \(folder), which cannot be changed here: copy it to where it can be "
+          + "written, so that it is brought up to date")
+    }
     return try SQLiteStore(folder: folder)
   }
 
-  /// Nil if the folder is to be brought up to date first.
+  /// Opens a folder of this version; nil if it is to be brought up to date first.
   private init?(readingCurrent folder: String) throws {
     self.folder = folder
     configuration = Configuration()
     isReading = true
+    try Opening.checkFiles(in: folder)
     lock = try FolderLock(folder: folder, isReading: true)
     tailFile = TailFile(folder: folder, isRelaxed: false)
-    foundTail = tailFile.read()
+    foundTail = try tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)
     guard let opened = try opening.openForReading() else {
       lock.release()
       return nil
     }
     (pool, losses) = opened
-    files = []
+    logCopier = nil
+    files = DatabaseFiles([])
     tail = Mutex(Tail(sequence: 0, checksum: Checksum(), revision: 0, time: 0))
-  }
-
-  /// Checks that the database file and its log still have their names, so that a later start finds them.
-  ///
-  /// - Throws: `StoreError.inaccessible`.
-  func checkFilesRemain() throws(StoreError) {
-    for file in files where lock.identity(of: file.name) != file {
-      throw .inaccessible(
-        "\(folder)/\(file.name) was removed or replaced while the server was running, so nothing more can "
-          + "be stored: stop the server, and restore the data folder from a backup")
-    }
   }
 
   /// Closes the files and releases the folder.
   public func close() throws {
-    defer { lock.release() }
+    defer {
+      files.close()
+      lock.release()
+    }
+    logCopier?.close()
     if !isReading {
       // So that a folder at rest is one file. A reader in another process may forbid it: no matter.
       try? pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }

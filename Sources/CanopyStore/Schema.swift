@@ -13,7 +13,7 @@ internal import GRDB
 /// - `client_writes`: the writes that clients may send again, each with the number that its client had
 ///   seen.
 /// - `rules_record`: at most one row: the digest of the rules in force and the last commit before them.
-/// - `meta`: the numbers of `Meta`.
+/// - `meta`: the numbers of `Meta`, and the sums of `SealedTable`, which triggers keep.
 /// - `accounts`, `tokens`: identity; passwords only as argon2id hashes, tokens only as SHA-256.
 ///
 /// Every row has a checksum (see `Checksum` and `SealedTable`), of which SQLite has none. A file of an older
@@ -84,6 +84,14 @@ enum Schema {
           INSERT INTO meta SELECT 'key_time', latest FROM (SELECT max(time) AS latest FROM commits)
             WHERE latest IS NOT NULL;
           """)
+    }
+    migrator.registerMigration("sealed-sums") { db in
+      for table in SealedTable.allCases { try table.beginSum(db) }
+      // Rows that have their checksums keep them. Were they made anew, damage would become valid.
+      guard try Meta.readUnchecked(db).isSealed else { return }
+      var meta = try Meta.read(db)
+      meta[.schema] = try checksum(db).stored
+      try meta.write(db)
     }
     return migrator
   }

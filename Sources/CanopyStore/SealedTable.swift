@@ -95,9 +95,57 @@ enum SealedTable: String, CaseIterable {
         .sentence
     }
     guard problems.isEmpty else { return problems }
-    let altered = try Int.fetchOne(
-      db, sql: "SELECT count(*) FROM \(rawValue) WHERE checksum IS NOT \(expression)")
-    return (altered ?? 0) == 0
-      ? [] : [StoreError.altered("\(altered ?? 0) × \(title)").sentence]
+    let rows = try Row.fetchCursor(db, sql: "SELECT checksum, \(expression) FROM \(rawValue)")
+    var (altered, sum) = (0, Int64(0))
+    while let row = try rows.next() {
+      let checksum: Int64 = row[0]
+      if row[1] != checksum { altered += 1 }
+      sum = SealedTable.add(checksum, to: sum)
+    }
+    guard altered == 0 else { return [StoreError.altered("\(altered) × \(title)").sentence] }
+    guard let name = sumName, try sum != Meta.readUnchecked(db).number(name) else { return [] }
+    return [StoreError.missingRows(of: "the table of \(title)s").sentence]
+  }
+}
+
+/// The sum of a table's checksums, in `meta`: a row that is lost as a whole is noticed by it.
+///
+/// Triggers keep it, so that no statement can forget it. It has 62 bits, because SQLite's sums do not wrap around.
+extension SealedTable {
+  private static let sumMask: Int64 = (1 << 62) - 1
+
+  /// The name of the sum; nil for `client_writes`, which the commits of clients change: those need not write another
+  /// page for it.
+  var sumName: String? { self == .clientWrites ? nil : "sum_" + rawValue }
+
+  /// Makes the triggers that keep the sum, and the sum itself.
+  func beginSum(_ db: Database) throws {
+    guard let name = sumName else { return }
+    let (mask, old, new) = (SealedTable.sumMask, "old.checksum", "new.checksum")
+    for (event, added) in [
+      ("INSERT", "+ (\(new) & \(mask))"), ("DELETE", "- (\(old) & \(mask))"),
+      ("UPDATE OF checksum", "- (\(old) & \(mask)) + (\(new) & \(mask))"),
+    ] {
+      try db.execute(
+        sql: """
+          CREATE TRIGGER \(name)_\(event.prefix(6).lowercased()) AFTER \(event) ON \(rawValue) BEGIN
+            UPDATE meta SET value = (value \(added)) & \(mask) WHERE name = '\(name)';
+          END
+          """)
+    }
+    try writeSum(db)
+  }
+
+  /// Computes the sum anew. O(rows).
+  func writeSum(_ db: Database) throws {
+    guard let name = sumName else { return }
+    var sum: Int64 = 0
+    let checksums = try Int64.fetchCursor(db, sql: "SELECT checksum FROM \(rawValue)")
+    while let checksum = try checksums.next() { sum = SealedTable.add(checksum, to: sum) }
+    try db.execute(sql: "INSERT OR REPLACE INTO meta VALUES (?, ?)", arguments: [name, sum])
+  }
+
+  private static func add(_ checksum: Int64, to sum: Int64) -> Int64 {
+    (sum &+ (checksum & sumMask)) & sumMask
   }
 }

@@ -115,7 +115,10 @@ struct Sealing {
     let sealed = meta
     try pool.writeWithoutTransaction { db in
       try db.inTransaction(.immediate) {
-        for table in SealedTable.allCases { try table.seal(db, where: "TRUE", []) }
+        for table in SealedTable.allCases {
+          try table.seal(db, where: "TRUE", [])
+          try table.writeSum(db)
+        }
         var meta = sealed
         meta[.schema] = try Schema.checksum(db).stored
         try meta.write(db)

@@ -1,4 +1,5 @@
 internal import CanopyTree
+internal import Foundation
 internal import GRDB
 
 /// Why a data folder cannot be used, in a sentence that says what to do.
@@ -36,6 +37,13 @@ public enum StoreError: Error, Equatable, Sendable {
     }
   }
 
+  /// The error that the system does not open a file or a folder.
+  static func unopenable(_ path: String, _ code: Int32) -> StoreError {
+    .inaccessible(
+      "\(path) cannot be opened: \(String(cString: strerror(code))); check the folder's owner, its "
+        + "permissions and the space on the disk")
+  }
+
   /// The ways out of damage.
   static let waysOut =
     "restore the data folder from a backup, or have canopy serve --accept-loss go on with what is whole"
@@ -49,6 +57,11 @@ public enum StoreError: Error, Equatable, Sendable {
     .damaged(
       "the checkpoint has \(found.count) rows, and \(expected.count) were written"
         + (found.count == expected.count ? ", but not all are the same" : "") + ": \(waysOut)")
+  }
+
+  /// The error that rows of a table are missing, or rows of an older time are in their place.
+  static func missingRows(of table: String) -> StoreError {
+    .damaged("\(table) does not have the rows that were written last: \(waysOut)")
   }
 
   static func missing(commit sequence: Int64) -> StoreError {

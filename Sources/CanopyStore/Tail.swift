@@ -45,8 +45,13 @@ final class TailFile: Sendable {
   deinit { close() }
 
   /// Reads the file; nil if it is missing or makes no sense.
-  func read() -> Contents? {
-    guard let data = FileManager.default.contents(atPath: path) else { return nil }
+  ///
+  /// - Throws: `StoreError.inaccessible` if it is there and cannot be read.
+  func read() throws(StoreError) -> Contents? {
+    guard let data = FileManager.default.contents(atPath: path) else {
+      guard access(path, R_OK) == 0 || errno == ENOENT else { throw .unopenable(path, errno) }
+      return nil
+    }
     let bytes = Array(data)
     return bytes.withUnsafeBytes { bytes in
       guard bytes.count == TailFile.bytes, bytes.prefix(8).elementsEqual(TailFile.magic) else {
@@ -67,26 +72,38 @@ final class TailFile: Sendable {
     }
   }
 
-  /// Writes the file, with one system call. A failure leaves an older version, which is right too.
+  /// Opens the file for writing, and creates it if it is missing.
+  ///
+  /// - Throws: `StoreError.inaccessible`: without the file a loss would go unnoticed.
+  func open() throws(StoreError) {
+    let opened = Foundation.open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
+    guard opened >= 0 else { throw .unopenable(path, errno) }
+    let before = descriptor.withLock { descriptor in
+      defer { descriptor = opened }
+      return descriptor
+    }
+    if let before { Foundation.close(before) }
+  }
+
+  /// Writes the file, with one system call, if it is open. A failure leaves an older version, which is right too.
   func write(_ tail: Tail) {
     let boot = Boot.id
     withUnsafeTemporaryAllocation(byteCount: TailFile.bytes, alignment: 8) { bytes in
-      bytes.copyBytes(from: TailFile.magic)
-      let numbers = [
-        tail.sequence, tail.checksum.stored, tail.revision, tail.time, isRelaxed ? 1 : 0, boot.0,
-        boot.1,
-      ]
-      for (index, number) in numbers.enumerated() {
-        bytes.storeBytes(of: number.littleEndian, toByteOffset: 8 + index * 8, as: Int64.self)
+      func put(_ number: Int64, _ index: Int) {
+        bytes.storeBytes(of: number.littleEndian, toByteOffset: index * 8, as: Int64.self)
       }
+      bytes.copyBytes(from: TailFile.magic)
+      put(tail.sequence, 1)
+      put(tail.checksum.stored, 2)
+      put(tail.revision, 3)
+      put(tail.time, 4)
+      put(isRelaxed ? 1 : 0, 5)
+      put(boot.0, 6)
+      put(boot.1, 7)
       let body = UnsafeRawBufferPointer(rebasing: bytes.prefix(TailFile.bytes - 8))
       let checksum = Checksum.xxh64(body, seed: 4)
       bytes.storeBytes(of: checksum.littleEndian, toByteOffset: TailFile.bytes - 8, as: UInt64.self)
       descriptor.withLock { descriptor in
-        if descriptor == nil {
-          let opened = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0o600)
-          if opened >= 0 { descriptor = opened }
-        }
         guard let descriptor else { return }
         _ = pwrite(descriptor, bytes.baseAddress, TailFile.bytes, 0)
       }

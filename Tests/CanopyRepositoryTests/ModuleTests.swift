@@ -26,9 +26,8 @@ struct ModuleTests {
     (
       "CanopyStore",
       [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "Foundation", "GRDB", "GRDBSQLite",
-        "Logging",
-        "Synchronization",
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "Dispatch", "Foundation", "GRDB",
+        "GRDBSQLite", "Logging", "Synchronization",
       ]
     ),
     // Not sockets, SQL or the text of JSON.

@@ -21,7 +21,7 @@ import Testing
   ) async throws -> (root: Node, sequence: Int64) {
     for (location, value) in writes {
       let last = try await store.number("SELECT coalesce(max(sequence), 0) FROM commits")
-      try await store.append([commit(last + 1, location, value)], after: last)
+      try store.append([commit(last + 1, location, value)], after: last)
     }
     return try await store.tree()
   }
@@ -139,7 +139,7 @@ import Testing
     }
     try await folder.withStore { store in
       #expect(try await store.tree().sequence == 25)
-      try await store.append([commit(26, "m", 1)], after: 25)
+      try store.append([commit(26, "m", 1)], after: 25)
       #expect(try await store.tree().root.child("n").childCount == 25)
       #expect(try await store.problems().isEmpty)
     }
@@ -199,7 +199,7 @@ import Testing
       try await store.pool.writeWithoutTransaction {
         try $0.execute(sql: "PRAGMA synchronous = NORMAL")
       }
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       let synchronous = try await store.pool.writeWithoutTransaction {
         try Int.fetchOne($0, sql: "PRAGMA synchronous")
       }

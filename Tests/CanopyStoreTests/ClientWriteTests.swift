@@ -33,10 +33,10 @@ struct ClientWriteTests {
     async throws
   {
     try await folder.withStore { store async throws in
-      try await store.append(
+      try store.append(
         [write(1, by: "a", 1), write(2, by: "b", 1), write(3, by: "a", 2)], after: 0)
       #expect(try await remembered(store) == ["a1@1", "b1@2", "a2@3"])
-      try await store.append([write(4, by: "a", 4, seen: 1)], after: 3)
+      try store.append([write(4, by: "a", 4, seen: 1)], after: 3)
       #expect(try await store.problems().isEmpty)
     }
     try await folder.withStore { store async throws in
@@ -46,8 +46,8 @@ struct ClientWriteTests {
 
   @Test func `a write of a client that the engine has forgotten is remembered anew`() async throws {
     try await folder.withStore { store async throws in
-      try await store.append([write(1, by: "a", 1)], after: 0)
-      try await store.append([write(2, by: "b", 1), write(3, by: "a", 1)], after: 1)
+      try store.append([write(1, by: "a", 1)], after: 0)
+      try store.append([write(2, by: "b", 1), write(3, by: "a", 1)], after: 1)
       #expect(try await remembered(store) == ["b1@2", "a1@3"])
     }
   }
@@ -56,12 +56,12 @@ struct ClientWriteTests {
     async throws
   {
     try await folder.withStore { store async throws in
-      try await store.append([write(1, by: "a", 1)], after: 0)
-      await #expect(throws: (any Error).self) {
-        try await store.append([write(2, by: "a", 2), write(2, by: "a", 3)], after: 1)
+      try store.append([write(1, by: "a", 1)], after: 0)
+      #expect(throws: (any Error).self) {
+        try store.append([write(2, by: "a", 2), write(2, by: "a", 3)], after: 1)
       }
       do {
-        try await store.append([write(1, by: "b", 1)], after: 0)
+        try store.append([write(1, by: "b", 1)], after: 0)
         Issue.record("the append should conflict")
       } catch JournalError.conflict(let missed) {
         #expect(missed.map(\.origin?.client) == ["a"])
@@ -143,7 +143,7 @@ struct ClientWriteTests {
   {
     try await folder.withStore { store async throws in
       let day: Int64 = 24 * 3_600_000
-      try await store.append(
+      try store.append(
         [
           write(1, by: "a", 1, time: day), write(2, by: "b", 1, time: day + 1),
           write(3, by: "c", 1, time: 31 * day + 1),

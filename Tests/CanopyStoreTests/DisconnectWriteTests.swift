@@ -102,7 +102,7 @@ import Testing
         #expect(id > last)
         last = id
         let sequence = try await store.tree().sequence
-        try await store.append([settling(sequence + 1, id)], after: sequence)
+        try store.append([settling(sequence + 1, id)], after: sequence)
         #expect(try await store.disconnectWrites().isEmpty)
       }
     }
@@ -116,7 +116,7 @@ import Testing
       try await store.pool.writeWithoutTransaction { db in
         db.trace { if "\($0)".hasPrefix("COMMIT") { _ = transactions.next() } }
       }
-      try await store.append([commit(1, "m", 1), settling(2, 2), settling(3, 99)], after: 0)
+      try store.append([commit(1, "m", 1), settling(2, 2), settling(3, 99)], after: 0)
       #expect(transactions.next() == 2, "one transaction, and this call")
       #expect(try await requests(store) == ["a", "c"])
       #expect(try await store.commits(after: 0, through: 3).map(\.settles) == [nil, nil, nil])
@@ -131,18 +131,18 @@ import Testing
   @Test func `an append that conflicts or fails removes nothing`() async throws {
     try await folder.withStore { store in
       for text in ["a", "b"] { _ = try await add(store, text) }
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       for last in [0, 2] as [Int64] {
-        await #expect(throws: JournalError.self) {
-          try await store.append([settling(last + 1, 1)], after: last)
+        #expect(throws: JournalError.self) {
+          try store.append([settling(last + 1, 1)], after: last)
         }
       }
-      await #expect(throws: (any Error).self) {
-        try await store.append([settling(2, 1), settling(2, 2)], after: 1)
+      #expect(throws: (any Error).self) {
+        try store.append([settling(2, 1), settling(2, 2)], after: 1)
       }
       #expect(try await requests(store) == ["a", "b"])
       #expect(try await store.tree().sequence == 1)
-      try await store.append([settling(2, 1)], after: 1)
+      try store.append([settling(2, 1)], after: 1)
       #expect(try await requests(store) == ["b"])
     }
   }
@@ -176,7 +176,7 @@ import Testing
   @Test func `checkpoints and imports leave them alone`() async throws {
     try await folder.withStore { store in
       for text in ["a", "b"] { _ = try await add(store, text) }
-      try await store.append([settling(1, 1)], after: 0)
+      try store.append([settling(1, 1)], after: 0)
       try await store.checkpoint(json(#"{"n":1}"#), through: 1)
       try await store.replace(.root, with: json(#"{"m":1}"#)) { _ in }
       #expect(try await requests(store) == ["b"])

@@ -10,32 +10,7 @@ import Testing
 
 /// One byte of the database or of its log is another than it was. `Scripts/flip-test` does it thousands of times.
 @Suite(.timeLimit(.minutes(5))) struct FlipTests {
-  /// All that a server tells of a folder.
-  private struct Contents: Equatable {
-    var root: Node
-    var sequence: Int64
-    var accounts: [Account]
-    var byAddress: [Account?]
-    var disconnectWrites: [DisconnectWrite]
-    var clientWrites: [ClientWrite]
-    var commits: [Commit]
-    var lastTime: Int64?
-  }
-
   private static let addresses = (0..<30).map { "user\($0)@example.org" }
-
-  private func contents(_ store: SQLiteStore) async throws -> Contents {
-    let state = try await store.load()
-    var byAddress: [Account?] = []
-    for address in Self.addresses {
-      byAddress.append(try await store.account(emailNormalized: address))
-    }
-    return Contents(
-      root: state.tree.root, sequence: state.sequence,
-      accounts: try await store.accounts(after: nil, limit: 1_000), byAddress: byAddress,
-      disconnectWrites: try await store.disconnectWrites(), clientWrites: state.clientWrites,
-      commits: try await store.commits(after: 0, through: .max), lastTime: state.lastTime)
-  }
 
   private func fill(_ store: SQLiteStore, _ random: inout SeededGenerator) async throws {
     for (number, address) in Self.addresses.enumerated() {
@@ -55,7 +30,7 @@ import Testing
       var commit = try commit(number, "n/\(number % 40)/text", Node(text))
       commit.beforeImage = [Assignment(commit.assignments[0].location, .absent)]
       commit.origin = try WriteOrigin(client: "c\(number % 3)", number: number, seen: 0)
-      try await store.append([commit], after: number - 1)
+      try store.append([commit], after: number - 1)
       if number == 60 {
         try await store.checkpoint(try await store.tree().root, through: number)
       }
@@ -72,10 +47,10 @@ import Testing
         // Half of it in the database file, the rest in its log.
         try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.passive) }
         for number in 91...120 as ClosedRange<Int64> {
-          try await store.append([commit(number, "m/\(number)", Node(number))], after: number - 1)
+          try store.append([commit(number, "m/\(number)", Node(number))], after: number - 1)
         }
       }
-      return (try await contents(store), try folder.crashed())
+      return (try await StoredContents(store, Self.addresses), try folder.crashed())
     }
     let source = afterCrash ? whole : folder
     var told = 0
@@ -88,7 +63,7 @@ import Testing
       data[offset] ^= UInt8.random(in: 1...255, using: &random)
       try data.write(to: url)
       do {
-        let found = try await copy.withStore { try await contents($0) }
+        let found = try await copy.withStore { try await StoredContents($0, Self.addresses) }
         #expect(found == expected, "\(name) at byte \(offset) was served in silence")
       } catch is StoreError {
         told += 1

@@ -72,7 +72,7 @@ import Testing
   @Test func `a range has the commits after its beginning, up to its end`() async throws {
     var random = SeededGenerator(printingSeedFor: "HistoryTests.ranges")
     try await folder.withStore { store in
-      try await store.append(try (1...20).map { try commit($0, "n", Node($0)) }, after: 0)
+      try store.append(try (1...20).map { try commit($0, "n", Node($0)) }, after: 0)
       try await store.damage("DELETE FROM commits WHERE sequence <= 5")
       func numbers(_ after: Int64, _ through: Int64) async throws -> [Int64] {
         try await store.commits(after: after, through: through).map(\.sequence)
@@ -97,8 +97,8 @@ import Testing
   {
     try await folder.withStore { store in
       let large = Node(String(repeating: "x", count: 400_000))
-      try await store.append(try (1...7).map { try commit($0, "large", large) }, after: 0)
-      try await store.append(try (8...10).map { try commit($0, "a/b", Node($0)) }, after: 7)
+      try store.append(try (1...7).map { try commit($0, "large", large) }, after: 0)
+      try store.append(try (8...10).map { try commit($0, "a/b", Node($0)) }, after: 7)
       // Images of the others are not read at all.
       try await store.damage("UPDATE commits SET before = '[1' WHERE sequence <= 6")
       let place = try Path("a")
@@ -124,7 +124,7 @@ import Testing
       // Nothing says any more whether commit 10 follows what is there.
       await #expect(throws: StoreError.self) { try await page(0, 10) }
       let last = Int64(10 + HistoryPage.commitsMax + 5)
-      try await store.append(try (11...last).map { try commit($0, "n", Node($0)) }, after: 10)
+      try store.append(try (11...last).map { try commit($0, "n", Node($0)) }, after: 10)
       #expect(try await page(0, last).read == last - Int64(HistoryPage.commitsMax) + 1...last)
     }
   }

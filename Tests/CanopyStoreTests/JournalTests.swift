@@ -48,9 +48,9 @@ struct JournalTests {
     }
     let all = commits
     try await folder.withStore { store in
-      try await store.append(Array(all[..<1]), after: 0)
-      try await store.append(Array(all[1..<200]), after: 1)
-      try await store.append(Array(all[200...]), after: 200)
+      try store.append(Array(all[..<1]), after: 0)
+      try store.append(Array(all[1..<200]), after: 1)
+      try store.append(Array(all[200...]), after: 200)
     }
     try await folder.withStore { store in
       let state = try await store.load()
@@ -78,7 +78,7 @@ struct JournalTests {
       let folder = try Folder()
       try await folder.withStore { store in
         for (i, commit) in commits.enumerated() {
-          try await store.append([commit], after: Int64(i))
+          try store.append([commit], after: Int64(i))
           let root = commits[...i].folded()
           try await store.checkpoint(root, through: Int64(i + 1))
           #expect(try await store.checkpointRoot() == root)
@@ -91,25 +91,25 @@ struct JournalTests {
   @Test func `an append after another number is refused, and says what was missed`() async throws {
     try await folder.withStore { store in
       let commits = try (1...5).map { try commit($0, "n", Node($0)) }
-      try await store.append(Array(commits[..<3]), after: 0)
+      try store.append(Array(commits[..<3]), after: 0)
       for last in [0, 1, 2, 4, 9] as [Int64] {
         do {
-          try await store.append([commit(last + 1, "x", 1)], after: last)
+          try store.append([commit(last + 1, "x", 1)], after: last)
           Issue.record("the append after \(last) succeeded")
         } catch JournalError.conflict(let missed) {
           #expect(missed == commits[..<3].filter { $0.sequence > last })
         }
       }
-      try await store.append(Array(commits[3...]), after: 3)
+      try store.append(Array(commits[3...]), after: 3)
       #expect(try await store.commits(after: 0, through: .max) == commits)
     }
   }
 
   @Test func `an append whose numbers are taken or do not follow stores nothing`() async throws {
     try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
-      await #expect(throws: (any Error).self) {
-        try await store.append([commit(2, "n", 2), commit(2, "n", 3)], after: 1)
+      try store.append([commit(1, "n", 1)], after: 0)
+      #expect(throws: (any Error).self) {
+        try store.append([commit(2, "n", 2), commit(2, "n", 3)], after: 1)
       }
       #expect(try await store.load().sequence == 1)
       #expect(try await store.number("SELECT count(*) FROM commits") == 1)
@@ -140,7 +140,7 @@ struct JournalTests {
     try await folder.withStore { store in
       let post = json(#"{"title":"t","body":"b"}"#)
       let before = try await store.totalChanges()
-      try await store.append(
+      try store.append(
         [
           Commit(
             sequence: 1, time: 5,
@@ -166,13 +166,13 @@ struct JournalTests {
     configuration.durability = durability
     let folder = folder
     let crashed = try await folder.withStore(configuration) { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       try await store.checkpoint(json(#"{"n":1}"#), through: 1)
       let synchronous = try await store.pool.writeWithoutTransaction {
         try Int.fetchOne($0, sql: "PRAGMA synchronous")
       }
       #expect(synchronous == (durability == .full ? 2 : 1))
-      try await store.append([commit(2, "n", 2)], after: 1)
+      try store.append([commit(2, "n", 2)], after: 1)
       return try folder.crashed()
     }
     // Either way it survives the end of the process.
@@ -183,17 +183,17 @@ struct JournalTests {
 
   @Test func `a journal with a gap is refused`() async throws {
     try await folder.withStore { store in
-      try await store.append(try (1...5).map { try commit($0, "n", Node($0)) }, after: 0)
+      try store.append(try (1...5).map { try commit($0, "n", Node($0)) }, after: 0)
       try await store.damage("DELETE FROM commits WHERE sequence = 3")
       let error = await #expect(throws: StoreError.self) { try await store.load() }
       expectAdvice(error, mentions: "commit 3", "backup")
-      await #expect(throws: StoreError.self) { try await store.append([], after: 1) }
+      #expect(throws: StoreError.self) { try store.append([], after: 1) }
     }
   }
 
   @Test func `each commit is handed on before the next one is read`() async throws {
     try await folder.withStore { store in
-      try await store.append(try (1...9).map { try commit($0, "n", Node($0)) }, after: 0)
+      try store.append(try (1...9).map { try commit($0, "n", Node($0)) }, after: 0)
       // From the last to the first, so that all behind the damaged one are damaged as well.
       for damaged in (1...9).reversed() as ReversedCollection<ClosedRange<Int64>> {
         try await store.damage("UPDATE commits SET body = '[' WHERE sequence = ?", [damaged])
@@ -215,7 +215,7 @@ struct JournalTests {
     ])
   func `a commit that cannot be read is refused by name`(body: String) async throws {
     try await folder.withStore { store in
-      try await store.append(try (1...3).map { try commit($0, "n", Node($0)) }, after: 0)
+      try store.append(try (1...3).map { try commit($0, "n", Node($0)) }, after: 0)
       try await store.damage("UPDATE commits SET body = ? WHERE sequence = 2", [body])
       let error = await #expect(throws: StoreError.self) { try await store.load() }
       expectAdvice(error, mentions: "commit 2", "backup")
@@ -232,7 +232,7 @@ struct JournalTests {
     path: String, value: String
   ) async throws {
     try await folder.withStore { store in
-      try await store.append([commit(1, "m", 1)], after: 0)
+      try store.append([commit(1, "m", 1)], after: 0)
       try await store.checkpoint(json(#"{"m":1}"#), through: 1)
       try await store.damage("INSERT INTO leaves(path, value) VALUES(?, ?)", [path, value])
       #expect(try await !store.problems().isEmpty)

@@ -25,7 +25,7 @@ struct OpeningTests {
 
   @Test func `a folder that is missing is made, with those above it`() async throws {
     let store = try SQLiteStore(folder: folder.path + "/deep/er")
-    try await store.append([commit(1, "n", 1)], after: 0)
+    try store.append([commit(1, "n", 1)], after: 0)
     try store.close()
     let mode = try FileManager.default.attributesOfItem(atPath: folder.path + "/deep/er")[
       .posixPermissions]
@@ -38,7 +38,7 @@ struct OpeningTests {
     for _ in 0..<2 {
       try await folder.withStore { store in
         let last = try await store.tree().sequence
-        try await store.append([commit(last + 1, "n", 1)], after: last)
+        try store.append([commit(last + 1, "n", 1)], after: last)
         let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
         #expect(
           Set(names) == [
@@ -55,7 +55,7 @@ struct OpeningTests {
 
   @Test func `a file of a newer program is refused and left as it is`() async throws {
     try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       try await store.damage("INSERT INTO grdb_migrations VALUES ('99')")
     }
     let error = refusal()
@@ -94,7 +94,7 @@ struct OpeningTests {
     try await folder.withStore { store in
       for sequence in 1...40 as ClosedRange<Int64> {
         let text = Node(String(repeating: "x", count: 3_000))
-        try await store.append([commit(sequence, "n/\(sequence)", text)], after: sequence - 1)
+        try store.append([commit(sequence, "n/\(sequence)", text)], after: sequence - 1)
       }
       try await store.checkpoint(try await store.tree().root, through: 30)
       try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
@@ -122,6 +122,31 @@ struct OpeningTests {
     if case .inaccessible = error {} else { Issue.record("\(String(describing: error))") }
   }
 
+  @Test(
+    arguments: ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock"])
+  func `a file that is a symbolic link, a folder or a pipe is refused and left as it is`(
+    name: String
+  ) throws {
+    try open().close()
+    let path = folder.path + "/" + name
+    let target = try Folder()
+    let file = target.path + "/file"
+    try Data("precious".utf8).write(to: URL(filePath: file))
+    let makers: [() throws -> Void] = [
+      { try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: file) },
+      { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false) },
+      { #expect(mkfifo(path, 0o600) == 0) },
+    ]
+    for make in makers {
+      try? FileManager.default.removeItem(atPath: path)
+      try make()
+      expectAdvice(refusal(), mentions: path, "not a regular file")
+      let error = #expect(throws: StoreError.self) { try SQLiteStore.reading(folder.path) }
+      expectAdvice(error, mentions: path, "not a regular file")
+    }
+    #expect(try Data(contentsOf: URL(filePath: file)) == Data("precious".utf8))
+  }
+
   @Test func `a folder is used by one at a time`() throws {
     let store = try open()
     let error = refusal()
@@ -141,7 +166,7 @@ struct OpeningTests {
   @Test func `removing the file with the process id does not give the folder free`() throws {
     let store = try open()
     try FileManager.default.removeItem(atPath: folder.path + "/lock")
-    expectAdvice(refusal(), mentions: "in use")
+    expectAdvice(refusal(), mentions: "in use by another process;")
     try store.close()
     try open().close()
   }
@@ -164,28 +189,26 @@ struct OpeningTests {
     try open().close()
   }
 
-  @Test(arguments: ["", "/canopy.sqlite", "/canopy.sqlite-wal"], [false, true])
+  @Test(
+    arguments: [
+      ("", false), ("/canopy.sqlite", false), ("/canopy.sqlite", true),
+      ("/canopy.sqlite-wal", false), ("/canopy.sqlite-wal", true),
+    ])
   func `nothing is stored any more when a file was removed or replaced under the store`(
     removed: String, isReplaced: Bool
   ) async throws {
     try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       let path = folder.path + removed
       if isReplaced {
-        try FileManager.default.moveItem(atPath: path, toPath: path + ".old")
-        try FileManager.default.copyItem(atPath: path + ".old", toPath: path)
+        try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
+        #expect(rename(path + ".new", path) == 0)
       } else {
         try FileManager.default.removeItem(atPath: path)
       }
-      // A folder that has another name keeps its files, and a copy of it does not matter.
-      let isLoss = !(removed.isEmpty && isReplaced)
       for _ in 0..<2 {
-        guard isLoss else {
-          try await store.append([commit(2, "n", 2)], after: 1)
-          break
-        }
-        let error = await #expect(throws: StoreError.self) {
-          try await store.append([commit(2, "n", 2)], after: 1)
+        let error = #expect(throws: StoreError.self) {
+          try store.append([commit(2, "n", 2)], after: 1)
         }
         expectAdvice(error, mentions: "removed or replaced", "backup")
         await #expect(throws: StoreError.self) {
@@ -195,18 +218,35 @@ struct OpeningTests {
         let last = try await store.pool.writeWithoutTransaction { try CommitRow.last($0).sequence }
         #expect(last == 1)
       }
-      try? FileManager.default.removeItem(atPath: folder.path + ".old")
     }
+  }
+
+  @Test func `a file that was moved keeps what is stored, and another in its place is noticed`()
+    async throws
+  {
+    let moved = folder.database + ".moved"
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+      try FileManager.default.moveItem(atPath: folder.database, toPath: moved)
+      try FileManager.default.copyItem(atPath: moved, toPath: folder.database)
+      try store.append([commit(2, "n", 2)], after: 1)
+    }
+    try? FileManager.default.removeItem(atPath: folder.database + "-wal")
+    expectAdvice(refusal(), mentions: "1 commits that were stored are missing")
+    try FileManager.default.removeItem(atPath: folder.database)
+    try FileManager.default.moveItem(atPath: moved, toPath: folder.database)
+    #expect(try await folder.withStore { try await $0.load().sequence } == 2)
   }
 
   @Test func `what another writer appended is folded in by the next checkpoint`() async throws {
     try await folder.withStore { store in
       let other = [try commit(1, "a", 1), try commit(2, "b", 2)]
-      try await store.append(other, after: 0)
-      await #expect(throws: JournalError.self) {
-        try await store.append([commit(1, "c", 3)], after: 0)
+      try store.append(other, after: 0)
+      #expect(throws: JournalError.self) {
+        try store.append([commit(1, "c", 3)], after: 0)
       }
-      try await store.append([commit(3, "d", 4)], after: 2)
+      try store.append([commit(3, "d", 4)], after: 2)
       let root = try Node(json: #"{"a":1,"b":2,"d":4}"#)
       try await store.checkpoint(root, through: 3)
     }

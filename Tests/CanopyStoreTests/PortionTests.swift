@@ -24,7 +24,7 @@ import Testing
           sequence: Int64(index + 1), time: 1,
           assignments: try places.map { Assignment(try Path($0), 1) })
       }
-      try await store.append(all, after: 0)
+      try store.append(all, after: 0)
       return try await store.pool.read { db in
         var ends: [Int64] = []
         while ends.last ?? 0 < Int64(all.count) {
@@ -72,7 +72,7 @@ import Testing
           Assignment(Path.root.child(Key(index: Int32($0))), Node(sequence))
         }
         let commit = Commit(sequence: sequence, time: 1, assignments: assignments)
-        try await store.append([commit], after: sequence - 1)
+        try store.append([commit], after: sequence - 1)
       }
       let (root, sequence) = try await store.tree()
       #expect(sequence == 7)
@@ -104,11 +104,11 @@ import Testing
     try await folder.withStore(configuration) { store in
       let count = 2 * Portion.readCommits + 1
       let all = try (1...count).map { try commit($0, "n/\($0 % 7)", Node($0)) }
-      try await store.append(all, after: 0)
+      try store.append(all, after: 0)
       let (root, _) = try await store.tree()
       try await store.checkpoint(root, through: count) {
         let last = count + Int64(rests.next())
-        do { try await store.append([commit(last, "m", 1)], after: last - 1) } catch {
+        do { try store.append([commit(last, "m", 1)], after: last - 1) } catch {
           Issue.record(error)
         }
       }
@@ -122,7 +122,7 @@ import Testing
 
   @Test func `a checkpoint does not pass over a commit that is missing`() async throws {
     try await folder.withStore { store in
-      try await store.append(try (1...5).map { try commit($0, "n", Node($0)) }, after: 0)
+      try store.append(try (1...5).map { try commit($0, "n", Node($0)) }, after: 0)
       try await store.damage("DELETE FROM commits WHERE sequence = 3")
       let error = await #expect(throws: StoreError.self) {
         try await store.checkpoint(json(#"{"n":5}"#), through: 5)

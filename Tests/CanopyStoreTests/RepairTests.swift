@@ -20,7 +20,7 @@ import Testing
       children: (0..<20).map { (Key(index: $0), Node(String(repeating: "x", count: 600))) })
     try await folder.withStore { store in
       for number in 1...10 as ClosedRange<Int64> {
-        try await store.append(
+        try store.append(
           [commit(number, "n/\(number)", number == 1 ? big : Node(number))], after: number - 1)
         if number == 6 { try await store.checkpoint(try await store.tree().root, through: 6) }
       }
@@ -38,7 +38,7 @@ import Testing
     return try await folder.withStore { store in
       #expect(try await store.problems().isEmpty)
       let (root, sequence) = try await store.tree()
-      try await store.append([commit(sequence + 1, "new", 1)], after: sequence)
+      try store.append([commit(sequence + 1, "new", 1)], after: sequence)
       return (root, sequence)
     }
   }
@@ -86,7 +86,7 @@ import Testing
   }
 
   @Test func `where nothing is wrong, nothing is changed`() async throws {
-    try await folder.withStore { try await $0.append([commit(1, "n", 1)], after: 0) }
+    try await folder.withStore { try $0.append([commit(1, "n", 1)], after: 0) }
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true
     try await folder.withStore(configuration) { try await $0.acceptLosses() }

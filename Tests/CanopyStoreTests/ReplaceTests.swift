@@ -92,9 +92,9 @@ import Testing
     let text = Node(String(repeating: "x", count: 9_000))
     let many = Node(children: (0..<12_000).map { (Key(index: $0), $0 % 6_000 == 0 ? text : 1) })
     let crashed = try await folder.withStore { store async throws in
-      try await store.append([commit(1, "a", 1)], after: 0)
+      try store.append([commit(1, "a", 1)], after: 0)
       try await store.checkpoint(json(#"{"a":1}"#), through: 1)
-      try await store.append([commit(2, "b", 2)], after: 1)
+      try store.append([commit(2, "b", 2)], after: 1)
       // Cancelled when the first rows have been written.
       let task = Cancellation().start { cancellation in
         try await store.replace(.root, with: many) { rows in

@@ -28,7 +28,7 @@ import Testing
           sequence: Int64(index + 1), time: time,
           assignments: [Assignment(try Path("n\(index % 3)"), Node(Int64(index)))])
       }
-      try await store.append(all, after: 0)
+      try store.append(all, after: 0)
       let through = sequence ?? Int64(times.count)
       let root = Tree.folded(all.prefix(Int(through)))
       try await store.checkpoint(root, through: through)
@@ -95,7 +95,7 @@ import Testing
     var configuration = SQLiteStore.Configuration()
     configuration.retainedCommits = 4
     try await folder.withStore(configuration) { store in
-      try await store.append(try (1...10).map { try commit($0, "n", Node($0)) }, after: 0)
+      try store.append(try (1...10).map { try commit($0, "n", Node($0)) }, after: 0)
       try await store.checkpoint(json(#"{"n":10}"#), through: 10)
       #expect(try await store.commits(after: 6, through: 10).count == 4)
       #expect(try await store.commits(after: 5, through: 10).count == 4)

@@ -62,7 +62,7 @@ import Testing
     try await writeThirdVersion()
     for _ in 0..<2 { try await folder.withStore { store in try await check(store) } }
     try await folder.withStore { store in
-      try await store.append([commit(7, "m", 1)], after: 6)
+      try store.append([commit(7, "m", 1)], after: 6)
       try await store.checkpoint(try await store.tree().root, through: 7)
       #expect(try await store.problems().isEmpty)
     }
@@ -99,7 +99,7 @@ import Testing
 
   @Test func `reading changes nothing, with a log and without one`() async throws {
     let crashed = try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1), commit(2, "n", 2)], after: 0)
+      try store.append([commit(1, "n", 1), commit(2, "n", 2)], after: 0)
       return try folder.crashed()
     }
     for folder in [folder, crashed] {

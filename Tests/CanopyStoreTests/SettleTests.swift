@@ -17,11 +17,11 @@ struct SettleTests {
   @Test func `the commits after one are told with their origins`() async throws {
     let folder = try Folder()
     try await folder.withStore { store async throws in
-      try await store.append([commit(1), commit(2, by: "a"), commit(3)], after: 0)
-      #expect(try await store.settle(after: 3).isEmpty)
-      let stored = try await store.settle(after: 1)
+      try store.append([commit(1), commit(2, by: "a"), commit(3)], after: 0)
+      #expect(try store.settle(after: 3).isEmpty)
+      let stored = try store.settle(after: 1)
       #expect(stored == [try commit(2, by: "a"), try commit(3)])
-      try await store.append([commit(4)], after: 3)
+      try store.append([commit(4)], after: 3)
       #expect(try await store.problems().isEmpty)
     }
   }
@@ -37,13 +37,13 @@ struct SettleTests {
     let before = try Folder()
     var tail = Data()
     try await folder.withStore { store async throws in
-      try await store.append([commit(1)], after: 0)
+      try store.append([commit(1)], after: 0)
       for file in [folder.database, log] {
         try FileManager.default.copyItem(
           atPath: file, toPath: file.replacing(folder.path, with: before.path))
       }
       let length = try Data(contentsOf: URL(filePath: log)).count
-      try await store.append([commit(2)], after: 1)
+      try store.append([commit(2)], after: 1)
       tail = try Data(contentsOf: URL(filePath: log)).dropFirst(length)
     }
     #expect(!tail.isEmpty)
@@ -53,7 +53,7 @@ struct SettleTests {
       try file.seekToEnd()
       try file.write(contentsOf: tail)
       try file.close()
-      if isSettled { #expect(try await store.settle(after: 1).isEmpty) }
+      if isSettled { #expect(try store.settle(after: 1).isEmpty) }
       for file in [before.database, before.database + "-wal"] {
         try FileManager.default.copyItem(
           atPath: file, toPath: file.replacing(before.path, with: crashed.path))

@@ -66,7 +66,7 @@ import Testing
       }
       let text = String(repeating: "x", count: 300_000)
       for number in 1...20 as ClosedRange<Int64> {
-        try await store.append([commit(number, "n", Node("\(number)" + text))], after: number - 1)
+        try store.append([commit(number, "n", Node("\(number)" + text))], after: number - 1)
       }
       let root = try await store.tree().root
       log.reset()
@@ -81,11 +81,11 @@ import Testing
   {
     let log = Log(folder)
     try await folder.withStore(configuration(log)) { store in
-      try await store.append([commit(1, "list/0", "the first")], after: 0)
+      try store.append([commit(1, "list/0", "the first")], after: 0)
       try await store.checkpoint(json(#"{"list":{"0":"the first"}}"#), through: 1)
       #expect(try await store.leaves() == ["list/0": #""the first""#])
       // Two commits make a row of it, which the third one has outgrown by far.
-      try await store.append(
+      try store.append(
         [commit(2, "list", json(#"{".priority":5,"0":"a","1":"b"}"#))], after: 1)
       try await store.checkpoint(try await store.tree().root, through: 2)
       #expect(try await store.leaves().keys.sorted() == ["list"])
@@ -93,7 +93,7 @@ import Testing
       let more = try (1...5_000).map {
         Assignment(try Path("list/n\($0)"), text)
       }.sorted { $0.location < $1.location }
-      try await store.append([Commit(sequence: 3, time: 0, assignments: more)], after: 2)
+      try store.append([Commit(sequence: 3, time: 0, assignments: more)], after: 2)
       let root = try await store.tree().root
       log.reset()
       try await store.checkpoint(root, through: 3)
@@ -151,13 +151,13 @@ import Testing
     try await folder.withStore(configuration) { store in
       let text = Node(String(repeating: "x", count: 6_000))
       let many = Node(children: (0..<600).map { (Key(index: $0), text) })
-      try await store.append([commit(1, "a", many)], after: 0)
+      try store.append([commit(1, "a", many)], after: 0)
       log.reset()
       try await store.checkpoint(try await store.tree().root, through: 1)
       #expect(log.steps.count > 12)
       // Whole pages are written, also of those that are emptied.
       #expect(try #require(log.steps.max()) < 4 * 256 * 1_024, "\(log.steps)")
-      try await store.append([commit(2, "a", 1)], after: 1)
+      try store.append([commit(2, "a", 1)], after: 1)
       log.reset()
       try await store.checkpoint(try await store.tree().root, through: 2)
       #expect(log.steps.count > 12)
@@ -183,7 +183,7 @@ import Testing
     try await folder.withStore(configuration) { store in
       let text = Node(String(repeating: "x", count: 9_000))
       let many = Node(children: (0..<40).map { (Key(index: $0), text) })
-      try await store.append([commit(1, "a", many)], after: 0)
+      try store.append([commit(1, "a", many)], after: 0)
       try await store.checkpoint(try await store.tree().root, through: 1)
       #expect(try await store.checkpointRoot() == (try await store.tree().root))
     }
@@ -201,7 +201,7 @@ import Testing
         var commit = try commit(number, "n", Node(number))
         commit.time = number > 32 ? month * 2 : 5
         commit.origin = try WriteOrigin(client: "c\(number % 4)", number: number, seen: 0)
-        try await store.append([commit], after: number - 1)
+        try store.append([commit], after: number - 1)
       }
       try await store.forgetClientWrites {}
       #expect(try await store.number("SELECT count(*) FROM client_writes") == 3)

@@ -24,7 +24,7 @@ import Testing
     try await folder.withStore { _ in }
     return try await folder.withStore { store in
       for number in 1...commits {
-        try await store.append([commit(number, "n/\(number)", Node(number))], after: number - 1)
+        try store.append([commit(number, "n/\(number)", Node(number))], after: number - 1)
       }
       return try folder.crashed()
     }
@@ -113,11 +113,11 @@ import Testing
 
   @Test func `a file that makes no sense, or is older, stops nobody`() async throws {
     let first = try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
       return try Data(contentsOf: URL(filePath: folder.path + "/canopy.tail"))
     }
     try await folder.withStore { store in
-      try await store.append([commit(2, "n", 2)], after: 1)
+      try store.append([commit(2, "n", 2)], after: 1)
     }
     let file = URL(filePath: folder.path + "/canopy.tail")
     for content in [first, Data(), Data(repeating: 7, count: 72), first + [0]] {
@@ -130,11 +130,11 @@ import Testing
 
   @Test func `an older copy of the database beside the file is a loss`() async throws {
     try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
     }
     let old = try Data(contentsOf: URL(filePath: folder.database))
     try await folder.withStore { store in
-      try await store.append([commit(2, "n", 2), commit(3, "n", 3)], after: 1)
+      try store.append([commit(2, "n", 2), commit(3, "n", 3)], after: 1)
       _ = try await store.changeDisconnectWrites(
         adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
     }
@@ -149,11 +149,11 @@ import Testing
 
   @Test func `another commit of the same number is a loss`() async throws {
     try await folder.withStore { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(1, "n", 1)], after: 0)
     }
     let other = try Folder()
     try await other.withStore { store in
-      try await store.append([commit(1, "n", 2)], after: 0)
+      try store.append([commit(1, "n", 2)], after: 0)
     }
     try FileManager.default.removeItem(atPath: other.path + "/canopy.tail")
     try FileManager.default.copyItem(
@@ -167,8 +167,8 @@ import Testing
     var configuration = SQLiteStore.Configuration()
     configuration.durability = .relaxed
     let crashed = try await folder.withStore(configuration) { store in
-      try await store.append([commit(1, "n", 1)], after: 0)
-      try await store.append([commit(2, "n", 2)], after: 1)
+      try store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(2, "n", 2)], after: 1)
       return try folder.crashed()
     }
     let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
@@ -202,9 +202,10 @@ import Testing
       try await store.acceptLosses()
       let state = try await store.load()
       #expect(state.sequence == 13)
+      #expect(state.lastTime == 1_012, "that of the last commit that was stored")
       #expect(1..<12 ~= state.tree.root.child("n").childCount)
       #expect(try await store.problems().isEmpty == false, "what was found stays known")
-      try await store.append([commit(14, "m", 1)], after: 13)
+      try store.append([commit(14, "m", 1)], after: 13)
     }
     #expect(
       lines.withLock { $0 }.contains { $0.contains("accepted: ") && $0.contains("to 12") },

@@ -27,7 +27,7 @@ struct VerificationTests {
     configuration.retainedCommits = 2
     return try await folder.withStore(configuration) { store in
       for sequence in 1...8 as ClosedRange<Int64> {
-        try await store.append(
+        try store.append(
           [commit(sequence, "n/\(sequence)", Node(sequence))], after: sequence - 1)
         if sequence == 4 {
           try await store.checkpoint(try await store.tree().root, through: 4)
@@ -171,7 +171,7 @@ struct VerificationTests {
     let folder = folder
     try await folder.withStore { store in
       for sequence in 1...100 as ClosedRange<Int64> {
-        try await store.append(
+        try store.append(
           [commit(sequence, "n/\(sequence)", Node(String(repeating: "x", count: 500)))],
           after: sequence - 1)
       }
