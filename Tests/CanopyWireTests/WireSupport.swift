@@ -38,7 +38,7 @@ func isOneLine(_ text: String) -> Bool {
   }
 }
 
-/// A verb as line-protocol.md has it, the arguments of a line with as few as it takes, and those that
+/// A verb as the protocol reference has it, the arguments of a line with as few as it takes, and those that
 /// it takes besides.
 struct Sample: CustomTestStringConvertible, Sendable {
   var verb: String
@@ -65,7 +65,7 @@ struct Sample: CustomTestStringConvertible, Sendable {
 
   static let id = "-OdAbCdEfGhIjKlMnOpQ"
 
-  /// The tables of line-protocol.md, in its sequence.
+  /// The tables of the protocol reference, in its sequence.
   static let session = [
     Sample("HELLO"),
     Sample("PING"),
