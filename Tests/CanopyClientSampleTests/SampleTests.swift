@@ -7,7 +7,7 @@ import Foundation
 import Synchronization
 import Testing
 
-/// The published samples and those of the README, run against a server. What is compiled here is compiled
+/// The published samples and those of the documents, run against a server. What is compiled here is compiled
 /// as an application is, and on the main actor where an application's would be.
 ///
 /// One after the other, as `Database.database()` is the database of the environment, and one test's server
@@ -112,7 +112,7 @@ import Testing
 
   @Test func `comments are rows of a table as they come and go`() async throws {
     try await withServer { engine, user in
-      let key = try #require(try await ReadmeSamples.publish("A title", "A body", by: user))
+      let key = try #require(try await DocumentedSamples.publish("A title", "A body", by: user))
       let controller = CommentsController(post: key)
       controller.appear()
       controller.list()
@@ -141,11 +141,11 @@ import Testing
     try await withServer { _, user in
       var keys: [String] = []
       for title in ["one", "two"] {
-        keys.append(try #require(try await ReadmeSamples.publish(title, "A body", by: user)))
+        keys.append(try #require(try await DocumentedSamples.publish(title, "A body", by: user)))
       }
       let ref = Database.database().reference()
       let first = ref.child("posts").child(keys[0])
-      #expect(try await ReadmeSamples.toggleStar(first, by: user.uid))
+      #expect(try await DocumentedSamples.toggleStar(first, by: user.uid))
       let controller = CommentsController(post: keys[0])
       let top = try await controller.myTopPosts.getData()
       #expect(top.childSnapshots.map(\.key) == [keys[1], keys[0]])
@@ -154,24 +154,27 @@ import Testing
     }
   }
 
-  @Test func `the samples of the README do what it says`() async throws {
+  @Test func `the samples of the documents do what they say`() async throws {
     try await withServer { engine, _ in
-      let user = try await ReadmeSamples.signIn()
+      let user = try await DocumentedSamples.signIn()
       #expect(user.displayName == "Harriet" && Auth.auth().currentUser?.uid == user.uid)
       let shown = Mutex<[String]>([])
-      let stop = ReadmeSamples.watch { snapshot in shown.withLock { $0.append(snapshot.key) } }
-      let key = try #require(try await ReadmeSamples.publish("Rain gauge", "Eleven mm.", by: user))
+      let stop = DocumentedSamples.watch { snapshot in shown.withLock { $0.append(snapshot.key) } }
+      let key = try #require(
+        try await DocumentedSamples.publish("Rain gauge", "Eleven mm.", by: user))
       await until { shown.withLock { $0 } == [key] }
       stop()
-      #expect(try await ReadmeSamples.titlesWhenThereAre(1) == ["Rain gauge"])
+      #expect(try await DocumentedSamples.titlesWhenThereAre(1) == ["Rain gauge"])
       let place = Database.database().reference(withPath: "posts/\(key)")
-      #expect(try await ReadmeSamples.toggleStar(place, by: user.uid))
-      let post = try await ReadmeSamples.read(key)
+      #expect(try await DocumentedSamples.toggleStar(place, by: user.uid))
+      let post = try await DocumentedSamples.read(key)
       #expect(post.title == "Rain gauge" && post.starCount == 1 && post.stars == [user.uid: true])
-      #expect(try await ReadmeSamples.toggleStar(place, by: user.uid))
+      #expect(try await DocumentedSamples.toggleStar(place, by: user.uid))
       #expect(try at(engine, "posts/\(key)/starCount") == 0)
       let told = Mutex<[String]>([])
-      ReadmeSamples.workOffline(place.child("title")) { text in told.withLock { $0.append(text) } }
+      DocumentedSamples.workOffline(place.child("title")) { text in
+        told.withLock { $0.append(text) }
+      }
       await until { told.withLock { $0.count } == 2 }
       #expect(told.withLock { $0 } == ["seen: Written on a train", "at the server"])
       #expect(try at(engine, "posts/\(key)/title") == "Written on a train")

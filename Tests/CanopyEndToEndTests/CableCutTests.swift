@@ -12,7 +12,7 @@ import Testing
 struct CableCutTests {
   private static let heartbeatSeconds = 1
   private static let timeoutSeconds = 2
-  /// As the README says; and a moment for a machine that is busy.
+  /// As the documents say; and a moment for a machine that is busy.
   private static let secondsMax = Double(heartbeatSeconds + timeoutSeconds) + 1
 
   /// A server at one end of a cable, and somebody beside it who sees what is written.

@@ -29,9 +29,10 @@ enum Repository {
       .sorted()
   }
 
-  /// The names of the folders in Sources.
+  /// The names of the modules: the folders in Sources, without the documentation.
   static func modules() throws -> [String] {
     try FileManager.default.contentsOfDirectory(atPath: root.appending(path: "Sources").path)
+      .filter { !$0.hasSuffix(".docc") }
       .sorted()
   }
 

@@ -38,7 +38,7 @@ func isOneLine(_ text: String) -> Bool {
   }
 }
 
-/// A verb with a line of its required arguments and its optional arguments, as in line-protocol.md.
+/// A verb of the protocol reference with a line of its required arguments and its optional arguments.
 struct Sample: CustomTestStringConvertible, Sendable {
   var verb: String
   var usage: String
@@ -64,7 +64,7 @@ struct Sample: CustomTestStringConvertible, Sendable {
 
   static let id = "-OdAbCdEfGhIjKlMnOpQ"
 
-  /// The tables of line-protocol.md, in its sequence.
+  /// The tables of the protocol reference, in its sequence.
   static let session = [
     Sample("HELLO"),
     Sample("PING"),

@@ -1,15 +1,21 @@
 import Foundation
 import Testing
 
-struct ReadmeTranscriptTests {
+struct TranscriptTests {
   private struct Mismatch: Error, CustomStringConvertible {
     var description: String
   }
 
-  @Test(.timeLimit(.minutes(5)))
-  func `what the README shows of a conversation is what the server says`() async throws {
-    let transcripts = try Readme().transcripts
-    #expect(transcripts.count >= 3)
+  @Test func `most documents for readers of the protocol have transcripts`() throws {
+    let documents = try Document.all().filter { !$0.transcripts.isEmpty }
+    #expect(documents.count >= 3)
+    #expect(documents.flatMap(\.transcripts).count >= 5)
+  }
+
+  @Test(
+    .timeLimit(.minutes(5)),
+    arguments: try Document.all().filter { !$0.transcripts.isEmpty })
+  func `a server says the replies that a document shows`(_ document: Document) async throws {
     let folder = try TemporaryFolder()
     let data = folder.path("data")
     let seed = try await Program.run(
@@ -21,16 +27,16 @@ struct ReadmeTranscriptTests {
       .trimmingCharacters(in: .whitespacesAndNewlines)
     try await blocking {
       var matcher = ReplyMatcher()
-      for transcript in transcripts {
-        try Self.play(transcript, to: server, token: token, &matcher)
+      for transcript in document.transcripts {
+        try Self.play(transcript, of: document, to: server, token: token, &matcher)
       }
     }
     #expect(try await server.stop() == 0)
   }
 
   private static func play(
-    _ transcript: Readme.Transcript, to server: RunningServer, token: String,
-    _ matcher: inout ReplyMatcher
+    _ transcript: Document.Transcript, of document: Document, to server: RunningServer,
+    token: String, _ matcher: inout ReplyMatcher
   ) throws {
     let connection = try LineConnection(to: server)
     var isOver = false
@@ -42,20 +48,23 @@ struct ReadmeTranscriptTests {
         guard try matcher.matches(expected, reply) else {
           throw Mismatch(
             description: """
-              README.md:\(exchange.line): \(exchange.typed)
-              README: \(expected)
-              server: \(reply)
+              \(document.path):\(exchange.line): \(exchange.typed)
+              document: \(expected)
+              server:   \(reply)
               """)
         }
       }
-      isOver = exchange.typed == "QUIT"
+      isOver =
+        exchange.typed == "QUIT"
+        || exchange.replies.last?.hasSuffix("the connection closes") == true
     }
-    // Nothing came besides.
+    // No other line came.
     if !isOver { try connection.send("PING") }
     let last = try connection.receive()
     guard last == (isOver ? nil : "+\"PONG\"") else {
       throw Mismatch(
-        description: "README.md:\(transcript.line): the server says more: \(last ?? "nothing")")
+        description:
+          "\(document.path):\(transcript.line): the server says more: \(last ?? "nothing")")
     }
   }
 

@@ -1,32 +1,14 @@
 import Foundation
 import Testing
 
-struct ReadmeTests {
-  let readme: Readme
-
-  init() throws {
-    readme = try Readme()
-  }
-
-  @Test func `every file that the README links to exists, and every module is in the tour`() throws
-  {
-    let links = readme.text.matches(of: /\]\(([^)#]+)\)/).map { String($0.1) }
-    #expect(links.count > 20)
-    for link in links where !link.contains("://") {
-      #expect(Repository.contains(link), "\(link)")
-    }
-    for module in try Repository.modules() {
-      #expect(
-        readme.text.contains("**\(module)**") || readme.text.contains("`\(module)`"), "\(module)")
-    }
-    for script in readme.text.matches(of: /Scripts\/[-\w]+/).map({ String($0.0) }) {
-      #expect(Repository.contains(script), "\(script)")
-    }
-  }
-
+/// README.md and the articles, compared with the program that they are about.
+struct DocumentTests {
   @Test(.timeLimit(.minutes(5)))
-  func `the data that the README shows has the fields of real data`() async throws {
-    let block = try #require(readme.blocks.first { $0.language == "json" })
+  func `the data that the article about the layout shows has the fields of real data`()
+    async throws
+  {
+    let blocks = try Document.article("DataLayout").blocks
+    let block = try #require(blocks.first { $0.language == "json" })
     let shown = Data(block.lines.joined(separator: "\n").utf8)
     let folder = try TemporaryFolder()
     let (data, file) = (folder.path("data"), folder.path("tree.json"))
@@ -38,7 +20,13 @@ struct ReadmeTests {
       try #require(outcome.status == 0, "\(outcome.errors)")
     }
     let real = try Data(contentsOf: URL(filePath: file))
-    #expect(try Self.fields(in: shown) == Self.fields(in: real))
+    let (expected, actual) = (try Self.fields(in: shown), try Self.fields(in: real))
+    #expect(
+      expected == actual,
+      """
+      only in the article: \(expected.subtracting(actual).sorted())
+      only in real data: \(actual.subtracting(expected).sorted())
+      """)
   }
 
   /// The locations of leaves with their types, all ids being one: `/users/ID/username text`.
@@ -48,7 +36,7 @@ struct ReadmeTests {
       switch value {
       case .object(let members):
         for (key, child) in members {
-          let isID = Readme.isID(key[...]) || path == "/usernames"
+          let isID = Document.isID(key[...]) || path == "/usernames"
           visit(child, path + "/" + (isID ? "ID" : key))
         }
       case .bool: fields.insert(path + " bool")
@@ -61,14 +49,15 @@ struct ReadmeTests {
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `the commands for a data folder that the README shows succeed one after the other`()
+  func `the commands for a data folder that an article shows succeed one after the other`()
     async throws
   {
     let folder = try TemporaryFolder()
     try FileManager.default.createSymbolicLink(
       at: folder.url.appending(path: "Seeds"),
       withDestinationURL: Repository.root.appending(path: "Seeds"))
-    let shown = readme.blocks.flatMap(\.lines).filter { $0.hasPrefix("canopy ") }
+    let shown = try Document.article("Operating").blocks.flatMap(\.lines)
+      .filter { $0.hasPrefix("canopy ") }
     #expect(shown.count >= 5)
     for line in ["canopy seed --data data Seeds/demo.json"] + shown + ["canopy verify --data new"] {
       let words = line.prefix { $0 != "#" }.split(separator: " ").dropFirst().map(String.init)
@@ -78,8 +67,8 @@ struct ReadmeTests {
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `the rules that the README shows can be used, and the cases go as it says`() async throws {
-    let shown = readme.blocks.filter { $0.language == "jsonc" }
+  func `the rules that an article shows can be used, and the cases go as it says`() async throws {
+    let shown = try Document.article("SecurityRules").blocks.filter { $0.language == "jsonc" }
     try #require(shown.count == 2)
     let folder = try TemporaryFolder()
     let files = [folder.path("rules.json"), folder.path("cases.json")]
@@ -91,9 +80,10 @@ struct ReadmeTests {
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `the options that the README names are those that there are, with their defaults`()
+  func `the options that the documents name exist, and those of serve have their defaults`()
     async throws
   {
+    let documents = try Document.all()
     var help: [String: String] = [:]
     for command in [
       "serve", "seed", "import", "export", "verify", "user list", "shell", "rules get", "rules set",
@@ -107,18 +97,26 @@ struct ReadmeTests {
     let support = Repository.files(in: "Tests") + Repository.files(in: "Sources/CanopyTesting")
     let shell = try ScriptTests.scripts.map { try Repository.text($0) }.joined()
     let scripts = try shell + support.map { try Repository.text($0) }.joined()
-    for match in readme.text.matches(of: /`?(--[a-z][a-z-]*|CANOPY_[A-Z_]+)/) {
-      let name = String(match.1)
+    let names = documents.flatMap { document in
+      document.text.matches(of: /(?:`|\s|^)(--[a-z][a-z-]*|CANOPY_[A-Z_]+)/).map {
+        (document.path, $0.1)
+      }
+    }
+    #expect(names.count > 40)
+    for (path, match) in names {
+      let name = String(match)
       let option = "--" + name.dropFirst(7).lowercased().replacing("_", with: "-")
       let exists =
         name.hasPrefix("--")
-        ? all.contains(name + " ") || shell.contains("[\(name)") || name == "--help"
+        ? all.contains(name + " ") || shell.contains("[\(name)") || shell.contains("\(name) ")
+          || ["--help", "--in-place", "--recursive", "--directory"].contains(name)
         : all.contains(option + " ") || scripts.contains(name)
-      #expect(exists, "\(name)")
+      #expect(exists, "\(path): \(name)")
     }
     let serve = try #require(help["serve"]).split(whereSeparator: \.isWhitespace)
       .joined(separator: " ")
-    let rows = readme.text.matches(of: /(?m)^\| `(--[a-z-]+)` \| (.+?) \|/)
+    let rows = try Document.article("Operating").text
+      .matches(of: /(?m)^\| `(--[a-z-]+)` \| (.+?) \|/)
     for row in rows where row.2 != "none" {
       let entry = try #require(serve.range(of: " \(row.1) <", options: .backwards), "\(row.1)")
       let text = serve[entry.upperBound...].prefix { $0 != ">" }
@@ -148,14 +146,58 @@ struct ReadmeTests {
       "connectionsPerAddressMax": "whoever reads HELLO is connected",
     ]
     let hello = try #require(
-      readme.transcripts.flatMap(\.exchanges).first { $0.typed == "HELLO" }?.replies.first,
-      "the README shows HELLO, and a test compares that with what the server says")
+      try Document.all().flatMap(\.transcripts).flatMap(\.exchanges)
+        .first { $0.typed == "HELLO" }?.replies.first,
+      "an article shows HELLO, and a test compares that with the server's reply")
     let limits = try Repository.text("Sources/CanopyTree/Limits.swift")
       .matches(of: /public (?:static let|var) (\w+)Max\b/).map { String($0.1) }
     #expect(limits.count >= 8)
     for limit in limits where untold[limit + "Max"] == nil {
       #expect(hello.contains("\"\(limit)\":"), "\(limit)")
     }
+  }
+}
+
+extension DocumentTests {
+  @Test func `the article about the disk names every table, column, number and migration`() throws {
+    let schema = try Repository.text("Sources/CanopyStore/Schema.swift")
+    let meta = try Repository.text("Sources/CanopyStore/Meta.swift")
+    let article = try Document.article("OnDiskFormat").text
+    let tables = schema.matches(of: /CREATE TABLE (\w+)\(([^;]*?)\) STRICT/)
+    #expect(tables.count >= 8)
+    var names = tables.map { String($0.1) }
+    for table in tables {
+      names += table.2.matches(of: /(?:^|,)\s*([a-z_]+) (?:TEXT|INTEGER|BLOB)/).map { String($0.1) }
+    }
+    names += schema.matches(of: /ADD COLUMN (\w+)/).map { String($0.1) }
+    names += schema.matches(of: /registerMigration\("([^"]+)"\)/).map { String($0.1) }
+    for line in meta.matches(of: /(?m)^    case (\w+)(?: = "(\w+)")?$/) {
+      names.append(String(line.2 ?? line.1))
+    }
+    #expect(names.count > 40)
+    for name in Set(names).sorted() {
+      let isNamed = article.contains("`\(name)`")
+      #expect(isNamed, "OnDiskFormat.md does not name \(name)")
+    }
+  }
+
+  @Test func `the article about operating has every limit with its value`() throws {
+    let source = try Repository.text("Sources/CanopyTree/Limits.swift")
+    let rows = try Document.article("Operating").text
+      .matches(of: /(?m)^\| `(\w+)` \| (\d+) \| .+ \|$/)
+    var values: [String: String] = [:]
+    for limit in source.matches(
+      of: /(?m)^  public (?:static let|var) (\w+)(?:: Int64)? = ([\d_]+(?: \* [\d_]+)*)$/)
+    {
+      let factors = limit.2.replacing("_", with: "").split(separator: " * ").compactMap { Int($0) }
+      values[String(limit.1)] = String(factors.reduce(1, *))
+    }
+    // Computed from two others.
+    values["resumedCommitsMax"] = "16384"
+    #expect(values.count >= 20)
+    #expect(
+      Dictionary(rows.map { (String($0.1), String($0.2)) }) { $1 } == values,
+      "the table of limits in Operating.md")
   }
 }
 

@@ -1,8 +1,8 @@
 import CanopyClient
 
-/// The samples of the README's section about the library, each as it stands there; a test of the repository
+/// The Swift samples of README.md and of the articles, each as it stands there; a test of the repository
 /// compares them.
-enum ReadmeSamples {
+enum DocumentedSamples {
   static func signIn() async throws -> User {
     let auth = Auth.auth()
     let result = try await auth.createUser(

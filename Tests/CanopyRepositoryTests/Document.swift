@@ -1,8 +1,27 @@
 import Foundation
+import Testing
 
-/// The README, cut into the parts that can be checked.
-struct Readme {
+/// README.md or an article of the documentation, cut into the parts that can be checked.
+struct Document: CustomTestStringConvertible, Sendable {
+  /// The path from the root of the repository.
+  let path: String
   let text: String
+
+  var testDescription: String { path }
+
+  /// The folder of the articles.
+  static let catalog = "Sources/Documentation.docc"
+
+  /// README.md and all articles.
+  static func all() throws -> [Document] {
+    let articles = Repository.files(in: catalog, suffix: ".md")
+    return try (["README.md"] + articles).map { try Document($0) }
+  }
+
+  /// The article with a name.
+  static func article(_ name: String) throws -> Document {
+    try Document("\(catalog)/\(name).md")
+  }
 
   /// A fenced block of code.
   struct Block {
@@ -12,7 +31,7 @@ struct Readme {
     var lines: [String]
   }
 
-  /// What one person types on one connection, and what comes back.
+  /// The lines that a person types on one connection, and the replies.
   struct Transcript: Sendable {
     struct Exchange: Sendable {
       var line: Int
@@ -20,13 +39,14 @@ struct Readme {
       var replies: [String]
     }
 
-    /// Where it begins, as its name in the output of tests.
+    /// The number of its first line.
     var line: Int
     var exchanges: [Exchange]
   }
 
-  init() throws {
-    text = try Repository.text("README.md")
+  init(_ path: String) throws {
+    self.path = path
+    text = try Repository.text(path)
   }
 
   var blocks: [Block] {
@@ -75,19 +95,19 @@ struct Readme {
   static var word: Regex<Substring> { /[-0-9A-Z_a-z]+/ }
 }
 
-/// Compares replies with those of the README, in which `…` stands for anything, and every id for the
-/// one that the server has made in its place: the same one wherever it stands.
+/// Compares replies with those of a document. There `…` stands for anything, and every id stands for the
+/// id that the server has made in its place: for the same one everywhere.
 struct ReplyMatcher {
   private var actual: [String: String] = [:]
 
   /// What to send for a typed line: with the server's own ids.
   func sent(_ typed: String) -> String {
-    typed.replacing(Readme.word) { match in
+    typed.replacing(Document.word) { match in
       actual[String(match.output)] ?? String(match.output)
     }
   }
 
-  /// Whether a reply is as the README has it; takes note of the ids that come in it first.
+  /// Whether a reply is as the document has it. Notes the ids that it contains for the first time.
   mutating func matches(_ expected: String, _ reply: String) throws -> Bool {
     var pattern = ""
     var new: [String] = []
@@ -97,7 +117,7 @@ struct ReplyMatcher {
       let word = String(match.output)
       if word == "…" {
         pattern += ".*?"
-      } else if !Readme.isID(match.output) {
+      } else if !Document.isID(match.output) {
         pattern += Self.quoted(match.output)
       } else if let known = actual[word] {
         pattern += Self.quoted(known[...])
