@@ -18,6 +18,8 @@ struct Batch {
   let indexesLeft: Int
   /// The places of writes that were refused because their commits would not read back, for the log.
   private(set) var unstorable: [Location] = []
+  /// The first place of the last write that was decided, for the log.
+  private(set) var lastLocation: Location?
   private let writer: Writer
   /// The reason for which every transaction is refused, in a batch that carries out none.
   private let refusal: EngineError?
@@ -45,7 +47,8 @@ struct Batch {
       root: tree.root, now: writer.now(), pushIDs: writer.pushIDs, random: writer.random)
     defer { writer.pushIDs = proposal.pushIDs }
     let decision = try decide(&proposal)
-    guard let write = decision.write, !write.items.isEmpty else { return decision.result }
+    guard let write = decision.write, let first = write.items.first else { return decision.result }
+    lastLocation = first.location
     let time = proposal.now
     let assignments = write.resolved(in: tree.root, at: time)
     // The proposal's reference would have every page on the way to a change copied.
@@ -136,6 +139,8 @@ final class Writer {
   var indexesLeft: Int
   /// Requests that were taken from the queue and are not carried out yet, the first of them last.
   var taken: [Engine.Request] = []
+  /// The version of the tree before the last batch, and its commits, if they are large: see `RetiredTrees`.
+  var retired: (tree: Tree, commits: [Commit])?
   /// Holds the text of one commit at a time.
   private var scratch = JSONOutput(capacity: 4096)
   /// Bytes of text up to which its memory is kept for the next commit.

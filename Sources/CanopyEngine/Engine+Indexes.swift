@@ -75,7 +75,7 @@ extension Engine {
   /// Makes a tree the one that is published next, if it can take the place of one with that plan.
   private func install(_ tree: Tree, for plan: IndexPlan, _ number: Int) async -> Bool {
     await withCheckedContinuation { continuation in
-      let isAccepted = acceptOwn { [self] batch in
+      let isAccepted = acceptOwn("index") { [self] batch in
         let missed = state.withLock { state -> [[Assignment]]? in
           guard let indexing = state.indexing, indexing.number == number else { return nil }
           state.indexing = nil

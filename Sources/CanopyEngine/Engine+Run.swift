@@ -33,23 +33,31 @@ extension Engine {
       indexesLeft: configuration.addedIndexesMax)
     while let requests = await nextRequests() {
       writer.taken = requests.reversed()
-      while !writer.taken.isEmpty { await carryOut(writer) }
+      while !writer.taken.isEmpty {
+        let time = await carryOut(writer)
+        // The batch is gone by now: nothing else on this thread holds what it replaced.
+        if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
+        watch.note("freeing", since: time)
+      }
     }
   }
 
-  private func carryOut(_ writer: Writer) async {
+  /// Carries out a batch. Returns the time at its end.
+  private func carryOut(_ writer: Writer) async -> Duration {
     let (tree, after) = state.withLock { state in
       state.isAtWork = true
       return (state.current, state.currentSequence)
     }
     var batch = Batch(tree: tree, sequence: after, writer: writer)
     var answers: [Answer] = []
+    var time = watch.now
     // A request is dropped as soon as it is carried out: it may hold a large write.
     while answers.count < Engine.batchMax, batch.bytes < Engine.batchBytesMax,
       let request = writer.taken.popLast()
     {
-      answers.append(request(&batch))
+      answers.append(Answer(name: request.name, body: request.body(&batch)))
       if !writer.taken.isEmpty { batch.measure() }
+      time = watch.note(request.name, since: time, at: batch.lastLocation)
     }
     for location in batch.unstorable {
       logger.error(
@@ -57,8 +65,11 @@ extension Engine {
         metadata: ["path": "/\(location.text)"])
     }
     do {
-      if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }
-      publish(batch, answers)
+      if !batch.commits.isEmpty {
+        try await journal.append(batch.commits, after: after)
+        time = watch.noteAppend(since: time)
+      }
+      return publish(batch, answers, since: time, writer)
     } catch {
       logger.error(
         "the journal failed",
@@ -68,6 +79,7 @@ extension Engine {
       } else {
         await settle(batch, answers, writer)
       }
+      return watch.now
     }
   }
 
@@ -95,7 +107,13 @@ extension Engine {
   }
 
   /// Makes a durable batch the current state, notifies listeners, and answers its requests.
-  func publish(_ batch: Batch, _ answers: [Answer]) {
+  ///
+  /// - Parameter start: the time at which the batch was durable.
+  /// - Returns: the time at the end, but for freeing what the batch replaced.
+  @discardableResult
+  func publish(
+    _ batch: Batch, _ answers: [Answer], since start: Duration, _ writer: Writer
+  ) -> Duration {
     let (before, wakeUpCheckpoint) = state.withLock {
       state -> (Tree, CheckedContinuation<Void, Never>?) in
       let before = state.current
@@ -108,9 +126,18 @@ extension Engine {
     wakeUpCheckpoint?.resume()
     tell(batch.commits, since: before)
     endTelling()
-    for answer in answers { answer(nil) }
+    var time = watch.note("listeners", since: start, at: batch.commits.first?.location)
+    for answer in answers {
+      answer(nil)
+      time = watch.note(answer.name, since: time)
+    }
     // Freeing what the commits replaced takes a while: nobody has to wait for it.
-    withExtendedLifetime(before) {}
+    if RetiredTrees.areLarge(batch.commits) {
+      writer.retired = (before, batch.commits)
+    } else {
+      withExtendedLifetime(before) {}
+    }
+    return time
   }
 
   private func endTelling() {
@@ -154,4 +181,9 @@ extension Engine {
     endTelling()
     for answer in answers { answer(.journalFailed) }
   }
+}
+
+extension Commit {
+  /// The first place that the commit writes, for the log.
+  fileprivate var location: Location? { assignments.first?.location }
 }

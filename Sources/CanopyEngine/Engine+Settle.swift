@@ -61,7 +61,7 @@ extension Engine {
     logger.notice(
       "the commits had been stored although the journal failed",
       metadata: ["commits": "\(batch.commits.count)"])
-    publish(batch, answers)
+    publish(batch, answers, since: watch.now, writer)
     let others = Array(stored.dropFirst(batch.commits.count))
     if !others.isEmpty { adopt(others, insteadOf: nil, [], writer) }
   }
@@ -76,7 +76,7 @@ extension Engine {
     var waiting = queued.makeIterator()
     while let request = writer.taken.popLast() ?? waiting.next() {
       var batch = Batch(tree: tree, sequence: sequence, writer: writer, refusal: error)
-      request(&batch)(error)
+      request.body(&batch)(error)
     }
   }
 

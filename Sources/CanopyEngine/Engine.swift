@@ -44,6 +44,11 @@ public final class Engine: Sendable {
     /// How long writers wait, after an append has failed, for a journal that cannot say whether it was
     /// stored. Then they are told that the outcome is unknown.
     public var outcomeUnknownAfter = Duration.seconds(5)
+    /// The time since any moment, which never goes back. Work that holds the writer is measured by it.
+    public var elapsed: @Sendable () -> Duration = {
+      let start = ContinuousClock.now
+      return { start.duration(to: .now) }
+    }()
 
     /// The defaults.
     public init() {}
@@ -59,6 +64,8 @@ public final class Engine: Sendable {
   let listeners = Listeners()
   let judges = ListenJudges()
   let resumptions = TurnQueue(width: Limits.resumptionsMax)
+  let watch: WriterWatch
+  let retired = RetiredTrees()
 
   /// What others share with the engine's task. The lock is held for a moment at a time.
   struct State {
@@ -91,10 +98,22 @@ public final class Engine: Sendable {
     var checkpointWait: CheckpointWait?
   }
 
-  /// Something to be done in a batch, on the engine's task. Returns what is called when the batch is
-  /// published, or with the error when it is not.
-  typealias Request = @Sendable (inout Batch) -> Answer
-  typealias Answer = @Sendable (EngineError?) -> Void
+  /// A request, carried out in a batch on the engine's task.
+  struct Request: Sendable {
+    /// The kind of the request, for the log.
+    var name: StaticString
+    /// Carries it out. Returns a closure that is called when the batch is published, or with the error when it
+    /// is not.
+    var body: @Sendable (inout Batch) -> @Sendable (EngineError?) -> Void
+  }
+
+  /// The end of a request that was carried out.
+  struct Answer: Sendable {
+    var name: StaticString
+    var body: @Sendable (EngineError?) -> Void
+
+    func callAsFunction(_ error: EngineError?) { body(error) }
+  }
 
   /// An engine whose tree is the journal folded.
   ///
@@ -114,6 +133,7 @@ public final class Engine: Sendable {
     self.clock = clock
     self.random = random
     self.logger = logger
+    watch = WriterWatch(clock: configuration.elapsed, logger: logger)
     let loaded = try await journal.load(keeping: configuration.indexPlan)
     state = Mutex(
       State(
@@ -142,14 +162,15 @@ public final class Engine: Sendable {
   ///     transaction; `EngineError.denied` does where its decision's judge does not allow the write.
   ///   - origin: which write of which client it is. One that was made before is answered with
   ///     `RepeatedWrite`, when it is durable, and nothing is decided.
+  ///   - name: the kind of the request, by which the log names one that takes too long.
   ///   - answer: called once, on the engine's task, or at once when the transaction is not accepted:
   ///     with what was decided, when it is durable; or with the error.
   public func submit<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
-    once origin: WriteOrigin? = nil,
+    once origin: WriteOrigin? = nil, named name: StaticString = "transaction",
     answer: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
   ) {
-    let refusal = accept { batch in
+    let refusal = accept(name) { batch in
       do {
         let result = try batch.propose(decide, once: origin)
         let committed = Committed(result: result, sequence: batch.sequence)
@@ -171,7 +192,7 @@ public final class Engine: Sendable {
     answer: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
   ) {
     // What one request does goes to the journal in one append.
-    let refusal = accept { batch in
+    let refusal = accept("writes") { batch in
       var denied: [Int] = []
       for (index, decision) in decisions.enumerated() {
         do { try batch.propose { _ in decision } } catch { denied.append(index) }
@@ -193,13 +214,16 @@ public final class Engine: Sendable {
   /// Queues a request of a client.
   ///
   /// - Returns: why it is not accepted.
-  private func accept(_ request: @escaping Request) -> EngineError? {
+  private func accept(
+    _ name: StaticString,
+    _ body: @escaping @Sendable (inout Batch) -> @Sendable (EngineError?) -> Void
+  ) -> EngineError? {
     let (refusal, wakeUp) = state.withLock {
       state -> (EngineError?, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (.stopped, nil) }
       if state.isUnsettled { return (.journalFailed, nil) }
       if state.queue.count >= configuration.queuedCommitsMax { return (.overloaded, nil) }
-      state.queue.append(request)
+      state.queue.append(Request(name: name, body: body))
       return (nil, state.wakeUp.take())
     }
     wakeUp?.resume()
@@ -209,11 +233,14 @@ public final class Engine: Sendable {
   /// Queues a request of the engine's own, of which there are few.
   ///
   /// - Returns: whether it will be carried out; not when the engine is stopping.
-  func acceptOwn(_ request: @escaping Request) -> Bool {
+  func acceptOwn(
+    _ name: StaticString,
+    _ body: @escaping @Sendable (inout Batch) -> @Sendable (EngineError?) -> Void
+  ) -> Bool {
     let (isAccepted, wakeUp) = state.withLock {
       state -> (Bool, CheckedContinuation<Void, Never>?) in
       if state.isStopping { return (false, nil) }
-      state.queue.append(request)
+      state.queue.append(Request(name: name, body: body))
       return (true, state.wakeUp.take())
     }
     wakeUp?.resume()
@@ -229,7 +256,7 @@ public final class Engine: Sendable {
     keeping order: Order = .key, at path: Path = .root,
     _ body: @escaping @Sendable (Engine) -> Void
   ) -> Bool {
-    acceptOwn { [self] batch in
+    acceptOwn("index") { [self] batch in
       batch.keepIndex(order, at: path)
       return { _ in body(self) }
     }

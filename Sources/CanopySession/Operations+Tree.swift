@@ -11,21 +11,22 @@ extension Operations {
   ) throws {
     switch write {
     case .set(let location, let value):
-      submit(try Write.set(location, value), as: identity, once: origin, completion)
+      let write = try Write.set(location, value)
+      submit(write, as: identity, once: origin, named: "SET", completion)
     case .update(let path, let changes):
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      submit(write, as: identity, once: origin, completion)
+      submit(write, as: identity, once: origin, named: "UPDATE", completion)
     case .compareAndSet(let location, let etag, let value):
       try compareAndSet(location, etag, value, as: identity, once: origin, completion)
     }
   }
 
   private func submit(
-    _ write: Write, as identity: Identity, once origin: WriteOrigin?,
+    _ write: Write, as identity: Identity, once origin: WriteOrigin?, named name: StaticString,
     _ completion: @escaping @Sendable (Reply) -> Void
   ) {
     let judge = writeJudge(as: identity)
-    submit({ _ in Decision(write, (), judge: judge) }, once: origin, completion) {
+    submit({ _ in Decision(write, (), judge: judge) }, once: origin, named: name, completion) {
       .committed($0.sequence)
     }
   }
@@ -41,7 +42,7 @@ extension Operations {
       let key = proposal.nextKey()
       return Decision(try Write.set(Location(path.child(key)), value), key, judge: judge)
     }
-    submit(transaction, completion) { .pushed($0.result, $0.sequence) }
+    submit(transaction, named: "PUSH", completion) { .pushed($0.result, $0.sequence) }
   }
 }
 

@@ -26,19 +26,19 @@ extension Operations {
     switch request {
     case .post(let title, let body):
       let transaction = try Posts.create(by: user(identity), title: title, body: body)
-      submit(transaction, completion) { .created($0.result) }
+      submit(transaction, named: "POST", completion) { .created($0.result) }
     case .edit(let id, let title, let body):
       let transaction = try Posts.edit(id, by: user(identity), title: title, body: body)
       submit(transaction, completion) { _ in .null }
     case .delete(let id):
       submit(Posts.delete(id, by: try user(identity)), completion) { _ in .null }
     case .star(let id):
-      submit(Posts.toggleStar(id, by: try user(identity)), completion) {
+      submit(Posts.toggleStar(id, by: try user(identity)), named: "STAR", completion) {
         .starred($0.result.isStarred, count: $0.result.starCount)
       }
     case .comment(let id, let text):
       let transaction = try Comments.create(on: id, by: user(identity), text: text)
-      submit(transaction, completion) { .created($0.result) }
+      submit(transaction, named: "COMMENT", completion) { .created($0.result) }
     case .uncomment(let id, let comment):
       submit(Comments.delete(comment, on: id, by: try user(identity)), completion) { _ in .null }
     case .rename(let username):
@@ -53,15 +53,16 @@ extension Operations {
   ///
   /// - Parameters:
   ///   - origin: identifies the write of the client, if the client may send it again.
+  ///   - name: the verb, by which the log names a request that takes too long.
   ///   - repeated: returns the reply for a write that was made before, given the number of its commit.
   ///   - success: returns the reply for a success.
   func submit<Result: Sendable>(
     _ transaction: @escaping Transaction<Result>, once origin: WriteOrigin? = nil,
-    _ completion: @escaping @Sendable (Reply) -> Void,
+    named name: StaticString = "write", _ completion: @escaping @Sendable (Reply) -> Void,
     repeated: @escaping @Sendable (Int64) -> Reply = { .committed($0) },
     success: @escaping @Sendable (Committed<Result>) -> Reply
   ) {
-    engine.submit(transaction, once: origin) { result in
+    engine.submit(transaction, once: origin, named: name) { result in
       switch result {
       case .success(let committed): completion(success(committed))
       case .failure(let earlier as RepeatedWrite): completion(repeated(earlier.sequence))
