@@ -25,6 +25,10 @@ final class LineHandler: ChannelInboundHandler {
   private var backlog: ByteBuffer?
   private var output = LineOutput()
   private var flushIsDue = false
+  /// Whether the connection waits for its turn to encode a piece.
+  private var pieceIsDue = false
+  /// Whether the connection closes when everything is encoded.
+  private var closesWhenEncoded = false
   private(set) var context: ChannelHandlerContext?
   private var address = "local"
   /// Whether the client has ended its sending side.
@@ -66,6 +70,7 @@ final class LineHandler: ChannelInboundHandler {
     for task in tasks.values { task.cancel() }
     session.lose()
     perform(context)
+    output.removeAll()
     account?.report(0)
     context.fireChannelInactive()
   }
@@ -94,6 +99,7 @@ final class LineHandler: ChannelInboundHandler {
   func channelWritabilityChanged(context: ChannelHandlerContext) {
     noteUnsent(context)
     advance(context)
+    encodeLater(context)
     context.fireChannelWritabilityChanged()
   }
 
@@ -182,7 +188,9 @@ final class LineHandler: ChannelInboundHandler {
       session.setInput(
         bytes: decoder.keptBytes + (backlog?.readableBytes ?? 0), hasBacklog: backlog != nil)
       perform(context)
-      if output.text.count >= min(LineHandler.sentBytesMin, operations.limits.unreadReplyBytesMax) {
+      if !output.hasPieces,
+        output.text.count >= min(LineHandler.sentBytesMin, operations.limits.unreadReplyBytesMax)
+      {
         flush(context)
         continue
       }
@@ -190,7 +198,11 @@ final class LineHandler: ChannelInboundHandler {
       backlog = nil
       decode(context, kept)
     }
-    if output.byteCount > 0, session.isOpen { flushLater() }
+    if output.hasBuffers {
+      if session.isOpen { flushLater() }
+    } else {
+      encodeLater(context)
+    }
     charge()
   }
 
@@ -217,8 +229,8 @@ final class LineHandler: ChannelInboundHandler {
   }
 
   private func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
-    if let line = shared.read(request, as: session.identity, to: &output.text) {
-      output.append(shared: line)
+    if !shared.read(request, as: session.identity, to: &output) {
+      readLong(context, request, session.postponeRead())
     }
     noteUnsent(context)
   }
@@ -234,7 +246,7 @@ final class LineHandler: ChannelInboundHandler {
   @discardableResult
   func encode(_ reply: Reply) -> Bool {
     defer { context.map(noteUnsent) }
-    return shared.encode(reply, to: &output.text)
+    return shared.encode(reply, to: &output)
   }
 
   private func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
@@ -243,7 +255,7 @@ final class LineHandler: ChannelInboundHandler {
     case .write(let write):
       operations.write(write, as: session.identity) { complete(Session.Completion($0)) }
     case .read(let read):
-      orderedRead(read, complete)
+      orderedRead(context, read, slot)
     case .account(let request):
       let task = Task { [operations, identity = session.identity, address] in
         complete(await operations.account(request, as: identity, from: address))
@@ -275,15 +287,24 @@ final class LineHandler: ChannelInboundHandler {
 
   /// Reads when no earlier write is under way. The reply waits for the events that led to what it says.
   private func orderedRead(
-    _ read: ReadRequest, _ complete: @escaping @Sendable (Session.Completion) -> Void
+    _ context: ChannelHandlerContext, _ read: ReadRequest, _ slot: Session.Slot
   ) {
-    let identity = session.identity
-    guard case .administrator = identity else {
-      let reply = operations.read(read, as: identity)
-      return operations.engine.whenTold { complete(Session.Completion(reply)) }
+    if case .administrator = session.identity { return readLong(context, read, slot) }
+    guard let reply = operations.read(read, as: session.identity) else {
+      return readLong(context, read, slot)
     }
-    Task { [operations] in
-      let reply = await operations.orderedRead(read, as: identity)
+    let complete = completion(context, slot)
+    operations.engine.whenTold { complete(Session.Completion(reply)) }
+  }
+
+  /// Carries out a read that may take long, off the event loop.
+  private func readLong(
+    _ context: ChannelHandlerContext, _ read: ReadRequest, _ slot: Session.Slot
+  ) {
+    let complete = completion(context, slot)
+    let connection = ObjectIdentifier(self)
+    tasks[slot] = Task { [operations, identity = session.identity] in
+      let reply = await operations.longRead(read, as: identity, of: connection)
       operations.engine.whenTold { complete(Session.Completion(reply)) }
     }
   }
@@ -335,18 +356,39 @@ extension LineHandler: Flushable {
   }
 
   private func flush(_ context: ChannelHandlerContext) {
+    sendBuffers(context)
+    encodeLater(context)
+    noteUnsent(context)
+  }
+
+  /// Sends all that is encoded.
+  private func sendBuffers(_ context: ChannelHandlerContext) {
     let (buffers, eventBytes) = output.take()
     guard let last = buffers.last else { return }
     for buffer in buffers.dropLast() { context.write(wrapOutboundOut(buffer), promise: nil) }
-    if eventBytes == 0 {
-      context.writeAndFlush(wrapOutboundOut(last), promise: nil)
-    } else {
-      // The last buffer goes out after all the others: one promise counts for all.
-      context.writeAndFlush(wrapOutboundOut(last)).assumeIsolated().whenComplete { _ in
-        self.output.sent(eventBytes: eventBytes)
-      }
+    send(context, last, eventBytes: eventBytes)
+  }
+
+  /// - Parameter eventBytes: the bytes of events to count as sent with the buffer.
+  private func send(
+    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, eventBytes: Int
+  ) {
+    guard eventBytes > 0 else {
+      return context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
     }
-    noteUnsent(context)
+    // The last buffer goes out after all the others: one promise counts for all.
+    context.writeAndFlush(wrapOutboundOut(buffer)).assumeIsolated().whenComplete { _ in
+      self.output.sent(eventBytes: eventBytes)
+    }
+  }
+
+  /// Asks for a turn to encode a piece, if there is something to encode and the client reads.
+  private func encodeLater(_ context: ChannelHandlerContext) {
+    guard output.hasPieces, !output.hasBuffers, !pieceIsDue, context.channel.isWritable else {
+      return
+    }
+    pieceIsDue = true
+    shared.pieces.append(self)
   }
 
   /// Tells the session how much is not sent. The channel's own buffer counts while it is over its mark.
@@ -357,7 +399,8 @@ extension LineHandler: Flushable {
       let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
       bytes += Int(buffered ?? 0)
     }
-    session.setUnsent(bytes: bytes, isWritable: isWritable)
+    session.setUnsent(
+      bytes: bytes, unencoded: output.unencodedBytes, isWritable: isWritable)
   }
 
   /// Charges the memory that the connection holds to the budget of the server.
@@ -380,6 +423,9 @@ extension LineHandler: Flushable {
   private func close(_ context: ChannelHandlerContext) {
     backlog = nil
     flush(context)
+    // A line that was begun is sent to its end.
+    closesWhenEncoded = output.hasPieces
+    if closesWhenEncoded { return }
     // Closing drops unsent bytes, so it waits for an empty write after all the others.
     context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { _ in
       guard !self.clientHasEnded, context.channel.isActive else {
@@ -399,7 +445,7 @@ extension LineHandler: Flushable {
   /// If the client has left much unread, it is cut off at once: an error would wait behind that, and the
   /// memory is needed now.
   private func endForMemory() {
-    if session.ledger.unsent > LineHandler.sentBytesMin {
+    if session.ledger.unsent + session.ledger.unencoded > LineHandler.sentBytesMin {
       operations.logger.notice(
         "a connection was cut off because the server is short of memory",
         metadata: ["from": "\(address)", "bytes": "\(session.ledger.total)"])
@@ -420,6 +466,24 @@ extension LineHandler: Flushable {
       }
     }
     charge()
+  }
+}
+
+extension LineHandler: PieceSender {
+  func sendPiece(bytes: Int) -> Int {
+    pieceIsDue = false
+    guard let context, context.channel.isActive, context.channel.isWritable,
+      let (buffer, eventBytes) = output.takePiece(bytes: bytes)
+    else { return 0 }
+    send(context, buffer, eventBytes: eventBytes)
+    flush(context)
+    if session.isOpen {
+      advance(context)
+    } else if closesWhenEncoded, !output.hasPieces {
+      close(context)
+    }
+    charge()
+    return buffer.readableBytes
   }
 }
 
@@ -451,8 +515,16 @@ extension LineHandler: Subscriber {
   }
 
   func receive(_ lines: ByteBuffer) {
+    receive { $0.append(events: lines) }
+  }
+
+  func receive(_ lines: LinePieces) {
+    receive { $0.append(lines, areEvents: true) }
+  }
+
+  private func receive(_ append: (inout LineOutput) -> Void) {
     guard session.isOpen, let context else { return }
-    output.append(events: lines)
+    append(&output)
     noteUnsent(context)
     charge()
     flushLater()

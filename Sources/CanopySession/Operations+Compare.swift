@@ -3,7 +3,6 @@ internal import CanopyRules
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
-internal import Dispatch
 
 /// CAS: a write that is made only if the present value has a given ETag.
 ///
@@ -77,7 +76,7 @@ extension Operations {
     let transaction: Transaction<CompareAndSet.Outcome> = { [self] proposal in
       try decide(request, hashed, proposal)
     }
-    engine.submit(transaction, once: request.origin) { [self] result in
+    engine.submit(transaction, once: request.origin, named: "CAS") { [self] result in
       switch result {
       case .success(let committed):
         switch committed.result {
@@ -140,13 +139,8 @@ extension Operations {
   ) {
     Task { [self] in
       do {
-        let reply = try await hashing.withTurn {
-          await withCheckedContinuation { continuation in
-            DispatchQueue.global().async { [self] in
-              continuation.resume(
-                returning: compare(node, request, mayRead: mayRead, round: round, completion))
-            }
-          }
+        let reply = try await beside {
+          self.compare(node, request, mayRead: mayRead, round: round, completion)
         }
         if let reply { completion(reply) }
       } catch {

@@ -2,28 +2,64 @@ internal import CanopyEngine
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
+internal import Dispatch
 
 extension Operations {
-  /// Carries out a read of the current tree.
-  public func read(_ request: ReadRequest, as identity: Identity) -> Reply {
+  /// Carries out a read of the current tree if that does not take long.
+  ///
+  /// O(`Limits.wholeReplyBytesMax`) at most, besides the evaluation of the rules.
+  ///
+  /// - Returns: nil if it takes long: `longRead` is to be called.
+  public func read(_ request: ReadRequest, as identity: Identity) -> Reply? {
     do {
-      return try reply(to: request, as: identity)
+      return try reply(to: request, as: identity, isLong: false)
+    } catch is LongRead {
+      return nil
     } catch {
       return .failure(wireError(error))
     }
   }
 
-  /// Carries out a read by an order of which there may be no index. For the administrator the index is
-  /// made first; for all others the rules declare it.
-  public func orderedRead(_ request: ReadRequest, as identity: Identity) async -> Reply {
-    switch request {
-    case .get(let location, let options): await keepIndex(options.query, at: location.path)
-    case .count(let path, let query): await keepIndex(query, at: path)
-    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile, .info,
-      .rules:
-      break
+  /// Carries out a read that may take long, beside the caller's thread.
+  ///
+  /// For the administrator, the index of the order is made first; for all others the rules declare it.
+  ///
+  /// - Parameter connection: identifies the connection. Connections take turns.
+  public func longRead(
+    _ request: ReadRequest, as identity: Identity, of connection: ObjectIdentifier
+  ) async -> Reply {
+    if case .administrator = identity {
+      switch request {
+      case .get(let location, let options): await keepIndex(options.query, at: location.path)
+      case .count(let path, let query): await keepIndex(query, at: path)
+      case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile, .info,
+        .rules:
+        break
+      }
+      if let reply = read(request, as: identity) { return reply }
     }
-    return read(request, as: identity)
+    do {
+      return try await beside(connection) { [self] in
+        try reply(to: request, as: identity, isLong: true)
+      }
+    } catch {
+      return .failure(wireError(error))
+    }
+  }
+
+  /// Runs `body` on a thread where it may take long, one call at a time, as each takes a core.
+  ///
+  /// - Parameter group: the calls that share turns, such as those of a connection; nil for none.
+  /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before its turn.
+  public func beside<R: Sendable>(
+    _ group: ObjectIdentifier? = nil, _ body: @escaping @Sendable () throws -> R
+  ) async throws -> R {
+    try await longWork.withTurn(of: group) {
+      // The threads of tasks are few, and not to be held.
+      try await withCheckedThrowingContinuation { continuation in
+        DispatchQueue.global().async { continuation.resume(with: Result { try body() }) }
+      }
+    }
   }
 
   private func keepIndex(_ query: Query, at path: Path) async {
@@ -34,7 +70,11 @@ extension Operations {
     }
   }
 
-  private func reply(to request: ReadRequest, as identity: Identity) throws -> Reply {
+  /// - Parameter isLong: whether it may take long.
+  /// - Throws: `LongRead` if it takes long and may not.
+  private func reply(
+    to request: ReadRequest, as identity: Identity, isLong: Bool
+  ) throws -> Reply {
     switch request {
     case .ping: return .pong
     case .hello: return .hello(ServerDescription(version: version, time: now(), limits: bounds))
@@ -43,16 +83,18 @@ extension Operations {
     case .get(let location, let options):
       let root = engine.root
       try checkRead(location.path, options.query, in: root, as: identity)
-      return try value(at: location, options, in: root)
+      return try value(at: location, options, in: root, isLong: isLong)
     case .count(let path, let query):
       let root = engine.root
       try checkRead(path, query, in: root, as: identity)
-      return .count(query.count(in: root.at(path)))
+      let node = root.at(path)
+      if !isLong, takesLong(query, in: node) { throw LongRead() }
+      return .count(query.count(in: node))
     case .rules:
       try requireAdministrator(identity)
       let version = rules.current
       return .rules(text: version.text, isBuiltIn: version.isBuiltIn)
-    case .info(let path): return .value(try info(path), .plain, withETag: false)
+    case .info(let path): return .value(try info(path), .plain, etag: nil, bytes: 0)
     case .show(let id): return .post(id, try Posts.find(id, in: engine.root))
     case .recent(let page): return .entries(Feeds.recent(try Feeds.Page(page), in: engine.root))
     case .comments(let id, let page):
@@ -73,42 +115,48 @@ extension Operations {
     }
   }
 
+  /// Whether the children are to be sorted for a query, and are many.
+  private func takesLong(_ query: Query, in node: Node) -> Bool {
+    node.childCount > 256 && !query.isIndexed(in: node)
+  }
+
   private func value(
-    at location: Location, _ options: GetOptions, in root: Node
-  ) throws(WireError) -> Reply {
+    at location: Location, _ options: GetOptions, in root: Node, isLong: Bool
+  ) throws -> Reply {
     let node = root.at(location)
     let style: JSONStyle = options.isExport ? .export : .plain
+    if options.hasQuery, !isLong, takesLong(options.query, in: node) { throw LongRead() }
+    var budget = isLong ? limits.replyBytesMax : limits.wholeReplyBytesMax
+    // Hashing takes much longer than writing.
+    if options.wantsETag, !isLong { budget = CompareAndSet.smallBytesMax }
+    budget = min(budget, limits.replyBytesMax)
+    let bytesMax = budget
+    func excess() -> any Error { bytesMax < limits.replyBytesMax ? LongRead() : replyTooLarge }
+
+    // `"k":1,` has six bytes.
+    let childrenMax = bytesMax / 6
+    var members: [(key: Key, node: Node)] = []
     if options.hasQuery {
-      guard options.query.count(in: node) <= childrenMax else { throw replyTooLarge }
-      return try members(options.query.children(of: node), style)
-    }
-    if options.isShallow, node.isBranch {
-      guard node.childCount <= childrenMax else { throw replyTooLarge }
-      var members: [(key: Key, node: Node)] = []
+      guard options.query.count(in: node) <= childrenMax else { throw excess() }
+      members = options.query.children(of: node)
+    } else if options.isShallow, node.isBranch {
+      guard node.childCount <= childrenMax else { throw excess() }
       node.forEachChild { key, child in
         members.append((key, child.isBranch ? true : child))
         return true
       }
-      return try self.members(members, style)
+    } else {
+      guard node.fits(budget: &budget) else { throw excess() }
+      let etag = options.wantsETag ? node.etag : nil
+      return .value(node, style, etag: etag, bytes: bytesMax - budget)
     }
-    guard node.fits(bytes: limits.replyBytesMax) else { throw replyTooLarge }
-    return .value(node, style, withETag: options.wantsETag)
-  }
-
-  private func members(
-    _ members: [(key: Key, node: Node)], _ style: JSONStyle
-  ) throws(WireError) -> Reply {
-    var budget = limits.replyBytesMax
     for (key, node) in members {
       // `"key":value,`
       budget -= key.utf8Count + 4
-      guard node.fits(budget: &budget) else { throw replyTooLarge }
+      guard node.fits(budget: &budget) else { throw excess() }
     }
-    return .members(members, style)
+    return .members(members, style, bytes: bytesMax - budget)
   }
-
-  /// The number of children from which on no reply can hold them: `"k":1,` has six bytes.
-  private var childrenMax: Int { limits.replyBytesMax / 6 }
 
   var replyTooLarge: WireError {
     WireError(
@@ -155,6 +203,9 @@ extension Operations {
     ]
   }
 }
+
+/// A read takes long, and is to be carried out beside the event loop.
+private struct LongRead: Error {}
 
 extension Feeds.Page {
   fileprivate init(_ request: PageRequest) throws {

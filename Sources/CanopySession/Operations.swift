@@ -28,8 +28,8 @@ public final class Operations: Sendable {
   public let sessions = SessionRegistry()
   /// The memory that connections of all protocols may make the server hold.
   public let memory: MemoryBudget
-  /// Hashes large values for CAS, one at a time, as each takes a core.
-  let hashing = TurnQueue(width: 1)
+  /// The turns of work that takes long; see `beside`.
+  let longWork = TurnQueue(width: 1)
 
   /// Creates the operations on an engine.
   ///

@@ -59,6 +59,10 @@ public struct Limits: Sendable, Equatable {
   /// Bytes of JSON, or a little less, in one reply; what is larger is refused.
   public var replyBytesMax = 16 * 1024 * 1024
 
+  /// Bytes of JSON in a reply or event up to which it is encoded in one go. A larger one is encoded in pieces,
+  /// as the client reads it.
+  public var wholeReplyBytesMax = 128 * 1024
+
   /// Subscriptions of one connection at one time.
   public var listenersMax = 1_000
 

@@ -12,12 +12,21 @@ public enum EventLine {
     output.append(subscription)
   }
 
-  /// The rest of a line about a child.
+  /// Appends the rest of a line about a child.
   ///
   /// - Parameter isMore: whether further events of the same commit follow for the subscription. Only
   ///   with the last one has a client seen the commit, and may resume from it.
   public static func child(
     _ change: ChildChange, _ sequence: Int64, isMore: Bool, to output: inout JSONOutput
+  ) {
+    child(change, sequence, isMore: isMore, to: &output) { $0.append(change.node) }
+  }
+
+  /// Appends the rest of a line about a child, whose data `body` appends.
+  @inline(__always)
+  public static func child(
+    _ change: ChildChange, _ sequence: Int64, isMore: Bool, to output: inout JSONOutput,
+    _ body: (inout JSONOutput) -> Void
   ) {
     let name: StaticString =
       switch change.kind {
@@ -38,7 +47,7 @@ public enum EventLine {
       }
     }
     output.append(",\"data\":")
-    output.append(change.node)
+    body(&output)
     if isMore { output.append(",\"more\":true") }
     end(sequence, to: &output)
   }
@@ -67,20 +76,37 @@ public enum EventLine {
     end(sequence, to: &output)
   }
 
-  /// The rest of a line that says what stands at several places now. With priorities.
+  /// Appends the rest of a line with the present values of several places, with priorities.
   public static func patch(
     _ assignments: [Assignment], _ sequence: Int64, to output: inout JSONOutput
   ) {
+    patch(sequence, to: &output) { output in
+      for (index, assignment) in assignments.enumerated() {
+        member(of: assignment, isFirst: index == 0, to: &output)
+        output.append(assignment.value, style: .export)
+      }
+    }
+  }
+
+  /// Appends the rest of a line with the present values of several places, whose members `body` appends.
+  @inline(__always)
+  public static func patch(
+    _ sequence: Int64, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
+  ) {
     begin("patch", to: &output)
     output.append(",\"path\":\"/\",\"data\":{")
-    for (index, assignment) in assignments.enumerated() {
-      if index > 0 { output.append(UInt8(ascii: ",")) }
-      output.append(string: assignment.location.text)
-      output.append(UInt8(ascii: ":"))
-      output.append(assignment.value, style: .export)
-    }
+    body(&output)
     output.append("}")
     end(sequence, to: &output)
+  }
+
+  /// Appends the name of the member of a `patch` for a place. Its value is to follow.
+  public static func member(
+    of assignment: Assignment, isFirst: Bool, to output: inout JSONOutput
+  ) {
+    if !isFirst { output.append(UInt8(ascii: ",")) }
+    output.append(string: assignment.location.text)
+    output.append(UInt8(ascii: ":"))
   }
 
   /// The rest of a line that says that the subscription has ended.

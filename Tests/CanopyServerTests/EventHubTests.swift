@@ -74,7 +74,7 @@ struct EventHubTests {
     let journal = FaultyJournal(InMemoryJournal())
     try await withEngine(journal) { engine in
       let loop = NIOAsyncTestingEventLoop()
-      let hub = EventHub(loop: loop, engine: engine, bytesMax: 1_000)
+      let hub = EventHub(loop: loop, engine: engine, limits: Limits())
       let setting = Setting(journal, engine, loop, hub)
       try await setting.begin(count)
       try await body(setting)
@@ -178,6 +178,8 @@ private final class ListenerOfOne: Subscriber, Flushable {
     if !isDue { unflushed.append(self) }
     isDue = true
   }
+
+  func receive(_ lines: LinePieces) {}
 
   func cancel(_ subscription: Int64, _ code: WireError.Code) {}
 
