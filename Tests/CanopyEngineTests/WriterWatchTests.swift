@@ -107,7 +107,7 @@ struct WriterWatchTests {
       #expect(engine.writerHolds.longest == .milliseconds(20))
       try await submit("PUSH", decide: false, answer: true)
       #expect(engine.writerHolds.count == 2 && engine.writerHolds.longestWork == "PUSH")
-      engine.listen(Listening(try Path("a"))) { _ in
+      engine.listen(Listening(try Path("a"), form: .value)) { _ in
         setting.advance(.milliseconds(50))
       } started: { _, _ in
       }
