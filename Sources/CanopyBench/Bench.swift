@@ -8,8 +8,8 @@ struct Bench: AsyncParsableCommand {
     abstract:
       "Comparison with other systems, contention, crashes, damage and data sets for Canopy.",
     subcommands: [
-      Compare.self, Contention.self, SlowReader.self, Crash.self, Flip.self, Generate.self,
-      Judging.self, ClientCore.self, EchoServer.self,
+      Compare.self, Contention.self, SlowReader.self, Crash.self, Flip.self, Flood.self,
+      Generate.self, Judging.self, ClientCore.self, EchoServer.self,
     ])
 }
 

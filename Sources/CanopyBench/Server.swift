@@ -110,6 +110,11 @@ final class Server {
     return (String(decoding: data, as: UTF8.self), process.terminationStatus)
   }
 
+  /// Begins anew to note the peak of its memory, `VmHWM`.
+  func forgetPeakMemory() {
+    try? "5".write(toFile: "/proc/\(processID)/clear_refs", atomically: false, encoding: .utf8)
+  }
+
   /// A number from `/proc/PID/status`, in KiB: `VmHWM`, `VmRSS`.
   func memoryKibibytes(_ name: String) -> Int? {
     let path = "/proc/\(processID)/status"

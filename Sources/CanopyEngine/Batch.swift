@@ -21,6 +21,8 @@ struct Batch {
   let indexesLeft: Int
   /// The places of writes that were refused because their commits would not read back, for the log.
   private(set) var unstorable: [Location] = []
+  /// The first place of the last write that was decided, for the log.
+  private(set) var lastLocation: Location?
   private let writer: WriterState
   /// The reason for which every transaction is refused, in a batch that carries out none.
   private let refusal: EngineError?
@@ -55,7 +57,8 @@ struct Batch {
     let time = proposal.now
     // The proposal's reference would have every page on the way to a change copied.
     _ = consume proposal
-    guard let write = decision.write, !write.items.isEmpty else { return decision.result }
+    guard let write = decision.write, let first = write.items.first else { return decision.result }
+    lastLocation = first.location
     try make(write, at: time, origin, decision)
     return decision.result
   }

@@ -92,6 +92,8 @@ private final class IndexInstallation: PendingRequest, @unchecked Sendable {
   private let continuation: CheckedContinuation<Bool, Never>
   private var isInstalled = false
 
+  var name: StaticString { "index" }
+
   init(
     _ tree: Tree, for plan: IndexPlan, _ number: Int, in engine: Engine,
     _ continuation: CheckedContinuation<Bool, Never>

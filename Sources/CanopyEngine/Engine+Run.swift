@@ -31,7 +31,12 @@ extension Engine {
     let writer = WriterState(self, pushIDs: pushIDs, clientWrites: clientWrites)
     while let requests = await nextRequests() {
       writer.taken = requests.reversed()
-      while !writer.taken.isEmpty { await carryOut(writer) }
+      while !writer.taken.isEmpty {
+        let time = await carryOut(writer)
+        // The batch is gone by now: nothing else on this thread holds the pages that it replaced.
+        if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
+        watch.note("freeing", since: time)
+      }
     }
   }
 
@@ -40,18 +45,21 @@ extension Engine {
     assert(thread.isCurrent, "only the engine's thread may do this")
   }
 
-  private func carryOut(_ writer: WriterState) async {
+  /// Carries out a batch. Returns the time at its end.
+  private func carryOut(_ writer: WriterState) async -> Duration {
     assertOnThread()
     let (tree, after) = state.withLock { state in
       state.isAtWork = true
       return (state.current, state.currentSequence)
     }
     var batch = Batch(tree: tree, sequence: after, writer: writer)
+    var time = watch.now
     while batch.requests.count < Engine.batchMax, batch.bytes < Engine.batchBytesMax,
       let request = writer.taken.popLast()
     {
       batch.run(request)
       if !writer.taken.isEmpty { batch.measure() }
+      time = watch.note(request.name, since: time, at: batch.lastLocation)
     }
     for location in batch.unstorable {
       logger.error(
@@ -59,8 +67,11 @@ extension Engine {
         metadata: ["path": "/\(location.text)"])
     }
     do {
-      if !batch.commits.isEmpty { try await journal.append(batch.commits, after: after) }
-      publish(batch)
+      if !batch.commits.isEmpty {
+        try await journal.append(batch.commits, after: after)
+        time = watch.noteAppend(since: time)
+      }
+      return publish(batch, since: time, writer)
     } catch {
       logger.error(
         "the journal failed",
@@ -72,6 +83,7 @@ extension Engine {
       } else {
         await settle(batch, writer)
       }
+      return watch.now
     }
   }
 
@@ -99,8 +111,14 @@ extension Engine {
 
   /// Makes the tree of a durable batch the current one, notifies listeners, and completes its requests.
   ///
-  /// - Parameter isComplete: whether the requests were completed already, with an unknown outcome.
-  func publish(_ batch: Batch, isComplete: Bool = false) {
+  /// - Parameters:
+  ///   - isComplete: whether the requests were completed already, with an unknown outcome.
+  ///   - start: the time at which the batch was durable.
+  /// - Returns: the time at the end, but for freeing the pages that the batch replaced.
+  @discardableResult
+  func publish(
+    _ batch: Batch, isComplete: Bool = false, since start: Duration, _ writer: WriterState
+  ) -> Duration {
     assertOnThread()
     let (before, wakeUpCheckpoint) = state.withLock {
       state -> (Tree, CheckedContinuation<Void, Never>?) in
@@ -114,13 +132,25 @@ extension Engine {
     }
     wakeUpCheckpoint?.resume()
     notify(batch.changes)
-    if !isComplete { complete(batch, nil) }
+    var time = watch.note(
+      "listeners", since: start, at: batch.commits.first?.assignments.first?.location)
+    if !isComplete {
+      for request in batch.requests {
+        request.complete(nil)
+        time = watch.note(request.name, since: time)
+      }
+    }
     // Freeing the pages that the commits replaced takes a while, so it comes last.
-    withExtendedLifetime(before) {}
+    if RetiredTrees.areLarge(batch.commits) {
+      writer.retired = (before, batch.commits)
+    } else {
+      withExtendedLifetime(before) {}
+    }
+    return time
   }
 
-  /// Completes the requests of a batch, with the error if it failed.
-  func complete(_ batch: Batch, _ failure: EngineError?) {
+  /// Completes the requests of a batch that failed.
+  func complete(_ batch: Batch, _ failure: EngineError) {
     for request in batch.requests { request.complete(failure) }
   }
 

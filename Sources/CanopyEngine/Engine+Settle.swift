@@ -66,7 +66,7 @@ extension Engine {
     logger.notice(
       "the commits had been stored although the journal failed",
       metadata: ["commits": "\(batch.commits.count)"])
-    publish(batch, isComplete: isComplete)
+    publish(batch, isComplete: isComplete, since: watch.now, writer)
     let others = Array(stored.dropFirst(batch.commits.count))
     if !others.isEmpty { adopt(others, writer) }
   }

@@ -46,6 +46,12 @@ public final class Engine: Sendable {
     /// stored. Then they are told that the outcome is unknown.
     public var outcomeUnknownAfter = Duration.seconds(5)
 
+    /// Returns the time since any moment, which never goes back. It measures the work that holds the writer.
+    public var elapsed: @Sendable () -> Duration = {
+      let start = ContinuousClock.now
+      return { start.duration(to: .now) }
+    }()
+
     /// The defaults.
     public init() {}
   }
@@ -60,6 +66,8 @@ public final class Engine: Sendable {
   let listeners = Listeners()
   let authorizations = ListenAuthorizations()
   let thread: ThreadExecutor
+  let watch: WriterWatch
+  let retired = RetiredTrees()
   let resumptions = TurnQueue(width: Limits.resumptionsMax)
 
   /// The state that other threads share with the engine's thread. The lock is held for a moment at a time.
@@ -109,6 +117,7 @@ public final class Engine: Sendable {
     self.random = random
     self.logger = logger
     thread = try ThreadExecutor()
+    watch = WriterWatch(clock: configuration.elapsed, logger: logger)
     let loaded = try await journal.load(keeping: configuration.indexPlan)
     state = Mutex(
       State(
@@ -141,9 +150,12 @@ public final class Engine: Sendable {
   public func submit<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
     once origin: WriteOrigin? = nil, of owner: WriteOwner = .server,
+    named name: StaticString = "transaction",
     completion: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
   ) {
-    submit(ClosureTransaction(origin: origin, body: decide, completion: completion), of: owner)
+    submit(
+      ClosureTransaction(origin: origin, name: name, body: decide, completion: completion),
+      of: owner)
   }
 
   /// Carries out a transaction and waits until it is durable.

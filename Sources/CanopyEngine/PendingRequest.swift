@@ -4,6 +4,8 @@ internal import CanopyTree
 ///
 /// The engine's thread calls `run` once, in the order of the queue, and then `complete` once.
 protocol PendingRequest: AnyObject, Sendable {
+  /// The kind of the request, for the log.
+  var name: StaticString { get }
   /// Changes the batch.
   func run(in batch: inout Batch)
   /// Takes the outcome of the batch: nil when it is durable and published.
@@ -16,6 +18,8 @@ protocol PendingRequest: AnyObject, Sendable {
 final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Sendable {
   private let transaction: Body
   private var decided: Result<Committed<Body.Result>, any Error>?
+
+  var name: StaticString { transaction.name }
 
   init(_ transaction: Body) {
     self.transaction = transaction
@@ -44,6 +48,8 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
   private let completion: @Sendable (Result<[Int], EngineError>) -> Void
   private var denied: [Int] = []
 
+  var name: StaticString { "writes" }
+
   init(
     _ decisions: [Decision<Void>],
     completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
@@ -69,6 +75,8 @@ final class Barrier: PendingRequest {
   private let order: Order
   private let path: Path
   private let body: @Sendable () -> Void
+
+  var name: StaticString { "index" }
 
   init(keeping order: Order, at path: Path, _ body: @escaping @Sendable () -> Void) {
     self.order = order

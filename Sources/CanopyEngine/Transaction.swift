@@ -21,6 +21,9 @@ public protocol Transaction: Sendable {
   /// made before with `RepeatedWrite`, and does not decide it.
   var origin: WriteOrigin? { get }
 
+  /// The kind of the transaction, by which the log names one that takes too long.
+  var name: StaticString { get }
+
   /// Returns the write to make, and the result to complete with when it is durable.
   ///
   /// - Throws: any error to refuse the transaction; nothing is written then.
@@ -35,6 +38,9 @@ public protocol Transaction: Sendable {
 extension Transaction {
   /// Nil: the write is sent once.
   public var origin: WriteOrigin? { nil }
+
+  /// A name that says nothing more.
+  public var name: StaticString { "transaction" }
 }
 
 /// The latest tree, for a transaction that decides.
@@ -120,6 +126,7 @@ public struct Committed<Result: Sendable>: Sendable {
 /// A transaction made of closures.
 struct ClosureTransaction<Result: Sendable>: Transaction {
   let origin: WriteOrigin?
+  let name: StaticString
   let body: @Sendable (inout Proposal) throws -> Decision<Result>
   let completion: @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
 

@@ -14,6 +14,8 @@ final class WriterState {
   var indexesLeft: Int
   /// The requests that were taken from the queue and are not carried out yet, the first of them last.
   var taken: [any PendingRequest] = []
+  /// The version of the tree before the last batch, and its commits, if they are large: see `RetiredTrees`.
+  var retired: (tree: Tree, commits: [Commit])?
   /// Holds the text of one commit at a time.
   private var scratch = JSONOutput(capacity: 4096)
   /// Bytes of text up to which its memory is kept for the next commit.

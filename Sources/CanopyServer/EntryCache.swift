@@ -22,23 +22,33 @@ final class EntryCache {
     self.bytesMax = bytesMax
   }
 
-  /// Writes the members of an entry, each after a comma.
-  func append(membersOf node: Node, to output: inout JSONOutput) {
-    guard !node.isText, let identity = node.identity else { return output.append(membersOf: node) }
+  /// Appends the members of an entry, each after a comma.
+  ///
+  /// - Parameter bytesMax: the bytes after which to give up on an entry that is not kept.
+  /// - Returns: whether all were appended.
+  func append(
+    membersOf node: Node, to output: inout JSONOutput, upTo bytesMax: Int
+  ) -> Bool {
+    guard !node.isText, let identity = node.identity else {
+      output.append(membersOf: node)
+      return true
+    }
     if let entry = entries[identity] {
       counts.found += 1
-      return entry.text.withUnsafeReadableBytes { output.append($0) }
+      entry.text.withUnsafeReadableBytes { output.append($0) }
+      return true
     }
     counts.made += 1
     var text = JSONOutput(capacity: 512)
-    text.append(membersOf: node)
+    guard text.append(membersOf: node, upTo: bytesMax) else { return false }
     text.withBytes { output.append($0) }
-    guard text.count <= bytesMax / 64 else { return }
-    if bytes + text.count > bytesMax {
+    guard text.count <= self.bytesMax / 64 else { return true }
+    if bytes + text.count > self.bytesMax {
       entries.removeAll(keepingCapacity: true)
       bytes = 0
     }
     bytes += text.count
     entries[identity] = (node, text.withBytes { ByteBuffer(bytes: $0) })
+    return true
   }
 }

@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyTree
 internal import CanopyWire
 internal import DequeModule
 internal import NIOCore
@@ -13,7 +14,7 @@ final class EventHub: Sendable {
   let loop: any EventLoop
   private let engine: Engine
   private let inbox: LoopInbox
-  private let bytesMax: Int
+  private let limits: Limits
   private let state: NIOLoopBoundBox<State>
 
   private struct State {
@@ -24,12 +25,12 @@ final class EventHub: Sendable {
     var isHolding = false
   }
 
-  /// - Parameter bytesMax: bytes of JSON in one event.
-  init(_ inbox: LoopInbox, engine: Engine, bytesMax: Int) {
+  /// - Parameter limits: the bounds on events.
+  init(_ inbox: LoopInbox, engine: Engine, limits: Limits) {
     loop = inbox.loop
     self.inbox = inbox
     self.engine = engine
-    self.bytesMax = bytesMax
+    self.limits = limits
     state = .makeBoxSendingValue(State(), eventLoop: inbox.loop)
   }
 
@@ -41,7 +42,7 @@ final class EventHub: Sendable {
     _ subscription: HubSubscription, _ listening: Listening, _ authorization: ListenAuthorization?,
     started: @escaping (Result<ListenStart, EngineError>) -> Void
   ) {
-    let view = state.value.views[listening] ?? LocalView(listening, bytesMax: bytesMax)
+    let view = state.value.views[listening] ?? LocalView(listening, limits)
     state.value.views[listening] = view
     view.starting += 1
     let boundView = NIOLoopBound(view, eventLoop: loop)
@@ -170,6 +171,8 @@ protocol Subscriber: AnyObject {
   func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool
   /// Takes the lines of events that are to be sent.
   func receive(_ lines: ByteBuffer)
+  /// Takes the lines of large events that are to be sent.
+  func receive(_ lines: LinePieces)
   /// Learns that a subscription cannot go on.
   func cancel(_ subscription: Int64, _ code: WireError.Code)
 }
@@ -197,14 +200,19 @@ final class HubSubscription {
 /// The subscriptions on one loop with the same location, query and form.
 final class LocalView {
   let listening: Listening
+  /// The bytes of JSON in one event.
   private let bytesMax: Int
+  /// The bytes of JSON up to which the events of a commit are encoded in one go: more than those of a reply,
+  /// as that is done once for all subscriptions.
+  private let wholeBytesMax: Int
   /// Subscriptions that wait for the engine to begin.
   var starting = 0
   private var subscriptions: [HubSubscription] = []
 
-  init(_ listening: Listening, bytesMax: Int) {
+  init(_ listening: Listening, _ limits: Limits) {
     self.listening = listening
-    self.bytesMax = bytesMax
+    bytesMax = limits.replyBytesMax
+    wholeBytesMax = min(4 * limits.wholeReplyBytesMax, limits.replyBytesMax)
   }
 
   var count: Int { subscriptions.count }
@@ -239,14 +247,14 @@ final class LocalView {
     // Events that no subscription gets any more are not computed.
     guard subscriptions.contains(where: { !$0.hasEnded }) else { return }
     let lines: EventLines
-    do throws(WireError) {
-      lines = try self.lines(of: notifications)
-    } catch {
-      // The events before the one that is too large are sent.
-      if notifications.count > 1 {
-        for notification in notifications { deliver([notification], to: subscriptions) }
-        return
-      }
+    switch self.lines(of: notifications) {
+    case .lines(let all): lines = all
+    case .several:
+      for notification in notifications { deliver([notification], to: subscriptions) }
+      return
+    case .large(let notification, let bytes):
+      return deliver(notification, bytes: bytes, to: subscriptions)
+    case .failed(let error):
       for subscription in subscriptions where !subscription.hasEnded {
         subscription.subscriber?.cancel(subscription.number, error.code)
       }
@@ -272,18 +280,64 @@ final class LocalView {
     }
   }
 
-  func lines(of notifications: [Notification]) throws(WireError) -> EventLines {
-    if notifications.count == 1, let only = notifications.first { return try lines(of: only).get() }
-    var all: [EventLines] = []
-    for notification in notifications { all.append(try lines(of: notification).get()) }
-    return EventLines(joining: all)
+  /// Hands on large events, which each connection encodes for itself, as its client reads.
+  private func deliver(
+    _ notification: Notification, bytes: Int, to subscriptions: some Collection<HubSubscription>
+  ) {
+    for subscription in subscriptions where !subscription.hasEnded {
+      guard let subscriber = subscription.subscriber,
+        subscriber.accepts([notification], bytes: bytes, for: subscription.number)
+      else { continue }
+      subscriber.receive(
+        LinePieces(
+          notification.events, notification.sequence, of: listening, for: subscription.number,
+          bytes: bytes))
+    }
   }
 
-  private func lines(of notification: Notification) -> Result<EventLines, WireError> {
+  /// The lines about some commits.
+  private enum Lines {
+    case lines(EventLines)
+    /// One of several is large, or too large: each is to be handed on by itself. The events before it are
+    /// sent.
+    case several
+    case large(Notification, bytes: Int)
+    case failed(WireError)
+  }
+
+  private func lines(of notifications: [Notification]) -> Lines {
+    var all: [EventLines] = []
+    for notification in notifications {
+      switch encoded(notification) {
+      case .lines(let lines): all.append(lines)
+      case .large(let bytes):
+        return notifications.count > 1 ? .several : .large(notification, bytes: bytes)
+      case .failed(let error):
+        return notifications.count > 1 ? .several : .failed(error)
+      }
+    }
+    return .lines(all.count == 1 ? all[0] : EventLines(joining: all))
+  }
+
+  /// The lines about a commit, made once for all loops.
+  private enum Encoded: Sendable {
+    case lines(EventLines)
+    case large(bytes: Int)
+    case failed(WireError)
+  }
+
+  private func encoded(_ notification: Notification) -> Encoded {
     notification.shared {
-      Result { () throws(WireError) in
-        try EventLines(
-          notification.events, notification.sequence, of: listening, bytesMax: bytesMax)
+      let events = notification.events
+      do throws(WireError) {
+        var budget = wholeBytesMax
+        if events.allSatisfy({ $0.fits(listening.query, budget: &budget) }) {
+          return Encoded.lines(
+            try EventLines(events, notification.sequence, of: listening, bytesMax: bytesMax))
+        }
+        return .large(bytes: try EventLines.size(of: events, listening, bytesMax: bytesMax))
+      } catch {
+        return .failed(error)
       }
     }
   }

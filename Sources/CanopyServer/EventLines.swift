@@ -61,7 +61,7 @@ struct EventLines: Sendable {
     }
   }
 
-  /// What a commit did to what `listening` shows.
+  /// Creates the lines about a commit.
   ///
   /// - Throws: `WireError` when one event is larger than a line may be.
   init(
@@ -132,10 +132,44 @@ struct EventLines: Sendable {
   /// collecting it.
   ///
   /// - Throws: `WireError` when it is larger than a line may be.
-  static func checkSize(
+  private static func checkSize(
     of start: ListenStart, _ listening: Listening, bytesMax: Int
   ) throws(WireError) {
     guard listening.query.fits(start.node, bytes: bytesMax) else { throw .subscriptionTooLarge }
+  }
+
+  /// Whether the present state is surely no larger than so many bytes. O(bytes) at most.
+  static func isSmall(_ start: ListenStart, bytesMax: Int) -> Bool {
+    let query = start.listening.query
+    let node = start.node
+    if node.childCount > 256, !query.isUnbounded, !query.isIndexed(in: node) { return false }
+    return query.fits(node, bytes: bytesMax)
+  }
+
+  /// Returns the bytes of the present state, or a little more. O(bytes) at most.
+  ///
+  /// - Throws: `WireError` when it is larger than a line may be.
+  static func size(of start: ListenStart, bytesMax: Int) throws(WireError) -> Int {
+    var budget = bytesMax
+    guard start.listening.query.fits(start.node, budget: &budget) else {
+      throw .subscriptionTooLarge
+    }
+    return bytesMax - budget
+  }
+
+  /// Returns the bytes of all events, or a little more. O(bytes) at most.
+  ///
+  /// - Throws: `WireError` when one of them is larger than a line may be.
+  static func size(
+    of events: [ListenEvent], _ listening: Listening, bytesMax: Int
+  ) throws(WireError) -> Int {
+    var sum = 0
+    for event in events {
+      var budget = bytesMax
+      guard event.fits(listening.query, budget: &budget) else { throw .subscriptionTooLarge }
+      sum += bytesMax - budget
+    }
+    return sum
   }
 
   /// A subscription has ended.
@@ -168,36 +202,48 @@ struct EventLines: Sendable {
 }
 
 extension ListenEvent {
-  private func fits(_ puts: [Assignment], _ bytes: Int) -> Bool {
-    var budget = bytes
-    return puts.allSatisfy { put in
+  private func fits(_ puts: [Assignment], _ budget: inout Int) -> Bool {
+    puts.allSatisfy { put in
       // `"path":value,`
       budget -= put.location.path.keys.reduce(4) { $0 + $1.utf8Count + 1 }
       return put.value.fits(budget: &budget)
     }
   }
 
-  fileprivate func fits(_ query: Query, bytes: Int) -> Bool {
+  /// Whether the event surely fits into so many bytes of JSON. O(bytes) at most.
+  func fits(_ query: Query, bytes: Int) -> Bool {
+    var budget = bytes
+    return fits(query, budget: &budget)
+  }
+
+  /// Whether the event surely fits into what is left of a budget of bytes, which is less afterwards.
+  /// O(bytes) at most.
+  func fits(_ query: Query, budget: inout Int) -> Bool {
     switch self {
-    case .child(let change): change.node.fits(bytes: bytes)
-    case .value(let node): query.fits(node, bytes: bytes)
-    case .put(let puts): fits(puts, bytes)
+    case .child(let change): change.node.fits(budget: &budget)
+    case .value(let node): query.fits(node, budget: &budget)
+    case .put(let puts): fits(puts, &budget)
     }
   }
 }
 
 extension Query {
-  /// Whether the value that the query shows of a location surely fits into so many bytes of JSON.
-  /// O(bytes) at most; nothing is collected that does not fit by its number alone.
   fileprivate func fits(_ node: Node, bytes: Int) -> Bool {
-    if isUnbounded { return node.fits(bytes: bytes) }
-    // `"k":1,` has at least six bytes.
-    guard count(in: node) <= bytes / 6 else { return false }
     var budget = bytes
-    return children(of: node).allSatisfy { key, child in
+    return fits(node, budget: &budget)
+  }
+
+  /// Whether the value that the query shows of a location surely fits into what is left of a budget of bytes,
+  /// which is less afterwards. O(bytes) at most; nothing is collected that does not fit by its number alone.
+  fileprivate func fits(_ node: Node, budget: inout Int) -> Bool {
+    if isUnbounded { return node.fits(budget: &budget) }
+    // `"k":1,` has at least six bytes.
+    guard count(in: node) <= budget / 6 else { return false }
+    for (key, child) in children(of: node) {
       budget -= key.utf8Count + 4
-      return child.fits(budget: &budget)
+      guard child.fits(budget: &budget) else { return false }
     }
+    return true
   }
 }
 

@@ -9,13 +9,18 @@ internal import CanopyWire
 struct LineCodec {
   /// The bound on the bytes of one reply.
   let replyBytesMax: Int
+  /// The bytes up to which a reply is encoded in one go.
+  let wholeBytesMax: Int
+  /// The bytes up to which a list is encoded in one go: more, as most of it is copied.
+  var wholeListBytesMax: Int { 8 * wholeBytesMax }
   /// The texts of posts that lists have shown.
   let cache: EntryCache
 
-  /// Appends the line of a reply.
+  /// Appends the line of a reply, as far as it is encoded in one go.
   ///
+  /// - Returns: the rest of the line, which is encoded as the client reads; nil if there is none.
   /// - Throws: `WireError` when the reply is larger than it may be; then nothing is appended.
-  func encode(_ reply: Reply, to output: inout JSONOutput) throws(WireError) {
+  func encode(_ reply: Reply, to output: inout JSONOutput) throws(WireError) -> LinePieces? {
     let start = output.count
     switch reply {
     case .failure(let error): ReplyLine.failure(error, to: &output)
@@ -34,16 +39,20 @@ struct LineCodec {
         $0.member("uid", uid)
         $0.member("username", username)
       }
-    case .post(let id, let node): ReplyLine.success(to: &output) { $0.append(entry: id, node) }
-    case .entries(let entries): encode(entries, to: &output)
-    case .value(let node, let style, withETag: false):
-      ReplyLine.success(to: &output) { $0.append(node, style: style) }
-    case .value(let node, let style, withETag: true):
-      success(to: &output) {
-        $0.member("etag", node.etag)
-        $0.member("data", node, style: style)
+    case .post(let id, let node): return encode(post: id, node, to: &output)
+    case .entries(let entries): return encode(entries, to: &output)
+    case .value(let node, let style, let etag, let bytes):
+      guard bytes <= wholeBytesMax else {
+        return LinePieces(bytes: bytes, node, style) { output, value in
+          self.append(value, etag: etag, to: &output)
+        }
       }
-    case .members(let members, let style):
+      append({ $0.append(node, style: style) }, etag: etag, to: &output)
+    case .members(let members, let style, let bytes):
+      guard bytes <= wholeBytesMax else {
+        return LinePieces(
+          bytes: bytes, parts: [.text(Array("+".utf8)), .members(members[...], style), .lineEnd])
+      }
       ReplyLine.success(to: &output) { $0.append(members: members, style) }
     case .count(let count): ReplyLine.success(to: &output) { $0.append(Int64(count)) }
     case .rules(let text, let isBuiltIn):
@@ -68,13 +77,16 @@ struct LineCodec {
         $0.member("committed", true)
         $0.member("seq", sequence)
       }
-    case .mismatch(let node, let etag, let style, _):
-      success(to: &output) {
-        $0.member("committed", false)
-        $0.member("etag", etag)
-        $0.member("data", node, style: style)
+    case .mismatch(let node, let etag, let style, let bytes):
+      guard bytes <= wholeBytesMax else {
+        return LinePieces(bytes: bytes, node, style) { output, value in
+          self.append(mismatch: value, etag: etag, to: &output)
+        }
       }
-    case .subscribed(let subscribed): try encode(subscribed, to: &output)
+      append(mismatch: { $0.append(node, style: style) }, etag: etag, to: &output)
+    case .subscribed(let subscribed):
+      if subscribed.bytes > wholeBytesMax { return LinePieces(subscribed) }
+      try encode(subscribed, to: &output)
     case .session(let session):
       success(to: &output) {
         $0.members(of: session.user)
@@ -89,6 +101,46 @@ struct LineCodec {
           .tooLarge, "the explanation is larger than a reply may be; ask about a smaller write")
       }
     }
+    return nil
+  }
+
+  /// Appends a value that `body` appends, with its ETag if there is one.
+  @inline(__always)
+  private func append(
+    _ body: (inout JSONOutput) -> Void, etag: String?, to output: inout JSONOutput
+  ) {
+    guard let etag else { return ReplyLine.success(to: &output, body) }
+    success(to: &output) {
+      $0.member("etag", etag)
+      $0.member("data")
+      body(&$0)
+    }
+  }
+
+  /// Appends the reply that the present value is another one, which `body` appends.
+  private func append(
+    mismatch body: (inout JSONOutput) -> Void, etag: String, to output: inout JSONOutput
+  ) {
+    success(to: &output) {
+      $0.member("committed", false)
+      $0.member("etag", etag)
+      $0.member("data")
+      body(&$0)
+    }
+  }
+
+  /// Appends a post, or returns it if it is large, such as one with very many stars.
+  private func encode(post id: Key, _ node: Node, to output: inout JSONOutput) -> LinePieces? {
+    let start = output.count
+    var isWhole = true
+    ReplyLine.success(to: &output) {
+      isWhole = $0.append(entry: id, node, upTo: wholeBytesMax)
+    }
+    if isWhole { return nil }
+    output.truncate(to: start)
+    var parts = LinePieces.parts(ofEntry: id, node)
+    parts.insert(.text(Array("+".utf8)), at: 0)
+    return LinePieces(bytes: wholeBytesMax, parts: parts + [.lineEnd])
   }
 
   /// Appends a reply that is a JSON object with the members that `body` appends.
@@ -97,15 +149,21 @@ struct LineCodec {
     ReplyLine.success(to: &output) { $0.object(body) }
   }
 
-  /// Appends a list. Entries that do not fit into a reply are left out; the last item then names the entry
-  /// to go on from. One entry may be as large as it is.
-  private func encode(_ entries: [Feeds.Entry], to output: inout JSONOutput) {
+  /// Appends a list, or as much of it as is encoded in one go. Returns the rest.
+  ///
+  /// Entries that do not fit into a reply are left out; the last item then names the entry to go on from. One
+  /// entry may be as large as it is.
+  private func encode(_ entries: [Feeds.Entry], to output: inout JSONOutput) -> LinePieces? {
     let start = output.count
     output.append("+[")
     for (index, (key, node)) in entries.enumerated() {
       let end = output.count
+      let room = wholeListBytesMax - (end - start)
       if index > 0 { output.append(UInt8(ascii: ",")) }
-      output.append(entry: key, node, cache)
+      guard room > 0, output.append(entry: key, node, upTo: room, cache) else {
+        output.truncate(to: end)
+        return rest(of: entries, from: index, after: end - start)
+      }
       if index > 0, output.count - start > replyBytesMax {
         output.truncate(to: end)
         output.append(",")
@@ -114,6 +172,39 @@ struct LineCodec {
       }
     }
     output.append("]\r\n")
+    return nil
+  }
+
+  /// Returns the end of a list.
+  ///
+  /// - Parameter bytes: the bytes of the line before it.
+  private func rest(
+    of entries: [Feeds.Entry], from first: Int, after bytes: Int
+  ) -> LinePieces {
+    var index = first
+    var hasEnded = false
+    return LinePieces(bytes: wholeBytesMax) { [replyBytesMax] written in
+      guard !hasEnded else { return [] }
+      if index < entries.count {
+        let (key, node) = entries[index]
+        if index == 0 || node.fits(bytes: replyBytesMax - bytes - written) {
+          index += 1
+          let comma: [LinePieces.Part] = index > 1 ? [.text(Array(",".utf8))] : []
+          return comma + LinePieces.parts(ofEntry: key, node)
+        }
+      }
+      hasEnded = true
+      let isWhole = index == entries.count
+      return [
+        .text {
+          if !isWhole {
+            $0.append(",")
+            $0.object { $0.member("before", entries[index - 1].key) }
+          }
+          $0.append("]\r\n")
+        }
+      ]
+    }
   }
 
   /// Appends the reply to a request for a subscription, and the events of its content.
@@ -197,11 +288,22 @@ extension JSONOutput {
   }
 
   /// Appends a post or comment: its id, then its members.
-  mutating func append(entry key: Key, _ node: Node, _ cache: EntryCache? = nil) {
+  ///
+  /// - Parameter bytesMax: the bytes after which to give up.
+  /// - Returns: whether all of it was appended.
+  mutating func append(
+    entry key: Key, _ node: Node, upTo bytesMax: Int, _ cache: EntryCache? = nil
+  ) -> Bool {
     append("{\"id\":")
     append(key: key)
-    if let cache { cache.append(membersOf: node, to: &self) } else { append(membersOf: node) }
+    let isWhole =
+      if let cache {
+        cache.append(membersOf: node, to: &self, upTo: bytesMax)
+      } else {
+        append(membersOf: node, upTo: bytesMax)
+      }
     append("}")
+    return isWhole
   }
 
   /// Appends children in the given order: as an object even where the keys are integers, to keep it.

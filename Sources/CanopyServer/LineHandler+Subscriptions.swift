@@ -46,7 +46,10 @@ extension LineHandler {
     _ number: Int64, _ result: Result<ListenStart, EngineError>, isAuthorized: Bool,
     _ identity: Identity
   ) {
-    let isWanted = session.started(number, result.mapError { operations.wireError($0) }) {
+    let limits = operations.limits
+    let isWanted = session.started(number, result.mapError { operations.wireError($0) }) { start in
+      !EventLines.isSmall(start, bytesMax: min(limits.wholeReplyBytesMax, limits.replyBytesMax))
+    } mayResume: {
       guard case .success(let start) = result else { return false }
       return operations.mayResume(start, since: $0, isAuthorized: isAuthorized, as: identity)
     }
@@ -64,23 +67,17 @@ extension LineHandler {
     shared.hub.deliver(subscribed.events, to: subscription)
   }
 
-  /// Reads the changes since a commit, off the event loop.
+  /// Reads the changes since a commit, or measures a large state, off the event loop.
   func resume(
-    _ context: ChannelHandlerContext, _ number: Int64, _ since: Int64, _ start: ListenStart
+    _ context: ChannelHandlerContext, _ number: Int64, _ since: Int64?, _ start: ListenStart
   ) {
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     let loop = context.eventLoop
     let connection = ObjectIdentifier(self)
     resumptions[number] = Task { [operations] in
-      let changes: Result<[ListenEvent]?, WireError>
+      let changes: Result<Resumption, WireError>
       do {
-        // Otherwise every change of a value that is too large to send would have it measured again.
-        if start.listening.form == .value {
-          try EventLines.checkSize(
-            of: start, start.listening, bytesMax: operations.limits.replyBytesMax)
-        }
-        changes = .success(
-          try await operations.engine.changes(since: since, to: start, for: connection))
+        changes = .success(try await operations.resumption(since, start, of: connection))
       } catch let error as WireError {
         changes = .failure(error)
       } catch {
@@ -139,4 +136,31 @@ extension LineHandler {
 
   /// A day: the clock may be set meanwhile.
   private static let expiryMillisecondsMax: Int64 = 24 * 60 * 60 * 1000
+}
+
+extension Operations {
+  /// Returns the content with which a subscription begins, and its size.
+  ///
+  /// - Parameters:
+  ///   - since: the last commit that the client knows; nil for none.
+  ///   - connection: identifies the connection. Connections take turns.
+  /// - Throws: `WireError` when an event is larger than a line may be; the error of the journal.
+  fileprivate func resumption(
+    _ since: Int64?, _ start: ListenStart, of connection: ObjectIdentifier
+  ) async throws -> Resumption {
+    let bytesMax = limits.replyBytesMax
+    let state = { @Sendable () throws(WireError) in
+      Resumption(events: nil, bytes: try EventLines.size(of: start, bytesMax: bytesMax))
+    }
+    guard let since else { return try await beside(connection, state) }
+    // Otherwise every change of a value that is too large to send would have it measured again.
+    if start.listening.form == .value { _ = try await beside(connection, state) }
+    guard let events = try await engine.changes(since: since, to: start, for: connection) else {
+      return try await beside(connection, state)
+    }
+    return try await beside(connection) { () throws(WireError) in
+      let bytes = try EventLines.size(of: events, start.listening, bytesMax: bytesMax)
+      return Resumption(events: events, bytes: bytes)
+    }
+  }
 }

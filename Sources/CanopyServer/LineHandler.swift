@@ -27,6 +27,10 @@ final class LineHandler: ChannelInboundHandler, Connection {
   private var flushIsDue = false
   /// Whether a request has an outcome that is not looked at yet.
   private var isAdvanceDue = false
+  /// Whether the connection waits for its turn to encode a piece.
+  private var pieceIsDue = false
+  /// Whether the connection closes when everything is encoded.
+  private var closesWhenEncoded = false
   private(set) var context: ChannelHandlerContext?
   private var address = "local"
   /// Whether the client has ended its sending side.
@@ -68,6 +72,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
     for task in tasks.values { task.cancel() }
     session.lose()
     perform(context)
+    output.removeAll()
     account?.report(0)
     context.fireChannelInactive()
   }
@@ -96,6 +101,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
   func channelWritabilityChanged(context: ChannelHandlerContext) {
     noteUnsent(context)
     advance(context)
+    encodeLater(context)
     context.fireChannelWritabilityChanged()
   }
 
@@ -186,7 +192,9 @@ final class LineHandler: ChannelInboundHandler, Connection {
       session.setInput(
         bytes: decoder.keptBytes + (backlog?.readableBytes ?? 0), hasBacklog: backlog != nil)
       perform(context)
-      if output.text.count >= min(LineHandler.sentBytesMin, operations.limits.unreadReplyBytesMax) {
+      if !output.hasPieces,
+        output.text.count >= min(LineHandler.sentBytesMin, operations.limits.unreadReplyBytesMax)
+      {
         flush(context)
         continue
       }
@@ -194,7 +202,11 @@ final class LineHandler: ChannelInboundHandler, Connection {
       backlog = nil
       decode(context, kept)
     }
-    if output.byteCount > 0, session.isOpen { flushLater() }
+    if output.hasBuffers {
+      if session.isOpen { flushLater() }
+    } else {
+      encodeLater(context)
+    }
     charge()
   }
 
@@ -223,8 +235,8 @@ final class LineHandler: ChannelInboundHandler, Connection {
   private func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     // The events that led to the snapshot go out first.
     if !subscribers.isEmpty { shared.hub.drain() }
-    if let line = shared.read(request, as: session.identity, to: &output.text) {
-      output.append(shared: line)
+    if !shared.read(request, as: session.identity, to: &output) {
+      readLong(context, request, session.postponeRead())
     }
     noteUnsent(context)
   }
@@ -240,7 +252,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
   @discardableResult
   func encode(_ reply: Reply) -> Bool {
     defer { context.map(noteUnsent) }
-    return shared.encode(reply, to: &output.text)
+    return shared.encode(reply, to: &output)
   }
 
   private func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
@@ -285,26 +297,44 @@ final class LineHandler: ChannelInboundHandler, Connection {
   private func orderedRead(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
-    let identity = session.identity
-    guard case .administrator = identity else { return finishRead(request, identity, slot) }
+    guard case .administrator = session.identity else { return readNow(context, request, slot) }
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     let loop = context.eventLoop
-    Task { [operations] in
+    tasks[slot] = Task { [operations] in
       await operations.prepare(request)
       loop.execute {
         let (handler, context) = bound.value
-        handler.finishRead(request, identity, slot)
+        handler.readNow(context, request, slot)
         handler.advance(context)
       }
     }
   }
 
-  private func finishRead(_ request: ReadRequest, _ identity: Identity, _ slot: Session.Slot) {
+  private func readNow(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  ) {
     shared.inbox.refresh()
     if !subscribers.isEmpty { shared.hub.drain() }
-    finish(
-      slot,
-      Session.Completion(operations.read(request, as: identity, in: shared.inbox.snapshot.root)))
+    let root = shared.inbox.snapshot.root
+    if let reply = operations.read(request, as: session.identity, in: root) {
+      finish(slot, Session.Completion(reply))
+    } else {
+      readLong(context, request, slot)
+    }
+  }
+
+  /// Carries out a read of the loop's snapshot that may take long, off the event loop.
+  private func readLong(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  ) {
+    let complete = completion(context, slot)
+    let connection = ObjectIdentifier(self)
+    let root = shared.inbox.snapshot.root
+    tasks[slot] = Task { [operations, identity = session.identity] in
+      complete(
+        Session.Completion(
+          await operations.longRead(request, as: identity, in: root, of: connection)))
+    }
   }
 
   /// Returns a closure that takes the answer to a request, from any thread.
@@ -357,18 +387,39 @@ extension LineHandler: Flushable {
   }
 
   private func flush(_ context: ChannelHandlerContext) {
+    sendBuffers(context)
+    encodeLater(context)
+    noteUnsent(context)
+  }
+
+  /// Sends all that is encoded.
+  private func sendBuffers(_ context: ChannelHandlerContext) {
     let (buffers, eventBytes) = output.take()
     guard let last = buffers.last else { return }
     for buffer in buffers.dropLast() { context.write(wrapOutboundOut(buffer), promise: nil) }
-    if eventBytes == 0 {
-      context.writeAndFlush(wrapOutboundOut(last), promise: nil)
-    } else {
-      // The last buffer goes out after all the others: one promise counts for all.
-      context.writeAndFlush(wrapOutboundOut(last)).assumeIsolated().whenComplete { _ in
-        self.output.sent(eventBytes: eventBytes)
-      }
+    send(context, last, eventBytes: eventBytes)
+  }
+
+  /// - Parameter eventBytes: the bytes of events to count as sent with the buffer.
+  private func send(
+    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, eventBytes: Int
+  ) {
+    guard eventBytes > 0 else {
+      return context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
     }
-    noteUnsent(context)
+    // The last buffer goes out after all the others: one promise counts for all.
+    context.writeAndFlush(wrapOutboundOut(buffer)).assumeIsolated().whenComplete { _ in
+      self.output.sent(eventBytes: eventBytes)
+    }
+  }
+
+  /// Asks for a turn to encode a piece, if there is something to encode and the client reads.
+  private func encodeLater(_ context: ChannelHandlerContext) {
+    guard output.hasPieces, !output.hasBuffers, !pieceIsDue, context.channel.isWritable else {
+      return
+    }
+    pieceIsDue = true
+    shared.pieces.append(self)
   }
 
   /// Tells the session how much is not sent. The channel's own buffer counts while it is over its mark.
@@ -379,7 +430,8 @@ extension LineHandler: Flushable {
       let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
       bytes += Int(buffered ?? 0)
     }
-    session.setUnsent(bytes: bytes, isWritable: isWritable)
+    session.setUnsent(
+      bytes: bytes, unencoded: output.unencodedBytes, isWritable: isWritable)
   }
 
   /// Charges the memory that the connection holds to the budget of the server.
@@ -402,6 +454,9 @@ extension LineHandler: Flushable {
   private func close(_ context: ChannelHandlerContext) {
     backlog = nil
     flush(context)
+    // A line that was begun is sent to its end.
+    closesWhenEncoded = output.hasPieces
+    if closesWhenEncoded { return }
     // Closing drops unsent bytes, so it waits for an empty write after all the others.
     context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { _ in
       guard !self.clientHasEnded, context.channel.isActive else {
@@ -421,7 +476,7 @@ extension LineHandler: Flushable {
   /// If the client has left much unread, it is cut off at once: an error would wait behind that, and the
   /// memory is needed now.
   private func endForMemory() {
-    if session.ledger.unsent > LineHandler.sentBytesMin {
+    if session.ledger.unsent + session.ledger.unencoded > LineHandler.sentBytesMin {
       operations.logger.notice(
         "a connection was cut off because the server is short of memory",
         metadata: ["from": "\(address)", "bytes": "\(session.ledger.total)"])
@@ -442,6 +497,24 @@ extension LineHandler: Flushable {
       }
     }
     charge()
+  }
+}
+
+extension LineHandler: PieceSender {
+  func sendPiece(bytes: Int) -> Int {
+    pieceIsDue = false
+    guard let context, context.channel.isActive, context.channel.isWritable,
+      let (buffer, eventBytes) = output.takePiece(bytes: bytes)
+    else { return 0 }
+    send(context, buffer, eventBytes: eventBytes)
+    flush(context)
+    if session.isOpen {
+      advance(context)
+    } else if closesWhenEncoded, !output.hasPieces {
+      close(context)
+    }
+    charge()
+    return buffer.readableBytes
   }
 }
 
@@ -473,8 +546,16 @@ extension LineHandler: Subscriber {
   }
 
   func receive(_ lines: ByteBuffer) {
+    receive { $0.append(events: lines) }
+  }
+
+  func receive(_ lines: LinePieces) {
+    receive { $0.append(lines, areEvents: true) }
+  }
+
+  private func receive(_ append: (inout LineOutput) -> Void) {
     guard session.isOpen, let context else { return }
-    output.append(events: lines)
+    append(&output)
     noteUnsent(context)
     charge()
     flushLater()

@@ -1,57 +1,118 @@
 internal import CanopyTree
+internal import DequeModule
 internal import NIOCore
 
 /// The bytes that one connection is about to send.
 ///
 /// Replies are collected in a buffer of the connection. Long events and lists that others get as well stay
-/// in their own buffers, which are not copied. A value without I/O: the handler writes what `take` returns.
+/// in their own buffers, which are not copied. Large replies stay values, and are encoded as the client
+/// reads. A value without I/O: the handler writes what `take` and `takePiece` return.
 struct LineOutput: ~Copyable {
-  /// The text that replies are encoded to. It follows the buffers.
+  private enum Item {
+    /// - eventBytes: the bytes of events in the buffer.
+    case buffer(ByteBuffer, eventBytes: Int)
+    /// - eventBytes: the bytes to count for the events in the lines.
+    case pieces(LinePieces, eventBytes: Int)
+  }
+
+  /// The text that replies are encoded to. It follows the items.
   var text = JSONOutput(capacity: 1024)
-  private var buffers: [ByteBuffer] = []
+  /// The bytes of events in the text.
+  private var textEventBytes = 0
+  private var items: Deque<Item> = []
   private var bufferBytes = 0
+  private var piecesCount = 0
+  /// The bytes that are not encoded yet.
+  private(set) var unencodedBytes = 0
   /// The bytes of events that the channel has not sent.
   private(set) var eventBytes = 0
-  /// The bytes of events that were not taken.
-  private var untakenEventBytes = 0
 
   /// The number of bytes from which on a buffer is not copied behind others.
   private static let sharedBytesMin = 4096
   /// The memory that an idle connection keeps for its next replies.
   private static let idleBytes = 4096
 
-  /// The number of bytes that were not taken.
+  /// The number of encoded bytes that were not taken.
   var byteCount: Int { bufferBytes + text.count }
+
+  /// Whether something waits to be encoded.
+  var hasPieces: Bool { piecesCount > 0 }
+
+  /// Whether `take` returns anything.
+  var hasBuffers: Bool {
+    switch items.first {
+    case .buffer: true
+    case .pieces: false
+    case nil: text.count > 0
+    }
+  }
 
   /// Appends the lines of events.
   mutating func append(events lines: ByteBuffer) {
-    eventBytes += lines.readableBytes
-    untakenEventBytes += lines.readableBytes
-    if text.count > 0, lines.readableBytes < LineOutput.sharedBytesMin {
+    let count = lines.readableBytes
+    eventBytes += count
+    if text.count > 0, count < LineOutput.sharedBytesMin {
+      textEventBytes += count
       lines.withUnsafeReadableBytes { text.append($0) }
     } else {
-      append(shared: lines)
+      append(lines, eventBytes: count)
     }
   }
 
   /// Appends a buffer that others get as well.
   mutating func append(shared buffer: ByteBuffer) {
+    append(buffer, eventBytes: 0)
+  }
+
+  private mutating func append(_ buffer: ByteBuffer, eventBytes: Int) {
     moveText()
-    buffers.append(buffer)
+    items.append(.buffer(buffer, eventBytes: eventBytes))
     bufferBytes += buffer.readableBytes
   }
 
-  /// Takes everything out, in order.
+  /// Appends lines that are encoded later.
+  ///
+  /// - Parameter areEvents: whether they count as events.
+  mutating func append(_ pieces: LinePieces, areEvents: Bool = false) {
+    moveText()
+    items.append(.pieces(pieces, eventBytes: areEvents ? pieces.bytes : 0))
+    piecesCount += 1
+    unencodedBytes += pieces.heldBytes
+    if areEvents { eventBytes += pieces.bytes }
+  }
+
+  /// Takes out all that is encoded, in order, up to the first thing that is not.
   ///
   /// - Returns: the buffers, and the bytes of events in them, which count until `sent` is called.
   mutating func take() -> (buffers: [ByteBuffer], eventBytes: Int) {
     moveText()
-    defer {
-      buffers = []
-      bufferBytes = 0
-      untakenEventBytes = 0
+    var taken: (buffers: [ByteBuffer], eventBytes: Int) = ([], 0)
+    while case .buffer(let buffer, let eventBytes)? = items.first {
+      items.removeFirst()
+      bufferBytes -= buffer.readableBytes
+      taken.buffers.append(buffer)
+      taken.eventBytes += eventBytes
     }
-    return (buffers, untakenEventBytes)
+    return taken
+  }
+
+  /// Encodes the next piece, if it is the turn of one.
+  ///
+  /// - Returns: the piece, and the bytes of events that it completes, which count until `sent` is called.
+  mutating func takePiece(bytes: Int) -> (buffer: ByteBuffer, eventBytes: Int)? {
+    guard case .pieces(var pieces, let eventBytes)? = items.first else { return nil }
+    items.removeFirst()
+    unencodedBytes -= pieces.heldBytes
+    var output = JSONOutput(capacity: bytes + 1024)
+    pieces.write(to: &output, bytes: bytes)
+    let buffer = output.withBytes { ByteBuffer(bytes: $0) }
+    guard pieces.isDone else {
+      unencodedBytes += pieces.heldBytes
+      items.prepend(.pieces(pieces, eventBytes: eventBytes))
+      return (buffer, 0)
+    }
+    piecesCount -= 1
+    return (buffer, eventBytes)
   }
 
   /// Notes that the channel has sent events.
@@ -60,10 +121,19 @@ struct LineOutput: ~Copyable {
     assert(eventBytes >= 0)
   }
 
+  /// Drops everything, because the connection is gone.
+  mutating func removeAll() {
+    items = []
+    text.removeAll(keepingCapacity: 0)
+    (bufferBytes, piecesCount, unencodedBytes, textEventBytes) = (0, 0, 0, 0)
+  }
+
   private mutating func moveText() {
     guard text.count > 0 else { return }
     bufferBytes += text.count
-    buffers.append(text.withBytes { ByteBuffer(bytes: $0) })
+    let buffer = text.withBytes { ByteBuffer(bytes: $0) }
+    items.append(.buffer(buffer, eventBytes: textEventBytes))
+    textEventBytes = 0
     text.removeAll(keepingCapacity: LineOutput.idleBytes)
   }
 }

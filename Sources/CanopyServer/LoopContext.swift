@@ -18,15 +18,20 @@ final class LoopContext {
   private let operations: Operations
   /// The connections that are to be flushed.
   let unflushed: FlushQueue
+  /// The connections that have large replies to encode.
+  let pieces: PieceQueue
 
   init(_ operations: Operations, loop: any EventLoop) {
     self.loop = loop
     self.operations = operations
     unflushed = FlushQueue(loop: loop)
-    let bytesMax = operations.limits.replyBytesMax
+    pieces = PieceQueue(loop: loop)
+    let limits = operations.limits
     inbox = LoopInbox(operations.engine, loop: loop)
-    hub = EventHub(inbox, engine: operations.engine, bytesMax: bytesMax)
-    codec = LineCodec(replyBytesMax: bytesMax, cache: EntryCache())
+    hub = EventHub(inbox, engine: operations.engine, limits: limits)
+    codec = LineCodec(
+      replyBytesMax: limits.replyBytesMax, wholeBytesMax: limits.wholeReplyBytesMax,
+      cache: EntryCache())
     inbox.onWakeUp { [unowned self] in takeInbox() }
   }
 
@@ -43,33 +48,45 @@ final class LoopContext {
     hub.drainSoon()
   }
 
-  /// Carries out a read, and appends the line of its reply or returns it in a buffer that all who ask for the
-  /// same list get.
+  /// Carries out a read that does not take long, and appends the line of its reply. All who ask for the same
+  /// list get the same buffer.
+  ///
+  /// - Returns: whether it was carried out.
   func read(
-    _ request: ReadRequest, as identity: Identity, to output: inout JSONOutput
-  ) -> ByteBuffer? {
+    _ request: ReadRequest, as identity: Identity, to output: inout LineOutput
+  ) -> Bool {
     guard let list = SharedList(request) else {
-      encode(operations.read(request, as: identity, in: inbox.snapshot.root), to: &output)
-      return nil
+      guard let reply = operations.read(request, as: identity, in: inbox.snapshot.root) else {
+        return false
+      }
+      encode(reply, to: &output)
+      return true
     }
     let snapshot = inbox.snapshot
-    if let line = lists.find(list, at: snapshot.sequence) { return line }
-    let start = output.count
-    encode(operations.read(request, as: identity, in: snapshot.root), to: &output)
-    output.withBytes { lists.keep($0[start...], of: list) }
-    return nil
+    if let line = lists.find(list, at: snapshot.sequence) {
+      output.append(shared: line)
+      return true
+    }
+    guard let reply = operations.read(request, as: identity, in: snapshot.root) else {
+      return false
+    }
+    let start = output.text.count
+    encode(reply, to: &output)
+    // A list of which a part is not encoded is no line of its own.
+    if !output.hasPieces { output.text.withBytes { lists.keep($0[start...], of: list) } }
+    return true
   }
 
   /// Appends the line of a reply, or of the error that it is too large.
   ///
   /// - Returns: whether it was the reply.
   @discardableResult
-  func encode(_ reply: Reply, to output: inout JSONOutput) -> Bool {
+  func encode(_ reply: Reply, to output: inout LineOutput) -> Bool {
     do throws(WireError) {
-      try codec.encode(reply, to: &output)
+      if let rest = try codec.encode(reply, to: &output.text) { output.append(rest) }
       return true
     } catch {
-      ReplyLine.failure(error, to: &output)
+      ReplyLine.failure(error, to: &output.text)
       return false
     }
   }

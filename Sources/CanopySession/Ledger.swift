@@ -12,6 +12,8 @@ public struct Ledger: Sendable, Equatable {
   public var replies = 0
   /// Bytes of encoded replies and events that the transport has not sent.
   public var unsent = 0
+  /// Bytes of replies and events whose values are kept to be encoded later.
+  public var unencoded = 0
   /// Bytes of events that wait for a resumption.
   public var heldEvents = 0
   /// Bytes reserved for work in progress, such as a resumption that reads the journal.
@@ -23,12 +25,14 @@ public struct Ledger: Sendable, Equatable {
   public init() {}
 
   /// The sum.
-  public var total: Int { input + requests + replies + unsent + heldEvents + reserved + armed }
+  public var total: Int {
+    input + requests + replies + unsent + unencoded + heldEvents + reserved + armed
+  }
 
   /// Asserts that no kind is negative.
   func assertValid() {
     assert(
-      min(input, requests, replies, unsent, heldEvents, reserved, armed) >= 0,
+      min(input, requests, replies, unsent, unencoded, heldEvents, reserved, armed) >= 0,
       "a ledger has a negative entry: \(self)")
   }
 }

@@ -3,7 +3,6 @@ internal import CanopyRules
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
-internal import Dispatch
 
 /// CAS: a write that is made only if the present value has a given ETag.
 ///
@@ -77,7 +76,7 @@ extension Operations {
     engine.submit(
       { [self] proposal in
         try decide(request, hashed, &proposal)
-      }, once: request.origin, of: request.context.owner
+      }, once: request.origin, of: request.context.owner, named: "CAS"
     ) { [self] result in
       switch result {
       case .success(let committed):
@@ -147,13 +146,8 @@ extension Operations {
     let completion = request.context.completion
     Task { [self] in
       do {
-        let reply = try await hashing.withTurn {
-          await withCheckedContinuation { continuation in
-            DispatchQueue.global().async { [self] in
-              continuation.resume(
-                returning: compare(node, request, mayRead: mayRead, round: round))
-            }
-          }
+        let reply = try await beside {
+          self.compare(node, request, mayRead: mayRead, round: round)
         }
         if let reply { completion(reply) }
       } catch {

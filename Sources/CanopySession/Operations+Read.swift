@@ -2,14 +2,36 @@ internal import CanopyEngine
 internal import CanopySocial
 public import CanopyTree
 public import CanopyWire
+internal import Dispatch
 
 extension Operations {
-  /// Carries out a read.
+  /// Carries out a read if that does not take long.
   ///
   /// - Parameter root: the root of the snapshot to read.
-  public func read(_ request: ReadRequest, as identity: Identity, in root: Node) -> Reply {
+  /// - Returns: nil if it takes long: `longRead` is to be called.
+  /// - Complexity: O(`Limits.wholeReplyBytesMax`) at most, besides the evaluation of the rules.
+  public func read(_ request: ReadRequest, as identity: Identity, in root: Node) -> Reply? {
     do {
-      return try reply(to: request, as: identity, in: root)
+      return try reply(to: request, as: identity, in: root, isLong: false)
+    } catch is LongRead {
+      return nil
+    } catch {
+      return .failure(wireError(error))
+    }
+  }
+
+  /// Carries out a read that may take long, beside the caller's thread.
+  ///
+  /// - Parameters:
+  ///   - root: the root of the snapshot to read.
+  ///   - connection: identifies the connection. Connections take turns.
+  public func longRead(
+    _ request: ReadRequest, as identity: Identity, in root: Node, of connection: ObjectIdentifier
+  ) async -> Reply {
+    do {
+      return try await beside(connection) { [self] in
+        try reply(to: request, as: identity, in: root, isLong: true)
+      }
     } catch {
       return .failure(wireError(error))
     }
@@ -27,6 +49,21 @@ extension Operations {
     }
   }
 
+  /// Runs `body` on a thread where it may take long, one call at a time, as each takes a core.
+  ///
+  /// - Parameter group: the calls that share turns, such as those of a connection; nil for none.
+  /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before its turn.
+  public func beside<R: Sendable>(
+    _ group: ObjectIdentifier? = nil, _ body: @escaping @Sendable () throws -> R
+  ) async throws -> R {
+    try await longWork.withTurn(of: group) {
+      // The threads of tasks are few, and not to be held.
+      try await withCheckedThrowingContinuation { continuation in
+        DispatchQueue.global().async { continuation.resume(with: Result { try body() }) }
+      }
+    }
+  }
+
   private func keepIndex(_ query: Query, at path: Path) async {
     // Few children are sorted faster than an index of them is kept.
     let node = engine.root.at(path)
@@ -35,8 +72,10 @@ extension Operations {
     }
   }
 
+  /// - Parameter isLong: whether it may take long.
+  /// - Throws: `LongRead` if it takes long and may not.
   private func reply(
-    to request: ReadRequest, as identity: Identity, in root: Node
+    to request: ReadRequest, as identity: Identity, in root: Node, isLong: Bool
   ) throws -> Reply {
     switch request {
     case .ping: return .pong
@@ -45,15 +84,17 @@ extension Operations {
     case .whoAmI: return whoAmI(identity, in: root)
     case .get(let location, let options):
       try checkRead(location.path, options.query, in: root, as: identity)
-      return try value(at: location, options, in: root)
+      return try value(at: location, options, in: root, isLong: isLong)
     case .count(let path, let query):
       try checkRead(path, query, in: root, as: identity)
-      return .count(query.count(in: root.at(path)))
+      let node = root.at(path)
+      if !isLong, takesLong(query, in: node) { throw LongRead() }
+      return .count(query.count(in: node))
     case .rules:
       try requireAdministrator(identity)
       let version = rules.current
       return .rules(text: version.text, isBuiltIn: version.isBuiltIn)
-    case .info(let path): return .value(try info(path), .plain, withETag: false)
+    case .info(let path): return .value(try info(path), .plain, etag: nil, bytes: 0)
     case .show(let id): return .post(id, try Posts.find(id, in: root))
     case .recent(let page): return .entries(Feeds.recent(try Feeds.Page(page), in: root))
     case .comments(let id, let page):
@@ -71,42 +112,48 @@ extension Operations {
     }
   }
 
+  /// Whether the children are to be sorted for a query, and are many.
+  private func takesLong(_ query: Query, in node: Node) -> Bool {
+    node.childCount > 256 && !query.isIndexed(in: node)
+  }
+
   private func value(
-    at location: Location, _ options: GetOptions, in root: Node
-  ) throws(WireError) -> Reply {
+    at location: Location, _ options: GetOptions, in root: Node, isLong: Bool
+  ) throws -> Reply {
     let node = root.at(location)
     let style: JSONStyle = options.isExport ? .export : .plain
+    if options.hasQuery, !isLong, takesLong(options.query, in: node) { throw LongRead() }
+    var budget = isLong ? limits.replyBytesMax : limits.wholeReplyBytesMax
+    // Hashing takes much longer than writing.
+    if options.wantsETag, !isLong { budget = CompareAndSet.smallBytesMax }
+    budget = min(budget, limits.replyBytesMax)
+    let bytesMax = budget
+    func excess() -> any Error { bytesMax < limits.replyBytesMax ? LongRead() : replyTooLarge }
+
+    // `"k":1,` has six bytes.
+    let childrenMax = bytesMax / 6
+    var members: [(key: Key, node: Node)] = []
     if options.hasQuery {
-      guard options.query.count(in: node) <= childrenMax else { throw replyTooLarge }
-      return try members(options.query.children(of: node), style)
-    }
-    if options.isShallow, node.isBranch {
-      guard node.childCount <= childrenMax else { throw replyTooLarge }
-      var members: [(key: Key, node: Node)] = []
+      guard options.query.count(in: node) <= childrenMax else { throw excess() }
+      members = options.query.children(of: node)
+    } else if options.isShallow, node.isBranch {
+      guard node.childCount <= childrenMax else { throw excess() }
       node.forEachChild { key, child in
         members.append((key, child.isBranch ? true : child))
         return true
       }
-      return try self.members(members, style)
+    } else {
+      guard node.fits(budget: &budget) else { throw excess() }
+      let etag = options.wantsETag ? node.etag : nil
+      return .value(node, style, etag: etag, bytes: bytesMax - budget)
     }
-    guard node.fits(bytes: limits.replyBytesMax) else { throw replyTooLarge }
-    return .value(node, style, withETag: options.wantsETag)
-  }
-
-  private func members(
-    _ members: [(key: Key, node: Node)], _ style: JSONStyle
-  ) throws(WireError) -> Reply {
-    var budget = limits.replyBytesMax
     for (key, node) in members {
       // `"key":value,`
       budget -= key.utf8Count + 4
-      guard node.fits(budget: &budget) else { throw replyTooLarge }
+      guard node.fits(budget: &budget) else { throw excess() }
     }
-    return .members(members, style)
+    return .members(members, style, bytes: bytesMax - budget)
   }
-
-  /// The number of children from which on no reply can hold them: `"k":1,` has six bytes.
-  private var childrenMax: Int { limits.replyBytesMax / 6 }
 
   var replyTooLarge: WireError {
     WireError(
@@ -153,6 +200,9 @@ extension Operations {
     ]
   }
 }
+
+/// A read takes long, and is to be carried out beside the event loop.
+private struct LongRead: Error {}
 
 extension Feeds.Page {
   fileprivate init(_ request: PageRequest) throws {

@@ -8,20 +8,23 @@ extension Operations {
   func submit(_ write: TreeWrite, once origin: WriteOrigin?, _ context: WriteContext) throws {
     switch write {
     case .set(let location, let value):
-      submit(try Write.set(location, value), once: origin, context)
+      submit(try Write.set(location, value), once: origin, named: "SET", context)
     case .update(let path, let changes):
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      submit(write, once: origin, context)
+      submit(write, once: origin, named: "UPDATE", context)
     case .compareAndSet(let location, let etag, let value):
       try compareAndSet(location, etag, value, once: origin, context)
     }
   }
 
-  private func submit(_ write: Write, once origin: WriteOrigin?, _ context: WriteContext) {
+  private func submit(
+    _ write: Write, once origin: WriteOrigin?, named name: StaticString, _ context: WriteContext
+  ) {
     let authorize = writeAuthorization(as: context.identity)
     let derive = writeDerivation(as: context.identity)
     submit(
-      { _ in Decision(write, (), authorize: authorize, derive: derive) }, once: origin, context
+      { _ in Decision(write, (), authorize: authorize, derive: derive) }, once: origin, named: name,
+      context
     ) { [self] in
       continueUnfinishedWork()
       return .committed($0.sequence)
@@ -38,7 +41,7 @@ extension Operations {
       let write = try Write.set(Location(path.child(key)), value)
       return Decision(write, key, authorize: authorize, derive: derive)
     }
-    submit(transaction, context) { .pushed($0.result, $0.sequence) }
+    submit(transaction, named: "PUSH", context) { .pushed($0.result, $0.sequence) }
   }
 }
 

@@ -29,24 +29,25 @@ extension Operations {
     switch request {
     case .post(let title, let body):
       let transaction = try Posts.create(by: user(identity), title: title, body: body)
-      submit(transaction, context) { .created($0.result) }
+      submit(transaction, named: "POST", context) { .created($0.result) }
     case .edit(let id, let title, let body):
       let transaction = try Posts.edit(id, by: user(identity), title: title, body: body)
-      submit(transaction, context) { _ in .null }
+      submit(transaction, named: "EDIT", context) { _ in .null }
     case .delete(let id):
-      submit(Posts.delete(id, by: try user(identity)), context) { [self] _ in
+      submit(Posts.delete(id, by: try user(identity)), named: "DELETE", context) { [self] _ in
         continueUnfinishedWork()
         return .null
       }
     case .star(let id):
-      submit(Posts.toggleStar(id, by: try user(identity)), context) {
+      submit(Posts.toggleStar(id, by: try user(identity)), named: "STAR", context) {
         .starred($0.result.isStarred, count: $0.result.starCount)
       }
     case .comment(let id, let text):
       let transaction = try Comments.create(on: id, by: user(identity), text: text)
-      submit(transaction, context) { .created($0.result) }
+      submit(transaction, named: "COMMENT", context) { .created($0.result) }
     case .uncomment(let id, let comment):
-      submit(Comments.delete(comment, on: id, by: try user(identity)), context) { _ in .null }
+      let transaction = Comments.delete(comment, on: id, by: try user(identity))
+      submit(transaction, named: "UNCOMMENT", context) { _ in .null }
     case .rename(let username):
       try rename(user(identity), to: username, context)
     case .push(let path, let value): try push(path, value, context)
@@ -59,7 +60,7 @@ extension Operations {
     let transaction = try Users.rename(uid, to: username) { [self] entries, now in
       renames.withLock { $0.take(uid, cost: entries, now: now) }
     }
-    submit(transaction, context) { [self] _ in
+    submit(transaction, named: "RENAME", context) { [self] _ in
       continueUnfinishedWork()
       return .null
     }
@@ -69,15 +70,16 @@ extension Operations {
   ///
   /// - Parameters:
   ///   - origin: identifies the write, if its client may send it again.
+  ///   - name: the verb, by which the log names a request that takes too long.
   ///   - reply: returns the reply for a success.
   func submit<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
-    once origin: WriteOrigin? = nil, _ context: WriteContext,
+    once origin: WriteOrigin? = nil, named name: StaticString, _ context: WriteContext,
     reply: @escaping @Sendable (Committed<Result>) -> Reply
   ) {
     engine.submit(
       PendingWrite(
-        operations: self, origin: origin, body: decide, reply: reply,
+        operations: self, origin: origin, name: name, body: decide, reply: reply,
         completion: context.completion), of: context.owner)
   }
 }
@@ -93,6 +95,7 @@ struct WriteContext: Sendable {
 private struct PendingWrite<Result: Sendable>: Transaction {
   let operations: Operations
   let origin: WriteOrigin?
+  let name: StaticString
   let body: @Sendable (inout Proposal) throws -> Decision<Result>
   let reply: @Sendable (Committed<Result>) -> Reply
   let completion: @Sendable (Reply) -> Void

@@ -37,8 +37,8 @@ public final class Operations: Sendable {
   /// would keep the writer busy, and the journal would grow by megabytes for each of its lines.
   let renames = Mutex(
     RateLimiter<Key>(attemptsMax: 500, windowMilliseconds: 10_000, keysMax: 10_000))
-  /// Hashes large values for CAS, one at a time, as each takes a core.
-  let hashing = TurnQueue(width: 1)
+  /// The turns of work that takes long; see `beside`.
+  let longWork = TurnQueue(width: 1)
 
   /// Creates the operations on an engine.
   ///

@@ -28,10 +28,11 @@ public enum Reply: Sendable {
   case post(Key, Node)
   /// A list of posts or comments.
   case entries([Feeds.Entry])
-  /// The value at a location, with its ETag where the request asked for it.
-  case value(Node, JSONStyle, withETag: Bool)
-  /// Children in the order of a query.
-  case members([(key: Key, node: Node)], JSONStyle)
+  /// The value at a location, with its ETag where the request asked for it, and the bytes of its JSON or a
+  /// little more.
+  case value(Node, JSONStyle, etag: String?, bytes: Int)
+  /// Children in the order of a query, and the bytes of their JSON or a little more.
+  case members([(key: Key, node: Node)], JSONStyle, bytes: Int)
   /// A number of children.
   case count(Int)
   /// The rules in force.
@@ -72,7 +73,9 @@ public enum Reply: Sendable {
   /// version that only this reply still holds.
   var heldBytes: Int {
     switch self {
-    case .mismatch(_, _, _, let bytes): bytes + Reply.baseBytes
+    case .value(_, _, _, let bytes), .members(_, _, let bytes), .mismatch(_, _, _, let bytes):
+      bytes + Reply.baseBytes
+    case .subscribed(let subscribed): subscribed.bytes + Reply.baseBytes
     default: Reply.baseBytes
     }
   }

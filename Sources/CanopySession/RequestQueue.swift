@@ -102,6 +102,19 @@ struct RequestQueue {
     }
   }
 
+  /// Puts a request under way that `begin` has returned as one to be answered at once: it takes longer. No
+  /// other request begins before it is answered.
+  ///
+  /// - Parameter bytes: the bytes to charge until then.
+  mutating func postpone(bytes: Int) -> Slot {
+    assert(running.isEmpty)
+    running.append(Running(bytes: bytes))
+    requestBytes += bytes
+    underWayCount += 1
+    exclusiveIsUnderWay = true
+    return firstSlot + running.count - 1
+  }
+
   private mutating func removeFirstWaiting() {
     waitingBytes -= waiting.removeFirst().bytes
   }

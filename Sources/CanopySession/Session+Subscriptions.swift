@@ -37,11 +37,14 @@ extension Session {
 
   /// Notes that the engine has registered the listener of a subscription, or refused it.
   ///
-  /// - Parameter mayResume: whether the client may get the changes since the commit that it knows. If not,
-  ///   it gets the present state.
+  /// - Parameters:
+  ///   - isLarge: whether the present state takes long to measure or to encode.
+  ///   - mayResume: whether the client may get the changes since the commit that it knows. If not, it gets
+  ///     the present state.
   /// - Returns: whether the subscription is still wanted.
   public mutating func started(
-    _ number: Int64, _ result: Result<ListenStart, WireError>, mayResume: (Int64) -> Bool
+    _ number: Int64, _ result: Result<ListenStart, WireError>, isLarge: (ListenStart) -> Bool,
+    mayResume: (Int64) -> Bool
   ) -> Bool {
     guard let subscription = subscriptions[number],
       case .starting(let slot, let request) = subscription.phase,
@@ -53,12 +56,14 @@ extension Session {
       finish(slot, Completion(error))
       return false
     case .success(let start):
-      guard let since = request.since else {
-        activate(number, slot, start.sequence, .state(start, listening, isReplacement: false))
-        return true
+      subscriptions[number]?.isReplacement = request.since != nil
+      let since = request.since.flatMap { since in
+        mayResume(since) && start.sequence - since <= request.historyMax ? since : nil
       }
-      guard mayResume(since), start.sequence - since <= request.historyMax else {
-        activate(number, slot, start.sequence, .state(start, listening, isReplacement: true))
+      guard since != nil || isLarge(start) else {
+        let content = SubscriptionContent.state(
+          start, listening, isReplacement: request.since != nil)
+        activate(number, slot, start.sequence, content)
         return true
       }
       subscriptions[number]?.phase = .resuming(slot, start, Subscription.HeldEvents())
@@ -70,10 +75,9 @@ extension Session {
 
   /// Takes the changes that a client missed, and answers the request for its subscription.
   ///
-  /// - Parameter changes: nil when the history is not there or too long: the client gets the present state.
-  public mutating func resumed(
-    _ number: Int64, _ changes: Result<[ListenEvent]?, WireError>
-  ) {
+  /// - Parameter changes: without events when the history is not there or too long, or the client knows no
+  ///   commit: the client gets the present state.
+  public mutating func resumed(_ number: Int64, _ changes: Result<Resumption, WireError>) {
     guard let subscription = subscriptions[number],
       case .resuming(let slot, let start, let held) = subscription.phase
     else { return }
@@ -90,24 +94,26 @@ extension Session {
           .overloaded, "more has happened than can be kept while the journal is read; listen again")
       )
     case .failure(let error): fail(number, slot, error)
-    case .success(let events):
+    case .success(let changes):
       let content =
-        events.map { SubscriptionContent.changes($0, listening) }
-        ?? .state(start, listening, isReplacement: true)
-      activate(number, slot, start.sequence, content, held.notifications)
+        changes.events.map { SubscriptionContent.changes($0, listening) }
+        ?? .state(start, listening, isReplacement: subscription.isReplacement)
+      activate(
+        number, slot, start.sequence, content, bytes: changes.bytes, held.notifications)
     }
   }
 
   private mutating func activate(
     _ number: Int64, _ slot: Slot, _ sequence: Int64, _ content: SubscriptionContent,
-    _ events: [Notification] = []
+    bytes: Int = 0, _ events: [Notification] = []
   ) {
     subscriptions[number]?.phase = .active
     finish(
       slot,
       Completion(
         .subscribed(
-          Subscribed(number: number, sequence: sequence, content: content, events: events))))
+          Subscribed(
+            number: number, sequence: sequence, content: content, bytes: bytes, events: events))))
   }
 
   private mutating func fail(_ number: Int64, _ slot: Slot, _ error: WireError) {

@@ -27,7 +27,7 @@ public struct Session {
 
   /// Something for the front end to do.
   public enum Action {
-    /// Carry out a read now, and encode its reply.
+    /// Carry out a read now, and encode its reply; or call `postponeRead` if it takes long.
     case read(ReadRequest)
     /// Carry out a request, and call `finish` with the slot.
     case begin(Request, Slot)
@@ -35,8 +35,9 @@ public struct Session {
     case send(Reply)
     /// Begin or stop to read input.
     case setReading(Bool)
-    /// Find the changes since a commit, and call `resumed`.
-    case resume(subscription: Int64, since: Int64, ListenStart)
+    /// Find the changes since a commit, or measure the present state if the client knows no commit; and call
+    /// `resumed`.
+    case resume(subscription: Int64, since: Int64?, ListenStart)
     /// End a subscription at its source. With an error, tell the client as well.
     case unlisten(subscription: Int64, WireError.Code?)
     /// Authorize the subscriptions for another user, and call `reauthorized`.
@@ -143,6 +144,15 @@ public struct Session {
     updateLedger()
   }
 
+  /// Puts a read under way that was to be carried out at once and takes long. `finish` is to be called with
+  /// the slot.
+  ///
+  /// Precondition: the read is that of the last action, or of the last call of `readsAtOnce`.
+  public mutating func postponeRead() -> Slot {
+    defer { updateLedger() }
+    return queue.postpone(bytes: 1024)
+  }
+
   /// Takes an error for input that is not a request. It is answered in its turn.
   public mutating func refuse(_ error: WireError) {
     guard takesRequests else { return }
@@ -186,12 +196,18 @@ public struct Session {
   // MARK: Output
 
   /// Notes the bytes that are encoded and not sent, and whether the transport takes more.
-  public mutating func setUnsent(bytes: Int, isWritable: Bool) {
+  ///
+  /// - Parameter unencoded: the bytes of replies and events that are kept to be encoded later. Until there are
+  ///   none, no request begins and the connection does not close.
+  public mutating func setUnsent(bytes: Int, unencoded: Int = 0, isWritable: Bool) {
     ledger.unsent = bytes
+    ledger.unencoded = unencoded
     self.isWritable = isWritable
   }
 
-  private var canSend: Bool { isWritable && ledger.unsent < limits.unreadReplyBytesMax }
+  private var canSend: Bool {
+    isWritable && ledger.unencoded == 0 && ledger.unsent < limits.unreadReplyBytesMax
+  }
 
   /// Returns the next thing to do, or nil when there is nothing until the next event.
   public mutating func nextAction() -> Action? {
@@ -221,7 +237,9 @@ public struct Session {
       isReading = wantsReading
       return .setReading(wantsReading)
     }
-    if phase != .open, queue.isIdle, !hasBacklog, awaitingAuthorization == nil {
+    if phase != .open, queue.isIdle, !hasBacklog, awaitingAuthorization == nil,
+      ledger.unencoded == 0
+    {
       return close()
     }
     return nil

@@ -6,7 +6,8 @@ struct Subscription {
   enum Phase {
     /// The engine has not registered the listener yet.
     case starting(Session.Slot, SubscriptionRequest)
-    /// The journal is being read for the changes that the client missed. Events wait.
+    /// The journal is being read for the changes that the client missed, or a large state is being measured.
+    /// Events wait.
     case resuming(Session.Slot, ListenStart, HeldEvents)
     /// Events are sent as they come.
     case active
@@ -23,6 +24,8 @@ struct Subscription {
 
   /// The location, if the rules decide about the subscription.
   let authorized: Listening?
+  /// Whether the client has an earlier version, which the present state replaces.
+  var isReplacement = false
   var phase: Phase
   /// The reason why it cannot go on, if that is found before its request is answered.
   var cancellation: WireError.Code?

@@ -49,6 +49,22 @@ public struct Subscribed: Sendable {
   public var sequence: Int64
   /// The content.
   public var content: SubscriptionContent
+  /// The bytes of the content if it is so large that it was measured, or a little more; else zero.
+  public var bytes = 0
   /// The events that came meanwhile, to be sent after the content.
   public var events: [Notification] = []
+}
+
+/// The changes that a client missed.
+public struct Resumption: Sendable {
+  /// The events; nil when the client gets the present state.
+  public var events: [ListenEvent]?
+  /// The bytes of the events, or else of the present state, or a little more.
+  public var bytes: Int
+
+  /// Creates the changes.
+  public init(events: [ListenEvent]?, bytes: Int) {
+    self.events = events
+    self.bytes = bytes
+  }
 }

@@ -72,6 +72,10 @@ public struct Limits: Sendable, Equatable {
   /// ones.
   public var replyBytesMax = 16 * 1024 * 1024
 
+  /// The largest reply or event that is encoded in one go, in bytes of JSON. The server encodes a larger one in
+  /// pieces, as the client reads it.
+  public var wholeReplyBytesMax = 128 * 1024
+
   /// The most subscriptions of one connection at one time.
   public var listenersMax = 1_000
 

@@ -62,6 +62,11 @@ struct SortedTree<Element: SortedElement>: Sendable {
     assert(
       zip(elements, elements.dropFirst()).allSatisfy { $0.sortKey < $1.sortKey },
       "the elements do not ascend strictly")
+    self.init(unchecked: elements)
+  }
+
+  /// Creates a tree of elements without the assertion, for the test of `Node.brokenInvariant`.
+  init(unchecked elements: some Collection<Element>) {
     guard elements.count > Self.leafMax else {
       root = .leaf(Leaf.make(elements))
       return

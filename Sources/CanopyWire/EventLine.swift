@@ -20,6 +20,15 @@ public enum EventLine {
   public static func child(
     _ change: ChildChange, _ sequence: Int64, isMore: Bool, to output: inout JSONOutput
   ) {
+    child(change, sequence, isMore: isMore, to: &output) { $0.append(change.node) }
+  }
+
+  /// Appends the rest of a line about a child, whose data `body` appends.
+  @inline(__always)
+  public static func child(
+    _ change: ChildChange, _ sequence: Int64, isMore: Bool, to output: inout JSONOutput,
+    _ body: (inout JSONOutput) -> Void
+  ) {
     let name: StaticString =
       switch change.kind {
       case .added: "child_added"
@@ -39,7 +48,7 @@ public enum EventLine {
       }
     }
     output.append(",\"data\":")
-    output.append(change.node)
+    body(&output)
     if isMore { output.append(",\"more\":true") }
     end(sequence, to: &output)
   }
@@ -72,16 +81,33 @@ public enum EventLine {
   public static func patch(
     _ assignments: [Assignment], _ sequence: Int64, to output: inout JSONOutput
   ) {
+    patch(sequence, to: &output) { output in
+      for (index, assignment) in assignments.enumerated() {
+        member(of: assignment, isFirst: index == 0, to: &output)
+        output.append(assignment.value, style: .export)
+      }
+    }
+  }
+
+  /// Appends the rest of a line with the present values of several places, whose members `body` appends.
+  @inline(__always)
+  public static func patch(
+    _ sequence: Int64, to output: inout JSONOutput, _ body: (inout JSONOutput) -> Void
+  ) {
     begin("patch", to: &output)
     output.append(",\"path\":\"/\",\"data\":{")
-    for (index, assignment) in assignments.enumerated() {
-      if index > 0 { output.append(UInt8(ascii: ",")) }
-      output.append(string: assignment.location.text)
-      output.append(UInt8(ascii: ":"))
-      output.append(assignment.value, style: .export)
-    }
+    body(&output)
     output.append("}")
     end(sequence, to: &output)
+  }
+
+  /// Appends the name of the member of a `patch` for a location. Its value is to follow.
+  public static func member(
+    of assignment: Assignment, isFirst: Bool, to output: inout JSONOutput
+  ) {
+    if !isFirst { output.append(UInt8(ascii: ",")) }
+    output.append(string: assignment.location.text)
+    output.append(UInt8(ascii: ":"))
   }
 
   /// Appends the rest of a line that ends the subscription.

@@ -9,6 +9,7 @@ struct WriteQueueTests {
   private final class Request: PendingRequest {
     let owner: WriteOwner
     let number: Int
+    let name: StaticString = "test"
 
     init(_ owner: WriteOwner, _ number: Int) {
       self.owner = owner

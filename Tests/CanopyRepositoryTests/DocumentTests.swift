@@ -136,6 +136,7 @@ struct DocumentTests {
       "requestBytesMax": "requests wait to be read, and none is refused",
       "memoryMax": "a client that reads its replies does not meet it",
       "unreadReplyBytesMax": "whoever reads their replies never meets it",
+      "wholeReplyBytesMax": "a larger reply has the same bytes",
       "clientsMax": "no client is refused: those that wrote longest ago are forgotten",
       "resumedCommitsMax": "no client is refused: everything is told anew",
       "resumedSizeMax": "a bound on what is measured for resumedCommitsMax",

@@ -55,7 +55,7 @@ struct ModuleTests {
       "CanopyServer",
       [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySession",
-        "CanopySocial", "CanopyWire", "DequeModule", "Foundation", "Logging", "NIOCore",
+        "CanopySocial", "CanopyWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore",
         "NIOExtras", "NIOPosix",
         "ServiceLifecycle",
         "Synchronization",

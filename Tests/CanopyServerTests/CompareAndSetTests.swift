@@ -56,17 +56,17 @@ import Testing
         try await administrator.value("SET /users \(Self.profiles(profiles))")
         let etag = try await administrator.text("etag", "GET /users {\"etag\":true}")
         var before = counter.count
-        let turns = server.parts.operations.hashing.turns
+        let turns = server.parts.operations.longWork.turns
         for tag in ["x", etag] {
           #expect(try await stranger.code("CAS /users \(tag) 1") == "PERMISSION_DENIED")
         }
         let ofStranger = counter.count - before
-        #expect(server.parts.operations.hashing.turns == turns)
+        #expect(server.parts.operations.longWork.turns == turns)
         before = counter.count
         try await administrator.value("CAS /users x 1")
         try await administrator.value("CAS /users \(etag) {\"a\":1}")
         let ofAdministrator = counter.count - before
-        #expect(server.parts.operations.hashing.turns == turns + 2)
+        #expect(server.parts.operations.longWork.turns == turns + 2)
         #expect(try await administrator.request("GET /users") == "+{\"a\":1}")
         result = (ofStranger, ofAdministrator)
       }
@@ -81,7 +81,7 @@ import Testing
     try await withServer(depth) { server async throws in
       let client = try await server.connectAsAdministrator()
       let other = try await server.connectAsAdministrator()
-      let hashing = server.parts.operations.hashing
+      let hashing = server.parts.operations.longWork
       let value = Self.profiles(500)
       try await client.value("SET /a \(value)")
       let etag = try await client.text("etag", "GET /a {\"etag\":true}")

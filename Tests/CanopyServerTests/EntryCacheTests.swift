@@ -21,7 +21,10 @@ struct EntryCacheTests {
 
   private func text(_ nodes: [Node], _ cache: EntryCache?) -> String {
     var output = JSONOutput()
-    for node in nodes { output.append(entry: "k", node, cache) }
+    for node in nodes {
+      let isWhole = output.append(entry: "k", node, upTo: .max, cache)
+      #expect(isWhole)
+    }
     return output.text
   }
 

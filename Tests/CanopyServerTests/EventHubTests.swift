@@ -75,7 +75,7 @@ struct EventHubTests {
     try await withEngine(journal) { engine in
       let loop = NIOAsyncTestingEventLoop()
       let inbox = LoopInbox(engine, loop: loop)
-      let hub = EventHub(inbox, engine: engine, bytesMax: 1_000)
+      let hub = EventHub(inbox, engine: engine, limits: Limits())
       try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
       let setting = Setting(journal, engine, loop, hub)
       try await setting.begin(count)
@@ -180,6 +180,8 @@ private final class ListenerOfOne: Subscriber, Flushable {
     if !isDue { unflushed.append(self) }
     isDue = true
   }
+
+  func receive(_ lines: LinePieces) {}
 
   func cancel(_ subscription: Int64, _ code: WireError.Code) {}
 

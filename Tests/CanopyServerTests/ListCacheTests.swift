@@ -92,9 +92,11 @@ struct ListCacheTests {
       for number in 0..<5 { _ = try await ada.value("POST \"number \(number)\" \(body)") }
       let context = LoopContext(server.parts.operations, loop: EmbeddedEventLoop())
       func written() throws -> (text: String, isShared: Bool) {
-        var output = JSONOutput()
-        let shared = context.read(try request("RECENT"), as: .anonymous, to: &output)
-        return (shared.map { String(buffer: $0) } ?? output.text, shared != nil)
+        var output = LineOutput()
+        let found = context.lists.found
+        #expect(context.read(try request("RECENT"), as: .anonymous, to: &output))
+        let text = output.take().buffers.map { String(buffer: $0) }.joined()
+        return (text, context.lists.found > found)
       }
       let first = try written()
       #expect(!first.isShared && first.text.utf8.count > 5000)

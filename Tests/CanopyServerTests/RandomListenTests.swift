@@ -46,7 +46,11 @@ import Testing
     var generator = random
     random = SeededGenerator(seed: random.next())
     let start = replicas
-    try await withServer(depth) { server in
+    // Half of them with everything encoded in pieces.
+    let isInPieces = random.oneIn(2)
+    try await withServer(depth) {
+      if isInPieces { $0.limits.wholeReplyBytesMax = 1 }
+    } _: { server in
       var replicas = start
       var client: (any LineClient)?
       var writes = RandomWrites()

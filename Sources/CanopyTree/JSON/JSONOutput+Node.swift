@@ -53,6 +53,19 @@ extension JSONOutput {
     appendMembers(children, style: .plain, isFirst: false)
   }
 
+  /// Appends the members of a branch in `plain` style, each after a comma, unless they are long.
+  ///
+  /// O(`bytesMax`), and what the last leaf adds.
+  ///
+  /// - Returns: whether all were appended; if not, the output ends anywhere.
+  public mutating func append(membersOf node: Node, upTo bytesMax: Int) -> Bool {
+    let end = bytesEnd
+    bytesEnd = min(end, max(0, bytesMax) > Int.max - count ? .max : count + max(0, bytesMax))
+    defer { bytesEnd = end }
+    append(membersOf: node)
+    return count <= bytesEnd
+  }
+
   private mutating func append(_ children: Children, style: JSONStyle) {
     if case .plain = style, let last = JSONOutput.arrayEnd(children) {
       return append(array: children, last: last)
@@ -70,7 +83,7 @@ extension JSONOutput {
       append(key: child.key)
       append(UInt8(ascii: ":"))
       append(child.node, style: style)
-      return true
+      return count <= bytesEnd
     }
   }
 
@@ -78,7 +91,7 @@ extension JSONOutput {
   /// 0 up, and the largest is smaller than twice their number.
   ///
   /// - Complexity: O(log n), as integers sort first.
-  private static func arrayEnd(_ children: Children) -> Int32? {
+  static func arrayEnd(_ children: Children) -> Int32? {
     guard let first = children.first?.key.integer, first >= 0,
       let last = children.last?.key.integer, Int(last) < 2 * children.count
     else { return nil }
@@ -97,7 +110,7 @@ extension JSONOutput {
       append(child.node)
       if next < last { append(UInt8(ascii: ",")) }
       next = index &+ 1
-      return true
+      return count <= bytesEnd
     }
     append(UInt8(ascii: "]"))
   }

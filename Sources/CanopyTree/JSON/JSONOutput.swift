@@ -9,6 +9,8 @@ public struct JSONOutput: ~Copyable {
   private var capacity: Int
   /// The number of bytes that are written and not yet drained.
   public private(set) var count = 0
+  /// The count beyond which no more members of branches are written.
+  var bytesEnd = Int.max
   private let drain: ((UnsafeRawBufferPointer) throws -> Void)?
   private var drainError: (any Error)?
 

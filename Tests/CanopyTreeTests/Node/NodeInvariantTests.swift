@@ -5,7 +5,7 @@ import Testing
 /// The check of invariants finds violations.
 struct NodeInvariantTests {
   private func branch(_ children: Child...) -> Node {
-    Node(storage: .branch(Children(ascending: children)))
+    Node(storage: .branch(Children(unchecked: children)))
   }
 
   private func indexed(_ node: Node, _ indexes: OrderIndex...) -> Node {

@@ -1,0 +1,275 @@
+import ArgumentParser
+import CanopyTree
+import Foundation
+import Histogram
+import Synchronization
+
+struct Flood: ParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Flood a server with what makes it hold memory or work, beside an honest client.",
+    discussion: """
+      For each flood, the server's peak memory may exceed its idle memory by --memory-max and a share for \
+      the allocator, and no STAR of the honest client may take 100 ms. A bound that is missed is an error.
+      """)
+
+  @Option(help: "The server's --memory-max, in MiB.") var memoryMebibytes = 256
+  @Option(help: "Seconds of each flood.") var seconds = 8.0
+  @Option(help: "Bytes of JSON in /posts.") var postBytes = 15_600_000
+  @Option(help: "Only floods whose names contain this.") var only = ""
+  @Flag(help: "Small values instead of posts: many more nodes for the same bytes.") var small =
+    false
+
+  /// A share of the allowed memory that the allocator and the kernel may take on top.
+  private static let allocatorShare = 0.1
+  private static let worstMillisecondsMax = 100.0
+  /// The honest client's 99th percentile during a flood may be so many times that of an idle server.
+  private static let slowdownMax = 3.0
+  /// A percentile below this is as good as none: a turn of the scheduler with more threads than cores.
+  private static let noiseMilliseconds = 3.0
+
+  func run() throws {
+    let folder = FileManager.default.temporaryDirectory
+      .appendingPathComponent("canopy-flood-\(ProcessInfo.processInfo.processIdentifier)").path
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    let server = try Server(
+      folder: folder, arguments: ["--memory-max", "\(memoryMebibytes * 1024 * 1024)"])
+    let administrator = try LineSocket(port: server.port)
+    let token = try String(contentsOfFile: folder + "/admin-token", encoding: .utf8)
+    _ = try administrator.success("AUTH \(token.trimmingCharacters(in: .whitespacesAndNewlines))")
+    try fill(administrator)
+    let honest = try LineSocket(port: server.port)
+    _ = try honest.signUp("honest")
+    guard let post = try honest.success("POST Honest \"star me\"")["id"]?.string else {
+      throw BenchFailure("no post")
+    }
+    let idle = try stars(honest, post, while: nil, server)
+    print(idle.line("idle"))
+    var missed: [String] = []
+    for flood in FloodKind.all where only.isEmpty || flood.name.contains(only) {
+      let before = server.memoryKibibytes("VmRSS") ?? 0
+      server.forgetPeakMemory()
+      let result = try stars(honest, post, while: flood, server)
+      let grown = ((server.memoryKibibytes("VmHWM") ?? 0) - before) / 1024
+      print(result.line(flood.name) + ", memory +\(grown) MiB")
+      let grownMax = Int(Double(memoryMebibytes) * (1 + Flood.allocatorShare))
+      if grown > grownMax { missed.append("\(flood.name): +\(grown) MiB, at most \(grownMax)") }
+      if result.worst >= Flood.worstMillisecondsMax {
+        missed.append("\(flood.name): a STAR took \(result.worst) ms")
+      }
+      let p99Max = max(Flood.slowdownMax * idle.p99, Flood.noiseMilliseconds)
+      if result.p99 > p99Max {
+        missed.append("\(flood.name): p99 is \(result.p99) ms, at most \(p99Max)")
+      }
+    }
+    server.kill()
+    for text in missed { print("MISSED \(text)") }
+    if !missed.isEmpty { throw ExitCode(1) }
+  }
+
+  private func fill(_ administrator: LineSocket) throws {
+    let text = String(repeating: "words ", count: 150)
+    var (left, number) = (postBytes, 0)
+    while left > 0 {
+      let members = (0..<400).map { _ -> String in
+        number += 1
+        let values =
+          small
+          ? (0..<60).map { "\"\($0)k\":[\($0),\(number)]" }.joined(separator: ",")
+          : "\"title\":\"Post \(number)\",\"body\":\"\(text)\",\"starCount\":\(number % 97)"
+        return "\"-Mfl\(String(1_000_000_000_000_000 + number))\":{\"uid\":\"u\",\(values)}"
+      }.joined(separator: ",")
+      _ = try administrator.success("UPDATE /posts {\(members)}")
+      left -= members.utf8.count
+    }
+    let users = (0..<5_000).map { "\"u\($0)\":{\"username\":\"name\($0)\",\"uid\":\"u\($0)\"}" }
+    _ = try administrator.success("UPDATE /users {\(users.joined(separator: ","))}")
+    for number in 0..<300 { _ = try administrator.success("SET /ticks \(number)") }
+  }
+
+  /// What an honest client has seen.
+  private struct Latencies {
+    var p50 = 0.0
+    var p99 = 0.0
+    var worst = 0.0
+    var count = 0
+
+    func line(_ name: String) -> String {
+      name.padding(toLength: 44, withPad: " ", startingAt: 0)
+        + String(format: "p50 %.2f  p99 %.2f  worst %.2f ms of %d STAR", p50, p99, worst, count)
+    }
+  }
+
+  /// Stars a post some hundred times a second while a flood goes on.
+  private func stars(
+    _ socket: LineSocket, _ post: String, while flood: FloodKind?, _ server: Server
+  ) throws -> Latencies {
+    let isOver = EndFlag()
+    let done = DispatchSemaphore(value: 0)
+    let port = server.port
+    for number in 0..<(flood?.connections ?? 0) {
+      let thread = Thread {
+        // Attackers have machines of their own: they are not to take the cores of the others.
+        setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
+        while !isOver.value {
+          guard let attacker = try? Attacker(port: port, isOver) else {
+            Thread.sleep(forTimeInterval: 0.05)
+            continue
+          }
+          flood?.attack(attacker, number)
+        }
+        done.signal()
+      }
+      thread.stackSize = 256 * 1024
+      thread.start()
+    }
+    var latencies = Histogram<UInt64>(
+      highestTrackableValue: 60_000_000_000, numberOfSignificantValueDigits: .three)
+    let end = monotonicNanoseconds() + Int64(seconds * 1e9)
+    var failure: String?
+    while monotonicNanoseconds() < end {
+      let start = monotonicNanoseconds()
+      let reply = socket.request("STAR \(post)")
+      latencies.record(UInt64(monotonicNanoseconds() - start))
+      guard let reply, reply.hasPrefix("+") else {
+        failure = "\(flood?.name ?? "idle"): the honest client got \(reply ?? "no reply")"
+        break
+      }
+      Thread.sleep(forTimeInterval: 0.005)
+    }
+    isOver.end()
+    for _ in 0..<(flood?.connections ?? 0) { done.wait() }
+    if let failure { throw BenchFailure(failure) }
+    return Latencies(
+      p50: Double(latencies.valueAtPercentile(50)) / 1e6,
+      p99: Double(latencies.valueAtPercentile(99)) / 1e6,
+      worst: Double(latencies.max) / 1e6, count: Int(latencies.totalCount))
+  }
+}
+
+/// A flag that is set once.
+final class EndFlag: Sendable {
+  private let flag = Mutex(false)
+
+  var value: Bool { flag.withLock { $0 } }
+
+  func end() { flag.withLock { $0 = true } }
+}
+
+/// One kind of flood.
+struct FloodKind: Sendable {
+  var name: String
+  var connections: Int
+  /// Attacks on one connection, until it ends or the flood is over.
+  var attack: @Sendable (Attacker, _ number: Int) -> Void
+
+  static let all: [FloodKind] = [
+    FloodKind(name: "CAS of a large value, unread", connections: 8) { attacker, _ in
+      attacker.send(String(repeating: "CAS /posts x 1\n", count: 1_024))
+      attacker.wait()
+    },
+    FloodKind(name: "CAS of what may not be read", connections: 8) { attacker, _ in
+      while attacker.send("CAS /users x 1\n"), attacker.read(1) {}
+    },
+    FloodKind(name: "GET of a large value, unread", connections: 150) { attacker, _ in
+      attacker.send("GET /posts\n")
+      attacker.wait()
+    },
+    FloodKind(name: "GET of a large value, read", connections: 4) { attacker, _ in
+      while attacker.send("GET /posts\n"), attacker.read(1) {}
+    },
+    FloodKind(name: "GET with an ETag, read", connections: 4) { attacker, _ in
+      while attacker.send("GET /posts {\"etag\":true}\n"), attacker.read(1) {}
+    },
+    FloodKind(name: "unfinished lines", connections: 300) { attacker, _ in
+      attacker.send("SET /a \"" + String(repeating: "x", count: 1_000_000))
+      attacker.wait()
+    },
+    FloodKind(name: "large UPDATEs that are denied", connections: 24) { attacker, number in
+      let members = (0..<40_000).map { "\"a\($0)/b\":\($0)" }.joined(separator: ",")
+      let line = "UPDATE /notes/x\(number) {\(members)}\n"
+      while attacker.send(line) {}
+    },
+    FloodKind(name: "LISTEN with since, closed at once", connections: 16) { attacker, _ in
+      attacker.send(String(repeating: "LISTEN /posts {\"since\":1}\n", count: 25))
+    },
+    FloodKind(name: "value views with since", connections: 16) { attacker, _ in
+      let lines = (0..<60).map { (index: Int) -> String in
+        "LISTEN /posts {\"events\":\"value\",\"orderBy\":\"$key\",\"limitToLast\":\(15_000 + index),"
+          + "\"since\":1}\n"
+      }
+      attacker.send(lines.joined())
+      attacker.wait()
+    },
+    FloodKind(name: "value views, read", connections: 4) { attacker, _ in
+      attacker.send("LISTEN /posts {\"events\":\"value\"}\n")
+      while attacker.read(1) {}
+    },
+    FloodKind(name: "children of a large place, read", connections: 4) { attacker, _ in
+      while attacker.send("LISTEN /posts\nUNLISTEN 1\n"), attacker.read(2) {}
+    },
+  ]
+}
+
+/// A connection of an attacker. Used by one thread.
+final class Attacker {
+  private let socket: TCPSocket
+  private let isOver: EndFlag
+
+  init(port: Int, _ isOver: EndFlag) throws {
+    socket = try TCPSocket(port: port)
+    socket.stopWaiting()
+    self.isOver = isOver
+  }
+
+  /// Sends text. Returns whether the connection takes it before the flood is over.
+  @discardableResult
+  func send(_ text: String) -> Bool {
+    let bytes = Array(text.utf8)
+    var sent = 0
+    while sent < bytes.count {
+      if isOver.value { return false }
+      let count = bytes[sent...].withUnsafeBytes {
+        Glibc.send(socket.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
+      }
+      if count > 0 {
+        sent += count
+      } else if count < 0, errno == EAGAIN {
+        poll(POLLOUT)
+      } else {
+        return false
+      }
+    }
+    return true
+  }
+
+  /// Reads so many lines of replies, and drops them and all events. Returns whether the connection goes on.
+  func read(_ lines: Int) -> Bool {
+    var left = lines
+    var chunk = [UInt8](repeating: 0, count: 256 * 1024)
+    while left > 0 {
+      if isOver.value { return false }
+      let count = recv(socket.descriptor, &chunk, chunk.count, 0)
+      if count > 0 {
+        for byte in chunk[..<count] where byte == UInt8(ascii: "\n") { left -= 1 }
+      } else if count < 0, errno == EAGAIN {
+        poll(POLLIN)
+      } else {
+        return false
+      }
+    }
+    return true
+  }
+
+  /// Waits, reading nothing, until the server closes or the flood is over.
+  func wait() {
+    while !isOver.value {
+      var descriptor = pollfd(fd: socket.descriptor, events: 0, revents: 0)
+      if Glibc.poll(&descriptor, 1, 100) > 0 { return }
+    }
+  }
+
+  private func poll(_ events: Int32) {
+    var descriptor = pollfd(fd: socket.descriptor, events: Int16(events), revents: 0)
+    _ = Glibc.poll(&descriptor, 1, 100)
+  }
+}

@@ -1,0 +1,46 @@
+internal import CanopyTree
+internal import Dispatch
+internal import Synchronization
+
+/// Frees old versions of the tree, and what commits replaced, on a thread of its own if they are large.
+///
+/// Freeing takes as long as much is freed: some 10 ms for a branch of 15 MB with short values. Small things
+/// are freed by the thread that made them, which is cheaper.
+struct RetiredTrees: Sendable {
+  /// Bytes of JSON of the replaced values from which on they are freed elsewhere.
+  static let largeBytesMin = 256 * 1024
+
+  private let queue = DispatchQueue(label: "canopy.retired")
+
+  /// Whether what some commits replaced is large. O(commits + `largeBytesMin`).
+  static func areLarge(_ commits: [Commit]) -> Bool {
+    var budget = largeBytesMin
+    for commit in commits {
+      // Most commits replace leaves, or nothing.
+      for assignment in commit.beforeImage ?? [] where assignment.value.isBranch {
+        guard assignment.value.fits(budget: &budget) else { return true }
+      }
+    }
+    return false
+  }
+
+  /// Takes the last references to a version of the tree and to commits after it.
+  func free(_ tree: consuming Tree, _ commits: consuming [Commit]) {
+    let retired = Retired(tree: tree, commits: commits)
+    queue.async { retired.drop() }
+  }
+
+  /// The references, which are dropped on the queue.
+  private final class Retired: Sendable {
+    private let content: Mutex<(tree: Tree, commits: [Commit])?>
+
+    init(tree: consuming Tree, commits: consuming [Commit]) {
+      content = Mutex((tree, commits))
+    }
+
+    func drop() {
+      let dropped = content.withLock { $0.take() }
+      withExtendedLifetime(dropped) {}
+    }
+  }
+}

@@ -1,0 +1,150 @@
+internal import CanopyTree
+
+/// Lines that are encoded piece by piece, as the client reads them.
+///
+/// A large reply would hold its event loop while it is encoded, and take its size in memory until the client
+/// has read it. This holds the nodes, which it mostly shares with the tree, and writes as much as it is asked
+/// for. The bytes are those of a reply that is encoded in one go.
+///
+/// Not thread-safe: it belongs to one connection.
+struct LinePieces {
+  /// A part of the lines.
+  enum Part {
+    /// Text as it is.
+    case text([UInt8])
+    /// The JSON of a node.
+    case node(Node, JSONStyle)
+    /// The JSON of an object with the children in this order; null for none.
+    case members(ArraySlice<(key: Key, node: Node)>, JSONStyle)
+
+    /// Creates the text that `write` appends.
+    static func text(_ write: (inout JSONOutput) -> Void) -> Part {
+      var output = JSONOutput(capacity: 128)
+      write(&output)
+      return .text(output.bytes)
+    }
+  }
+
+  /// The bytes of all lines, or a little more.
+  let bytes: Int
+  /// The bytes that were written.
+  private(set) var written = 0
+  /// Returns the next parts, given the bytes before them; none at the end.
+  private let more: (Int) -> [Part]
+  /// The parts that are not begun, the next one last.
+  private var parts: [Part] = []
+  private var value: JSONPieces?
+  private(set) var isDone = false
+
+  /// Creates lines of the parts that `more` returns.
+  ///
+  /// - Parameters:
+  ///   - bytes: the bytes of all lines, or a little more.
+  ///   - more: returns the next parts, given the bytes before them; none at the end.
+  init(bytes: Int, _ more: @escaping (_ written: Int) -> [Part]) {
+    self.bytes = bytes
+    self.more = more
+  }
+
+  /// Creates lines of some parts.
+  init(bytes: Int, parts: [Part]) {
+    self.init(bytes: bytes) { _ in [] }
+    self.parts = parts.reversed()
+  }
+
+  /// The bytes to charge: those that are not written, and at least one until the end.
+  var heldBytes: Int { isDone ? 0 : max(1, bytes - written) }
+
+  /// Appends the next piece. O(bytes), and what the last leaf adds.
+  mutating func write(to output: inout JSONOutput, bytes: Int) {
+    let start = output.count
+    let end = start + max(1, bytes)
+    while output.count < end, !isDone {
+      if var current = value {
+        value = nil
+        current.write(to: &output, bytes: end - output.count)
+        if !current.isDone { value = current }
+      } else if let part = parts.popLast() {
+        begin(part, &output)
+      } else {
+        parts = more(written + output.count - start).reversed()
+        isDone = parts.isEmpty
+      }
+    }
+    // The end may have been reached without being noticed.
+    if value == nil, parts.isEmpty, !isDone {
+      parts = more(written + output.count - start).reversed()
+      isDone = parts.isEmpty
+    }
+    written += output.count - start
+  }
+
+  private mutating func begin(_ part: Part, _ output: inout JSONOutput) {
+    switch part {
+    case .text(let bytes): bytes.withUnsafeBytes { output.append($0) }
+    case .node(let node, let style): value = JSONPieces(node, style: style)
+    case .members(var members, let style):
+      let isFirst = members.startIndex == 0
+      guard let (key, node) = members.popFirst() else {
+        return output.append(isFirst ? "null" : "}")
+      }
+      output.append(UInt8(ascii: isFirst ? "{" : ","))
+      output.append(key: key)
+      output.append(UInt8(ascii: ":"))
+      value = JSONPieces(node, style: style)
+      parts.append(.members(members, style))
+    }
+  }
+}
+
+extension LinePieces.Part {
+  /// The end of a line.
+  static let lineEnd = LinePieces.Part.text(Array("\r\n".utf8))
+}
+
+extension LinePieces {
+  /// Creates one line with a large value.
+  ///
+  /// - Parameter write: appends the line, and calls its second argument where the value belongs.
+  init(
+    bytes: Int, _ node: Node, _ style: JSONStyle,
+    _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
+  ) {
+    self.init(bytes: bytes, parts: LinePieces.parts(.node(node, style), write))
+  }
+
+  /// Returns the parts of a line around a part that is large.
+  ///
+  /// - Parameter write: appends the line, and calls its second argument where the part belongs.
+  static func parts(
+    _ part: Part, _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
+  ) -> [Part] {
+    var output = JSONOutput(capacity: 256)
+    var place = 0
+    write(&output) { place = $0.count }
+    let text = output.bytes
+    return [.text(Array(text[..<place])), part, .text(Array(text[place...]))]
+  }
+
+  /// Returns the parts of a post or comment.
+  static func parts(ofEntry key: Key, _ node: Node) -> [Part] {
+    var parts: [Part] = [
+      .text {
+        $0.append("{\"id\":")
+        $0.append(key: key)
+      }
+    ]
+    node.forEachChild { key, child in
+      parts.append(
+        .text {
+          $0.append(",")
+          $0.append(key: key)
+          $0.append(":")
+        })
+      parts.append(.node(child, .plain))
+      return true
+    }
+    parts.append(.text(Array("}".utf8)))
+    return parts
+  }
+}

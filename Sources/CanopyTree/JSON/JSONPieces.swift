@@ -1,0 +1,100 @@
+/// The JSON of a node, written piece by piece.
+///
+/// `JSONOutput.append` writes a node in one go, which takes long for a large one. This writes the same bytes
+/// with as many calls as the caller wants, and may wait in between for as long as it likes:
+///
+///     var pieces = JSONPieces(node, style: .plain)
+///     while !pieces.isDone { pieces.write(to: &output, bytes: 65_536); send(&output) }
+///
+/// It holds the node, and one place for each level of the tree; nothing else.
+public struct JSONPieces: Sendable {
+  /// A branch that is not written to its end.
+  private struct Branch: Sendable {
+    var children: Children.Iterator
+    let style: JSONStyle
+    var isFirst: Bool
+    /// The index of the next and of the last element; nil for an object.
+    var array: (next: Int32, last: Int32)?
+    /// The element before which some nulls are still to be written.
+    var awaited: Child?
+  }
+
+  /// The most nulls that one step writes into an array.
+  private static let nullsMax: Int32 = 1_024
+
+  /// The node that is not begun.
+  private var first: (node: Node, style: JSONStyle)?
+  /// The branches that were begun, from the outermost.
+  private var open: [Branch] = []
+
+  /// Creates the JSON of a node. O(1).
+  public init(_ node: Node, style: JSONStyle = .plain) {
+    first = (node, style)
+  }
+
+  /// Whether everything is written.
+  public var isDone: Bool { first == nil && open.isEmpty }
+
+  /// Appends the next piece: as many bytes as asked for, and at most one leaf or one record more.
+  ///
+  /// O(bytes), and what the last leaf adds.
+  public mutating func write(to output: inout JSONOutput, bytes: Int) {
+    let end = output.count + max(1, bytes)
+    if let (node, style) = first {
+      first = nil
+      begin(node, style, &output)
+    }
+    while output.count < end, !open.isEmpty { step(&output) }
+  }
+
+  /// Writes the next member, or the end, of the innermost branch.
+  private mutating func step(_ output: inout JSONOutput) {
+    let last = open.count - 1
+    guard let child = open[last].awaited.take() ?? nextChild(of: last, &output) else {
+      output.append(open[last].array == nil ? UInt8(ascii: "}") : UInt8(ascii: "]"))
+      open.removeLast()
+      return
+    }
+    if let array = open[last].array {
+      // Integers sort first, and ascend.
+      let index = child.key.integer ?? array.last
+      let nulls = min(max(0, index &- array.next), JSONPieces.nullsMax)
+      for _ in 0..<nulls { output.append("null,") }
+      open[last].array = (array.next &+ nulls, array.last)
+      if array.next &+ nulls < index { return open[last].awaited = child }
+      open[last].array = (index &+ 1, array.last)
+    } else {
+      output.append(key: child.key)
+      output.append(UInt8(ascii: ":"))
+    }
+    begin(child.node, open[last].style, &output)
+  }
+
+  /// Takes the next child of a branch, and writes the comma before it.
+  private mutating func nextChild(of index: Int, _ output: inout JSONOutput) -> Child? {
+    guard let child = open[index].children.next() else { return nil }
+    if !open[index].isFirst { output.append(UInt8(ascii: ",")) }
+    open[index].isFirst = false
+    return child
+  }
+
+  /// Writes a node that is small, and the first bytes of any other.
+  private mutating func begin(_ node: Node, _ style: JSONStyle, _ output: inout JSONOutput) {
+    guard node.packed == nil, let children = node.children else {
+      return output.append(node, style: style)
+    }
+    WorkCounter.touch()
+    var branch = Branch(children: children.makeIterator(), style: style, isFirst: true)
+    if case .export = style, node.isPrioritized {
+      output.append("{\".priority\":")
+      output.append(node.priority)
+      branch.isFirst = false
+    } else if case .plain = style, let last = JSONOutput.arrayEnd(children) {
+      output.append(UInt8(ascii: "["))
+      branch.array = (0, last)
+    } else {
+      output.append(UInt8(ascii: "{"))
+    }
+    open.append(branch)
+  }
+}
