@@ -26,6 +26,10 @@ enum RuleLimits {
   /// States of one regular expression; matching costs at most this many steps a character.
   static let patternStatesMax = 5_000
 
+  /// States of all regular expressions of a file together, equal ones counted once. They are some tens of
+  /// bytes each, and made when the file is read.
+  static let fileStatesMax = 100_000
+
   /// Steps that the rules of one request may take together: an operation, a look at a place in the tree, a
   /// state of a regular expression tried on a character, some bytes compared. A step takes five
   /// to fifteen nanoseconds, and the writer waits meanwhile.

@@ -63,9 +63,12 @@ struct Lexer {
   private(set) var index = 0
   /// What was read, counted: tests check that it grows with the text and no faster.
   private(set) var tokens = 0
+  /// The regular expressions of the file.
+  private(set) var patterns: PatternTable
 
-  init(_ bytes: [UInt8]) {
+  init(_ bytes: [UInt8], patterns: PatternTable = PatternTable()) {
     self.bytes = bytes
+    self.patterns = patterns
   }
 
   private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
@@ -216,7 +219,7 @@ struct Lexer {
     }
     let pattern: Pattern
     do throws(TextProblem) {
-      pattern = try Pattern(Array(bytes[body]), ignoresCase: !flagText.isEmpty)
+      pattern = try patterns.pattern(Array(bytes[body]), ignoresCase: !flagText.isEmpty)
     } catch {
       throw problem(error.message, at: body.lowerBound + error.offset)
     }
