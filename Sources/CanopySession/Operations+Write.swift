@@ -45,7 +45,18 @@ extension Operations {
       submit(try Users.rename(user(identity), to: username), completion) { _ in .null }
     case .push(let path, let value): try push(path, value, as: identity, completion)
     case .tree(let write): try submit(write, as: identity, once: nil, completion)
-    case .once(let origin, let write): try submit(write, as: identity, once: origin, completion)
+    case .once(var origin, let write):
+      origin.owner = owner(identity)
+      try submit(write, as: identity, once: origin, completion)
+    }
+  }
+
+  /// Returns the owner of the writes that a connection may send again.
+  private func owner(_ identity: Identity) -> String {
+    switch identity {
+    case .administrator: WriteOrigin.administratorOwner
+    case .user(let session) where session.isValid(at: now()): session.uid.text
+    case .user, .anonymous: WriteOrigin.anonymousOwner
     }
   }
 

@@ -1,9 +1,16 @@
-/// Which write of which client this is, so that one that is sent again, because its answer was lost
-/// with a connection, is not made again.
+/// Identifies a write of a client, so that a write that is sent again, because its answer was lost with a
+/// connection, is not made again.
+///
+/// A name of at least `secretBytesMin` characters counts as a secret that the client drew at random and
+/// tells nobody. Its writes are recognized whoever sends them: a client may lose an answer, log in or out,
+/// and send the write again. A shorter name can be guessed. So each owner has short names of its own, and
+/// nobody can use up another's numbers.
 public struct WriteOrigin: Hashable, Sendable {
-  /// A name that the client drew at random for itself, and tells nobody: whoever knows it can have
-  /// writes of the client taken for made.
+  /// The name that the client gave itself.
   public var client: String
+  /// The user who sent the write: a uid, `anonymousOwner` or `administratorOwner`. Nil for a write that an
+  /// earlier version stored, and until the server has set it.
+  public var owner: String?
   /// The number that the client gave the write: from 1 on, no number twice.
   public var number: Int64
   /// The client has the answers to all its writes up to this number and will not send them again; so
@@ -13,7 +20,17 @@ public struct WriteOrigin: Hashable, Sendable {
   /// The most bytes in the name of a client.
   public static let clientBytesMax = 64
 
-  /// An origin.
+  /// The bytes from which on the name of a client counts as secret: 16 characters drawn from 36 have 82
+  /// random bits.
+  public static let secretBytesMin = 16
+
+  /// The owner of writes without a user. No uid contains a dot.
+  public static let anonymousOwner = ".anonymous"
+
+  /// The owner of the administrator's writes.
+  public static let administratorOwner = ".administrator"
+
+  /// Creates an origin without an owner.
   ///
   /// - Throws: `TreeError.invalidData` when the name is empty, long, or not made of ASCII letters,
   ///   digits, `_` and `-`, or when the numbers are not 0 ≤ seen < number.
@@ -37,5 +54,40 @@ public struct WriteOrigin: Hashable, Sendable {
     self.client = client
     self.number = number
     self.seen = seen
+  }
+}
+
+extension WriteOrigin {
+  private static let separator = UInt8(ascii: "/")
+
+  /// The name under which the writes of the client are remembered: its own if that is secret, otherwise one
+  /// for this owner.
+  public var rememberedName: String {
+    client.utf8.count >= WriteOrigin.secretBytesMin ? client : storedClient
+  }
+
+  /// The owner and the name of the client as they are stored: `owner/client`, or the name alone without an
+  /// owner. Neither contains a slash.
+  public var storedClient: String {
+    owner.map { $0 + "/" + client } ?? client
+  }
+
+  /// Reads the stored form.
+  ///
+  /// - Parameter storedClient: as `storedClient`; the name alone for a write of an earlier version.
+  /// - Throws: `TreeError.invalidData` when a part is invalid.
+  public init(storedClient: String, number: Int64, seen: Int64) throws(TreeError) {
+    let bytes = storedClient.utf8
+    guard let slash = bytes.firstIndex(of: WriteOrigin.separator) else {
+      try self.init(client: storedClient, number: number, seen: seen)
+      return
+    }
+    let name = storedClient[bytes.index(after: slash)...]
+    try self.init(client: String(name), number: number, seen: seen)
+    let owner = storedClient[..<slash]
+    guard !owner.isEmpty else {
+      throw TreeError.invalidData("the owner of a client must not be empty")
+    }
+    self.owner = String(owner)
   }
 }
