@@ -6,6 +6,9 @@ public struct Limits: Sendable, Equatable {
   /// Bytes of UTF-8 in a key.
   public static let keyBytesMax = 768
 
+  /// Bytes of UTF-8 in the string of a query's bound. A subscription keeps its query.
+  public static let boundBytesMax = 1_024
+
   /// Keys in a path, and levels below the root of the tree.
   public static let depthMax = 32
 
