@@ -28,6 +28,8 @@ public final class Operations: Sendable {
   public let sessions = SessionRegistry()
   /// The memory that connections of all protocols may make the server hold.
   public let memory: MemoryBudget
+  /// The on-disconnect writes that failed and are tried again.
+  let disconnectRetries = DisconnectRetries()
   /// Hashes large values for CAS, one at a time, as each takes a core.
   let hashing = TurnQueue(width: 1)
 

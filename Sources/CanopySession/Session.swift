@@ -283,7 +283,7 @@ public struct Session {
 
   private mutating func setArmed(_ armed: [ArmedWrite]) {
     self.armed = armed
-    ledger.armed = armed.reduce(0) { $0 + $1.bytes }
+    ledger.armed = armed.reduce(0) { $0 + $1.memoryBytes }
   }
 
   // MARK: End

@@ -75,6 +75,10 @@ public struct Limits: Sendable, Equatable {
   /// Bytes of the requests of one connection's on-disconnect writes together.
   public var disconnectBytesMax = 1024 * 1024
 
+  /// Locations that one connection's on-disconnect writes write together. A new write is compared with
+  /// all of them.
+  public var disconnectLocationsMax = 4_096
+
   /// Bytes of memory that all connections together may make the server hold, beyond the tree itself. When
   /// there are more, the connection that holds the most is ended.
   public var memoryMax = 512 * 1024 * 1024
