@@ -68,6 +68,8 @@ struct ServerCache: Sendable {
   /// Notes children that the server told of to other listeners.
   mutating func tell(_ children: [(key: Key, node: Node)]) {
     guard case .parts(var told, let isAssumed) = extent else { return }
+    // Releases the other reference to the set, so that it is not copied.
+    extent = .whole
     for (key, node) in children {
       told.insert(key)
       tree.apply([Assignment(Path.root.child(key), node)])
@@ -140,6 +142,8 @@ extension ServerCache {
     guard let key = rest.keys.first, extent != .whole else { return true }
     guard rest.count == 1, !isPriority else { return knows(key) }
     if case .parts(var told, let isAssumed) = extent {
+      // Releases the other reference to the set, so that it is not copied for each child.
+      extent = .whole
       told.insert(key)
       extent = .parts(told: told, isAssumed: isAssumed)
     }
