@@ -37,6 +37,8 @@ public final class UserSession: Sendable {
   /// The identifier of the user.
   public let uid: Key
   let email: String
+  /// The uid as text: the owner of writes that may be sent again.
+  let owner: String
   let token: String
   /// The end of the login in milliseconds since 1970.
   public let expiresAt: Int64
@@ -47,6 +49,7 @@ public final class UserSession: Sendable {
 
   init(uid: Key, email: String, token: String, expiresAt: Int64) {
     self.uid = uid
+    owner = uid.text
     self.email = email
     self.token = token
     self.expiresAt = expiresAt

@@ -55,7 +55,7 @@ extension Operations {
   private func owner(_ identity: Identity) -> String {
     switch identity {
     case .administrator: WriteOrigin.administratorOwner
-    case .user(let session) where session.isValid(at: now()): session.uid.text
+    case .user(let session) where session.isValid(at: now()): session.owner
     case .user, .anonymous: WriteOrigin.anonymousOwner
     }
   }

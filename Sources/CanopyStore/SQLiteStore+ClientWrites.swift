@@ -16,10 +16,11 @@ extension SQLiteStore {
   /// client that has logged in or out has rows of each owner; their sequence numbers order them.
   static func remember(_ write: ClientWrite, _ db: Database) throws {
     let origin = write.origin
+    let client = origin.storedClient.databaseValue
     try db.cachedStatement(sql: "DELETE FROM client_writes WHERE client = ? AND number <= ?")
-      .execute(arguments: [origin.storedClient, origin.seen])
+      .execute(arguments: [client, origin.seen])
     let values: [DatabaseValue] = [
-      origin.storedClient.databaseValue, origin.number.databaseValue, write.sequence.databaseValue,
+      client, origin.number.databaseValue, write.sequence.databaseValue,
       write.time.databaseValue, origin.seen.databaseValue,
     ]
     let checksum = SealedTable.checksum([SealedTable.clientWrites.rawValue.databaseValue] + values)
