@@ -36,7 +36,8 @@ public struct RepeatedWrite: Error, Equatable, Sendable {
 /// restart.
 ///
 /// A lookup is O(1), and so is a note on the average; a client that has seen its answers costs one entry.
-/// Beyond `Limits.clientsMax` clients, those that wrote longest ago are forgotten.
+/// Beyond `Limits.clientsMax` clients some are forgotten: of the owners that have the most, those that
+/// wrote longest ago. So one account with many clients displaces its own and nobody else's.
 struct ClientWrites: Sendable {
   private struct Client {
     /// The commits by the numbers of the writes, all of them above `seen`.
@@ -44,6 +45,8 @@ struct ClientWrites: Sendable {
     /// The highest number up to which it has said to have seen the answers.
     var seen: Int64 = 0
     var time: Int64 = 0
+    /// The owner of its first write.
+    let owner: String?
 
     /// Forgets the writes up to a number: one by one where only a few answers more were seen, as is the
     /// rule while many writes are under way.
@@ -58,13 +61,23 @@ struct ClientWrites: Sendable {
     }
   }
 
-  /// Clients without a remembered write that have a mark; beyond so many all such marks are forgotten.
-  /// Every refused write may add one, so they must not displace clients that have written.
+  /// The number seen by a client without a remembered write.
+  private struct Mark {
+    var seen: Int64
+    let owner: String?
+    /// The count of marks when it was set, instead of a time.
+    let order: Int64
+  }
+
+  /// The most clients without a remembered write that have a mark. Every refused write may add one, so they
+  /// must not displace clients that have written.
   static let marksMax = 10_000
 
+  /// By `WriteOrigin.rememberedName`.
   private var clients: [String: Client] = [:]
   /// The numbers seen by clients all of whose writes were refused.
-  private var marks: [String: Int64] = [:]
+  private var marks: [String: Mark] = [:]
+  private var lastMark: Int64 = 0
 
   init(_ writes: [ClientWrite] = []) {
     for write in writes { note(write) }
@@ -76,8 +89,20 @@ struct ClientWrites: Sendable {
   /// The number of clients of which only the number seen is known.
   var markCount: Int { marks.count }
 
-  /// The writes that are remembered of a client.
+  /// Returns the number of writes that are remembered of a client.
   func remembered(of client: String) -> Int { clients[client]?.sequences.count ?? 0 }
+
+  /// Returns the name under which the writes of a client are remembered.
+  ///
+  /// The writes that an earlier version stored have no owner: they count as those of any owner that has none
+  /// under the same name.
+  private func name(of origin: WriteOrigin) -> String {
+    let name = origin.rememberedName
+    guard name != origin.client, clients[name] == nil, clients[origin.client] != nil else {
+      return name
+    }
+    return origin.client
+  }
 
   /// Lets a write be decided, and forgets the writes whose answers its client has seen.
   ///
@@ -87,15 +112,16 @@ struct ClientWrites: Sendable {
   ///   seen the answer, and `EngineError.tooManyUnseen`.
   mutating func admit(_ origin: WriteOrigin) throws -> WriteOrigin {
     var origin = origin
+    let name = name(of: origin)
     // Removed while it changes, so that its table is not copied.
-    guard var client = clients.removeValue(forKey: origin.client) else {
-      let mark = marks[origin.client] ?? 0
+    guard var client = clients.removeValue(forKey: name) else {
+      let mark = marks[name]?.seen ?? 0
       guard origin.number > mark else { throw EngineError.alreadyAnswered(origin.number) }
       origin.seen = max(origin.seen, mark)
-      setMark(origin)
+      setMark(name, origin)
       return origin
     }
-    defer { clients[origin.client] = client }
+    defer { clients[name] = client }
     if let sequence = client.sequences[origin.number] { throw RepeatedWrite(sequence: sequence) }
     guard origin.number > client.seen else { throw EngineError.alreadyAnswered(origin.number) }
     client.forget(upTo: origin.seen)
@@ -107,12 +133,18 @@ struct ClientWrites: Sendable {
   /// Remembers a write, and forgets those that its client has seen the answers of.
   mutating func note(_ write: ClientWrite) {
     let origin = write.origin
-    var client = clients.removeValue(forKey: origin.client) ?? Client()
-    client.forget(upTo: max(origin.seen, marks.removeValue(forKey: origin.client) ?? 0))
+    let name = name(of: origin)
+    var client = clients.removeValue(forKey: name) ?? Client(owner: origin.owner)
+    client.forget(upTo: max(origin.seen, marks.removeValue(forKey: name)?.seen ?? 0))
     if origin.number > client.seen { client.sequences[origin.number] = write.sequence }
     client.time = max(client.time, write.time)
-    clients[origin.client] = client
-    if clients.count > Limits.clientsMax { forgetOldest() }
+    clients[name] = client
+    guard clients.count > Limits.clientsMax else { return }
+    // A tenth at a time, so that finding them is cheap for each client that is added.
+    let all = clients.map {
+      SurplusClient(name: $0.key, owner: $0.value.owner, time: $0.value.time)
+    }
+    for client in all.surplus(Limits.clientsMax / 10) { clients[client.name] = nil }
   }
 
   /// Forgets the writes of commits that have failed, but not the numbers that their clients have seen.
@@ -125,19 +157,42 @@ struct ClientWrites: Sendable {
     }
   }
 
-  private mutating func setMark(_ origin: WriteOrigin) {
+  private mutating func setMark(_ name: String, _ origin: WriteOrigin) {
     guard origin.seen > 0 else { return }
-    if marks.count >= ClientWrites.marksMax { marks = [:] }
-    marks[origin.client] = origin.seen
+    lastMark += 1
+    marks[name] = Mark(seen: origin.seen, owner: origin.owner, order: lastMark)
+    guard marks.count > ClientWrites.marksMax else { return }
+    let all = marks.map { SurplusClient(name: $0.key, owner: $0.value.owner, time: $0.value.order) }
+    for client in all.surplus(ClientWrites.marksMax / 10) { marks[client.name] = nil }
   }
+}
 
-  /// Forgets a tenth at a time, so that finding them is cheap for each client that is added.
-  private mutating func forgetOldest() {
-    let count = Limits.clientsMax / 10
-    let times = clients.values.map(\.time).sorted()
-    guard times.indices.contains(count - 1) else { return }
-    let oldest = clients.lazy.filter { $0.value.time <= times[count - 1] }.prefix(count)
-    for name in oldest.map(\.key) { clients[name] = nil }
+/// A client that may be forgotten.
+private struct SurplusClient {
+  var name: String
+  var owner: String?
+  var time: Int64
+}
+
+extension [SurplusClient] {
+  /// Returns the clients to forget, such that the owners that have the most lose them, and each its oldest.
+  ///
+  /// Complexity: O(n log n).
+  fileprivate func surplus(_ count: Int) -> ArraySlice<SurplusClient> {
+    var owners: [String?: Int] = [:]
+    var ranked: [(client: SurplusClient, owner: Int, rank: Int)] = []
+    for client in self {
+      let owner = owners[client.owner] ?? owners.count
+      owners[client.owner] = owner
+      ranked.append((client, owner, 0))
+    }
+    // The newest client of each owner has rank 0, the one before it rank 1.
+    ranked.sort { ($0.owner, $1.client.time) < ($1.owner, $0.client.time) }
+    for index in ranked.indices.dropFirst() where ranked[index].owner == ranked[index - 1].owner {
+      ranked[index].rank = ranked[index - 1].rank + 1
+    }
+    ranked.sort { ($1.rank, $0.client.time) < ($0.rank, $1.client.time) }
+    return ranked.map(\.client).prefix(count)
   }
 }
 

@@ -28,8 +28,18 @@ public struct DisconnectWrite: Sendable, Equatable {
 /// One that has been carried out is forgotten in the step that journals its commit
 /// (`Commit.settles`): so each is carried out once, whenever the process dies.
 public protocol DisconnectStore: Sendable {
-  /// All that are kept, in the order of their ids.
-  func disconnectWrites() async throws -> [DisconnectWrite]
+  /// Returns the next writes after one, in the order of their ids; at least one if there is any.
+  ///
+  /// - Parameters:
+  ///   - id: the id of the last write of the page before.
+  ///   - countMax: the most writes to return.
+  ///   - bytesMax: the bytes of requests and exceptions after which the page ends.
+  func disconnectWrites(
+    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+  ) async throws -> [DisconnectWrite]
+
+  /// Returns the ids of all writes that are kept.
+  func disconnectWriteIDs() async throws -> Set<DisconnectWriteID>
 
   /// Keeps a write, and changes or forgets others, in one step, which lasts when this returns.
   ///
@@ -42,4 +52,18 @@ public protocol DisconnectStore: Sendable {
     adding request: (identity: String, request: String)?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID?
+}
+
+extension DisconnectStore {
+  /// Returns all writes that are kept, in the order of their ids. There may be gigabytes of them.
+  public func disconnectWrites() async throws -> [DisconnectWrite] {
+    try await disconnectWrites(after: .min, countMax: .max, bytesMax: .max)
+  }
+}
+
+extension DisconnectWrite {
+  /// The bytes of the request and of the exceptions.
+  public var bytes: Int {
+    request.utf8.count + exceptions.reduce(0) { $0 + $1.utf8.count }
+  }
 }

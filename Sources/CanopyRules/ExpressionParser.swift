@@ -13,8 +13,12 @@ struct ExpressionParser {
   /// The number of tokens read.
   var tokens: Int { lexer.tokens }
 
-  init(_ bytes: [UInt8]) {
-    lexer = Lexer(bytes)
+  /// The regular expressions of the file, with those of this expression.
+  var patterns: PatternTable { lexer.patterns }
+
+  /// - Parameter patterns: the regular expressions of the file up to here.
+  init(_ bytes: [UInt8], patterns: PatternTable = PatternTable()) {
+    lexer = Lexer(bytes, patterns: patterns)
   }
 
   /// Parses the whole text as one expression.

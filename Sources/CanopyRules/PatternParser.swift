@@ -1,17 +1,34 @@
 extension Pattern {
   /// Compiles the text between the slashes.
-  init(_ bytes: [UInt8], ignoresCase: Bool) throws(TextProblem) {
+  ///
+  /// - Parameter statesLeft: the states that the file may have with this pattern. The states that are
+  ///   made are subtracted, also if compiling fails, as they cost time.
+  init(_ bytes: [UInt8], ignoresCase: Bool, statesLeft: inout Int) throws(TextProblem) {
     self.init(ignoresCase: ignoresCase)
     var parser = PatternParser(bytes)
     let piece = try parser.parseAll()
     isAnchoredAtStart = parser.isAnchoredAtStart
     isAnchoredAtEnd = parser.isAnchoredAtEnd
-    try emit(piece)
+    let statesMax = statesLeft
+    defer { statesLeft = statesMax - states.count }
+    try emit(piece, statesMax)
+    try checkRoom(statesMax)
     states.append(.match)
     computeCosts()
   }
 
-  private mutating func append(_ state: State) throws(TextProblem) {
+  private func checkRoom(_ statesMax: Int) throws(TextProblem) {
+    guard states.count < statesMax else {
+      throw TextProblem(
+        offset: 0,
+        message: "expected regular expressions that come to at most "
+          + "\(RuleLimits.fileStatesMax) states in the whole file, repetitions written out and equal "
+          + "ones counted once")
+    }
+  }
+
+  private mutating func append(_ state: State, _ statesMax: Int) throws(TextProblem) {
+    try checkRoom(statesMax)
     guard states.count < RuleLimits.patternStatesMax else {
       throw TextProblem(
         offset: 0,
@@ -21,48 +38,48 @@ extension Pattern {
     states.append(state)
   }
 
-  private mutating func emit(_ piece: PatternPiece) throws(TextProblem) {
+  private mutating func emit(_ piece: PatternPiece, _ statesMax: Int) throws(TextProblem) {
     switch piece {
     case .set(let set):
-      try append(.scalar(set: sets.count))
+      try append(.scalar(set: sets.count), statesMax)
       sets.append(set)
     case .sequence(let pieces):
-      for piece in pieces { try emit(piece) }
+      for piece in pieces { try emit(piece, statesMax) }
     case .alternatives(let pieces):
       var jumps: [Int] = []
       for (i, piece) in pieces.enumerated() {
         guard i + 1 < pieces.count else {
-          try emit(piece)
+          try emit(piece, statesMax)
           break
         }
         let split = states.count
-        try append(.split(split + 1, split + 1))
-        try emit(piece)
+        try append(.split(split + 1, split + 1), statesMax)
+        try emit(piece, statesMax)
         jumps.append(states.count)
-        try append(.jump(0))
+        try append(.jump(0), statesMax)
         states[split] = .split(split + 1, states.count)
       }
       for jump in jumps { states[jump] = .jump(states.count) }
     case .repeated(let piece, let least, let most):
       for _ in 0..<least {
         let before = states.count
-        try emit(piece)
+        try emit(piece, statesMax)
         // A piece without states, such as (), needs no repetition.
         if states.count == before { break }
       }
       guard let most else {
         let split = states.count
-        try append(.split(split + 1, split + 1))
-        try emit(piece)
-        try append(.jump(split))
+        try append(.split(split + 1, split + 1), statesMax)
+        try emit(piece, statesMax)
+        try append(.jump(split), statesMax)
         states[split] = .split(split + 1, states.count)
         return
       }
       var splits: [Int] = []
       for _ in least..<max(least, most) {
         splits.append(states.count)
-        try append(.jump(0))
-        try emit(piece)
+        try append(.jump(0), statesMax)
+        try emit(piece, statesMax)
       }
       for split in splits { states[split] = .split(split + 1, states.count) }
     }

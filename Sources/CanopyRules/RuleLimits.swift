@@ -26,6 +26,10 @@ enum RuleLimits {
   /// The most states of one regular expression, which is also the most steps for each character.
   static let patternStatesMax = 5_000
 
+  /// The most states of all regular expressions of a file together, equal ones counted once. A state has some
+  /// tens of bytes, and is made when the file is read.
+  static let fileStatesMax = 100_000
+
   /// The most steps that the rules of one request may use together. A step is an operation, a
   /// lookup in the tree, a state of a regular expression tried on a character, or a comparison of
   /// some bytes. It takes five to fifteen nanoseconds, during which the writer waits.

@@ -9,6 +9,8 @@ struct RuleLoader {
   private(set) var tree = RuleTree()
   private(set) var indexPlan = IndexPlan()
   private(set) var tokens = 0
+  /// The regular expressions of all rules so far.
+  private(set) var patterns = PatternTable()
   private var problems: [RulesError.Problem] = []
   private var omitted = 0
 
@@ -190,7 +192,10 @@ struct RuleLoader {
         "expected an expression of at most \(RuleLimits.expressionBytesMax) bytes",
         at: member.valueOffset, of: member.name)
     }
-    var parser = ExpressionParser(text.bytes)
+    var parser = ExpressionParser(text.bytes, patterns: patterns)
+    // Only one of the two may hold the table, or it would be copied for each rule.
+    patterns = PatternTable()
+    defer { patterns = parser.patterns }
     do throws(TextProblem) {
       let syntax = try parser.parseAll()
       var compiler = Compiler(program: program, kind: kind, wildcards: wildcards)

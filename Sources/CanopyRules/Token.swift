@@ -63,9 +63,12 @@ struct Lexer {
   private(set) var index = 0
   /// The number of tokens read. Tests check that it is linear in the text.
   private(set) var tokens = 0
+  /// The regular expressions of the file.
+  private(set) var patterns: PatternTable
 
-  init(_ bytes: [UInt8]) {
+  init(_ bytes: [UInt8], patterns: PatternTable = PatternTable()) {
     self.bytes = bytes
+    self.patterns = patterns
   }
 
   private var next: UInt8? { index < bytes.count ? bytes[index] : nil }
@@ -217,7 +220,7 @@ struct Lexer {
     }
     let pattern: Pattern
     do throws(TextProblem) {
-      pattern = try Pattern(Array(bytes[body]), ignoresCase: !flagText.isEmpty)
+      pattern = try patterns.pattern(Array(bytes[body]), ignoresCase: !flagText.isEmpty)
     } catch {
       throw problem(error.message, at: body.lowerBound + error.offset)
     }

@@ -19,6 +19,12 @@ public struct ArmedWrite: Sendable {
   /// The bytes of the request.
   public let bytes: Int
 
+  /// The bytes charged for each location that it writes, besides the bytes of the request.
+  private static let locationBytes = 256
+
+  /// The memory that it takes, in bytes. An estimate. O(1).
+  var memoryBytes: Int { bytes + write.items.count * ArmedWrite.locationBytes }
+
   init(
     id: DisconnectWriteID, write: Write, exceptions: [Location] = [], caller: RuleCaller?,
     session: ArmedSession? = nil, bytes: Int
@@ -27,9 +33,8 @@ public struct ArmedWrite: Sendable {
     self.write = write
     self.caller = caller
     self.session = session
-    self.exceptions = exceptions
     self.bytes = bytes
-    for location in exceptions { remove(location) }
+    self.exceptions = self.write.removeItems(coveredBy: LocationCover(exceptions))
   }
 
   /// Decodes a write that the store kept when the process ended.
@@ -49,23 +54,38 @@ public struct ArmedWrite: Sendable {
       caller: try KeptCaller(kept.identity).caller, bytes: kept.request.utf8.count)
   }
 
-  /// The locations that it writes, for the log.
-  var places: [String] { write.items.map { "/" + $0.location.text } }
-
-  /// Removes everything at and below some locations. Returns whether there was anything.
-  mutating func except(_ locations: [Location]) -> Bool {
-    let count = write.items.count
-    for location in locations { remove(location) }
-    guard write.items.count < count else { return false }
-    exceptions += locations
-    return true
+  /// Removes everything that some locations cover. Returns whether there was anything.
+  ///
+  /// Only the locations that remove something become exceptions: so a write never has more of them than it
+  /// had items.
+  mutating func except(_ locations: LocationCover) -> Bool {
+    let found = write.removeItems(coveredBy: locations)
+    exceptions += found
+    return !found.isEmpty
   }
+}
 
-  private mutating func remove(_ location: Location) {
-    write.removeItems { item in
-      item.location == location
-        || (!location.isPriority && item.location.path.hasPrefix(location.path))
+extension Sequence<ArmedWrite> {
+  /// The locations that the writes write, for the log: their number and the first of them, cut short, as
+  /// there may be a megabyte of them.
+  var placesForLog: String {
+    var count = 0
+    var first: [String] = []
+    for write in self {
+      count += write.write.items.count
+      for item in write.write.items.prefix(10 - first.count) {
+        first.append("/" + item.location.text.prefixForLog)
+      }
     }
+    let more = count > first.count ? " and \(count - first.count) more" : ""
+    return first.joined(separator: " ") + more
+  }
+}
+
+extension String {
+  /// The first 100 characters, with a mark if there are more.
+  var prefixForLog: String {
+    utf8.count <= 100 ? self : prefix(100) + "…"
   }
 }
 

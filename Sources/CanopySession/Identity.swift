@@ -49,6 +49,8 @@ public final class UserSession: Sendable {
   /// The identifier of the user.
   public let uid: Key
   let email: String
+  /// The uid as text: the owner of writes that may be sent again.
+  let owner: String
   let token: String
   /// The end of the login in milliseconds since 1970.
   public let expiresAt: Int64
@@ -59,6 +61,7 @@ public final class UserSession: Sendable {
 
   init(uid: Key, email: String, token: String, expiresAt: Int64) {
     self.uid = uid
+    owner = uid.text
     self.email = email
     self.token = token
     self.expiresAt = expiresAt
@@ -128,10 +131,16 @@ private final class Lineage: Sendable {
 /// of them. Safe to use from any thread.
 public final class SessionRegistry: Sendable {
   fileprivate struct State {
-    var sessions: [Key: [UserSession]] = [:]
-    /// Those with on-disconnect writes that wait; a session may occur more than once.
-    var armed: [Key: [UserSession]] = [:]
+    var sessions: [Key: [ObjectIdentifier: UserSession]] = [:]
+    /// Those with on-disconnect writes that wait.
+    var armed: [Key: [ObjectIdentifier: Armed]] = [:]
     var revocations = 0
+  }
+
+  fileprivate struct Armed {
+    let session: UserSession
+    /// The number of its writes.
+    var count = 0
   }
 
   private let state = Mutex(State())
@@ -143,33 +152,46 @@ public final class SessionRegistry: Sendable {
   /// added, no revocation came in between.
   var revocations: Int { state.withLock { $0.revocations } }
 
-  /// Adds a login that a connection begins.
+  /// Adds a login that a connection begins. O(1).
   func add(_ session: UserSession) {
-    state.withLock { $0.sessions[session.uid, default: []].append(session) }
+    state.withLock { $0.sessions[session.uid, default: [:]][ObjectIdentifier(session)] = session }
   }
 
-  /// Removes a login that a connection ends. That revokes nothing: writes that the connection has asked for
-  /// are still made as that user's.
+  /// Removes a login that a connection ends. O(1). That revokes nothing: writes that the connection has asked
+  /// for are still made as that user's.
   public func remove(_ session: UserSession) {
-    _ = state.withLock { $0.remove(session.uid) { $0 === session } }
+    state.withLock { state in
+      state.sessions[session.uid]?[ObjectIdentifier(session)] = nil
+      if state.sessions[session.uid]?.isEmpty == true { state.sessions[session.uid] = nil }
+    }
   }
 
-  /// The number of sessions with on-disconnect writes that wait, each counted for each of its writes.
-  var armedCount: Int { state.withLock { $0.armed.values.reduce(0) { $0 + $1.count } } }
+  /// The number of on-disconnect writes that wait and have a session.
+  var armedCount: Int {
+    state.withLock { state in
+      state.armed.values.reduce(0) { $0 + $1.values.reduce(0) { $0 + $1.count } }
+    }
+  }
 
-  /// Notes that on-disconnect writes of a session wait.
+  /// Notes that one more on-disconnect write of a session waits. O(1).
   func keep(_ session: UserSession) {
-    state.withLock { $0.armed[session.uid, default: []].append(session) }
+    state.withLock { state in
+      state.armed[session.uid, default: [:]][
+        ObjectIdentifier(session), default: Armed(session: session)
+      ].count += 1
+    }
   }
 
-  /// Notes that one of those that `keep` was called for waits no more.
+  /// Notes that one on-disconnect write of a session waits no more. O(1).
   func release(_ session: UserSession) {
     state.withLock { state in
-      guard var list = state.armed[session.uid],
-        let index = list.firstIndex(where: { $0 === session })
-      else { return }
-      list.remove(at: index)
-      state.armed[session.uid] = list.isEmpty ? nil : list
+      let id = ObjectIdentifier(session)
+      guard let count = state.armed[session.uid]?[id]?.count else { return }
+      assert(count > 0, "a session without on-disconnect writes is released")
+      state.armed[session.uid]?[id]?.count = count - 1
+      guard count <= 1 else { return }
+      state.armed[session.uid]?[id] = nil
+      if state.armed[session.uid]?.isEmpty == true { state.armed[session.uid] = nil }
     }
   }
 
@@ -195,19 +217,14 @@ extension SessionRegistry.State {
   fileprivate mutating func revoke(
     _ uid: Key, where matches: (UserSession) -> Bool
   ) -> [UserSession] {
-    for session in armed[uid] ?? [] where matches(session) { session.revoke() }
-    let ended = remove(uid, where: matches)
+    for armed in (armed[uid] ?? [:]).values where matches(armed.session) {
+      armed.session.revoke()
+    }
+    guard let all = sessions.removeValue(forKey: uid) else { return [] }
+    let rest = all.filter { !matches($0.value) }
+    if !rest.isEmpty { sessions[uid] = rest }
+    let ended = all.values.filter(matches)
     for session in ended { session.revoke() }
     return ended
-  }
-
-  /// Removes the sessions of an account that match, and returns them.
-  fileprivate mutating func remove(
-    _ uid: Key, where matches: (UserSession) -> Bool
-  ) -> [UserSession] {
-    guard let list = sessions[uid] else { return [] }
-    let rest = list.filter { !matches($0) }
-    sessions[uid] = rest.isEmpty ? nil : rest
-    return list.filter(matches)
   }
 }

@@ -1,7 +1,7 @@
 /// The bytes that one connection makes the server hold, by kind.
 ///
 /// A connection is charged for everything that its client can make grow: input without an end, requests
-/// without a reply, replies and events that the client does not read. The total is charged to the
+/// without a reply, replies and events that the client does not read, subscriptions. The total is charged to the
 /// server's `MemoryBudget`.
 public struct Ledger: Sendable, Equatable {
   /// Bytes of input that is not a whole request yet, or that is not decoded yet.
@@ -20,19 +20,22 @@ public struct Ledger: Sendable, Equatable {
   public var reserved = 0
   /// Bytes of the on-disconnect writes.
   public var armed = 0
+  /// Bytes of the subscriptions that have not ended, as `SubscriptionRequest.bytes` estimates them.
+  public var subscriptions = 0
 
   /// Creates an empty ledger.
   public init() {}
 
   /// The sum.
   public var total: Int {
-    input + requests + replies + unsent + unencoded + heldEvents + reserved + armed
+    input + requests + replies + unsent + unencoded + heldEvents + reserved + armed + subscriptions
   }
 
   /// Asserts that no kind is negative.
   func assertValid() {
     assert(
-      min(input, requests, replies, unsent, unencoded, heldEvents, reserved, armed) >= 0,
+      min(input, requests, replies, unsent, unencoded, heldEvents, reserved, armed, subscriptions)
+        >= 0,
       "a ledger has a negative entry: \(self)")
   }
 }

@@ -39,6 +39,9 @@ extension Operations {
     _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
   ) async throws -> [ArmedWrite] {
     let write = try request.write()
+    let locations = write?.items.count ?? 0
+    // Before anything is compared with it.
+    guard locations <= limits.disconnectLocationsMax else { throw tooManyArmed }
     let caller = identity.caller(at: now())
     // From now on a revocation reaches the session, whatever becomes of the connection. A user's write
     // always has one: what is revoked at this moment is dropped later.
@@ -50,7 +53,7 @@ extension Operations {
       let verdict = rules.current.rules.judge(assignments, before: root, after: after, as: caller)
       guard verdict.isAllowed else { throw WireError.denied }
     }
-    let replaced = request.locations(of: write)
+    let replaced = LocationCover(request.locations(of: write))
     var kept: [ArmedWrite] = []
     var changed: [DisconnectWriteID: [String]] = [:]
     var removed: [DisconnectWriteID] = []
@@ -68,13 +71,9 @@ extension Operations {
     let bytes = text.utf8.count
     if added != nil {
       guard kept.count < limits.disconnectWritesMax,
-        kept.reduce(bytes, { $0 + $1.bytes }) <= limits.disconnectBytesMax
-      else {
-        throw WireError(
-          .tooLarge,
-          "a connection may have at most \(limits.disconnectWritesMax) on-disconnect writes of "
-            + "\(limits.disconnectBytesMax) bytes together; cancel some first")
-      }
+        kept.reduce(bytes, { $0 + $1.bytes }) <= limits.disconnectBytesMax,
+        kept.reduce(locations, { $0 + $1.write.items.count }) <= limits.disconnectLocationsMax
+      else { throw tooManyArmed }
     }
     // Nothing changes, so the store need not write.
     if added == nil, changed.isEmpty, removed.isEmpty { return kept }
@@ -87,150 +86,11 @@ extension Operations {
     return kept
   }
 
-  /// Runs a closure after a second.
-  public typealias Retry = @Sendable (@escaping @Sendable () -> Void) -> Void
-
-  /// Makes the on-disconnect writes of a connection that has ended, in the order in which they were armed.
-  /// Tries again while the journal fails. Returns at once.
-  ///
-  /// When the engine has stopped they stay in the store, for the next start.
-  public func carryOut(_ armed: [ArmedWrite], retry: @escaping Retry) {
-    submit(armed) { [self] result in
-      switch result {
-      case .success(let denied):
-        if !denied.isEmpty { Task { try? await drop(denied.map { armed[$0] }) } }
-      case .failure(.stopped):
-        logger.notice(
-          "on-disconnect writes are left for the next start",
-          metadata: ["writes": "\(armed.count)"])
-      case .failure(let error):
-        logger.error(
-          "on-disconnect writes failed; they are tried again",
-          metadata: ["writes": "\(armed.count)", "error": "\(error)"])
-        retry { [self] in carryOutAgain(armed, retry: retry) }
-      }
-    }
-  }
-
-  /// Makes the writes that the store still has.
-  ///
-  /// A journal that failed may have stored its commits, and the store forgot the writes with them: an
-  /// increment that is made again would count twice.
-  private func carryOutAgain(_ armed: [ArmedWrite], retry: @escaping Retry) {
-    Task {
-      do {
-        let kept = Set(try await disconnectStore.disconnectWrites().map(\.id))
-        let left = armed.filter { kept.contains($0.id) }
-        if left.count < armed.count {
-          logger.notice(
-            "on-disconnect writes had been made although the journal failed",
-            metadata: ["writes": "\(armed.count - left.count)"])
-        }
-        if !left.isEmpty { carryOut(left, retry: retry) }
-      } catch {
-        logger.error(
-          "on-disconnect writes cannot be read; they are tried again",
-          metadata: ["error": "\(error)"])
-        retry { [self] in carryOutAgain(armed, retry: retry) }
-      }
-    }
-  }
-
-  /// Submits all writes that the rules allow, or none, so that a second try keeps their order.
-  private func submit(
-    _ armed: [ArmedWrite], completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
-  ) {
-    let decisions = armed.map { armed in
-      let derive = armed.caller.map { _ in
-        { @Sendable [rules] (write: ProposedWrite) in try rules.derive(write) }
-      }
-      return Decision(
-        armed.write, (), settles: armed.id, authorize: authorization(of: armed), derive: derive)
-    }
-    engine.submit(decisions) { [self] result in
-      if case .success = result { continueUnfinishedWork() }
-      completion(result)
-    }
-  }
-
-  private func authorization(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {
-    guard let caller = armed.caller else { return nil }
-    return { [rules, session = armed.session] write in
-      guard session?.session.mayFinish ?? true else { return false }
-      var caller = caller
-      caller.now = write.time
-      return rules.current.allows(write, as: caller)
-    }
-  }
-
-  /// Makes the store forget writes that are not made.
-  private func drop(_ denied: [ArmedWrite]) async throws {
-    let revoked = denied.filter { $0.session?.session.mayFinish == false }
-    log("the sessions of on-disconnect writes have been revoked; they are dropped", revoked)
-    let others = denied.filter { $0.session?.session.mayFinish != false }
-    log("the rules do not allow on-disconnect writes, which are dropped", others)
-    try await forget(denied)
-  }
-
-  private func log(_ message: Logger.Message, _ dropped: [ArmedWrite]) {
-    guard !dropped.isEmpty else { return }
-    logger.notice(
-      message,
-      metadata: ["writes": "\(dropped.count)", "at": "\(dropped.flatMap(\.places))"])
-  }
-
-  private func forget(_ denied: [ArmedWrite]) async throws {
-    do {
-      _ = try await disconnectStore.changeDisconnectWrites(
-        adding: nil, exceptions: [:], removing: denied.map(\.id))
-    } catch {
-      logger.error(
-        "on-disconnect writes that are not allowed could not be forgotten",
-        metadata: ["error": "\(error)"])
-      throw error
-    }
-  }
-
-  /// Makes the on-disconnect writes that the last process left behind. Call it with the engine running,
-  /// before there are connections.
-  ///
-  /// - Throws: the store's or the engine's error. A write that cannot be read is logged and forgotten.
-  public func carryOutAbandoned() async throws {
-    for kept in try await disconnectStore.disconnectWrites() {
-      let armed: ArmedWrite
-      let caller: KeptCaller
-      do {
-        armed = try ArmedWrite(kept)
-        caller = try KeptCaller(kept.identity)
-      } catch {
-        logger.error(
-          "an on-disconnect write cannot be read, and is dropped",
-          metadata: ["request": "\(kept.request)", "error": "\(error)"])
-        _ = try await disconnectStore.changeDisconnectWrites(
-          adding: nil, exceptions: [:], removing: [kept.id])
-        continue
-      }
-      guard try await isAccountValid(of: caller) else {
-        log("the sessions of on-disconnect writes have ended; they are dropped", [armed])
-        try await forget([armed])
-        continue
-      }
-      let denied = try await withCheckedThrowingContinuation { continuation in
-        submit([armed]) { result in continuation.resume(with: result.mapError { $0 }) }
-      }
-      guard denied.isEmpty else {
-        try await drop([armed])
-        continue
-      }
-      logger.notice("made an on-disconnect write of a connection that ended with the server")
-    }
-  }
-
-  /// Whether a caller that was kept when the process ended may still write, as far as the store can
-  /// tell.
-  private func isAccountValid(of caller: KeptCaller) async throws -> Bool {
-    if let session = caller.session { return try await accounts.isValid(session) }
-    guard let uid = caller.uid else { return true }
-    return try await accounts.isActive(uid: uid)
+  private var tooManyArmed: WireError {
+    WireError(
+      .tooLarge,
+      "a connection may have at most \(limits.disconnectWritesMax) on-disconnect writes, of at most "
+        + "\(limits.disconnectBytesMax) bytes and \(limits.disconnectLocationsMax) locations together; "
+        + "cancel some first")
   }
 }

@@ -194,6 +194,7 @@ extension Operations {
       "listeners": limits.listenersMax, "queuedBytes": limits.queuedBytesMax,
       "clientWrites": Limits.clientWritesMax,
       "disconnectWrites": limits.disconnectWritesMax, "disconnectBytes": limits.disconnectBytesMax,
+      "disconnectLocations": limits.disconnectLocationsMax, "boundBytes": Limits.boundBytesMax,
       "titleCharacters": Texts.titleMax, "bodyCharacters": Texts.bodyMax,
       "commentCharacters": Texts.commentMax, "usernameCharacters": Texts.usernameMax,
       "page": Feeds.Page.limitMax,

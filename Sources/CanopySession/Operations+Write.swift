@@ -52,7 +52,18 @@ extension Operations {
       try rename(user(identity), to: username, context)
     case .push(let path, let value): try push(path, value, context)
     case .tree(let write): try submit(write, once: nil, context)
-    case .once(let origin, let write): try submit(write, once: origin, context)
+    case .once(var origin, let write):
+      origin.owner = owner(identity)
+      try submit(write, once: origin, context)
+    }
+  }
+
+  /// Returns the owner of the writes that a connection may send again.
+  private func owner(_ identity: Identity) -> String {
+    switch identity {
+    case .administrator: WriteOrigin.administratorOwner
+    case .user(let session) where session.isValid(at: now()): session.owner
+    case .user, .anonymous: WriteOrigin.anonymousOwner
     }
   }
 

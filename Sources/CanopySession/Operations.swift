@@ -37,6 +37,8 @@ public final class Operations: Sendable {
   /// would keep the writer busy, and the journal would grow by megabytes for each of its lines.
   let renames = Mutex(
     RateLimiter<Key>(attemptsMax: 500, windowMilliseconds: 10_000, keysMax: 10_000))
+  /// The on-disconnect writes that failed and are tried again.
+  let disconnectRetries = DisconnectRetries()
   /// The turns of work that takes long; see `beside`.
   let longWork = TurnQueue(width: 1)
 

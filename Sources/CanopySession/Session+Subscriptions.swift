@@ -20,8 +20,10 @@ extension Session {
           + "first")
     }
     lastSubscription += 1
-    subscriptions[lastSubscription] = Subscription(
-      authorized: request.authorized, phase: .starting(slot, request))
+    addSubscription(
+      lastSubscription,
+      Subscription(
+        authorized: request.authorized, phase: .starting(slot, request), bytes: request.bytes))
     return lastSubscription
   }
 
@@ -29,7 +31,7 @@ extension Session {
   public mutating func answerConstant(
     _ number: Int64, _ slot: Slot, sequence: Int64, _ content: SubscriptionContent
   ) {
-    subscriptions[number]?.phase = .active
+    updateSubscription(number) { $0.phase = .active }
     finish(
       slot,
       Completion(.subscribed(Subscribed(number: number, sequence: sequence, content: content))))
@@ -52,11 +54,11 @@ extension Session {
     else { return false }
     switch result {
     case .failure(let error):
-      subscriptions[number] = nil
+      _ = removeSubscription(number)
       finish(slot, Completion(error))
       return false
     case .success(let start):
-      subscriptions[number]?.isReplacement = request.since != nil
+      updateSubscription(number) { $0.isReplacement = request.since != nil }
       let since = request.since.flatMap { since in
         mayResume(since) && start.sequence - since <= request.historyMax ? since : nil
       }
@@ -66,7 +68,9 @@ extension Session {
         activate(number, slot, start.sequence, content)
         return true
       }
-      subscriptions[number]?.phase = .resuming(slot, start, Subscription.HeldEvents())
+      updateSubscription(number) {
+        $0.phase = .resuming(slot, start, Subscription.HeldEvents())
+      }
       charge(reserved: Session.resumptionBytes, heldEvents: 0)
       append(.resume(subscription: number, since: since, start))
       return true
@@ -107,7 +111,7 @@ extension Session {
     _ number: Int64, _ slot: Slot, _ sequence: Int64, _ content: SubscriptionContent,
     bytes: Int = 0, _ events: [Notification] = []
   ) {
-    subscriptions[number]?.phase = .active
+    updateSubscription(number) { $0.phase = .active }
     finish(
       slot,
       Completion(
@@ -117,7 +121,7 @@ extension Session {
   }
 
   private mutating func fail(_ number: Int64, _ slot: Slot, _ error: WireError) {
-    if subscriptions.removeValue(forKey: number) != nil {
+    if removeSubscription(number) != nil {
       append(.unlisten(subscription: number, nil))
     }
     finish(slot, Completion(error))
@@ -131,22 +135,11 @@ extension Session {
   public mutating func receive(
     _ notifications: [Notification], bytes: Int, for number: Int64, unsentEventBytes: Int
   ) -> EventOutcome {
-    guard isOpen, let subscription = subscriptions[number] else { return .dropped }
-    switch subscription.phase {
+    guard isOpen, let stage = subscriptions[number]?.stage else { return .dropped }
+    switch stage {
     case .starting: return .dropped
-    case .resuming(let slot, let start, var held):
-      guard !held.isOverflowing else { return .held }
-      // Taken out first, so that the array is not copied.
-      subscriptions[number]?.phase = .active
-      if held.bytes + bytes > limits.queuedBytesMax {
-        charge(reserved: 0, heldEvents: -held.bytes)
-        held = Subscription.HeldEvents(isOverflowing: true)
-      } else {
-        held.notifications += notifications
-        held.bytes += bytes
-        charge(reserved: 0, heldEvents: bytes)
-      }
-      subscriptions[number]?.phase = .resuming(slot, start, held)
+    case .resuming:
+      hold(notifications, bytes: bytes, for: number)
       return .held
     case .active:
       // One event may be larger than the bound.
@@ -157,11 +150,23 @@ extension Session {
     }
   }
 
+  /// Keeps events until the resumption of a subscription is complete, or drops all if they are too many.
+  ///
+  /// The events are changed in place: a second reference to the array would have it copied for each event.
+  private mutating func hold(_ notifications: [Notification], bytes: Int, for number: Int64) {
+    var change = 0
+    let bytesMax = limits.queuedBytesMax
+    updateSubscription(number) { subscription in
+      change = subscription.hold(notifications, bytes: bytes, bytesMax: bytesMax)
+    }
+    charge(reserved: 0, heldEvents: change)
+  }
+
   /// Ends a subscription at the wish of the client.
   ///
   /// - Throws: `WireError` when the connection has none of this number.
   public mutating func unsubscribe(_ number: Int64) throws(WireError) {
-    guard let subscription = subscriptions.removeValue(forKey: number) else {
+    guard let subscription = removeSubscription(number) else {
       throw WireError(.notFound, "this connection has no subscription \(number)")
     }
     release(subscription)
@@ -173,25 +178,25 @@ extension Session {
     guard let subscription = subscriptions[number] else { return }
     guard case .active = subscription.phase else {
       // Its request is not answered yet: the answer will say so.
-      subscriptions[number]?.cancellation = code
+      updateSubscription(number) { $0.cancellation = code }
       return
     }
-    subscriptions[number] = nil
+    _ = removeSubscription(number)
     append(.unlisten(subscription: number, isOpen ? code : nil))
   }
 
   /// Ends a subscription whose content could not be encoded; the front end answers the request itself.
   public mutating func drop(_ number: Int64) {
-    guard subscriptions.removeValue(forKey: number) != nil else { return }
+    guard let subscription = removeSubscription(number) else { return }
+    release(subscription)
     append(.unlisten(subscription: number, nil))
   }
 
   mutating func endAllSubscriptions() {
-    for (number, subscription) in subscriptions {
+    for (number, subscription) in removeAllSubscriptions() {
       release(subscription)
       append(.unlisten(subscription: number, nil))
     }
-    subscriptions = [:]
   }
 
   private mutating func release(_ subscription: Subscription) {

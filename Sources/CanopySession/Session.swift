@@ -103,7 +103,7 @@ public struct Session {
   /// The answer that waits for the subscriptions to be authorized for another user.
   private var awaitingAuthorization: (slot: Slot, completion: Completion)?
   private var actions: Deque<Action> = []
-  var subscriptions: [Int64: Subscription] = [:]
+  private(set) var subscriptions: [Int64: Subscription] = [:]
   var lastSubscription: Int64 = 0
 
   /// Creates the session of a new connection.
@@ -298,7 +298,7 @@ public struct Session {
 
   private mutating func setArmed(_ armed: [ArmedWrite]) {
     self.armed = armed
-    ledger.armed = armed.reduce(0) { $0 + $1.bytes }
+    ledger.armed = armed.reduce(0) { $0 + $1.memoryBytes }
   }
 
   // MARK: End
@@ -349,6 +349,44 @@ public struct Session {
 
   mutating func append(_ action: Action) {
     actions.append(action)
+  }
+
+  /// Adds a subscription and charges its bytes.
+  mutating func addSubscription(_ number: Int64, _ subscription: Subscription) {
+    assert(subscriptions[number] == nil, "a subscription has the number of another")
+    subscriptions[number] = subscription
+    ledger.subscriptions += subscription.bytes
+    assertSubscriptionsAreCharged()
+  }
+
+  /// Changes a subscription that has not ended; what is charged for it stays.
+  mutating func updateSubscription(_ number: Int64, _ change: (inout Subscription) -> Void) {
+    guard let index = subscriptions.index(forKey: number) else { return }
+    change(&subscriptions.values[index])
+  }
+
+  /// Removes a subscription and releases its bytes. Returns nil if there is none of this number.
+  mutating func removeSubscription(_ number: Int64) -> Subscription? {
+    guard let subscription = subscriptions.removeValue(forKey: number) else { return nil }
+    ledger.subscriptions -= subscription.bytes
+    assertSubscriptionsAreCharged()
+    return subscription
+  }
+
+  /// Removes all subscriptions, releases their bytes, and returns them.
+  mutating func removeAllSubscriptions() -> [Int64: Subscription] {
+    defer {
+      subscriptions = [:]
+      ledger.subscriptions = 0
+    }
+    return subscriptions
+  }
+
+  private func assertSubscriptionsAreCharged() {
+    ledger.assertValid()
+    assert(
+      ledger.subscriptions == subscriptions.values.reduce(0) { $0 + $1.bytes },
+      "the ledger does not have the bytes of the subscriptions")
   }
 
   mutating func charge(reserved: Int, heldEvents: Int) {

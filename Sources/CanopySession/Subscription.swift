@@ -27,8 +27,51 @@ struct Subscription {
   /// Whether the client has an earlier version, which the present state replaces.
   var isReplacement = false
   var phase: Phase
+  /// The bytes charged for it until it ends.
+  let bytes: Int
   /// The reason why it cannot go on, if that is found before its request is answered.
   var cancellation: WireError.Code?
+
+  /// The phase without its contents. A copy of the phase would keep a second reference to the events that
+  /// wait, and each further event would copy them all.
+  enum Stage {
+    case starting
+    case resuming
+    case active
+  }
+
+  /// The phase without its contents.
+  var stage: Stage {
+    switch phase {
+    case .starting: .starting
+    case .resuming: .resuming
+    case .active: .active
+    }
+  }
+
+  /// Keeps events until the resumption is complete, or drops all if they are too many. O(events) on the
+  /// average.
+  ///
+  /// - Parameters:
+  ///   - bytes: the bytes of their encoded lines.
+  ///   - bytesMax: the bytes that may be held.
+  /// - Returns: by how many bytes the held events have grown or shrunk.
+  mutating func hold(_ notifications: [Notification], bytes: Int, bytesMax: Int) -> Int {
+    guard case .resuming(let slot, let start, var held) = phase, !held.isOverflowing else {
+      return 0
+    }
+    // Releases the other reference to the array, so that appending does not copy it.
+    phase = .active
+    defer { phase = .resuming(slot, start, held) }
+    guard held.bytes + bytes <= bytesMax else {
+      let dropped = held.bytes
+      held = HeldEvents(isOverflowing: true)
+      return -dropped
+    }
+    held.notifications += notifications
+    held.bytes += bytes
+    return bytes
+  }
 
   /// The bytes of the events that wait.
   var heldBytes: Int {

@@ -29,6 +29,35 @@ public struct SubscriptionRequest: Sendable {
   }
 }
 
+extension SubscriptionRequest {
+  /// The bytes charged for a subscription, besides its path and its query: its entries in the session, the
+  /// connection, the event loop, the engine and the rules.
+  static let baseBytes = 2_048
+  /// The bytes charged for each key of a path, besides its text.
+  static let keyBytes = 128
+
+  /// The memory that the subscription takes until it ends, in bytes. An estimate. O(path and query).
+  var bytes: Int {
+    guard case .tree(let listening) = subject else { return SubscriptionRequest.baseBytes }
+    return SubscriptionRequest.baseBytes + SubscriptionRequest.bytes(of: listening.path)
+      + SubscriptionRequest.bytes(of: listening.query)
+  }
+
+  private static func bytes(of path: Path) -> Int {
+    path.keys.reduce(0) { $0 + keyBytes + $1.utf8Count }
+  }
+
+  private static func bytes(of query: Query) -> Int {
+    var bytes = 0
+    if case .child(let path) = query.order { bytes += self.bytes(of: path) }
+    for case let bound? in [query.lower, query.upper] {
+      bytes += bound.key?.utf8Count ?? 0
+      if case .string(let text) = bound.value { bytes += text.count }
+    }
+    return bytes
+  }
+}
+
 /// The content with which a subscription begins.
 public enum SubscriptionContent: Sendable {
   /// The present state.

@@ -12,13 +12,15 @@ extension SQLiteStore {
   /// Each row keeps the number seen as of its write. A client's last row stays until the client has not
   /// written for long, so its mark outlives all its other rows.
   ///
-  /// The engine forgets clients that wrote longest ago: such a client may have a row with the number.
+  /// The engine forgets clients of owners that have many: such a client may have a row with the number. A
+  /// client that has logged in or out has rows of each owner; their sequence numbers order them.
   static func remember(_ write: ClientWrite, _ db: Database) throws {
     let origin = write.origin
+    let client = origin.storedClient.databaseValue
     try db.cachedStatement(sql: "DELETE FROM client_writes WHERE client = ? AND number <= ?")
-      .execute(arguments: [origin.client, origin.seen])
+      .execute(arguments: [client, origin.seen])
     let values: [DatabaseValue] = [
-      origin.client.databaseValue, origin.number.databaseValue, write.sequence.databaseValue,
+      client, origin.number.databaseValue, write.sequence.databaseValue,
       write.time.databaseValue, origin.seen.databaseValue,
     ]
     let checksum = SealedTable.checksum([SealedTable.clientWrites.rawValue.databaseValue] + values)
@@ -44,7 +46,7 @@ extension SQLiteStore {
     while let row = try rows.next() {
       try SealedTable.clientWrites.check(row)
       do {
-        let origin = try WriteOrigin(client: row[0], number: row[1], seen: row[4])
+        let origin = try WriteOrigin(storedClient: row[0], number: row[1], seen: row[4])
         writes.append(ClientWrite(origin: origin, sequence: row[2], time: row[3]))
       } catch {
         throw StoreError.damagedRow("a write of the client \(row[0] as String)", error.sentence)

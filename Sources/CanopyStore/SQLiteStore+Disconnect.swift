@@ -4,31 +4,55 @@ internal import GRDB
 
 extension SQLiteStore: DisconnectStore {
   /// See `DisconnectStore`.
-  public func disconnectWrites() async throws -> [DisconnectWrite] {
+  public func disconnectWrites(
+    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+  ) async throws -> [DisconnectWrite] {
     try await pool.read { db in
-      try SQLiteStore.disconnectRows(db).map { try SQLiteStore.readDisconnectWrite($0) }
+      let rows = try SQLiteStore.disconnectRows(db, after: id)
+      var page: [DisconnectWrite] = []
+      var bytes = 0
+      while page.count < countMax, bytes < bytesMax, let row = try rows.next() {
+        let write = try SQLiteStore.readDisconnectWrite(row)
+        bytes += write.bytes
+        page.append(write)
+      }
+      return page
     }
   }
 
-  private static func disconnectRows(_ db: Database) throws -> [Row] {
-    try Row.fetchAll(
+  /// See `DisconnectStore`.
+  public func disconnectWriteIDs() async throws -> Set<DisconnectWriteID> {
+    try await pool.read { db in
+      try Set(DisconnectWriteID.fetchCursor(db, sql: "SELECT id FROM disconnect_writes"))
+    }
+  }
+
+  private static func disconnectRows(
+    _ db: Database, after id: DisconnectWriteID = .min
+  ) throws -> RowCursor {
+    try Row.fetchCursor(
       db,
-      sql: "SELECT id, identity, request, exceptions, checksum FROM disconnect_writes ORDER BY id")
+      sql: """
+        SELECT id, identity, request, exceptions, checksum FROM disconnect_writes WHERE id > ?
+        ORDER BY id
+        """, arguments: [id])
   }
 
   /// What is wrong with the rows, a sentence each; whether their requests can be carried out is for
   /// those to say who keep them.
   static func disconnectProblems(_ db: Database) throws -> [String] {
-    try disconnectRows(db).compactMap { row in
+    var problems: [String] = []
+    let rows = try disconnectRows(db)
+    while let row = try rows.next() {
       do {
         for path in try readDisconnectWrite(row).exceptions { _ = try Location(path) }
-        return nil
       } catch let error as TreeError {
-        return StoreError.damagedRow(disconnectName(row), error).sentence
+        problems.append(StoreError.damagedRow(disconnectName(row), error).sentence)
       } catch let error as StoreError {
-        return error.sentence
+        problems.append(error.sentence)
       }
     }
+    return problems
   }
 
   private static func readDisconnectWrite(_ row: Row) throws -> DisconnectWrite {

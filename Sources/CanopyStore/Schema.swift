@@ -11,7 +11,8 @@ internal import GRDB
 /// - `leaves`: the checkpoint, a row for each leaf or small branch; no row is at or below another.
 ///   A branch that is spread over rows has its priority at `path/.priority`.
 /// - `client_writes`: the writes that clients may send again, each with the number that its client had
-///   seen.
+///   seen. `client` is `owner/name`, or the name alone in rows of earlier versions
+///   (`WriteOrigin.storedClient`).
 /// - `rules_record`: at most one row: the digest of the rules in force and the last commit before them.
 /// - `meta`: the numbers of `Meta`, and the sums of `SealedTable`, which triggers keep.
 /// - `accounts`, `tokens`: identity; passwords only as argon2id hashes, tokens only as SHA-256.

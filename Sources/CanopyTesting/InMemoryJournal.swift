@@ -126,8 +126,22 @@ public final class InMemoryJournal: Journal {
 
 extension InMemoryJournal: DisconnectStore {
   /// See `DisconnectStore`.
-  public func disconnectWrites() async throws -> [DisconnectWrite] {
-    state.withLock { $0.disconnectWrites }
+  public func disconnectWrites(
+    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+  ) async throws -> [DisconnectWrite] {
+    state.withLock { state in
+      var bytes = 0
+      let page = state.disconnectWrites.drop { $0.id <= id }.prefix(countMax).prefix { write in
+        defer { bytes += write.bytes }
+        return bytes < bytesMax
+      }
+      return Array(page)
+    }
+  }
+
+  /// See `DisconnectStore`.
+  public func disconnectWriteIDs() async throws -> Set<DisconnectWriteID> {
+    state.withLock { Set($0.disconnectWrites.map(\.id)) }
   }
 
   /// See `DisconnectStore`.

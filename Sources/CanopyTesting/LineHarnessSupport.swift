@@ -77,6 +77,7 @@ public final class LineJournal: Journal, Sendable {
   private let isFailing = Mutex(false)
   private let isUnreadable = Mutex(false)
   private let next = Mutex<Fault?>(nil)
+  private let disconnectReadCount = Mutex(0)
 
   /// What happens to one append.
   public enum Fault: Sendable {
@@ -107,6 +108,9 @@ public final class LineJournal: Journal, Sendable {
 
   /// The number of commits.
   public var count: Int { journal.commits.count }
+
+  /// The number of commits of each append.
+  public var groups: [Int] { journal.groups }
 
   /// The most commits that came in one append.
   public var batchMax: Int { journal.groups.max() ?? 0 }
@@ -174,9 +178,20 @@ extension LineJournal: RulesRecordStore {
 
 extension LineJournal: DisconnectStore {
   /// See `DisconnectStore`.
-  public func disconnectWrites() async throws -> [DisconnectWrite] {
-    try await journal.disconnectWrites()
+  public func disconnectWrites(
+    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+  ) async throws -> [DisconnectWrite] {
+    try await journal.disconnectWrites(after: id, countMax: countMax, bytesMax: bytesMax)
   }
+
+  /// See `DisconnectStore`. Counted in `disconnectReads`.
+  public func disconnectWriteIDs() async throws -> Set<DisconnectWriteID> {
+    disconnectReadCount.withLock { $0 += 1 }
+    return try await journal.disconnectWriteIDs()
+  }
+
+  /// How often the ids of the on-disconnect writes were read.
+  public var disconnectReads: Int { disconnectReadCount.withLock { $0 } }
 
   /// See `DisconnectStore`. Held up and failing as appends are.
   public func changeDisconnectWrites(

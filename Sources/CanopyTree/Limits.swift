@@ -6,6 +6,9 @@ public struct Limits: Sendable, Equatable {
   /// The largest key, in bytes of UTF-8.
   public static let keyBytesMax = 768
 
+  /// The longest string of a query's bound, in bytes of UTF-8. A subscription keeps its query.
+  public static let boundBytesMax = 1_024
+
   /// The most keys in a path, and levels below the root of the tree.
   public static let depthMax = 32
 
@@ -88,6 +91,10 @@ public struct Limits: Sendable, Equatable {
 
   /// The most bytes of requests for the on-disconnect writes of one connection.
   public var disconnectBytesMax = 1024 * 1024
+
+  /// The most locations that the on-disconnect writes of one connection write together. A new write is compared
+  /// with all of them.
+  public var disconnectLocationsMax = 4_096
 
   /// The most memory, in bytes, for all connections together, the tree excluded. Beyond it, the
   /// server closes the connection that holds the most.

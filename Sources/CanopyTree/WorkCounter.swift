@@ -31,12 +31,12 @@
     /// The number of nodes touched so far.
     public var count: Int { nodes.withLock { $0 } }
 
-    static func touch() {
-      current?.nodes.withLock { $0 += 1 }
+    static func touch(_ count: Int = 1) {
+      current?.nodes.withLock { $0 += count }
     }
   }
 #else
   enum WorkCounter {
-    @inline(__always) static func touch() {}
+    @inline(__always) static func touch(_ count: Int = 1) {}
   }
 #endif

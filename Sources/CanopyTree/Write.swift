@@ -43,9 +43,24 @@ public struct Write: Sendable {
     self.items = sorted
   }
 
-  /// Removes items. The remaining ones stay valid.
-  public mutating func removeItems(where isDropped: (Item) -> Bool) {
-    items.removeAll(where: isDropped)
+  /// Removes the items that some locations cover.
+  ///
+  /// Complexity: O(items + locations), and O(items × log locations) where the items are few.
+  ///
+  /// - Returns: the locations that covered an item, in order.
+  public mutating func removeItems(coveredBy locations: LocationCover) -> [Location] {
+    var cover = locations
+    var found: [Location] = []
+    var kept: [Item] = []
+    for item in items {
+      if let location = cover.location(covering: item.location) {
+        if found.last != location { found.append(location) }
+      } else {
+        kept.append(item)
+      }
+    }
+    if !found.isEmpty { items = kept }
+    return found
   }
 
   /// Creates a write that replaces the node at a location.

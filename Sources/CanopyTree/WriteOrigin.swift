@@ -1,9 +1,16 @@
 /// The identity of a client's write. If a connection breaks before the reply, the client sends the
 /// write again; the server recognises it and does not apply it twice.
+///
+/// A name of at least `secretBytesMin` bytes counts as a secret that the client drew at random and tells nobody.
+/// Its writes are recognised whoever sends them: a client may lose a reply, log in or out, and send the write
+/// again. A shorter name can be guessed. So each owner has short names of its own, and nobody can use up the
+/// numbers of another.
 public struct WriteOrigin: Hashable, Sendable {
-  /// The name that the client chose at random and keeps secret. Anybody who knows it could make the
-  /// server treat the client's writes as already applied.
+  /// The name that the client chose.
   public var client: String
+  /// The user who sent the write: a uid, `anonymousOwner` or `administratorOwner`. Nil for a write that an
+  /// earlier version stored, and until the server has set it.
+  public var owner: String?
   /// The client's number of the write: from 1 on, never used twice.
   public var number: Int64
   /// The number up to which the client has received all replies. It never sends those writes again,
@@ -13,7 +20,17 @@ public struct WriteOrigin: Hashable, Sendable {
   /// The most bytes in a client's name.
   public static let clientBytesMax = 64
 
-  /// Creates an origin.
+  /// The bytes from which on the name of a client counts as secret: 16 characters drawn from 36 have 82
+  /// random bits.
+  public static let secretBytesMin = 16
+
+  /// The owner of writes without a user. No uid contains a dot.
+  public static let anonymousOwner = ".anonymous"
+
+  /// The owner of the administrator's writes.
+  public static let administratorOwner = ".administrator"
+
+  /// Creates an origin without an owner.
   ///
   /// - Throws: `TreeError.invalidData` if the name is empty, too long, or contains other characters
   ///   than ASCII letters, digits, `_` and `-`, or if the numbers do not satisfy 0 ≤ seen < number.
@@ -37,5 +54,40 @@ public struct WriteOrigin: Hashable, Sendable {
     self.client = client
     self.number = number
     self.seen = seen
+  }
+}
+
+extension WriteOrigin {
+  private static let separator = UInt8(ascii: "/")
+
+  /// The name under which the writes of the client are remembered: its own if that is secret, otherwise one
+  /// for this owner.
+  public var rememberedName: String {
+    client.utf8.count >= WriteOrigin.secretBytesMin ? client : storedClient
+  }
+
+  /// The owner and the name of the client as they are stored: `owner/client`, or the name alone without an
+  /// owner. Neither contains a slash.
+  public var storedClient: String {
+    owner.map { $0 + "/" + client } ?? client
+  }
+
+  /// Reads the stored form.
+  ///
+  /// - Parameter storedClient: as `storedClient`; the name alone for a write of an earlier version.
+  /// - Throws: `TreeError.invalidData` when a part is invalid.
+  public init(storedClient: String, number: Int64, seen: Int64) throws(TreeError) {
+    let bytes = storedClient.utf8
+    guard let slash = bytes.firstIndex(of: WriteOrigin.separator) else {
+      try self.init(client: storedClient, number: number, seen: seen)
+      return
+    }
+    let name = storedClient[bytes.index(after: slash)...]
+    try self.init(client: String(name), number: number, seen: seen)
+    let owner = storedClient[..<slash]
+    guard !owner.isEmpty else {
+      throw TreeError.invalidData("the owner of a client must not be empty")
+    }
+    self.owner = String(owner)
   }
 }

@@ -77,9 +77,68 @@ struct ClientWritesTests {
       try writes.admit(WriteOrigin(client: "r0", number: 2, seen: 0))
     }
     _ = try writes.admit(WriteOrigin(client: "one-more", number: 3, seen: 2))
-    #expect(writes.markCount == 1)
+    #expect(writes.markCount == ClientWrites.marksMax - ClientWrites.marksMax / 10 + 1)
+    // Those that were set last are still known.
+    #expect(throws: EngineError.alreadyAnswered(2)) {
+      try writes.admit(WriteOrigin(client: "one-more", number: 2, seen: 0))
+    }
     #expect(writes.count == 1)
     #expect(writes.remembered(of: "c") == 1)
+  }
+
+  @Test func `one owner with many clients displaces its own and nobody else's`() throws {
+    var writes = ClientWrites()
+    var owners: [ClientWrite] = []
+    for index in 0..<100 {
+      var write = try Self.write(by: "own\(index)", at: Int64(index))
+      write.origin.owner = "owner\(index % 10)"
+      writes.note(write)
+      owners.append(write)
+    }
+    for number in 0..<2 * Limits.clientsMax {
+      var write = try Self.write(by: "m\(number)", at: 1_000 + Int64(number))
+      write.origin.owner = "mallory"
+      writes.note(write)
+    }
+    #expect(writes.count <= Limits.clientsMax)
+    for write in owners {
+      #expect(throws: RepeatedWrite(sequence: write.sequence)) { try writes.admit(write.origin) }
+    }
+    var last = try Self.write(by: "m\(2 * Limits.clientsMax - 1)", at: 0).origin
+    last.owner = "mallory"
+    #expect(throws: RepeatedWrite.self) { try writes.admit(last) }
+  }
+
+  @Test func `one owner whose writes are refused displaces no marks of others`() throws {
+    var writes = ClientWrites()
+    var mine = try WriteOrigin(client: "mine", number: 3, seen: 2)
+    mine.owner = "ada"
+    _ = try writes.admit(mine)
+    for number in 0..<2 * ClientWrites.marksMax {
+      var other = try WriteOrigin(client: "m\(number)", number: 3, seen: 2)
+      other.owner = WriteOrigin.anonymousOwner
+      _ = try writes.admit(other)
+    }
+    #expect(writes.markCount <= ClientWrites.marksMax)
+    mine.number = 2
+    mine.seen = 0
+    #expect(throws: EngineError.alreadyAnswered(2)) { try writes.admit(mine) }
+  }
+
+  @Test func `writes that an earlier version stored without an owner are recognized`() throws {
+    for name in ["k", "a-name-that-is-secret"] {
+      var origin = try WriteOrigin(client: name, number: 4, seen: 2)
+      var writes = ClientWrites([ClientWrite(origin: origin, sequence: 7, time: 0)])
+      origin.owner = "ada"
+      #expect(throws: RepeatedWrite(sequence: 7)) { try writes.admit(origin) }
+      origin.number = 2
+      origin.seen = 0
+      #expect(throws: EngineError.alreadyAnswered(2)) { try writes.admit(origin) }
+      origin.number = 5
+      writes.note(ClientWrite(origin: try writes.admit(origin), sequence: 8, time: 0))
+      #expect(throws: RepeatedWrite(sequence: 8)) { try writes.admit(origin) }
+      #expect(writes.count == 1)
+    }
   }
 
   private static func write(_ number: Int64, seen: Int64) throws -> ClientWrite {

@@ -5,7 +5,7 @@ import Testing
 
 struct PatternTests {
   private func compile(_ text: String, ignoresCase: Bool = false) throws -> Pattern {
-    try Pattern(Array(text.utf8), ignoresCase: ignoresCase)
+    try PatternTable.compile(text, ignoresCase: ignoresCase)
   }
 
   @Test(arguments: [

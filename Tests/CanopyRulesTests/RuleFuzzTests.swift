@@ -101,8 +101,8 @@ struct RuleFuzzTests {
     for _ in 0..<Self.count {
       let text = (0..<Int.random(in: 1...12, using: &random)).map { _ in random.pick(parts) }
         .joined()
-      guard let whole = try? Pattern(Array("^(\(text))$".utf8), ignoresCase: false),
-        let part = try? Pattern(Array(text.utf8), ignoresCase: false)
+      guard let whole = try? PatternTable.compile("^(\(text))$"),
+        let part = try? PatternTable.compile(text)
       else { continue }
       let input = String(
         (0..<Int.random(in: 0...6, using: &random)).map { _ in random.pick(Array("abc1")) })

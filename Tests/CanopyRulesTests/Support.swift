@@ -16,6 +16,14 @@ extension Pattern {
   }
 }
 
+extension PatternTable {
+  /// Compiles a pattern as the only one of its file.
+  static func compile(_ text: String, ignoresCase: Bool = false) throws -> Pattern {
+    var table = PatternTable()
+    return try table.pattern(Array(text.utf8), ignoresCase: ignoresCase)
+  }
+}
+
 /// Returns a tree from JSON, with priorities.
 func tree(_ json: String) throws -> Node {
   try WriteValue(json: json).node

@@ -1,6 +1,7 @@
 import CanopyEngine
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import NIOCore
 import NIOEmbedded
 import Testing
@@ -121,6 +122,79 @@ import Testing
     }
   }
 
+  /// An update of so many locations below a path.
+  private func update(_ path: String, _ range: Range<Int>) -> String {
+    "ONDISCONNECT UPDATE \(path) {"
+      + range.map { "\"k\($0)\":\($0)" }.joined(separator: ",") + "}"
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the writes of a connection have so many locations together and no more`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.disconnectLocationsMax = 10
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      #expect(try await client.code(update("/a", 0..<11)) == "TOO_LARGE")
+      #expect(try await kept(server) == 0)
+      try await client.value(update("/a", 0..<4))
+      #expect(try await client.code(update("/b", 0..<7)) == "TOO_LARGE")
+      try await client.value(update("/b", 0..<6))
+      #expect(try await client.code("ONDISCONNECT SET /c 1") == "TOO_LARGE")
+      // A location that is replaced counts no more.
+      try await client.value("ONDISCONNECT SET /a/k1 true")
+      try await client.value("ONDISCONNECT CANCEL /b")
+      try await client.value(update("/c", 0..<6))
+      #expect(
+        try await server.connect().value("HELLO")["limits"]?["disconnectLocations"]
+          == .leaf(10))
+      await client.disconnect()
+      try await server.eventually { try await isDone(server) }
+      #expect(
+        server.root
+          == (try WriteValue(
+            json: """
+              {"a":{"k0":0,"k1":true,"k2":2,"k3":3},"c":{"k0":0,"k1":1,"k2":2,"k3":3,"k4":4,"k5":5}}
+              """
+          ).node))
+    }
+  }
+
+  #if CANOPY_COUNT_WORK
+    @Test func `a request compares with the writes before it in proportion to their locations`()
+      async throws
+    {
+      func work(_ count: Int) async throws -> Int {
+        try await WorkCounter.counting { counter in
+          let parts = try await LineParts()
+          let operations = parts.operations
+          func arm(_ range: Range<Int>, _ armed: [ArmedWrite]) async throws -> [ArmedWrite] {
+            let text = update("/a", range)
+            let request = try Array(text.utf8).withUnsafeBytes {
+              try Request(line: $0, limits: Limits())
+            }
+            guard case .connection(.onDisconnect(let request, let text)) = request else {
+              return []
+            }
+            let completion = await operations.onDisconnect(
+              request, text: text, as: .administrator, armed)
+            return try #require(completion.armed)
+          }
+          let first = try await arm(0..<count, [])
+          let before = counter.count
+          let second = try await arm(count / 2..<count + count / 2, first)
+          #expect(second.map(\.write.items.count) == [count / 2, count])
+          #expect(second[0].exceptions.count == count / 2)
+          return counter.count - before
+        }
+      }
+      let few = try await work(200)
+      let many = try await work(2_000)
+      #expect(many <= 12 * few + 200, "\(few), then \(many)")
+    }
+  #endif
+
   @Test(arguments: Depth.allCases)
   func `a store that fails keeps nothing, and says so`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
@@ -157,6 +231,41 @@ import Testing
   private func tryAgain(_ client: any LineClient) async {
     guard let channel = (client as? ChannelClient)?.channel else { return }
     await channel.testingEventLoop.advanceTime(by: .seconds(1))
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `while the journal fails the log has one line, and one try reads for all connections`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      func lines(_ text: String) -> Int { server.parts.log.lines.count { $0.contains(text) } }
+      var clients: [any LineClient] = []
+      for index in 0..<5 {
+        let client = try await server.connectAsAdministrator()
+        try await client.value("ONDISCONNECT SET /a/\(index) {\".sv\":{\"increment\":1}}")
+        clients.append(client)
+      }
+      server.parts.journal.fail(true)
+      let retries = server.parts.operations.disconnectRetries
+      for (index, client) in clients.enumerated() {
+        await client.disconnect()
+        try await server.eventually { retries.count == index + 1 }
+      }
+      for round in 1...2 {
+        await tryAgain(clients[0])
+        try await server.eventually {
+          server.parts.journal.disconnectReads >= round && retries.waitingCount == 5
+        }
+      }
+      server.parts.journal.fail(false)
+      await tryAgain(clients[0])
+      try await server.eventually { try await isDone(server) }
+      try await server.eventually { lines("no failed on-disconnect writes are left") == 1 }
+      #expect(lines("on-disconnect writes failed") == 1)
+      // Over a socket, tries come as time passes.
+      #expect(server.parts.journal.disconnectReads == 3 || depth == .socket)
+      #expect(server.root == (try WriteValue(json: "{\"a\":[1,1,1,1,1]}").node))
+    }
   }
 
   @Test(arguments: Depth.allCases)
@@ -309,5 +418,40 @@ import Testing
     #expect(parts.log.lines.count { $0.hasPrefix("error") } == 1)
     parts.engine.stop()
     await engine.value
+  }
+
+  @Test func `what a server left behind is written in groups, and each session is looked up once`()
+    async throws
+  {
+    let parts = try await LineParts()
+    let journal = parts.journal
+    for index in 0..<2_500 {
+      _ = try await journal.changeDisconnectWrites(
+        adding: ("administrator", "SET /a/k\(index) \(index)"), exceptions: [:], removing: [])
+    }
+    _ = try await journal.changeDisconnectWrites(
+      adding: ("administrator", "SET /b nonsense"), exceptions: [:], removing: [])
+    let engine = Task { await parts.engine.run() }
+    try await parts.operations.carryOutAbandoned()
+    #expect(parts.engine.root.at(try Path("a")).childCount == 2_500)
+    #expect(journal.groups == [1_000, 1_000, 500])
+    #expect(try await journal.disconnectWrites().isEmpty)
+    #expect(parts.log.lines.count { $0.contains("made on-disconnect writes") } == 1)
+    parts.engine.stop()
+    await engine.value
+  }
+
+  @Test func `a line of the log names the first locations and the number of the others`() throws {
+    let items = (0..<4_000).map { Write.Item(Path.root.child(Key(index: $0)), 1) }
+    let long = try Key(String(repeating: "k", count: 700))
+    let writes = [
+      ArmedWrite(id: 1, write: try Write([.init(Path.root.child(long), 1)]), caller: nil, bytes: 1),
+      ArmedWrite(id: 2, write: try Write(items), caller: nil, bytes: 1),
+    ]
+    let text = writes.placesForLog
+    #expect(text.hasPrefix("/kkk"))
+    #expect(text.hasSuffix("/8 and 3991 more"))
+    #expect(text.utf8.count < 300)
+    #expect(writes.prefix(1).placesForLog == "/" + String(repeating: "k", count: 100) + "…")
   }
 }

@@ -111,6 +111,43 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `subscriptions are charged until they end, and the connections with the most of them end`(
+    _ depth: Depth
+  ) async throws {
+    try await flood(depth) { server in
+      let memory = server.parts.operations.memory
+      let before = memory.used
+      let string = String(repeating: "s", count: Limits.boundBytesMax)
+      let client = try await server.connect()
+      for index in 0..<300 {
+        try await client.value(
+          "LISTEN /posts/p\(index) {\"startAt\":\"\(string)\",\"limitToFirst\":1}")
+      }
+      #expect(memory.used - before > 300 * 2_048)
+      for number in 1...300 { try await client.value("UNLISTEN \(number)") }
+      #expect(memory.used - before < 3 * MemoryBudget.reportBytes)
+      let longer = "LISTEN /posts/p {\"startAt\":\"\(string)s\"}"
+      #expect(try await client.code(longer) == "INVALID_QUERY")
+      // Long paths, until connections are cut off.
+      let key = String(repeating: "k", count: Limits.keyBytesMax)
+      let path = Array(repeating: key, count: 30).joined(separator: "/")
+      var clients: [any LineClient] = []
+      for _ in 0..<4 {
+        let client = try await server.connect()
+        clients.append(client)
+        for index in 0..<120 {
+          guard (try? await client.request("LISTEN /posts/p\(index)/\(path)")) != nil else { break }
+        }
+        #expect(memory.used <= Self.bound + Self.slack)
+      }
+      try await server.eventually { memory.used <= Self.bound }
+      for client in clients { await client.disconnect() }
+      await client.disconnect()
+      try await server.eventually { memory.used < before + 100_000 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `requests that wait for a slow disk are charged until they are answered`(
     _ depth: Depth
   ) async throws {

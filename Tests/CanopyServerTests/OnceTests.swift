@@ -113,8 +113,9 @@ import Testing
       #expect(try await client.request("GET /n") == "+1")
       // A number that was said to be seen with a write that was refused is seen as well.
       let stranger = try await server.connect()
-      #expect(try await stranger.code("ONCE dev2 7 6 SET /n 5") == "PERMISSION_DENIED")
-      #expect(try await client.code("ONCE dev2 6 5 SET /n 5") == "CONFLICT")
+      let secret = "dev2-drawn-at-random"
+      #expect(try await stranger.code("ONCE \(secret) 7 6 SET /n 5") == "PERMISSION_DENIED")
+      #expect(try await client.code("ONCE \(secret) 6 5 SET /n 5") == "CONFLICT")
     }
   }
 
@@ -138,6 +139,52 @@ import Testing
       #expect(try await client.request("GET /a") == "+1")
       let stranger = try await server.connect()
       #expect(try await stranger.code("ONCE s 1 0 SET /a 2") == "PERMISSION_DENIED")
+    }
+  }
+
+  /// Rules under which anybody may write below `/open`.
+  private static let openRules = """
+    { "rules": { ".read": true, "open": { ".write": true } } }
+    """
+
+  @Test(arguments: Depth.allCases)
+  func `a write of a client with a secret name is recognized after it has logged in or out`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server async throws in
+      try await server.set(rules: Self.openRules)
+      let secret = String(repeating: "s", count: WriteOrigin.secretBytesMin)
+      let add = "SET /open/n {\".sv\":{\"increment\":1}}"
+      let client = try await server.connect()
+      let anonymous = try await client.request("ONCE \(secret) 1 0 \(add)")
+      try await client.value(TestServer.signUp("ada"))
+      #expect(try await client.request("ONCE \(secret) 1 0 \(add)") == anonymous)
+      let own = try await client.request("ONCE \(secret) 2 0 \(add)")
+      try await client.value("LOGOUT")
+      #expect(try await client.request("ONCE \(secret) 2 0 \(add)") == own)
+      try await client.value(TestServer.signUp("bob"))
+      #expect(try await client.request("ONCE \(secret) 2 0 \(add)") == own)
+      #expect(try await client.code("ONCE \(secret) 3 2 SET /denied 1") == "PERMISSION_DENIED")
+      #expect(try await client.code("ONCE \(secret) 1 0 \(add)") == "CONFLICT")
+      #expect(try await client.request("GET /open/n") == "+2")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a name that can be guessed belongs to the user who uses it`(_ depth: Depth) async throws {
+    try await withServer(depth) { server async throws in
+      try await server.set(rules: Self.openRules)
+      let name = String(repeating: "g", count: WriteOrigin.secretBytesMin - 1)
+      let mallory = try await server.connect(as: "mallory")
+      let bob = try await server.connect(as: "bob")
+      let nobody = try await server.connect()
+      try await mallory.value("ONCE \(name) 1 0 SET /open/m 1")
+      #expect(try await mallory.code("ONCE \(name) 9 8 SET /denied 1") == "PERMISSION_DENIED")
+      #expect(try await nobody.code("ONCE \(name) 9 8 SET /denied 1") == "PERMISSION_DENIED")
+      let first = try await bob.request("ONCE \(name) 1 0 SET /open/b {\".sv\":{\"increment\":1}}")
+      #expect(try await bob.request("ONCE \(name) 1 0 SET /open/b 5") == first)
+      try await nobody.value("ONCE \(name) 9 0 SET /open/n 1")
+      #expect(try await bob.request("GET /open") == "+{\"b\":1,\"m\":1,\"n\":1}")
     }
   }
 }

@@ -44,6 +44,32 @@ struct ClientWriteTests {
     }
   }
 
+  @Test func `the owner is kept with a write, and rows of earlier versions have none`() async throws
+  {
+    var owned = try write(1, by: "k", 1)
+    owned.origin?.owner = "ada"
+    var anonymous = try write(2, by: "k", 1)
+    anonymous.origin?.owner = WriteOrigin.anonymousOwner
+    let commits = [owned, anonymous, try write(3, by: "k", 1)]
+    try await folder.withStore { store async throws in
+      try await store.append(commits, after: 0)
+      // Forgets only the owner's own.
+      var later = try write(4, by: "k", 2, seen: 1)
+      later.origin?.owner = "ada"
+      try await store.append([later], after: 3)
+      #expect(try await store.problems().isEmpty)
+      #expect(
+        try await store.settle(after: 0).map(\.origin).suffix(3) == [
+          anonymous.origin, commits[2].origin, later.origin,
+        ])
+    }
+    try await folder.withStore { store async throws in
+      let origins = try await store.load().clientWrites.map(\.origin)
+      #expect(origins.map(\.owner) == [WriteOrigin.anonymousOwner, nil, "ada"])
+      #expect(origins.map(\.client) == ["k", "k", "k"])
+    }
+  }
+
   @Test func `a write of a client that the engine has forgotten is remembered anew`() async throws {
     try await folder.withStore { store async throws in
       try store.append([write(1, by: "a", 1)], after: 0)

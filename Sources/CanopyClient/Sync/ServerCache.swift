@@ -69,6 +69,8 @@ struct ServerCache: Sendable {
   /// Adds children that other listens reported.
   mutating func addReported(_ children: [(key: Key, node: Node)]) {
     guard case .parts(var reported, let isAssumed) = extent else { return }
+    // Releases the other reference to the set, so that it is not copied.
+    extent = .whole
     for (key, node) in children {
       reported.insert(key)
       tree.apply([Assignment(Path.root.child(key), node)])
@@ -141,6 +143,8 @@ extension ServerCache {
     guard let key = rest.keys.first, extent != .whole else { return true }
     guard rest.count == 1, !isPriority else { return knows(key) }
     if case .parts(var reported, let isAssumed) = extent {
+      // Releases the other reference to the set, so that it is not copied for each child.
+      extent = .whole
       reported.insert(key)
       extent = .parts(reported: reported, isAssumed: isAssumed)
     }

@@ -56,6 +56,8 @@ private final class Slot {
   func member(_ name: String) -> Slot {
     guard case .members(var members) = content else { return Slot() }
     let slot = members[name] ?? Slot()
+    // Releases the other reference to the table, so that it is not copied.
+    content = .nothing
     members[name] = slot
     content = .members(members)
     return slot

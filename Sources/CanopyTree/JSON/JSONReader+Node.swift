@@ -225,14 +225,35 @@ extension JSONReader {
     }
   }
 
-  /// Creates a branch of the entries from `mark` on, in an array.
+  /// Removes the entries from `mark` on, and returns the branch of an array that has them.
   private mutating func finish(from mark: Int) -> Node {
-    let children = entries[mark...]
-    let node =
-      children.contains { $0.node.isAbsent }
-      ? Node(ascending: children.filter { !$0.node.isAbsent }) : Node(ascending: children)
-    entries.removeSubrange(mark...)
+    let node = arrayNode(from: mark)
+    removeEntries(from: mark)
     return node
+  }
+
+  /// Returns the branch of an array that has the entries from `mark` on.
+  ///
+  /// A function of its own, so that its slice ends before the entries change: a slice that is still
+  /// alive makes each inner array copy all entries.
+  private func arrayNode(from mark: Int) -> Node {
+    let children = entries[mark...]
+    guard children.contains(where: { $0.node.isAbsent }) else { return Node(ascending: children) }
+    return Node(ascending: children.filter { !$0.node.isAbsent })
+  }
+
+  /// Removes the entries from `mark` on. O(removed entries), unless something shares the memory of the
+  /// entries; then all that remain are copied, which debug builds count.
+  private mutating func removeEntries(from mark: Int) {
+    #if CANOPY_COUNT_WORK
+      let before = entries.withUnsafeBufferPointer { $0.baseAddress }
+    #endif
+    entries.removeSubrange(mark...)
+    #if CANOPY_COUNT_WORK
+      if entries.withUnsafeBufferPointer({ $0.baseAddress }) != before {
+        WorkCounter.touch(entries.count)
+      }
+    #endif
   }
 
   private mutating func finish(
@@ -288,7 +309,7 @@ extension JSONReader {
       isNormal = false
       break
     }
-    defer { entries.removeSubrange(mark...) }
+    defer { removeEntries(from: mark) }
     if isNormal { return Node(ascending: entries[mark...]) }
     let children = Array(entries[mark...])
     if hasServerValues, Set(children.map(\.key)).count < children.count {

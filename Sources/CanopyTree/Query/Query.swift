@@ -39,8 +39,8 @@ public struct Query: Hashable, Sendable {
 
   /// Creates a query.
   ///
-  /// - Throws: `TreeError.invalidQuery` if the limit is not positive or a bound does not fit the
-  ///   order.
+  /// - Throws: `TreeError.invalidQuery` if the limit is not positive, or if a bound does not fit the
+  ///   order or is longer than `Limits.boundBytesMax`.
   public init(
     order: Order = .priority, lower: Bound? = nil, upper: Bound? = nil, limit: Limit? = nil
   ) throws(TreeError) {
@@ -53,9 +53,14 @@ public struct Query: Hashable, Sendable {
       guard n > 0 else { throw .invalidQuery("a limit must be a positive integer") }
     case nil: break
     }
-    if order == .key {
-      for bound in [lower, upper] where bound != nil && bound?.key == nil {
+    for case let bound? in [lower, upper] {
+      if order == .key, bound.key == nil {
         throw .invalidQuery("by key, a bound must be a string that is a key")
+      }
+      if case .string(let bytes) = bound.value, bytes.count > Limits.boundBytesMax {
+        throw .invalidQuery(
+          "the string of a bound may have at most \(Limits.boundBytesMax) bytes of UTF-8; compare with "
+            + "its beginning")
       }
     }
   }

@@ -1,3 +1,4 @@
+import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import Testing

@@ -111,6 +111,20 @@ struct QueryOptionsTests {
     #expect(try !Query(limit: .first(1)).isUnbounded)
   }
 
+  @Test(arguments: ["startAt", "startAfter", "endAt", "endBefore", "equalTo"])
+  func `the string of a bound has at most so many bytes`(name: String) throws {
+    let longest = String(repeating: "é", count: Limits.boundBytesMax / 2)
+    for order in ["a", "$value", "$priority"] {
+      #expect(throws: Never.self) {
+        try query(#"{"orderBy":"\#(order)","\#(name)":"\#(longest)"}"#)
+      }
+      let error = #expect(throws: TreeError.self) {
+        try query(#"{"orderBy":"\#(order)","\#(name)":["\#(longest)x","k"]}"#)
+      }
+      #expect(error?.sentence.contains("at most \(Limits.boundBytesMax) bytes") == true)
+    }
+  }
+
   @Test func `the newest n posts are the last n by key`() throws {
     var generator = PushIDGenerator()
     let posts = (0..<50).map { i in (generator.next(at: 1000 + i) { 0 }, Node(i)) }
