@@ -18,7 +18,7 @@ struct SubscriptionLedgerTests {
   }
 
   private static func start(_ path: Path) -> ListenStart {
-    ListenStart(Listening(path), (root: .absent, sequence: 1))
+    ListenStart(Listening(path), Snapshot(root: .absent, sequence: 1))
   }
 
   @Test func `a subscription is charged for its path and its query until it ends`() throws {
@@ -59,11 +59,16 @@ struct SubscriptionLedgerTests {
         switch Int.random(in: 0..<7, using: &random) {
         case 0:
           _ = session.started(
-            number, .failure(WireError(.unavailable, "the journal fails"))
+            number, .failure(WireError(.unavailable, "the journal fails")), isLarge: { _ in false }
           ) { _ in true }
-        case 1: _ = session.started(number, .success(Self.start(path))) { _ in true }
+        case 1:
+          _ = session.started(number, .success(Self.start(path)), isLarge: { _ in false }) { _ in
+            true
+          }
         case 2:
-          _ = session.started(number, .success(Self.start(path))) { _ in true }
+          _ = session.started(number, .success(Self.start(path)), isLarge: { _ in false }) { _ in
+            true
+          }
           session.resumed(number, .failure(WireError(.overloaded, "too much")))
         case 3: try? session.unsubscribe(other)
         case 4: session.cancel(other, .permissionDenied)
@@ -86,11 +91,13 @@ struct SubscriptionLedgerTests {
     var session = Session(limits: Limits())
     let path = try Path("a")
     let number = try session.subscribe(Self.request(path, since: 0), 0)
-    #expect(session.started(number, .success(Self.start(path))) { _ in true })
+    #expect(
+      session.started(number, .success(Self.start(path)), isLarge: { _ in false }) { _ in true })
     var moves = 0
     var last: UnsafeRawPointer?
     let commit = Commit(sequence: 1, time: 0, assignments: [])
-    let notification = Notification(Listening(path), commit, from: .absent, to: .absent)
+    let notification = Notification(
+      Listening(path), Change(commit: commit, views: [], before: .absent, after: .absent))
     for _ in 0..<1_000 {
       let outcome = session.receive([notification], bytes: 1, for: number, unsentEventBytes: 0)
       guard case .held = outcome else { throw Unexpected() }

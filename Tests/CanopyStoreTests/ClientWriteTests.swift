@@ -52,14 +52,14 @@ struct ClientWriteTests {
     anonymous.origin?.owner = WriteOrigin.anonymousOwner
     let commits = [owned, anonymous, try write(3, by: "k", 1)]
     try await folder.withStore { store async throws in
-      try await store.append(commits, after: 0)
+      try store.append(commits, after: 0)
       // Forgets only the owner's own.
       var later = try write(4, by: "k", 2, seen: 1)
       later.origin?.owner = "ada"
-      try await store.append([later], after: 3)
+      try store.append([later], after: 3)
       #expect(try await store.problems().isEmpty)
       #expect(
-        try await store.settle(after: 0).map(\.origin).suffix(3) == [
+        try store.settle(after: 0).map(\.origin).suffix(3) == [
           anonymous.origin, commits[2].origin, later.origin,
         ])
     }
