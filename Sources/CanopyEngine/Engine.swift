@@ -35,7 +35,7 @@ public final class Engine: Sendable {
     public var checkpointAfter = Duration.seconds(300)
     /// Indexes that queries may add to those of the plan.
     public var addedIndexesMax = 64
-    /// Steps of about a microsecond that the engine's task may spend on a batch to find out which views
+    /// Steps of about a microsecond that the engine's thread may spend on a batch to find out which views
     /// its commits have changed.
     ///
     /// For commits that change little that is cheaper than to wake the threads of the listeners for

@@ -18,7 +18,7 @@ public struct WriterHolds: Sendable, Equatable {
   public var longestAppend = Duration.zero
 }
 
-/// Notices work that holds the engine's task for too long, counts it, and names it in the log.
+/// Notices work that holds the engine's thread for too long, counts it, and names it in the log.
 ///
 /// Costs one reading of the clock for each request, and four for each batch.
 final class WriterWatch: Sendable {

@@ -6,7 +6,7 @@ public import CanopyWire
 
 /// CAS: a write that is made only if the present value has a given ETag.
 ///
-/// An ETag is a hash of the whole value, and hashing a large one takes long. So the engine's task only
+/// An ETag is a hash of the whole value, and hashing a large one takes long. So the engine's thread only
 /// ever hashes small values. It first asks the rules, so a caller that may neither read nor write is
 /// refused before anything is hashed, and learns nothing by the time that takes. A large value is hashed
 /// on another thread. If the ETag is another one, that is the answer: the value was the present one when
@@ -15,7 +15,7 @@ public import CanopyWire
 ///
 /// While a large value is hashed, later requests of its connection wait: see `Operations.runsAlone`.
 struct CompareAndSet: Sendable {
-  /// Bytes of JSON of a value that the engine's task hashes.
+  /// Bytes of JSON of a value that the engine's thread hashes.
   static let smallBytesMax = 4_096
   /// How often a value that has changed meanwhile is hashed anew.
   static let roundsMax = 4
@@ -34,7 +34,7 @@ struct CompareAndSet: Sendable {
     var bytes: Int
   }
 
-  /// What the engine's task found.
+  /// What the engine's thread found.
   enum Outcome: Sendable {
     case committed
     case differs(Hashed)

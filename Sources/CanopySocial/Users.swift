@@ -75,7 +75,7 @@ public enum Users {
   /// - Parameters:
   ///   - entriesMax: the most posts and comments that the commit changes.
   ///   - wait: returns the milliseconds to wait, or nil to go on, given the number of posts and comments to
-  ///     change and the time. Called on the engine's task.
+  ///     change and the time. Called on the engine's thread.
   /// - Complexity: O(`entriesMax` × log n).
   /// - Throws: `SocialError.invalid` for a name that breaks the rules.
   public static func rename(

@@ -29,7 +29,7 @@ extension Node {
   private func check(_ packed: PackedBranch) -> String? {
     let read = packed.withText { text in try? WriteValue(json: text, limits: .none).node.packed }
     guard let read, read.hasSameText(as: packed), read.childCount == packed.childCount else {
-      return "the text of a packed is not what would be written"
+      return "the text of a packed branch is not the one that would be written"
     }
     return nil
   }

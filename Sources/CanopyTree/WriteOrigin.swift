@@ -2,7 +2,7 @@
 /// write again; the server recognises it and does not apply it twice.
 ///
 /// A name of at least `secretBytesMin` bytes counts as a secret that the client drew at random and tells nobody.
-/// Its writes are recognised whoever sends them: a client may lose a reply, log in or out, and send the write
+/// Its writes are recognised on any connection: a client may lose a reply, log in or out, and send the write
 /// again. A shorter name can be guessed. So each owner has short names of its own, and nobody can use up the
 /// numbers of another.
 public struct WriteOrigin: Hashable, Sendable {

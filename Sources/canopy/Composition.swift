@@ -25,7 +25,7 @@ struct Composition: Sendable {
   ///   - now: milliseconds since 1970, for everything that is timed.
   init(
     folder: String, store configuration: SQLiteStore.Configuration = .init(),
-    engine: Engine.Configuration = .init(), settings: AccountSettings = .init(),
+    engine: Engine.Configuration = Composition.unwatched, settings: AccountSettings = .init(),
     hasher: PasswordHasher = PasswordHasher(),
     now: @escaping @Sendable () -> Int64 = Composition.now, logger: Logger
   ) async throws {
@@ -69,6 +69,14 @@ struct Composition: Sendable {
     }
     try store.close()
     return try result.get()
+  }
+
+  /// The configuration of a command that works on a folder. Nobody waits for its writer, so the log does not name
+  /// what holds it.
+  static var unwatched: Engine.Configuration {
+    var configuration = Engine.Configuration()
+    configuration.elapsed = { .zero }
+    return configuration
   }
 
   /// The clock by which background work waits and rests.

@@ -16,7 +16,7 @@ struct ModuleTests {
     // Not sockets, storage or who is logged in: a tree, a caller and a verdict.
     ("CanopyRules", ["CanopyTree"]),
     // Not SQLite, sockets or posts.
-    ("CanopyEngine", ["CanopySystem", "CanopyTree", "Logging", "Synchronization"]),
+    ("CanopyEngine", ["CanopySystem", "CanopyTree", "Dispatch", "Logging", "Synchronization"]),
     // Not the tree, not sockets.
     (
       "CanopyAccounts",

@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyServer
 @testable import CanopySession
 
-/// CAS of values that are too large for the engine's task to hash.
+/// CAS of values that are too large for the engine's thread to hash.
 @Suite(.timeLimit(.minutes(5))) struct CompareAndSetTests {
   /// Profiles that together are larger than may be hashed at once.
   private static func profiles(_ count: Int) -> String {

@@ -32,11 +32,11 @@ struct NodeInvariantTests {
         Node(storage: .prioritized(Prioritized(node: .absent, priority: 1))),
         "a priority of an absent node"
       ),
-      (Node(storage: .prioritized(Prioritized(node: prioritized, priority: 1))), "or two"),
-      (Node(storage: .prioritized(Prioritized(node: 1, priority: true))), "no number or string"),
+      (Node(storage: .prioritized(Prioritized(node: prioritized, priority: 1))), "two priorities"),
+      (Node(storage: .prioritized(Prioritized(node: 1, priority: true))), "neither a number"),
       (branch(Child(key: "a", node: prioritized)), "there is no index for it"),
       (indexed(a, OrderIndex(.value, of: try #require(b.children))), "stale position"),
-      (indexed(a, OrderIndex(.value, of: Children())), "not all children"),
+      (indexed(a, OrderIndex(.value, of: Children())), "lacks a child"),
       (branch(Child(key: "x", node: Node(storage: .branch(Children())))), "a branch is empty"),
     ]
     for (node, problem) in broken {

@@ -30,7 +30,7 @@ struct LocationCoverTests {
     }
   }
 
-  @Test func `a write loses what is covered and keeps the rest`() throws {
+  @Test func `a write loses the items that a location covers and keeps the others`() throws {
     var write = try Write.update(
       .root, ["a/x", "a/y", "b", "c/.priority", "d"].map { (try Location($0), WriteValue(1)) })
     let cover = LocationCover(
