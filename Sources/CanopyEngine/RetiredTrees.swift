@@ -2,17 +2,18 @@ internal import CanopyTree
 internal import Dispatch
 internal import Synchronization
 
-/// Frees old versions of the tree, and what commits replaced, on a thread of its own if they are large.
+/// Frees old versions of the tree, and the values that commits replaced, on a thread of its own if they are large.
 ///
-/// Freeing takes as long as much is freed: some 10 ms for a branch of 15 MB with short values. Small things
-/// are freed by the thread that made them, which is cheaper.
+/// Freeing takes time in proportion to the freed bytes: some 10 ms for a branch of 15 MB with short values. The
+/// thread that made small values frees them, which is cheaper.
 struct RetiredTrees: Sendable {
-  /// Bytes of JSON of the replaced values from which on they are freed elsewhere.
-  static let largeBytesMin = 256 * 1024
+  /// The bytes of JSON of the replaced values from which on another thread frees them. Measuring stops there, so it
+  /// costs the writer little however large they are.
+  static let largeBytesMin = 4 * 1024
 
   private let queue = DispatchQueue(label: "canopy.retired")
 
-  /// Whether what some commits replaced is large. O(commits + `largeBytesMin`).
+  /// Whether the values that some commits replaced are large. O(commits + `largeBytesMin`).
   static func areLarge(_ commits: [Commit]) -> Bool {
     var budget = largeBytesMin
     for commit in commits {

@@ -118,10 +118,10 @@ struct WriterWatchTests {
         beforeImage: [Assignment(place, replaced)])
     }
     let text = String(repeating: "x", count: 1_000)
-    let children = (0..<300).map { (Key(index: $0), Node(text)) }
+    let children = (0..<10).map { (Key(index: $0), Node(text)) }
     let post = Node(children: [("title", Node(text))])
     #expect(!RetiredTrees.areLarge([commit(.absent), commit(post)]))
-    #expect(!RetiredTrees.areLarge([commit(Node(children: children.dropLast(100)))]))
+    #expect(!RetiredTrees.areLarge([commit(Node(children: children.dropLast(7)))]))
     #expect(RetiredTrees.areLarge([commit(post), commit(Node(children: children))]))
   }
 }
