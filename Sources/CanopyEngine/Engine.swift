@@ -41,7 +41,7 @@ public final class Engine: Sendable {
     /// For commits that change little that is cheaper than to wake the threads of the listeners for
     /// nothing. The rest is found out there: so writers do not wait longer the more others listen, or
     /// the more they are shown.
-    public var notifyingCostMax = 16_384
+    public var notifyingCostMax = 4_096
     /// How long writers wait, after an append has failed, for a journal that cannot say whether it was
     /// stored. Then they are told that the outcome is unknown.
     public var outcomeUnknownAfter = Duration.seconds(5)

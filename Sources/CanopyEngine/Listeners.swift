@@ -3,9 +3,10 @@ internal import Synchronization
 
 /// Who listens where: views by location, found by walking the paths that a commit writes.
 ///
-/// A commit concerns the views at each location that it writes, above it, and below it. Finding them
-/// costs the length of the path and the views found, however many others there are. A view exists
-/// while it has listeners.
+/// A commit concerns the views at each location that it writes, above it, and below it; but not those above
+/// whose bounds exclude the key of the child that was written. Finding them costs the length of the path, a
+/// comparison of keys for each view at or above the location, and the views found, however many others there
+/// are. A view exists while it has listeners.
 final class Listeners: Sendable {
   typealias Listener = @Sendable (Notification) -> Void
 
@@ -138,7 +139,10 @@ final class Listeners: Sendable {
   ) {
     var level = root
     for key in path.keys {
-      for view in level.views.values { views[ObjectIdentifier(view)] = view }
+      // A child that a query surely does not show changes nothing for it.
+      for view in level.views.values where view.listening.query.mayShow(key) {
+        views[ObjectIdentifier(view)] = view
+      }
       guard let child = level.children[key] else { return }
       level = child
     }

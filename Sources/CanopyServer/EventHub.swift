@@ -125,21 +125,22 @@ final class EventHub: Sendable {
       case .call(let body): body()
       case .notification(let view, let notification):
         let view = view.value
-        var notifications = [notification]
+        var notifications: Deque = [notification]
         while case .notification(let other, let notification)? = state.value.pending.first,
           other.value === view
         {
           notifications.append(notification)
           state.value.pending.removeFirst()
         }
-        view.deliver(notifications)
+        view.deliver(&notifications)
       }
     }
   }
 
   /// Hands events to one subscription, for which they waited.
   func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
-    subscription.view?.deliver(notifications, to: CollectionOfOne(subscription))
+    var notifications = Deque(notifications)
+    subscription.view?.deliver(&notifications, to: CollectionOfOne(subscription))
   }
 
   /// Ends what `begin` began.
@@ -236,38 +237,77 @@ final class LocalView {
     subscriptions.removeLast()
   }
 
-  /// Hands on the events of some commits, in order.
-  func deliver(_ notifications: [Notification]) {
+  /// Hands on the events of some commits, in order, and takes them out.
+  func deliver(_ notifications: inout Deque<Notification>) {
     // A copy, because a subscriber may end subscriptions meanwhile.
-    deliver(notifications, to: subscriptions)
+    deliver(&notifications, to: subscriptions)
   }
 
-  func deliver(_ notifications: [Notification], to subscriptions: some Collection<HubSubscription>)
-  {
-    // Events that no subscription gets any more are not computed.
-    guard subscriptions.contains(where: { !$0.hasEnded }) else { return }
-    let lines: EventLines
-    switch self.lines(of: notifications) {
-    case .lines(let all): lines = all
-    case .several:
-      for notification in notifications { deliver([notification], to: subscriptions) }
-      return
-    case .large(let notification, let bytes):
-      return deliver(notification, bytes: bytes, to: subscriptions)
-    case .failed(let error):
-      for subscription in subscriptions where !subscription.hasEnded {
-        subscription.subscriber?.cancel(subscription.number, error.code)
+  /// Hands on the events of some commits to some of the subscriptions, in order, and takes them out.
+  ///
+  /// It encodes only as much ahead as it hands on at once: a subscriber that does not read ends before the next
+  /// events take memory.
+  func deliver(
+    _ notifications: inout Deque<Notification>, to subscriptions: some Collection<HubSubscription>
+  ) {
+    var group = Group()
+    while let notification = notifications.popFirst() {
+      // Events that no subscription gets any more are not computed.
+      guard subscriptions.contains(where: { !$0.hasEnded }) else {
+        notifications.removeAll()
+        return
       }
-      return
+      switch encoded(notification) {
+      case .lines(let lines):
+        group.append(lines, of: notification)
+        if group.bytes >= LocalView.groupBytes { deliver(group.take(), to: subscriptions) }
+      case .large(let bytes):
+        deliver(group.take(), to: subscriptions)
+        deliver(notification, bytes: bytes, to: subscriptions)
+      case .failed(let error):
+        deliver(group.take(), to: subscriptions)
+        for subscription in subscriptions where !subscription.hasEnded {
+          subscription.subscriber?.cancel(subscription.number, error.code)
+        }
+      }
     }
-    if lines.count == 0 { return }
+    deliver(group, to: subscriptions)
+  }
+
+  /// The bytes of events that are handed on together.
+  private static let groupBytes = 64 * 1024
+
+  /// The events of successive commits that are handed on together.
+  private struct Group {
+    private(set) var notifications: [Notification] = []
+    private(set) var lines: [EventLines] = []
+    private(set) var bytes = 0
+
+    mutating func append(_ lines: EventLines, of notification: Notification) {
+      guard lines.count > 0 else { return }
+      notifications.append(notification)
+      self.lines.append(lines)
+      bytes += lines.byteCount(for: 1)
+    }
+
+    /// Takes everything out.
+    mutating func take() -> Group {
+      var taken = Group()
+      swap(&taken, &self)
+      return taken
+    }
+  }
+
+  private func deliver(_ group: Group, to subscriptions: some Collection<HubSubscription>) {
+    guard let first = group.lines.first else { return }
+    let lines = group.lines.count == 1 ? first : EventLines(joining: group.lines)
     // Most are the first of their connection: then all of them get the very same bytes.
     var last: (number: Int64, bytes: ByteBuffer)?
     for subscription in subscriptions where !subscription.hasEnded {
       let number = subscription.number
       let count = lines.byteCount(for: number)
       guard let subscriber = subscription.subscriber,
-        subscriber.accepts(notifications, bytes: count, for: number)
+        subscriber.accepts(group.notifications, bytes: count, for: number)
       else { continue }
       let bytes: ByteBuffer
       if let last, last.number == number {
@@ -293,30 +333,6 @@ final class LocalView {
           notification.events, notification.sequence, of: listening, for: subscription.number,
           bytes: bytes))
     }
-  }
-
-  /// The lines about some commits.
-  private enum Lines {
-    case lines(EventLines)
-    /// One of several is large, or too large: each is to be handed on by itself. The events before it are
-    /// sent.
-    case several
-    case large(Notification, bytes: Int)
-    case failed(WireError)
-  }
-
-  private func lines(of notifications: [Notification]) -> Lines {
-    var all: [EventLines] = []
-    for notification in notifications {
-      switch encoded(notification) {
-      case .lines(let lines): all.append(lines)
-      case .large(let bytes):
-        return notifications.count > 1 ? .several : .large(notification, bytes: bytes)
-      case .failed(let error):
-        return notifications.count > 1 ? .several : .failed(error)
-      }
-    }
-    return .lines(all.count == 1 ? all[0] : EventLines(joining: all))
   }
 
   /// The lines about a commit, made once for all loops.

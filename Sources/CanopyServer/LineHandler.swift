@@ -27,8 +27,10 @@ final class LineHandler: ChannelInboundHandler, Connection {
   private var flushIsDue = false
   /// Whether a request has an outcome that is not looked at yet.
   private var isAdvanceDue = false
-  /// Whether the connection waits for its turn to encode a piece.
-  private var pieceIsDue = false
+  /// Whether the connection waits for its turn to encode a piece or to carry out requests.
+  private var turnIsDue = false
+  /// The requests that it carries out in one go.
+  private var turn = WorkBudget.Turn()
   /// Whether the connection closes when everything is encoded.
   private var closesWhenEncoded = false
   private(set) var context: ChannelHandlerContext?
@@ -159,6 +161,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
   }
 
   private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
+    countWork()
     do throws(WireError) {
       let request = try Request(line: line, limits: operations.limits)
       if case .read(let read) = request, session.readsAtOnce(request) {
@@ -216,8 +219,12 @@ final class LineHandler: ChannelInboundHandler, Connection {
   func perform(_ context: ChannelHandlerContext) {
     while let action = session.nextAction() {
       switch action {
-      case .read(let request): read(context, request)
-      case .begin(let request, let slot): begin(context, request, slot)
+      case .read(let request):
+        countWork()
+        read(context, request)
+      case .begin(let request, let slot):
+        countWork()
+        begin(context, request, slot)
       case .send(let reply): send(context, reply)
       case .setReading(let isReading):
         context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
@@ -230,6 +237,19 @@ final class LineHandler: ChannelInboundHandler, Connection {
       case .close: close(context)
       }
     }
+  }
+
+  /// Counts a request. If the connection has had its turn, no further request begins until the next one.
+  private func countWork() {
+    guard shared.work.count(&turn), !session.isPaused else { return }
+    session.pause(true)
+    takeTurnLater()
+  }
+
+  private func takeTurnLater() {
+    guard !turnIsDue else { return }
+    turnIsDue = true
+    shared.pieces.append(self)
   }
 
   private func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
@@ -415,11 +435,8 @@ extension LineHandler: Flushable {
 
   /// Asks for a turn to encode a piece, if there is something to encode and the client reads.
   private func encodeLater(_ context: ChannelHandlerContext) {
-    guard output.hasPieces, !output.hasBuffers, !pieceIsDue, context.channel.isWritable else {
-      return
-    }
-    pieceIsDue = true
-    shared.pieces.append(self)
+    guard output.hasPieces, !output.hasBuffers, context.channel.isWritable else { return }
+    takeTurnLater()
   }
 
   /// Tells the session how much is not sent. The channel's own buffer counts while it is over its mark.
@@ -500,9 +517,20 @@ extension LineHandler: Flushable {
   }
 }
 
-extension LineHandler: PieceSender {
-  func sendPiece(bytes: Int) -> Int {
-    pieceIsDue = false
+extension LineHandler: TurnTaker {
+  func takeTurn(bytes: Int) -> Int {
+    turnIsDue = false
+    guard session.isPaused else { return sendPiece(bytes: bytes) }
+    session.pause(false)
+    guard let context, context.channel.isActive else { return 0 }
+    turn = shared.work.nextTurn()
+    // The client may know of commits that the loop has not read yet.
+    shared.inbox.refresh()
+    advance(context)
+    return PieceQueue.turnBytes
+  }
+
+  private func sendPiece(bytes: Int) -> Int {
     guard let context, context.channel.isActive, context.channel.isWritable,
       let (buffer, eventBytes) = output.takePiece(bytes: bytes)
     else { return 0 }

@@ -78,9 +78,13 @@ public final class LineServer: Service {
   }
 
   /// Returns the things that the connections of each event loop share.
-  static func contexts(_ operations: Operations) -> LoopLocals<NIOLoopBoundBox<LoopContext>> {
+  ///
+  /// - Parameter now: the clock by which the turns of connections end.
+  static func contexts(
+    _ operations: Operations, now: @escaping @Sendable () -> NIODeadline = { .now() }
+  ) -> LoopLocals<NIOLoopBoundBox<LoopContext>> {
     LoopLocals { loop in
-      .makeBoxSendingValue(LoopContext(operations, loop: loop), eventLoop: loop)
+      .makeBoxSendingValue(LoopContext(operations, loop: loop, now: now), eventLoop: loop)
     }
   }
 

@@ -18,14 +18,23 @@ final class LoopContext {
   private let operations: Operations
   /// The connections that are to be flushed.
   let unflushed: FlushQueue
-  /// The connections that have large replies to encode.
+  /// The connections that wait for a turn.
   let pieces: PieceQueue
+  /// The time that requests may take.
+  let work: WorkBudget
 
-  init(_ operations: Operations, loop: any EventLoop) {
+  /// - Parameters:
+  ///   - pieces: the queue for turns; nil for one that looks for input between them.
+  ///   - now: the clock by which turns end.
+  init(
+    _ operations: Operations, loop: any EventLoop, pieces: PieceQueue? = nil,
+    now: @escaping () -> NIODeadline = { .now() }
+  ) {
     self.loop = loop
     self.operations = operations
     unflushed = FlushQueue(loop: loop)
-    pieces = PieceQueue(loop: loop)
+    self.pieces = pieces ?? PieceQueue(loop: loop)
+    work = WorkBudget(loop: loop, now: now)
     let limits = operations.limits
     inbox = LoopInbox(operations.engine, loop: loop)
     hub = EventHub(inbox, engine: operations.engine, limits: limits)

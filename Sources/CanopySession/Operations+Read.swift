@@ -189,7 +189,7 @@ extension Operations {
   private var bounds: KeyValuePairs<String, Int> {
     [
       "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
-      "stringBytes": limits.stringBytesMax,
+      "stringBytes": limits.stringBytesMax, "updateLocations": limits.updateLocationsMax,
       "outstandingRequests": limits.outstandingRequestsMax, "replyBytes": limits.replyBytesMax,
       "listeners": limits.listenersMax, "queuedBytes": limits.queuedBytesMax,
       "clientWrites": Limits.clientWritesMax,

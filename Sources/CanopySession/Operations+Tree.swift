@@ -10,11 +10,21 @@ extension Operations {
     case .set(let location, let value):
       submit(try Write.set(location, value), once: origin, named: "SET", context)
     case .update(let path, let changes):
+      try checkUpdate(changes.count, by: context.identity)
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
       submit(write, once: origin, named: "UPDATE", context)
     case .compareAndSet(let location, let etag, let value):
       try compareAndSet(location, etag, value, once: origin, context)
     }
+  }
+
+  /// - Throws: `WireError` when an UPDATE has more locations than the writer carries out in one go.
+  private func checkUpdate(_ count: Int, by identity: Identity) throws(WireError) {
+    if case .administrator = identity { return }
+    guard count > limits.updateLocationsMax else { return }
+    throw WireError(
+      .tooLarge,
+      "one UPDATE may set at most \(limits.updateLocationsMax) locations; split it into several")
   }
 
   private func submit(

@@ -98,6 +98,8 @@ public struct Session {
   private var isWritable = true
   /// Whether input that was received is not decoded yet.
   private var hasBacklog = false
+  /// Whether no request begins because other connections have their turn.
+  public private(set) var isPaused = false
   /// The request that changes the on-disconnect writes.
   private var armingSlot: Slot?
   /// The answer that waits for the subscriptions to be authorized for another user.
@@ -115,12 +117,18 @@ public struct Session {
 
   /// Whether the session takes more requests now.
   public var wantsInput: Bool {
-    takesRequests && queue.count < limits.outstandingRequestsMax
+    takesRequests && !isPaused && queue.count < limits.outstandingRequestsMax
       && queue.requestBytes < limits.requestBytesMax && canSend
   }
 
   /// Whether input is taken at all, now or later.
   public var takesInput: Bool { phase == .open }
+
+  /// Notes that other connections have their turn, so that no request begins and no input is read; or that this
+  /// connection has its turn again.
+  public mutating func pause(_ isPaused: Bool) {
+    self.isPaused = isPaused
+  }
 
   private var takesRequests: Bool { phase == .open || phase == .draining }
 
@@ -217,7 +225,7 @@ public struct Session {
       updateLedger()
       return .send(reply)
     }
-    if canSend {
+    if canSend, !isPaused {
       if let beginning = queue.begin() {
         updateLedger()
         switch beginning {

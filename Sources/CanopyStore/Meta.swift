@@ -39,7 +39,8 @@ struct Meta: Equatable {
   static func read(_ db: Database) throws -> Meta {
     let meta = try readUnchecked(db)
     guard Name.allCases.allSatisfy({ $0 == .keyTime || meta.values[$0.rawValue] != nil }),
-      meta.original[checksumName] == meta.checksum.stored
+      meta.original[checksumName] == meta.checksum.stored,
+      SequenceRange.contains(meta[.checkpoint]), SequenceRange.contains(meta[.base])
     else {
       throw StoreError.damaged(
         "the table of the checkpoint's number and sums is damaged: \(StoreError.waysOut)")
@@ -91,9 +92,10 @@ struct Meta: Equatable {
   /// The sequence number of the last commit when accounts, tokens or on-disconnect writes were last changed; 0 if it is
   /// not known. It ties the commits to those tables: pages of different times do not fit together.
   ///
-  /// The checksum does not cover it, because a folder of an older version has none.
+  /// The checksum does not cover it, because a folder of an older version has none. A number that no commit can have
+  /// was altered, and counts as not known.
   var lastCommit: Int64 {
-    get { values[Meta.lastCommitName] ?? 0 }
+    get { values[Meta.lastCommitName].flatMap { SequenceRange.contains($0) ? $0 : nil } ?? 0 }
     set { values[Meta.lastCommitName] = newValue }
   }
 

@@ -154,6 +154,7 @@ struct Opening {
         ]
       } ?? logLosses(scan)
     }
+    try SequenceRange.check(db)
     let last = try CommitRow.last(db)
     let meta = try Meta.read(db)
     var losses: [String] = []

@@ -44,7 +44,12 @@ private struct Repair {
   /// Removes them, and makes sums and chain right again. Returns what was given up.
   func run() throws -> [String] {
     var notes: [String] = []
+    let removed = try SequenceRange.removeOthers(db)
+    if removed > 0 { notes.append("\(removed) commits with numbers that no commit can have") }
     var meta = try Meta.readUnchecked(db)
+    for name in [Meta.Name.checkpoint, .base] where !SequenceRange.contains(meta[name]) {
+      meta[name] = 0
+    }
     let isTrusted = (try? Meta.read(db)) != nil
     if !isTrusted {
       notes.append("the numbers of the checkpoint and its sums")

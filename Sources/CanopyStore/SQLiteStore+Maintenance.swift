@@ -87,6 +87,7 @@ extension SQLiteStore {
         problems = losses + problems
         guard problems.isEmpty else { return problems }
         let meta = try Meta.read(db)
+        try SequenceRange.check(db)
         for table in SealedTable.allCases { problems += try table.problems(db) }
         problems += try SQLiteStore.journalProblems(db, meta)
         problems += try SQLiteStore.disconnectProblems(db)

@@ -92,7 +92,10 @@ struct Sealing {
                     """), arguments: [last])
             else { break }
             let commit = try CommitRow.checksum(row, after: checksum)
-            if last == nil { meta[.base] = row[0] - 1 }
+            if last == nil {
+              try SequenceRange.check(db)
+              meta[.base] = row[0] - 1
+            }
             (last, checksum) = (row[0], commit.checksum)
             try update.execute(arguments: [checksum.stored, last])
             budget.spend(bytes: commit.bytes)

@@ -57,6 +57,10 @@ public struct Limits: Sendable, Equatable {
   /// The largest write, in bytes of JSON.
   public var writeBytesMax = 16 * 1024 * 1024
 
+  /// The most locations of one UPDATE of a client that is not the administrator. Each is applied and authorized by
+  /// the only writer, while all other writes wait.
+  public var updateLocationsMax = 2_048
+
   /// The longest line of the line protocol, in bytes without its terminator.
   public var lineBytesMax = 1024 * 1024
 

@@ -78,6 +78,53 @@ import Testing
     #expect(many < few + 80 * 20)
   }
 
+  @Test func `a view whose bounds exclude the key of the child that is written costs nothing`()
+    async throws
+  {
+    var configuration = Engine.Configuration()
+    configuration.notifyingCostMax = 0
+    try await withEngine(configuration: configuration) { engine in
+      let key = Key("m")
+      func bound(_ text: String, _ isInclusive: Bool) throws -> Query.Bound {
+        Query.Bound(.absent, key: try Key(text), isInclusive: isInclusive)
+      }
+      let calls = Answers<String>()
+      func listen(_ name: String, _ query: Query, _ form: Listening.Form = .child) async throws {
+        let started = Answers<Bool>()
+        engine.listen(Listening(try Path("a"), query, form: form)) { _ in
+          calls.add(name)
+        } started: { id, _ in
+          started.add(id != nil)
+        }
+        #expect(await started.wait(for: 1) == [true])
+      }
+      for form in Listening.Form.allCases {
+        try await listen("upper", try Query(order: .key, upper: bound("l", true)), form)
+        try await listen(
+          "limited", try Query(order: .key, upper: bound("l", true), limit: .last(1)), form)
+        try await listen("before m", try Query(order: .key, upper: bound("m", false)), form)
+        try await listen("lower", try Query(order: .key, lower: bound("n", true)), form)
+        try await listen("after m", try Query(order: .key, lower: bound("m", false)), form)
+      }
+      let shown = [
+        ("to m", try Query(order: .key, upper: bound("m", true))),
+        ("from m", try Query(order: .key, lower: bound("m", true))),
+        ("within", try Query(order: .key, lower: bound("a", true), upper: bound("z", true))),
+        ("last", try Query(order: .key, limit: .last(1))), ("all", .all),
+      ]
+      for (name, query) in shown { try await listen(name, query) }
+      for path in ["a/m", "a/m/x", "a/m/x/y"] {
+        let before = calls.values.count
+        try await engine.set(path, 1)
+        #expect(calls.values.dropFirst(before).sorted() == shown.map(\.0).sorted())
+      }
+      // A write of the whole location concerns all.
+      let before = calls.values.count
+      try await engine.set("a", Node(children: [(key, 2)]))
+      #expect(calls.values.count == before + 20)
+    }
+  }
+
   @Test func `of a commit that changed nothing for it a listener may be notified, without events`()
     async throws
   {

@@ -233,7 +233,8 @@ func withChannels(
 ) async throws {
   let clients = ChannelList()
   let limits = settings.limits
-  let contexts = LineServer.contexts(parts.operations)
+  // The clock stands still: on a busy machine a test would otherwise see turns end anywhere.
+  let contexts = LineServer.contexts(parts.operations, now: { .uptimeNanoseconds(0) })
   let server = TestServer(.inProcess, parts, settings, port: 0) {
     guard await !clients.isShutDown else { throw ChannelError.connectTimeout(.zero) }
     let client = try await ChannelClient(

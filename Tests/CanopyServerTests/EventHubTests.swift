@@ -68,6 +68,30 @@ struct EventHubTests {
     }
   }
 
+  @Test func `a subscriber that takes no more is asked before later events are encoded`()
+    async throws
+  {
+    try await withHub(listeners: 1) { setting in
+      // Each event has some 50 KB: the second fills a group.
+      let value = Node(String(repeating: "x", count: 50_000))
+      try await setting.end(after: 3)
+      let first = setting.journal.holdNextAppend()
+      for number in 0...40 as ClosedRange<Int64> {
+        setting.engine.submit { _ in
+          let value = number > 0 && number % 2 == 0 ? value : Node(number)
+          return Decision(try Write([Write.Item(try Path("place"), value)]), ())
+        } completion: { _ in
+        }
+        // The others are one batch.
+        if number == 0 { await first.reached() }
+      }
+      first.open()
+      try await setting.settle()
+      // 64 KiB are two large events and the two small ones before them.
+      #expect(try await setting.asked() == [1, 4, 4])
+    }
+  }
+
   private func withHub(
     listeners count: Int, _ body: @escaping @Sendable (Setting) async throws -> Void
   ) async throws {
@@ -116,9 +140,9 @@ private final class Setting: Sendable {
       for _ in 0..<count {
         let listener = ListenerOfOne(unflushed)
         listeners.value.append(listener)
-        hub.begin(
-          HubSubscription(number: 1, isAuthorized: false, subscriber: listener), listening, nil
-        ) { _ in }
+        let subscription = HubSubscription(number: 1, isAuthorized: false, subscriber: listener)
+        listener.subscription = subscription
+        hub.begin(subscription, listening, nil) { _ in }
       }
     }
     try await settle()
@@ -154,6 +178,20 @@ private final class Setting: Sendable {
     return second
   }
 
+  /// The numbers of events about which the first listener was asked.
+  func asked() async throws -> [Int] {
+    try await loop.executeInContext { self.listeners.value.first?.asked ?? [] }
+  }
+
+  /// Has the first listener end its subscription when it is asked for so many times.
+  func end(after count: Int) async throws {
+    try await loop.executeInContext { [self] in
+      listeners.value.first?.onAsked = { [weak self] asked, subscription in
+        if asked == count, let subscription { self?.hub.end(subscription) }
+      }
+    }
+  }
+
   /// What each listener was sent: one element where all were sent the same.
   func sent() async throws -> Set<Sent> {
     try await loop.executeInContext { Set(self.listeners.value.map(\.sent)) }
@@ -166,13 +204,18 @@ private final class ListenerOfOne: Subscriber, Flushable {
   private var waitingLines = 0
   private var isDue = false
   private(set) var sent = Sent()
+  private(set) var asked: [Int] = []
+  weak var subscription: HubSubscription?
+  var onAsked: (Int, HubSubscription?) -> Void = { _, _ in }
 
   init(_ unflushed: FlushQueue) {
     self.unflushed = unflushed
   }
 
-  func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool {
-    true
+  func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool {
+    asked.append(notifications.count)
+    onAsked(asked.count, subscription)
+    return true
   }
 
   func receive(_ lines: ByteBuffer) {

@@ -172,7 +172,7 @@ import Testing
   }
 
   /// A connection that has so many bytes to encode.
-  private final class Sender: PieceSender {
+  private final class Sender: TurnTaker {
     private let queue: PieceQueue
     private var left: Int
     private(set) var pieces = 0
@@ -183,7 +183,7 @@ import Testing
       queue.append(self)
     }
 
-    func sendPiece(bytes: Int) -> Int {
+    func takeTurn(bytes: Int) -> Int {
       let count = min(bytes, left)
       left -= count
       pieces += 1

@@ -35,6 +35,27 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `an UPDATE has a bound on its locations, but not that of the administrator`(
+    _ depth: Depth
+  ) async throws {
+    func update(_ count: Int) -> String {
+      "UPDATE /a {" + (0..<count).map { "\"k\($0)\":1" }.joined(separator: ",") + "}"
+    }
+    try await withServer(depth) { server in
+      let administrator = try await server.connectAsAdministrator()
+      #expect(
+        try await administrator.value("HELLO")["limits"]?["updateLocations"]?.integer == 2_048)
+      try await administrator.value(update(2_049))
+      let stranger = try await server.connect()
+      #expect(try await stranger.code(update(2_048)) == "PERMISSION_DENIED")
+      #expect(
+        try await stranger.request(update(2_049))
+          == "-TOO_LARGE one UPDATE may set at most 2048 locations; split it into several")
+      #expect(try await stranger.code("ONCE c 1 0 " + update(2_049)) == "TOO_LARGE")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `shallow, export and priorities`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()

@@ -50,6 +50,24 @@ import Testing
     #expect(sequence == 11)
   }
 
+  @Test(arguments: [Int64.min, 0, SequenceRange.max + 1, .max])
+  func `a commit with a number that no commit can have is removed`(_ number: Int64) async throws {
+    let (root, sequence) = try await accept(
+      after: "UPDATE commits SET sequence = \(number) WHERE sequence = 10")
+    #expect(root.child("n").childCount == 9)
+    #expect((10...11).contains(sequence))
+  }
+
+  @Test(arguments: [Int64.min, -1, .max], ["checkpoint", "base", "last_commit"])
+  func `a number of the checkpoint that no commit can have is not used`(
+    _ number: Int64, _ name: String
+  ) async throws {
+    let (root, _) = try await accept(
+      after: "UPDATE meta SET value = \(number) WHERE name = '\(name)';"
+        + "UPDATE commits SET body = '[[[\"n/9\"],8]]' WHERE sequence = 9")
+    #expect(root.child("n").childCount >= 8)
+  }
+
   @Test func `a commit that was already in the checkpoint is missed by those who resume alone`()
     async throws
   {

@@ -46,6 +46,20 @@ struct VerificationTests {
       ])
   }
 
+  @Test(arguments: [Int64.min, -1, 0, SequenceRange.max + 1, .max])
+  func `a commit with a number that no commit can have is found`(_ number: Int64) async throws {
+    let problems = try await problems(
+      after: "UPDATE commits SET sequence = \(number) WHERE sequence = 6", isSealed: false)
+    #expect(problems.count == 1)
+    #expect(problems.first?.contains("has the number \(number)") == true)
+  }
+
+  @Test func `the greatest number that a commit can have is only a gap`() async throws {
+    let problems = try await problems(
+      after: "UPDATE commits SET sequence = \(SequenceRange.max) WHERE sequence = 8")
+    #expect(problems.contains("the journal has gaps"))
+  }
+
   @Test func `commits that are missing after the checkpoint are found`() async throws {
     let problems = try await problems(after: "DELETE FROM commits WHERE sequence < 6")
     #expect(problems.count == 1)

@@ -74,6 +74,20 @@ public struct Query: Hashable, Sendable {
 
   /// Whether the query selects all children, so that it stands for the location itself.
   public var isUnbounded: Bool { lower == nil && upper == nil && limit == nil }
+
+  /// Whether a child with a key may be in the range, whatever its value is. O(1).
+  ///
+  /// Only the order by key tells that from the key alone.
+  public func mayShow(_ key: Key) -> Bool {
+    guard order == .key else { return true }
+    if let bound = lower?.key, key < bound || (key == bound && lower?.isInclusive == false) {
+      return false
+    }
+    if let bound = upper?.key, bound < key || (key == bound && upper?.isInclusive == false) {
+      return false
+    }
+    return true
+  }
 }
 
 /// The value of a bound: an `OrderValue` that is compared and hashed exactly.

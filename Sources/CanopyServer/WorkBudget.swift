@@ -1,0 +1,71 @@
+internal import NIOCore
+
+/// Bounds the time for which requests hold an event loop, so that the other connections of the loop do not wait.
+///
+/// A client may send thousands of requests at once. A connection carries out requests for a millisecond;
+/// then it waits for its turn in the `PieceQueue`. Between two looks of the loop for input all connections
+/// together have four milliseconds, but each carries out a few requests in any case: so a client that sends
+/// one request at a time never waits for those that send thousands.
+///
+/// Use it on its loop only.
+final class WorkBudget {
+  /// The requests after which the time is looked at: that costs less than a request, but not nothing.
+  static let requestsPerLook = 4
+  private static let turnMax = TimeAmount.milliseconds(1)
+  private static let roundMax = TimeAmount.milliseconds(4)
+
+  /// The requests that one connection carries out in one go.
+  struct Turn {
+    fileprivate var round: UInt64 = 0
+    fileprivate var count = 0
+    fileprivate var end: NIODeadline?
+    fileprivate(set) var isOver = false
+  }
+
+  private let loop: any EventLoop
+  private let now: () -> NIODeadline
+  private var round: UInt64 = 1
+  /// The end of the time of all connections; nil while no connection has looked at the time.
+  private var roundEnd: NIODeadline?
+
+  init(loop: any EventLoop, now: @escaping () -> NIODeadline) {
+    self.loop = loop
+    self.now = now
+  }
+
+  /// Counts a request of a connection.
+  ///
+  /// - Returns: whether the turn of the connection is over.
+  func count(_ turn: inout Turn) -> Bool {
+    if turn.round != round { turn = Turn(round: round) }
+    turn.count += 1
+    guard turn.count % WorkBudget.requestsPerLook == 0, !turn.isOver else { return turn.isOver }
+    let now = now()
+    let end = turn.end ?? min(now + WorkBudget.turnMax, beginRound(now))
+    turn.end = end
+    turn.isOver = now >= end
+    return turn.isOver
+  }
+
+  /// Returns a new turn for a connection that has waited for it. It gets its whole time, whatever the others
+  /// have taken.
+  func nextTurn() -> Turn {
+    let now = now()
+    // It ends with the round, however little of it was needed.
+    _ = beginRound(now)
+    return Turn(round: round, end: now + WorkBudget.turnMax)
+  }
+
+  /// Returns the end of the time of all connections.
+  private func beginRound(_ now: NIODeadline) -> NIODeadline {
+    if let roundEnd { return roundEnd }
+    let end = now + WorkBudget.roundMax
+    roundEnd = end
+    // The loop runs its tasks after it has handled the input of all connections.
+    loop.assumeIsolated().execute { [self] in
+      roundEnd = nil
+      round &+= 1
+    }
+    return end
+  }
+}
