@@ -48,14 +48,16 @@ final class Cable: Sendable {
   /// From now on everything that is sent is lost, and neither end is told: it goes to a hardware
   /// address that nobody has, as through a switch from which the cable was pulled.
   ///
-  /// - Returns: when, to be compared with the server's clock: there was no sign of life later.
-  func cut() async throws -> Date {
+  /// - Returns: the times before and after the cut, to be compared with the server's clock. On a busy machine they
+  ///   may be seconds apart.
+  func cut() async throws -> ClosedRange<Date> {
+    let before = Date()
     try await near.ip(
       "neighbour replace \(Self.otherAddress) lladdr \(Self.nobody) nud permanent dev cable")
-    let date = Date()
+    let after = Date()
     try await far.ip(
       "neighbour replace \(Self.address) lladdr \(Self.nobody) nud permanent dev cable")
-    return date
+    return before...max(before, after)
   }
 }
 
