@@ -59,7 +59,7 @@ let package = Package(
     .target(name: "CanopyTree", dependencies: [crypto], swiftSettings: settings),
     .target(name: "CanopyRules", dependencies: ["CanopyTree"], swiftSettings: settings),
     .target(
-      name: "CanopyEngine", dependencies: ["CanopySystem", "CanopyTree", logging],
+      name: "CanopyEngine", dependencies: ["CanopySystem", "CanopyTree", deque, logging],
       swiftSettings: settings),
     .target(
       name: "CanopyStore",

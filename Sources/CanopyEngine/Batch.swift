@@ -71,10 +71,11 @@ struct Batch {
   ) throws {
     var assignments = write.resolved(in: tree.root, at: time)
     let isChecked = decision.authorize != nil || decision.derive != nil
-    var views = writer.listeners.views(concernedBy: assignments)
-    let isListened = !views.isEmpty || !writer.authorizations.isIdle
+    // Looked for once: here, or when it is known that the write is allowed and what follows from it.
+    var views = isChecked ? [] : writer.listeners.views(concernedBy: assignments)
     // Held only if it is needed: a second reference has the pages on the way copied.
-    let before = isChecked || isListened ? tree : nil
+    let isHeld = isChecked || !views.isEmpty || !writer.authorizations.isIdle
+    let before = isHeld ? tree : nil
     var beforeImage = tree.beforeImage(of: assignments)
     var journaled = tree.apply(assignments)
     if isChecked, let before {
@@ -82,7 +83,6 @@ struct Batch {
         if let derived = try check(assignments, from: before, at: time, decision) {
           // From the beginning: so two copies of one thing share their memory afterwards as well.
           assignments = derived
-          views = writer.listeners.views(concernedBy: derived)
           tree = before
           beforeImage = tree.beforeImage(of: derived)
           journaled = tree.apply(derived)
@@ -91,6 +91,7 @@ struct Batch {
         tree = before
         throw error
       }
+      views = writer.listeners.views(concernedBy: assignments)
     }
     let text: CommitText?
     do {

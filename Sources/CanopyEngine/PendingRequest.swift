@@ -14,7 +14,7 @@ protocol PendingRequest: AnyObject, Sendable {
 
 /// A transaction in the queue.
 ///
-/// `@unchecked` because of `decided`: only the engine's thread uses it, and `run` asserts that.
+/// `@unchecked` because of `decided`: only the engine's thread uses it.
 final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Sendable {
   private let transaction: Body
   private var decided: Result<Committed<Body.Result>, any Error>?

@@ -1,4 +1,5 @@
 public import CanopyTree
+internal import DequeModule
 
 /// The writer of a transaction. When the engine has more to do than fits in a batch, it serves its writers in turn.
 public enum WriteOwner: Hashable, Sendable {
@@ -23,20 +24,14 @@ struct WriteQueue {
     let request: any PendingRequest
   }
 
-  /// The requests of one owner that did not fit in a batch, and the index of the first one that is not taken.
-  private struct Lane {
-    var requests: [any PendingRequest] = []
-    var first = 0
-
-    var count: Int { requests.count - first }
-  }
-
   private let countMax: Int
   /// The requests that came since the last batch was taken.
   private var arrived: [Entry] = []
-  private var lanes: [WriteOwner: Lane] = [:]
+  /// The requests that did not fit in a batch, by owner. A request that is taken is no longer referenced: it may hold a
+  /// large write.
+  private var lanes: [WriteOwner: Deque<any PendingRequest>] = [:]
   /// The owners with a lane, in the order of their turns.
-  private var turns: [WriteOwner] = []
+  private var turns: Deque<WriteOwner> = []
   /// The number of requests in lanes.
   private var waiting = 0
 
@@ -84,20 +79,10 @@ struct WriteQueue {
       return batch
     }
     divide()
-    while batch.count < batchMax, !turns.isEmpty {
-      // One round: a request of each owner.
-      var left: [WriteOwner] = []
-      left.reserveCapacity(turns.count)
-      for (index, owner) in turns.enumerated() {
-        guard batch.count < batchMax else {
-          // The others come first in the next batch.
-          left = turns[index...] + left
-          break
-        }
-        if let request = takeFirst(of: owner) { batch.append(request) }
-        if lanes[owner] != nil { left.append(owner) }
-      }
-      turns = left
+    // One request of each owner in turn.
+    while batch.count < batchMax, let owner = turns.popFirst() {
+      if let request = takeFirst(of: owner) { batch.append(request) }
+      if lanes[owner] != nil { turns.append(owner) }
     }
     assert(waiting == lanes.values.reduce(0) { $0 + $1.count } && turns.count == lanes.count)
     return batch
@@ -112,25 +97,19 @@ struct WriteQueue {
   private mutating func divide() {
     for entry in arrived {
       if lanes[entry.owner] == nil { turns.append(entry.owner) }
-      lanes[entry.owner, default: Lane()].requests.append(entry.request)
+      lanes[entry.owner, default: []].append(entry.request)
     }
     waiting += arrived.count
     arrived.removeAll(keepingCapacity: true)
   }
 
   private mutating func takeFirst(of owner: WriteOwner) -> (any PendingRequest)? {
-    // Taken out while it changes, so that its array is not copied.
-    guard var lane = lanes.removeValue(forKey: owner), lane.count > 0 else { return nil }
-    let request = lane.requests[lane.first]
-    lane.first += 1
-    waiting -= 1
-    if lane.count > 0 {
-      if lane.first >= 1024, lane.first * 2 >= lane.requests.count {
-        lane.requests.removeFirst(lane.first)
-        lane.first = 0
-      }
-      lanes[owner] = lane
+    // Taken out while it changes, so that it is not copied.
+    guard var lane = lanes.removeValue(forKey: owner), let request = lane.popFirst() else {
+      return nil
     }
+    waiting -= 1
+    if !lane.isEmpty { lanes[owner] = lane }
     return request
   }
 }

@@ -9,7 +9,7 @@ internal import NIOCore
 /// The events of a commit come to the loop once for each view and are handed to every subscription there:
 /// a commit with a thousand listeners costs the engine one call for each loop, and each loop one task.
 ///
-/// Call it on the loop only, except where a method says otherwise.
+/// Call it on the loop only.
 final class EventHub: Sendable {
   let loop: any EventLoop
   private let engine: Engine
@@ -107,7 +107,9 @@ final class EventHub: Sendable {
     guard !state.value.isHolding else { return }
     state.value.isHolding = true
     loop.scheduleTask(in: EventHub.waitMax) { [self] in
-      if state.value.isHolding { drain() }
+      guard state.value.isHolding else { return }
+      drain()
+      inbox.release()
     }
   }
 

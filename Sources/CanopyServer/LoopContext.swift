@@ -19,24 +19,25 @@ final class LoopContext {
   /// The connections that are to be flushed.
   let unflushed: FlushQueue
   /// The connections that wait for a turn.
-  let pieces: PieceQueue
+  let turns: LoopTurns
   /// The time that requests may take.
   let work: WorkBudget
 
   /// - Parameters:
-  ///   - pieces: the queue for turns; nil for one that looks for input between them.
+  ///   - turns: the queue for turns; nil for one that looks for input between them.
   ///   - now: the clock by which turns end.
   init(
-    _ operations: Operations, loop: any EventLoop, pieces: PieceQueue? = nil,
+    _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
     now: @escaping () -> NIODeadline = { .now() }
   ) {
     self.loop = loop
     self.operations = operations
-    unflushed = FlushQueue(loop: loop)
-    self.pieces = pieces ?? PieceQueue(loop: loop)
+    let inbox = LoopInbox(operations.engine, loop: loop)
+    self.inbox = inbox
+    unflushed = FlushQueue(loop: loop) { inbox.release() }
+    self.turns = turns ?? LoopTurns(loop: loop)
     work = WorkBudget(loop: loop, now: now)
     let limits = operations.limits
-    inbox = LoopInbox(operations.engine, loop: loop)
     hub = EventHub(inbox, engine: operations.engine, limits: limits)
     codec = LineCodec(
       replyBytesMax: limits.replyBytesMax, wholeBytesMax: limits.wholeReplyBytesMax,
@@ -55,6 +56,7 @@ final class LoopContext {
       connection.advanceAfterOutcomes(context)
     }
     hub.drainSoon()
+    inbox.release()
   }
 
   /// Carries out a read that does not take long, and appends the line of its reply. All who ask for the same
@@ -104,10 +106,13 @@ final class LoopContext {
 /// The connections of one event loop that have something to send. Use it on that loop only.
 final class FlushQueue {
   private let loop: any EventLoop
+  private let afterFlushing: () -> Void
   private var connections: [any Flushable] = []
 
-  init(loop: any EventLoop) {
+  /// - Parameter afterFlushing: called when all connections that were due are flushed.
+  init(loop: any EventLoop, afterFlushing: @escaping () -> Void) {
     self.loop = loop
+    self.afterFlushing = afterFlushing
   }
 
   /// Flushes a connection when the tasks that wait on the loop now are done, so that the replies and events
@@ -120,6 +125,7 @@ final class FlushQueue {
       var due: [any Flushable] = []
       swap(&due, &connections)
       for connection in due { connection.flush() }
+      afterFlushing()
     }
   }
 }

@@ -11,7 +11,7 @@ internal import Synchronization
 ///
 /// Call it on the loop only, except where a method says otherwise.
 final class LoopInbox: BatchObserver {
-  /// Something that the engine has to say, in its order.
+  /// Something that the engine hands to the loop, in its order.
   enum Event: Sendable {
     /// A change for a view.
     case notification(NIOLoopBound<LocalView>, Notification)
@@ -32,24 +32,28 @@ final class LoopInbox: BatchObserver {
     /// The events of whole batches that the loop has not taken.
     var events: [Event] = []
     var outcomes: [Outcome] = []
-    var snapshot: Snapshot?
+    /// The snapshot after those batches.
+    var snapshot: Snapshot
     /// Whether the loop has a task that will look.
     var isScheduled = false
   }
 
   let loop: any EventLoop
-  private let state = Mutex(State())
-  private let taken: NIOLoopBoundBox<Snapshot>
+  private let state: Mutex<State>
+  /// The snapshot that reads see; nil if none was taken since `release`.
+  private let taken: NIOLoopBoundBox<Snapshot?>
   /// Called on the loop when there is something to take.
   private let wakeUp: NIOLoopBoundBox<() -> Void>
 
   init(_ engine: Engine, loop: any EventLoop) {
     self.loop = loop
-    taken = .makeBoxSendingValue(engine.snapshot, eventLoop: loop)
+    state = Mutex(State(snapshot: engine.snapshot))
+    taken = .makeBoxSendingValue(nil, eventLoop: loop)
     wakeUp = .makeBoxSendingValue({}, eventLoop: loop)
     let snapshot = engine.add(self)
+    // A later batch may have ended already.
     state.withLock { state in
-      if state.snapshot == nil { state.snapshot = snapshot }
+      if state.snapshot.sequence < snapshot.sequence { state.snapshot = snapshot }
     }
   }
 
@@ -97,11 +101,17 @@ final class LoopInbox: BatchObserver {
   }
 
   /// The snapshot that reads of this loop see: as new as the events that were taken, or newer.
-  var snapshot: Snapshot { taken.value }
+  var snapshot: Snapshot {
+    if let snapshot = taken.value { return snapshot }
+    let snapshot = state.withLock { $0.snapshot }
+    taken.value = snapshot
+    return snapshot
+  }
 
-  /// Looks for the newest snapshot, so that a read sees everything that its client can know of.
-  func refresh() {
-    if let snapshot = state.withLock({ $0.snapshot }) { taken.value = snapshot }
+  /// Drops the snapshot, so that the next read sees everything that its client can know of, and so that an idle
+  /// loop does not keep an old version of the tree in memory.
+  func release() {
+    taken.value = nil
   }
 
   /// Takes the events of all batches up to the newest snapshot, which reads see from now on.
@@ -111,7 +121,7 @@ final class LoopInbox: BatchObserver {
       swap(&events, &state.events)
       return (events, state.snapshot)
     }
-    if let snapshot { taken.value = snapshot }
+    taken.value = snapshot
     return events
   }
 
@@ -125,15 +135,14 @@ final class LoopInbox: BatchObserver {
     }
   }
 
-  /// Takes the outcomes, and looks for the newest snapshot.
+  /// Takes the outcomes. The next read sees what they led to.
   func takeOutcomes() -> [Outcome] {
-    let (outcomes, snapshot) = state.withLock { state in
+    release()
+    return state.withLock { state in
       var outcomes: [Outcome] = []
       swap(&outcomes, &state.outcomes)
-      return (outcomes, state.snapshot)
+      return outcomes
     }
-    if let snapshot { taken.value = snapshot }
-    return outcomes
   }
 }
 

@@ -3,9 +3,9 @@ internal import NIOCore
 /// Bounds the time for which requests hold an event loop, so that the other connections of the loop do not wait.
 ///
 /// A client may send thousands of requests at once. A connection carries out requests for a millisecond;
-/// then it waits for its turn in the `PieceQueue`. Between two looks of the loop for input all connections
-/// together have four milliseconds, but each carries out a few requests in any case: so a client that sends
-/// one request at a time never waits for those that send thousands.
+/// then it waits for its turn in the `LoopTurns`. Between two looks of the loop for input all connections
+/// together have four milliseconds, but each carries out a few requests in any case. So a client that sends
+/// one request at a time does not queue behind those that send thousands.
 ///
 /// Use it on its loop only.
 final class WorkBudget {

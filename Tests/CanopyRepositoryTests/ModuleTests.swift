@@ -16,7 +16,10 @@ struct ModuleTests {
     // Not sockets, storage or who is logged in: a tree, a caller and a verdict.
     ("CanopyRules", ["CanopyTree"]),
     // Not SQLite, sockets or posts.
-    ("CanopyEngine", ["CanopySystem", "CanopyTree", "Dispatch", "Logging", "Synchronization"]),
+    (
+      "CanopyEngine",
+      ["CanopySystem", "CanopyTree", "DequeModule", "Dispatch", "Logging", "Synchronization"]
+    ),
     // Not the tree, not sockets.
     (
       "CanopyAccounts",

@@ -136,7 +136,7 @@ private final class Setting: Sendable {
   func begin(_ count: Int) async throws {
     let listening = Listening(try Path("place"), form: .value)
     try await loop.executeInContext { [self] in
-      let unflushed = FlushQueue(loop: loop)
+      let unflushed = FlushQueue(loop: loop) {}
       for _ in 0..<count {
         let listener = ListenerOfOne(unflushed)
         listeners.value.append(listener)

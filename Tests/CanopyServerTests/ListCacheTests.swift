@@ -102,7 +102,7 @@ struct ListCacheTests {
       #expect(!first.isShared && first.text.utf8.count > 5000)
       for _ in 0..<2 { #expect(try written() == (first.text, true)) }
       _ = try await ada.value("POST another \(body)")
-      context.inbox.refresh()
+      context.inbox.release()
       let second = try written()
       #expect(!second.isShared && second.text != first.text)
     }

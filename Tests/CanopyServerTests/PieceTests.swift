@@ -173,11 +173,11 @@ import Testing
 
   /// A connection that has so many bytes to encode.
   private final class Sender: TurnTaker {
-    private let queue: PieceQueue
+    private let queue: LoopTurns
     private var left: Int
     private(set) var pieces = 0
 
-    init(_ queue: PieceQueue, left: Int) {
+    init(_ queue: LoopTurns, left: Int) {
       self.queue = queue
       self.left = left
       queue.append(self)
@@ -194,7 +194,7 @@ import Testing
 
   @Test func `the loop does other things after some pieces, and connections take turns`() {
     var next: (() -> Void)?
-    let queue = PieceQueue(loop: EmbeddedEventLoop()) { next = $0 }
+    let queue = LoopTurns(loop: EmbeddedEventLoop()) { next = $0 }
     let senders = (0..<6).map { _ in Sender(queue, left: 4 * 65_536) }
     var pieces: [[Int]] = []
     while let goOn = next {

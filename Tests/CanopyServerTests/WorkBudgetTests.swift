@@ -24,7 +24,7 @@ struct WorkBudgetTests {
       self.pending = pending
       context = LoopContext(
         parts.operations, loop: loop,
-        pieces: PieceQueue(loop: loop) { pending.turn = $0 },
+        turns: LoopTurns(loop: loop) { pending.turn = $0 },
         now: {
           pending.nanoseconds += microseconds * 1000
           return .uptimeNanoseconds(pending.nanoseconds)

@@ -5,10 +5,10 @@ internal import NIOCore
 /// The connections of one event loop that wait for a turn: to encode a piece of a large reply, or to carry
 /// out requests. Use it on that loop only.
 ///
-/// They take turns, one piece or about a millisecond of requests each. After some pieces the loop does everything else that waits, input of
-/// other connections first of all: so a connection waits for a part of a millisecond, however many others
-/// ask for large replies or send many requests.
-final class PieceQueue {
+/// A turn is one piece, or about a millisecond of requests. After 256 KiB of pieces, or one turn of requests,
+/// the loop looks for input of other connections. So they wait for one such step, however many connections ask
+/// for large replies or send many requests.
+final class LoopTurns {
   /// The bytes that a connection encodes before another one has its turn.
   private static let pieceBytes = 64 * 1024
   /// The bytes that are encoded before the loop does something else.
@@ -49,10 +49,10 @@ final class PieceQueue {
 
   private func goOn() {
     isDue = false
-    var left = PieceQueue.turnBytes
+    var left = LoopTurns.turnBytes
     while left > 0, let connection = connections.popFirst() {
       // A piece that is short costs something as well.
-      left -= max(4096, connection.takeTurn(bytes: PieceQueue.pieceBytes))
+      left -= max(4096, connection.takeTurn(bytes: LoopTurns.pieceBytes))
     }
     if !connections.isEmpty { goOnLater() }
   }
@@ -63,6 +63,6 @@ protocol TurnTaker: AnyObject {
   /// Encodes and sends about so many bytes, or carries out requests, and asks for another turn if there is
   /// more.
   ///
-  /// - Returns: the bytes that were encoded; `PieceQueue.turnBytes` for requests.
+  /// - Returns: the bytes that were encoded; `LoopTurns.turnBytes` for requests.
   func takeTurn(bytes: Int) -> Int
 }
