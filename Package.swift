@@ -53,138 +53,164 @@ let package = Package(
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
   ],
   targets: [
-    .systemLibrary(name: "CArgon2", providers: [.apt(["libargon2-dev"])]),
-    .systemLibrary(name: "CEpoll"),
-    .target(name: "CanopySystem", swiftSettings: settings),
-    .target(name: "CanopyTree", dependencies: [crypto], swiftSettings: settings),
-    .target(name: "CanopyRules", dependencies: ["CanopyTree"], swiftSettings: settings),
+    // Core: the tree database, and its protocol as text.
+    .target(name: "CanopySystem", path: "Sources/Core/CanopySystem", swiftSettings: settings),
+    .target(
+      name: "CanopyTree", dependencies: [crypto], path: "Sources/Core/CanopyTree",
+      swiftSettings: settings),
+    .target(
+      name: "CanopyRules", dependencies: ["CanopyTree"], path: "Sources/Core/CanopyRules",
+      swiftSettings: settings),
+    .target(
+      name: "CanopyWire", dependencies: ["CanopyTree"], path: "Sources/Core/CanopyWire",
+      swiftSettings: settings),
     .target(
       name: "CanopyEngine", dependencies: ["CanopySystem", "CanopyTree", deque, logging],
-      swiftSettings: settings),
-    .target(
-      name: "CanopyStore",
-      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", logging, grdb, sqlite],
-      swiftSettings: settings),
+      path: "Sources/Core/CanopyEngine", swiftSettings: settings),
+
+    // Blog: accounts, posts, comments and stars.
     .target(
       name: "CanopyAccounts", dependencies: ["CanopySystem", "CArgon2", crypto],
-      swiftSettings: settings),
+      path: "Sources/Blog/CanopyAccounts", swiftSettings: settings),
     .target(
-      name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"], swiftSettings: settings),
-    .target(name: "CanopyWire", dependencies: ["CanopyTree"], swiftSettings: settings),
+      name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"],
+      path: "Sources/Blog/CanopySocial", swiftSettings: settings),
+
+    // Storage: the journal and the accounts on disk.
     .target(
-      name: "CanopyClient",
-      dependencies: [
-        "CanopyTree", "CanopyWire", logging, deque, nioCore, nioPosix, nioSSL, grdb,
-      ],
-      swiftSettings: settings),
+      name: "CanopySQLite",
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", logging, grdb, sqlite],
+      path: "Sources/Storage/CanopySQLite", swiftSettings: settings),
+
+    // Serving: connections, and the command.
     .target(
       name: "CanopySession",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
         logging, deque,
       ],
-      swiftSettings: settings),
+      path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(
-      name: "CanopyServer",
+      name: "CanopyLineServer",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
         "CanopySession", logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
       ],
-      swiftSettings: settings),
+      path: "Sources/Serving/CanopyLineServer", swiftSettings: settings),
     .executableTarget(
       name: "canopy",
       dependencies: [
-        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyStore", "CanopyAccounts",
-        "CanopySocial", "CanopySession", "CanopyServer", logging, lifecycle, signals,
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite", "CanopyAccounts",
+        "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle, signals,
         argumentParser, nioCore, nioPosix,
       ],
-      swiftSettings: settings),
+      path: "Sources/Serving/canopy", swiftSettings: settings),
+
+    // Client: for applications; knows Core only.
+    .target(
+      name: "CanopyClient",
+      dependencies: [
+        "CanopyTree", "CanopyWire", logging, deque, nioCore, nioPosix, nioSSL, grdb,
+      ],
+      path: "Sources/Client/CanopyClient", swiftSettings: settings),
+    .executableTarget(
+      name: "CanopyBlogSample", dependencies: ["CanopyClient"],
+      path: "Sources/Client/CanopyBlogSample", swiftSettings: settings),
+
+    // Tools: tests, benchmarks, C libraries.
+    .systemLibrary(
+      name: "CArgon2", path: "Sources/Tools/CArgon2", providers: [.apt(["libargon2-dev"])]),
+    .systemLibrary(name: "CEpoll", path: "Sources/Tools/CEpoll"),
+    .target(
+      name: "CanopyTesting",
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopySession",
+        "CanopyLineServer", logging, lifecycle, nioCore, nioPosix,
+      ],
+      path: "Sources/Tools/CanopyTesting", swiftSettings: settings),
     .executableTarget(
       name: "CanopyBench",
       dependencies: [
         "CEpoll", "CanopyTree", "CanopyClient", argumentParser, histogram, nioCore, nioPosix,
       ],
-      swiftSettings: settings),
-    .executableTarget(
-      name: "CanopyBlogSample", dependencies: ["CanopyClient"], swiftSettings: settings),
+      path: "Sources/Tools/CanopyBench", swiftSettings: settings),
     .executableTarget(
       name: "CanopyClientBench",
       dependencies: [
         "CanopyClient", "CanopyTree", argumentParser, logging, nioCore, nioPosix,
       ],
-      swiftSettings: settings),
-    .target(
-      name: "CanopyTesting",
-      dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopySession",
-        "CanopyServer", logging, lifecycle, nioCore, nioPosix,
-      ],
-      swiftSettings: settings),
+      path: "Sources/Tools/CanopyClientBench", swiftSettings: settings),
+
+    // Tests, in the same order.
     .testTarget(
       name: "CanopyEngineTests",
-      dependencies: ["CanopyTree", "CanopyEngine", "CanopyTesting"], swiftSettings: settings),
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyTesting"],
+      path: "Tests/Core/CanopyEngineTests", swiftSettings: settings),
     .testTarget(
-      name: "CanopyStoreTests",
-      dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyStore", "CanopyAccounts", "CanopySocial",
-        "CanopyTesting", logging, grdb,
-      ],
+      name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
+      path: "Tests/Core/CanopyWireTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
+      path: "Tests/Core/CanopyTreeTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyRulesTests",
+      dependencies: ["CanopyRules", "CanopyTree", "CanopySocial", "CanopyTesting"],
+      path: "Tests/Core/CanopyRulesTests", exclude: ["BuiltInCases.json"],
       swiftSettings: settings),
     .testTarget(
       name: "CanopySocialTests",
-      dependencies: ["CanopyTree", "CanopyEngine", "CanopyStore", "CanopySocial", "CanopyTesting"],
-      swiftSettings: settings),
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopySQLite", "CanopySocial", "CanopyTesting",
+      ],
+      path: "Tests/Blog/CanopySocialTests", swiftSettings: settings),
     .testTarget(
-      name: "CanopyWireTests", dependencies: ["CanopyWire", "CanopyTree", "CanopyTesting"],
-      swiftSettings: settings),
+      name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],
+      path: "Tests/Blog/CanopyAccountsTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopySQLiteTests",
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopySQLite", "CanopyAccounts", "CanopySocial",
+        "CanopyTesting", logging, grdb,
+      ],
+      path: "Tests/Storage/CanopySQLiteTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopySessionTests",
+      dependencies: ["CanopySession", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyTesting"],
+      path: "Tests/Serving/CanopySessionTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyLineServerTests",
+      dependencies: [
+        "CanopyLineServer", "CanopySession", "CanopyTree", "CanopyRules", "CanopyEngine",
+        "CanopyAccounts",
+        "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
+        nioExtras,
+      ],
+      path: "Tests/Serving/CanopyLineServerTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
+      path: "Tests/Serving/CanopyEndToEndTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyClientTests",
       dependencies: [
         "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
-        "CanopyAccounts", "CanopyServer",
+        "CanopyAccounts", "CanopyLineServer",
         "CanopyTesting", logging,
         lifecycle, nioCore, nioPosix, nioSSL,
       ],
-      swiftSettings: settings),
+      path: "Tests/Client/CanopyClientTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyClientSampleTests",
       dependencies: [
         "CanopyClient", "CanopyEngine", "CanopySocial", "CanopyTesting", "CanopyTree",
       ],
-      swiftSettings: applicationSettings),
+      path: "Tests/Client/CanopyClientSampleTests", swiftSettings: applicationSettings),
     // Runs the built command; depending on it has it built.
     .testTarget(
-      name: "CanopyRepositoryTests", dependencies: ["canopy"], swiftSettings: settings),
-    .testTarget(
-      name: "CanopySessionTests",
-      dependencies: ["CanopySession", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyTesting"],
-      swiftSettings: settings),
-    .testTarget(
-      name: "CanopyServerTests",
-      dependencies: [
-        "CanopyServer", "CanopySession", "CanopyTree", "CanopyRules", "CanopyEngine",
-        "CanopyAccounts",
-        "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
-        nioExtras,
-      ],
-      swiftSettings: settings),
-    .testTarget(
-      name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
-      swiftSettings: settings),
+      name: "CanopyRepositoryTests", dependencies: ["canopy", "CanopyTesting"],
+      path: "Tests/Tools/CanopyRepositoryTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyBenchTests", dependencies: ["CanopyBench", "CanopyTree"],
-      swiftSettings: settings),
-    .testTarget(
-      name: "CanopyTreeTests", dependencies: ["CanopyTree", "CanopyTesting"],
-      swiftSettings: settings),
-    .testTarget(
-      name: "CanopyRulesTests",
-      dependencies: ["CanopyRules", "CanopyTree", "CanopySocial", "CanopyTesting"],
-      exclude: ["BuiltInCases.json"],
-      swiftSettings: settings),
-    .testTarget(
-      name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],
-      swiftSettings: settings),
+      path: "Tests/Tools/CanopyBenchTests", swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6]
 )

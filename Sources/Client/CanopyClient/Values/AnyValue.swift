@@ -1,0 +1,218 @@
+internal import CanopyTree
+
+/// Conversion between an application's `Any?` and nodes.
+enum AnyValue {
+  /// Converts an application's value.
+  ///
+  /// Accepts nil and `NSNull` (absent), bools, numbers, strings, arrays, and dictionaries with
+  /// strings as keys, of Swift or of Foundation, nested in each other. In dictionaries, `.value`,
+  /// `.priority` and `.sv` have the same meaning as in JSON.
+  ///
+  /// - Throws: `DatabaseError` with the code `invalidData` for any other value: a number that is
+  ///   not finite, an invalid key, a `Date`, an object of the application.
+  /// - Complexity: O(size).
+  static func write(_ value: Any?, priority: Any?? = nil) throws(DatabaseError) -> WriteValue {
+    if let priority { return try write(write(value), priority: priority) }
+    var output = JSONOutput()
+    try append(value, to: &output, depth: 0)
+    return try DatabaseError.wrap { () throws(TreeError) in
+      try output.withWriteValue()
+    }
+  }
+
+  /// Returns a value with another priority.
+  static func write(
+    _ value: WriteValue, priority: Any?
+  ) throws(DatabaseError) -> WriteValue {
+    let priority = try write(priority)
+    var value = value
+    value.serverValues.removeAll { $0.path.isRoot && $0.isPriority }
+    let isServerValue = priority.serverValues.contains { $0.path.isRoot && !$0.isPriority }
+    switch priority.node.value {
+    case .absent where isServerValue || priority.serverValues.isEmpty: break
+    case .integer, .double, .string: break
+    default:
+      throw DatabaseError(.invalidData, "a priority must be a number, a string or nil")
+    }
+    if let placed = priority.serverValues.first {
+      let own = LocatedServerValue(path: .root, isPriority: true, value: placed.value)
+      return WriteValue(value.node, serverValues: value.serverValues + [own])
+    }
+    guard value.node.isAbsent, !value.serverValues.isEmpty, !priority.node.isAbsent else {
+      return WriteValue(
+        value.node.withPriority(priority.node), serverValues: value.serverValues)
+    }
+    // The node that gets the priority does not exist before the server values are resolved.
+    let own = LocatedServerValue(path: .root, isPriority: true, value: .constant(priority.node))
+    return WriteValue(value.node, serverValues: value.serverValues + [own])
+  }
+
+  /// Converts a node for an application: nil if absent, `NSNumber` for bools and numbers, `String`,
+  /// `[Any]` for a branch whose keys are mostly 0, 1, 2, …, and `[String: Any]` for any other.
+  ///
+  /// The values cast to the types in Firebase's samples: `[String: AnyObject]`, `[String: Bool]`,
+  /// `NSDictionary`, `Int`, `Double`, `String`.
+  ///
+  /// - Complexity: O(size).
+  static func value(of node: Node, export: Bool = false) -> Any? {
+    let plain = plainValue(of: node, export: export)
+    guard export, !node.priority.isAbsent else { return plain }
+    let priority = plainValue(of: node.priority, export: false) ?? NSNull()
+    guard var members = plain as? [String: Any] else {
+      return [".value": plain ?? NSNull(), ".priority": priority]
+    }
+    members[".priority"] = priority
+    return members
+  }
+
+  private static func plainValue(of node: Node, export: Bool) -> Any? {
+    switch node.value {
+    case .absent: return nil
+    case .bool(let value): return NSNumber(value: value)
+    case .integer(let value): return NSNumber(value: value)
+    case .double(let value): return NSNumber(value: value)
+    case .string(let value): return value
+    case .branch: return export ? dictionary(node, export) : array(node) ?? dictionary(node, export)
+    }
+  }
+
+  private static func dictionary(_ node: Node, _ export: Bool) -> [String: Any] {
+    var members: [String: Any] = [:]
+    members.reserveCapacity(node.childCount)
+    node.forEachChild { key, child in
+      members[key.text] = value(of: child, export: export)
+      return true
+    }
+    return members
+  }
+
+  /// Returns the children as an array, if all keys are integers from 0 up and the largest is
+  /// smaller than twice their number.
+  private static func array(_ node: Node) -> [Any]? {
+    var elements: [Any] = []
+    let count = node.childCount
+    var isArray = true
+    node.forEachChild { key, child in
+      guard let index = key.integer, index >= 0, Int(index) < 2 * count else {
+        isArray = false
+        return false
+      }
+      while elements.count < Int(index) { elements.append(NSNull()) }
+      elements.append(value(of: child) ?? NSNull())
+      return true
+    }
+    return isArray ? elements : nil
+  }
+
+  private static func append(
+    _ value: Any?, to output: inout JSONOutput, depth: Int
+  ) throws(DatabaseError) {
+    // Allow more levels than the tree, for `.sv` and `.priority`.
+    guard depth <= Limits.depthMax + 2 else {
+      throw DatabaseError(
+        .invalidData, "a value may have at most \(Limits.depthMax) levels")
+    }
+    switch value {
+    case nil: output.append("null")
+    // Test collections before classes: testing whether a collection is an object of a class
+    // converts all of it.
+    case let members as [String: Any]: try append(members, to: &output, depth: depth)
+    case let elements as [Any]:
+      output.append("[")
+      for (index, element) in elements.enumerated() {
+        if index > 0 { output.append(",") }
+        try append(element, to: &output, depth: depth + 1)
+      }
+      output.append("]")
+    case let members as [AnyHashable: Any]:
+      var named: [String: Any] = [:]
+      for (key, member) in members {
+        guard let name = key.base as? String else {
+          throw DatabaseError(
+            .invalidData, "the keys of a dictionary must be strings; \(key) is not")
+        }
+        named[name] = member
+      }
+      try append(named, to: &output, depth: depth)
+    case let text as String: output.append(string: text)
+    case let number as NSNumber: try append(number, to: &output)
+    case is NSNull: output.append("null")
+    case let optional as any AnyOptional: try append(optional.wrapped, to: &output, depth: depth)
+    case let value?:
+      throw DatabaseError(
+        .invalidData,
+        "a value must be nil, a bool, a number, a string, an array or a dictionary, and so must all values "
+          + "in it; \(type(of: value)) is none of these")
+    }
+  }
+
+  private static func append(
+    _ members: [String: Any], to output: inout JSONOutput, depth: Int
+  ) throws(DatabaseError) {
+    output.append("{")
+    var isFirst = true
+    for (name, member) in members {
+      if !isFirst { output.append(",") }
+      isFirst = false
+      output.append(string: name)
+      output.append(":")
+      try append(member, to: &output, depth: depth + 1)
+    }
+    output.append("}")
+  }
+
+  private static func append(
+    _ number: NSNumber, to output: inout JSONOutput
+  ) throws(DatabaseError) {
+    // The two bools are distinct objects; any other number of this type is an 8-bit integer.
+    if number === yes || number === no {
+      output.append(number === yes ? "true" : "false")
+      return
+    }
+    switch UInt8(bitPattern: number.objCType.pointee) {
+    case UInt8(ascii: "f"), UInt8(ascii: "d"):
+      let value = number.doubleValue
+      guard value.isFinite else {
+        throw DatabaseError(.invalidData, "a number must be finite; this is \(value)")
+      }
+      if let integer = Int64(exactly: value) {
+        output.append(integer)
+      } else {
+        output.append(value)
+      }
+    case UInt8(ascii: "Q") where number.uint64Value > UInt64(Int64.max):
+      output.append(Double(number.uint64Value))
+    default: output.append(number.int64Value)
+    }
+  }
+
+  private static let yes = NSNumber(value: true)
+  private static let no = NSNumber(value: false)
+}
+
+/// An optional inside an `Any`, as in a dictionary of optionals.
+private protocol AnyOptional {
+  var wrapped: Any? { get }
+}
+
+extension Optional: AnyOptional {
+  fileprivate var wrapped: Any? {
+    switch self {
+    case nil: nil
+    case let value?: value
+    }
+  }
+}
+
+extension JSONOutput {
+  /// Reads the written JSON as a value to be written.
+  fileprivate func withWriteValue() throws(TreeError) -> WriteValue {
+    let result: Result<WriteValue, TreeError> = withBytes { bytes in
+      do throws(TreeError) { return .success(try WriteValue(json: bytes, limits: Limits())) } catch
+      {
+        return .failure(error)
+      }
+    }
+    return try result.get()
+  }
+}

@@ -1,0 +1,139 @@
+internal import CanopyTree
+
+extension Engine {
+  /// Returns what changed, for a client that listens again, between a commit that it knows and the
+  /// starting point: as if all commits in between were one.
+  ///
+  /// The journal is read back from the starting point, a page at a time, and what it says of the
+  /// location is taken back, which leads to the version that the client knows. That costs the commits
+  /// since, whatever they wrote. So it is done only as long as it costs less than telling everything:
+  /// see `Limits.resumedCommitsMax`. `Limits.resumptionsMax` clients are served at a time.
+  ///
+  /// - Parameters:
+  ///   - since: the sequence number of the last commit that the client was told of.
+  ///   - group: the connection, which shares its turns.
+  /// - Returns: nil when everything is to be told: the journal does not reach back that far, has
+  ///   forgotten what one of the commits changed, or would take longer to read.
+  /// - Throws: what the journal throws; `CancellationError`, which is noticed before each page.
+  public func changes(
+    since: Int64, to start: ListenStart, for group: ObjectIdentifier? = nil
+  ) async throws -> [ListenEvent]? {
+    guard since <= start.sequence else { return nil }
+    guard since < start.sequence else { return [] }
+    let distance = start.sequence - since
+    guard distance <= Limits.resumedCommitsMax else { return nil }
+    return try await resumptions.withTurn(of: group) {
+      guard
+        distance <= Limits.resumedCommitsMin
+          || distance <= start.size(upTo: Limits.resumedSizeMax) / Limits.resumedBytesPerCommit
+      else { return nil }
+      return try await read(since: since, to: start)
+    }
+  }
+
+  private func read(since: Int64, to start: ListenStart) async throws -> [ListenEvent]? {
+    // The oldest first: without it there is no need to read all the others.
+    let oldest = try await journal.history(after: since, through: since + 1) { _ in false }
+    guard oldest.read != nil else { return nil }
+    let listening = start.listening
+    let needsImages = listening.form != .sync || !listening.query.isUnbounded
+    var old = Tree(root: start.root)
+    var written: Set<Location> = []
+    var last = start.sequence
+    var bytes = 0
+    var bytesMax = Limits.resumedBytesMin
+    while last > since {
+      try Task.checkCancellation()
+      if bytes >= bytesMax {
+        // Measured only now: mostly it is not needed.
+        bytesMax = Limits.resumedBytesMin + 2 * start.size(upTo: Limits.resumedSizeMax)
+        guard bytes < bytesMax else { return nil }
+      }
+      let page = try await journal.history(after: since, through: last) { locations in
+        locations.contains { listening.isConcerned(by: $0) }
+      }
+      guard let read = page.read, read.upperBound == last else { return nil }
+      for commit in page.commits {
+        if !needsImages {
+          for location in commit.assignments.map(\.location)
+          where listening.isConcerned(by: location) {
+            written.insert(location)
+          }
+        } else if let image = commit.beforeImage {
+          old.apply(image.filter { listening.isConcerned(by: $0.location) })
+        } else {
+          return nil
+        }
+      }
+      bytes += page.bytes
+      last = read.lowerBound - 1
+    }
+    guard needsImages else { return listening.changes(to: start.root, by: written) }
+    return listening.events(from: old.root, to: start.root, by: [])
+  }
+}
+
+extension ListenStart {
+  /// Returns how many bytes it takes to tell everything that the listener is shown, or a bound on them
+  /// if there are more. O(what is counted).
+  fileprivate func size(upTo bytesMax: Int) -> Int {
+    var budget = bytesMax
+    let query = listening.query
+    if query.isUnbounded {
+      guard node.fits(budget: &budget) else { return bytesMax }
+    } else {
+      // `"k":1,` has six bytes.
+      guard query.count(in: node) <= bytesMax / 6 else { return bytesMax }
+      for (key, child) in query.children(of: node) {
+        budget -= key.utf8Count + 4
+        guard child.fits(budget: &budget) else { return bytesMax }
+      }
+    }
+    return bytesMax - budget
+  }
+}
+
+extension Listening {
+  /// Whether a location is that of the listener, above it or below it.
+  fileprivate func isConcerned(by location: Location) -> Bool {
+    let otherPath = location.path
+    return otherPath.hasPrefix(path) || (!location.isPriority && path.hasPrefix(otherPath))
+  }
+
+  /// Returns the changes that a copy of the whole location lacks when it has missed some writes: the
+  /// present value of each place that they wrote.
+  fileprivate func changes(to root: Node, by written: Set<Location>) -> [ListenEvent] {
+    let node = root.at(path)
+    var places: [Location] = []
+    for location in written {
+      if !location.isPriority, path.hasPrefix(location.path) {
+        return [.put([Assignment(.root, node)])]
+      }
+      guard let below = location.path.relative(to: path) else { continue }
+      places.append(
+        node.absence(on: below).map { Location($0) }
+          ?? Location(below, isPriority: location.isPriority))
+    }
+    var locations: [Location] = []
+    for place in places.sorted() {
+      if let last = locations.last, last.overlaps(next: place) { continue }
+      locations.append(place)
+    }
+    if locations.isEmpty { return [] }
+    let puts = locations.map { location in
+      let place = node.at(location.path)
+      return Assignment(location, location.isPriority ? place.priority : place)
+    }
+    return [.put(puts)]
+  }
+}
+
+extension Node {
+  /// The shortest part of a path at which nothing stands; nil when something stands at all of it.
+  ///
+  /// Where a leaf became a branch and that was removed, a copy still has the leaf: it must be told
+  /// that nothing is there, as telling it so of a place below changes nothing.
+  fileprivate func absence(on path: Path) -> Path? {
+    (0...path.count).lazy.map(path.prefix).first { at($0).isAbsent }
+  }
+}

@@ -1,0 +1,188 @@
+internal import CanopySystem
+internal import CanopyTree
+internal import Logging
+internal import Synchronization
+
+extension Engine {
+  /// Carries out transactions, appends and publishes their commits, and makes checkpoints, until `stop`.
+  /// Call it once.
+  ///
+  /// Returns when every accepted transaction is complete.
+  public func run() async {
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await self.runCheckpoints() }
+      await withTaskExecutorPreference(thread) { await self.runBatches() }
+      await group.waitForAll()
+    }
+  }
+
+  /// The number of transactions that are carried out before the journal is written. More do not make the
+  /// write cheaper, and would have the first wait for the last.
+  private static let batchMax = 1_000
+
+  /// Bytes of commits after which a batch ends: they are in memory together, with their before-images.
+  static let batchBytesMax = 4 * 1024 * 1024
+
+  private func runBatches() async {
+    let (pushIDs, clientWrites) = state.withLock { state in
+      defer { state.clientWrites = ClientWrites() }
+      return (state.pushIDs, state.clientWrites)
+    }
+    let writer = WriterState(self, pushIDs: pushIDs, clientWrites: clientWrites)
+    while let requests = await nextRequests() {
+      writer.taken = requests.reversed()
+      while !writer.taken.isEmpty {
+        let time = await carryOut(writer)
+        // The batch is gone by now: nothing else on this thread holds the pages that it replaced.
+        if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
+        watch.note("freeing", since: time)
+      }
+    }
+  }
+
+  /// Asserts that the caller runs on the engine's thread, in debug builds.
+  func assertOnThread() {
+    assert(thread.isCurrent, "only the engine's thread may do this")
+  }
+
+  /// Carries out a batch. Returns the time at its end.
+  private func carryOut(_ writer: WriterState) async -> Duration {
+    assertOnThread()
+    let (tree, after) = state.withLock { state in
+      state.isAtWork = true
+      return (state.current, state.currentSequence)
+    }
+    var batch = Batch(tree: tree, sequence: after, writer: writer)
+    var time = watch.now
+    while batch.requests.count < Engine.batchMax, batch.bytes < Engine.batchBytesMax,
+      let request = writer.taken.popLast()
+    {
+      batch.run(request)
+      if !writer.taken.isEmpty { batch.measure() }
+      time = watch.note(request.name, since: time, at: batch.lastLocation)
+    }
+    for location in batch.unstorable {
+      logger.error(
+        "a write was refused because its commit does not read back",
+        metadata: ["path": "/\(location.text)"])
+    }
+    do {
+      if !batch.commits.isEmpty {
+        try await journal.append(batch.commits, after: after)
+        time = watch.noteAppend(since: time)
+      }
+      return publish(batch, since: time, writer)
+    } catch {
+      logger.error(
+        "the journal failed",
+        metadata: ["commits": "\(batch.commits.count)", "error": "\(error)"])
+      if case JournalError.conflict(let missed) = error {
+        fail(batch, writer)
+        adopt(missed, writer)
+        complete(batch, .journalFailed)
+      } else {
+        await resolveAppend(of: batch, writer)
+      }
+      return watch.now
+    }
+  }
+
+  private func nextRequests() async -> [any PendingRequest]? {
+    while true {
+      let (requests, isDone) = state.withLock { state -> ([any PendingRequest], Bool) in
+        let requests = state.queue.takeBatch(atMost: Engine.batchMax)
+        state.isAtWork = !requests.isEmpty
+        return (requests, state.isStopping)
+      }
+      if !requests.isEmpty { return requests }
+      if isDone { return nil }
+      await withCheckedContinuation { continuation in
+        let now = state.withLock { state in
+          if !state.queue.isEmpty || state.isStopping {
+            return continuation as CheckedContinuation<Void, Never>?
+          }
+          state.wakeUp = continuation
+          return nil
+        }
+        now?.resume()
+      }
+    }
+  }
+
+  /// Makes the tree of a durable batch the current one, notifies listeners, and completes its requests.
+  ///
+  /// - Parameters:
+  ///   - isComplete: whether the requests were completed already, with an unknown outcome.
+  ///   - start: the time at which the batch was durable.
+  /// - Returns: the time at the end, but for freeing the pages that the batch replaced.
+  @discardableResult
+  func publish(
+    _ batch: Batch, isComplete: Bool = false, since start: Duration, _ writer: WriterState
+  ) -> Duration {
+    assertOnThread()
+    let (before, wakeUpCheckpoint) = state.withLock {
+      state -> (Tree, CheckedContinuation<Void, Never>?) in
+      assert(batch.first == state.currentSequence, "a batch follows the current tree")
+      let before = state.current
+      state.current = batch.tree
+      state.currentSequence = batch.sequence
+      state.isAtWork = false
+      state.indexing?.missed += batch.commits.map(\.assignments)
+      return (before, state.endedCheckpointWait())
+    }
+    wakeUpCheckpoint?.resume()
+    notify(batch.changes)
+    var time = watch.note(
+      "listeners", since: start, at: batch.commits.first?.assignments.first?.location)
+    if !isComplete {
+      for request in batch.requests {
+        request.complete(nil)
+        time = watch.note(request.name, since: time)
+      }
+    }
+    // Freeing the pages that the commits replaced takes a while, so it comes last.
+    if RetiredTrees.areLarge(batch.commits) {
+      writer.retired = (before, batch.commits)
+    } else {
+      withExtendedLifetime(before) {}
+    }
+    return time
+  }
+
+  /// Completes the requests of a batch that failed.
+  func complete(_ batch: Batch, _ failure: EngineError) {
+    for request in batch.requests { request.complete(failure) }
+  }
+
+  /// Takes back the effects of a batch of which nothing was stored.
+  func fail(_ batch: Batch, _ writer: WriterState) {
+    writer.clientWrites.rollBack(after: batch.first)
+    // The indexes went with the batch; they may be added again.
+    writer.indexesLeft = batch.indexesLeft
+  }
+
+  /// Adopts the commits of another writer: applies them, and notifies listeners.
+  func adopt(_ found: [Commit], _ writer: WriterState) {
+    assertOnThread()
+    var changes: [Change] = []
+    let (before, wakeUpCheckpoint) = state.withLock {
+      state -> (Tree, CheckedContinuation<Void, Never>?) in
+      let before = state.current
+      for commit in found where commit.sequence == state.currentSequence + 1 {
+        let root = state.current.root
+        state.current.apply(commit.assignments)
+        state.currentSequence = commit.sequence
+        state.indexing?.missed.append(commit.assignments)
+        let views = listeners.views(concernedBy: commit.assignments)
+        changes.append(
+          Change(commit: commit, views: views, before: root, after: state.current.root))
+      }
+      state.isAtWork = false
+      return (before, state.endedCheckpointWait())
+    }
+    wakeUpCheckpoint?.resume()
+    for write in changes.compactMap(\.commit.clientWrite) { writer.clientWrites.note(write) }
+    notify(changes)
+    withExtendedLifetime(before) {}
+  }
+}

@@ -1,0 +1,247 @@
+internal import CanopySystem
+public import CanopyTree
+public import Logging
+internal import Synchronization
+
+/// The single writer: orders writes, applies them, appends them to the journal, and publishes the durable tree.
+///
+/// Transactions wait in a queue. One task, `run`, takes all that wait, carries them out one after the
+/// other on a tree of its own, appends their commits to the journal together (group commit), publishes
+/// the tree, notifies listeners, and completes the transactions. Transactions that arrive meanwhile are the
+/// next batch. So the more there is to do, the more commits share one write to the disk.
+///
+/// Guarantees: commits are numbered without gaps in the order in which they were accepted. A transaction
+/// completes only when its commit and all before it are durable. When the journal fails, the engine finds
+/// out whether the batch was stored before it completes any: see `Engine.resolveAppend`. A refusal also waits for the
+/// commits that it was decided upon, so no client ever learns of a state that a crash can take back.
+///
+/// One thread changes the tree: nothing is locked while a transaction decides, and the pages that a
+/// commit replaces are freed by the thread that made them. (When callers decided under a lock, a small
+/// write spent a third of its time waiting for that lock and for the allocator's.) Readers copy the
+/// reference to the current tree.
+public final class Engine: Sendable {
+  /// Settings of an engine.
+  public struct Configuration: Sendable {
+    /// The indexes to keep.
+    public var indexPlan = IndexPlan()
+    /// The number of transactions that may wait. Further ones are refused as overloaded, and those of an owner
+    /// that has an eighth of them.
+    public var queuedCommitsMax = 100_000
+    /// Commits after which the journal is asked to fold them into its checkpoint. Starting up replays
+    /// at most about twice as many.
+    public var checkpointEvery = 1_000_000
+    /// How long a commit waits at most until that is asked for, when there are not so many: from when
+    /// it was made, or from the start of an engine that found it in the journal.
+    public var checkpointAfter = Duration.seconds(300)
+    /// Indexes that queries may add to those of the plan.
+    public var addedIndexesMax = 64
+    /// Steps of about a microsecond that the engine's thread may spend on a batch to find out which views
+    /// its commits have changed.
+    ///
+    /// For commits that change little that is cheaper than to wake the threads of the listeners for
+    /// nothing. The rest is found out there: so writers do not wait longer the more others listen, or
+    /// the more they are shown.
+    public var notifyingCostMax = 4_096
+    /// How long writers wait, after an append has failed, for a journal that cannot say whether it was
+    /// stored. Then they are told that the outcome is unknown.
+    public var outcomeUnknownAfter = Duration.seconds(5)
+
+    /// Returns the time since any moment, which never goes back. It measures the work that holds the writer.
+    public var elapsed: @Sendable () -> Duration = {
+      let start = ContinuousClock.now
+      return { start.duration(to: .now) }
+    }()
+
+    /// The defaults.
+    public init() {}
+  }
+
+  let journal: any Journal
+  let now: @Sendable () -> Int64
+  let clock: any Clock<Duration>
+  let random: @Sendable () -> UInt64
+  let configuration: Configuration
+  let logger: Logger
+  let state: Mutex<State>
+  let listeners = Listeners()
+  let authorizations = ListenAuthorizations()
+  let thread: ThreadExecutor
+  let watch: WriterWatch
+  let retired = RetiredTrees()
+  let resumptions = TurnQueue(width: Limits.resumptionsMax)
+
+  /// The state that other threads share with the engine's thread. The lock is held for a moment at a time.
+  struct State {
+    var current: Tree
+    var currentSequence: Int64
+    /// The requests that wait for the engine's thread.
+    var queue: WriteQueue
+    /// Whether a batch has been taken that is not published.
+    var isAtWork = false
+    var observers: [WeakObserver] = []
+    /// The initial state of the engine's thread.
+    var pushIDs: PushIDGenerator
+    var clientWrites: ClientWrites
+    /// The commits that were published since a tree was taken to be given indexes.
+    var indexing: Indexing?
+    var indexings = 0
+    /// The last commit of the last whole checkpoint.
+    var checkpointSequence: Int64
+    var isStopping = false
+    /// Whether the journal cannot say if the last batch was stored: then no writes are accepted.
+    var isAppendInDoubt = false
+    /// Resumed when the journal is to be asked again, or the engine stops.
+    var resolveWait: CheckedContinuation<Void, Never>?
+    /// Resumed when something is queued or the engine stops.
+    var wakeUp: CheckedContinuation<Void, Never>?
+    /// Ended when the commit is there, its time has passed, or the engine stops.
+    var checkpointWait: CheckpointWait?
+  }
+
+  /// Creates an engine with the tree that the journal holds.
+  ///
+  /// - Parameters:
+  ///   - now: returns the time in milliseconds since 1970.
+  ///   - clock: measures how long checkpoints wait and rest.
+  ///   - random: returns random words for push ids.
+  /// - Throws: the journal's error if it cannot be read; `ThreadError`.
+  public init(
+    journal: any Journal, configuration: Configuration = Configuration(),
+    now: @escaping @Sendable () -> Int64, clock: any Clock<Duration>,
+    random: @escaping @Sendable () -> UInt64, logger: Logger
+  ) async throws {
+    self.journal = journal
+    self.configuration = configuration
+    self.now = now
+    self.clock = clock
+    self.random = random
+    self.logger = logger
+    thread = try ThreadExecutor()
+    watch = WriterWatch(clock: configuration.elapsed, logger: logger)
+    let loaded = try await journal.load(keeping: configuration.indexPlan)
+    state = Mutex(
+      State(
+        current: loaded.tree, currentSequence: loaded.sequence,
+        queue: WriteQueue(countMax: configuration.queuedCommitsMax),
+        pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
+        clientWrites: ClientWrites(loaded.clientWrites),
+        checkpointSequence: loaded.checkpoint))
+  }
+
+  /// The root of the current tree: all durable commits. O(1). It never changes.
+  public var root: Node { snapshot.root }
+
+  /// The current tree and the sequence number of its last commit.
+  public var snapshot: Snapshot { state.withLock { $0.snapshot } }
+
+  /// Whether requests were accepted that are not published.
+  public var hasCommitsUnderWay: Bool { state.withLock { $0.isAtWork || !$0.queue.isEmpty } }
+
+  /// Queues a transaction. Safe to call from any thread.
+  ///
+  /// - Parameter owner: the writer, which shares the engine with others.
+  public func submit(_ transaction: some Transaction, of owner: WriteOwner = .server) {
+    if let refusal = enqueue(PendingTransaction(transaction), of: owner) {
+      transaction.complete(.failure(refusal))
+    }
+  }
+
+  /// Queues a transaction made of closures: see `Transaction` for when they are called.
+  public func submit<Result: Sendable>(
+    _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
+    once origin: WriteOrigin? = nil, of owner: WriteOwner = .server,
+    named name: StaticString = "transaction",
+    completion: @escaping @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
+  ) {
+    submit(
+      ClosureTransaction(origin: origin, name: name, body: decide, completion: completion),
+      of: owner)
+  }
+
+  /// Carries out a transaction and waits until it is durable.
+  ///
+  /// - Throws: the error that refused it, or `EngineError`.
+  public func transact<Result: Sendable>(
+    _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>
+  ) async throws -> Committed<Result> {
+    try await withCheckedThrowingContinuation { continuation in
+      submit(decide) { continuation.resume(with: $0) }
+    }
+  }
+
+  /// Makes writes, a commit each, in their order and with nothing in between: all of them that are
+  /// authorized, or none. Each is authorized after those before it were made.
+  ///
+  /// - Parameter completion: called once, on the engine's thread, or at once if they are not accepted: when
+  ///   all are durable, with the indexes of those that were denied; or with the error.
+  public func submit(
+    _ decisions: [Decision<Void>],
+    completion: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
+  ) {
+    if let refusal = enqueue(PendingWrites(decisions, completion: completion), of: .server) {
+      completion(.failure(refusal))
+    }
+  }
+
+  /// Queues a request of a client.
+  ///
+  /// - Returns: the error if it is not accepted.
+  private func enqueue(_ request: any PendingRequest, of owner: WriteOwner) -> EngineError? {
+    let (refusal, wakeUp) = state.withLock {
+      state -> (EngineError?, CheckedContinuation<Void, Never>?) in
+      if state.isStopping { return (.stopped, nil) }
+      if state.isAppendInDoubt { return (.journalFailed, nil) }
+      guard state.queue.add(request, of: owner) else { return (.overloaded, nil) }
+      return (nil, state.wakeUp.take())
+    }
+    wakeUp?.resume()
+    return refusal
+  }
+
+  /// Queues a request of the engine's own, of which there are few.
+  ///
+  /// - Returns: whether it will be carried out; not when the engine is stopping.
+  func enqueueOwn(_ request: any PendingRequest) -> Bool {
+    let (isAccepted, wakeUp) = state.withLock {
+      state -> (Bool, CheckedContinuation<Void, Never>?) in
+      if state.isStopping { return (false, nil) }
+      state.queue.add(own: request)
+      return (true, state.wakeUp.take())
+    }
+    wakeUp?.resume()
+    return isAccepted
+  }
+
+  /// Calls a closure between two batches: when all commits that were accepted before are published, or have
+  /// failed. The published tree then has the index.
+  ///
+  /// - Parameter body: called on the engine's thread.
+  /// - Returns: whether it will be called; not when the engine is stopping.
+  func enqueueBarrier(
+    keeping order: Order = .key, at path: Path = .root, _ body: @escaping @Sendable () -> Void
+  ) -> Bool {
+    enqueueOwn(Barrier(keeping: order, at: path, body))
+  }
+
+  /// Adds an observer of batches. The engine does not keep it alive.
+  ///
+  /// - Returns: the current snapshot; the observer gets all later ones.
+  public func add(_ observer: any BatchObserver) -> Snapshot {
+    state.withLock { state in
+      state.observers.removeAll { $0.observer == nil }
+      state.observers.append(WeakObserver(observer: observer))
+      return state.snapshot
+    }
+  }
+
+  /// Refuses new writes from now on; `run` ends when those already accepted have been answered.
+  public func stop() {
+    let (wakeUp, resolveWait, wakeUpCheckpoint) = state.withLock { state in
+      state.isStopping = true
+      return (state.wakeUp.take(), state.resolveWait.take(), state.checkpointWait.take())
+    }
+    wakeUp?.resume()
+    resolveWait?.resume()
+    wakeUpCheckpoint?.continuation.resume()
+  }
+}

@@ -1,0 +1,136 @@
+public import CanopyTree
+
+/// A change of the tree that the engine carries out: it reads the latest tree, decides, and writes, with nothing
+/// in between.
+///
+///     struct Increment: Transaction {
+///       func decide(_ proposal: inout Proposal) throws -> Decision<Void> {
+///         Decision(try .set(Location("/n"), .node(next(after: proposal.root))), ())
+///       }
+///       func complete(_ outcome: Result<Committed<Void>, any Error>) { … }
+///     }
+///
+/// The engine calls both methods once each, on its thread: `decide` when it is the transaction's turn, and
+/// `complete` when the outcome is known. `complete` alone is called, by the submitting thread, if the transaction
+/// is not accepted. All other writers wait meanwhile, so both must be brief.
+public protocol Transaction: Sendable {
+  /// The outcome of a success.
+  associatedtype Result: Sendable
+
+  /// Identifies a write that its client may send again; nil for others. The engine answers a write that was
+  /// made before with `RepeatedWrite`, and does not decide it.
+  var origin: WriteOrigin? { get }
+
+  /// The kind of the transaction, by which the log names one that takes too long.
+  var name: StaticString { get }
+
+  /// Returns the write to make, and the result to complete with when it is durable.
+  ///
+  /// - Throws: any error to refuse the transaction; nothing is written then.
+  func decide(_ proposal: inout Proposal) throws -> Decision<Result>
+
+  /// Takes the outcome, when the write and all commits before it are durable.
+  ///
+  /// - Parameter outcome: the result, or the error that `decide` threw, `RepeatedWrite`, or `EngineError`.
+  func complete(_ outcome: Swift.Result<Committed<Result>, any Error>)
+}
+
+extension Transaction {
+  /// Nil: the write is sent once.
+  public var origin: WriteOrigin? { nil }
+
+  /// A name that says nothing more.
+  public var name: StaticString { "transaction" }
+}
+
+/// The latest tree, for a transaction that decides.
+///
+/// It cannot be copied. So when the engine ends it, no reference to the tree is left, and the commit changes the
+/// tree's pages in place.
+public struct Proposal: ~Copyable {
+  /// The root of the latest tree: all commits that were accepted before, durable or not. A decision
+  /// becomes durable after them or not at all.
+  public let root: Node
+
+  /// The time of the server in milliseconds since 1970.
+  public let now: Int64
+
+  private let writer: WriterState
+
+  init(root: Node, writer: WriterState) {
+    self.root = root
+    self.writer = writer
+    now = writer.now()
+  }
+
+  /// Returns a new key that sorts after all that this engine made before.
+  public mutating func nextKey() -> Key {
+    writer.pushIDs.next(at: now, random: writer.random)
+  }
+}
+
+/// The decision of a transaction: the write, and the result that its caller gets when that is durable.
+public struct Decision<Result: Sendable>: Sendable {
+  /// The write; nil to write nothing.
+  public var write: Write?
+  /// The result.
+  public var result: Result
+  /// The on-disconnect write that this makes. See `Commit.completedDisconnectWrite`.
+  public var completedDisconnectWrite: DisconnectWriteID?
+  /// Returns whether the write may be made; nil if it may. The engine's thread calls it just before the
+  /// write, so it must be brief.
+  public var authorize: (@Sendable (ProposedWrite) -> Bool)?
+  /// Derives the places that follow from the write, once it is allowed; nil if nothing follows from any
+  /// write.
+  ///
+  /// It returns all assignments of the commit, those of the write among them, in the order of their locations
+  /// and without overlaps; or nil if nothing follows from this write. An error refuses the write. The
+  /// engine's thread calls it, so it must be brief.
+  public var derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)?
+
+  /// Creates a decision.
+  public init(
+    _ write: Write?, _ result: Result, completedDisconnectWrite: DisconnectWriteID? = nil,
+    authorize: (@Sendable (ProposedWrite) -> Bool)? = nil,
+    derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)? = nil
+  ) {
+    self.derive = derive
+    self.write = write
+    self.result = result
+    self.completedDisconnectWrite = completedDisconnectWrite
+    self.authorize = authorize
+  }
+}
+
+/// A write that is about to be made, for its authorization.
+public struct ProposedWrite: Sendable {
+  /// The assignments, with server values resolved.
+  public let assignments: [Assignment]
+  /// The root of the latest tree, with all commits that were accepted before.
+  public let before: Node
+  /// The root after the whole write.
+  public let after: Node
+  /// The time of the write in milliseconds since 1970, with which server values were resolved.
+  public let time: Int64
+}
+
+/// A result, and the sequence number of the commit that it came with.
+public struct Committed<Result: Sendable>: Sendable {
+  /// The result of the decision.
+  public var result: Result
+  /// The sequence number of the commit. For a transaction that wrote nothing, that of the last commit
+  /// that it saw.
+  public var sequence: Int64
+}
+
+/// A transaction made of closures.
+struct ClosureTransaction<Result: Sendable>: Transaction {
+  let origin: WriteOrigin?
+  let name: StaticString
+  let body: @Sendable (inout Proposal) throws -> Decision<Result>
+  let completion: @Sendable (Swift.Result<Committed<Result>, any Error>) -> Void
+
+  func decide(_ proposal: inout Proposal) throws -> Decision<Result> { try body(&proposal) }
+
+  func complete(_ outcome: Swift.Result<Committed<Result>, any Error>) { completion(outcome) }
+}

@@ -1,0 +1,59 @@
+public import CanopyTree
+
+extension RuleSet {
+  /// Whether the caller may read a location: whether any `.read` from the root down to it holds.
+  ///
+  /// - Parameters:
+  ///   - path: the location.
+  ///   - query: the query on it, or nil; `query` in rules.
+  ///   - root: the tree.
+  /// - Complexity: O(depth × log siblings), and the rules on the path.
+  public func mayRead(
+    _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
+  ) -> Bool {
+    var evaluator = Evaluator(
+      frozenProgram, caller: caller, query: query, before: root, after: root, trace: NoTrace())
+    return evaluator.mayRead(path, in: tree)
+  }
+
+  /// Returns whether the caller may read a location, with the dependencies of the answer: it stays
+  /// the same for this caller as long as no commit writes at, above or below them. Costs a little
+  /// more than `mayRead`.
+  public func authorizeRead(
+    _ path: Path, _ query: Query? = nil, in root: Node, as caller: RuleCaller
+  ) -> ReadVerdict {
+    let trace = DependencyTrace()
+    var evaluator = Evaluator(
+      frozenProgram, caller: caller, query: query, before: root, after: root, trace: trace)
+    let isAllowed = evaluator.mayRead(path, in: tree)
+    return ReadVerdict(
+      isAllowed: isAllowed, paths: trace.locations, dependsOnTime: trace.dependsOnTime)
+  }
+}
+
+/// A read verdict with its dependencies.
+public struct ReadVerdict: Equatable, Sendable {
+  /// Whether the caller may read.
+  public var isAllowed: Bool
+  /// The locations that the rules read. If empty, the verdict does not depend on the tree.
+  public var paths: [Path]
+  /// Whether the rules read the time.
+  public var dependsOnTime: Bool
+}
+
+extension Evaluator {
+  /// Whether any `.read` on the path holds. Evaluates deeper rules only if those above do not
+  /// grant: deeper rules cannot revoke.
+  mutating func mayRead(_ path: Path, in tree: RuleTree) -> Bool {
+    var node: Int32 = 0
+    var rest = path.keys[...]
+    while true {
+      let rule = tree.nodes[Int(node)].read
+      if rule >= 0, holds(rule) { return true }
+      guard let key = rest.popFirst() else { return false }
+      node = tree.child(key, of: node)
+      guard node >= 0 else { return false }
+      pushUnchanged(key)
+    }
+  }
+}

@@ -1,0 +1,46 @@
+public import CanopyTree
+
+extension RuleSet {
+  /// Returns the verdict of the rules on a write as a whole.
+  ///
+  /// A `.write` rule from the root down to each location must grant it. Then every applicable
+  /// `.validate` must hold: on the path to the location, at it, and below it for all written data;
+  /// each only where the new node is not absent.
+  ///
+  /// Firebase's documentation requires validate rules at all levels of the hierarchy, and a
+  /// simulator that was compared with its server also evaluates those above a location: a rule
+  /// `hasChildren([…])` of a parent refuses a write to a child that leaves the parent incomplete.
+  /// Canopy does the same, also for removals, as long as the parent is not empty. A rule against
+  /// removal belongs into `.write`.
+  ///
+  /// - Parameters:
+  ///   - locations: the written locations; in order, none below another, as in a `Write`.
+  ///   - before: the root before the write.
+  ///   - after: the root after the complete write, with server values resolved.
+  ///   - caller: the writer; `now` is the time that server values were resolved with.
+  /// - Complexity: the rules on the paths, O(depth × log siblings), and the written data. A rule on
+  ///   the path of several locations is evaluated once.
+  public func authorize(
+    _ locations: [Location], before: Node, after: Node, as caller: RuleCaller
+  ) -> Verdict {
+    authorize(locations[...], before: before, after: after, as: caller, trace: NoTrace()).verdict
+  }
+
+  /// Returns the verdict of the rules on a write, from its assignments.
+  public func authorize(
+    _ assignments: [Assignment], before: Node, after: Node, as caller: RuleCaller
+  ) -> Verdict {
+    let locations = assignments.lazy.map { $0.location }
+    return authorize(locations, before: before, after: after, as: caller, trace: NoTrace()).verdict
+  }
+
+  func authorize<L: Sequence<Location>, T: Trace>(
+    _ locations: L, before: Node, after: Node, as caller: RuleCaller, trace: T
+  ) -> (verdict: Verdict, trace: T) {
+    let evaluator = Evaluator(
+      frozenProgram, caller: caller, query: nil, before: before, after: after, trace: trace)
+    var authorizer = WriteAuthorizer(tree: tree, evaluator: evaluator)
+    let verdict = authorizer.authorize(locations)
+    return (verdict, authorizer.evaluator.trace)
+  }
+}

@@ -1,0 +1,131 @@
+/// All bounds on the data that clients send and on the resources that they make the server hold.
+///
+/// The static bounds belong to the data format and are the same everywhere. A server may lower the
+/// others. Each has a test at the bound and one just past it.
+public struct Limits: Sendable, Equatable {
+  /// The largest key, in bytes of UTF-8.
+  public static let keyBytesMax = 768
+
+  /// The longest string of a query's bound, in bytes of UTF-8. A subscription keeps its query.
+  public static let boundBytesMax = 1_024
+
+  /// The most keys in a path, and levels below the root of the tree.
+  public static let depthMax = 32
+
+  /// The most writes of one client that the server remembers until the client acknowledges their
+  /// replies.
+  public static let clientWritesMax = 4_096
+
+  /// The most clients whose writes the server remembers. Beyond it, the server forgets the clients
+  /// that have not written for the longest time.
+  public static let clientsMax = 100_000
+
+  /// The commits that the server reads for any client that resumes a subscription. A client that
+  /// has missed more receives the whole state again, unless that costs more: see
+  /// `resumedBytesPerCommit`.
+  public static let resumedCommitsMin: Int64 = 1_000
+
+  /// The size of a state, in bytes of JSON, that costs as much to send as one commit costs to read.
+  /// Both take some microseconds.
+  public static let resumedBytesPerCommit = 1_024
+
+  /// The largest state that is measured, in bytes of JSON.
+  public static let resumedSizeMax = 16 * 1024 * 1024
+
+  /// The most commits that the server reads for a client that resumes, however large the state is.
+  public static let resumedCommitsMax = Int64(resumedSizeMax / resumedBytesPerCommit)
+
+  /// The most bytes of commits that the server reads for a client that resumes; a large state adds
+  /// twice its own size.
+  public static let resumedBytesMin = 8 * 1024 * 1024
+
+  /// The most clients that resume at one time. Others wait.
+  public static let resumptionsMax = 2
+
+  /// Milliseconds by which the push id of a post or comment that a client makes may be older than its
+  /// write: seven days. A client that is offline sends later what it made, and it must not be lost; the
+  /// bound keeps small the number of ids that have to stay reserved after their posts were removed.
+  public static let pushIDAgeMax: Int64 = 7 * 24 * 3_600 * 1_000
+
+  /// Milliseconds by which such a push id may be ahead of the server's clock, as clocks differ. Later
+  /// ids would stay the newest entries of a list until their time comes.
+  public static let pushIDLeadMax: Int64 = 60_000
+
+  /// The largest string, in bytes of UTF-8.
+  public var stringBytesMax = 10 * 1024 * 1024
+
+  /// The largest write, in bytes of JSON.
+  public var writeBytesMax = 16 * 1024 * 1024
+
+  /// The most locations of one UPDATE of a client that is not the administrator. Each is applied and authorized by
+  /// the only writer, while all other writes wait.
+  public var updateLocationsMax = 2_048
+
+  /// The longest line of the line protocol, in bytes without its terminator.
+  public var lineBytesMax = 1024 * 1024
+
+  /// The most requests of one connection that await a reply. The server reads no more until it has
+  /// answered some.
+  public var outstandingRequestsMax = 1024
+
+  /// The most memory for the unanswered requests of one connection, in bytes. The server reads no
+  /// more until it has answered some. A single request may exceed the bound.
+  public var requestBytesMax = 4 * 1024 * 1024
+
+  /// The most bytes of unread replies before the server stops reading from a connection.
+  public var unreadReplyBytesMax = 1024 * 1024
+
+  /// The approximate bound on the size of one reply, in bytes of JSON. The server refuses larger
+  /// ones.
+  public var replyBytesMax = 16 * 1024 * 1024
+
+  /// The largest reply or event that is encoded in one go, in bytes of JSON. The server encodes a larger one in
+  /// pieces, as the client reads it.
+  public var wholeReplyBytesMax = 128 * 1024
+
+  /// The most subscriptions of one connection at one time.
+  public var listenersMax = 1_000
+
+  /// The most bytes of events that wait for one connection, besides one event that may be larger.
+  /// The server disconnects a connection that exceeds it.
+  public var queuedBytesMax = 16 * 1024 * 1024
+
+  /// The most on-disconnect writes of one connection.
+  public var disconnectWritesMax = 100
+
+  /// The most bytes of requests for the on-disconnect writes of one connection.
+  public var disconnectBytesMax = 1024 * 1024
+
+  /// The most locations that the on-disconnect writes of one connection write together. A new write is compared
+  /// with all of them.
+  public var disconnectLocationsMax = 4_096
+
+  /// The most memory, in bytes, for all connections together, the tree excluded. Beyond it, the
+  /// server closes the connection that holds the most.
+  public var memoryMax = 512 * 1024 * 1024
+
+  /// The most connections at one time.
+  public var connectionsMax = 20_000
+
+  /// The most connections of one remote address at one time; of an IPv6 address, its first 64 bits.
+  /// Connections from this machine count only towards the total: local programs and proxies may
+  /// need many.
+  public var connectionsPerAddressMax = 256
+
+  /// Creates the default limits.
+  public init() {}
+
+  /// Limits without bounds on sizes, for data that the server itself stored.
+  public static var none: Limits {
+    var limits = Limits()
+    limits.stringBytesMax = .max
+    limits.writeBytesMax = .max
+    return limits
+  }
+
+  func checkWrite(bytes: Int) throws(TreeError) {
+    guard bytes <= writeBytesMax else {
+      throw .tooLarge("one write may have at most \(writeBytesMax) bytes of JSON")
+    }
+  }
+}

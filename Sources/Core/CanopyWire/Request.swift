@@ -1,0 +1,213 @@
+public import CanopyTree
+
+/// A decoded request, checked as far as that is possible without the data.
+///
+/// The groups correspond to handlers, so that each is handled by one exhaustive `switch`.
+public enum Request: Sendable {
+  /// Reads the current tree or the state of the server.
+  case read(ReadRequest)
+  /// Writes the tree in one commit.
+  case write(WriteRequest)
+  /// Changes or verifies an account, which needs a password hash or the store.
+  case account(AccountRequest)
+  /// Starts or ends a subscription.
+  case listen(ListenRequest)
+  /// Ends the connection, or registers a write for its end.
+  case connection(ConnectionRequest)
+  /// Administers the server.
+  case administration(AdministrationRequest)
+
+  /// One step of an update.
+  public struct Update: Sendable {
+    /// The location, below the path of the request.
+    public var location: Location
+    /// The new value.
+    public var value: WriteValue
+
+    /// Creates a step.
+    public init(location: Location, value: WriteValue) {
+      self.location = location
+      self.value = value
+    }
+  }
+}
+
+/// A request that changes nothing.
+public enum ReadRequest: Sendable {
+  /// The name, version and limits of the server.
+  case hello
+  /// A check that the connection works.
+  case ping
+  /// The verbs, or one of them.
+  case help(verb: String?)
+  /// The identity of the connection.
+  case whoAmI
+  /// One post.
+  case show(id: Key)
+  /// The comments on a post, newest first.
+  case comments(id: Key, PageRequest)
+  /// All posts, newest first.
+  case recent(PageRequest)
+  /// The posts of one user, newest first.
+  case posts(UserReference, PageRequest)
+  /// Posts by stars, of one user or of all.
+  case top(UserReference?, PageRequest)
+  /// The profile of a user.
+  case profile(UserReference)
+  /// The value at a location.
+  case get(Location, GetOptions)
+  /// The number of children that match a query.
+  case count(Path, Query)
+  /// The state of the connection: a path below `/.info`.
+  case info(Path)
+  /// The rules in force. For the administrator.
+  case rules
+}
+
+/// A request that writes the tree.
+public enum WriteRequest: Sendable {
+  /// Changes the user name.
+  case rename(username: String)
+  /// Creates a post.
+  case post(title: String, body: String)
+  /// Replaces the title and the body of a post.
+  case edit(id: Key, title: String, body: String)
+  /// Deletes a post with its comments.
+  case delete(id: Key)
+  /// Adds the caller's star to a post, or removes it.
+  case star(id: Key)
+  /// Creates a comment.
+  case comment(id: Key, text: String)
+  /// Deletes a comment.
+  case uncomment(id: Key, comment: Key)
+  /// Adds a child under a new key.
+  case push(Path, WriteValue)
+  /// Writes the tree directly.
+  case tree(TreeWrite)
+  /// Writes the tree once, even if the client sends the request again.
+  case once(WriteOrigin, TreeWrite)
+}
+
+/// A direct write of the tree, which a ONCE may repeat.
+public enum TreeWrite: Sendable {
+  /// Replaces the value at a location; an absent value removes it.
+  case set(Location, WriteValue)
+  /// Sets several locations below a path.
+  case update(Path, [Request.Update])
+  /// Replaces the value at a location if it still has the ETag.
+  case compareAndSet(Location, etag: String, WriteValue)
+}
+
+/// A request about an account and its sessions.
+public enum AccountRequest: Sendable {
+  /// Opens an account and a session.
+  case signUp(email: String, password: String, username: String)
+  /// Opens a session by password.
+  case logIn(email: String, password: String)
+  /// Resumes a session by its token.
+  case authenticate(token: String)
+  /// Ends the session and revokes its token.
+  case logOut
+  /// Changes the password and revokes all other tokens.
+  case changePassword(current: String, new: String)
+}
+
+/// A request about subscriptions.
+public enum ListenRequest: Sendable {
+  /// Subscribes to a location.
+  case listen(Path, ListenOptions)
+  /// Subscribes to the state of the connection: a path below `/.info`.
+  case info(Path, ListenOptions)
+  /// Subscribes to a list or a post of the blog.
+  case watch(WatchTarget, WatchOptions)
+  /// Ends a subscription.
+  case unlisten(Int64)
+}
+
+/// A request about the connection itself.
+public enum ConnectionRequest: Sendable {
+  /// Ends the connection.
+  case quit
+  /// Registers a write for the end of the connection, or cancels earlier ones; with the text of the
+  /// request.
+  case onDisconnect(DisconnectRequest, text: String)
+}
+
+/// A request of the administrator.
+public enum AdministrationRequest: Sendable {
+  /// Replaces the rules; nil stands for the built-in ones.
+  case setRules(String?)
+  /// Evaluates the rules for a request without executing it.
+  case explain(ExplainRequest)
+}
+
+/// A reference to a user in a request.
+public enum UserReference: Equatable, Sendable {
+  /// The caller.
+  case me
+  /// A user name: `@name`.
+  case username(String)
+  /// A user id: any other text.
+  case uid(String)
+
+  init(_ text: String) {
+    if text == "me" {
+      self = .me
+    } else if text.hasBytePrefix("@") {
+      self = .username(text.droppingBytes(1))
+    } else {
+      self = .uid(text)
+    }
+  }
+}
+
+/// The requested page of a list.
+public struct PageRequest: Equatable, Sendable {
+  /// The most entries; nil for the default number.
+  public var limit: Int64?
+  /// The entry after which the page begins, exclusive; nil for the start of the list.
+  public var before: Key?
+}
+
+/// The options of a GET.
+public struct GetOptions: Equatable, Sendable {
+  /// The query.
+  public var query = Query.all
+  /// Whether the request has a query. The result is then in the query's order, even if it contains
+  /// all children.
+  public var hasQuery = false
+  /// Whether branches are returned as `true`.
+  public var isShallow = false
+  /// Whether priorities are included.
+  public var isExport = false
+  /// Whether the ETag is included.
+  public var wantsETag = false
+}
+
+/// A request to explain the rules' verdict on another request, which is not executed.
+public struct ExplainRequest: Sendable {
+  /// The caller of the explained request.
+  public enum Caller: Sendable {
+    /// An anonymous caller.
+    case anonymous
+    /// A user.
+    case user(UserReference)
+    /// A caller with this `auth` in rules.
+    case auth(Node)
+  }
+
+  /// The explained operation.
+  public enum Operation: Sendable {
+    /// Reads or listens.
+    case read(Path, Query)
+    /// Replaces or removes a value.
+    case set(Location, WriteValue)
+    /// Sets several locations.
+    case update(Path, [Request.Update])
+  }
+
+  /// The caller of the explained request.
+  public var caller: Caller
+  /// The explained operation.
+  public var operation: Operation
+}

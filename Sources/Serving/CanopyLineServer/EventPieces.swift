@@ -1,0 +1,171 @@
+internal import CanopyEngine
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+
+/// Large events, which are encoded piece by piece for each subscription.
+extension LinePieces {
+  /// Creates the answer to a request for a subscription whose content was measured, and the events of its
+  /// content.
+  init(_ subscribed: Subscribed) {
+    let number = subscribed.number
+    var head = LinePieces.Part.text { _ in }
+    func setHead(lines: Int) {
+      head = .text { output in
+        ReplyLine.success(to: &output) {
+          $0.object {
+            $0.member("sub", number)
+            $0.member("seq", subscribed.sequence)
+            $0.member("initial", Int64(lines))
+          }
+        }
+      }
+    }
+    let next: (Int) -> [Part]?
+    switch subscribed.content {
+    case .state(let start, let listening, isReplacement: false) where listening.form == .child:
+      let children = listening.query.children(of: start.node)
+      setHead(lines: children.count)
+      next = { index in
+        guard children.indices.contains(index) else { return nil }
+        let (key, node) = children[index]
+        let change = ChildChange(
+          kind: .added, key: key, node: node, previous: index > 0 ? children[index - 1].key : nil)
+        return LinePieces.parts(
+          .child(change), start.sequence, listening, isMore: index + 1 < children.count, number)
+      }
+    case .state(let start, let listening, _):
+      setHead(lines: 1)
+      next = { index in
+        guard index == 0 else { return nil }
+        return LinePieces.parts(of: start, listening, number)
+      }
+    case .changes(let events, let listening):
+      setHead(lines: events.count)
+      next = { LinePieces.parts(of: events, $0, subscribed.sequence, listening, number) }
+    case .constant(let node, _):
+      // Small always, and so never measured.
+      setHead(lines: 0)
+      next = { $0 == 0 ? [.node(node, .plain)] : nil }
+    }
+    self.init(bytes: subscribed.bytes, head: head, next)
+  }
+
+  /// Creates the lines about a commit for a subscription.
+  init(
+    _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, for number: Int64,
+    bytes: Int
+  ) {
+    self.init(bytes: bytes, head: nil) {
+      LinePieces.parts(of: events, $0, sequence, listening, number)
+    }
+  }
+
+  /// Creates lines of which `next` returns the parts, given the number of calls before.
+  private init(bytes: Int, head: Part?, _ next: @escaping (Int) -> [Part]?) {
+    var head = head
+    var index = 0
+    self.init(bytes: bytes) { _ in
+      if let first = head.take() { return [first] }
+      defer { index += 1 }
+      return next(index) ?? []
+    }
+  }
+
+  private static func parts(
+    of events: [ListenEvent], _ index: Int, _ sequence: Int64, _ listening: Listening,
+    _ number: Int64
+  ) -> [Part]? {
+    guard events.indices.contains(index) else { return nil }
+    return parts(
+      events[index], sequence, listening, isMore: index + 1 < events.count, number)
+  }
+
+  /// Returns the parts of the line with the present state.
+  private static func parts(
+    of start: ListenStart, _ listening: Listening, _ number: Int64
+  ) -> [Part] {
+    let query = listening.query
+    switch listening.form {
+    case .value: return parts(.value(start.node), start.sequence, listening, isMore: false, number)
+    case .child:
+      // In the order in which the children were told before: later events refer to it.
+      return parts(query.part(of: start.node, isOrdered: true)) {
+        begin(number, to: &$0)
+        EventLine.put(.init(.root), start.sequence, to: &$0, $1)
+      }
+    case .sync:
+      return parts(.node(query.value(of: start.node), .export)) {
+        begin(number, to: &$0)
+        EventLine.put(.init(.root), start.sequence, to: &$0, $1)
+      }
+    }
+  }
+
+  /// Returns the parts of the line with an event.
+  private static func parts(
+    _ event: ListenEvent, _ sequence: Int64, _ listening: Listening, isMore: Bool,
+    _ number: Int64
+  ) -> [Part] {
+    switch event {
+    case .child(let change) where change.node.isPacked || !change.node.isBranch:
+      return [
+        .text {
+          begin(number, to: &$0)
+          EventLine.child(change, sequence, isMore: isMore, to: &$0)
+        }
+      ]
+    case .child(let change):
+      return parts(.node(change.node, .plain)) {
+        begin(number, to: &$0)
+        EventLine.child(change, sequence, isMore: isMore, to: &$0, $1)
+      }
+    case .value(let node):
+      return parts(listening.query.part(of: node)) {
+        begin(number, to: &$0)
+        EventLine.value(sequence, to: &$0, $1)
+      }
+    case .put(let puts) where puts.count == 1:
+      return parts(.node(puts[0].value, .export)) {
+        begin(number, to: &$0)
+        EventLine.put(puts[0].location, sequence, to: &$0, $1)
+      }
+    case .put(let puts):
+      return patch(puts, sequence, number)
+    }
+  }
+
+  private static func patch(
+    _ puts: [Assignment], _ sequence: Int64, _ number: Int64
+  ) -> [Part] {
+    var output = JSONOutput(capacity: 128)
+    var place = 0
+    begin(number, to: &output)
+    EventLine.patch(sequence, to: &output) { place = $0.count }
+    let text = output.bytes
+    var parts: [Part] = [.text(Array(text[..<place]))]
+    for (index, put) in puts.enumerated() {
+      parts.append(.text { EventLine.member(of: put, isFirst: index == 0, to: &$0) })
+      parts.append(.node(put.value, .export))
+    }
+    parts.append(.text(Array(text[place...])))
+    return parts
+  }
+
+  private static func begin(_ number: Int64, to output: inout JSONOutput) {
+    EventLine.begin(number, to: &output)
+  }
+}
+
+extension Query {
+  /// Returns the value that the query shows of a location. It is an object in the query's order if there is
+  /// one, even if the keys are integers, to keep that order.
+  ///
+  /// - Parameter isOrdered: whether it is one in any case.
+  fileprivate func part(of node: Node, isOrdered: Bool = false) -> LinePieces.Part {
+    guard !isUnbounded || (node.isBranch && (isOrdered || order != .priority)) else {
+      return .node(node, .plain)
+    }
+    return .members(children(of: node)[...], .plain)
+  }
+}

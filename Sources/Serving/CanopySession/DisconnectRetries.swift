@@ -1,0 +1,71 @@
+internal import Synchronization
+
+/// The on-disconnect writes of ended connections that the journal has failed to store.
+///
+/// Those of all connections wait together for one next try. So while the journal fails, a try reads the
+/// store once, however many connections have ended; and the log has one line when the writes begin to
+/// fail and one when all are made. The writes of a connection stay together and in order.
+///
+/// Safe to use from any thread.
+final class DisconnectRetries: Sendable {
+  private struct State {
+    /// The writes of each connection that wait for the next try.
+    var waiting: [[ArmedWrite]] = []
+    var isScheduled = false
+    /// The connections whose writes have failed and did not succeed since.
+    var failing = 0
+    /// The connections whose writes have failed since all had succeeded.
+    var total = 0
+  }
+
+  private let state = Mutex(State())
+
+  /// The connections whose writes have failed and did not succeed since.
+  var count: Int { state.withLock { $0.failing } }
+
+  /// Those of them that wait for the next try.
+  var waitingCount: Int { state.withLock { $0.waiting.count } }
+
+  /// Adds the writes of a connection.
+  ///
+  /// - Parameter isRetry: whether they have failed before.
+  /// - Returns: `isFirst`: whether no others had failed, so that the log does not know of it;
+  ///   `mustSchedule`: whether the caller must schedule the next try.
+  func add(
+    _ armed: [ArmedWrite], isRetry: Bool
+  ) -> (isFirst: Bool, mustSchedule: Bool) {
+    state.withLock { state in
+      if !isRetry {
+        state.failing += 1
+        state.total += 1
+      }
+      state.waiting.append(armed)
+      defer { state.isScheduled = true }
+      return (!isRetry && state.total == 1, !state.isScheduled)
+    }
+  }
+
+  /// Takes the writes that wait, for a try.
+  func take() -> [[ArmedWrite]] {
+    state.withLock { state in
+      var taken: [[ArmedWrite]] = []
+      swap(&taken, &state.waiting)
+      state.isScheduled = false
+      return taken
+    }
+  }
+
+  /// Notes that the writes of some connections need no further try.
+  ///
+  /// - Returns: the number of connections whose writes had failed, if all have succeeded now; otherwise nil.
+  func succeed(_ count: Int) -> Int? {
+    state.withLock { state in
+      guard count > 0 else { return nil }
+      state.failing -= count
+      assert(state.failing >= 0, "more on-disconnect writes succeed than have failed")
+      guard state.failing == 0 else { return nil }
+      defer { state.total = 0 }
+      return state.total
+    }
+  }
+}

@@ -1,0 +1,212 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+internal import CanopyRules
+internal import CanopyTree
+internal import CanopyWire
+internal import Logging
+
+/// Making on-disconnect writes: when their connection ends, and at the next start.
+extension Operations {
+  /// Runs a closure after a second.
+  public typealias Retry = @Sendable (@escaping @Sendable () -> Void) -> Void
+
+  /// Makes the on-disconnect writes of a connection that has ended, in the order in which they were armed.
+  /// Tries again while the journal fails. Returns at once.
+  ///
+  /// When the engine has stopped they stay in the store, for the next start.
+  public func carryOut(_ armed: [ArmedWrite], retry: @escaping Retry) {
+    carryOut(armed, isRetry: false, retry)
+  }
+
+  private func carryOut(_ armed: [ArmedWrite], isRetry: Bool, _ retry: @escaping Retry) {
+    submit(armed) { [self] result in
+      switch result {
+      case .success(let denied):
+        if isRetry { noteSucceededRetries(1) }
+        if !denied.isEmpty { Task { try? await drop(denied.map { armed[$0] }) } }
+      case .failure(.stopped):
+        if isRetry { noteSucceededRetries(1) }
+        logger.notice(
+          "on-disconnect writes are left for the next start",
+          metadata: ["writes": "\(armed.count)"])
+      case .failure(let error):
+        let (isFirst, mustSchedule) = disconnectRetries.add(armed, isRetry: isRetry)
+        if isFirst {
+          logger.error(
+            "on-disconnect writes failed; they are tried again until they are made",
+            metadata: ["writes": "\(armed.count)", "error": "\(error)"])
+        }
+        if mustSchedule { retry { [self] in carryOutAgain(retry) } }
+      }
+    }
+  }
+
+  /// Makes the writes that failed and that the store still has, of all connections.
+  ///
+  /// A journal that failed may have stored its commits, and the store forgot the writes with them: an
+  /// increment that is made again would count twice.
+  private func carryOutAgain(_ retry: @escaping Retry) {
+    let waiting = disconnectRetries.take()
+    Task {
+      do {
+        let kept = try await disconnectStore.disconnectWriteIDs()
+        var made = 0
+        for armed in waiting {
+          let left = armed.filter { kept.contains($0.id) }
+          made += armed.count - left.count
+          if left.isEmpty { noteSucceededRetries(1) } else { carryOut(left, isRetry: true, retry) }
+        }
+        if made > 0 {
+          logger.notice(
+            "on-disconnect writes had been made although the journal failed",
+            metadata: ["writes": "\(made)"])
+        }
+      } catch {
+        // The log has the line of the first failure.
+        logger.debug(
+          "on-disconnect writes cannot be read; they are tried again",
+          metadata: ["error": "\(error)"])
+        var mustSchedule = false
+        for armed in waiting {
+          if disconnectRetries.add(armed, isRetry: true).mustSchedule { mustSchedule = true }
+        }
+        if mustSchedule { retry { [self] in carryOutAgain(retry) } }
+      }
+    }
+  }
+
+  /// Notes that the writes of some connections need no further try.
+  private func noteSucceededRetries(_ count: Int) {
+    guard let connections = disconnectRetries.succeed(count) else { return }
+    logger.notice(
+      "no failed on-disconnect writes are left", metadata: ["connections": "\(connections)"])
+  }
+
+  /// Submits all writes that the rules allow, or none, so that a second try keeps their order.
+  private func submit(
+    _ armed: [ArmedWrite], completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
+  ) {
+    let decisions = armed.map { armed in
+      let derive = armed.caller.map { _ in
+        { @Sendable [rules] (write: ProposedWrite) in try rules.derive(write) }
+      }
+      return Decision(
+        armed.write, (), completedDisconnectWrite: armed.id, authorize: authorization(of: armed),
+        derive: derive)
+    }
+    engine.submit(decisions) { [self] result in
+      if case .success = result { continueUnfinishedWork() }
+      completion(result)
+    }
+  }
+
+  private func authorization(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {
+    guard let caller = armed.caller else { return nil }
+    return { [rules, session = armed.session] write in
+      guard session?.session.mayFinish ?? true else { return false }
+      var caller = caller
+      caller.now = write.time
+      return rules.current.allows(write, as: caller)
+    }
+  }
+
+  /// Makes the store forget writes that are not made.
+  private func drop(_ denied: [ArmedWrite]) async throws {
+    let revoked = denied.filter { $0.session?.session.mayFinish == false }
+    log("the sessions of on-disconnect writes have been revoked; they are dropped", revoked)
+    let others = denied.filter { $0.session?.session.mayFinish != false }
+    log("the rules do not allow on-disconnect writes, which are dropped", others)
+    try await forget(denied.map(\.id))
+  }
+
+  private func log(_ message: Logger.Message, _ dropped: [ArmedWrite]) {
+    guard !dropped.isEmpty else { return }
+    logger.notice(
+      message, metadata: ["writes": "\(dropped.count)", "at": "\(dropped.placesForLog)"])
+  }
+
+  private func forget(_ ids: [DisconnectWriteID]) async throws {
+    guard !ids.isEmpty else { return }
+    do {
+      _ = try await disconnectStore.changeDisconnectWrites(
+        adding: nil, exceptions: [:], removing: ids)
+    } catch {
+      logger.error(
+        "on-disconnect writes that are not made could not be forgotten",
+        metadata: ["error": "\(error)"])
+      throw error
+    }
+  }
+
+  // MARK: At the start
+
+  /// The writes and the bytes of requests that are carried out together at the start: each such group is
+  /// read in one go, and costs one synced append.
+  private static let abandonedMax = (writes: 1_000, bytes: 1024 * 1024)
+
+  /// Makes the on-disconnect writes that the last process left behind, group by group. Call it with the
+  /// engine running, before there are connections.
+  ///
+  /// - Throws: the store's or the engine's error. A write that cannot be read is logged and forgotten.
+  public func carryOutAbandoned() async throws {
+    var made = 0
+    var last = DisconnectWriteID.min
+    // Sessions and accounts do not change meanwhile: each is looked up once.
+    var isValid: [String: Bool] = [:]
+    while true {
+      let page = try await disconnectStore.disconnectWrites(
+        after: last, countMax: Operations.abandonedMax.writes,
+        bytesMax: Operations.abandonedMax.bytes)
+      guard let next = page.last?.id else { break }
+      last = next
+      made += try await carryOutAbandoned(page, &isValid)
+    }
+    guard made > 0 else { return }
+    logger.notice(
+      "made on-disconnect writes of connections that ended with the server",
+      metadata: ["writes": "\(made)"])
+  }
+
+  /// Makes a group of writes of the last process. Returns how many were made.
+  ///
+  /// - Parameter isValid: the validity of the callers that were looked up before.
+  private func carryOutAbandoned(
+    _ page: [DisconnectWrite], _ isValid: inout [String: Bool]
+  ) async throws -> Int {
+    var unreadable: [DisconnectWriteID] = []
+    var ended: [ArmedWrite] = []
+    var armed: [ArmedWrite] = []
+    for kept in page {
+      do {
+        let write = try ArmedWrite(kept)
+        let caller = try KeptCaller(kept.identity)
+        if isValid[kept.identity] == nil {
+          isValid[kept.identity] = try await isAccountValid(of: caller)
+        }
+        if isValid[kept.identity] == true { armed.append(write) } else { ended.append(write) }
+      } catch let error where error is WireError || error is TreeError {
+        logger.error(
+          "an on-disconnect write cannot be read, and is dropped",
+          metadata: ["request": "\(kept.request.prefixForLog)", "error": "\(error)"])
+        unreadable.append(kept.id)
+      }
+    }
+    log("the sessions of on-disconnect writes have ended; they are dropped", ended)
+    try await forget(unreadable + ended.map(\.id))
+    guard !armed.isEmpty else { return 0 }
+    let writes = armed
+    let denied = try await withCheckedThrowingContinuation { continuation in
+      submit(writes) { result in continuation.resume(with: result.mapError { $0 }) }
+    }
+    if !denied.isEmpty { try await drop(denied.map { writes[$0] }) }
+    return writes.count - denied.count
+  }
+
+  /// Whether a caller that was kept when the process ended may still write, as far as the store can
+  /// tell.
+  private func isAccountValid(of caller: KeptCaller) async throws -> Bool {
+    if let session = caller.session { return try await accounts.isValid(session) }
+    guard let uid = caller.uid else { return true }
+    return try await accounts.isActive(uid: uid)
+  }
+}

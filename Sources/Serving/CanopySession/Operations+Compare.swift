@@ -1,0 +1,191 @@
+internal import CanopyEngine
+internal import CanopyRules
+internal import CanopySocial
+internal import CanopyTree
+public import CanopyWire
+
+/// CAS: a write that is made only if the present value has a given ETag.
+///
+/// An ETag is a hash of the whole value, and hashing a large one takes long. So the engine's thread only
+/// ever hashes small values. It first asks the rules, so a caller that may neither read nor write is
+/// refused before anything is hashed, and learns nothing by the time that takes. A large value is hashed
+/// on another thread. If the ETag is another one, that is the answer: the value was the present one when
+/// the request was decided. If it is the same, the engine is asked again, and makes the write if the
+/// value is still the very same node.
+///
+/// While a large value is hashed, later requests of its connection wait: see `Operations.runsAlone`.
+struct CompareAndSet: Sendable {
+  /// Bytes of JSON of a value that the engine's thread hashes.
+  static let smallBytesMax = 4_096
+  /// How often a value that has changed meanwhile is hashed anew.
+  static let roundsMax = 4
+
+  let location: Location
+  let etag: String
+  let write: Write
+  let context: WriteContext
+  let origin: WriteOrigin?
+
+  /// A value and its ETag.
+  struct Hashed: Sendable {
+    var node: Node
+    var etag: String
+    /// The bytes of its JSON, or a little more.
+    var bytes: Int
+  }
+
+  /// What the engine's thread found.
+  enum Outcome: Sendable {
+    case committed
+    case differs(Hashed)
+    /// The value is to be hashed elsewhere.
+    case large(Node, mayRead: Bool)
+  }
+}
+
+extension Operations {
+  /// Carries out CAS.
+  ///
+  /// - Throws: `TreeError` when the value cannot be written.
+  func compareAndSet(
+    _ location: Location, _ etag: String, _ value: WriteValue, once origin: WriteOrigin?,
+    _ context: WriteContext
+  ) throws {
+    let request = CompareAndSet(
+      location: location, etag: etag, write: try Write.set(location, value), context: context,
+      origin: origin)
+    submit(request, nil, round: 1)
+  }
+
+  /// Whether a request takes so long beside the engine that no later request of its connection may begin
+  /// meanwhile: a CAS of a large value, which a later write must not overtake. (A value that grows by a
+  /// write that is under way may be overtaken.)
+  public func runsAlone(_ request: Request) -> Bool {
+    switch request {
+    case .write(.tree(.compareAndSet(let location, _, _))),
+      .write(.once(_, .compareAndSet(let location, _, _))):
+      !engine.root.at(location).fits(bytes: CompareAndSet.smallBytesMax)
+    case .read, .write, .account, .listen, .connection, .administration: false
+    }
+  }
+
+  private func submit(
+    _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, round: Int
+  ) {
+    let completion = request.context.completion
+    engine.submit(
+      { [self] proposal in
+        try decide(request, hashed, &proposal)
+      }, once: request.origin, of: request.context.owner, named: "CAS"
+    ) { [self] result in
+      switch result {
+      case .success(let committed):
+        switch committed.result {
+        case .committed:
+          continueUnfinishedWork()
+          completion(.exchanged(committed.sequence))
+        case .differs(let present): completion(request.mismatch(present))
+        case .large(let node, let mayRead):
+          guard round <= CompareAndSet.roundsMax else { return completion(.failure(.changing)) }
+          hash(node, for: request, mayRead: mayRead, round: round)
+        }
+      case .failure(let earlier as RepeatedWrite): completion(.exchanged(earlier.sequence))
+      case .failure(let error): completion(.failure(wireError(error)))
+      }
+    }
+  }
+
+  /// Decides as far as that is cheap. Called on the engine's thread.
+  private func decide(
+    _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
+  ) throws -> Decision<CompareAndSet.Outcome> {
+    let mayRead = mayRead(request, in: proposal.root)
+    guard mayRead || mayWrite(request, in: proposal.root, at: proposal.now) else {
+      throw WireError.denied
+    }
+    let present = proposal.root.at(request.location)
+    let etag: String
+    if let hashed, hashed.node.isIdentical(to: present) {
+      etag = hashed.etag
+    } else if present.fits(bytes: CompareAndSet.smallBytesMax) {
+      etag = present.etag
+    } else {
+      return Decision(nil, .large(present, mayRead: mayRead))
+    }
+    if etag.hasSameBytes(as: request.etag) {
+      return Decision(
+        request.write, .committed, authorize: writeAuthorization(as: request.context.identity),
+        derive: writeDerivation(as: request.context.identity))
+    }
+    guard mayRead else { throw WireError.denied }
+    let bytes = hashed?.bytes ?? CompareAndSet.smallBytesMax
+    return Decision(nil, .differs(CompareAndSet.Hashed(node: present, etag: etag, bytes: bytes)))
+  }
+
+  private func mayRead(_ request: CompareAndSet, in root: Node) -> Bool {
+    do {
+      try checkRead(request.location.path, .all, in: root, as: request.context.identity)
+      return true
+    } catch {
+      return false
+    }
+  }
+
+  private func mayWrite(_ request: CompareAndSet, in root: Node, at time: Int64) -> Bool {
+    guard let caller = request.context.identity.caller(at: time) else { return true }
+    let (assignments, after) = request.write.outcome(in: root, at: time)
+    return rules.current.rules.authorize(
+      assignments, before: root, after: after, as: caller
+    ).isAllowed
+  }
+
+  /// Hashes a large value on another thread, and answers if it is another one than was asked for.
+  private func hash(
+    _ node: Node, for request: CompareAndSet, mayRead: Bool, round: Int
+  ) {
+    let completion = request.context.completion
+    Task { [self] in
+      do {
+        let reply = try await beside {
+          self.compare(node, request, mayRead: mayRead, round: round)
+        }
+        if let reply { completion(reply) }
+      } catch {
+        completion(.failure(wireError(error)))
+      }
+    }
+  }
+
+  /// Compares a large value. Returns nil if the engine is asked again.
+  private func compare(
+    _ node: Node, _ request: CompareAndSet, mayRead: Bool, round: Int
+  ) -> Reply? {
+    // No client can have the ETag of a value that no reply could hold.
+    var budget = limits.replyBytesMax
+    guard node.fits(budget: &budget) else {
+      return .failure(mayRead ? replyTooLarge : .denied)
+    }
+    let present = CompareAndSet.Hashed(
+      node: node, etag: node.etag, bytes: limits.replyBytesMax - budget)
+    guard present.etag.hasSameBytes(as: request.etag) else {
+      return mayRead ? request.mismatch(present) : .failure(.denied)
+    }
+    submit(request, present, round: round + 1)
+    return nil
+  }
+}
+
+extension CompareAndSet {
+  /// Returns the reply that the present value is another one. A client that may send again keeps a copy, to
+  /// which priorities belong.
+  fileprivate func mismatch(_ present: Hashed) -> Reply {
+    .mismatch(
+      present.node, etag: present.etag, origin == nil ? .plain : .export, bytes: present.bytes)
+  }
+}
+
+extension WireError {
+  fileprivate static let changing = WireError(
+    .conflict,
+    "the value changes faster than it can be compared; try again, or compare a smaller part of it")
+}

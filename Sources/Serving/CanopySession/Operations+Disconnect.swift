@@ -1,0 +1,97 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+internal import CanopyRules
+internal import CanopyTree
+public import CanopyWire
+internal import Logging
+
+/// On-disconnect writes. The store keeps them before the client gets its reply, so that they are made
+/// however the connection ends; if the server ends with it, they are made at the next start.
+///
+/// The rules decide about a write when it is armed, so that a client learns of an error, and again when it
+/// is made: as a write of the user who armed it.
+///
+/// A write of a session that was revoked meanwhile is dropped. A session that has merely expired keeps
+/// its writes while the process lives. At the next start only the store can tell: a write is dropped
+/// unless the token of its session is still valid, and for writes of an earlier version, which do not
+/// name it, unless the account is still active. There an expired token counts as revoked, since the
+/// store removes both.
+extension Operations {
+  /// Arms or cancels on-disconnect writes of a connection.
+  ///
+  /// - Parameter armed: the writes that the connection has.
+  public func onDisconnect(
+    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
+  ) async -> Session.Completion {
+    do {
+      var completion = Session.Completion(.null)
+      completion.armed = try await arm(request, text: text, as: identity, armed)
+      return completion
+    } catch {
+      return Session.Completion(storeError(error))
+    }
+  }
+
+  /// Returns the writes that the connection has after a request.
+  ///
+  /// - Throws: `WireError` or `TreeError` when the request cannot be granted; the store's error.
+  private func arm(
+    _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
+  ) async throws -> [ArmedWrite] {
+    let write = try request.write()
+    let locations = write?.items.count ?? 0
+    // Before anything is compared with it.
+    guard locations <= limits.disconnectLocationsMax else { throw tooManyArmed }
+    let caller = identity.caller(at: now())
+    // From now on a revocation reaches the session, whatever becomes of the connection. A user's write
+    // always has one: what is revoked at this moment is dropped later.
+    let isUser = caller?.auth != nil
+    let session = isUser ? identity.session.map { ArmedSession($0, in: sessions) } : nil
+    if let write, let caller {
+      let root = engine.root
+      let (assignments, after) = write.outcome(in: root, at: caller.now)
+      let verdict = rules.current.rules.authorize(
+        assignments, before: root, after: after, as: caller)
+      guard verdict.isAllowed else { throw WireError.denied }
+    }
+    let replaced = LocationCover(request.locations(of: write))
+    var kept: [ArmedWrite] = []
+    var changed: [DisconnectWriteID: [String]] = [:]
+    var removed: [DisconnectWriteID] = []
+    for var other in armed {
+      if !other.except(replaced) {
+        kept.append(other)
+      } else if other.write.items.isEmpty {
+        removed.append(other.id)
+      } else {
+        kept.append(other)
+        changed[other.id] = other.exceptions.map(\.text)
+      }
+    }
+    let added = write.flatMap { $0.items.isEmpty ? nil : $0 }
+    let bytes = text.utf8.count
+    if added != nil {
+      guard kept.count < limits.disconnectWritesMax,
+        kept.reduce(bytes, { $0 + $1.bytes }) <= limits.disconnectBytesMax,
+        kept.reduce(locations, { $0 + $1.write.items.count }) <= limits.disconnectLocationsMax
+      else { throw tooManyArmed }
+    }
+    // Nothing changes, so the store need not write.
+    if added == nil, changed.isEmpty, removed.isEmpty { return kept }
+    let id = try await disconnectStore.changeDisconnectWrites(
+      adding: added.map { _ in (KeptCaller(caller, session: session?.session).text, text) },
+      exceptions: changed, removing: removed)
+    if let id, let added {
+      kept.append(ArmedWrite(id: id, write: added, caller: caller, session: session, bytes: bytes))
+    }
+    return kept
+  }
+
+  private var tooManyArmed: WireError {
+    WireError(
+      .tooLarge,
+      "a connection may have at most \(limits.disconnectWritesMax) on-disconnect writes, of at most "
+        + "\(limits.disconnectBytesMax) bytes and \(limits.disconnectLocationsMax) locations together; "
+        + "cancel some first")
+  }
+}

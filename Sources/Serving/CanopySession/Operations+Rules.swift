@@ -1,0 +1,159 @@
+internal import CanopyAccounts
+public import CanopyEngine
+internal import CanopyRules
+internal import CanopySocial
+internal import CanopyTree
+internal import CanopyWire
+internal import Logging
+
+/// What the rules say of requests to the tree. The administrator is not bound by them.
+extension Operations {
+  /// Checks that the rules allow a read.
+  ///
+  /// - Throws: `WireError`, without the reason. A query by an order of which the rules declare no index is
+  ///   refused as well, because it would go through all children.
+  func checkRead(
+    _ path: Path, _ query: Query, in root: Node, as identity: Identity
+  ) throws(WireError) {
+    guard let caller = identity.caller(at: now()) else { return }
+    let rules = rules.current.rules
+    guard rules.mayRead(path, query, in: root, as: caller) else { throw .denied }
+    switch query.order {
+    case .key, .priority: return
+    case .child, .value:
+      guard !rules.indexPlan.declares(query.order, at: path) else { return }
+      throw WireError(
+        .invalidQuery,
+        "Index not defined, add \".indexOn\": \"\(query.order.ruleName)\", for path "
+          + "\"\(path)\", to the rules")
+    }
+  }
+
+  /// Returns the check that the rules allow a write, or nil for the administrator.
+  func writeAuthorization(as identity: Identity) -> (@Sendable (ProposedWrite) -> Bool)? {
+    if case .administrator = identity { return nil }
+    return { [rules] write in
+      guard let caller = identity.caller(at: write.time) else { return true }
+      return rules.current.allows(write, as: caller)
+    }
+  }
+
+  /// Returns the derivation of the places that follow from a write, or nil for the administrator, who
+  /// writes every place separately.
+  ///
+  /// Only the built-in rules are about the blog: other rules may give its places another meaning.
+  func writeDerivation(
+    as identity: Identity
+  ) -> (@Sendable (ProposedWrite) throws -> [Assignment]?)? {
+    if case .administrator = identity { return nil }
+    return { [rules] write in try rules.derive(write) }
+  }
+
+  /// Returns the check that the rules allow a listener, or nil for the administrator.
+  public func listenAuthorization(_ listening: Listening, as identity: Identity)
+    -> ListenAuthorization?
+  {
+    var group: ObjectIdentifier?
+    switch identity {
+    case .administrator: return nil
+    case .user(let session): group = ObjectIdentifier(session)
+    case .anonymous: break
+    }
+    return ListenAuthorization(group: group) { [rules] root, time in
+      guard let caller = identity.caller(at: time) else { return ListenVerdict(isAllowed: true) }
+      let verdict = rules.current.rules.authorizeRead(
+        listening.path, listening.query, in: root, as: caller)
+      return ListenVerdict(
+        isAllowed: verdict.isAllowed, paths: verdict.paths, dependsOnTime: verdict.dependsOnTime)
+    }
+  }
+
+  /// Replaces the rules.
+  func setRules(_ text: String?) async throws -> Reply {
+    do {
+      let sequence = try await rules.replace(by: text, in: engine)
+      logger.notice(
+        "the rules have been replaced",
+        metadata: ["builtIn": "\(text == nil)", "seq": "\(sequence)"])
+      return .committed(sequence)
+    } catch let error as RulesError {
+      let shown = error.problems.prefix(3).map(\.description).joined(separator: "; ")
+      let more = error.problems.count - 3 + error.omitted
+      throw WireError(.invalidData, shown + (more > 0 ? "; and \(more) more" : ""))
+    } catch let error as RulesFileError {
+      logger.error("the rules cannot be kept", metadata: ["error": "\(error.sentence)"])
+      throw WireError(.unavailable, "the rules are as they were: " + error.sentence)
+    }
+  }
+
+  /// Evaluates the rules for a request without carrying it out.
+  func explain(_ request: ExplainRequest) async throws -> Reply {
+    let caller = RuleCaller(auth: try await auth(of: request.caller), now: now())
+    let rules = rules.current.rules
+    let root = engine.root
+    switch request.operation {
+    case .read(let path, let query):
+      return .explanation(rules.explainRead(path, query, in: root, as: caller))
+    case .set(let location, let value):
+      return .explanation(explain(try Write.set(location, value), rules, root, caller))
+    case .update(let path, let changes):
+      let write = try Write.update(path, changes.map { ($0.location, $0.value) })
+      return .explanation(explain(write, rules, root, caller))
+    }
+  }
+
+  private func explain(
+    _ write: Write, _ rules: RuleSet, _ root: Node, _ caller: RuleCaller
+  ) -> Explanation {
+    let (assignments, after) = write.outcome(in: root, at: caller.now)
+    return rules.explainWrite(assignments.map(\.location), before: root, after: after, as: caller)
+  }
+
+  private func auth(of caller: ExplainRequest.Caller) async throws -> Node? {
+    switch caller {
+    case .anonymous: return nil
+    case .auth(let node): return node
+    case .user(let reference):
+      let uid = try find(reference, as: .administrator, in: engine.root)
+      let email = try? await accounts.account(.uid(uid.text)).email
+      return UserSession.auth(uid: uid, email: email)
+    }
+  }
+}
+
+extension RulesKeeper {
+  /// Returns all assignments of the commit of a write; nil if nothing follows from the write.
+  func derive(_ write: ProposedWrite) throws -> [Assignment]? {
+    current.isBuiltIn ? try DerivedData.assignments(following: write) : nil
+  }
+}
+
+extension RulesKeeper.Version {
+  /// Whether the rules allow a write.
+  func allows(_ write: ProposedWrite, as caller: RuleCaller) -> Bool {
+    rules.authorize(write.assignments, before: write.before, after: write.after, as: caller)
+      .isAllowed
+  }
+}
+
+extension Write {
+  /// Returns the assignments of a write, and the root after it.
+  func outcome(in root: Node, at time: Int64) -> (assignments: [Assignment], after: Node) {
+    let assignments = resolved(in: root, at: time)
+    var tree = Tree(root: root)
+    tree.apply(assignments)
+    return (assignments, tree.root)
+  }
+}
+
+extension Order {
+  /// The name of the order in `.indexOn`.
+  fileprivate var ruleName: String {
+    switch self {
+    case .key: ".key"
+    case .value: ".value"
+    case .priority: ".priority"
+    case .child(let path): path.text
+    }
+  }
+}

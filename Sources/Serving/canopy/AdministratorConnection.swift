@@ -1,0 +1,115 @@
+import ArgumentParser
+import CanopyAccounts
+import CanopyLineServer
+import CanopyTree
+import Foundation
+import NIOCore
+import NIOPosix
+
+/// The folder of a running server, with the socket at which it listens for commands, and with the
+/// token of its administrator.
+struct AdministratorOptions: ParsableArguments {
+  @OptionGroup var folder: FolderOption
+
+  /// Lets `body` talk to the server of the folder as its administrator.
+  ///
+  /// The token goes to the server of the folder only. It is sent at the socket in the folder, where no
+  /// other user's program can listen, and never to a port, where any program can.
+  func use<R: Sendable>(
+    _ body: @Sendable (inout AdministratorConnection) async throws -> R
+  ) async throws -> R {
+    try OpenFiles.raised().checkClient()
+    let folder = try folder.folder()
+    guard let token = try AdministratorToken.load(from: folder) else {
+      throw Failure("there is no \(AdministratorToken.fileName) in \(folder)")
+    }
+    return try await AdministratorConnection.open(folder: folder) { connection in
+      _ = try await connection.success("AUTH \(token.text)")
+      return try await body(&connection)
+    }
+  }
+}
+
+/// A connection to the server of a folder: one request, one reply.
+struct AdministratorConnection {
+  private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
+  private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
+  private var received: [UInt8] = []
+
+  /// Connects, and closes when `body` has ended.
+  ///
+  /// - Throws: `Failure` if no server listens, or if it is not one of the folder's owner.
+  static func open<R: Sendable>(
+    folder: String,
+    _ body: @Sendable (inout AdministratorConnection) async throws -> R
+  ) async throws -> R {
+    let channel = try await connect(folder: folder)
+    guard
+      try await LocalSocket.isPeer(
+        of: channel.channel, among: [try owner(of: folder), geteuid(), 0])
+    else {
+      try? await channel.channel.close()
+      throw Failure(
+        "the program that listens in \(folder) is another user's; nothing was sent to it")
+    }
+    return try await channel.executeThenClose { inbound, outbound in
+      var connection = AdministratorConnection(
+        inbound: inbound.makeAsyncIterator(), outbound: outbound)
+      return try await body(&connection)
+    }
+  }
+
+  private static func connect(
+    folder: String
+  ) async throws -> NIOAsyncChannel<ByteBuffer, ByteBuffer> {
+    do {
+      return try await LocalSocket.withPath(in: folder) { path in
+        try await ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+          .connect(unixDomainSocketPath: path) { channel in
+            channel.eventLoop.makeCompletedFuture {
+              try NIOAsyncChannel(wrappingChannelSynchronously: channel)
+            }
+          }
+      }
+    } catch {
+      throw Failure(
+        "no server is running on \(folder); start one with canopy serve --data \(folder)")
+    }
+  }
+
+  /// The user that owns the administrator's token in a folder.
+  private static func owner(of folder: String) throws -> UInt32 {
+    var status = stat()
+    let path = folder + "/" + AdministratorToken.fileName
+    guard lstat(path, &status) == 0 else {
+      throw Failure("\(path) cannot be examined: \(String(cString: strerror(errno)))")
+    }
+    return status.st_uid
+  }
+
+  /// Sends a line, and returns the JSON of a reply that is a success.
+  ///
+  /// - Throws: `Failure` with the sentence of one that is a failure.
+  mutating func success(_ line: String) async throws -> JSONValue {
+    try await outbound.write(ByteBuffer(string: line + "\n"))
+    let reply = try await readLine()
+    guard reply.utf8.first == UInt8(ascii: "+") else {
+      throw Failure("the server says: " + reply.dropFirst())
+    }
+    return try JSONValue(json: String(reply.dropFirst()), limits: .none)
+  }
+
+  private mutating func readLine() async throws -> String {
+    while true {
+      if let end = received.firstIndex(of: UInt8(ascii: "\n")) {
+        let line = String(decoding: received[..<end].filter { $0 != 0x0D }, as: UTF8.self)
+        received.removeSubrange(...end)
+        return line
+      }
+      guard let buffer = try await inbound.next() else {
+        throw Failure("the server has closed the connection")
+      }
+      received += buffer.readableBytesView
+    }
+  }
+}

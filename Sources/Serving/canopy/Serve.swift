@@ -1,0 +1,191 @@
+public import ArgumentParser
+import CanopyAccounts
+import CanopyEngine
+import CanopyLineServer
+import CanopySession
+public import CanopySQLite
+import CanopyTree
+import Foundation
+public import Logging
+import ServiceLifecycle
+import UnixSignals
+
+struct Serve: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Serve a data folder until SIGTERM or SIGINT.",
+    discussion: """
+      When it is ready it prints one line to stdout for each listener: "ready line 127.0.0.1:7070".
+      """)
+
+  @OptionGroup var folder: FolderOption
+  @Option(help: "The address to listen on (127.0.0.1).") var host: String?
+  @Option(help: "The port; 0 for any that is free (7070).") var port: UInt16?
+  @Option(help: "When a write counts as stored: full or relaxed (full).")
+  var durability: SQLiteStore.Durability?
+  @Option(help: "The most bytes in a line (1048576).") var lineBytesMax: Int?
+  @Option(help: "The most connections at one time (20000).") var connectionsMax: Int?
+  @Option(help: "The most connections of one address beyond this machine (256).")
+  var connectionsPerAddressMax: Int?
+  @Option(help: "The most subscriptions of a connection (1000).") var listenersMax: Int?
+  @Option(help: "The most bytes of events that wait for a connection (16777216).")
+  var queuedBytesMax: Int?
+  @Option(
+    help:
+      "Bytes of memory that connections may make the server hold besides the tree (an eighth of the memory)."
+  )
+  var memoryMax: Int?
+  @Option(help: "Seconds of silence after which a connection is probed (15).")
+  var heartbeatSeconds: Int?
+  @Option(help: "Seconds without a sign of life after which a connection has ended (45).")
+  var timeoutSeconds: Int?
+  @Option(help: "Sign-ups a minute from one address (60).") var signupsPerMinute: Int?
+  @Option(help: "Logins a minute from one address (60).") var loginsPerMinute: Int?
+  @Option(help: "Passwords hashed at one time, 19 MiB each (2).") var hashersMax: Int?
+  @Option(help: "Passwords that wait to be hashed (64).") var hashesWaitingMax: Int?
+  @Option(help: "Passwords from one address that wait to be hashed (32).")
+  var hashesWaitingPerAddressMax: Int?
+  @Option(help: "Commits between checkpoints (1000000).") var checkpointEvery: Int?
+  @Option(help: "Seconds that a commit waits at most for a checkpoint to begin (300).")
+  var checkpointAfter: Int64?
+  @Option(help: "The most commits kept after a checkpoint, to resume from (100000).")
+  var retainedCommits: Int64?
+  @Option(help: "Seconds that they are kept at most (3600).") var retainedSeconds: Int64?
+  @Flag(help: "Start also if stored data were lost or altered; what is given up is logged.")
+  var acceptLoss = false
+  @Option(help: "Threads that serve connections (one per two cores).") var threads: Int?
+  @Option(help: "trace, debug, info, notice, warning, error or critical (info).")
+  var logLevel: Logger.Level?
+
+  func run() async throws {
+    try await Failure.explaining { try await serve() }
+  }
+
+  private func serve() async throws {
+    var logger = Logger(label: "canopy") { StreamLogHandler.standardError(label: $0) }
+    logger.logLevel = try Setting.value("log-level", logLevel, default: .info)
+
+    let folder = try folder.folder()
+    var store = SQLiteStore.Configuration()
+    store.durability = try Setting.value("durability", durability, default: .full)
+    store.retainedCommits = try positive(
+      "retained-commits", retainedCommits, default: store.retainedCommits)
+    let retained = try positive(
+      "retained-seconds", retainedSeconds, default: store.retainedMilliseconds / 1000)
+    guard retained <= 1_000_000_000_000 else {
+      throw ValidationError("--retained-seconds must be at most 1000000000000")
+    }
+    store.retainedMilliseconds = retained * 1000
+    store.acceptsLoss = acceptLoss
+    var engine = Engine.Configuration()
+    engine.checkpointEvery = try positive(
+      "checkpoint-every", checkpointEvery, default: engine.checkpointEvery)
+    let checkpointAfter = try positive(
+      "checkpoint-after", checkpointAfter, default: engine.checkpointAfter.components.seconds)
+    guard checkpointAfter <= 1_000_000_000 else {
+      throw ValidationError("--checkpoint-after must be at most 1000000000")
+    }
+    engine.checkpointAfter = .seconds(checkpointAfter)
+    var settings = AccountSettings()
+    settings.signUpsMax = try positive(
+      "signups-per-minute", signupsPerMinute, default: settings.signUpsMax)
+    settings.loginsMax = try positive(
+      "logins-per-minute", loginsPerMinute, default: settings.loginsMax)
+    let hasher = PasswordHasher(
+      concurrentMax: try positive("hashers-max", hashersMax, default: 2),
+      waitingMax: try positive("hashes-waiting-max", hashesWaitingMax, default: 64),
+      waitingPerNetworkMax: try positive(
+        "hashes-waiting-per-address-max", hashesWaitingPerAddressMax, default: 32))
+    var limits = Limits()
+    limits.lineBytesMax = try positive("line-bytes-max", lineBytesMax, default: limits.lineBytesMax)
+    limits.connectionsMax = try positive(
+      "connections-max", connectionsMax, default: limits.connectionsMax)
+    limits.connectionsPerAddressMax = try positive(
+      "connections-per-address-max", connectionsPerAddressMax,
+      default: limits.connectionsPerAddressMax)
+    limits.listenersMax = try positive("listeners-max", listenersMax, default: limits.listenersMax)
+    limits.queuedBytesMax = try positive(
+      "queued-bytes-max", queuedBytesMax, default: limits.queuedBytesMax)
+    limits.memoryMax = try positive(
+      "memory-max", memoryMax, default: MachineMemory.available() / 8)
+    var listener = LineServer.Configuration()
+    listener.heartbeatSeconds = try positive(
+      "heartbeat-seconds", heartbeatSeconds, default: listener.heartbeatSeconds)
+    listener.timeoutSeconds = try positive(
+      "timeout-seconds", timeoutSeconds, default: listener.timeoutSeconds)
+    guard listener.heartbeatSeconds <= 32_767, listener.timeoutSeconds <= 32_767 else {
+      throw ValidationError("--heartbeat-seconds and --timeout-seconds must be at most 32767")
+    }
+    listener.localSocketFolder = folder
+    listener.host = try Setting.value("host", host, default: listener.host)
+    listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
+    listener.threads = try positive("threads", threads, default: listener.threads)
+    guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
+    let room = try OpenFiles.raised().connectionsMax(threads: listener.threads)
+    let isReduced = room < limits.connectionsMax
+    limits.connectionsMax = min(room, limits.connectionsMax)
+
+    if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
+      logger.warning(
+        "listening beyond this machine without TLS: passwords travel in the clear",
+        metadata: ["host": "\(listener.host)"])
+    }
+    // First of all: with rules that are wrong nothing is begun.
+    let rules = try RulesKeeper(folder: folder)
+    engine.indexPlan.formUnion(rules.indexPlan)
+    let parts = try await Composition(
+      folder: folder, store: store, engine: engine, settings: settings, hasher: hasher,
+      logger: logger)
+    logger.info(
+      "the data folder is open",
+      metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
+    if isReduced {
+      logger.notice(
+        "the limit of open files leaves room for fewer connections than --connections-max",
+        metadata: ["connections": "\(room)"])
+    }
+    // Before there are new sign-ups, which would look the same.
+    try await parts.recover()
+    try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
+    let operations = Operations(
+      engine: parts.engine, accounts: parts.accounts,
+      administratorToken: try AdministratorToken.loadOrCreate(in: folder),
+      disconnectStore: parts.store, rules: rules, limits: limits,
+      version: Canopy.version, now: Composition.now, logger: logger)
+    let server = LineServer(operations, configuration: listener, logger: logger) {
+      [log = logger] host, port in
+      let ready = "ready line \(host.contains(":") ? "[\(host)]" : host):\(port)"
+      // A closed stdout is no reason not to serve.
+      do { try Output.line(ready) } catch { log.warning("\(ready), but nobody reads stdout") }
+    }
+    // Services are shut down in reverse: first the listener, last the engine that it answers from.
+    let group = ServiceGroup(
+      services: [
+        EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
+        UnfinishedWorkService(operations: operations), server,
+      ],
+      gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
+    let result = await Result { try await group.run() }
+    try parts.store.close()
+    try result.get()
+    logger.info("stopped in good order")
+  }
+
+  private func positive<N: FixedWidthInteger & ExpressibleByArgument>(
+    _ name: String, _ given: N?, default: N
+  ) throws -> N {
+    let value = try Setting.value(name, given, default: `default`)
+    guard value > 0 else { throw ValidationError("--\(name) must be positive") }
+    return value
+  }
+}
+
+extension Result where Failure == any Error {
+  fileprivate init(
+    isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Success
+  ) async {
+    do { self = .success(try await body()) } catch { self = .failure(error) }
+  }
+}
+
+extension SQLiteStore.Durability: ExpressibleByArgument {}
+extension Logger.Level: @retroactive ExpressibleByArgument {}

@@ -1,0 +1,60 @@
+import ArgumentParser
+import CanopyLineServer
+import Foundation
+import NIOCore
+import NIOPosix
+
+struct Shell: AsyncParsableCommand {
+  static let configuration = CommandConfiguration(
+    abstract: "Talk to a server, line by line.",
+    discussion: "Type HELP for the verbs, QUIT or end of input to leave.")
+
+  @Option(help: "The server's address (127.0.0.1).") var host: String?
+  @Option(help: "The server's port (7070).") var port: UInt16?
+
+  func run() async throws {
+    try await Failure.explaining { try await talk() }
+  }
+
+  private func talk() async throws {
+    try OpenFiles.raised().checkClient()
+    let host = try Setting.value("host", host, default: "127.0.0.1")
+    let port = Int(try Setting.value("port", port, default: 7070))
+    let group = MultiThreadedEventLoopGroup.singleton
+    let channel: any Channel
+    do {
+      channel = try await ClientBootstrap(group: group)
+        .channelOption(.allowRemoteHalfClosure, value: false)
+        .channelInitializer { channel in
+          channel.eventLoop.makeCompletedFuture {
+            try channel.pipeline.syncOperations.addHandler(PrintHandler())
+          }
+        }
+        .connect(host: host, port: port).get()
+    } catch {
+      throw Failure(
+        "no server answers at \(host):\(port); start one with canopy serve --data DIR")
+    }
+    // Reading a terminal blocks, so it has a thread of its own; it ends with the process.
+    let input = Thread {
+      while let line = readLine(strippingNewline: true) {
+        channel.writeAndFlush(ByteBuffer(string: line + "\n"), promise: nil)
+      }
+      channel.writeAndFlush(ByteBuffer(string: "QUIT\n"), promise: nil)
+    }
+    input.start()
+    try? await channel.closeFuture.get()
+  }
+}
+
+/// Prints what the server says as it comes.
+private final class PrintHandler: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let buffer = unwrapInboundIn(data)
+    let text = Data(buffer.readableBytesView.filter { $0 != 0x0D })
+    // Nobody reads what is said: there is nothing to go on for.
+    do { try Output.bytes(text) } catch { context.close(promise: nil) }
+  }
+}

@@ -1,0 +1,184 @@
+public import CanopyEngine
+public import CanopyTree
+internal import Foundation
+internal import GRDB
+
+extension SQLiteStore: Journal {
+  /// Reads the checkpoint in one ordered scan, and applies the commits since as it reads them. O(size of
+  /// the tree, and of the commits since), in the memory of the tree and one commit.
+  ///
+  /// - Throws: `StoreError.damaged`, naming what cannot be read.
+  public func load(keeping indexes: IndexPlan) async throws -> JournalState {
+    do {
+      return try await pool.read { db in
+        let meta = try Meta.read(db)
+        for table in SealedTable.allCases {
+          for problem in try table.problems(db) { throw StoreError.damaged(problem) }
+        }
+        let checkpoint = meta[.checkpoint]
+        var tree = Tree(root: try SQLiteStore.readLeaves(db, keeping: indexes), indexPlan: indexes)
+        var latestTime = meta.keyTime
+        let sequence = try SQLiteStore.forEachCommit(db, after: checkpoint) {
+          tree.apply($0.assignments)
+          latestTime = max(latestTime ?? 0, $0.time)
+        }
+        return JournalState(
+          tree: tree, sequence: sequence, checkpoint: checkpoint,
+          lastTime: latestTime,
+          clientWrites: try SQLiteStore.readClientWrites(db))
+      }
+    } catch let error as DatabaseError {
+      throw StoreError.opening(folder + "/canopy.sqlite", error)
+    }
+  }
+
+  /// Appends commits in one transaction. The disk has them (`full`) when this returns.
+  ///
+  /// Blocks the caller's thread: the engine has one for this, and passing the work to another thread and back takes as
+  /// long as a fast disk does.
+  ///
+  /// One row for each commit, whose text is proven to read back. An append whose outcome was uncertain is noticed by
+  /// the next one, because the numbers of the rows must follow each other.
+  ///
+  /// - Throws: `JournalError.conflict`, `StoreError`, or an error of SQLite. See `Journal`.
+  public func append(_ commits: [Commit], after last: Int64) throws {
+    let missed: [Commit]? = try writeDurably { db, tail -> [Commit]? in
+      var (present, checksum) = try CommitRow.last(db, known: tail)
+      guard present == last else {
+        return try SQLiteStore.readMissed(db, after: last)
+      }
+      let insert = try ByteStatement(
+        db, "INSERT INTO commits(\(CommitRow.columns)) VALUES (?, ?, ?, ?, ?)")
+      var scratch = JSONOutput(capacity: 4096)
+      for commit in commits {
+        try insert.bind(commit.sequence, at: 1)
+        try insert.bind(commit.time, at: 2)
+        try commit.storedText(scratch: &scratch).withBytes { body, image in
+          try insert.bind(body, at: 3)
+          if let image { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
+          checksum = .commit(after: checksum, commit.sequence, commit.time, body, image)
+          try insert.bind(checksum.stored, at: 5)
+          try insert.run()
+        }
+        if let id = commit.completedDisconnectWrite {
+          try SQLiteStore.deleteDisconnectWrite(db, id)
+        }
+        if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
+        if let time = commit.keyTime {
+          var meta = try Meta.read(db)
+          meta.noteKeyTime(time)
+          try meta.write(db)
+        }
+        tail.sequence = commit.sequence
+        tail.time = max(tail.time, commit.time, commit.keyTime ?? 0)
+      }
+      tail.checksum = checksum
+      return nil
+    }
+    if let missed { throw JournalError.conflict(missed: missed) }
+  }
+
+  /// Returns the commits after one. See `Journal`. Blocks the caller's thread.
+  ///
+  /// A commit whose synchronisation failed can be in the write-ahead log, where this process does not see it and a
+  /// recovery would find it. The transaction here is written in its place, so that either both see it or neither.
+  ///
+  /// - Throws: `StoreError`, or an error of SQLite.
+  public func resolveAppend(after last: Int64) throws -> [Commit] {
+    do {
+      return try writeDurably { db, _ in
+        try db.execute(
+          sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('settled', ?)", arguments: [last])
+        return try SQLiteStore.readMissed(db, after: last)
+      }
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
+      // If there is no room for this transaction, the failed one is not in the log either.
+      return try pool.read { db in try SQLiteStore.readMissed(db, after: last) }
+    }
+  }
+
+  static func checkpointSequence(_ db: Database) throws -> Int64 {
+    try Meta.read(db)[.checkpoint]
+  }
+
+  /// Reads the commits after one, with their origins.
+  private static func readMissed(_ db: Database, after sequence: Int64) throws -> [Commit] {
+    let writes = try readClientWrites(db, after: sequence)
+    let origins = Dictionary(writes.map { ($0.sequence, $0.origin) }) { $1 }
+    var commits: [Commit] = []
+    try forEachCommit(db, after: sequence) { commit in
+      commits.append(commit)
+      commits[commits.count - 1].origin = origins[commit.sequence]
+    }
+    return commits
+  }
+
+  /// Reads the commits after one, in order, without their origins and before-images; each is handed on
+  /// before the next one is read.
+  ///
+  /// - Returns: the number of the last.
+  /// - Throws: `StoreError.damaged` at the first that is missing or cannot be read.
+  @discardableResult
+  static func forEachCommit(
+    _ db: Database, after sequence: Int64, _ body: (Commit) throws -> Void
+  ) throws -> Int64 {
+    var last = sequence
+    let rows = try Row.fetchCursor(
+      db, sql: "SELECT \(CommitRow.columns) FROM commits WHERE sequence > ? ORDER BY sequence",
+      arguments: [sequence])
+    var checksum: Checksum?
+    while let row = try rows.next() {
+      guard row[0] == last + 1 else { throw StoreError.missing(commit: last + 1) }
+      checksum = try CommitRow.check(row, after: checksum ?? CommitRow.chain(db, after: last))
+      last += 1
+      try body(try CommitRow.commit(row))
+    }
+    return last
+  }
+
+  /// Reads the checkpoint in one ordered scan.
+  ///
+  /// - Throws: `StoreError.damaged` if a row was altered or is missing.
+  static func readLeaves(
+    _ db: Database, keeping indexes: IndexPlan = IndexPlan()
+  ) throws -> Node {
+    let expected = try Meta.read(db).leaves
+    var sums = LeafSums()
+    let pipe = RowPipe(indexes: indexes)
+    let read = Result {
+      let rows = try ByteStatement(db, "SELECT path, value, checksum FROM leaves ORDER BY path")
+      defer { rows.end() }
+      while try rows.next() {
+        let (location, value) = (rows.text(0), rows.text(1))
+        sums.add(try LeafTable.check(location, value, rows.number(2)))
+        guard try !isPriorityOfNothing(db, location) else { continue }
+        guard pipe.add(location, value) else { break }
+      }
+    }
+    // Ended in any case. Of rows that were read in part it may complain, which is not what went wrong.
+    let built = Result { try pipe.finish() }
+    do {
+      try read.get()
+      let root = try built.get()
+      guard sums == expected else { throw StoreError.missingRows(sums, expected) }
+      return root
+    } catch let error as TreeError {
+      throw StoreError.damagedRow("a row of the checkpoint", error.sentence)
+    }
+  }
+
+  /// Whether this is the location of a branch's priority and the branch has no other row.
+  ///
+  /// A checkpoint that ended between two steps can leave that: it had removed the branch's last
+  /// children and not yet written the next ones. Those are in commits that it was folding, and the
+  /// priority is with them (see `Commit.assignments`).
+  private static func isPriorityOfNothing(
+    _ db: Database, _ location: UnsafeRawBufferPointer
+  ) throws -> Bool {
+    // Of most rows the last byte says that they are none.
+    guard location.last == UInt8(ascii: "y"), location.suffix(9).elementsEqual(".priority".utf8)
+    else { return false }
+    let branch = try Location(String(decoding: location, as: UTF8.self)).path
+    return try RowsBelow(branch).isEmpty(db, butPriorities: true)
+  }
+}

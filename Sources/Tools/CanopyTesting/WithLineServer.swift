@@ -1,0 +1,38 @@
+public import CanopyTree
+import CanopyEngine
+import CanopyLineServer
+import ServiceLifecycle
+
+/// Runs a test's body with a server that listens on a free port of the loopback interface, and ends it in
+/// good order.
+///
+/// - Parameter body: gets what stands behind the server, and its port.
+public func withLineServer(
+  limits: Limits = Limits(), _ body: (LineParts, Int) async throws -> Void
+) async throws {
+  let parts = try await LineParts(limits: limits)
+  let engine = Task { await parts.run() }
+  var configuration = LineServer.Configuration()
+  configuration.port = 0
+  configuration.threads = 1
+  configuration.shutdownSeconds = 1
+  let (ports, announce) = AsyncStream.makeStream(of: Int.self)
+  let server = LineServer(parts.operations, configuration: configuration, logger: parts.log.logger)
+  {
+    announce.yield($1)
+  }
+  let group = ServiceGroup(services: [server], logger: parts.log.logger)
+  let running = Task {
+    defer { announce.finish() }
+    try await group.run()
+  }
+  guard let port = await ports.first(where: { _ in true }) else { return try await running.value }
+  let result: Result<Void, any Error>
+  do { result = .success(try await body(parts, port)) } catch { result = .failure(error) }
+  parts.journal.gate.release()
+  await group.triggerGracefulShutdown()
+  _ = await running.result
+  parts.engine.stop()
+  await engine.value
+  try result.get()
+}

@@ -1,0 +1,110 @@
+import CanopyEngine
+import CanopySocial
+import CanopySQLite
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+@Suite(.timeLimit(.minutes(5))) struct SharingTests {
+  /// Posts whose two copies do not share their memory.
+  private func unshared(in root: Node) -> [Key] {
+    var result: [Key] = []
+    root.child("posts").forEachChild { id, post in
+      let uid = (try? Key(post.child("uid").stringValue ?? "")) ?? "none"
+      if !root.child("user-posts").child(uid).child(id).isIdentical(to: post) { result.append(id) }
+      return true
+    }
+    return result
+  }
+
+  /// Does everything that changes a post.
+  private func useBlog(_ engine: Engine, _ uids: [Key], check: (Node) -> Void) async throws {
+    for (number, uid) in uids.enumerated() {
+      _ = try await engine.transact(Users.claim("user\(number)", for: uid))
+    }
+    for number in 0..<12 {
+      let uid = uids[number % uids.count]
+      let id = try await engine.transact(Posts.create(by: uid, title: "t", body: "b")).result
+      check(engine.root)
+      for other in uids.prefix(number % 4) {
+        _ = try await engine.transact(Posts.toggleStar(id, by: other))
+        check(engine.root)
+        _ = try await engine.transact(Comments.create(on: id, by: other, text: "c"))
+        check(engine.root)
+      }
+      if number % 3 == 0 {
+        _ = try await engine.transact(Posts.edit(id, by: uid, title: "other", body: "b"))
+        check(engine.root)
+      }
+    }
+    _ = try await engine.transact(Users.rename(uids[0], to: "renamed"))
+    check(engine.root)
+  }
+
+  private var configuration: Engine.Configuration {
+    var configuration = Engine.Configuration()
+    configuration.indexPlan = Layout.indexPlan
+    return configuration
+  }
+
+  /// Uids as tests like them, and as accounts have them: 20 letters and digits.
+  static let uids: [[Key]] = [
+    ["ada", "bob", "eve"],
+    ["0aZ3456789abcdefghij", "1bY3456789abcdefghij", "zzZ3456789abcdefghij"],
+  ]
+
+  @Test(arguments: uids)
+  func `both copies of a post are one in memory, whatever happens to it`(uids: [Key]) async throws {
+    let journal = InMemoryJournal()
+    try await withEngine(journal, configuration: configuration) { engine in
+      try await useBlog(engine, uids) { #expect(unshared(in: $0) == []) }
+    }
+    #expect(unshared(in: journal.commits.folded()) == [], "after a replay, too")
+  }
+
+  @Test(arguments: uids)
+  func `they are one after a replay of the journal file`(uids: [Key]) async throws {
+    try await withFolder { folder in
+      let store = try SQLiteStore(folder: folder)
+      try await withEngine(store, configuration: configuration) { engine in
+        try await useBlog(engine, uids) { _ in }
+      }
+      #expect(unshared(in: try await store.tree().root) == [])
+      try store.close()
+    }
+  }
+
+  @Test(arguments: uids, [0, 20_000])
+  func `they are one after loading a checkpoint`(uids: [Key], bodyBytes: Int) async throws {
+    try await withFolder { folder in
+      let store = try SQLiteStore(folder: folder)
+      let root = try await withEngine(store, configuration: configuration) { engine in
+        try await useBlog(engine, uids) { _ in }
+        if bodyBytes > 0 {
+          // So that the checkpoint spreads over rows.
+          for uid in uids {
+            let body = String(repeating: "b", count: bodyBytes)
+            _ = try await engine.transact(Posts.create(by: uid, title: "t", body: body))
+          }
+        }
+        let snapshot = engine.snapshot
+        let (root, sequence) = (snapshot.root, snapshot.sequence)
+        try await store.checkpoint(root, through: sequence)
+        return root
+      }
+      let loaded = try await store.load()
+      #expect(loaded.sequence == loaded.checkpoint)
+      #expect(loaded.tree.root == root)
+      #expect(unshared(in: loaded.tree.root) == [])
+      try store.close()
+    }
+  }
+
+  private func withFolder(_ body: (String) async throws -> Void) async throws {
+    let folder = FileManager.default.temporaryDirectory
+      .appending(path: "canopy-test-\(UUID().uuidString)").path
+    defer { try? FileManager.default.removeItem(atPath: folder) }
+    try await body(folder)
+  }
+}

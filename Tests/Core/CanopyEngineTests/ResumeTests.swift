@@ -1,0 +1,395 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Testing
+
+/// Listening again with what one has: what was missed, and nothing twice.
+@Suite(.timeLimit(.minutes(5))) struct ResumeTests {
+  private static func writes() -> RandomWrites {
+    var writes = RandomWrites()
+    writes.keysMax = 4
+    writes.bigOnceIn = 1000
+    return writes
+  }
+
+  /// Writes so many times, what a generator decides.
+  private static func write(
+    _ count: Int, _ random: SeededGenerator, _ engine: Engine
+  ) async {
+    var random = random
+    for _ in 0..<count {
+      let write = writes().next(&random)
+      _ = try? await engine.transact { _ in Decision(write, ()) }
+    }
+  }
+
+  /// Generators that differ, for tasks that run beside each other.
+  private static func generators(_ count: Int, _ random: SeededGenerator) -> [SeededGenerator] {
+    var random = random
+    return (0..<count).map { _ in SeededGenerator(seed: random.next()) }
+  }
+
+  @Test(arguments: [false, true])
+  func `who comes and goes while eight write ends with the final state, and no child twice`(
+    fails: Bool
+  ) async throws {
+    let random = SeededGenerator(printingSeedFor: "ResumeTests.concurrent")
+    let journal = FaultyJournal(InMemoryJournal())
+    let resumptions = Answers<ListenerID>()
+    try await withEngine(journal) { engine in
+      let generators = Self.generators(8 + 24, random)
+      await withTaskGroup(of: Void.self) { group in
+        for random in generators[..<8] {
+          group.addTask { await Self.write(250, random, engine) }
+        }
+        for random in generators[8...] {
+          group.addTask {
+            do {
+              try await Self.comeAndGo(random, fails ? journal : nil, engine) {
+                resumptions.add($0)
+              }
+            } catch {
+              Issue.record(error)
+            }
+          }
+        }
+      }
+      #expect(engine.snapshot.sequence > 1000)
+      #expect(engine.listenerCounts == (0, 0))
+    }
+    #expect(resumptions.values.count > 500)
+  }
+
+  /// Listens now and then until the writers have ended, and checks what it has then.
+  private static func comeAndGo(
+    _ random: SeededGenerator, _ faulty: FaultyJournal?, _ engine: Engine,
+    _ count: @Sendable (ListenerID) -> Void
+  ) async throws {
+    var random = random
+    let replica = Replica(try .random(&random))
+    var id = try #require(await replica.start(engine))
+    // Ends when nothing is written any more: then two visits begin at the same commit.
+    var last: Int64 = -1
+    for visit in 0..<2000 {
+      // One write while it listens, which is told before it is answered, and perhaps one without.
+      let writes = [writes().next(&random), writes().next(&random)]
+      if visit < 40 { _ = try? await engine.transact { _ in Decision(writes[0], ()) } }
+      replica.leave(engine, id)
+      if visit < 40, random.oneIn(2) {
+        _ = try? await engine.transact { _ in Decision(writes[1], ()) }
+      }
+      if random.oneIn(5) { faulty?.planRead(.failBefore) }
+      while true {
+        do {
+          let (newID, isAnew) = try #require(try await replica.resume(engine))
+          #expect(!isAnew)
+          id = newID
+          break
+        } catch is FaultyJournal.Failure {}
+      }
+      count(id)
+      let sequence = engine.snapshot.sequence
+      if visit >= 40, sequence == last { break }
+      last = sequence
+    }
+    let ended = engine.snapshot
+    // Published, it may not have been told yet.
+    _ = try await engine.transact { _ in Decision(nil, ()) }
+    if let problem = replica.problem(ended.root), engine.snapshot.sequence == ended.sequence {
+      Issue.record("\(problem)")
+    }
+    replica.leave(engine, id)
+  }
+
+  @Test func `what happens while the journal is read is told after it, once`() async throws {
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      for replica in replicas {
+        replica.leave(engine, try #require(await replica.start(engine)))
+      }
+      try await engine.set("a/x", 1)
+      try await engine.set("b", 2)
+      for replica in replicas {
+        let gate = Gate()
+        journal.planRead(.delay(gate))
+        async let resumed = replica.resume(engine)
+        await gate.reached()
+        try await engine.set("c", Node(engine.snapshot.sequence))
+        try await engine.set("b", .absent)
+        try await engine.set("b", 3)
+        #expect(replica.sequences == [0], "it is not told before it knows what it missed")
+        gate.open()
+        let (id, isAnew) = try #require(try await resumed)
+        #expect(!isAnew)
+        #expect(replica.problem(engine.root) == nil)
+        let sequence = engine.snapshot.sequence
+        #expect(replica.sequences == [0, sequence - 3, sequence - 2, sequence - 1, sequence])
+        replica.leave(engine, id)
+      }
+    }
+  }
+
+  @Test func `one engine's listeners resume at the next one on the same journal`() async throws {
+    let random = SeededGenerator(printingSeedFor: "ResumeTests.restarts")
+    let journal = InMemoryJournal()
+    var configuration = Engine.Configuration()
+    configuration.checkpointEvery = 40
+    let replicas = try Self.generators(60, random).map { random in
+      var random = random
+      return Replica(try .random(&random))
+    }
+    for (run, random) in Self.generators(8, random).enumerated() {
+      try await withEngine(journal, configuration: configuration) { engine in
+        for replica in replicas {
+          if run == 0 {
+            _ = try #require(await replica.start(engine))
+          } else {
+            let (_, isAnew) = try #require(try await replica.resume(engine))
+            #expect(!isAnew)
+          }
+          if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }
+        }
+        await Self.write(50, random, engine)
+        for replica in replicas {
+          if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }
+        }
+      }
+      // Written while they are away: by another engine, between two of those that they know.
+      try await withEngine(journal) { await Self.write(30, random, $0) }
+    }
+  }
+
+  @Test func `a journal that cannot be read is told as an error, and listening goes on`()
+    async throws
+  {
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      for form in Listening.Form.allCases {
+        let replica = Replica(Listening(.root, form: form))
+        replica.leave(engine, try #require(await replica.start(engine)))
+        try await engine.set("a", Node(engine.snapshot.sequence))
+        journal.planRead(.failBefore)
+        await #expect(throws: FaultyJournal.Failure.self) { try await replica.resume(engine) }
+        #expect(engine.listenerCounts == (0, 0))
+        try await engine.set("b", Node(engine.snapshot.sequence))
+        let (id, isAnew) = try #require(try await replica.resume(engine))
+        #expect(!isAnew)
+        #expect(replica.problem(engine.root) == nil)
+        try await engine.set("c", Node(engine.snapshot.sequence))
+        #expect(replica.problem(engine.root) == nil)
+        replica.leave(engine, id)
+      }
+    }
+  }
+
+  @Test func `without before-images all is told anew, except what a copy of a whole place lacks`()
+    async throws
+  {
+    let journal = InMemoryJournal()
+    try await withEngine(journal) { engine in
+      try await engine.set("a", json(#"{"x":1,"y":2,"z":{".value":3,".priority":1}}"#))
+      let limited = try Query(order: .key, limit: .first(2))
+      let place = Path.root.child("a")
+      let replicas = [
+        (Replica(Listening(place, form: .child)), true),
+        (Replica(Listening(place, form: .value)), true),
+        (Replica(Listening(place, limited, form: .child)), true),
+        (Replica(Listening(place, limited, form: .value)), true),
+        (Replica(Listening(place, limited, form: .sync)), true),
+        (Replica(Listening(place, form: .sync)), false),
+        (Replica(Listening(.root, form: .sync)), false),
+        (Replica(Listening(place.child("x"), form: .sync)), false),
+        // Nothing was written there, so there is nothing that would have to be known.
+        (Replica(Listening(place.child("y"), form: .value)), false),
+        (Replica(Listening(.root.child("elsewhere"), form: .child)), false),
+      ]
+      for (replica, _) in replicas {
+        replica.leave(engine, try #require(await replica.start(engine)))
+      }
+      try await engine.set("a/x", 5)
+      try await engine.set("a/z/.priority", 7)
+      try await engine.set("a/0", json(#"{"deep":{"er":true}}"#))
+      try await engine.set("a/0/deep", .absent)
+      try await engine.set("other", 1)
+      journal.forgetImages(through: 3)
+      for (replica, isAnew) in replicas {
+        let resumed = try #require(try await replica.resume(engine))
+        #expect(resumed.isAnew == isAnew, "\(replica.listening)")
+        #expect(replica.problem(engine.root) == nil)
+        replica.leave(engine, resumed.id)
+        // What comes later is known again.
+        try await engine.set("a/x", Node(engine.snapshot.sequence))
+        let again = try #require(try await replica.resume(engine))
+        #expect(!again.isAnew)
+        #expect(replica.problem(engine.root) == nil)
+        replica.leave(engine, again.id)
+      }
+    }
+  }
+
+  @Test(arguments: [1, 2, 3])
+  func `copies of whole places are exact without any before-image`(turn: Int) async throws {
+    let random = SeededGenerator(printingSeedFor: "ResumeTests.imageless")
+    let journal = InMemoryJournal()
+    try await withEngine(journal) { engine in
+      for random in Self.generators(60, random) {
+        var random = random
+        let listening = try Listening.random(&random)
+        let replica = Replica(Listening(listening.path, form: .sync))
+        replica.leave(engine, try #require(await replica.start(engine)))
+        await Self.write(Int.random(in: 0...12, using: &random), random, engine)
+        journal.forgetImages(through: .max)
+        let (id, isAnew) = try #require(try await replica.resume(engine))
+        #expect(!isAnew)
+        if let problem = replica.problem(engine.root) { Issue.record("\(problem)") }
+        replica.leave(engine, id)
+      }
+    }
+  }
+
+  @Test(arguments: ["", "t", "t/a", "t/a/b"], Listening.Form.allCases)
+  func `a leaf that became a branch and went meanwhile is not kept`(
+    path: String, form: Listening.Form
+  ) async throws {
+    try await withEngine(InMemoryJournal()) { engine in
+      let replica = Replica(Listening(try Path(path), form: form))
+      replica.leave(engine, try #require(await replica.start(engine)))
+      try await engine.set("t", json(#"{"a":5,"c":{"d":6}}"#))
+      for (first, last) in [("t/a/b/x", "t/a/b/x"), ("t/c/d/e", "t/c/d"), ("t/c/y", "t/c/y")] {
+        let (id, _) = try #require(try await replica.resume(engine))
+        #expect(replica.problem(engine.root) == nil)
+        replica.leave(engine, id)
+        try await engine.set(first, 1)
+        try await engine.set(last, .absent)
+      }
+      let (id, isAnew) = try #require(try await replica.resume(engine))
+      #expect(!isAnew)
+      #expect(replica.problem(engine.root) == nil)
+      replica.leave(engine, id)
+    }
+  }
+
+  @Test func `what the journal no longer has is found out by one look`() async throws {
+    let store = InMemoryJournal()
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      let replica = Replica(Listening(.root))
+      replica.leave(engine, try #require(await replica.start(engine)))
+      for i in 0..<20 { try await engine.set("n", Node(Int64(i))) }
+      store.forget(through: 1)
+      let gate = Gate()
+      gate.open()
+      journal.planRead(.delay(gate))
+      journal.planRead(.failBefore)
+      let (id, isAnew) = try #require(try await replica.resume(engine))
+      #expect(isAnew)
+      #expect(replica.problem(engine.root) == nil)
+      replica.leave(engine, id)
+    }
+  }
+
+  @Test func `a small place is told anew after more than so many commits, a large one resumed`()
+    async throws
+  {
+    let journal = InMemoryJournal()
+    try await withEngine(journal) { engine in
+      // As many bytes as 1,200 commits are worth, and some more.
+      let text = Node(String(repeating: "x", count: 1_200 * Limits.resumedBytesPerCommit))
+      try await engine.set("large/text", text)
+      let forms = Listening.Form.allCases
+      let small = forms.map { Replica(Listening(.root.child("n"), form: $0)) }
+      let large = forms.map { Replica(Listening(.root.child("large"), form: $0)) }
+      for replica in small + large {
+        replica.leave(engine, try #require(await replica.start(engine)))
+      }
+      let bound = Int(Limits.resumedCommitsMin)
+      for (count, areAnew) in [
+        (1, [false, false]), (bound, [false, false]), (bound + 1, [true, false]),
+        (1_200, [true, false]), (1_202, [true, true]),
+      ] {
+        for i in 0..<count {
+          try await engine.set(i % 2 == 0 ? "n/\(i % 7)" : "large/n", Node(Int64(i * count)))
+        }
+        for (replicas, isAnew) in zip([small, large], areAnew) {
+          for replica in replicas {
+            let resumed = try #require(try await replica.resume(engine))
+            #expect(resumed.isAnew == isAnew, "\(replica.listening) after \(count)")
+            #expect(replica.problem(engine.root) == nil)
+            replica.leave(engine, resumed.id)
+          }
+        }
+      }
+    }
+  }
+
+  @Test func `commits that do not concern the place are passed over, and counted by their bytes`()
+    async throws
+  {
+    let journal = InMemoryJournal()
+    try await withEngine(journal) { engine in
+      try await engine.set("a", 1)
+      let large = Node(String(repeating: "x", count: 900_000))
+      let counts = [5, Limits.resumedBytesMin / 900_000 + 2]
+      for (count, isAnew) in zip(counts, [false, true]) {
+        for form in Listening.Form.allCases {
+          let replica = Replica(Listening(.root.child("a"), form: form))
+          replica.leave(engine, try #require(await replica.start(engine)))
+          let first = journal.pages.count
+          for i in 0..<count { try await engine.set("other", i % 2 == 0 ? large : 1) }
+          for _ in 0..<count { try await engine.set("other/deep", large) }
+          try await engine.set("a", Node(engine.snapshot.sequence))
+          let resumed = try #require(try await replica.resume(engine))
+          #expect(resumed.isAnew == isAnew)
+          #expect(replica.problem(engine.root) == nil)
+          let pages = journal.pages.dropFirst(first)
+          #expect(pages.allSatisfy { $0.bytes <= HistoryPage.bytesMax + 900_100 })
+          #expect(pages.reduce(0) { $0 + $1.commits.count } == 1)
+          #expect(
+            pages.reduce(0) { $0 + $1.bytes }
+              <= Limits.resumedBytesMin + HistoryPage.bytesMax + 1_800_000)
+          replica.leave(engine, resumed.id)
+        }
+      }
+    }
+  }
+
+  @Test func `one that is cancelled reads no further page, and leaves its turn to others`()
+    async throws
+  {
+    let store = InMemoryJournal()
+    let journal = FaultyJournal(store)
+    try await withEngine(journal) { engine in
+      let replica = Replica(Listening(.root, form: .value))
+      replica.leave(engine, try #require(await replica.start(engine)))
+      let large = Node(String(repeating: "x", count: 900_000))
+      for _ in 0..<6 { try await engine.set("a", large) }
+      // The oldest commit is looked for, and the first page read.
+      var gates: [Gate] = []
+      var tasks: [Task<Void, any Error>] = []
+      for _ in 0..<Limits.resumptionsMax {
+        journal.planRead(
+          .delay(
+            {
+              let open = Gate(); open.open(); return open
+            }()))
+        let gate = Gate()
+        journal.planRead(.delay(gate))
+        tasks.append(Task { _ = try await replica.resume(engine) })
+        await gate.reached()
+        gates.append(gate)
+      }
+      for task in tasks { task.cancel() }
+      let read = store.pages.count
+      for gate in gates { gate.open() }
+      for task in tasks {
+        await #expect(throws: CancellationError.self) { try await task.value }
+      }
+      #expect(store.pages.count == read + gates.count)
+      let (id, isAnew) = try #require(try await replica.resume(engine))
+      #expect(!isAnew)
+      #expect(replica.problem(engine.root) == nil)
+      replica.leave(engine, id)
+    }
+  }
+}

@@ -1,0 +1,275 @@
+import CanopyTree
+import CanopyWire
+
+/// Writes the article "Protocol reference" from the command table.
+///
+/// The verbs, their arguments and their summaries come from `Command.all`, the names of options from the
+/// parser, the events from their encoder, and the codes from `WireError.Code`. Only the replies and the
+/// meanings are written here.
+enum ProtocolReference {
+  /// The article, by its path from the root of the repository.
+  static let path = "Sources/Documentation.docc/ProtocolReference.md"
+
+  /// The command that writes the article.
+  static let renewal = "CANOPY_RENEW=1 Scripts/test --filter ProtocolReferenceTests"
+
+  /// The reply of each verb when the request succeeds.
+  static let replies: [String: String] = [
+    "HELLO": #"`{"server":"canopy","version":…,"protocol":1,"time":…,"limits":{…}}`"#,
+    "PING": #"`"PONG"`"#,
+    "HELP": #"usages with their summaries, by group; for one verb `{"usage":…,"summary":…}`"#,
+    "SIGNUP": #"`{"uid":…,"username":…,"email":…,"token":…,"expires":…}`"#,
+    "LOGIN": "as SIGNUP",
+    "AUTH": #"as SIGNUP; for the administrator's token `{"administrator":true}`"#,
+    "WHOAMI": #"`{"uid":…,"username":…,"email":…}`, `{"administrator":true}` or `null`"#,
+    "LOGOUT": "`null`",
+    "PASSWORD": "as LOGIN, with a new token",
+    "RENAME": "`null`",
+    "QUIT": #"`"BYE"`"#,
+    "POST": #"`{"id":…}`"#,
+    "EDIT": "`null`",
+    "DELETE": "`null`",
+    "SHOW": #"`{"id":…,"author":…,"body":…,"createdAt":…,"starCount":…,"title":…,"uid":…}`, "#
+      + "and `stars` and `commentCount` if there are any",
+    "STAR": #"`{"starred":true,"starCount":8}`"#,
+    "COMMENT": #"`{"id":…}`"#,
+    "UNCOMMENT": "`null`",
+    "COMMENTS": #"`[{"id":…,"author":…,"createdAt":…,"text":…,"uid":…},…]`"#,
+    "RECENT": "an array of posts, each as in SHOW",
+    "POSTS": "an array of posts, each as in SHOW",
+    "TOP": "an array of posts, each as in SHOW",
+    "PROFILE": #"`{"uid":…,"username":…}`"#,
+    "WATCH": #"`{"sub":3,"seq":41,"initial":20}`, then events"#,
+    "GET": #"the value, or `null`; with `etag` `{"etag":…,"data":…}`"#,
+    "COUNT": "a number",
+    "SET": #"`{"seq":42}`"#,
+    "UPDATE": #"`{"seq":42}`"#,
+    "REMOVE": #"`{"seq":42}`"#,
+    "PUSH": #"`{"key":…,"seq":42}`"#,
+    "CAS": #"`{"committed":true,"seq":42}` or `{"committed":false,"etag":…,"data":…}`"#,
+    "ONCE": "the reply of the write; for a repeated write that of the first time",
+    "LISTEN": #"`{"sub":3,"seq":41,"initial":1}`, then events"#,
+    "UNLISTEN": "`null`",
+    "ONDISCONNECT": "`null`",
+    "RULES": #"`{"builtIn":true,"text":…}`; after a replacement `{"seq":42}`"#,
+    "EXPLAIN": #"`{"allowed":…,"reason":…,"steps":[…]}`"#,
+  ]
+
+  /// The values and the meaning of each option.
+  static let options: [String: String] = [
+    "before": "the id of an entry | Only entries after this one in the order of the list.",
+    "endAt": "value or `[value,key]` | Children up to this bound, which belongs to the answer.",
+    "endBefore": "value or `[value,key]` | Children before this bound.",
+    "equalTo": "value or `[value,key]` | Children with this value. Excludes the other bounds.",
+    "etag": "`true` or `false` | Adds the ETag of the value. Not with a query.",
+    "events": "`child`, `value` or `sync` | The form of the events. The default is `child`.",
+    "export": "`true` or `false` | Writes priorities too, and never an array.",
+    "limit": "1 to 100 | The number of entries. The default is 20.",
+    "limitToFirst": "1 or more | The first children of the order. Excludes `limitToLast`.",
+    "limitToLast": "1 or more | The last children of the order. Excludes `limitToFirst`.",
+    "orderBy":
+      "`$key`, `$value`, `$priority` or a child path | The order. The default is `$priority`.",
+    "shallow": "`true` or `false` | Writes `true` in place of each branch. No other option.",
+    "since": "a `seq` of an event | Resumes: sends only changes since this commit.",
+    "startAfter": "value or `[value,key]` | Children after this bound.",
+    "startAt": "value or `[value,key]` | Children from this bound on, which belongs to the answer.",
+  ]
+
+  /// The meaning of an error code for the client.
+  static func meaning(of code: WireError.Code) -> String {
+    switch code {
+    case .badRequest: "The line is not in the form that its verb needs. The sentence has the usage."
+    case .unknownVerb: "There is no such verb."
+    case .unauthenticated: "The request needs a login, or the login failed."
+    case .permissionDenied: "The caller may not do this. The sentence gives no reason."
+    case .notFound: "The post, comment, user or subscription does not exist."
+    case .conflict:
+      "Somebody else has the name, or a ONCE write has a number that the client has said to have seen."
+    case .invalidPath: "The path or a key in it is not valid."
+    case .invalidData: "The value is not valid JSON or breaks a limit of the blog."
+    case .invalidQuery:
+      "The parts of the query do not fit together, or the rules declare no index for it."
+    case .tooLarge: "A line, value, reply, event or list of on-disconnect writes exceeds its limit."
+    case .rateLimited: "Too many logins or sign-ups. The sentence has the time to wait."
+    case .overloaded: "The server or this connection holds too much. Try again later."
+    case .unavailable:
+      "The server cannot do this now. The sentence says whether the write was not made or may have been."
+    case .internalError: "The server made a mistake. Its log has the details."
+    }
+  }
+
+  /// The heading and the introduction of a group of verbs.
+  private static func introduction(of group: Command.Group) -> String {
+    switch group {
+    case .session:
+      "## Session\n\nA request about the connection and its account. Most need no login.\n"
+    case .blog:
+      """
+      ## Blog
+
+      Reading needs no login; writing does. `user` is a uid, `@username` or `me`. The server checks who may
+      do what; the security rules are not evaluated.
+
+      """
+    case .tree:
+      """
+      ## Tree
+
+      The security rules decide about every request to the tree, except for the administrator. `path` is
+      keys with `/` between them. `RULES` and `EXPLAIN` are for the administrator.
+
+      """
+    }
+  }
+
+  /// Returns the option names that a verb accepts, as its parser says; none if it takes no options.
+  static func optionNames(of sample: Sample) -> [String] {
+    let unknown = #"{"noSuchOption":1}"#
+    let lines = [sample.required, sample.fewest ?? sample.required].map {
+      ([sample.verb] + $0 + [unknown]).joined(separator: " ")
+    }
+    for line in lines {
+      guard case .failure(let error) = outcome(line),
+        let names = error.sentence.firstMatch(of: /has no option noSuchOption; it has (.+)/)
+      else { continue }
+      return names.1.split(separator: ", ").map(String.init)
+    }
+    return []
+  }
+
+  /// The text of the article.
+  static var text: String {
+    var text = """
+      # Protocol reference
+
+      Every verb, option, event and error code of the line protocol, version 1.
+
+      ## Overview
+
+      A test of the repository generates this page from the command table in
+      `Sources/Core/CanopyWire/Commands.swift`. Do not edit it: change the table, then run
+
+      ```sh
+      \(renewal)
+      ```
+
+      <doc:LineProtocol> explains the protocol with examples.
+
+      ### Lines of the client
+
+      A line is `VERB argument …` in UTF-8 and ends in LF or CRLF. The verb may be in any case. An argument that
+      begins with `{`, `[` or `"` is a JSON value and may contain spaces. Any other argument ends at the next space.
+      In a usage, `[name]` is optional and `A|B` is a choice.
+
+      ### Lines of the server
+
+      | First character | Rest | Meaning |
+      |---|---|---|
+      | `+` | JSON | The request succeeded. |
+      | `-` | code, space, sentence | The request failed. |
+      | `>` | JSON object | An event of a subscription. |
+
+      Replies come in the order of the requests. Events may come between replies.
+
+
+      """
+    for group in Command.Group.allCases {
+      text += introduction(of: group) + "\n"
+      text += "| Usage | Summary | Reply |\n|---|---|---|\n"
+      for command in Command.all where command.group == group {
+        let reply = cell(replies[command.verb] ?? "")
+        text += "| `\(cell(command.usage))` | \(cell(command.summary)) | \(reply) |\n"
+      }
+      text += "\n"
+    }
+    return text + optionText + eventText + codeText
+  }
+
+  private static var optionText: String {
+    var verbs: [String: [String]] = [:]
+    for sample in Sample.all {
+      for name in optionNames(of: sample) { verbs[name, default: []].append(sample.verb) }
+    }
+    var text = """
+      ## Options
+
+      Options are the members of one JSON object, the last argument. An option that a verb does not have is an error.
+      `WATCH SHOW` takes only `since`.
+
+      | Option | Value | Meaning | Verbs |
+      |---|---|---|---|
+
+      """
+    for name in verbs.keys.sorted() {
+      text +=
+        "| `\(name)` | \(options[name] ?? " | ") | \(verbs[name, default: []].joined(separator: ", ")) |\n"
+    }
+    return text + "\n"
+  }
+
+  private static var eventText: String {
+    """
+    ## Events
+
+    `sub` is the number of the subscription, `seq` the number of the commit. `prev` is the key before the child in
+    the order of the query, or `null`. `"more":true` means that more events of the same commit follow for this
+    subscription.
+
+    | Form | Event |
+    |---|---|
+    \(eventLines.map { "| \($0.form) | `\($0.line)` |" }.joined(separator: "\n"))
+
+    The data of `put` and `patch` have priorities, as with the option `export`. Their paths are relative to the
+    path of the subscription. After `cancel` no more events come for the subscription.
+
+
+    """
+  }
+
+  /// One example of each event, as its encoder writes it.
+  private static var eventLines: [(form: String, line: String)] {
+    let node = Node(children: [("title", "Rain gauge")])
+    let key: Key = "-P6wLu5nheZxxGnjIeUW"
+    var lines: [(String, String)] = []
+    func add(_ form: String, _ write: (inout JSONOutput) -> Void) {
+      var output = JSONOutput()
+      EventLine.begin(3, to: &output)
+      write(&output)
+      lines.append((form, String(output.text.dropLast())))
+    }
+    for kind in [ChildChange.Kind.added, .changed, .moved, .removed] {
+      add("child") {
+        let change = ChildChange(kind: kind, key: key, node: node, previous: nil)
+        EventLine.child(change, 42, isMore: false, to: &$0)
+      }
+    }
+    add("value") { EventLine.value(42, to: &$0) { $0.append(node) } }
+    add("sync") { EventLine.put(Location(.root), 42, to: &$0) { $0.append(node, style: .export) } }
+    add("sync") {
+      let title = Assignment(Path.root.child("title"), "Rain")
+      let body = Assignment(Path.root.child("body"), "Eleven millimetres.")
+      EventLine.patch([body, title], 42, to: &$0)
+    }
+    add("all") { EventLine.cancel(.permissionDenied, to: &$0) }
+    return lines
+  }
+
+  private static var codeText: String {
+    var text = """
+      ## Error codes
+
+      A code never changes its meaning. The sentence is for people and may change.
+
+      | Code | Meaning |
+      |---|---|
+
+      """
+    for code in WireError.Code.allCases {
+      text += "| `\(code.rawValue)` | \(meaning(of: code)) |\n"
+    }
+    return text
+  }
+
+  /// A text for a cell of a table, in which `|` would end the cell.
+  private static func cell(_ text: String) -> String { text.replacing("|", with: #"\|"#) }
+}

@@ -1,0 +1,182 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// Commands that work on a data folder which no server uses.
+@Suite(.timeLimit(.minutes(5)), .serialized) struct FolderCommandTests {
+  private static let fixture = Checkout.root.appending(path: "Seeds/demo.json").path
+
+  private func export(_ folder: String, _ path: String = "/") async throws -> [UInt8] {
+    let ending = try await Command.run(["export", "--data", folder, path])
+    #expect(ending.status == 0, "\(ending.errors)")
+    return ending.output
+  }
+
+  @Test func `an export that is imported elsewhere is exported with the same bytes`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    let (first, second) = (folder.path + "/first", folder.path + "/second")
+    try await Command.run(["seed", "--data", first, Self.fixture])
+    let file = folder.path + "/export.json"
+    let exported = try await Command.run(["export", "--data", first, "/", file])
+    #expect(exported.status == 0)
+    let bytes = Array(try Data(contentsOf: URL(fileURLWithPath: file)))
+    #expect(bytes.count > 50_000)
+    let imported = try await Command.run(["import", "--data", second, "/", file])
+    #expect(imported.status == 0, "\(imported.errors)")
+    #expect(try await export(second) == bytes)
+    #expect(try FileManager.default.contentsOfDirectory(atPath: folder.path).count == 3)
+    let verified = try await Command.run(["verify", "--data", second])
+    #expect(verified.status == 0, "\(verified.text)")
+  }
+
+  @Test func `an export through a symbolic link replaces the file that it leads to`() async throws {
+    let folder = try TemporaryFolder()
+    let (data, files) = (folder.path + "/data", FileManager.default)
+    try await Command.run(["import", "--data", data], input: "{\"a\":1}")
+    let (file, link) = (folder.path + "/file", folder.path + "/link")
+    try Data("before".utf8).write(to: URL(fileURLWithPath: file))
+    try files.createSymbolicLink(atPath: link, withDestinationPath: "file")
+    let ending = try await Command.run(["export", "--data", data, "/", link])
+    #expect(ending.status == 0, "\(ending.errors)")
+    #expect(try files.destinationOfSymbolicLink(atPath: link) == "file")
+    #expect(try String(contentsOfFile: file, encoding: .utf8) == "{\"a\":1}\n")
+    try files.removeItem(atPath: file)
+    let missing = try await Command.run(["export", "--data", data, "/", link])
+    #expect(missing.isSentence && missing.errors.contains("missing file"), "\(missing.errors)")
+    #expect(try files.destinationOfSymbolicLink(atPath: link) == "file")
+    let directory = try await Command.run(["export", "--data", data, "/", folder.path])
+    #expect(directory.isSentence && directory.errors.contains("is a directory"))
+    #expect(try files.contentsOfDirectory(atPath: folder.path).sorted() == ["data", "link"])
+  }
+
+  @Test func `an export to a pipe goes through the pipe`() async throws {
+    let folder = try TemporaryFolder()
+    try await Command.run(["import", "--data", folder.path], input: "{\"a\":1}")
+    let pipe = folder.path + "/pipe"
+    try #require(mkfifo(pipe, 0o600) == 0)
+    let reader = open(pipe, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
+    try #require(reader >= 0)
+    defer { close(reader) }
+    let ending = try await Command.run(["export", "--data", folder.path, "/", pipe])
+    #expect(ending.status == 0, "\(ending.errors)")
+    var bytes = [UInt8](repeating: 0, count: 100)
+    let count = read(reader, &bytes, bytes.count)
+    #expect(String(decoding: bytes.prefix(max(0, count)), as: UTF8.self) == "{\"a\":1}\n")
+    var status = stat()
+    #expect(lstat(pipe, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
+  }
+
+  @Test func `an export to a device is written to it, and a full disk is told in a sentence`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    try await Command.run(["import", "--data", folder.path], input: "{\"a\":1}")
+    // A device of the test's own where the system allows it; elsewhere nobody could replace this one.
+    let own = folder.path + "/full"
+    let device = mknod(own, S_IFCHR | 0o600, dev_t(0x107)) == 0 ? own : "/dev/full"
+    let ending = try await Command.run(["export", "--data", folder.path, "/", device])
+    #expect(ending.isSentence, "\(ending.status) \(ending.errors)")
+    #expect(
+      ending.errors.contains("\(device) cannot be written: No space left on device; make room"))
+    var status = stat()
+    #expect(lstat(device, &status) == 0 && status.st_mode & S_IFMT == S_IFCHR)
+  }
+
+  @Test func `awkward values survive an export and an import`() async throws {
+    let folder = try TemporaryFolder()
+    let json = #"""
+      {"a":{".value":1.5,".priority":"p"},"b":{".priority":3,"x":"\u0000\u001f\"\\/é\u2028"},\#
+      "c":{"0":"zero","1":"one"},"d":9007199254740993,"e":-0.0,"f":1e300,"g":{"-1":true,"10":false},\#
+      "h":"\ud83d\ude00","é":1,"é":2,"i":-9223372036854775808}
+      """#
+    try await Command.run(["import", "--data", folder.path], input: json)
+    let first = try await export(folder.path)
+    let other = try TemporaryFolder()
+    let text = String(decoding: first, as: UTF8.self)
+    let imported = try await Command.run(["import", "--data", other.path], input: text)
+    #expect(imported.status == 0, "\(imported.errors)")
+    #expect(try await export(other.path) == first)
+    #expect(text.contains("9007199254740993") && text.contains("-9223372036854775808"))
+  }
+
+  @Test func `broken JSON changes nothing and is told with its byte`() async throws {
+    let folder = try TemporaryFolder()
+    try await Command.run(["import", "--data", folder.path], input: "{\"a\":{\"b\":1}}")
+    let before = try await export(folder.path)
+    let deep = String(repeating: "{\"a\":", count: 33) + "1" + String(repeating: "}", count: 33)
+    for json in [
+      "", "{", "{\"a\":}", "{\"a\":1}}", "{\"a.b\":1}", "[1,2", "nul", deep,
+      "{\"a\":{\".sv\":\"timestamp\"}}",
+    ] {
+      let ending = try await Command.run(["import", "--data", folder.path], input: json)
+      #expect(ending.isSentence, "\(json): \(ending.status) \(ending.errors)")
+      #expect(try await export(folder.path) == before)
+    }
+    let ending = try await Command.run(["import", "--data", folder.path], input: "{\"a\":}")
+    #expect(ending.errors.contains("(at byte 5)"))
+    for arguments in [["/a.b"], ["/", "/nowhere/file.json"]] {
+      let ending = try await Command.run(
+        ["import", "--data", folder.path] + arguments, input: "1")
+      #expect(ending.isSentence, "\(ending.errors)")
+    }
+    #expect(try await export(folder.path) == before)
+  }
+
+  @Test func `an import below a path leaves the rest alone`() async throws {
+    let folder = try TemporaryFolder()
+    try await Command.run(
+      ["import", "--data", folder.path], input: "{\"a\":{\"b\":1,\"c\":2},\"d\":3}")
+    let ending = try await Command.run(
+      ["import", "--data", folder.path, "/a/b"], input: "{\"x\":[true]}")
+    #expect(ending.status == 0)
+    let whole = String(decoding: try await export(folder.path), as: UTF8.self)
+    #expect(whole == "{\"a\":{\"b\":{\"x\":{\"0\":true}},\"c\":2},\"d\":3}\n")
+    #expect(String(decoding: try await export(folder.path, "/a/c"), as: UTF8.self) == "2\n")
+    try await Command.run(["import", "--data", folder.path, "/a"], input: "null")
+    #expect(String(decoding: try await export(folder.path), as: UTF8.self) == "{\"d\":3}\n")
+  }
+
+  @Test func `accounts are added, listed, disabled and given passwords`() async throws {
+    let folder = try TemporaryFolder()
+    func user(_ arguments: [String], input: String = "") async throws -> Command.Ending {
+      try await Command.run(["user"] + arguments + ["--data", folder.path], input: input)
+    }
+    let added = try await user(["add", "ada@example.org", "ada"], input: "engine of 1843\n")
+    #expect(added.status == 0, "\(added.errors)")
+    let uid = added.text.trimmingCharacters(in: .whitespacesAndNewlines)
+    #expect(uid.utf8.count == 20)
+    #expect(try await user(["add", "eve@example.org", "eve"], input: "words of eve\n").status == 0)
+    for (arguments, input) in [
+      (["add", "ADA@example.org", "other"], "engine of 1843\n"),
+      (["add", "new@example.org", "ADA"], "engine of 1843\n"),
+      (["add", "new@example.org", "new"], "short\n"), (["add", "new@example.org", "new"], ""),
+      (["add", "new", "new"], "engine of 1843\n"),
+      (["add", "new@example.org", "a b"], "engine 1843\n"),
+      (["disable", "nobody@example.org"], ""), (["set-password", "nobody"], "engine of 1843\n"),
+    ] {
+      let ending = try await user(arguments, input: input)
+      #expect(ending.isSentence, "\(arguments): \(ending.status) \(ending.errors)")
+    }
+    #expect(try await user(["disable", "Eve@example.org"]).status == 0)
+    #expect(try await user(["set-password", uid], input: "another engine\n").status == 0)
+    let list = try await user(["list"]).text
+    let lines = list.split(separator: "\n").map(String.init)
+    #expect(lines.count == 2)
+    #expect(lines.first == "\(uid)\tada@example.org\tada\tactive")
+    #expect(lines.last?.hasSuffix("\teve@example.org\teve\tdisabled") == true)
+
+    let server = try await ServerProcess(data: folder.path)
+    let client = try await server.connect()
+    #expect(try await client.code("LOGIN ada@example.org \"engine of 1843\"") == "UNAUTHENTICATED")
+    #expect(try await client.text("uid", "LOGIN ada@example.org \"another engine\"") == uid)
+    #expect(try await client.code("LOGIN eve@example.org \"words of eve\"") == "PERMISSION_DENIED")
+    try await client.value("POST title body")
+    #expect(try await server.terminate() == 0)
+    #expect(try await user(["enable", "eve@example.org"]).status == 0)
+    #expect(try await user(["list"]).text.contains("eve\tactive"))
+    #expect(try await Command.run(["verify", "--data", folder.path]).status == 0)
+  }
+}

@@ -1,0 +1,231 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// `canopy rules`, and rules in the data folder.
+@Suite(.timeLimit(.minutes(5)), .serialized) struct RulesCommandTests {
+  private static let cases = Checkout.root
+    .appending(path: "Tests/Core/CanopyRulesTests/BuiltInCases.json").path
+
+  private let folder: TemporaryFolder
+  private var rules: String { folder.path + "/my-rules.json" }
+
+  init() throws {
+    folder = try TemporaryFolder()
+  }
+
+  private func write(_ text: String, to path: String) throws {
+    try Data(text.utf8).write(to: URL(fileURLWithPath: path))
+  }
+
+  @Test func `the cases of the built-in rules run, from their text as well`() async throws {
+    let builtIn = try await Command.run(["rules", "test", "built-in", Self.cases])
+    #expect(builtIn.status == 0, "\(builtIn.text)\(builtIn.errors)")
+    #expect(builtIn.text.hasSuffix(" cases, 0 failed\n"))
+    let text = try await Command.run(["rules", "get", "--built-in"])
+    #expect(text.text.hasSuffix("}\n") && !text.text.hasSuffix("\n\n"))
+    try write(text.text, to: rules)
+    let same = try await Command.run(["rules", "test", rules, Self.cases])
+    #expect(same.status == 0 && same.text == builtIn.text, "\(same.errors)")
+    let checked = try await Command.run(["rules", "check", "-"], input: text.text)
+    #expect(checked.status == 0 && checked.text == "ok\n")
+  }
+
+  @Test func `what is wrong with rules is told a line each, with file, line and column`()
+    async throws
+  {
+    try write("{\"rules\":{\n  \".read\": \"auth ==\",\n  \"a\": {\".foo\": 1}}}", to: rules)
+    for arguments in [["check", rules], ["test", rules, Self.cases]] {
+      let ending = try await Command.run(["rules"] + arguments)
+      #expect(ending.status == 1)
+      let lines = ending.errors.split(separator: "\n")
+      #expect(lines.count == 2)
+      #expect(lines[0].hasPrefix("Error: \(rules):2:"))
+      #expect(lines[1].hasPrefix("\(rules):3:9: /a: "))
+    }
+    for arguments in [
+      ["check", folder.path + "/missing"], ["test", "built-in", folder.path + "/missing"],
+      ["test", "built-in", rules], ["check", folder.path],
+    ] {
+      let ending = try await Command.run(["rules"] + arguments)
+      #expect(ending.isSentence, "\(arguments): \(ending.status) \(ending.errors)")
+    }
+  }
+
+  @Test func `a file that cannot be read is told with the reason`() async throws {
+    for (path, reason) in [
+      (folder.path + "/missing", "No such file or directory"), (folder.path, "Is a directory"),
+    ] {
+      for arguments in [["check", path], ["test", "built-in", path]] {
+        let ending = try await Command.run(["rules"] + arguments)
+        #expect(ending.errors == "Error: \(path) cannot be read: \(reason)\n")
+      }
+    }
+    let both = try await Command.run(["rules", "test", "-", "-"])
+    #expect(both.isSentence && both.errors.contains("both"), "\(both.errors)")
+    try Data([0x7B, 0xFF, 0x7D]).write(to: URL(fileURLWithPath: rules))
+    let ending = try await Command.run(["rules", "test", "built-in", rules])
+    #expect(ending.errors == "Error: \(rules): the file is not UTF-8\n")
+  }
+
+  @Test func `rules and cases may come through pipes`() async throws {
+    let script = "cat \"$0\" | \"$1\" rules test built-in /dev/stdin"
+    let ending = try await Command.run(
+      ["-c", script, Self.cases, Command.path], program: "/bin/sh")
+    #expect(ending.status == 0 && ending.text.hasSuffix(" cases, 0 failed\n"), "\(ending.errors)")
+  }
+
+  @Test func `a case that goes otherwise is told with how it came to that`() async throws {
+    let cases = folder.path + "/cases.json"
+    try write("{\"rules\":{\"a\":{\".read\":\"auth != null\"}}}", to: rules)
+    try write(
+      #"""
+      {"cases":[
+        {"name":"nobody reads","operation":"read","path":"/a","expect":"deny"},
+        {"name":"all read","operation":"read","path":"/a","expect":"allow"}]}
+      """#, to: cases)
+    let ending = try await Command.run(["rules", "test", rules, cases])
+    #expect(ending.status == 1)
+    #expect(
+      ending.text == """
+        FAILED: all read: expected allow
+          /a/.read (line 1) at /a: false
+              auth  =>  null
+              auth != null  =>  false
+          denied: no .read rule from the root down to /a holds
+        2 cases, 1 failed
+
+        """)
+  }
+
+  @Test func `rules that are wrong stop the server from starting`() async throws {
+    let data = folder.path + "/data"
+    try FileManager.default.createDirectory(
+      atPath: data, withIntermediateDirectories: false)
+    try write("{\"rules\": {\".read\": \"auth.uid = 1\"}}", to: data + "/rules.json")
+    let ending = try await Command.run(["serve", "--data", data, "--port", "0"])
+    #expect(ending.status == 1)
+    #expect(ending.output.isEmpty)
+    #expect(ending.errors.hasPrefix("Error: \(data)/rules.json:1:"))
+    #expect(
+      try FileManager.default.contentsOfDirectory(atPath: data) == ["rules.json"],
+      "nothing has begun")
+  }
+
+  @Test func `rules of a running server are replaced, told, explained, and last`() async throws {
+    let data = folder.path + "/data"
+    let server = try await ServerProcess(data: data)
+    func run(_ arguments: String..., input: String = "") async throws -> Command.Ending {
+      try await Command.run(["rules"] + arguments + ["--data", data], input: input)
+    }
+    let client = try await server.connect()
+    let uid = try await client.text("uid", "SIGNUP ada@example.org \"engine of 1843\" ada")
+    #expect(try await client.code("SET /a 1") == "PERMISSION_DENIED")
+    let text =
+      "{ // Whose e-mail address is known.\n\t\"rules\": { \"a\": {\n"
+      + "  \".read\": true,\n  \".write\": \"auth.token.email === 'ada@example.org'\" } } }"
+    try write(text, to: rules)
+    let set = try await run("set", rules)
+    #expect(set.status == 0 && set.output.isEmpty, "\(set.errors)")
+    #expect(try String(contentsOfFile: data + "/rules.json", encoding: .utf8) == text)
+    #expect(try await run("get").text == text + "\n")
+    try await client.value("SET /a 1")
+
+    let explained = try await run("explain", "@ada", "set", "/a", "{\n\"b\": 1}")
+    #expect(
+      explained.text == """
+        /a/.write (line 4) at /a: true
+            auth.token.email  =>  "ada@example.org"
+            auth.token.email === 'ada@example.org'  =>  true
+        allowed
+
+        """, "\(explained.errors)")
+    for (who, outcome) in [(uid, "allowed"), ("null", "denied"), ("{\"uid\":\"x\"}", "denied")] {
+      let ending = try await run("explain", who, "update", "/", "{\"a\":1}")
+      let last = ending.text.split(separator: "\n").last ?? ""
+      #expect(ending.status == 0 && last.hasPrefix(outcome), "\(ending.text)\(ending.errors)")
+    }
+
+    // What is wrong is told here, before the server is asked; and nothing changes.
+    let wrong = try await run("set", "-", input: "{\"rules\":{\".read\":1}}")
+    #expect(wrong.isSentence && wrong.errors.hasPrefix("Error: stdin:1:"), "\(wrong.errors)")
+    let long = "{\"rules\":{}}" + String(repeating: " ", count: 1_048_576)
+    let tooLong = try await run("set", "-", input: long)
+    #expect(tooLong.isSentence && tooLong.errors.contains("--line-bytes-max"), "\(tooLong.errors)")
+    for ending in [
+      try await run("explain", "@nobody", "read", "/a"),
+      try await run("explain", "null", "drop", "/"),
+      try await Command.run(["rules", "get", "--data", folder.path + "/missing"]),
+    ] { #expect(ending.isSentence, "\(ending.status) \(ending.errors)") }
+    #expect(try await client.request("GET /a") == "+1")
+    try await server.destroy()
+    let alone = try await run("get")
+    #expect(alone.isSentence && alone.errors.contains("no server is running"), "\(alone.errors)")
+
+    let next = try await ServerProcess(data: data)
+    let again = try await next.connect()
+    #expect(try await again.request("GET /a") == "+1")
+    #expect(try await again.code("GET /posts") == "PERMISSION_DENIED")
+    #expect(try await run("set", "built-in").status == 0)
+    #expect(try await again.request("GET /posts") == "+null")
+    #expect(!FileManager.default.fileExists(atPath: data + "/rules.json"))
+    #expect(try await next.terminate() == 0)
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+  }
+
+  @Test func `the administrator's token goes to no program that has taken the port`() async throws {
+    let data = folder.path + "/data"
+    let server = try await ServerProcess(data: data)
+    #expect(try await server.terminate() == 0)
+    #expect(!FileManager.default.fileExists(atPath: data + "/canopy.sock"))
+    let thief = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_NONBLOCK.rawValue), 0)
+    defer { close(thief) }
+    var address = sockaddr_in()
+    address.sin_family = sa_family_t(AF_INET)
+    address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
+    var length = socklen_t(MemoryLayout<sockaddr_in>.size)
+    let isListening = withUnsafeMutablePointer(to: &address) { pointer in
+      pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
+        bind(thief, $0, length) == 0 && listen(thief, 8) == 0
+          && getsockname(thief, $0, &length) == 0
+      }
+    }
+    try #require(isListening)
+    let port = "\(UInt16(bigEndian: address.sin_port))"
+    let ending = try await Command.run(
+      ["rules", "get", "--data", data], environment: ["CANOPY_PORT": port])
+    #expect(
+      ending.errors
+        == "Error: no server is running on \(data); start one with canopy serve --data \(data)\n")
+    #expect(accept(thief, nil, nil) == -1 && errno == EAGAIN, "nobody has connected")
+  }
+
+  @Test func `an on-disconnect write that a killed server left is judged as its user's`()
+    async throws
+  {
+    let data = folder.path + "/data"
+    try FileManager.default.createDirectory(atPath: data, withIntermediateDirectories: false)
+    try write(
+      """
+      {"rules":{"$any":{".read":true,".write":
+        "auth.token.email === 'ada@example.org' && root.child('closed').val() !== true"},
+        "closed":{".write":true}}}
+      """, to: data + "/rules.json")
+    for isClosed in [false, true] {
+      let server = try await ServerProcess(data: data)
+      let client = try await server.connect()
+      try await client.value(
+        isClosed
+          ? "LOGIN ada@example.org \"engine of 1843\""
+          : "SIGNUP ada@example.org \"engine of 1843\" ada")
+      try await client.value("ONDISCONNECT SET /gone \(isClosed)")
+      if isClosed { try await client.value("SET /closed true") }
+      try await server.destroy()
+      let next = try await ServerProcess(data: data)
+      #expect(try await next.connect().request("GET /gone") == "+false")
+      #expect(next.log.contains("do not allow") == isClosed)
+      #expect(try await next.terminate() == 0)
+    }
+  }
+}

@@ -1,0 +1,167 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// A server in its own process, over its public interfaces.
+@Suite(.timeLimit(.minutes(5)), .serialized) struct ServeTests {
+  private static let fixture = Checkout.root.appending(path: "Seeds/demo.json").path
+
+  private static let login = "LOGIN harriet.adeyemi@example.org chalk-dust-and-litmus-7"
+
+  @Test func `a seeded folder is served, ends in good order, and keeps what was written`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    let data = folder.path + "/data"
+    let seeded = try await Command.run(["seed", "--data", data, Self.fixture])
+    #expect(seeded.status == 0)
+    #expect(seeded.errors.contains("seeded 10 people, 62 posts"))
+    let again = try await Command.run(["seed", "--data", data, Self.fixture])
+    #expect(again.isSentence, "\(again.errors)")
+
+    var server = try await ServerProcess(data: data)
+    var client = try await server.connect()
+    #expect(try await client.request("PING") == "+\"PONG\"")
+    try await client.value(Self.login)
+    let id = try await client.text("id", "POST \"After the fixture\" \"It is kept.\"")
+    #expect(try await client.request("STAR \(id)") == "+{\"starred\":true,\"starCount\":1}")
+    let shown = try await client.request("SHOW \(id)")
+    #expect(try await client.value("RECENT {\"limit\":100}").elements?.count == 63)
+    let token = try String(contentsOfFile: data + "/admin-token", encoding: .utf8)
+    let administrator = try await server.connect()
+    try await administrator.value("AUTH \(token.trimmingCharacters(in: .whitespacesAndNewlines))")
+    #expect(try await administrator.request("COUNT /posts") == "+63")
+    #expect(try await server.terminate() == 0)
+    #expect(server.log.contains("stopped in good order"))
+    try await client.expectClosed()
+    try await administrator.expectClosed()
+
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 0 && verified.text.hasPrefix("ok: "), "\(verified.text)")
+    server = try await ServerProcess(data: data)
+    client = try await server.connect()
+    #expect(try await client.request("SHOW \(id)") == shown)
+    try await client.value(Self.login)
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `a write is refused when the folder was removed under the server`() async throws {
+    let folder = try TemporaryFolder()
+    let data = folder.path + "/data"
+    let server = try await ServerProcess(data: data)
+    let client = try await server.connect()
+    #expect(try await client.request(ServerProcess.authentication(data: data)).hasPrefix("+"))
+    #expect(try await client.request("SET /a 1").hasPrefix("+"))
+    try FileManager.default.removeItem(atPath: data)
+    for _ in 0..<3 { #expect(try await client.code("SET /a 2") == "UNAVAILABLE") }
+    #expect(try await client.request("GET /a") == "+1")
+    #expect(server.log.contains("was removed or replaced while the server was running"))
+    _ = try await server.terminate()
+  }
+
+  @Test
+  func `a folder that lost commits is refused, verified as such, and served when that is accepted`()
+    async throws
+  {
+    let folder = try TemporaryFolder()
+    let data = folder.path + "/data"
+    try await Command.run(["seed", "--data", data, Self.fixture])
+    var server = try await ServerProcess(data: data)
+    var client = try await server.connect()
+    try await client.value(ServerProcess.authentication(data: data))
+    for number in 1...5 { try await client.value("SET /n/\(number) \(number)") }
+    try await server.destroy()
+    let log = URL(fileURLWithPath: data + "/canopy.sqlite-wal")
+    var bytes = try Data(contentsOf: log)
+    bytes[bytes.count / 2] ^= 1
+    try bytes.write(to: log)
+    for command in [["serve", "--port", "0"], ["verify"], ["export"]] {
+      let ending = try await Command.run(command + ["--data", data])
+      let text = ending.text + ending.errors
+      #expect(ending.status == 1, "\(text)")
+      #expect(text.contains("commits that were stored are missing, from number"), "\(text)")
+    }
+    server = try await ServerProcess(data: data, ["--accept-loss"])
+    #expect(server.log.contains("accepted: "))
+    client = try await server.connect()
+    #expect(try await client.value("RECENT {\"limit\":100}").elements?.count == 62)
+    #expect(try await server.terminate() == 0)
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 0, "\(verified.text)")
+  }
+
+  @Test func `acknowledged posts survive the death of the process under load`() async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path, ["--checkpoint-every", "50"])
+    let posts = try await withThrowingTaskGroup(of: [String].self) { group in
+      for number in 0..<4 {
+        group.addTask {
+          let client = try await server.connect()
+          try await client.value("SIGNUP a\(number)@example.org \"words of \(number)\" a\(number)")
+          var ids: [String] = []
+          do {
+            while true {
+              for count in 0..<8 { try await client.send("POST \"\(ids.count + count)\" body\n") }
+              for _ in 0..<8 {
+                let reply = try JSONValue(json: String(try await client.readLine().dropFirst()))
+                ids.append(try #require(reply["id"]?.string))
+              }
+              if ids.count >= 160, number == 0 { try await server.destroy() }
+            }
+          } catch {
+            // The server is gone. What was acknowledged until then must be there.
+            return ids
+          }
+        }
+      }
+      return try await group.reduce(into: []) { $0 += $1 }
+    }
+    #expect(posts.count >= 160)
+    let verified = try await Command.run(["verify", "--data", folder.path])
+    #expect(verified.status == 0 && verified.text.hasPrefix("ok: "), "\(verified.text)")
+    let restarted = try await ServerProcess(data: folder.path)
+    let client = try await restarted.connect()
+    for id in posts { #expect(try await client.request("SHOW \(id)").hasPrefix("+{\"id\":")) }
+    #expect(try await restarted.terminate() == 0)
+  }
+
+  @Test func `a folder has one server`() async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path)
+    for arguments in [["serve", "--port", "0"], ["verify"], ["export"], ["user", "list"]] {
+      let second = try await Command.run(arguments + ["--data", folder.path])
+      #expect(second.isSentence, "\(second.errors)")
+      #expect(second.errors.contains("in use by process \(server.pid)"))
+    }
+    let client = try await server.connect()
+    #expect(try await client.request("PING") == "+\"PONG\"")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `a port that is taken ends a server with a sentence`() async throws {
+    let (folder, other) = (try TemporaryFolder(), try TemporaryFolder())
+    let server = try await ServerProcess(data: folder.path)
+    // Bounded from outside: it must not be a test that hangs when the server does.
+    let limited = [
+      "-s", "KILL", "5", Command.path, "serve", "--data", other.path, "--port", "\(server.port)",
+    ]
+    let second = try await Command.run(limited, program: "/usr/bin/timeout")
+    #expect(second.status == 1)
+    #expect(second.errors.hasSuffix("(Address already in use); name another address or port\n"))
+    #expect(!second.errors.contains("EventLoop"), "\(second.errors)")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `a server shuts down with connections open`() async throws {
+    let folder = try TemporaryFolder()
+    let server = try await ServerProcess(data: folder.path)
+    var clients: [LineSocketClient] = []
+    for _ in 0..<50 { clients.append(try await server.connect()) }
+    for client in clients { #expect(try await client.request("PING") == "+\"PONG\"") }
+    kill(server.pid, SIGINT)
+    #expect(try await server.end() == 0)
+    for client in clients { try await client.expectClosed() }
+    await #expect(throws: (any Error).self) { _ = try await server.connect() }
+  }
+}

@@ -1,0 +1,241 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyLineServer
+
+/// What a client may send that it should not: a clear line, nothing changed, and the connection goes on.
+@Suite(.timeLimit(.minutes(5))) struct BadInputTests {
+  private static let deep = String(repeating: "/a", count: 32)
+
+  @Test(arguments: Depth.allCases)
+  func `a request that is wrong is refused with a code, and nothing else happens`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.stringBytesMax = 1_000
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("SET /a {\"b\":1}")
+      let before = server.root
+      let nested = String(repeating: "{\"a\":", count: 33) + "1" + String(repeating: "}", count: 33)
+      let cases: [(String, String)] = [
+        ("HELO", "UNKNOWN_VERB"), ("  ", "UNKNOWN_VERB"), ("{\"a\":1}", "UNKNOWN_VERB"),
+        ("GET / HTTP", "BAD_REQUEST"), ("Accept: */*", "UNKNOWN_VERB"),
+        ("SET /a", "BAD_REQUEST"), ("SET /a 1 2", "BAD_REQUEST"), ("PING 1", "BAD_REQUEST"),
+        ("SET /a {\"b\":}", "INVALID_DATA"), ("SET /a tru", "INVALID_DATA"),
+        ("SET /a hello", "INVALID_DATA"), ("SET /a 01", "INVALID_DATA"),
+        ("SET /a 1e999", "INVALID_DATA"), ("SET /a NaN", "INVALID_DATA"),
+        ("SET /a {\"b\":1,}", "INVALID_DATA"), ("SET /a \"\\ud800\"", "INVALID_DATA"),
+        ("SET /a {\"x.y\":1}", "INVALID_DATA"), ("SET /a {\"\":1}", "INVALID_DATA"),
+        ("SET /a {\".sv\":\"clock\"}", "INVALID_DATA"), ("SET /a#b 1", "INVALID_PATH"),
+        ("GET /a/$b", "INVALID_PATH"), ("SET \(Self.deep)/a 1", "INVALID_PATH"),
+        ("SET \(Self.deep) {\"x\":1}", "INVALID_DATA"), ("SET / \(nested)", "INVALID_DATA"),
+        ("UPDATE \(Self.deep) {\"x\":1}", "INVALID_DATA"), ("PUSH \(Self.deep) 1", "INVALID_DATA"),
+        ("SET /\(String(repeating: "k", count: 769)) 1", "INVALID_PATH"),
+        ("SET /a \"\(String(repeating: "x", count: 1_001))\"", "TOO_LARGE"),
+        ("UPDATE /a [1]", "INVALID_DATA"), ("UPDATE /a {\"b\":1,\"b/c\":2}", "INVALID_DATA"),
+        ("GET /a {\"orderBy\":\"b\",\"limit\":1}", "BAD_REQUEST"),
+        ("GET /a {\"limitToFirst\":-1}", "INVALID_QUERY"), ("SHOW a/b", "BAD_REQUEST"),
+        ("SHOW nothing", "NOT_FOUND"), ("AUTH x", "UNAUTHENTICATED"),
+        ("LOGIN nobody x", "INVALID_DATA"),
+      ]
+      for (line, code) in cases {
+        #expect(try await client.code(line) == code, "\(line.prefix(60))")
+      }
+      #expect(try await client.refusal("SET /a {\"b\":}").sentence.contains("(at byte 12)"))
+      #expect(server.root == before)
+      #expect(server.parts.journal.count == 1)
+      #expect(try await client.request("WHOAMI") == "+{\"administrator\":true}")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `bytes that are no text are refused, and the next line is read`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let lines: [[UInt8]] = [
+        Array("SET /a \"".utf8) + [0xFF] + Array("\"".utf8),
+        Array("SET /".utf8) + [0xC3, 0x28, 0x20, 0x31],
+        [0xFF, 0xFE], [0], Array("PING".utf8) + [0], [0] + Array("PING".utf8),
+        Array("SET /a \"".utf8) + [0] + Array("\"".utf8),
+        Array("POST a ".utf8) + [0xED, 0xA0, 0x80],
+        [0x16, 0x02, 0x01, 0x02, 0x00, 0x01, 0x00, 0x01, 0xFC, 0x03, 0x03],
+      ]
+      for line in lines {
+        try await client.send(line + [0x0A])
+        #expect(try await client.readLine().hasPrefix("-"))
+        #expect(try await client.request("PING") == "+\"PONG\"")
+      }
+      #expect(server.parts.journal.count == 0)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `random bytes never break a connection that other lines share`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      var random = SeededGenerator(printingSeedFor: "BadInputTests")
+      let client = try await server.connectAsAdministrator()
+      let watcher = try await server.connect()
+      for _ in 0..<40 {
+        var noise: [UInt8] = []
+        for _ in 0..<20 {
+          let line = random.bytes(Int.random(in: 1...80, using: &random))
+          noise += [0x21] + line.filter { $0 != 0x0A && $0 != 0x0D } + [0x0A]
+        }
+        try await client.send(noise)
+        for _ in 0..<20 { #expect(try await client.readLine().hasPrefix("-UNKNOWN_VERB ")) }
+      }
+      #expect(try await watcher.request("PING") == "+\"PONG\"")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a line of the bound is taken; a longer one is refused and the connection closes`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.lineBytesMax = 1_000
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      let longest = "SET /a \"\(String(repeating: "x", count: 991))\""
+      #expect(longest.utf8.count == 1_000)
+      #expect(try await client.request(longest).hasPrefix("+{\"seq\":"))
+      #expect(try await client.request(longest + "\r").hasPrefix("+{\"seq\":"))
+      let count = server.parts.journal.count
+      try await client.send("PING\nSET /b 1\n" + longest + " \nSET /c 1\n")
+      let replies = try await client.readToEnd()
+      #expect(replies.count == 3 && replies[0] == "+\"PONG\"" && replies[1].hasPrefix("+{\"seq\":"))
+      #expect(
+        replies.last
+          == "-TOO_LARGE a line may have at most 1000 bytes; the connection closes")
+      #expect(server.parts.journal.count == count + 1)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a line without an end is refused, though more keeps coming`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.limits.lineBytesMax = 100_000
+    } _: { server in
+      let client = try await server.connect()
+      let flood = Task {
+        let piece = [UInt8](repeating: 0x78, count: 65_536)
+        // Ends by an error when the server has closed.
+        for _ in 0..<400 { try await client.send(piece) }
+      }
+      let replies = try await client.readToEnd()
+      #expect(replies.count == 1)
+      #expect(replies.first?.hasPrefix("-TOO_LARGE ") == true)
+      _ = await flood.result
+      let other = try await server.connect()
+      #expect(try await other.request("PING") == "+\"PONG\"")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `half a line waits for its other half`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connect()
+      try await client.send("PI")
+      let other = try await server.connect()
+      for _ in 0..<50 { #expect(try await other.request("PING") == "+\"PONG\"") }
+      #expect(client.mailbox.count == 0)
+      try await client.send("NG")
+      for _ in 0..<50 { #expect(try await other.request("PING") == "+\"PONG\"") }
+      #expect(client.mailbox.count == 0)
+      try await client.send("\n")
+      #expect(try await client.readLine() == "+\"PONG\"")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a post that is gone and another's comment change nothing`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let (ada, eve) = (try await server.connect(as: "ada"), try await server.connect(as: "eve"))
+      let post = try await ada.text("id", "POST title body")
+      let comment = try await ada.text("id", "COMMENT \(post) text")
+      let gone = try await ada.text("id", "POST title body")
+      try await ada.value("DELETE \(gone)")
+      let before = server.root
+      #expect(try await eve.code("UNCOMMENT \(post) \(comment)") == "PERMISSION_DENIED")
+      #expect(try await eve.code("UNCOMMENT \(gone) \(comment)") == "NOT_FOUND")
+      #expect(try await eve.code("STAR \(gone)") == "NOT_FOUND")
+      #expect(try await eve.code("COMMENT \(gone) text") == "NOT_FOUND")
+      #expect(try await ada.code("EDIT \(gone) a b") == "NOT_FOUND")
+      #expect(server.root == before)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a journal that fails refuses writes, reads go on, and writes work again after it recovers`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await server.connect(as: "ada")
+      let administrator = try await server.connectAsAdministrator()
+      let post = try await ada.text("id", "POST title body")
+      let before = server.root
+      server.parts.journal.fail(true)
+      for line in [
+        "POST a b", "STAR \(post)", "EDIT \(post) a b", "RENAME other", "DELETE \(post)",
+      ] {
+        let (code, sentence) = try await ada.refusal(line)
+        #expect(code == "UNAVAILABLE")
+        #expect(sentence.contains("try again"))
+      }
+      #expect(try await administrator.code("SET /a 1") == "UNAVAILABLE")
+      let visitor = try await server.connect()
+      #expect(try await visitor.code(TestServer.signUp("eve")) == "UNAVAILABLE")
+      #expect(try await ada.text("title", "SHOW \(post)") == "title")
+      #expect(try await ada.text("username", "WHOAMI") == "ada")
+      try await ada.value("LOGIN ada@example.org \"secret words of ada\"")
+      #expect(server.root == before)
+      server.parts.journal.fail(false)
+      #expect(try await ada.request("STAR \(post)") == "+{\"starred\":true,\"starCount\":1}")
+      try await visitor.value(TestServer.signUp("eve"))
+      #expect(server.parts.log.lines.contains { $0.hasPrefix("error the journal failed") })
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a pipeline that the journal fails in the middle of is answered in order`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      server.parts.journal.gate.hold()
+      server.parts.journal.fail(true)
+      try await client.send("SET /a 1\nSET /b 2\nGET /a\nPING\n")
+      await server.parts.journal.gate.arrival()
+      server.parts.journal.gate.release()
+      let replies = try await client.readLines(4)
+      #expect(replies.prefix(2).allSatisfy { $0.hasPrefix("-UNAVAILABLE ") })
+      #expect(replies.suffix(2) == ["+null", "+\"PONG\""])
+      server.parts.journal.fail(false)
+      #expect(try await client.request("SET /a 1") == "+{\"seq\":1}")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `accounts that cannot be read refuse logins, and all else goes on`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await server.connect(as: "ada")
+      let visitor = try await server.connect()
+      await server.parts.accountStore.fail(true)
+      for line in ["LOGIN ada@example.org \"secret words of ada\"", TestServer.signUp("eve")] {
+        #expect(try await visitor.code(line) == "UNAVAILABLE")
+      }
+      #expect(try await visitor.code("AUTH \(String(repeating: "A", count: 43))") == "UNAVAILABLE")
+      #expect(try await ada.code("LOGOUT") == "UNAVAILABLE")
+      #expect(try await ada.text("username", "WHOAMI") == "ada", "not logged out")
+      try await ada.value("POST title body")
+      await server.parts.accountStore.fail(false)
+      #expect(try await ada.request("LOGOUT") == "+null")
+    }
+  }
+}

@@ -1,0 +1,274 @@
+import CanopyTesting
+import CanopyTree
+import NIOCore
+import NIOEmbedded
+import NIOExtras
+import Synchronization
+
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// What stands in for a socket in front of a connection's handler: it hands bytes over only while the
+/// handler wants to read, takes only so many that the client does not read, and then says that it is
+/// not writable.
+///
+/// Touched on the channel's loop alone.
+private final class StandInSocket: ChannelOutboundHandler {
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private let mailbox: LineMailbox
+  private let heldBytesMax: Int
+  private var context: ChannelHandlerContext?
+  private var inbound: [(ByteBuffer, EventLoopPromise<Void>)] = []
+  private var outbound: [(ByteBuffer, EventLoopPromise<Void>?)] = []
+  private var flushed = 0
+  private var clientReads = true
+  private var inputEnds = false
+
+  /// The most bytes in one write.
+  private(set) var writeBytesPeak = 0
+  /// The most bytes that the client had not read.
+  private(set) var heldBytesPeak = 0
+  /// How often something was sent: of a socket, the calls of the system.
+  private(set) var sendings = 0
+
+  init(_ mailbox: LineMailbox, heldBytesMax: Int) {
+    self.mailbox = mailbox
+    self.heldBytesMax = heldBytesMax
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    self.context = nil
+    for (_, promise) in inbound { promise.fail(ChannelError.ioOnClosedChannel) }
+    inbound = []
+  }
+
+  // MARK: From the handler
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    let buffer = unwrapOutboundIn(data)
+    writeBytesPeak = max(writeBytesPeak, buffer.readableBytes)
+    outbound.append((buffer, promise))
+  }
+
+  func flush(context: ChannelHandlerContext) {
+    flushed = outbound.count
+    if flushed > 0 { sendings += 1 }
+    transmit(context)
+    // When the handler has done what it is at, it may want to read again.
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    context.eventLoop.execute {
+      let (socket, context) = bound.value
+      socket.pump(context)
+    }
+  }
+
+  func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+    mailbox.close()
+    guard mode == .all else {
+      // A client that reads the end closes its own side.
+      promise?.succeed()
+      let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+      context.eventLoop.execute { bound.value.endInput() }
+      return
+    }
+    for (_, promise) in outbound { promise?.fail(ChannelError.ioOnClosedChannel) }
+    outbound = []
+    flushed = 0
+    context.close(mode: mode, promise: promise)
+  }
+
+  private func transmit(_ context: ChannelHandlerContext) {
+    while clientReads, flushed > 0 {
+      let (buffer, promise) = outbound.removeFirst()
+      flushed -= 1
+      mailbox.receive(Array(buffer: buffer))
+      promise?.succeed()
+    }
+    let held = outbound.reduce(0) { $0 + $1.0.readableBytes }
+    heldBytesPeak = max(heldBytesPeak, held)
+    let isWritable = held <= heldBytesMax
+    guard let channel = context.channel as? NIOAsyncTestingChannel,
+      channel.isWritable != isWritable
+    else { return }
+    channel.isWritable = isWritable
+    channel.pipeline.fireChannelWritabilityChanged()
+  }
+
+  // MARK: From the client
+
+  func send(_ bytes: [UInt8], _ promise: EventLoopPromise<Void>) {
+    guard let context, context.channel.isActive else {
+      return promise.fail(ChannelError.ioOnClosedChannel)
+    }
+    var rest = ByteBuffer(bytes: bytes)
+    while let piece = rest.readSlice(length: min(16_384, rest.readableBytes)) {
+      let isLast = rest.readableBytes == 0
+      inbound.append((piece, isLast ? promise : context.eventLoop.makePromise()))
+      if isLast { break }
+    }
+    pump(context)
+  }
+
+  func endInput() {
+    inputEnds = true
+    context.map(pump)
+  }
+
+  func setReading(_ isReading: Bool) {
+    clientReads = isReading
+    guard let context else { return }
+    transmit(context)
+    pump(context)
+  }
+
+  private func pump(_ context: ChannelHandlerContext) {
+    // At the end of input a real socket hands all that it has over, wanted or not.
+    while !inbound.isEmpty, inputEnds || wantsRead(context) {
+      let (buffer, promise) = inbound.removeFirst()
+      context.fireChannelRead(NIOAny(buffer))
+      context.fireChannelReadComplete()
+      promise.succeed()
+    }
+    if inputEnds, inbound.isEmpty, context.channel.isActive {
+      inputEnds = false
+      context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+    }
+  }
+
+  private func wantsRead(_ context: ChannelHandlerContext) -> Bool {
+    guard let channel = context.channel as? NIOAsyncTestingChannel, channel.isActive else {
+      return false
+    }
+    let last = channel.options.last { $0.option is ChannelOptions.Types.AutoReadOption }
+    return (last?.value as? Bool) ?? true
+  }
+}
+
+/// A client of a handler in the same process.
+final class ChannelClient: LineClient {
+  let mailbox = LineMailbox()
+  let channel: NIOAsyncTestingChannel
+  private let socket: NIOLoopBound<StandInSocket>
+
+  init(
+    _ operations: Operations, _ contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>,
+    heldBytesMax: Int
+  ) async throws {
+    let mailbox = mailbox
+    let loop = NIOAsyncTestingEventLoop()
+    channel = NIOAsyncTestingChannel(loop: loop)
+    let channel = channel
+    socket = try await loop.executeInContext {
+      let socket = StandInSocket(mailbox, heldBytesMax: heldBytesMax)
+      let handler = LineHandler(operations, shared: contexts.value(of: loop).value)
+      try channel.pipeline.syncOperations.addHandlers([socket, handler])
+      return NIOLoopBound(socket, eventLoop: loop)
+    }
+    channel.closeFuture.whenComplete { _ in mailbox.close() }
+    let address = try SocketAddress(ipAddress: "127.0.0.1", port: 1)
+    try await channel.connect(to: address).get()
+  }
+
+  private func onLoop(_ body: @escaping @Sendable (StandInSocket) -> Void) async throws {
+    let done = channel.eventLoop.makePromise(of: Void.self)
+    channel.eventLoop.execute { [socket] in
+      body(socket.value)
+      done.succeed()
+    }
+    try await done.futureResult.get()
+  }
+
+  func send(_ bytes: [UInt8]) async throws {
+    guard !bytes.isEmpty else { return }
+    let done = channel.eventLoop.makePromise(of: Void.self)
+    channel.eventLoop.execute { [socket] in socket.value.send(bytes, done) }
+    try await done.futureResult.get()
+  }
+
+  func shutDownSending() async throws {
+    try await onLoop { $0.endInput() }
+  }
+
+  /// How often the server has sent something.
+  func sendings() async throws -> Int {
+    try await channel.eventLoop.submit { [socket] in socket.value.sendings }.get()
+  }
+
+  /// The most bytes in one write of the server, and the most that the client had not read.
+  func peaks() async throws -> (write: Int, held: Int) {
+    try await channel.eventLoop.submit { [socket] in
+      (socket.value.writeBytesPeak, socket.value.heldBytesPeak)
+    }.get()
+  }
+
+  func pauseReading() async throws {
+    try await onLoop { $0.setReading(false) }
+  }
+
+  func resumeReading() async throws {
+    try await onLoop { $0.setReading(true) }
+  }
+
+  func disconnect() async {
+    try? await channel.close().get()
+  }
+
+  /// What a listener tells its connections when it shuts down.
+  func quiesce() {
+    channel.eventLoop.execute { [channel] in
+      channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
+    }
+  }
+}
+
+/// Runs a test's body with connections that have no socket.
+func withChannels(
+  _ parts: LineParts, _ settings: TestSettings, _ body: (TestServer) async throws -> Void
+) async throws {
+  let clients = ChannelList()
+  let limits = settings.limits
+  // The clock stands still: on a busy machine a test would otherwise see turns end anywhere.
+  let contexts = LineServer.contexts(parts.operations, now: { .uptimeNanoseconds(0) })
+  let server = TestServer(.inProcess, parts, settings, port: 0) {
+    guard await !clients.isShutDown else { throw ChannelError.connectTimeout(.zero) }
+    let client = try await ChannelClient(
+      parts.operations, contexts,
+      heldBytesMax: settings.receiveBytes ?? limits.unreadReplyBytesMax)
+    await clients.add(client)
+    return client
+  } shutDown: {
+    await clients.shutDown(after: settings.shutdownSeconds)
+  }
+  let result: Result<Void, any Error>
+  do { result = .success(try await body(server)) } catch { result = .failure(error) }
+  parts.journal.gate.release()
+  parts.hash.release()
+  await clients.disconnect()
+  try result.get()
+}
+
+private actor ChannelList {
+  private var clients: [ChannelClient] = []
+  private(set) var isShutDown = false
+
+  func add(_ client: ChannelClient) {
+    clients.append(client)
+  }
+
+  func shutDown(after seconds: Int64) async {
+    isShutDown = true
+    for client in clients { client.quiesce() }
+    for client in clients { try? await client.channel.closeFuture.get() }
+  }
+
+  func disconnect() async {
+    for client in clients { await client.disconnect() }
+    clients = []
+  }
+}

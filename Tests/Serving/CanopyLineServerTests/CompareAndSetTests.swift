@@ -1,0 +1,148 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Testing
+
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// CAS of values that are too large for the engine's thread to hash.
+@Suite(.timeLimit(.minutes(5))) struct CompareAndSetTests {
+  /// Profiles that together are larger than may be hashed at once.
+  private static func profiles(_ count: Int) -> String {
+    let members = (0..<count).map { "\"u\($0)\":{\"username\":\"name \($0)\"}" }
+    return "{" + members.joined(separator: ",") + "}"
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a large value is compared as a small one is`(_ depth: Depth) async throws {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      for count in [1, 500] {
+        try await client.value("SET /a \(Self.profiles(count))")
+        let etag = try await client.text("etag", "GET /a {\"etag\":true}")
+        let wrong = try await client.value("CAS /a wrong 1")
+        #expect(wrong["committed"] == .leaf(false))
+        #expect(wrong["etag"]?.string == etag)
+        #expect(wrong["data"] == (try await client.value("GET /a")))
+        let right = try await client.value("ONCE k\(count) 1 0 CAS /a \(etag) {\"b\":\(count)}")
+        #expect(right["committed"] == .leaf(true))
+        #expect(try await client.request("GET /a") == "+{\"b\":\(count)}")
+        #expect(try await client.value("ONCE k\(count) 1 0 CAS /a \(etag) {\"b\":0}") == right)
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the engine's work does not grow with the value, and strangers have nothing hashed`(
+    _ depth: Depth
+  ) async throws {
+    let few = try await work(depth, profiles: 400)
+    let many = try await work(depth, profiles: 4_000)
+    #expect(many.ofStranger <= few.ofStranger + 20)
+    #expect(many.ofAdministrator <= few.ofAdministrator + 20)
+  }
+
+  /// Counts the nodes that are touched when a stranger and when the administrator compare a large value.
+  private func work(
+    _ depth: Depth, profiles: Int
+  ) async throws -> (ofStranger: Int, ofAdministrator: Int) {
+    try await WorkCounter.counting { counter in
+      var result = (ofStranger: 0, ofAdministrator: 0)
+      try await withServer(depth) { server async throws in
+        let administrator = try await server.connectAsAdministrator()
+        let stranger = try await server.connect()
+        try await administrator.value("SET /users \(Self.profiles(profiles))")
+        let etag = try await administrator.text("etag", "GET /users {\"etag\":true}")
+        var before = counter.count
+        let turns = server.parts.operations.longWork.turns
+        for tag in ["x", etag] {
+          #expect(try await stranger.code("CAS /users \(tag) 1") == "PERMISSION_DENIED")
+        }
+        let ofStranger = counter.count - before
+        #expect(server.parts.operations.longWork.turns == turns)
+        before = counter.count
+        try await administrator.value("CAS /users x 1")
+        try await administrator.value("CAS /users \(etag) {\"a\":1}")
+        let ofAdministrator = counter.count - before
+        #expect(server.parts.operations.longWork.turns == turns + 2)
+        #expect(try await administrator.request("GET /users") == "+{\"a\":1}")
+        result = (ofStranger, ofAdministrator)
+      }
+      return result
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a value that changes while it is hashed is compared anew, so many times at most`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      let other = try await server.connectAsAdministrator()
+      let hashing = server.parts.operations.longWork
+      let value = Self.profiles(500)
+      try await client.value("SET /a \(value)")
+      let etag = try await client.text("etag", "GET /a {\"etag\":true}")
+      /// Carries out a CAS, with requests before each time that the value is hashed.
+      func compare(while requests: [String]) async throws -> String {
+        var (gate, holder) = await hold(hashing)
+        try await client.send("CAS /a \(etag) 1\n")
+        for request in requests {
+          try await server.eventually { hashing.waiting == 1 }
+          try await other.value(request)
+          let previous = (gate, holder)
+          // The next turn after the one of the request is taken as well.
+          let next = Gate()
+          let waiting = Task { try await hashing.withTurn { await next.pass() } }
+          try await server.eventually { hashing.waiting == 2 }
+          (gate, holder) = (next, waiting)
+          previous.0.open()
+          try await previous.1.value
+          await next.reached()
+        }
+        gate.open()
+        let line = try await client.readLine()
+        try await holder.value
+        return line
+      }
+      let same = "SET /a \(value)"
+      var line = try await compare(while: [same, "SET /elsewhere 1"])
+      #expect(line.hasPrefix("+{\"committed\":true"))
+      try await other.value(same)
+      line = try await compare(while: ["SET /a/new 1"])
+      #expect(line.hasPrefix("+{\"committed\":false"))
+      #expect(line.contains("\"new\":1"))
+      try await other.value(same)
+      let most = Array(repeating: same, count: CompareAndSet.roundsMax)
+      line = try await compare(while: most)
+      #expect(line.hasPrefix("-CONFLICT"))
+      line = try await compare(while: most.dropLast())
+      #expect(line.hasPrefix("+{\"committed\":true"))
+    }
+  }
+
+  private func hold(_ queue: TurnQueue) async -> (Gate, Task<Void, any Error>) {
+    let gate = Gate()
+    let task = Task { try await queue.withTurn { await gate.pass() } }
+    await gate.reached()
+    return (gate, task)
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write behind a comparison of a large value is made after it`(_ depth: Depth) async throws
+  {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      for turn in 0..<5 {
+        try await client.value("SET /a \(Self.profiles(500))")
+        let etag = try await client.text("etag", "GET /a {\"etag\":true}")
+        try await client.send("CAS /a \(etag) {\"b\":\(turn)}\nSET /a/c 3\nGET /a\n")
+        #expect(try await client.readLine().hasPrefix("+{\"committed\":true"))
+        #expect(try await client.readLine().hasPrefix("+"))
+        #expect(try await client.readLine() == "+{\"b\":\(turn),\"c\":3}")
+      }
+    }
+  }
+}

@@ -1,0 +1,79 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyLineServer
+
+/// Clients that speak another protocol, such as a browser that a web page makes send a request.
+@Suite(.timeLimit(.minutes(5))) struct ForeignClientTests {
+  private static let refusal =
+    "-BAD_REQUEST this port speaks lines, not HTTP; the connection closes"
+
+  /// A request as a browser sends it for a form of another site; its body is the page's choice.
+  private static func browserRequest(_ body: String) -> String {
+    "POST / HTTP/1.1\r\nHost: 127.0.0.1:7070\r\nOrigin: http://evil.example\r\n"
+      + "Content-Type: text/plain\r\nContent-Length: \(body.utf8.count)\r\n\r\n" + body
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a cross-site request of a browser executes nothing`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connect()
+      let body = TestServer.signUp("eve") + "\r\nPOST spam spam\r\nPING\r\n"
+      try await client.send(Self.browserRequest(body))
+      #expect(try await client.readToEnd() == [Self.refusal])
+      let next = try await server.connect()
+      #expect(try await next.request("RECENT") == "+[]")
+      #expect(await server.parts.accountStore.all.isEmpty)
+      #expect(server.parts.journal.count == 0)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `it executes nothing however its bytes come, and in the middle of a session`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      for byte in Self.browserRequest("SET /a 1\n").utf8 {
+        // When the server has closed, nothing more can be sent.
+        do { try await client.send([byte]) } catch { break }
+      }
+      #expect(try await client.readToEnd() == [Self.refusal])
+      #expect(server.root.isAbsent)
+
+      // Requests before are carried out, and answered in order.
+      let other = try await server.connectAsAdministrator()
+      try await other.send("SET /a 1\nhost: x\nSET /a 2\nPING\n")
+      let replies = try await other.readToEnd()
+      #expect(replies.count == 2 && replies[0].hasPrefix("+{\"seq\":"))
+      #expect(replies.last == Self.refusal)
+      #expect(server.root.at(try Path("/a")) == 1)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a handshake of TLS is told that there is none, and executes nothing`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.send([0x16, 0x03, 0x01, 0x02, 0x00, 0x0A] + Array("SET /a 1\n".utf8))
+      #expect(
+        try await client.readToEnd()
+          == ["-BAD_REQUEST this port speaks lines without TLS; the connection closes"])
+      #expect(server.root.isAbsent)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a post about HTTP is a post`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let ada = try await server.connect(as: "ada")
+      for line in ["POST Protocols HTTP/1.1", "POST / \"HTTP/1.1\"", "POST GET \"GET / HTTP/1.1\""]
+      {
+        try await ada.value(line)
+      }
+    }
+  }
+}

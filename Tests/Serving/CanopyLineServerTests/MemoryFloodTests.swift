@@ -1,0 +1,172 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// Clients that make the server hold memory. Each test watches the budget, and an honest client meanwhile.
+@Suite(.timeLimit(.minutes(5))) struct MemoryFloodTests {
+  private static let bound = 8 * 1024 * 1024
+  /// One reply, and one request, may exceed the bounds.
+  private static let slack = 3 * 1024 * 1024
+  private static let large = String(repeating: "x", count: 1_000_000)
+
+  /// Runs a flood beside an honest client, which must be served all the time.
+  private func flood(
+    _ depth: Depth, _ body: @escaping (TestServer) async throws -> Void
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.memoryMax = Self.bound
+      $0.receiveBytes = 16_384
+    } _: { server in
+      let honest = try await server.connect(as: "ada")
+      let id = try await honest.text("id", "POST title body")
+      let administrator = try await server.connectAsAdministrator()
+      for index in 0..<4 { try await administrator.value("SET /posts/x\(index) \"\(Self.large)\"") }
+      try await body(server)
+      for round in 1...20 {
+        let reply = try await honest.request("STAR \(id)")
+        #expect(reply.hasPrefix("+"), "round \(round): \(reply.prefix(200))")
+        #expect(server.parts.operations.memory.used <= Self.bound + Self.slack)
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that compares a large value again and again and reads nothing is bounded`(
+    _ depth: Depth
+  ) async throws {
+    try await flood(depth) { server in
+      let client = try await server.connect()
+      try await client.pauseReading()
+      let text = String(repeating: "CAS /posts x 1\n", count: 1_024)
+      let sent = Task { try? await client.send(text) }
+      let memory = server.parts.operations.memory
+      try await server.eventually { memory.used > 1_000_000 }
+      await client.disconnect()
+      await sent.value
+      try await server.eventually { memory.used < 100_000 }
+    }
+  }
+
+  @Test
+  func
+    `clients that ask for large values and read nothing are cut off when they hold too much together`()
+    async throws
+  {
+    // Over a socket only: the stand-in for the kernel does not say how much it holds.
+    let bound = 40 * 1024 * 1024
+    try await withServer(.socket) {
+      $0.limits.memoryMax = bound
+      $0.receiveBytes = 16_384
+    } _: { server in
+      let administrator = try await server.connectAsAdministrator()
+      for index in 0..<14 {
+        try await administrator.value("SET /posts/x\(index) \"\(Self.large)\"")
+      }
+      let memory = server.parts.operations.memory
+      var clients: [any LineClient] = []
+      for _ in 0..<12 {
+        let client = try await server.connect()
+        try await client.pauseReading()
+        try await client.send("GET /posts\n")
+        clients.append(client)
+        #expect(try await administrator.request("PING") == "+\"PONG\"")
+        // The one that asks, and one that is about to be cut off.
+        #expect(memory.used <= bound + 2 * 15_000_000)
+      }
+      try await server.eventually { memory.used <= bound }
+      // The others get all that they asked for.
+      var served = 0
+      for client in clients {
+        try await client.resumeReading()
+        let line = try? await client.readLine()
+        served += line?.utf8.count ?? 0 > 14_000_000 ? 1 : 0
+        await client.disconnect()
+      }
+      #expect(served > 0 && served < 12, "\(served) of 12 were served")
+      try await server.eventually { memory.used < 100_000 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `unfinished lines are charged, and the connections that hold the most of them end`(
+    _ depth: Depth
+  ) async throws {
+    try await flood(depth) { server in
+      let memory = server.parts.operations.memory
+      let half = "SET /a \"" + String(repeating: "x", count: 900_000)
+      var clients: [any LineClient] = []
+      for _ in 0..<14 {
+        let client = try await server.connect()
+        clients.append(client)
+        _ = try? await client.send(half)
+        #expect(memory.used <= Self.bound + Self.slack)
+      }
+      try await server.eventually { memory.used <= Self.bound }
+      for client in clients { await client.disconnect() }
+      try await server.eventually { memory.used < 100_000 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `subscriptions are charged until they end, and the connections with the most of them end`(
+    _ depth: Depth
+  ) async throws {
+    try await flood(depth) { server in
+      let memory = server.parts.operations.memory
+      let before = memory.used
+      let string = String(repeating: "s", count: Limits.boundBytesMax)
+      let client = try await server.connect()
+      for index in 0..<300 {
+        try await client.value(
+          "LISTEN /posts/p\(index) {\"startAt\":\"\(string)\",\"limitToFirst\":1}")
+      }
+      #expect(memory.used - before > 300 * 2_048)
+      for number in 1...300 { try await client.value("UNLISTEN \(number)") }
+      #expect(memory.used - before < 3 * MemoryBudget.reportBytes)
+      let longer = "LISTEN /posts/p {\"startAt\":\"\(string)s\"}"
+      #expect(try await client.code(longer) == "INVALID_QUERY")
+      // Long paths, until connections are cut off.
+      let key = String(repeating: "k", count: Limits.keyBytesMax)
+      let path = Array(repeating: key, count: 30).joined(separator: "/")
+      var clients: [any LineClient] = []
+      for _ in 0..<4 {
+        let client = try await server.connect()
+        clients.append(client)
+        for index in 0..<120 {
+          guard (try? await client.request("LISTEN /posts/p\(index)/\(path)")) != nil else { break }
+        }
+        #expect(memory.used <= Self.bound + Self.slack)
+      }
+      try await server.eventually { memory.used <= Self.bound }
+      for client in clients { await client.disconnect() }
+      await client.disconnect()
+      try await server.eventually { memory.used < before + 100_000 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `requests that wait for a slow disk are charged until they are answered`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.memoryMax = 4 * Self.bound
+      $0.limits.requestBytesMax = 2_000_000
+    } _: { server in
+      let memory = server.parts.operations.memory
+      let client = try await server.connectAsAdministrator()
+      server.parts.journal.gate.hold()
+      let writes = String(repeating: "SET /a \"\(Self.large.prefix(500_000))\"\n", count: 12)
+      let sent = Task { try await client.send(writes) }
+      try await server.eventually { memory.used >= 2_000_000 }
+      // No more than the bound, one more request, and the input that came with it.
+      for _ in 0..<20 { #expect(memory.used <= 3_700_000) }
+      server.parts.journal.gate.release()
+      for _ in 0..<12 { #expect(try await client.readLine().hasPrefix("+{\"seq\":")) }
+      try await sent.value
+      try await server.eventually { memory.used == 0 }
+    }
+  }
+}

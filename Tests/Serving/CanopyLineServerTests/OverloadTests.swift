@@ -1,0 +1,179 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyLineServer
+
+/// Subscribers that do not take their events.
+@Suite(.timeLimit(.minutes(5))) struct OverloadTests {
+  private static let bound = 200_000
+  private static let text = String(repeating: "x", count: 9_000)
+
+  private func withWriter(
+    _ depth: Depth, _ body: (TestServer, any LineClient) async throws -> Void
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.queuedBytesMax = Self.bound
+      $0.receiveBytes = 16_384
+    } _: { server in
+      try await body(server, try await server.connectAsAdministrator())
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `who does not read is told and disconnected; others hear everything`(
+    _ depth: Depth
+  ) async throws {
+    try await withWriter(depth) { server, writer in
+      let slow = try await server.connectAsAdministrator()
+      _ = try await slow.begin("LISTEN /n {\"events\":\"value\"}")
+      try await slow.value("ONDISCONNECT SET /slow \"gone\"")
+      let fast = try await server.connectAsAdministrator()
+      _ = try await fast.begin("LISTEN /n {\"events\":\"value\"}")
+      try await slow.pauseReading()
+      var rounds = 0
+      // The kernel takes some megabytes before the server has to keep anything.
+      while server.parts.engine.listenerCounts.listeners == 2, rounds < 10_000 {
+        rounds += 1
+        try await writer.value("SET /n \"\(rounds)\(Self.text)\"")
+        // By its value: the write of the one that is disconnected is a commit as well.
+        #expect(try await fast.event().data == .leaf(Node("\(rounds)\(Self.text)")))
+      }
+      #expect(server.parts.engine.listenerCounts == (1, 1))
+      if let channel = slow as? ChannelClient {
+        #expect(try await channel.peaks().held <= Self.bound + 1_000)
+      }
+      try await server.eventually { server.root.at(try Path("slow")).stringValue == "gone" }
+      try await slow.resumeReading()
+      let lines = try await slow.readToEnd()
+      // In order, without a gap, up to where it was given up; then the reason.
+      #expect(lines.last?.hasPrefix("-OVERLOADED ") == true)
+      let sequences = try lines.dropLast().map { try Event($0).sequence }
+      #expect(sequences == (1...Int64(sequences.count)).map { $0 })
+      #expect(sequences.count < rounds)
+      // No more was kept for it than may be. (The engine hears that it was given up some rounds later.)
+      if slow is ChannelClient { #expect(sequences.count * 9_000 <= Self.bound + 20_000) }
+      try await writer.value("SET /n 1")
+      #expect(try await fast.event().data == .leaf(1))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `who reads slowly, but reads, keeps its subscription`(_ depth: Depth) async throws {
+    try await withWriter(depth) { server, writer in
+      let slow = try await server.connectAsAdministrator()
+      _ = try await slow.begin("LISTEN /n {\"events\":\"value\"}")
+      for round in 0..<30 {
+        try await slow.pauseReading()
+        for i in 0..<10 { try await writer.value("SET /n \"\(round) \(i)\(Self.text)\"") }
+        try await slow.resumeReading()
+        for i in 1...10 { #expect(try await slow.event().sequence == Int64(round * 10 + i)) }
+      }
+      #expect(server.parts.engine.listenerCounts == (1, 1))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `one event may exceed the bound where nothing else waits`(_ depth: Depth) async throws {
+    try await withWriter(depth) { server, writer in
+      let client = try await server.connectAsAdministrator()
+      _ = try await client.begin("LISTEN /n {\"events\":\"value\"}")
+      let text = String(reflecting: String(repeating: "x", count: Self.bound * 2))
+      try await writer.value("SET /n \(text)")
+      #expect(try await client.event().sequence == 1)
+      #expect(try await client.request("PING") == "+\"PONG\"")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a bound's worth of events may wait, and a byte more may not`(_ depth: Depth) async throws {
+    guard depth == .inProcess else { return }  // Over a socket the kernel takes an unknown part.
+    for (excess, survives) in [(0, true), (1, false)] {
+      // The stand-in for the kernel takes nothing from a client that does not read.
+      let line = ">{\"sub\":1,\"event\":\"value\",\"data\":\"\",\"seq\":1}\r\n".utf8.count
+      try await withServer(depth) {
+        $0.limits.queuedBytesMax = 10 * (line + 500) - excess
+        $0.receiveBytes = 0
+      } _: { server in
+        let writer = try await server.connectAsAdministrator()
+        let slow = try await server.connectAsAdministrator()
+        _ = try await slow.begin("LISTEN /n {\"events\":\"value\"}")
+        try await slow.pauseReading()
+        for i in 0..<9 {
+          try await writer.value("SET /n \"\(String(repeating: "\(i)", count: 500))\"")
+        }
+        _ = try await writer.value("SET /n \"\(String(repeating: "b", count: 499))\"")
+        if !survives {
+          try await server.eventually { server.parts.engine.listenerCounts == (0, 0) }
+        }
+        try await slow.resumeReading()
+        if survives {
+          for i in 1...10 { #expect(try await slow.event().sequence == Int64(i)) }
+          #expect(server.parts.engine.listenerCounts == (1, 1))
+        }
+      }
+    }
+  }
+}
+
+/// What does not count as events that wait.
+@Suite(.timeLimit(.minutes(5))) struct OverloadCountTests {
+  @Test(arguments: Depth.allCases)
+  func `replies and the present state are no events that wait`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.limits.queuedBytesMax = 10_000
+      $0.receiveBytes = 16_384
+    } _: { server in
+      let writer = try await server.connectAsAdministrator()
+      let big = String(repeating: "x", count: 400_000)
+      try await writer.value("SET /big {\"a\":\"\(big)\",\"b\":\"\(big)\"}")
+      let client = try await server.connectAsAdministrator()
+      try await client.pauseReading()
+      try await client.send("LISTEN /big\nGET /big\n")
+      try await server.eventually { server.parts.engine.listenerCounts == (1, 1) }
+      try await writer.value("SET /big/c 1")
+      try await client.resumeReading()
+      // Two replies, what stood there, and what came.
+      let lines = try await client.readLines(5)
+      #expect(lines.filter { $0.hasPrefix("+") }.count == 2)
+      #expect(try lines.filter { $0.hasPrefix(">") }.map { try Event($0).key } == ["a", "b", "c"])
+      #expect(server.parts.engine.listenerCounts == (1, 1))
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a patch may have many small places and a large one, up to the bound together`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.replyBytesMax = 100_000
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      let sync = try await client.begin("LISTEN /s {\"events\":\"sync\"}")
+      func update(_ large: Int) async throws -> [Event] {
+        let small = (0..<500).map { "\"k\($0)\":\($0)" }.joined(separator: ",")
+        let text = String(repeating: "x", count: large)
+        return try await client.events(until: "UPDATE /s {\(small),\"l\":\"\(text)\"}").events
+      }
+      #expect(try await update(40_000).map(\.brief) == ["patch /"])
+      #expect(try await update(99_000).map(\.brief) == ["cancel TOO_LARGE"])
+      #expect(try await client.code("UNLISTEN \(sync.sub)") == "NOT_FOUND")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the present state as a whole is one reply, and has its bound`(_ depth: Depth) async throws {
+    try await withServer(depth) {
+      $0.limits.replyBytesMax = 10_000
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      let text = String(repeating: "x", count: 2_000)
+      for i in 0..<6 { try await client.value("SET /n/\(i) \"\(text)\"") }
+      #expect(try await client.code("LISTEN /n") == "TOO_LARGE")
+      #expect(
+        try await client.begin("LISTEN /n {\"orderBy\":\"$key\",\"limitToLast\":4}").events.count
+          == 4)
+    }
+  }
+}

@@ -1,0 +1,212 @@
+import CanopyTesting
+import CanopyTree
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// Large replies and events, which are encoded in pieces as the client reads.
+@Suite(.timeLimit(.minutes(5))) struct PieceTests {
+  /// Some values of every shape, among them posts.
+  private static let writes: [String] = {
+    let long = String(repeating: "words ", count: 60)
+    let numbers = (0..<300).map { "\"k\($0)\":\(($0 * 37) % 101)" }.joined(separator: ",")
+    let posts = (0..<12).map { index -> String in
+      let stars = (0..<(index * 40)).map { "\"u\($0)\":true" }.joined(separator: ",")
+      return "SET /posts/p\(100 + index) {\"uid\":\"u\",\"author\":\"a\",\"title\":\"\(long)\","
+        + "\"body\":\"\(long)\(long)\",\"starCount\":\(index),\"tags\":[1,2],"
+        + "\"stars\":{\(stars)}}"
+    }
+    return posts + [
+      "SET /numbers {\(numbers)}", "SET /list [\"\(long)\",null,{\"a\":[1,2,\"\(long)\"]},4]",
+      "SET /ranked {\"a\":{\".value\":\"\(long)\",\".priority\":2},"
+        + "\"b\":{\".priority\":1,\"c\":\"\(long)\",\"d\":[1,2]},\"e\":\"\(long)\"}",
+      "SET /leaf \"\(long)\(long)\"",
+    ]
+  }()
+
+  private static let reads = [
+    "GET /", "GET / {\"export\":true}", "GET / {\"shallow\":true}", "GET /numbers",
+    "GET /numbers {\"orderBy\":\"$value\",\"limitToLast\":150}", "GET /none", "GET /leaf",
+    "GET /numbers {\"orderBy\":\"$key\",\"startAt\":\"k2\",\"limitToFirst\":120}",
+    "GET /ranked {\"orderBy\":\"$priority\",\"startAt\":0}", "GET /ranked {\"export\":true}",
+    "GET /list", "GET /list {\"etag\":true}", "GET /numbers {\"etag\":true}",
+    "COUNT /numbers {\"orderBy\":\"$value\",\"equalTo\":7}", "CAS /numbers other 1",
+    "CAS /list other 1", "ONCE client 1 0 CAS /ranked other 1", "SHOW p111", "SHOW p100",
+    "RECENT", "RECENT {\"limit\":3}", "TOP {\"limit\":100}", "PING",
+  ]
+
+  private static let listens = [
+    "LISTEN /numbers", "LISTEN / {\"events\":\"value\"}", "LISTEN /posts {\"events\":\"sync\"}",
+    "LISTEN /numbers {\"events\":\"value\",\"orderBy\":\"$value\",\"limitToLast\":100}",
+    "LISTEN /ranked {\"events\":\"sync\"}", "LISTEN /ranked", "LISTEN /list {\"events\":\"value\"}",
+    "LISTEN /numbers {\"events\":\"child\",\"since\":14}", "LISTEN /list {\"since\":1}",
+    "LISTEN /posts {\"events\":\"child\",\"since\":1}",
+    "LISTEN /numbers {\"events\":\"sync\",\"orderBy\":\"$value\",\"limitToFirst\":90,\"since\":3}",
+  ]
+
+  private static let changes = [
+    "SET /numbers/k5 1000", "UPDATE / {\"list/1\":\"x\",\"numbers/k9\":null,\"ranked/b/c\":1}",
+    "SET /list null", "REMOVE /posts/p105", "SET /ranked/a/.priority 9",
+    "UPDATE /posts {\"p101\":null,\"p111/title\":\"t\"}", "REMOVE /numbers",
+  ]
+
+  /// Returns all lines of a server that encodes replies of so many bytes in one go.
+  private func lines(_ depth: Depth, whole bytes: Int) async throws -> [String] {
+    var lines: [String] = []
+    try await withServer(depth) {
+      $0.limits.wholeReplyBytesMax = bytes
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      for line in Self.writes + Self.reads + Self.listens + Self.changes + Self.reads {
+        try await client.send(line + "\nWHOAMI\n")
+        var line = ""
+        while line != "+{\"administrator\":true}" {
+          line = try await client.readLine()
+          lines.append(line)
+        }
+      }
+      try await client.send("GET /\nQUIT\n")
+      lines += try await client.readToEnd()
+    }
+    // Events of one commit for several subscriptions come in any order.
+    return lines.sorted()
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `replies and events have the same bytes, in one go or in pieces`(_ depth: Depth) async throws
+  {
+    let whole = try await lines(depth, whole: 1_000_000)
+    #expect(whole.contains { $0.hasPrefix("+{\"administrator\"") } && whole.last != nil)
+    for bytes in [1, 2_000] {
+      let pieces = try await lines(depth, whole: bytes)
+      #expect(pieces.count == whole.count)
+      for (piece, line) in zip(pieces, whole) where piece != line {
+        Issue.record("\(bytes): \(piece.prefix(300)) is not \(line.prefix(300))")
+        break
+      }
+    }
+  }
+
+  @Test func `a list that is too large ends with the entry to go on from, in pieces as well`()
+    async throws
+  {
+    for whole in [1, 1_000_000] {
+      try await withServer(.inProcess) {
+        $0.limits.replyBytesMax = 6_000
+        $0.limits.wholeReplyBytesMax = whole
+      } _: { server in
+        let client = try await server.connectAsAdministrator()
+        for write in Self.writes.prefix(12) { try await client.value(write) }
+        var seen: [String] = []
+        var before = ""
+        repeat {
+          let page = try await client.value("RECENT {\"limit\":20\(before)}")
+          guard case .array(let items) = page else {
+            Issue.record("\(page)")
+            return
+          }
+          before = ""
+          for item in items {
+            if let id = item["id"]?.string { seen.append(id) }
+            if let id = item["before"]?.string { before = ",\"before\":\"\(id)\"" }
+          }
+        } while !before.isEmpty
+        #expect(seen == (100..<112).reversed().map { "p\($0)" })
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a large value that is not read takes little memory, and its requests come in order`(
+    _ depth: Depth
+  ) async throws {
+    let part = String(repeating: "x", count: 30_000)
+    try await withServer(depth) {
+      $0.receiveBytes = 16_384
+    } _: { server in
+      let administrator = try await server.connectAsAdministrator()
+      for index in 0..<200 { try await administrator.value("SET /posts/x\(index) \"\(part)\"") }
+      let client = try await server.connect()
+      try await client.pauseReading()
+      try await client.send("WHOAMI\nGET /posts\nPING\nGET /posts {\"export\":true}\nQUIT\n")
+      let memory = server.parts.operations.memory
+      try await server.eventually { memory.used > 1_000_000 }
+      #expect(try await administrator.request("PING") == "+\"PONG\"")
+      if let client = client as? ChannelClient {
+        let peaks = try await client.peaks()
+        #expect(peaks.held <= 16_384 + 100_000 && peaks.write <= 100_000, "\(peaks)")
+      }
+      try await client.resumeReading()
+      #expect(try await client.readLine() == "+null")
+      #expect(try await client.readLine().utf8.count > 6_000_000)
+      #expect(try await client.readLine() == "+\"PONG\"")
+      #expect(try await client.readLine().utf8.count > 6_000_000)
+      #expect(try await client.readToEnd() == ["+\"BYE\""])
+      try await server.eventually { memory.used < 100_000 }
+    }
+  }
+
+  @Test func `a client that reads no large events is told that it is too slow, after a whole line`()
+    async throws
+  {
+    let part = String(repeating: "x", count: 300_000)
+    try await withServer(.inProcess) {
+      $0.receiveBytes = 16_384
+      $0.limits.queuedBytesMax = 1_000_000
+    } _: { server in
+      let administrator = try await server.connectAsAdministrator()
+      for index in 0..<3 { try await administrator.value("SET /posts/x\(index) \"\(part)\"") }
+      let client = try await server.connect()
+      _ = try await client.begin("LISTEN /posts {\"events\":\"value\"}")
+      try await client.pauseReading()
+      for index in 0..<3 { try await administrator.value("SET /posts/x0/n \(index)") }
+      try await client.resumeReading()
+      var lines = try await client.readToEnd()
+      #expect(lines.popLast()?.hasPrefix("-OVERLOADED ") == true)
+      #expect(lines.count >= 1)
+      for line in lines { #expect(try Event(line).name == "value") }
+    }
+  }
+
+  /// A connection that has so many bytes to encode.
+  private final class Sender: TurnTaker {
+    private let queue: LoopTurns
+    private var left: Int
+    private(set) var pieces = 0
+
+    init(_ queue: LoopTurns, left: Int) {
+      self.queue = queue
+      self.left = left
+      queue.append(self)
+    }
+
+    func takeTurn(bytes: Int) -> Int {
+      let count = min(bytes, left)
+      left -= count
+      pieces += 1
+      if left > 0 { queue.append(self) }
+      return count
+    }
+  }
+
+  @Test func `the loop does other things after some pieces, and connections take turns`() {
+    var next: (() -> Void)?
+    let queue = LoopTurns(loop: EmbeddedEventLoop()) { next = $0 }
+    let senders = (0..<6).map { _ in Sender(queue, left: 4 * 65_536) }
+    var pieces: [[Int]] = []
+    while let goOn = next {
+      next = nil
+      goOn()
+      pieces.append(senders.map(\.pieces))
+    }
+    // Four pieces of 64 KiB each are 256 KiB; a connection has four pieces.
+    #expect(
+      pieces == [
+        [1, 1, 1, 1, 0, 0], [2, 2, 1, 1, 1, 1], [2, 2, 2, 2, 2, 2], [3, 3, 3, 3, 2, 2],
+        [4, 4, 3, 3, 3, 3], [4, 4, 4, 4, 4, 4],
+      ])
+  }
+}

@@ -1,0 +1,254 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// Requests that are sent without waiting for replies.
+@Suite(.timeLimit(.minutes(5))) struct PipeliningTests {
+  /// Requests of all kinds, and the reply that each must get if they are carried out in order.
+  private struct Script {
+    var lines: [String] = []
+    var replies: [String] = []
+
+    /// Counts up at `/n` and reads it back, between requests of other kinds.
+    ///
+    /// - Parameter sequence: the number of the first commit.
+    init(_ count: Int, sequence: Int, token: String, _ random: inout SeededGenerator) {
+      var value = "null"
+      var sequence = sequence
+      for number in 0..<count {
+        switch Int.random(in: 0..<10, using: &random) {
+        case 0...3:
+          add("SET /n \(number)", "+{\"seq\":\(sequence)}")
+          value = "\(number)"
+          sequence += 1
+        case 4...6: add("GET /n", "+\(value)")
+        case 7: add("PING", "+\"PONG\"")
+        case 8: add("AUTH \(token)", "+{\"administrator\":true}")
+        default: add("SET /n", "-BAD_REQUEST usage: SET path json")
+        }
+      }
+    }
+
+    private mutating func add(_ line: String, _ reply: String) {
+      lines.append(line)
+      replies.append(reply)
+    }
+
+    var text: String { lines.joined(separator: "\n") + "\n" }
+  }
+
+  @Test(arguments: Depth.allCases, [1, 3, 1_024])
+  func `a thousand requests in one write are answered in order, each after what was before it`(
+    _ depth: Depth, _ outstanding: Int
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.outstandingRequestsMax = outstanding
+    } _: { server in
+      var random = SeededGenerator(printingSeedFor: "PipeliningTests")
+      let token = server.administratorToken
+      let script = Script(1_000, sequence: 1, token: token, &random)
+      let client = try await server.connectAsAdministrator()
+      async let replies = client.readLines(script.lines.count)
+      try await client.send(script.text)
+      #expect(try await replies == script.replies)
+      #expect(try await client.request("PING") == "+\"PONG\"")
+      #expect(server.parts.journal.batchMax <= outstanding)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `lines may come in any pieces`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      var random = SeededGenerator(printingSeedFor: "PipeliningTests.pieces")
+      let token = server.administratorToken
+      let script = Script(150, sequence: 1, token: token, &random)
+      let client = try await server.connectAsAdministrator()
+      async let replies = client.readLines(script.lines.count)
+      var rest = Array(script.text.replacing("\n", with: "\r\n\n").utf8)[...]
+      while !rest.isEmpty {
+        let piece = rest.prefix(Int.random(in: 1...40, using: &random))
+        rest = rest.dropFirst(piece.count)
+        try await client.send(Array(piece))
+      }
+      #expect(try await replies == script.replies)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `what follows a login on its connection is done as that user`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connect()
+      try await client.send(
+        """
+        POST a b
+        \(TestServer.signUp("ada"))
+        POST a b
+        WHOAMI
+        LOGOUT
+        POST a b
+        LOGIN ada@example.org "secret words of ada"
+        POSTS me
+        LOGIN ada@example.org "wrong words"
+        PROFILE me
+
+        """)
+      let replies = try await client.readLines(10)
+      let starts = [
+        "-UNAUTHENTICATED", "+{\"uid\":", "+{\"id\":", "+{\"uid\":", "+null", "-UNAUTHENTICATED",
+        "+{\"uid\":", "+[{\"id\":", "-UNAUTHENTICATED", "+{\"uid\":",
+      ]
+      for (reply, start) in zip(replies, starts) { #expect(reply.hasPrefix(start)) }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `too many outstanding requests are not read until others are answered`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.outstandingRequestsMax = 8
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      server.parts.journal.gate.hold()
+      let text = (0..<500).map { "SET /n \($0)\nGET /n\n" }.joined()
+      async let sent: Void = client.send(text)
+      await server.parts.journal.gate.arrival()
+      let other = try await server.connect()
+      #expect(try await other.request("PING") == "+\"PONG\"")
+      #expect(client.mailbox.count == 0)
+      server.parts.journal.gate.release()
+      try await sent
+      for number in 0..<500 {
+        #expect(try await client.readLine().hasPrefix("+{\"seq\":"))
+        #expect(try await client.readLine() == "+\(number)")
+      }
+      #expect(server.parts.journal.batchMax <= 8)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that ends its sending side gets every reply, then the end`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.outstandingRequestsMax = 16
+    } _: { server in
+      var random = SeededGenerator(printingSeedFor: "PipeliningTests.half")
+      let token = server.administratorToken
+      let script = Script(300, sequence: 1, token: token, &random)
+      let client = try await server.connectAsAdministrator()
+      server.parts.journal.gate.hold()
+      async let sent: Void = client.send(script.text + "SET /unfinished 1")
+      await server.parts.journal.gate.arrival()
+      server.parts.journal.gate.release()
+      try await sent
+      try await client.shutDownSending()
+      #expect(try await client.readToEnd() == script.replies)
+      #expect(server.root.at(try Path("/unfinished")).isAbsent, "a line without an end is none")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that ends its sending side while a request is under way gets its reply`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connect()
+      server.parts.hash.hold()
+      try await client.send(TestServer.signUp("ada") + "\nPOST a b\nWHOAMI\n")
+      try await server.eventually { server.parts.hash.running == 1 }
+      try await client.shutDownSending()
+      server.parts.hash.release()
+      let replies = try await client.readToEnd()
+      #expect(replies.count == 3)
+      #expect(replies.last?.contains("\"username\":\"ada\"") == true)
+      try await server.eventually { server.parts.operations.sessions.count == 0 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a client that sends nothing and ends gets the end`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connect()
+      try await client.shutDownSending()
+      try await client.expectClosed()
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `nothing after QUIT is carried out`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let rest = (0..<2_000).map { "SET /after \($0)\n" }.joined()
+      // Not all of it is taken.
+      let sent = Task { try await client.send("SET /before 1\nPING\nQUIT\n" + rest) }
+      #expect(try await client.readToEnd() == ["+{\"seq\":1}", "+\"PONG\"", "+\"BYE\""])
+      _ = await sent.result
+      #expect(server.parts.journal.count == 1)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the last replies reach a slow client that has sent more than was read`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.receiveBytes = 8_192
+    } _: { server in
+      let ada = try await server.connect(as: "ada")
+      let id = try await ada.text("id", "POST title \(String(repeating: "x", count: 10_000))")
+      let client = try await server.connect()
+      if depth == .socket { try await client.pauseReading() }
+      let shows = String(repeating: "SHOW \(id)\n", count: 60)
+      let rest = String(repeating: "PING\n", count: 1_000_000)
+      let sent = Task { try await client.send(shows + "QUIT\n" + rest) }
+      // The server has closed its sending side, or is about to, when others have been served.
+      for _ in 0..<100 { #expect(try await ada.request("PING") == "+\"PONG\"") }
+      if depth == .socket { try await client.resumeReading() }
+      let replies = try await client.readToEnd()
+      #expect(replies.count == 61)
+      #expect(replies.last == "+\"BYE\"")
+      _ = await sent.result
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `many connections at once are each served in order`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let token = server.administratorToken
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for number in 0..<16 {
+          group.addTask {
+            let client = try await server.connect()
+            try await client.value("AUTH \(token)")
+            var text = ""
+            for count in 0..<60 { text += "SET /c\(number) \(count)\nGET /c\(number)\n" }
+            try await client.send(text)
+            for count in 0..<60 {
+              #expect(try await client.readLine().hasPrefix("+{\"seq\":"))
+              #expect(try await client.readLine() == "+\(count)")
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+      #expect(server.parts.journal.count == 16 * 60)
+    }
+  }
+
+  @Test func `what is asked in one piece is answered in one piece`() async throws {
+    try await withServer(.inProcess) { server in
+      let client = try #require(try await server.connectAsAdministrator() as? ChannelClient)
+      #expect(try await client.request("SET /n 1").hasPrefix("+{\"seq\""))
+      let before = try await client.sendings()
+      let asked = Array(repeating: "PING\nGET /n\nWHOAMI\n", count: 100).joined()
+      async let replies = client.readLines(300)
+      try await client.send(asked)
+      #expect(try await replies.count == 300)
+      #expect(try await client.sendings() - before == 1)
+    }
+  }
+}

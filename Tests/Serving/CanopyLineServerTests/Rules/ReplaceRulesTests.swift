@@ -1,0 +1,324 @@
+import CanopyEngine
+import CanopyRules
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// RULES and EXPLAIN: rules that are replaced while the server runs, and what they say.
+@Suite(.timeLimit(.minutes(5))) struct ReplaceRulesTests {
+  private func rules(read: String, write: String = "true", indexOn: String = "[]") -> String {
+    "{\"rules\":{\"a\":{\".read\":\(quoted(read)),\".write\":\(quoted(write)),\".indexOn\":\(indexOn)}}}"
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the administrator reads and replaces the rules`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let administrator = try await server.connectAsAdministrator()
+      let client = try await server.connect()
+      let builtIn = try await administrator.value("RULES")
+      #expect(builtIn["builtIn"] == .leaf(true))
+      #expect(builtIn["text"]?.string == BuiltInRules.text)
+      #expect(try await client.code("GET /a") == "PERMISSION_DENIED")
+      let text = "// A comment, é\n\t" + rules(read: "true")
+      try await administrator.value("RULES \(quoted(text))")
+      let now = try await administrator.value("RULES")
+      #expect(now["builtIn"] == .leaf(false))
+      #expect(now["text"]?.string == text)
+      #expect(try await client.request("GET /a") == "+null")
+      #expect(try await client.code("GET /posts") == "PERMISSION_DENIED")
+      // As an object, without quotes.
+      try await administrator.value("RULES \(rules(read: "auth != null"))")
+      #expect(try await client.code("GET /a") == "PERMISSION_DENIED")
+      try await administrator.value("RULES built-in")
+      #expect(try await administrator.value("RULES") == builtIn)
+      #expect(try await client.request("GET /posts") == "+null")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `rules that are wrong change nothing, and are told with line and column`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let administrator = try await server.connectAsAdministrator()
+      let before = try await administrator.request("RULES")
+      let deep = String(repeating: "(", count: 5_000)
+      let wide = (0..<400).map { "\"k\($0)\":{\".foo\":1}" }.joined(separator: ",")
+      let nested = String(repeating: "{\"a\":", count: 10_000)
+      for (text, part) in [
+        ("", ":1:1: "), ("{", ":1:2: "), ("[]", "\"rules\""), ("{\"rules\":3}", ":1:10: "),
+        ("{\n \"rules\": {\".read\": \"auth.uid == \"}}", ":2:"),
+        ("{\"rules\":{\".read\":\"\(deep)\"}}", ":1:"), ("{\"rules\":{\(wide)}}", "; and 397 more"),
+        (nested, ":1:"), ("{\"rules\":{\".read\":\"1\"}}", "bool"),
+        ("{\"rules\":{\".read\":\"data.val().matches(/(a*)*b{1001}/)\"}}", ":1:"),
+      ] {
+        let (code, sentence) = try await administrator.refusal("RULES \(quoted(text))")
+        #expect(code == "INVALID_DATA")
+        #expect(sentence.contains(part), "\(text.prefix(40)): \(sentence)")
+      }
+      for (line, code) in [
+        ("RULES nonsense", "BAD_REQUEST"), ("RULES [1]", "BAD_REQUEST"),
+        ("RULES {\"rules\":{}} x", "BAD_REQUEST"), ("RULES \"unfinished", "INVALID_DATA"),
+      ] { #expect(try await administrator.code(line) == code, "\(line)") }
+      #expect(try await administrator.request("RULES") == before)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `rules of a line that is too long end the connection, as every such line`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.lineBytesMax = 1_000
+    } _: { server in
+      let administrator = try await server.connectAsAdministrator()
+      let fits = "{\"rules\":{}}"
+      let padding = String(repeating: " ", count: 1_000 - fits.utf8.count - "RULES ".count)
+      try await administrator.value("RULES " + fits + padding)
+      #expect(try await administrator.code("RULES " + fits + padding + " ") == "TOO_LARGE")
+      try await administrator.expectClosed()
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `every listener is judged anew before the reply`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      try await server.set(rules: rules(read: "true"))
+      let (reader, administrator) = (
+        try await server.connect(as: "ada"), try await server.connectAsAdministrator()
+      )
+      _ = try await reader.begin("LISTEN /a")
+      _ = try await reader.begin("WATCH RECENT")
+      _ = try await administrator.begin("LISTEN /a")
+      try await administrator.value("RULES \(rules(read: "auth != null"))")
+      #expect(try await reader.arrived().isEmpty)
+      let change = try await administrator.events(until: "RULES \(rules(read: "false"))")
+      #expect(change.events.isEmpty, "the administrator goes on")
+      let write = try await administrator.events(until: "SET /a/x 1")
+      #expect(write.events.map(\.brief) == ["added x"])
+      #expect(try await reader.arrived() == ["cancel PERMISSION_DENIED"])
+      #expect(server.parts.engine.listenerCounts.listeners == 2)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `indexes that new rules declare are there with them, of what was there before as well`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let administrator = try await server.connectAsAdministrator()
+      let items = (0..<1_000).map { "\"k\($0)\":{\"n\":\(1_000 - $0)}" }.joined(separator: ",")
+      try await administrator.value("SET /a {\(items)}")
+      try await administrator.value(
+        "RULES \(rules(read: "true", indexOn: "[\"n\",\".value\"]"))")
+      let client = try await server.connect()
+      let node = server.root.at(try Path("a"))
+      #expect(Query.isIndexed(by: .child(try Path("n")), node))
+      #expect(Query.isIndexed(by: .value, node))
+      #expect(
+        try await client.request("GET /a {\"orderBy\":\"n\",\"limitToFirst\":1}")
+          == "+{\"k999\":{\"n\":1}}")
+      #expect(server.root.brokenInvariant() == nil)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `rules are replaced while a hundred listen and others write, and nobody hears too much`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      // Each value says under which rules it could be written: odd ones only with the gate closed.
+      func alternate(isOpen: Bool) -> String {
+        rules(
+          read: isOpen ? "true" : "auth != null",
+          write: "newData.child('n').val() % 2 === \(isOpen ? 0 : 1)")
+      }
+      try await server.set(rules: alternate(isOpen: true))
+      let administrator = try await server.connectAsAdministrator()
+      var readers: [any LineClient] = []
+      for index in 0..<100 {
+        let reader = try await server.connect()
+        if index < 10 { try await reader.value(TestServer.signUp("user\(index)")) }
+        _ = try await reader.begin("LISTEN /a {\"events\":\"value\"}")
+        readers.append(reader)
+      }
+      let writers = [
+        try await server.connect(), try await server.connect(), try await server.connect(),
+      ]
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for (number, writer) in writers.enumerated() {
+          group.addTask {
+            for i in 0..<200 {
+              // Either is refused at times, and nothing else happens to it.
+              let reply = try await writer.request("SET /a {\"n\":\(i),\"by\":\(number)}")
+              #expect(reply.first == "+" || reply.hasPrefix("-PERMISSION_DENIED"))
+            }
+          }
+        }
+        group.addTask {
+          for round in 0..<21 {
+            try await administrator.value("RULES \(alternate(isOpen: round % 2 == 1))")
+          }
+        }
+        try await group.waitForAll()
+      }
+      // With the first replacement those without a login were cancelled; none of them heard of an odd
+      // value, which could be written only after it.
+      for (index, reader) in readers.enumerated() {
+        let events = try await reader.events(until: "PING").events
+        let values = events.compactMap { $0.data?["n"]?.integer }
+        if index < 10 {
+          #expect(events.allSatisfy { $0.name == "value" })
+        } else {
+          #expect(events.last?.brief == "cancel PERMISSION_DENIED")
+          #expect(events.count { $0.name == "cancel" } == 1)
+          #expect(values.allSatisfy { $0 % 2 == 0 })
+        }
+      }
+      // The rules of the last round allow odd values.
+      #expect(try await writers[0].request("SET /a {\"n\":1001}").first == "+")
+      for reader in readers.prefix(10) {
+        #expect(try await reader.events(until: "PING").events.last?.data?["n"]?.integer == 1_001)
+      }
+      #expect(server.parts.engine.listenerCounts == (10, 1))
+      #expect(!server.parts.log.lines.contains { $0.hasPrefix("error") })
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `several who replace the rules at once do so one after the other`(
+    _ depth: Depth
+  ) async throws {
+    let folder = try Folder()
+    try await withServer(depth, { $0.rulesFolder = folder.path }) { server in
+      let texts = (0..<8).map { rules(read: "\($0) === 0") }
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for text in texts {
+          let client = try await server.connectAsAdministrator()
+          group.addTask { try await client.value("RULES \(quoted(text))") }
+        }
+        try await group.waitForAll()
+      }
+      let kept = try String(contentsOfFile: folder.path + "/rules.json", encoding: .utf8)
+      #expect(texts.contains(kept))
+      #expect(server.parts.rules.current.text == kept)
+    }
+  }
+
+  @Test func `rules are kept, and what cannot be kept is not in force`() async throws {
+    let folder = try Folder()
+    let text = rules(read: "true")
+    try await withServer(.inProcess, { $0.rulesFolder = folder.path }) { server in
+      try await server.set(rules: text)
+      #expect(try folder.files() == ["rules.json"])
+      #expect(try RulesKeeper(folder: folder.path).current.text == text)
+      // No file can stand where a folder is.
+      try FileManager.default.createDirectory(
+        atPath: folder.path + "/rules.json.new", withIntermediateDirectories: false)
+      let administrator = try await server.connectAsAdministrator()
+      let (code, sentence) = try await administrator.refusal("RULES \(rules(read: "false"))")
+      #expect(code == "UNAVAILABLE")
+      #expect(sentence.hasPrefix("the rules are as they were: "))
+      #expect(server.parts.rules.current.text == text)
+      #expect(try RulesKeeper(folder: folder.path).current.text == text)
+      try await administrator.value("RULES built-in")
+      #expect(try RulesKeeper(folder: folder.path).current.isBuiltIn)
+      #expect(try folder.files() == ["rules.json.new"])
+    }
+  }
+
+  @Test func `a file that cannot be used is told`() throws {
+    let folder = try Folder()
+    let file = folder.path + "/rules.json"
+    #expect(try RulesKeeper(folder: folder.path).current.isBuiltIn)
+    #expect(try RulesKeeper(folder: folder.path + "/missing").current.isBuiltIn)
+    try Data("{\"rules\":\n{\".read\":\"tru\"}}".utf8).write(to: URL(filePath: file))
+    let error = #expect(throws: RulesError.self) { try RulesKeeper(folder: folder.path) }
+    #expect(error?.description.hasPrefix("\(file):2:11: /.read: ") == true)
+    try Data([0xFF, 0xFE]).write(to: URL(filePath: file))
+    #expect(throws: RulesError.self) { try RulesKeeper(folder: folder.path) }
+    try Data(repeating: UInt8(ascii: " "), count: 20_000_000).write(to: URL(filePath: file))
+    #expect(throws: RulesError.self) { try RulesKeeper(folder: folder.path) }
+    try FileManager.default.removeItem(atPath: file)
+    try FileManager.default.createDirectory(atPath: file, withIntermediateDirectories: false)
+    #expect(throws: RulesFileError.self) { try RulesKeeper(folder: folder.path) }
+    try FileManager.default.removeItem(atPath: file)
+    let target = folder.path + "/elsewhere.json"
+    try FileManager.default.createSymbolicLink(atPath: file, withDestinationPath: target)
+    #expect(throws: RulesFileError.self) { try RulesKeeper(folder: folder.path) }
+    try Data(rules(read: "true").utf8).write(to: URL(filePath: target))
+    #expect(try RulesKeeper(folder: folder.path).current.text == rules(read: "true"))
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `the administrator is told how rules decide, and nothing is done`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await server.connect(as: "ada")
+      let uid = try await ada.text("uid", "WHOAMI")
+      try await server.set(
+        rules: """
+          {"rules":{"a":{
+            ".read":"auth.token.email === 'ada@example.org'",
+            ".write":"auth.uid === data.child('by').val() || !data.exists()",
+            ".validate":"newData.hasChild('by')"}}}
+          """)
+      try await server.set("/a", "{\"by\":\"eve\"}")
+      let before = server.root
+      let administrator = try await server.connectAsAdministrator()
+      for who in [uid, "@ada", "@ADA", "{\"token\":{\"email\":\"ada@example.org\"}}"] {
+        let allowed = try await administrator.value("EXPLAIN \(who) READ /a {\"limitToFirst\":1}")
+        #expect(allowed["allowed"] == .leaf(true), "\(who)")
+      }
+      #expect(
+        try await administrator.request("EXPLAIN null READ /a")
+          == "+{\"allowed\":false,\"reason\":\"no .read rule from the root down to /a holds\",\"steps\":"
+          + "[{\"rule\":\"/a/.read\",\"line\":2,\"at\":\"/a\",\"outcome\":\"false\",\"parts\":"
+          + "[[\"auth.token.email\",\"null\"],[\"auth.token.email === 'ada@example.org'\",\"false\"]]}]}"
+      )
+      for (line, isAllowed, rule) in [
+        ("EXPLAIN @ada SET /a {\"by\":1}", false, "/a/.validate"),
+        ("EXPLAIN {\"uid\":\"eve\"} SET /a {\"by\":1}", true, "/a/.validate"),
+        ("EXPLAIN {\"uid\":\"eve\"} UPDATE /a {\"by\":null,\"x\":1}", false, "/a/.validate"),
+        ("EXPLAIN {\"uid\":\"eve\"} REMOVE /a", true, "/a/.write"),
+        ("EXPLAIN {} set /b/c 1", false, ""),
+      ] {
+        let value = try await administrator.value(line)
+        #expect(value["allowed"] == .leaf(Node(isAllowed)), "\(line)")
+        #expect(value["steps"]?.elements?.last?["rule"]?.string ?? "" == rule, "\(line)")
+      }
+      for (line, code) in [
+        ("EXPLAIN @nobody READ /a", "NOT_FOUND"), ("EXPLAIN me READ /a", "UNAUTHENTICATED"),
+        ("EXPLAIN null READ /a 5", "BAD_REQUEST"), ("EXPLAIN null SET /a", "BAD_REQUEST"),
+        ("EXPLAIN null REMOVE /a 1", "BAD_REQUEST"), ("EXPLAIN null DROP /a", "BAD_REQUEST"),
+        ("EXPLAIN null SET a#b 1", "INVALID_PATH"),
+        ("EXPLAIN {\"uid\":{\".sv\":\"timestamp\"}} READ /a", "INVALID_DATA"),
+        ("EXPLAIN null UPDATE /a {\"b\":1,\"b/c\":2}", "INVALID_DATA"),
+      ] { #expect(try await administrator.code(line) == code, "\(line)") }
+      #expect(server.root == before)
+      #expect(try await ada.code("EXPLAIN null READ /a") == "PERMISSION_DENIED")
+    }
+  }
+}
+
+/// A folder that goes with the last reference to it.
+private final class Folder {
+  let path = FileManager.default.temporaryDirectory.path + "/canopy-\(UUID().uuidString)"
+
+  init() throws {
+    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
+  }
+
+  func files() throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: path).sorted()
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(atPath: path)
+  }
+}

@@ -1,0 +1,160 @@
+import CanopyAccounts
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// On-disconnect writes of sessions that have ended since.
+@Suite(.timeLimit(.minutes(5))) struct RevokedDisconnectTests {
+  private static let rules = """
+    { "rules": { "presence": { "$uid": { ".write": "auth.uid === $uid" } } } }
+    """
+  private static let login = "LOGIN ada@example.org \"secret words of ada\""
+  private static let change = "PASSWORD \"secret words of ada\" \"other words of ada\""
+
+  private func isDone(_ server: TestServer) async throws -> Bool {
+    try await server.parts.journal.disconnectWrites().isEmpty
+      && !server.parts.engine.hasCommitsUnderWay
+  }
+
+  /// Has Ada ask for a write on one connection, `act` on that and another one of hers, and the first
+  /// one end; and checks whether the write was made.
+  private func check(
+    isMade: Bool, _ depth: Depth, location: SourceLocation = #_sourceLocation,
+    after act: (TestServer, _ armed: any LineClient, _ other: any LineClient, String) async throws
+      -> Void
+  ) async throws {
+    try await withServer(depth) {
+      $0.accounts.tokenLifetimeMilliseconds = 10_000
+    } _: { server in
+      _ = try await server.parts.rules.replace(by: Self.rules, in: server.parts.engine)
+      let (armed, other) = (try await server.connect(), try await server.connect())
+      let ada = try await armed.value(TestServer.signUp("ada"))
+      let (uid, token) = (
+        try #require(ada["uid"]?.string), try #require(ada["token"]?.string)
+      )
+      try await other.value(Self.login)
+      try await armed.value("ONDISCONNECT SET /presence/\(uid) \"gone\"")
+      try await act(server, armed, other, token)
+      await armed.disconnect()
+      try await server.eventually { try await isDone(server) }
+      let presence = server.root.at(try Path("presence/\(uid)"))
+      #expect(!presence.isAbsent == isMade, sourceLocation: location)
+      let log = server.parts.log.lines
+      #expect(!log.contains { $0.contains("rules do not allow") || $0.hasPrefix("error") })
+      #expect(log.contains { $0.contains("have been revoked") } == !isMade)
+      // Nothing is kept of sessions without writes.
+      try await server.eventually { server.parts.operations.sessions.armedCount == 0 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write is made when its session goes on`(_ depth: Depth) async throws {
+    try await check(isMade: true, depth) { _, _, other, _ in try await other.value("LOGOUT") }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write is dropped when its token was revoked on another connection`(
+    _ depth: Depth
+  ) async throws {
+    try await check(isMade: false, depth) { _, _, other, token in
+      try await other.value("AUTH \(token)")
+      try await other.value("LOGOUT")
+    }
+    try await check(isMade: false, depth) { _, _, other, _ in try await other.value(Self.change) }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write is dropped when its own connection has logged out`(_ depth: Depth) async throws {
+    try await check(isMade: false, depth) { _, armed, _, _ in try await armed.value("LOGOUT") }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a revocation reaches the write when its connection is another user's`(
+    _ depth: Depth
+  ) async throws {
+    try await check(isMade: true, depth) { _, armed, _, _ in
+      try await armed.value(TestServer.signUp("eve"))
+    }
+    try await check(isMade: false, depth) { _, armed, other, _ in
+      try await armed.value(TestServer.signUp("eve"))
+      try await other.value(Self.change)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write is made when its own connection has changed the password`(
+    _ depth: Depth
+  ) async throws {
+    try await check(isMade: true, depth) { _, armed, _, _ in try await armed.value(Self.change) }
+    // Until the session that it got for that is revoked.
+    try await check(isMade: false, depth) { _, armed, other, _ in
+      try await armed.value(Self.change)
+      try await other.value("LOGIN ada@example.org \"other words of ada\"")
+      try await other.value("PASSWORD \"other words of ada\" \"third words of ada\"")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write is made when its session has merely expired`(_ depth: Depth) async throws {
+    try await check(isMade: true, depth) { server, armed, _, _ in
+      server.parts.clock.advance(10_000)
+      let identity = try await armed.request("WHOAMI")
+      #expect(identity == "+null")
+    }
+  }
+
+  @Test func `at the start a write is made if its token is still valid, or its account active`()
+    async throws
+  {
+    let parts = try await LineParts()
+    let engine = Task { await parts.run() }
+    _ = try await parts.rules.replace(by: Self.rules, in: parts.engine)
+    var expected: [String] = []
+    /// Keeps a write of a new account, in the present form or an earlier version's.
+    func keep(
+      _ name: String, withSession: Bool = true, isMade: Bool,
+      after act: (CanopyAccounts.Session) async throws -> Void
+    ) async throws {
+      let session = try await parts.accounts.signUp(
+        email: "\(name)@x", password: "secret words", username: name, from: .local
+      ) { _ in }
+      let auth = "{\"uid\":\"\(session.uid)\"}"
+      let digest = try #require(TokenDigest(token: session.token)).text
+      let identity = withSession ? "{\"auth\":\(auth),\"session\":\"\(digest)\"}" : auth
+      _ = try await parts.journal.changeDisconnectWrites(
+        adding: (identity, "SET /presence/\(session.uid) 1"), exceptions: [:], removing: [])
+      try await act(session)
+      if isMade { expected.append(session.uid) }
+    }
+    let accounts = parts.accounts
+    try await keep("expired", isMade: false) { _ in parts.clock.advance(30 * 86_400_000) }
+    try await keep("valid", isMade: true) { _ in }
+    try await keep("revoked", isMade: false) { try await accounts.logOut($0.token) }
+    try await keep("disabled", isMade: false) {
+      try await accounts.setDisabled(true, .uid($0.uid))
+    }
+    try await keep("old", withSession: false, isMade: true) {
+      try await accounts.logOut($0.token)
+    }
+    try await keep("old-disabled", withSession: false, isMade: false) {
+      try await accounts.setDisabled(true, .uid($0.uid))
+    }
+    for identity in ["{\"uid\":\"nobody\"}", "{\"auth\":{\"uid\":\"nobody\"},\"session\":\"x\"}"] {
+      _ = try await parts.journal.changeDisconnectWrites(
+        adding: (identity, "SET /presence/nobody 1"), exceptions: [:], removing: [])
+    }
+    try await parts.operations.carryOutAbandoned()
+    let presence = try WriteValue(
+      json: "{\(expected.map { "\"\($0)\":1" }.joined(separator: ","))}"
+    ).node
+    #expect(parts.engine.root.at(try Path("presence")) == presence)
+    #expect(try await parts.journal.disconnectWrites().isEmpty)
+    #expect(parts.log.lines.count { $0.hasPrefix("error") } == 1, "one cannot be read")
+    parts.engine.stop()
+    await engine.value
+  }
+}

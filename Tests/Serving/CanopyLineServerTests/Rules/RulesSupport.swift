@@ -1,0 +1,27 @@
+import CanopyTesting
+import CanopyTree
+
+@testable import CanopyLineServer
+
+extension TestServer {
+  /// Puts rules in force: JSON, where a line break may stand.
+  func set(rules: String) async throws {
+    let administrator = try await connectAsAdministrator()
+    try await administrator.value("RULES \(quoted(rules))")
+    await administrator.disconnect()
+  }
+
+  /// Writes to the tree as the administrator.
+  func set(_ path: String, _ json: String) async throws {
+    let administrator = try await connectAsAdministrator()
+    try await administrator.value("SET \(path) \(json)")
+    await administrator.disconnect()
+  }
+}
+
+/// Text as a JSON string.
+func quoted(_ text: String) -> String {
+  var output = JSONOutput()
+  output.append(string: text)
+  return output.text
+}

@@ -1,0 +1,153 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// The end of a server, and of its willingness to take connections.
+@Suite(.timeLimit(.minutes(5))) struct ShutdownTests {
+  @Test(arguments: Depth.allCases)
+  func `what was received is answered, then connections close and new ones are refused`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let idle = try await server.connect()
+      server.parts.journal.gate.hold()
+      try await client.send("SET /a 1\nSET /b 2\nGET /a\nSET /c")
+      await server.parts.journal.gate.arrival()
+      async let end: Void = server.shutDown()
+      try await idle.expectClosed()
+      await #expect(throws: (any Error).self) { _ = try await server.connect() }
+      #expect(client.mailbox.count == 0)
+      server.parts.journal.gate.release()
+      #expect(try await client.readToEnd() == ["+{\"seq\":1}", "+{\"seq\":2}", "+1"])
+      try await end
+      #expect(server.parts.journal.count == 2)
+      #expect(server.parts.operations.sessions.count == 0)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a login that is being hashed is answered`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connect()
+      server.parts.hash.hold()
+      try await client.send(TestServer.signUp("ada") + "\nPOST title body\n")
+      try await server.eventually { server.parts.hash.running == 1 }
+      let idle = try await server.connect()
+      async let end: Void = server.shutDown()
+      try await idle.expectClosed()
+      server.parts.hash.release()
+      let replies = try await client.readToEnd()
+      #expect(replies.count == 2 && replies[1].hasPrefix("+{\"id\":"))
+      try await end
+    }
+  }
+
+  @Test func `what comes after the end has begun is not carried out`() async throws {
+    try await withServer(.inProcess) { server in
+      let client = try await server.connectAsAdministrator()
+      let idle = try await server.connect()
+      server.parts.journal.gate.hold()
+      try await client.send("SET /a 1\n")
+      await server.parts.journal.gate.arrival()
+      async let end: Void = server.shutDown()
+      // The last to be told.
+      try await idle.expectClosed()
+      try await client.send("SET /b 2\nPING\n")
+      server.parts.journal.gate.release()
+      #expect(try await client.readToEnd() == ["+{\"seq\":1}"])
+      try await end
+      #expect(server.parts.journal.count == 1)
+    }
+  }
+
+  @Test func `a client that does not read is cut off when its time is over`() async throws {
+    try await withServer(.socket) {
+      $0.shutdownSeconds = 1
+      $0.receiveBytes = 8_192
+    } _: { server in
+      let ada = try await server.connect(as: "ada")
+      let body = String(repeating: "x", count: 60_000)
+      let id = try await ada.text("id", "POST title \(body)")
+      let client = try await server.connect()
+      try await client.pauseReading()
+      try await client.send(String(repeating: "SHOW \(id)\n", count: 500))
+      #expect(try await ada.request("PING") == "+\"PONG\"")
+      try await server.shutDown()
+      try await ada.expectClosed()
+      try await client.resumeReading()
+      let replies = try await client.readToEnd()
+      #expect(replies.count < 500)
+    }
+  }
+
+  @Test func `shutting down does not wait for a client that keeps its side open`() async throws {
+    try await withServer(.socket) {
+      $0.shutdownSeconds = 3_600
+    } _: { server in
+      let client = try await LineSocketClient(port: server.port, staysOpen: true)
+      let other = try await LineSocketClient(port: server.port, staysOpen: true)
+      #expect(try await client.request("PING") == "+\"PONG\"")
+      #expect(try await other.request("QUIT") == "+\"BYE\"")
+      try await other.expectClosed()
+      try await server.shutDown()
+      try await client.expectClosed()
+      await client.disconnect()
+      await other.disconnect()
+    }
+  }
+
+  @Test func `a cancelled server ends as one that is shut down`() async throws {
+    try await withServer(.socket) { server in
+      let client = try await server.connectAsAdministrator()
+      server.parts.journal.gate.hold()
+      try await client.send("SET /a 1\n")
+      await server.parts.journal.gate.arrival()
+      let cancel = try #require(server.cancel)
+      async let end: Void = cancel()
+      server.parts.journal.gate.release()
+      #expect(try await client.readToEnd() == ["+{\"seq\":1}"])
+      try await end
+    }
+  }
+
+  @Test func `a connection too many is told so and closed, and others may come when some go`()
+    async throws
+  {
+    try await withServer(.socket) {
+      $0.limits.connectionsMax = 3
+    } _: { server in
+      let clients = [
+        try await server.connect(), try await server.connect(), try await server.connect(),
+      ]
+      for client in clients { #expect(try await client.request("PING") == "+\"PONG\"") }
+      for _ in 0..<20 {
+        let client = try await server.connect()
+        let line = try await client.readLine()
+        #expect(line.hasPrefix("-OVERLOADED "))
+        try await client.expectClosed()
+      }
+      #expect(try await clients[0].request("QUIT") == "+\"BYE\"")
+      try await clients[0].expectClosed()
+      try await server.eventually {
+        let client = try await server.connect()
+        return try await client.request("PING") == "+\"PONG\""
+      }
+      #expect(try await clients[1].request("PING") == "+\"PONG\"")
+    }
+  }
+
+  @Test func `a port that is in use is an error, not a server`() async throws {
+    try await withServer(.socket) { server in
+      var configuration = LineServer.Configuration()
+      configuration.port = server.port
+      let second = LineServer(
+        server.parts.operations, configuration: configuration, logger: server.parts.log.logger
+      ) { _, _ in Issue.record("two servers are ready on one port") }
+      await #expect(throws: (any Error).self) { try await second.run() }
+    }
+  }
+}

@@ -1,0 +1,149 @@
+import CanopyTesting
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CanopyLineServer
+
+/// The requests that a connection carries out before others have their turn.
+struct WorkBudgetTests {
+  /// A loop whose clock advances with each look at it.
+  private final class Setting {
+    let loop = EmbeddedEventLoop()
+    private let parts: LineParts
+    private let context: LoopContext
+    private let pending: Pending
+
+    private final class Pending {
+      var turn: (() -> Void)?
+      var nanoseconds: UInt64 = 0
+    }
+
+    init(_ parts: LineParts, microseconds: UInt64) {
+      let pending = Pending()
+      self.pending = pending
+      context = LoopContext(
+        parts.operations, loop: loop,
+        turns: LoopTurns(loop: loop) { pending.turn = $0 },
+        now: {
+          pending.nanoseconds += microseconds * 1000
+          return .uptimeNanoseconds(pending.nanoseconds)
+        })
+      self.parts = parts
+    }
+
+    func connect() throws -> EmbeddedChannel {
+      let channel = EmbeddedChannel(
+        handler: LineHandler(parts.operations, shared: context), loop: loop)
+      try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+      return channel
+    }
+
+    /// Returns the number of lines that a channel has sent.
+    func lines(_ channel: EmbeddedChannel) throws -> Int {
+      loop.run()
+      var count = 0
+      while let buffer = try channel.readOutbound(as: ByteBuffer.self) {
+        count += buffer.readableBytesView.count { $0 == UInt8(ascii: "\n") }
+      }
+      return count
+    }
+
+    /// Lets one connection have its turn. Returns whether one waited.
+    func goOn() -> Bool {
+      guard let turn = pending.turn.take() else { return false }
+      turn()
+      return true
+    }
+  }
+
+  private func burst(_ count: Int) -> ByteBuffer {
+    ByteBuffer(string: String(repeating: "PING\n", count: count))
+  }
+
+  @Test func `a burst of requests is carried out in turns, between which others are served`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      let setting = Setting(server.parts, microseconds: 400)
+      let attacker = try setting.connect()
+      let honest = try setting.connect()
+      try attacker.writeInbound(burst(4_096))
+      // The clock is looked at with every fourth request: the third look finds that a millisecond is over.
+      var answered = try setting.lines(attacker)
+      #expect(answered < 20)
+      var turns = 0
+      while setting.goOn() {
+        turns += 1
+        try honest.writeInbound(burst(1))
+        #expect(try setting.lines(honest) == 1)
+        let count = try setting.lines(attacker)
+        #expect(count <= 20)
+        answered += count
+      }
+      #expect(answered == 4_096)
+      #expect(turns > 200)
+    }
+  }
+
+  @Test func `connections with bursts take turns`() async throws {
+    try await withServer(.inProcess) { server in
+      let setting = Setting(server.parts, microseconds: 400)
+      let channels = try (0..<3).map { _ in try setting.connect() }
+      for channel in channels { try channel.writeInbound(burst(100)) }
+      for channel in channels { _ = try setting.lines(channel) }
+      for turn in 0..<6 {
+        #expect(setting.goOn())
+        let counts = try channels.map { try setting.lines($0) }
+        #expect(counts.indices.filter { counts[$0] > 0 } == [turn % 3])
+      }
+    }
+  }
+
+  @Test func `requests that take less than a millisecond together are carried out at once`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      let setting = Setting(server.parts, microseconds: 1)
+      let client = try setting.connect()
+      try client.writeInbound(burst(1_000))
+      #expect(try setting.lines(client) == 1_000)
+      #expect(!setting.goOn())
+      // The next millisecond begins when the loop has looked for input.
+      try client.writeInbound(burst(3_999))
+      #expect(try setting.lines(client) == 3_999)
+      try client.writeInbound(burst(8_000))
+      #expect(try setting.lines(client) < 4_010)
+      #expect(setting.goOn())
+    }
+  }
+
+  @Test func `all connections together have four milliseconds, and each a few requests`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      let setting = Setting(server.parts, microseconds: 400)
+      let channels = try (0..<20).map { _ in try setting.connect() }
+      for channel in channels { try channel.writeInbound(burst(100)) }
+      let counts = try channels.map { try setting.lines($0) }
+      #expect(counts.reduce(0, +) < 20 * 4 + 60)
+      #expect(counts.allSatisfy { $0 >= 3 })
+      #expect(counts.dropLast(5).contains { $0 > 4 } && (counts.last ?? 9) <= 4)
+    }
+  }
+
+  @Test func `a client that ends its sending side within a burst gets all its replies`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      let setting = Setting(server.parts, microseconds: 400)
+      let client = try setting.connect()
+      try client.writeInbound(burst(200))
+      client.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+      var answered = try setting.lines(client)
+      #expect(answered < 20)
+      while setting.goOn() { answered += try setting.lines(client) }
+      #expect(answered == 200)
+    }
+  }
+}

@@ -1,0 +1,201 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import GRDB
+import Testing
+
+@testable import CanopySQLite
+
+/// On-disconnect writes, as they are kept.
+@Suite(.timeLimit(.minutes(5))) struct DisconnectWriteTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  private func add(_ store: SQLiteStore, _ request: String) async throws -> DisconnectWriteID {
+    try #require(
+      try await store.changeDisconnectWrites(
+        adding: ("administrator", request), exceptions: [:], removing: []))
+  }
+
+  private func requests(_ store: SQLiteStore) async throws -> [String] {
+    try await store.disconnectWrites().map(\.request)
+  }
+
+  /// A commit that carries out a write.
+  private func completing(_ sequence: Int64, _ id: DisconnectWriteID) throws -> Commit {
+    var commit = try commit(sequence, "n", Node(sequence))
+    commit.completedDisconnectWrite = id
+    return commit
+  }
+
+  @Test func `what is kept comes back as it was, in order, also after a restart or a crash`()
+    async throws
+  {
+    let texts = ["SET /a 1", "UPDATE /é {\"x\":\"\\u0000 '\\\"🌳\"}", "REMOVE /b c", ""]
+    let exceptions = ["a/b", "é 🌳/\"q\"/.priority", "", "a,b c"]
+    let folder = folder
+    let crashed = try await folder.withStore { store in
+      for (i, text) in texts.enumerated() { #expect(try await add(store, text) == Int64(i + 1)) }
+      let none = try await store.changeDisconnectWrites(
+        adding: nil, exceptions: [2: exceptions, 3: []], removing: [])
+      #expect(none == nil)
+      return try folder.crashed()
+    }
+    for folder in [folder, crashed] {
+      try await folder.withStore { store async throws in
+        let kept = try await store.disconnectWrites()
+        #expect(kept.map(\.id) == [1, 2, 3, 4])
+        #expect(kept.map(\.request) == texts)
+        #expect(kept.map(\.exceptions) == [[], exceptions, [], []])
+        #expect(kept.allSatisfy { $0.identity == "administrator" })
+        #expect(try await store.problems().isEmpty)
+      }
+    }
+  }
+
+  @Test func `one change adds, excepts and removes in one step`() async throws {
+    try await folder.withStore { store in
+      for text in ["a", "b", "c"] { _ = try await add(store, text) }
+      let id = try await store.changeDisconnectWrites(
+        adding: ("administrator", "d"), exceptions: [2: ["x"]], removing: [1, 3, 77])
+      #expect(id == 4)
+      let kept = try await store.disconnectWrites()
+      #expect(kept.map(\.request) == ["b", "d"])
+      #expect(kept.map(\.exceptions) == [["x"], []])
+    }
+  }
+
+  @Test func `a change of which a part fails is not made at all`() async throws {
+    try await folder.withStore { store in
+      for text in ["a", "b"] { _ = try await add(store, text) }
+      let before = try await store.disconnectWrites()
+      try await store.damage(
+        """
+        CREATE TRIGGER no BEFORE INSERT ON disconnect_writes BEGIN SELECT RAISE(ABORT, 'no'); END
+        """)
+      await #expect(throws: (any Error).self) {
+        try await store.changeDisconnectWrites(
+          adding: ("administrator", "c"), exceptions: [2: ["x"]], removing: [1])
+      }
+      #expect(try await store.disconnectWrites() == before)
+    }
+  }
+
+  @Test func `ids ascend, though the last was removed and the store opened again`()
+    async throws
+  {
+    var last: DisconnectWriteID = 0
+    for _ in 0..<4 {
+      try await folder.withStore { store in
+        for _ in 0..<2 {
+          let id = try await add(store, "a")
+          #expect(id > last)
+          last = id
+        }
+        _ = try await store.changeDisconnectWrites(
+          adding: nil, exceptions: [:], removing: [last, last - 1])
+        #expect(try await store.disconnectWrites().isEmpty)
+        let id = try await add(store, "b")
+        #expect(id > last)
+        last = id
+        let sequence = try await store.tree().sequence
+        try store.append([completing(sequence + 1, id)], after: sequence)
+        #expect(try await store.disconnectWrites().isEmpty)
+      }
+    }
+  }
+
+  @Test func `the commit that makes a write removes it, in one transaction`() async throws {
+    let folder = folder
+    let crashed = try await folder.withStore { store in
+      for text in ["a", "b", "c"] { _ = try await add(store, text) }
+      let transactions = Steps()
+      try await store.pool.writeWithoutTransaction { db in
+        db.trace { if "\($0)".hasPrefix("COMMIT") { _ = transactions.next() } }
+      }
+      try store.append([commit(1, "m", 1), completing(2, 2), completing(3, 99)], after: 0)
+      #expect(transactions.next() == 2, "one transaction, and this call")
+      #expect(try await requests(store) == ["a", "c"])
+      #expect(
+        try await store.commits(after: 0, through: 3).map(\.completedDisconnectWrite) == [
+          nil, nil, nil,
+        ])
+      return try folder.crashed()
+    }
+    try await crashed.withStore { store async throws in
+      #expect(try await requests(store) == ["a", "c"])
+      #expect(try await store.tree().sequence == 3)
+    }
+  }
+
+  @Test func `an append that conflicts or fails removes nothing`() async throws {
+    try await folder.withStore { store in
+      for text in ["a", "b"] { _ = try await add(store, text) }
+      try store.append([commit(1, "n", 1)], after: 0)
+      for last in [0, 2] as [Int64] {
+        #expect(throws: JournalError.self) {
+          try store.append([completing(last + 1, 1)], after: last)
+        }
+      }
+      #expect(throws: (any Error).self) {
+        try store.append([completing(2, 1), completing(2, 2)], after: 1)
+      }
+      #expect(try await requests(store) == ["a", "b"])
+      #expect(try await store.tree().sequence == 1)
+      try store.append([completing(2, 1)], after: 1)
+      #expect(try await requests(store) == ["b"])
+    }
+  }
+
+  @Test
+  func `an engine's transaction completes an on-disconnect write when it writes, and only then`()
+    async throws
+  {
+    try await folder.withStore { store in
+      for text in ["a", "b"] { _ = try await add(store, text) }
+      let journal = FaultyJournal(store)
+      try await withEngine(journal) { engine in
+        journal.plan(.failBefore)
+        await #expect(throws: EngineError.journalFailed) {
+          try await engine.transact { _ in
+            Decision(try .set(Location("n"), WriteValue(1)), (), completedDisconnectWrite: 1)
+          }
+        }
+        #expect(try await requests(store) == ["a", "b"])
+        struct Refusal: Error {}
+        await #expect(throws: Refusal.self) {
+          try await engine.transact { _ -> Decision<Void> in throw Refusal() }
+        }
+        _ = try await engine.transact { _ in
+          Decision(try .set(Location("n"), WriteValue(1)), (), completedDisconnectWrite: 1)
+        }
+        #expect(try await requests(store) == ["b"])
+      }
+    }
+  }
+
+  @Test func `checkpoints and imports leave them alone`() async throws {
+    try await folder.withStore { store in
+      for text in ["a", "b"] { _ = try await add(store, text) }
+      try store.append([completing(1, 1)], after: 0)
+      try await store.checkpoint(json(#"{"n":1}"#), through: 1)
+      try await store.replace(.root, with: json(#"{"m":1}"#)) { _ in }
+      #expect(try await requests(store) == ["b"])
+    }
+  }
+
+  @Test(arguments: ["", "{", "{}", "\"a\"", "[1]", "[\"a\",null]", "[\"a\""])
+  func `exceptions that cannot be read are an error that says what to do`(text: String)
+    async throws
+  {
+    try await folder.withStore { store in
+      for text in ["a", "b"] { _ = try await add(store, text) }
+      try await store.damage("UPDATE disconnect_writes SET exceptions = ? WHERE id = 2", [text])
+      let error = await #expect(throws: StoreError.self) { try await store.disconnectWrites() }
+      expectAdvice(error, mentions: "on-disconnect write 2", "backup")
+    }
+  }
+}

@@ -1,0 +1,78 @@
+import CanopyAccounts
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import GRDB
+import Testing
+
+@testable import CanopySQLite
+
+/// One byte of the database or of its log is another than it was. `Scripts/flip-test` does it thousands of times.
+@Suite(.timeLimit(.minutes(5))) struct FlipTests {
+  private static let addresses = (0..<30).map { "user\($0)@example.org" }
+
+  private func fill(_ store: SQLiteStore, _ random: inout SeededGenerator) async throws {
+    for (number, address) in Self.addresses.enumerated() {
+      _ = try await store.insert(
+        Account(
+          uid: "u\(number)", email: address, emailNormalized: address, username: "user\(number)",
+          passwordHash: "$argon2id$\(random.next())", createdAt: Int64(number), isDisabled: false,
+          isPending: number % 7 == 0))
+    }
+    for number in 0..<5 {
+      _ = try await store.changeDisconnectWrites(
+        adding: ("administrator", "SET /gone/\(number) 1"), exceptions: [:], removing: [])
+    }
+    for number in 1...90 as ClosedRange<Int64> {
+      let text = String(
+        repeating: "t\(random.next()) ", count: Int.random(in: 1...40, using: &random))
+      var commit = try commit(number, "n/\(number % 40)/text", Node(text))
+      commit.beforeImage = [Assignment(commit.assignments[0].location, .absent)]
+      commit.origin = try WriteOrigin(client: "c\(number % 3)", number: number, seen: 0)
+      try store.append([commit], after: number - 1)
+      if number == 60 {
+        try await store.checkpoint(try await store.tree().root, through: number)
+      }
+    }
+  }
+
+  @Test(arguments: [true, false])
+  func `a byte that was flipped is told, or did not matter`(afterCrash: Bool) async throws {
+    var random = SeededGenerator(printingSeedFor: "FlipTests")
+    let folder = try Folder()
+    let (expected, whole) = try await folder.withStore { store in
+      try await fill(store, &random)
+      if afterCrash {
+        // Half of it in the database file, the rest in its log.
+        try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.passive) }
+        for number in 91...120 as ClosedRange<Int64> {
+          try store.append([commit(number, "m/\(number)", Node(number))], after: number - 1)
+        }
+      }
+      return (try await StoredContents(store, Self.addresses), try folder.crashed())
+    }
+    let source = afterCrash ? whole : folder
+    var told = 0
+    for _ in 0..<30 {
+      let copy = try source.crashed()
+      let name = afterCrash && random.oneIn(2) ? "-wal" : ""
+      let url = URL(filePath: copy.database + name)
+      var data = try Data(contentsOf: url)
+      let offset = Int.random(in: 0..<data.count, using: &random)
+      data[offset] ^= UInt8.random(in: 1...255, using: &random)
+      try data.write(to: url)
+      do {
+        let found = try await copy.withStore { try await StoredContents($0, Self.addresses) }
+        #expect(found == expected, "\(name) at byte \(offset) was served in silence")
+      } catch is StoreError {
+        told += 1
+      } catch {
+        // SQLite's own, of a page that makes no sense.
+        told += 1
+      }
+    }
+    print("flips that were told: \(told) of 30")
+    #expect(told > 3)
+  }
+}

@@ -1,0 +1,45 @@
+import CanopySQLite
+import Foundation
+
+/// A folder of a test's own, gone when the test is.
+final class Folder: Sendable {
+  let path: String
+
+  init() throws {
+    let url = FileManager.default.temporaryDirectory
+      .appending(path: "canopy-test-\(UUID().uuidString)")
+    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
+    path = url.path
+  }
+
+  deinit {
+    try? FileManager.default.removeItem(atPath: path)
+  }
+
+  /// The database file.
+  var database: String { path + "/canopy.sqlite" }
+
+  /// Opens the folder while `body` uses it.
+  func withStore<R>(
+    _ configuration: SQLiteStore.Configuration = .init(),
+    isolation: isolated (any Actor)? = #isolation, _ body: (SQLiteStore) async throws -> R
+  ) async throws -> R {
+    let store = try SQLiteStore(folder: path, configuration: configuration)
+    let result: Result<R, any Error>
+    do { result = .success(try await body(store)) } catch { result = .failure(error) }
+    try store.close()
+    return try result.get()
+  }
+
+  /// Returns a folder with a copy of the files as they are now: as a crash would leave them.
+  func crashed() throws -> Folder {
+    let copy = try Folder()
+    // The tail first: it may be older than the rest, and not newer.
+    for name in ["canopy.tail", "canopy.sqlite", "canopy.sqlite-wal"]
+    where FileManager.default.fileExists(atPath: path + "/" + name) {
+      try FileManager.default.copyItem(
+        atPath: path + "/" + name, toPath: copy.path + "/" + name)
+    }
+    return copy
+  }
+}

@@ -1,0 +1,299 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import GRDB
+import Testing
+
+@testable import CanopySQLite
+
+/// What the store tells of commits that were made before.
+@Suite(.timeLimit(.minutes(5))) struct HistoryTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  /// Commits that an engine made of random writes.
+  private func write(
+    _ count: Int, _ random: SeededGenerator, _ store: SQLiteStore
+  ) async throws {
+    try await withEngine(store) { engine in
+      var random = random
+      var writes = RandomWrites()
+      writes.keysMax = 5
+      // Else the image of a removal might be too large to be kept.
+      writes.bigOnceIn = .max
+      for _ in 0..<count {
+        let write = writes.next(&random)
+        _ = try await engine.transact { _ in Decision(write, ()) }
+      }
+    }
+  }
+
+  /// Checks that the commits lead from each version to the next, and their before-images back.
+  private func checkImages(_ commits: [Commit]) throws {
+    var tree = Tree()
+    for commit in commits {
+      let old = tree.root
+      tree.apply(commit.assignments)
+      var undone = tree
+      undone.apply(try #require(commit.beforeImage, "commit \(commit.sequence)"))
+      #expect(undone.root == old, "commit \(commit.sequence)")
+    }
+    for commit in commits.reversed() { tree.apply(commit.beforeImage ?? []) }
+    #expect(tree.root.isAbsent)
+  }
+
+  @Test func `commits come with what takes them back, also after a restart`() async throws {
+    let random = SeededGenerator(printingSeedFor: "HistoryTests.images")
+    let folder = folder
+    let before = try await folder.withStore { store in
+      try await write(200, random, store)
+      let commits = try await store.commits(after: 0, through: .max)
+      #expect(commits.map(\.sequence) == Array(1...200))
+      try checkImages(commits)
+      return commits
+    }
+    let crashed = try await folder.withStore { store in
+      #expect(try await store.commits(after: 0, through: 200) == before)
+      let (root, sequence) = try await store.tree()
+      try await store.checkpoint(root, through: sequence)
+      #expect(try await store.commits(after: 0, through: 200) == before, "folded or not")
+      return try folder.crashed()
+    }
+    try await crashed.withStore { store async throws in
+      #expect(try await store.commits(after: 0, through: 200) == before)
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+
+  @Test func `a range has the commits after its beginning, up to its end`() async throws {
+    var random = SeededGenerator(printingSeedFor: "HistoryTests.ranges")
+    try await folder.withStore { store in
+      try store.append(try (1...20).map { try commit($0, "n", Node($0)) }, after: 0)
+      try await store.damage("DELETE FROM commits WHERE sequence <= 5")
+      func numbers(_ after: Int64, _ through: Int64) async throws -> [Int64] {
+        try await store.commits(after: after, through: through).map(\.sequence)
+      }
+      for _ in 0..<100 {
+        let first = Int64.random(in: -3...23, using: &random)
+        let last = Int64.random(in: -3...23, using: &random)
+        let expected = (6...20).filter { $0 > first && $0 <= last }
+        #expect(try await numbers(first, last) == expected, "(\(first), \(last)]")
+      }
+      #expect(try await numbers(5, 20) == Array(6...20))
+      #expect(try await numbers(19, 20) == [20])
+      #expect(try await numbers(20, 20) == [])
+      #expect(try await numbers(20, .max) == [])
+      #expect(try await numbers(.min, .max) == Array(6...20))
+      #expect(try await numbers(10, 9) == [])
+    }
+  }
+
+  @Test func `a page is bounded by bytes and by commits, and has only those that are asked for`()
+    async throws
+  {
+    try await folder.withStore { store in
+      let large = Node(String(repeating: "x", count: 400_000))
+      try store.append(try (1...7).map { try commit($0, "large", large) }, after: 0)
+      try store.append(try (8...10).map { try commit($0, "a/b", Node($0)) }, after: 7)
+      // Images of the others are not read at all.
+      try await store.damage("UPDATE commits SET before = '[1' WHERE sequence <= 6")
+      let place = try Path("a")
+      func page(_ first: Int64, _ last: Int64) async throws -> HistoryPage {
+        try await store.history(after: first, through: last) { locations in
+          locations.contains { $0.path.hasPrefix(place) }
+        }
+      }
+      var page1 = try await page(0, 10)
+      #expect(page1.read == 5...10)
+      #expect(page1.commits.map(\.sequence) == [10, 9, 8])
+      #expect((HistoryPage.bytesMax...HistoryPage.bytesMax + 401_000).contains(page1.bytes))
+      page1 = try await page(0, 4)
+      #expect(page1.read == 2...4)
+      #expect(page1.commits.isEmpty)
+      #expect(try await page(3, 4).read == 4...4)
+      #expect(try await page(10, 20).read == nil)
+      #expect(try await page(8, 20).read == 9...10)
+      await #expect(throws: StoreError.self) {
+        try await store.history(after: 0, through: 3) { _ in true }
+      }
+      try await store.damage("DELETE FROM commits WHERE sequence = 9")
+      // Nothing says any more whether commit 10 follows what is there.
+      await #expect(throws: StoreError.self) { try await page(0, 10) }
+      let last = Int64(10 + HistoryPage.commitsMax + 5)
+      try store.append(try (11...last).map { try commit($0, "n", Node($0)) }, after: 10)
+      #expect(try await page(0, last).read == last - Int64(HistoryPage.commitsMax) + 1...last)
+    }
+  }
+
+  @Test func `an image that is large is not kept, and the commit comes without it`()
+    async throws
+  {
+    try await folder.withStore { store in
+      let text = Node(String(repeating: "x", count: BeforeImageCodec.bytesMax))
+      try await withEngine(store) { engine in
+        for value in [text, 1, .absent] {
+          _ = try await engine.transact { _ in
+            Decision(try .set(Location("n"), WriteValue(value)), ())
+          }
+        }
+      }
+      let commits = try await store.commits(after: 0, through: 3)
+      #expect(commits.map(\.assignments.first?.value) == [text, 1, .absent])
+      #expect(commits.map { $0.beforeImage?.map(\.value) } == [[.absent], nil, [1]])
+      let bytes = try await store.number("SELECT coalesce(sum(length(before)), 0) FROM commits")
+      #expect(bytes < 100)
+    }
+  }
+
+  @Test func `a file of the first schema is opened, and its commits have no image`()
+    async throws
+  {
+    let queue = try DatabaseQueue(path: folder.database)
+    try Schema.migrator.migrate(queue, upTo: "1")
+    try await queue.write { db in
+      for sequence in 1...6 {
+        try db.execute(
+          sql: "INSERT INTO commits VALUES (?, ?, ?)",
+          arguments: [sequence, 1_000 + sequence, "[[[\"a/n\(sequence % 3)\"],\(sequence)]]"])
+      }
+      try db.execute(sql: "INSERT INTO leaves VALUES ('a', '{\"n1\":1,\"n2\":2}')")
+      try db.execute(sql: "UPDATE meta SET value = 2 WHERE name = 'checkpoint'")
+    }
+    try queue.close()
+    for run in 0..<2 {
+      try await folder.withStore { store async throws in
+        #expect(try await store.problems().isEmpty)
+        #expect(try await store.disconnectWrites().isEmpty)
+        let commits = try await store.commits(after: 0, through: 6)
+        #expect(commits.map(\.sequence) == Array(1...6))
+        #expect(commits.allSatisfy { $0.beforeImage == nil })
+        #expect(
+          commits.map { $0.assignments.map(\.location.text) }
+            == (1...6).map { ["a/n\($0 % 3)"] })
+        try await withEngine(store) { engine in
+          let place = Path.root.child("a")
+          for (form, isExact) in [(Listening.Form.child, false), (.value, false), (.sync, true)] {
+            let start = await engine.start(Listening(place, form: form))
+            // All of them were made by the older program, or before this run.
+            #expect(try await (engine.changes(since: 3, to: start) != nil) == isExact)
+            let newest = try await engine.changes(since: start.sequence, to: start)
+            #expect(newest == [])
+          }
+          let start = await engine.start(Listening(place, form: .sync))
+          if run == 0 {
+            #expect(
+              try await engine.changes(since: 4, to: start)
+                == [
+                  .put([
+                    Assignment(try Path("n0"), 6), Assignment(try Path("n2"), 5),
+                  ])
+                ])
+            _ = try await engine.transact { _ in
+              Decision(try .set(Location("a/n0"), WriteValue(7)), ())
+            }
+          }
+          // What is written from now on has its image.
+          let child = await engine.start(Listening(place, form: .value))
+          let changes = try await engine.changes(since: 6, to: child)
+          #expect(changes?.count == 1)
+        }
+      }
+    }
+  }
+
+  @Test func `who listened to an engine resumes at the next one on the same file`() async throws {
+    var random = SeededGenerator(printingSeedFor: "HistoryTests.resuming")
+    let replicas = try (0..<40).map { _ in Replica(try .random(&random, keysMax: 5)) }
+    let random0 = random
+    for run in 0..<6 {
+      var configuration = SQLiteStore.Configuration()
+      configuration.checkpointStepRows = 20
+      configuration.durability = .relaxed
+      var engineConfiguration = Engine.Configuration()
+      engineConfiguration.checkpointEvery = 25
+      try await folder.withStore(configuration) { store in
+        try await withEngine(store, configuration: engineConfiguration) { engine in
+          for replica in replicas {
+            if run == 0 {
+              _ = try #require(await replica.start(engine))
+            } else {
+              let (_, isAnew) = try #require(try await replica.resume(engine))
+              #expect(!isAnew)
+            }
+            if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }
+          }
+        }
+        // Written when they are gone.
+        var seeds = random0
+        for _ in 0...run { seeds = SeededGenerator(seed: seeds.next()) }
+        try await write(40, seeds, store)
+      }
+    }
+  }
+
+  @Test func `an import ends history: nobody resumes across it`() async throws {
+    try await folder.withStore { store in
+      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      try await withEngine(store) { engine in
+        _ = try await engine.transact { _ in
+          Decision(try .set(Location("a"), WriteValue(1)), ())
+        }
+        for replica in replicas { _ = await replica.start(engine) }
+      }
+      try await store.replace(Path("b"), with: 2) { _ in }
+      #expect(try await store.commits(after: 0, through: .max).isEmpty)
+      try await withEngine(store) { engine in
+        for replica in replicas {
+          #expect(try #require(try await replica.resume(engine)).isAnew)
+          #expect(replica.problem(engine.root) == nil)
+        }
+        _ = try await engine.transact { _ in
+          Decision(try .set(Location("c"), WriteValue(3)), ())
+        }
+        for replica in replicas {
+          #expect(replica.problem(engine.root) == nil)
+          #expect(try #require(try await replica.resume(engine)).isAnew == false)
+        }
+      }
+      #expect(try await store.commits(after: 0, through: .max).map(\.sequence) == [3])
+    }
+  }
+
+  @Test func `an image that cannot be read is an error that says what to do`() async throws {
+    try await folder.withStore { store in
+      try await withEngine(store) { engine in
+        for i in 1...3 {
+          _ = try await engine.transact { _ in
+            Decision(try .set(Location("n"), WriteValue(Node(Int64(i)))), ())
+          }
+        }
+      }
+      try await store.damage("UPDATE commits SET before = '[1' WHERE sequence = 2")
+      let error = await #expect(throws: StoreError.self) {
+        try await store.commits(after: 0, through: 3)
+      }
+      expectAdvice(error, mentions: "commit 2", "backup")
+      #expect(try await store.commits(after: 2, through: 3).count == 1)
+      // Nothing but resuming needs it.
+      #expect(try await store.tree().root == json(#"{"n":3}"#))
+    }
+  }
+}
+
+extension Engine {
+  /// Where a listener would begin now.
+  fileprivate func start(_ listening: Listening) async -> ListenStart {
+    let (id, start) = await withCheckedContinuation { continuation in
+      listen(listening) { _ in
+      } started: {
+        continuation.resume(returning: ($0, $1))
+      }
+    }
+    if let id { unlisten(id) }
+    return start
+  }
+}

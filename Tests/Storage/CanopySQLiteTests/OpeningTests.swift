@@ -1,0 +1,294 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import GRDB
+import Synchronization
+import Testing
+
+@testable import CanopySQLite
+
+struct OpeningTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  private func open() throws -> SQLiteStore {
+    try SQLiteStore(folder: folder.path)
+  }
+
+  private func refusal() -> StoreError? {
+    #expect(throws: StoreError.self) { try open() }
+  }
+
+  @Test func `a folder that is missing is made, with those above it`() async throws {
+    let store = try SQLiteStore(folder: folder.path + "/deep/er")
+    try store.append([commit(1, "n", 1)], after: 0)
+    try store.close()
+    let mode = try FileManager.default.attributesOfItem(atPath: folder.path + "/deep/er")[
+      .posixPermissions]
+    #expect(mode as? Int == 0o700)
+  }
+
+  @Test func `nobody else may read the files`() async throws {
+    try FileManager.default.setAttributes(
+      [.posixPermissions: 0o755], ofItemAtPath: folder.path)
+    for _ in 0..<2 {
+      try await folder.withStore { store in
+        let last = try await store.tree().sequence
+        try store.append([commit(last + 1, "n", 1)], after: last)
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder.path)
+        #expect(
+          Set(names) == [
+            "canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock",
+          ])
+        for name in names {
+          let attributes = try FileManager.default.attributesOfItem(
+            atPath: folder.path + "/" + name)
+          #expect(attributes[.posixPermissions] as? Int == 0o600, "\(name)")
+        }
+      }
+    }
+  }
+
+  @Test func `a file of a newer program is refused and left as it is`() async throws {
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      try await store.damage("INSERT INTO grdb_migrations VALUES ('99')")
+    }
+    let error = refusal()
+    if case .newerSchema = error {} else { Issue.record("\(String(describing: error))") }
+    expectAdvice(error, mentions: "newer version", "run that version", "backup")
+    let queue = try DatabaseQueue(path: folder.database)
+    let commits = try await queue.read {
+      try Int.fetchOne($0, sql: "SELECT count(*) FROM commits")
+    }
+    #expect(commits == 1)
+  }
+
+  @Test func `a database of another program is refused and left as it is`() async throws {
+    let queue = try DatabaseQueue(path: folder.database)
+    try await queue.write { try $0.execute(sql: "CREATE TABLE songs(name TEXT)") }
+    try queue.close()
+    expectAdvice(refusal(), mentions: "another program", "another data folder")
+    let again = try DatabaseQueue(path: folder.database)
+    let tables = try await again.read {
+      try String.fetchAll($0, sql: "SELECT name FROM sqlite_schema")
+    }
+    #expect(tables == ["songs"])
+  }
+
+  @Test func `a file that is no database is refused and left as it is`() throws {
+    let garbage = Data((0..<20_000).map { UInt8(truncatingIfNeeded: $0 * 31 + 7) })
+    try garbage.write(to: URL(filePath: folder.database))
+    expectAdvice(refusal(), mentions: "no Canopy database", "backup", "move the data folder")
+    #expect(try Data(contentsOf: URL(filePath: folder.database)) == garbage)
+  }
+
+  @Test(arguments: [100, 4_000, 4_096, 6_000, 8_192, 20_480, 40_000])
+  func `a file that was cut off is refused when it is opened, loaded or verified`(
+    bytes: Int
+  ) async throws {
+    try await folder.withStore { store in
+      for sequence in 1...40 as ClosedRange<Int64> {
+        let text = Node(String(repeating: "x", count: 3_000))
+        try store.append([commit(sequence, "n/\(sequence)", text)], after: sequence - 1)
+      }
+      try await store.checkpoint(try await store.tree().root, through: 30)
+      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+    }
+    let file = try FileHandle(forUpdating: URL(filePath: folder.database))
+    #expect(try file.seekToEnd() > UInt64(bytes))
+    try file.truncate(atOffset: UInt64(bytes))
+    try file.close()
+    do {
+      try await folder.withStore { store in
+        #expect(try await !store.problems().isEmpty)
+        _ = try await store.load()
+        Issue.record("nothing was noticed")
+      }
+    } catch let error as StoreError {
+      expectAdvice(error, mentions: "backup")
+    }
+  }
+
+  @Test func `a folder that cannot be written is refused`() throws {
+    try Data("a file".utf8).write(to: URL(filePath: folder.path + "/file"))
+    let error = #expect(throws: StoreError.self) {
+      try SQLiteStore(folder: folder.path + "/file/below")
+    }
+    if case .inaccessible = error {} else { Issue.record("\(String(describing: error))") }
+  }
+
+  @Test(
+    arguments: ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock"])
+  func `a file that is a symbolic link, a folder or a pipe is refused and left as it is`(
+    name: String
+  ) throws {
+    try open().close()
+    let path = folder.path + "/" + name
+    let target = try Folder()
+    let file = target.path + "/file"
+    try Data("precious".utf8).write(to: URL(filePath: file))
+    let makers: [() throws -> Void] = [
+      { try FileManager.default.createSymbolicLink(atPath: path, withDestinationPath: file) },
+      { try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: false) },
+      { #expect(mkfifo(path, 0o600) == 0) },
+    ]
+    for make in makers {
+      try? FileManager.default.removeItem(atPath: path)
+      try make()
+      expectAdvice(refusal(), mentions: path, "not a regular file")
+      let error = #expect(throws: StoreError.self) { try SQLiteStore.reading(folder.path) }
+      expectAdvice(error, mentions: path, "not a regular file")
+    }
+    #expect(try Data(contentsOf: URL(filePath: file)) == Data("precious".utf8))
+  }
+
+  @Test func `a folder is used by one at a time`() throws {
+    let store = try open()
+    let error = refusal()
+    if case .inUse = error {} else { Issue.record("\(String(describing: error))") }
+    expectAdvice(error, mentions: "process \(getpid())", "stop that server", folder.path)
+    try store.close()
+    try open().close()
+  }
+
+  @Test func `a folder that could not be opened is free again`() throws {
+    try Data("garbage, garbage, garbage".utf8).write(to: URL(filePath: folder.database))
+    expectAdvice(refusal(), mentions: "no Canopy database")
+    try FileManager.default.removeItem(atPath: folder.database)
+    try open().close()
+  }
+
+  @Test func `removing the file with the process id does not give the folder free`() throws {
+    let store = try open()
+    try FileManager.default.removeItem(atPath: folder.path + "/lock")
+    expectAdvice(refusal(), mentions: "in use by another process;")
+    try store.close()
+    try open().close()
+  }
+
+  @Test(arguments: ["canopy.sqlite-wal", "admin-token"])
+  func `a database file that is gone or empty is a loss, where there are traces of one`(
+    trace: String
+  ) throws {
+    try open().close()
+    let database = folder.path + "/canopy.sqlite"
+    try Data("trace".utf8).write(to: URL(filePath: folder.path + "/" + trace))
+    for isEmpty in [true, false] {
+      try? FileManager.default.removeItem(atPath: database)
+      if isEmpty { try Data().write(to: URL(filePath: database)) }
+      expectAdvice(refusal(), mentions: "missing or empty", "backup")
+    }
+    try FileManager.default.removeItem(atPath: folder.path + "/" + trace)
+    expectAdvice(refusal(), mentions: "missing or empty", "backup")
+    try FileManager.default.removeItem(atPath: folder.path + "/canopy.tail")
+    try open().close()
+  }
+
+  @Test(
+    arguments: [
+      ("", false), ("/canopy.sqlite", false), ("/canopy.sqlite", true),
+      ("/canopy.sqlite-wal", false), ("/canopy.sqlite-wal", true),
+    ])
+  func `nothing is stored any more when a file was removed or replaced under the store`(
+    removed: String, isReplaced: Bool
+  ) async throws {
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      let path = folder.path + removed
+      if isReplaced {
+        try FileManager.default.copyItem(atPath: path, toPath: path + ".new")
+        #expect(rename(path + ".new", path) == 0)
+      } else {
+        try FileManager.default.removeItem(atPath: path)
+      }
+      for _ in 0..<2 {
+        let error = #expect(throws: StoreError.self) {
+          try store.append([commit(2, "n", 2)], after: 1)
+        }
+        expectAdvice(error, mentions: "removed or replaced", "backup")
+        await #expect(throws: StoreError.self) {
+          _ = try await store.changeDisconnectWrites(
+            adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
+        }
+        let last = try await store.pool.writeWithoutTransaction { try CommitRow.last($0).sequence }
+        #expect(last == 1)
+      }
+    }
+  }
+
+  @Test func `a file that was moved keeps what is stored, and another in its place is noticed`()
+    async throws
+  {
+    let moved = folder.database + ".moved"
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+      try FileManager.default.moveItem(atPath: folder.database, toPath: moved)
+      try FileManager.default.copyItem(atPath: moved, toPath: folder.database)
+      try store.append([commit(2, "n", 2)], after: 1)
+    }
+    try? FileManager.default.removeItem(atPath: folder.database + "-wal")
+    expectAdvice(refusal(), mentions: "1 commits that were stored are missing")
+    try FileManager.default.removeItem(atPath: folder.database)
+    try FileManager.default.moveItem(atPath: moved, toPath: folder.database)
+    #expect(try await folder.withStore { try await $0.load().sequence } == 2)
+  }
+
+  @Test func `what another writer appended is folded in by the next checkpoint`() async throws {
+    try await folder.withStore { store in
+      let other = [try commit(1, "a", 1), try commit(2, "b", 2)]
+      try store.append(other, after: 0)
+      #expect(throws: JournalError.self) {
+        try store.append([commit(1, "c", 3)], after: 0)
+      }
+      try store.append([commit(3, "d", 4)], after: 2)
+      let root = try Node(json: #"{"a":1,"b":2,"d":4}"#)
+      try await store.checkpoint(root, through: 3)
+    }
+    try await folder.withStore { store in
+      let state = try await store.load()
+      #expect(state.checkpoint == 3)
+      #expect(state.tree.root.childCount == 3)
+    }
+  }
+
+  @Test func `a folder is free when the process that had it has died`() throws {
+    // util-linux' flock takes the same lock; the shell that it becomes writes its id as we do.
+    let holder = Process()
+    holder.executableURL = URL(filePath: "/usr/bin/flock")
+    holder.arguments = [
+      "--no-fork", folder.path, "/bin/sh", "-c",
+      "echo $$ > \"$0\"; echo ready; read forever", folder.path + "/lock",
+    ]
+    let output = Pipe()
+    holder.standardOutput = output
+    holder.standardInput = Pipe()
+    try holder.run()
+    defer { if holder.isRunning { kill(holder.processIdentifier, SIGKILL) } }
+    #expect(output.fileHandleForReading.availableData == Data("ready\n".utf8))
+    expectAdvice(refusal(), mentions: "process \(holder.processIdentifier)")
+    kill(holder.processIdentifier, SIGKILL)
+    holder.waitUntilExit()
+    try open().close()
+  }
+
+  @Test func `when the rows cannot all be read, that is the error, and not what they lack`() throws
+  {
+    // The number of the second row cannot be worked out. Without it the first one makes no sense.
+    let database = try DatabaseQueue()
+    try database.write { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE numbers(path TEXT PRIMARY KEY, number INTEGER) WITHOUT ROWID;
+          CREATE VIEW leaves AS SELECT path, abs(number) AS value, 0 AS checksum FROM numbers;
+          INSERT INTO numbers VALUES ('x/a/.priority', 1), ('x/a/b', -9223372036854775807 - 1);
+          """)
+      #expect(throws: DatabaseError.self) { try SQLiteStore.readLeaves(db) }
+    }
+  }
+}

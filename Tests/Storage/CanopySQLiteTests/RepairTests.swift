@@ -1,0 +1,113 @@
+import CanopyAccounts
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopySQLite
+
+/// Going on from what is whole.
+@Suite(.timeLimit(.minutes(5))) struct RepairTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  /// Damages a folder with ten commits, six of them in the checkpoint, and accepts it.
+  private func accept(after sql: String) async throws -> (root: Node, sequence: Int64) {
+    let big = Node(
+      children: (0..<20).map { (Key(index: $0), Node(String(repeating: "x", count: 600))) })
+    try await folder.withStore { store in
+      for number in 1...10 as ClosedRange<Int64> {
+        try store.append(
+          [commit(number, "n/\(number)", number == 1 ? big : Node(number))], after: number - 1)
+        if number == 6 { try await store.checkpoint(try await store.tree().root, through: 6) }
+      }
+      _ = try await store.insert(
+        Account(
+          uid: "u", email: "e", emailNormalized: "e", username: "n", passwordHash: "h",
+          createdAt: 1,
+          isDisabled: false, isPending: false))
+      try await store.damage(sql, isSealed: false)
+      #expect(try await !store.problems().isEmpty)
+    }
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    try await folder.withStore(configuration) { try await $0.acceptLosses() }
+    return try await folder.withStore { store in
+      #expect(try await store.problems().isEmpty)
+      let (root, sequence) = try await store.tree()
+      try store.append([commit(sequence + 1, "new", 1)], after: sequence)
+      return (root, sequence)
+    }
+  }
+
+  @Test func `of a damaged commit and those after it, nothing is kept`() async throws {
+    let (root, sequence) = try await accept(
+      after: "UPDATE commits SET body = '[[[\"n/9\"],8]]' WHERE sequence = 9")
+    #expect(root.child("n").childCount == 8)
+    #expect(sequence == 11)
+  }
+
+  @Test(arguments: [Int64.min, 0, SequenceRange.max + 1, .max])
+  func `a commit with a number that no commit can have is removed`(_ number: Int64) async throws {
+    let (root, sequence) = try await accept(
+      after: "UPDATE commits SET sequence = \(number) WHERE sequence = 10")
+    #expect(root.child("n").childCount == 9)
+    #expect((10...11).contains(sequence))
+  }
+
+  @Test(arguments: [Int64.min, -1, .max], ["checkpoint", "base", "last_commit"])
+  func `a number of the checkpoint that no commit can have is not used`(
+    _ number: Int64, _ name: String
+  ) async throws {
+    let (root, _) = try await accept(
+      after: "UPDATE meta SET value = \(number) WHERE name = '\(name)';"
+        + "UPDATE commits SET body = '[[[\"n/9\"],8]]' WHERE sequence = 9")
+    #expect(root.child("n").childCount >= 8)
+  }
+
+  @Test func `a commit that was already in the checkpoint is missed by those who resume alone`()
+    async throws
+  {
+    let (root, sequence) = try await accept(after: "DELETE FROM commits WHERE sequence = 2")
+    #expect(root.child("n").childCount == 10)
+    #expect(sequence == 11)
+  }
+
+  @Test func `a row that was altered is removed, and the others stay`() async throws {
+    let (root, _) = try await accept(after: "UPDATE leaves SET value = '5' WHERE path = 'n/1/3'")
+    #expect(root.child("n").childCount == 10)
+    #expect(root.at(try Path("n/1")).childCount == 19)
+  }
+
+  @Test func `rows that are missing are missing`() async throws {
+    let (root, _) = try await accept(after: "DELETE FROM leaves WHERE path = 'n/1/3'")
+    #expect(root.at(try Path("n/1")).childCount == 19)
+  }
+
+  @Test(arguments: ["value = value + 3 WHERE name = 'checkpoint'", "value = 0"])
+  func `without the numbers, all commits that there are are applied once more`(
+    change: String
+  ) async throws {
+    let (root, sequence) = try await accept(after: "UPDATE meta SET " + change)
+    #expect(root.child("n").childCount == 10)
+    #expect(root.at(try Path("n/1")).childCount == 20)
+    #expect(sequence == 11)
+  }
+
+  @Test func `an account that was altered is removed`() async throws {
+    let (root, _) = try await accept(after: "UPDATE accounts SET password_hash = 'mine'")
+    #expect(root.child("n").childCount == 10)
+    #expect(try await folder.withStore { try await $0.account(uid: "u") } == nil)
+  }
+
+  @Test func `where nothing is wrong, nothing is changed`() async throws {
+    try await folder.withStore { try $0.append([commit(1, "n", 1)], after: 0) }
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    try await folder.withStore(configuration) { try await $0.acceptLosses() }
+    #expect(try await folder.withStore { try await $0.load().sequence } == 1)
+  }
+}

@@ -1,0 +1,67 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+@testable import CanopySQLite
+
+/// Finding out what a failed append has stored.
+struct ResolveAppendTests {
+  private func commit(_ sequence: Int64, by client: String? = nil) throws -> Commit {
+    Commit(
+      sequence: sequence, time: 5, assignments: [Assignment(try Path("n"), Node(sequence))],
+      origin: try client.map { try WriteOrigin(client: $0, number: 9, seen: 3) })
+  }
+
+  @Test func `the commits after one are told with their origins`() async throws {
+    let folder = try Folder()
+    try await folder.withStore { store async throws in
+      try store.append([commit(1), commit(2, by: "a"), commit(3)], after: 0)
+      #expect(try store.resolveAppend(after: 3).isEmpty)
+      let stored = try store.resolveAppend(after: 1)
+      #expect(stored == [try commit(2, by: "a"), try commit(3)])
+      try store.append([commit(4)], after: 3)
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+
+  /// A synchronisation that fails can leave a whole commit in the write-ahead log behind the end that
+  /// the process knows.
+  @Test(arguments: [false, true])
+  func `a commit that was not stored when its append was resolved does not turn up after a crash`(
+    isResolved: Bool
+  ) async throws {
+    let folder = try Folder()
+    let log = folder.database + "-wal"
+    let before = try Folder()
+    var tail = Data()
+    try await folder.withStore { store async throws in
+      try store.append([commit(1)], after: 0)
+      for file in [folder.database, log] {
+        try FileManager.default.copyItem(
+          atPath: file, toPath: file.replacing(folder.path, with: before.path))
+      }
+      let length = try Data(contentsOf: URL(filePath: log)).count
+      try store.append([commit(2)], after: 1)
+      tail = try Data(contentsOf: URL(filePath: log)).dropFirst(length)
+    }
+    #expect(!tail.isEmpty)
+    let crashed = try Folder()
+    try await before.withStore { store async throws in
+      let file = try FileHandle(forWritingTo: URL(filePath: before.database + "-wal"))
+      try file.seekToEnd()
+      try file.write(contentsOf: tail)
+      try file.close()
+      if isResolved { #expect(try store.resolveAppend(after: 1).isEmpty) }
+      for file in [before.database, before.database + "-wal"] {
+        try FileManager.default.copyItem(
+          atPath: file, toPath: file.replacing(before.path, with: crashed.path))
+      }
+    }
+    try await crashed.withStore { store async throws in
+      #expect(try await store.load().sequence == (isResolved ? 1 : 2))
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+}

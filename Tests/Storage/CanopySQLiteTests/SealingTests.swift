@@ -1,0 +1,143 @@
+import CanopyAccounts
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import GRDB
+import Logging
+import Synchronization
+import Testing
+
+@testable import CanopySQLite
+
+/// Folders that an older version wrote, and folders that cannot be written.
+@Suite(.timeLimit(.minutes(5))) struct SealingTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  /// Writes a file as the third version did.
+  private func writeThirdVersion(leaves: Int = 5_000) async throws {
+    let queue = try DatabaseQueue(path: folder.database)
+    try Schema.migrator.migrate(queue, upTo: "3")
+    try await queue.write { db in
+      for number in 0..<leaves {
+        try db.execute(
+          sql: "INSERT INTO leaves VALUES (?, ?)", arguments: ["list/\(number)", "\(number)"])
+      }
+      for sequence in 3...6 {
+        try db.execute(
+          sql: "INSERT INTO commits VALUES (?, ?, ?, NULL)",
+          arguments: [sequence, 1_000 + sequence, "[[[\"a/n\(sequence % 3)\"],\(sequence)]]"])
+      }
+      try db.execute(sql: "UPDATE meta SET value = 4 WHERE name = 'checkpoint'")
+      try db.execute(
+        sql: "INSERT INTO accounts VALUES ('u', 'E@x', 'e@x', 'name', 'hash', 5, 0, 0)")
+      try db.execute(sql: "INSERT INTO client_writes VALUES ('c', 1, 6, 5)")
+      try db.execute(
+        sql: """
+          INSERT INTO disconnect_writes(identity, request, exceptions)
+          VALUES ('administrator', 'SET /a 1', '[]')
+          """)
+    }
+    try queue.close()
+  }
+
+  private func check(_ store: SQLiteStore, leaves: Int = 5_000) async throws {
+    let state = try await store.load()
+    #expect(state.sequence == 6)
+    #expect(state.checkpoint == 4)
+    #expect(state.tree.root.child("list").childCount == leaves)
+    #expect(state.tree.root.child("a") == json(#"{"n0":6,"n2":5}"#))
+    #expect(state.clientWrites.count == 1)
+    #expect(try await store.account(uid: "u")?.email == "E@x")
+    #expect(try await store.disconnectWrites().count == 1)
+    #expect(try await store.commits(after: 2, through: 6).count == 4)
+    #expect(try await store.problems().isEmpty)
+  }
+
+  @Test func `a file of the third version gets its checksums at the first start`() async throws {
+    try await writeThirdVersion()
+    for _ in 0..<2 { try await folder.withStore { store in try await check(store) } }
+    try await folder.withStore { store in
+      try store.append([commit(7, "m", 1)], after: 6)
+      try await store.checkpoint(try await store.tree().root, through: 7)
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+
+  @Test func `a start that was ended while it made them is made good by the next`() async throws {
+    try await writeThirdVersion()
+    try await folder.withStore { _ in }
+    let queue = try DatabaseQueue(path: folder.database)
+    try await queue.write { db in
+      try db.execute(sql: "DELETE FROM meta WHERE name NOT IN ('checkpoint', 'key_time')")
+      try db.execute(sql: "UPDATE leaves SET checksum = 0 WHERE path > 'list/3'")
+      try db.execute(sql: "UPDATE commits SET checksum = 0")
+    }
+    try queue.close()
+    // It is written when all are made.
+    try FileManager.default.removeItem(atPath: folder.path + "/canopy.tail")
+    try await folder.withStore { store in try await check(store) }
+  }
+
+  @Test func `the log tells how far it has come`() async throws {
+    try await writeThirdVersion(leaves: 100_010)
+    let lines = Mutex<[String]>([])
+    var configuration = SQLiteStore.Configuration()
+    configuration.logger = Logger(label: "test") { _ in
+      LogLines { line in lines.withLock { $0.append(line) } }
+    }
+    let unsealed = try await folder.withStore(configuration) {
+      try await $0.number("SELECT count(*) FROM leaves WHERE checksum = 0")
+    }
+    #expect(unsealed == 0)
+    #expect(lines.withLock { $0 } == ["100000 rows of the data folder have got a checksum"])
+  }
+
+  @Test func `reading changes nothing, with a log and without one`() async throws {
+    let crashed = try await folder.withStore { store in
+      try store.append([commit(1, "n", 1), commit(2, "n", 2)], after: 0)
+      return try folder.crashed()
+    }
+    for folder in [folder, crashed] {
+      // Signs in the path have no meaning in an address of a file.
+      let odd = try Folder()
+      let path = odd.path + "/a ?#%41&b"
+      try FileManager.default.moveItem(atPath: folder.path, toPath: path)
+      func listing() throws -> [String: Data] {
+        var files: [String: Data] = [:]
+        // The second comer, which is refused, looks for the process id in that.
+        for name in try FileManager.default.contentsOfDirectory(atPath: path) where name != "lock" {
+          files[name] = FileManager.default.contents(atPath: path + "/" + name)
+        }
+        return files
+      }
+      let before = try listing()
+      let store = try SQLiteStore.reading(path)
+      #expect(try await store.tree().root == json(#"{"n":2}"#))
+      #expect(try await store.problems().isEmpty)
+      #expect(throws: StoreError.self) { try SQLiteStore(folder: path) }
+      try store.close()
+      #expect(try listing() == before)
+      try FileManager.default.moveItem(atPath: path, toPath: folder.path)
+    }
+  }
+
+  @Test func `reading a folder of an older version brings it up to date`() async throws {
+    try await writeThirdVersion()
+    let store = try SQLiteStore.reading(folder.path)
+    try await check(store)
+    try store.close()
+  }
+
+  @Test func `a definition of a table that was altered is refused`() async throws {
+    try await folder.withStore { store in
+      try await store.damage("DROP INDEX tokens_by_expiry", isSealed: false)
+    }
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: folder.path) }
+    expectAdvice(error, mentions: "definition of a table", "backup")
+  }
+}

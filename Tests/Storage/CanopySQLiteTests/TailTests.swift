@@ -1,0 +1,239 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Logging
+import Synchronization
+import Testing
+
+@testable import CanopySQLite
+
+/// Commits that were stored and are not there at the next start.
+@Suite(.timeLimit(.minutes(5))) struct TailTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  private var log: URL { URL(filePath: folder.database + "-wal") }
+
+  /// Fills the folder, and leaves it as a crash would, with commits in the log alone.
+  private func crash(_ commits: Int64 = 12) async throws -> Folder {
+    // So that the tables are in the database file.
+    try await folder.withStore { _ in }
+    return try await folder.withStore { store in
+      for number in 1...commits {
+        try store.append([commit(number, "n/\(number)", Node(number))], after: number - 1)
+      }
+      return try folder.crashed()
+    }
+  }
+
+  private func flip(_ folder: Folder, at offset: Int) throws {
+    let url = URL(filePath: folder.database + "-wal")
+    var data = try Data(contentsOf: url)
+    data[offset] ^= 0x40
+    try data.write(to: url)
+  }
+
+  /// Removes the end of the log, and returns the size that it had.
+  private func truncate(_ folder: Folder, to bytes: Int) throws {
+    let file = try FileHandle(forUpdating: URL(filePath: folder.database + "-wal"))
+    try file.truncate(atOffset: UInt64(bytes))
+    try file.close()
+  }
+
+  private func names(_ folder: Folder) throws -> [String: Data] {
+    var files: [String: Data] = [:]
+    for name in ["canopy.sqlite", "canopy.sqlite-wal", "canopy.tail"] {
+      files[name] = FileManager.default.contents(atPath: folder.path + "/" + name)
+    }
+    return files
+  }
+
+  @Test func `a frame of the log that is damaged loses no commit in silence`() async throws {
+    let crashed = try await crash()
+    let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
+    var offsets = [0, 8, 16, 24, 31]
+    offsets += stride(from: 32, to: bytes, by: 4_120 * 7 + 11)
+    for offset in offsets {
+      let copy = try crashed.crashed()
+      try flip(copy, at: offset)
+      let before = try names(copy)
+      let error = #expect(throws: StoreError.self, "\(offset)") {
+        try SQLiteStore(folder: copy.path)
+      }
+      expectAdvice(error, mentions: "backup", "--accept-loss")
+      // The refusal changes nothing, so that it is the same the next time.
+      #expect(try names(copy) == before)
+    }
+  }
+
+  @Test func `the sentence says how many commits are missing, and which`() async throws {
+    let crashed = try await crash()
+    let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
+    try truncate(crashed, to: bytes - 1)
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: crashed.path) }
+    expectAdvice(error, mentions: "1 commits that were stored are missing, from number 12 to 12")
+    let reading = try SQLiteStore.reading(crashed.path)
+    #expect(reading.losses.count == 1)
+    #expect(try await reading.problems() == reading.losses)
+    try reading.close()
+  }
+
+  @Test func `a log that ends in the middle of a transaction that was not answered is no loss`()
+    async throws
+  {
+    let crashed = try await crash()
+    // The next transaction began, and did not end.
+    let url = URL(filePath: crashed.database + "-wal")
+    var data = try Data(contentsOf: url)
+    var frame = data.suffix(4_120)
+    frame.replaceSubrange(frame.startIndex + 4..<frame.startIndex + 8, with: [0, 0, 0, 0])
+    data.append(frame.prefix(3_000))
+    try data.write(to: url)
+    try await crashed.withStore { store async throws in
+      #expect(try await store.load().sequence == 12)
+      #expect(store.losses.isEmpty)
+    }
+  }
+
+  @Test func `without the file, transactions behind a damaged frame are a loss`() async throws {
+    let crashed = try await crash()
+    try FileManager.default.removeItem(atPath: crashed.path + "/canopy.tail")
+    let whole = try crashed.crashed()
+    try await whole.withStore { store async throws in
+      #expect(try await store.load().sequence == 12)
+    }
+    try flip(crashed, at: 32 + 4_120 * 3 + 100)
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: crashed.path) }
+    expectAdvice(error, mentions: "write-ahead log is damaged", "--accept-loss")
+  }
+
+  @Test func `a file that makes no sense, or is older, stops nobody`() async throws {
+    let first = try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      return try Data(contentsOf: URL(filePath: folder.path + "/canopy.tail"))
+    }
+    try await folder.withStore { store in
+      try store.append([commit(2, "n", 2)], after: 1)
+    }
+    let file = URL(filePath: folder.path + "/canopy.tail")
+    for content in [first, Data(), Data(repeating: 7, count: 72), first + [0]] {
+      try content.write(to: file)
+      try await folder.withStore { store async throws in
+        #expect(try await store.load().sequence == 2)
+      }
+    }
+  }
+
+  @Test func `an older copy of the database beside the file is a loss`() async throws {
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+    }
+    let old = try Data(contentsOf: URL(filePath: folder.database))
+    try await folder.withStore { store in
+      try store.append([commit(2, "n", 2), commit(3, "n", 3)], after: 1)
+      _ = try await store.changeDisconnectWrites(
+        adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
+    }
+    try old.write(to: URL(filePath: folder.database))
+    let reading = try SQLiteStore.reading(folder.path)
+    #expect(reading.losses.count == 2)
+    #expect(reading.losses.first?.contains("2 commits") == true)
+    #expect(reading.losses.last?.contains("1 changes to accounts") == true)
+    try reading.close()
+    #expect(throws: StoreError.self) { try SQLiteStore(folder: folder.path) }
+  }
+
+  @Test func `another commit of the same number is a loss`() async throws {
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+    }
+    let other = try Folder()
+    try await other.withStore { store in
+      try store.append([commit(1, "n", 2)], after: 0)
+    }
+    try FileManager.default.removeItem(atPath: other.path + "/canopy.tail")
+    try FileManager.default.copyItem(
+      atPath: folder.path + "/canopy.tail", toPath: other.path + "/canopy.tail")
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: other.path) }
+    expectAdvice(error, mentions: "commit 1 is not the one")
+  }
+
+  @Test func `after a loss of power, a relaxed log may be shorter than the file says`() async throws
+  {
+    var configuration = SQLiteStore.Configuration()
+    configuration.durability = .relaxed
+    let crashed = try await folder.withStore(configuration) { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      try store.append([commit(2, "n", 2)], after: 1)
+      return try folder.crashed()
+    }
+    let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
+    try truncate(crashed, to: bytes - 100)
+    #expect(throws: StoreError.self) { try SQLiteStore(folder: crashed.path) }
+    // Another boot: the numbers after the magic, the sequence, the checksum, the revision, the time and the mode.
+    let file = URL(filePath: crashed.path + "/canopy.tail")
+    var tail = try Data(contentsOf: file)
+    for offset in 48..<64 { tail[offset] = 9 }
+    let checksum = Array(tail.prefix(64)).withUnsafeBytes { Checksum.xxh64($0, seed: 4) }
+    withUnsafeBytes(of: checksum.littleEndian) { tail.replaceSubrange(64..<72, with: $0) }
+    try tail.write(to: file)
+    try await crashed.withStore { store async throws in
+      #expect(try await store.load().sequence == 1)
+    }
+  }
+
+  @Test func `an accepted loss is logged, and the journal goes on after all of its numbers`()
+    async throws
+  {
+    let crashed = try await crash()
+    let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
+    try flip(crashed, at: bytes / 2)
+    let lines = Mutex<[String]>([])
+    var configuration = SQLiteStore.Configuration()
+    configuration.acceptsLoss = true
+    configuration.logger = Logger(label: "test") { _ in
+      LogLines { line in lines.withLock { $0.append(line) } }
+    }
+    try await crashed.withStore(configuration) { store in
+      try await store.acceptLosses()
+      let state = try await store.load()
+      #expect(state.sequence == 13)
+      #expect(state.lastTime == 1_012, "that of the last commit that was stored")
+      #expect(1..<12 ~= state.tree.root.child("n").childCount)
+      #expect(try await store.problems().isEmpty == false, "what was found stays known")
+      try store.append([commit(14, "m", 1)], after: 13)
+    }
+    #expect(
+      lines.withLock { $0 }.contains { $0.contains("accepted: ") && $0.contains("to 12") },
+      "\(lines.withLock { $0 })")
+    try await crashed.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
+      #expect(try await store.load().sequence == 14)
+      #expect(try await store.load().tree.root.child("m") == 1)
+    }
+  }
+}
+
+/// A log that hands on its lines.
+struct LogLines: LogHandler {
+  let handle: @Sendable (String) -> Void
+  var metadata: Logger.Metadata = [:]
+  var logLevel = Logger.Level.trace
+
+  init(_ handle: @escaping @Sendable (String) -> Void) {
+    self.handle = handle
+  }
+
+  subscript(metadataKey key: String) -> Logger.MetadataValue? {
+    get { metadata[key] }
+    set { metadata[key] = newValue }
+  }
+
+  func log(event: LogEvent) {
+    handle("\(event.message)")
+  }
+}

@@ -1,0 +1,205 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import Foundation
+import GRDB
+import Testing
+
+@testable import CanopySQLite
+
+struct VerificationTests {
+  let folder: Folder
+
+  init() throws {
+    folder = try Folder()
+  }
+
+  init(folder: Folder) {
+    self.folder = folder
+  }
+
+  /// The problems of a store with a checkpoint at 4 of 8 commits, once it has been damaged.
+  private func problems(
+    after sql: String..., isSealed: Bool = true
+  ) async throws -> [String] {
+    let folder = folder
+    var configuration = SQLiteStore.Configuration()
+    configuration.retainedCommits = 2
+    return try await folder.withStore(configuration) { store in
+      for sequence in 1...8 as ClosedRange<Int64> {
+        try store.append(
+          [commit(sequence, "n/\(sequence)", Node(sequence))], after: sequence - 1)
+        if sequence == 4 {
+          try await store.checkpoint(try await store.tree().root, through: 4)
+        }
+      }
+      #expect(try await store.problems().isEmpty)
+      for statement in sql { try await store.damage(statement, isSealed: isSealed) }
+      return try await store.problems()
+    }
+  }
+
+  @Test func `a commit that is missing is found`() async throws {
+    #expect(
+      try await problems(after: "DELETE FROM commits WHERE sequence = 6") == [
+        "the journal has gaps"
+      ])
+  }
+
+  @Test(arguments: [Int64.min, -1, 0, SequenceRange.max + 1, .max])
+  func `a commit with a number that no commit can have is found`(_ number: Int64) async throws {
+    let problems = try await problems(
+      after: "UPDATE commits SET sequence = \(number) WHERE sequence = 6", isSealed: false)
+    #expect(problems.count == 1)
+    #expect(problems.first?.contains("has the number \(number)") == true)
+  }
+
+  @Test func `the greatest number that a commit can have is only a gap`() async throws {
+    let problems = try await problems(
+      after: "UPDATE commits SET sequence = \(SequenceRange.max) WHERE sequence = 8")
+    #expect(problems.contains("the journal has gaps"))
+  }
+
+  @Test func `commits that are missing after the checkpoint are found`() async throws {
+    let problems = try await problems(after: "DELETE FROM commits WHERE sequence < 6")
+    #expect(problems.count == 1)
+    #expect(problems.first?.contains("between the checkpoint and the journal") == true)
+  }
+
+  @Test func `a journal that ends before the checkpoint is found`() async throws {
+    let problems = try await problems(after: "DELETE FROM commits WHERE sequence > 3")
+    #expect(problems == ["the journal ends before the checkpoint"])
+  }
+
+  @Test func `a checkpoint without a number is found`() async throws {
+    let problems = try await problems(after: "DELETE FROM meta", isSealed: false)
+    #expect(problems.count == 1)
+    #expect(problems.first?.contains("checkpoint's number") == true)
+  }
+
+  @Test func `a commit that cannot be read is found, be it folded already or not`() async throws {
+    let problems = try await problems(
+      after: "UPDATE commits SET body = '[' WHERE sequence IN (3, 7)")
+    #expect(problems.count == 2)
+    #expect(problems.first?.contains("commit 3") == true)
+    #expect(problems.last?.contains("commit 7") == true)
+  }
+
+  @Test(
+    arguments: [
+      ("UPDATE commits SET time = time + 1 WHERE sequence = 3", "commit 3"),
+      ("UPDATE commits SET body = '[[[\"n/7\"],8]]' WHERE sequence = 7", "commit 7"),
+      ("UPDATE commits SET before = '[null]' WHERE sequence = 4", "commit 4"),
+      ("UPDATE commits SET checksum = checksum + 1 WHERE sequence = 8", "commit 8"),
+      ("UPDATE leaves SET value = '5' WHERE path = 'n/2'", "the row /n/2"),
+      ("UPDATE leaves SET path = 'm' WHERE path = 'n/1'", "the row /m"),
+      ("DELETE FROM leaves", "has 0 rows"),
+      ("UPDATE meta SET value = value + 1 WHERE name = 'checkpoint'", "checkpoint's number"),
+      ("UPDATE meta SET value = value + 1 WHERE name = 'leaf_sum'", "checkpoint's number"),
+      ("INSERT INTO accounts VALUES ('u', 'e', 'e', 'n', 'h', 1, 0, 0, 5)", "an account"),
+      ("INSERT INTO tokens VALUES (x'00', 'u', 1, 5)", "a session token"),
+      (
+        "INSERT INTO disconnect_writes VALUES (1, 'administrator', 'SET /a 1', '[]', 5)",
+        "an on-disconnect write"
+      ),
+      (
+        "INSERT INTO client_writes VALUES ('c', 1, 8, 1, 0, 5)",
+        "a write that a client may send again"
+      ),
+    ])
+  func `a row that makes sense, but is not what was stored, is found`(
+    sql: String, name: String
+  ) async throws {
+    let problems = try await problems(after: sql, isSealed: false)
+    #expect(!problems.isEmpty)
+    #expect(problems.first?.contains(name) == true, "\(problems)")
+    #expect(
+      problems.first?.contains("backup") == true
+        && problems.first?.contains("--accept-loss") == true)
+  }
+
+  @Test func `a before-image that cannot be read is found`() async throws {
+    for image in ["", "[", "[1,2]", "{\"of\":[]", "[{\".sv\":\"timestamp\"}]"] {
+      let problems = try await Self(folder: Folder()).problems(
+        after: "UPDATE commits SET before = '\(image)' WHERE sequence IN (4, 7)")
+      #expect(problems.count == 2, "\(problems)")
+      #expect(problems.first?.contains("before-image of commit 4") == true)
+      #expect(problems.last?.contains("before-image of commit 7") == true)
+    }
+  }
+
+  @Test func `commits whose before-image is not known are no problem`() async throws {
+    #expect(try await problems(after: "UPDATE commits SET before = NULL").isEmpty)
+    let images = Self(folder: try Folder())
+    #expect(try await images.problems(after: "UPDATE commits SET before = '[null]'").isEmpty)
+  }
+
+  @Test func `on-disconnect writes that cannot be read are found`() async throws {
+    let problems = try await problems(
+      after: """
+        INSERT INTO disconnect_writes(identity, request, exceptions) VALUES
+          ('administrator', 'SET /a 1', '[]'), ('administrator', 'SET /a 1', '{}'),
+          ('administrator', 'SET /a 1', '["a/b"]'), ('administrator', 'SET /a 1', '["a.b"]'),
+          ('administrator', 'SET /a 1', '[1]')
+        """)
+    #expect(problems.count == 3, "\(problems)")
+    for (problem, id) in zip(problems, [2, 4, 5]) {
+      #expect(problem.hasPrefix("on-disconnect write \(id) cannot be read"), "\(problem)")
+    }
+  }
+
+  @Test(
+    arguments: [
+      "INSERT INTO leaves(path, value) VALUES('n/1/x', '1')",
+      "INSERT INTO leaves(path, value) VALUES('', '{\"a\":1}')",
+      "INSERT INTO leaves(path, value) VALUES('n/1/.priority', '1')",
+      "INSERT INTO leaves(path, value) VALUES('n', '1')",
+      "INSERT INTO leaves(path, value) VALUES('n', '1'), ('n!', '1'), ('n-x', '1')",
+    ])
+  func `rows at or below one another are found`(sql: String) async throws {
+    let problems = try await problems(
+      after: "DELETE FROM leaves",
+      "INSERT INTO leaves(path, value) VALUES('n/1', '1'), ('n/1!', '1'), ('n/10', '1')", sql)
+    #expect(problems.first?.contains("and below") == true, "\(problems)")
+  }
+
+  @Test(
+    arguments: [
+      "INSERT INTO leaves(path, value) VALUES('x', '{')",
+      "INSERT INTO leaves(path, value) VALUES('x', '')",
+      "INSERT INTO leaves(path, value) VALUES('x', 'null')",
+      "INSERT INTO leaves(path, value) VALUES('a#b', '1')",
+      "INSERT INTO leaves(path, value) VALUES('a//b', '1')",
+      "INSERT INTO leaves(path, value) VALUES('/a', '1')",
+      "INSERT INTO leaves(path, value) VALUES('x', '{\".sv\":\"timestamp\"}')",
+      "INSERT INTO leaves(path, value) VALUES('x/.priority', '{\"a\":1}')",
+      "INSERT INTO leaves(path, value) VALUES('x/.priority', 'true')",
+    ])
+  func `rows that make no sense are found`(sql: String) async throws {
+    let problems = try await problems(after: sql)
+    #expect(problems.count == 1, "\(problems)")
+    #expect(problems.first?.contains("row") == true)
+  }
+
+  @Test func `pages that are damaged are found`() async throws {
+    let folder = folder
+    try await folder.withStore { store in
+      for sequence in 1...100 as ClosedRange<Int64> {
+        try store.append(
+          [commit(sequence, "n/\(sequence)", Node(String(repeating: "x", count: 500)))],
+          after: sequence - 1)
+      }
+      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+    }
+    let file = try FileHandle(forUpdating: URL(filePath: folder.database))
+    try file.seek(toOffset: try file.seekToEnd() - 4_096)
+    try file.write(contentsOf: Data(repeating: 0xFF, count: 2_000))
+    try file.close()
+    let error = await #expect(throws: StoreError.self) {
+      try await folder.withStore { store async throws in
+        if let problem = try await store.problems().first { throw StoreError.damaged(problem) }
+      }
+    }
+    expectAdvice(error, mentions: "malformed")
+  }
+}

@@ -1,0 +1,206 @@
+import Foundation
+import Testing
+
+/// The modules that each module may import, and the order of the floors that group them.
+///
+/// The compiler refuses an import that Package.swift does not declare. These tests limit what may be declared.
+struct ModuleTests {
+  private struct Rule: Sendable, CustomTestStringConvertible {
+    let floor: String
+    let module: String
+    let imports: Set<String>
+
+    var testDescription: String { module }
+
+    init(_ floor: String, _ module: String, _ imports: Set<String>) {
+      self.floor = floor
+      self.module = module
+      self.imports = imports
+    }
+  }
+
+  /// The floors that the modules of each floor may import from, besides their own.
+  private static let floors: [String: Set<String>] = [
+    "Core": [],
+    "Blog": ["Core", "Tools"],
+    "Storage": ["Core", "Blog"],
+    "Serving": ["Core", "Blog", "Storage"],
+    "Client": ["Core"],
+    "Tools": ["Core", "Blog", "Storage", "Serving", "Client"],
+  ]
+
+  /// Modules of a floor that others may import only because they are C libraries.
+  private static let libraries: Set<String> = ["CArgon2", "CEpoll"]
+
+  /// A module may import modules that stand before it, never one that stands after it.
+  private static let rules = [
+    Rule("Tools", "CArgon2", []),
+    Rule("Tools", "CEpoll", []),
+
+    // Calls of the operating system that several modules need.
+    Rule("Core", "CanopySystem", ["Glibc", "Musl", "Synchronization"]),
+    // No input or output, clock or logging: values, and what is computed from them.
+    Rule("Core", "CanopyTree", ["Crypto", "Foundation", "Synchronization"]),
+    // Not sockets, storage or accounts: a tree, a caller and a decision.
+    Rule("Core", "CanopyRules", ["CanopyTree"]),
+    // Not NIO, not the engine: for both ends of a connection.
+    Rule("Core", "CanopyWire", ["CanopyTree"]),
+    // Not SQLite, sockets or posts.
+    Rule(
+      "Core", "CanopyEngine",
+      ["CanopySystem", "CanopyTree", "DequeModule", "Dispatch", "Logging", "Synchronization"]),
+
+    // Not the tree, not sockets.
+    Rule(
+      "Blog", "CanopyAccounts",
+      ["CArgon2", "CanopySystem", "Crypto", "Foundation", "Glibc", "Musl", "Synchronization"]),
+    // Not sockets, SQL or the text of JSON.
+    Rule("Blog", "CanopySocial", ["CanopyTree", "CanopyEngine"]),
+
+    // The only module of the server that knows GRDB. It does not know the meaning of the tree.
+    Rule(
+      "Storage", "CanopySQLite",
+      [
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "Dispatch", "Foundation", "GRDB",
+        "GRDBSQLite",
+        "Logging", "Synchronization",
+      ]),
+
+    // Not sockets, event loops or SQL: a connection without its transport, and the requests themselves.
+    Rule(
+      "Serving", "CanopySession",
+      [
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
+      ]),
+    // Not SQL.
+    Rule(
+      "Serving", "CanopyLineServer",
+      [
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySession",
+        "CanopySocial",
+        "CanopyWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore", "NIOExtras",
+        "NIOPosix", "ServiceLifecycle", "Synchronization",
+      ]),
+    // Composes the others. Not GRDB.
+    Rule(
+      "Serving", "canopy",
+      [
+        "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyRules", "CanopyLineServer",
+        "CanopySession", "CanopySocial", "CanopySQLite", "CanopyTree", "Foundation", "Logging",
+        "NIOCore",
+        "NIOPosix", "ServiceLifecycle", "Synchronization", "UnixSignals",
+      ]),
+
+    // Not the engine, not the server: the library that an application links.
+    Rule(
+      "Client", "CanopyClient",
+      [
+        "CanopyTree", "CanopyWire", "DequeModule", "Dispatch", "Foundation", "GRDB", "Logging",
+        "NIOCore",
+        "NIOPosix", "NIOSSL", "Synchronization",
+      ]),
+    // A small application that uses the client library alone.
+    Rule("Client", "CanopyBlogSample", ["CanopyClient"]),
+
+    // Support for tests. Not part of the server, and not GRDB.
+    Rule(
+      "Tools", "CanopyTesting",
+      [
+        "CanopyAccounts", "CanopyEngine", "CanopyLineServer", "CanopySession", "CanopySocial",
+        "CanopySQLite", "CanopyTree", "CanopyWire", "Foundation", "Glibc", "Logging", "NIOCore",
+        "NIOEmbedded", "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
+      ]),
+    // Measures the client library through its public interface. It needs the tree for its random generator.
+    Rule(
+      "Tools", "CanopyClientBench",
+      [
+        "ArgumentParser", "CanopyClient", "CanopyTree", "Dispatch", "Foundation", "Logging",
+        "NIOCore",
+        "NIOPosix", "Synchronization",
+      ]),
+    // Measures the command from outside. It needs the tree for JSON.
+    Rule(
+      "Tools", "CanopyBench",
+      [
+        "ArgumentParser", "CEpoll", "CanopyClient", "CanopyTree", "Foundation", "Histogram",
+        "NIOCore",
+        "NIOPosix", "Synchronization",
+      ]),
+  ]
+
+  @Test func `every module has a rule, and stands on the floor of its rule`() throws {
+    #expect(
+      try Set(Repository.modules().map(\.path))
+        == Set(Self.rules.map { "Sources/\($0.floor)/\($0.module)" }),
+      "add a new module to the rules in ModuleTests.swift, with the modules that it may import")
+  }
+
+  @Test(arguments: rules)
+  private func `a module imports only modules of its rule`(rule: Rule) throws {
+    for path in Repository.files(in: "Sources/\(rule.floor)/\(rule.module)", suffix: ".swift") {
+      for (line, name) in Self.imports(try Repository.text(path)) {
+        #expect(
+          rule.imports.contains(name),
+          "\(path):\(line): \(rule.module) must not import \(name); ModuleTests.swift has the reason"
+        )
+      }
+    }
+  }
+
+  @Test
+  func `a module imports only modules that stand before it, on floors that its floor may use`()
+    throws
+  {
+    var earlier: [String: String] = [:]
+    for rule in Self.rules {
+      let floors = try #require(Self.floors[rule.floor], "\(rule.floor) is not a floor")
+      for name in rule.imports where Self.rules.contains(where: { $0.module == name }) {
+        guard let floor = earlier[name] else {
+          Issue.record("\(rule.module) imports \(name), which stands after it")
+          continue
+        }
+        #expect(
+          floor == rule.floor || floors.contains(floor),
+          "\(rule.module) imports \(name): the floor \(rule.floor) must not use the floor \(floor)")
+        if floor == "Tools", rule.floor != "Tools" {
+          #expect(Self.libraries.contains(name), "\(rule.module) imports \(name), which is a tool")
+        }
+      }
+      earlier[rule.module] = rule.floor
+    }
+  }
+
+  @Test func `every import is seen, however it is written`() {
+    let source = """
+      import A
+      public import struct B.C
+      @testable import D
+      @preconcurrency internal import E
+        import F  // why
+      // import G
+      let text = "import H"
+      """
+    #expect(Self.imports(source).map(\.name) == ["A", "B", "D", "E", "F"])
+  }
+
+  @Test func `every target is built with the common settings`() throws {
+    let package = try Repository.text("Package.swift")
+    let targets = package.matches(of: /\.(target|executableTarget|testTarget)\(/).count
+    let settings = package.matches(of: /swiftSettings: settings\)/).count
+    // Samples for applications are compiled as applications are.
+    let samples = package.matches(of: /swiftSettings: applicationSettings\)/).count
+    #expect(samples == 1)
+    #expect(
+      targets == settings + samples, "each target of Swift code has `swiftSettings: settings`")
+  }
+
+  private static func imports(_ source: String) -> [(line: Int, name: String)] {
+    SwiftCode(source).lines.enumerated().compactMap { index, line in
+      line.firstMatch(
+        of:
+          /^\s*(?:@\w+\s+)*(?:\w+\s+)?import\s+(?:(?:struct|class|enum|protocol|func|var|let|typealias)\s+)?(\w+)/
+      ).map { (index + 1, String($0.1)) }
+    }
+  }
+}

@@ -1,0 +1,168 @@
+import Foundation
+import Testing
+
+/// The wording of comments, test names and messages: plain words, subject first, so that a reader from any
+/// country understands each sentence the first time.
+extension TidyTests {
+  /// The folders whose words are not plain yet. The list only shrinks: mend the words of a folder, then
+  /// remove its entry.
+  static let unmendedFolders: Set<String> = [
+    "Sources/Blog/CanopyAccounts", "Sources/Tools/CanopyBench", "Sources/Core/CanopyEngine",
+    "Sources/Serving/CanopyLineServer", "Sources/Serving/CanopySession",
+    "Sources/Blog/CanopySocial", "Sources/Storage/CanopySQLite",
+    "Sources/Tools/CanopyTesting", "Sources/Serving/canopy",
+    "Tests/Blog/CanopyAccountsTests", "Tests/Tools/CanopyBenchTests",
+    "Tests/Client/CanopyClientSampleTests",
+    "Tests/Serving/CanopyEndToEndTests", "Tests/Core/CanopyEngineTests",
+    "Tests/Tools/CanopyRepositoryTests",
+    "Tests/Serving/CanopyLineServerTests", "Tests/Serving/CanopySessionTests",
+    "Tests/Blog/CanopySocialTests",
+    "Tests/Storage/CanopySQLiteTests",
+  ]
+
+  /// The files that are not mended yet, in folders that are.
+  static let unmendedFiles: Set<String> = ["Sources/Core/CanopyRules/BuiltInRules.swift"]
+
+  /// A clipped or inverted phrase, with the plain one.
+  struct Phrase: Sendable {
+    /// A regular expression.
+    let pattern: String
+    let instead: String
+  }
+
+  static let phrases = [
+    Phrase(
+      pattern: #"(^|\b(?!there\b)\w+ )is none\b(?! of)"#,
+      instead: "write \"is invalid\", \"is not one\" or \"does not exist\""),
+    Phrase(
+      pattern: #"\b[Ww]hom?ever\b"#,
+      instead: "name the person: \"a caller that…\", \"any client\", \"the owner\""),
+    Phrase(
+      pattern:
+        #"\b[Ww]hat (is|was|are|were|has|had|comes|came|stands|stood)\b(?! wrong)"#,
+      instead: "name the thing: \"the input\", \"the value at the path\", \"the remaining bytes\""),
+    Phrase(
+      pattern: #"\b(comes?|came) (to|of|into) (be|being|it|that|them)\b"#,
+      instead: "write \"is created\", \"becomes\" or \"results in\""),
+    Phrase(pattern: #"\b[Aa]new\b"#, instead: "write \"again\" or \"from the start\""),
+    Phrase(
+      pattern: #"\b(is|are|was|were|be|been) told\b|\b[Tt]ells? (of|who|what|whom)\b"#,
+      instead: "write \"notifies\", \"receives\", \"reports\" or \"sends\""),
+    Phrase(
+      pattern: #"\b(is|has) nobody\b|\b[Nn]obody has\b|\b[Oo]f (which|whom) nobody\b"#,
+      instead: "write \"is anonymous\", \"does not exist\" or \"no … exists\""),
+    Phrase(
+      pattern: #"\b(has|have|had) (it|them|one|that) (made|done|sent|told)\b"#,
+      instead: "use the active verb: \"makes\", \"sends\""),
+  ]
+
+  /// The openings that a doc comment may not have.
+  static let openings: Set<Substring> = [
+    "What", "Who", "Whose", "Whom", "Whoever", "Whatever", "Those", "Of", "How", "Nothing",
+    "Nobody",
+    "When", "Where", "Which", "Why", "As", "If", "So", "By", "To",
+  ]
+
+  @Test func `a doc comment opens with a verb, Whether, or a noun phrase`() throws {
+    for path in try Self.mendedFiles() {
+      for (line, text) in Self.openingViolations(try Repository.text(path)) {
+        Issue.record(
+          """
+          \(path):\(line): \(text)
+          instead: open with a verb ("Returns…", "Appends…", "Creates…"), with "Whether …" for a Bool, \
+          or with a noun phrase that names the thing ("The number of…")
+          """)
+      }
+    }
+  }
+
+  @Test func `comments, test names and messages have no clipped phrases`() throws {
+    for path in try Self.mendedFiles() {
+      for (line, text, phrase) in try Self.phraseViolations(try Repository.text(path)) {
+        Issue.record("\(path):\(line): \(text)\ninstead: \(phrase.instead)")
+      }
+    }
+  }
+
+  @Test func `each folder on the list of unmended ones exists and needs its entry`() throws {
+    let folders = try Set(Self.wordFolders())
+    for folder in Self.unmendedFolders.sorted() {
+      #expect(folders.contains(folder), "\(folder) does not exist; remove its entry")
+      let isClean = try Repository.files(in: folder, suffix: ".swift").allSatisfy { path in
+        let text = try Repository.text(path)
+        return try Self.openingViolations(text).isEmpty && Self.phraseViolations(text).isEmpty
+      }
+      #expect(!isClean, "\(folder) has plain words; remove its entry")
+    }
+  }
+
+  @Test func `the checks of words find violations, and accept plain words`() throws {
+    let violations = """
+      /// What the server said.
+      let a = 1
+      /// - Returns: nothing of interest.
+      ///
+      /// Where it begins.
+      let b = "the path is none"
+      // Told anew to whoever asks.
+      @Test func `what is sent is told of`() {}
+      """
+    #expect(Self.openingViolations(violations).map(\.line) == [1])
+    #expect(Set(try Self.phraseViolations(violations).map(\.line)) == [6, 7, 8])
+    let plain = """
+      /// Returns the path; nil if there is none.
+      ///
+      /// What follows a first line is not an opening.
+      let a = "the path is invalid"
+      /// Whether the sentence says what is wrong.
+      let told = anew.isNone
+      """
+    let clipped = try Self.phraseViolations(plain)
+    #expect(Self.openingViolations(plain).isEmpty && clipped.isEmpty)
+  }
+}
+
+extension TidyTests {
+  private static func wordFolders() throws -> [String] {
+    try ["Sources", "Tests"].flatMap { top in
+      try Repository.folders(in: top).map { "\(top)/\($0.floor)/\($0.name)" }
+    }
+  }
+
+  private static func mendedFiles() throws -> [String] {
+    try wordFolders().filter { !unmendedFolders.contains($0) }
+      .flatMap { Repository.files(in: $0, suffix: ".swift") }
+      .filter { !unmendedFiles.contains($0) }
+  }
+
+  private static func lines(_ source: String) -> [(line: Int, text: Substring)] {
+    source.split(separator: "\n", omittingEmptySubsequences: false).enumerated().map {
+      index, line in
+      (index + 1, line.drop { $0 == " " })
+    }
+  }
+
+  /// Returns the first lines of doc comments that open with a banned word.
+  private static func openingViolations(_ source: String) -> [(line: Int, text: Substring)] {
+    var isInComment = false
+    return lines(source).filter { _, text in
+      defer { isInComment = text.hasPrefix("///") }
+      guard text.hasPrefix("///"), !isInComment else { return false }
+      let words = text.dropFirst(3).drop { $0 == " " }
+      return openings.contains(words.prefix { $0.isLetter })
+    }
+  }
+
+  /// Returns the comments, test names and string literals with a clipped phrase.
+  private static func phraseViolations(
+    _ source: String
+  ) throws -> [(line: Int, text: Substring, phrase: Phrase)] {
+    let patterns = try phrases.map { (try Regex($0.pattern), $0) }
+    return lines(source).flatMap { line, text -> [(line: Int, text: Substring, phrase: Phrase)] in
+      guard text.hasPrefix("//") || text.contains("\"") || text.contains("func `") else {
+        return []
+      }
+      return patterns.filter { text.contains($0.0) }.map { (line, text, $0.1) }
+    }
+  }
+}

@@ -1,0 +1,212 @@
+import Foundation
+import Testing
+
+/// Something that must not come back into the code, and what to use in its place.
+struct Ban: CustomTestStringConvertible, Sendable {
+  /// A regular expression, searched for in each line.
+  var pattern: String
+  /// What to do instead.
+  var instead: String
+  /// The folders and files of Swift code that are searched, without comments and contents of strings;
+  /// nil for every line of every file that people write.
+  var places: [String]?
+  /// Files, or folders with a `/` at the end, that need it, and why.
+  var allowed: [String: String] = [:]
+
+  var testDescription: String { pattern }
+}
+
+extension Ban {
+  static let all = [
+    Ban(
+      pattern:
+        #"\bDate\(\)|\bDate\.now\b|clock_gettime|gettimeofday|\b(Continuous|Suspending)Clock\b"#,
+      instead: "take the time as a parameter (`now`), so that a test or a replay decides it",
+      places: ["Sources"],
+      allowed: [
+        "Sources/Blog/CanopyAccounts/AccountEnvironment.swift": "the one live clock of the server",
+        "Sources/Client/CanopyClient/ClientEnvironment.swift": "the one live clock of a client",
+        "Sources/Serving/canopy/Composition.swift": "what the waits of checkpoints go by",
+        "Sources/Tools/CanopyClientBench/": "measures time, and is not part of the library",
+        "Sources/Tools/CanopyBench/": "measures time, and is not part of the server",
+      ]),
+    Ban(
+      pattern:
+        #"\.random\(in:(?!.*using:)|SystemRandomNumberGenerator|\.(randomElement|shuffled|shuffle)\(\)|\bUUID\(\)"#,
+      instead: "take the source of randomness as a parameter (`random`)",
+      places: ["Sources"],
+      allowed: [
+        "Sources/Blog/CanopyAccounts/AccountEnvironment.swift": "the live source for secrets",
+        "Sources/Serving/canopy/Composition.swift": "the live source for push ids",
+        "Sources/Client/CanopyClient/ClientEnvironment.swift": "the live source of a client",
+        "Sources/Tools/CanopyClientBench/": "draws a seed, which it prints",
+        "Sources/Tools/CanopyBench/": "draws a seed, which it prints, and names nobody else has",
+        "Sources/Tools/CanopyTesting/": "draws a seed, which it prints",
+      ]),
+    Ban(
+      pattern: #"\b(print|debugPrint|dump|NSLog)\("#,
+      instead: "write to the Logger; in the command, results go through `Output`",
+      places: ["Sources"],
+      allowed: [
+        "Sources/Tools/CanopyBench/": "what it measures is its output",
+        "Sources/Client/CanopyBlogSample/": "what it shows is its output",
+        "Sources/Tools/CanopyClientBench/": "what it measures is its output",
+        "Sources/Tools/CanopyTesting/": "the seed of a run, in the output of a test",
+      ]),
+    Ban(
+      pattern: #"\b(sleep|usleep|nanosleep)\(|\b(Task|Thread)\.sleep"#,
+      instead:
+        "wait for what the test is about (a reply, a continuation, the end of a process), or "
+        + "move a manual clock",
+      places: ["Tests", "Sources/Tools/CanopyTesting"],
+      allowed: ["Sources/Tools/CanopyTesting/StepClock.swift": "a clock that is moved by hand"]),
+    Ban(
+      pattern: #"\btry!"#, instead: "`try`, and let the test or the caller have the error",
+      places: ["Sources", "Tests"]),
+    Ban(
+      pattern: #"\bas!"#, instead: "`as?` with a guard, or `try #require(… as? …)` in a test",
+      places: ["Sources", "Tests"]),
+    Ban(
+      pattern: #"\.(first|last|min\(\)|max\(\)|randomElement\(\))!"#,
+      instead: "`guard let`, or `try #require(…)` in a test", places: ["Sources", "Tests"]),
+    Ban(
+      pattern: #"\bfatalError\("#,
+      instead:
+        "throw an error with a sentence; `precondition` for what only a mistake in this code "
+        + "can cause",
+      places: ["Sources", "Tests"]),
+    Ban(
+      pattern: #"\bimport XCTest\b"#,
+      instead: "Swift Testing; Scripts/test runs no others", places: ["Tests"]),
+    Ban(
+      // Operations of `String` that compare or take apart characters: with text in quotes, on anything that
+      // is no `Path`, in a closure, or of the texts of keys and nodes; and those that fold case.
+      pattern:
+        #"([^h]|[^t]h|[^a]th|[^pP]ath)\.has(Prefix|Suffix)\("#
+        + #"|\.(contains|split|(first|last)Index|(firstR|r)anges?|components|replacing\w*|starts"#
+        + #"|trimming\w+)\((\w+: )?""[,)]|\{ ?\$0 (==|!=) """#
+        + #"|\.(lowercased|uppercased|capitalized)\b|caseInsensitiveCompare|localizedStandard"#
+        + #"|(^|[^s])\.(isLetter|isWhitespace|isNewline|isPunctuation|isUppercase|isLowercase)\b"#
+        + #"|\.(text|stringValue) (==|!=) (?!nil)|(==|!=) [\w.?()$]*\.(text|stringValue)\b"#,
+      instead:
+        "data is bytes: `hasBytePrefix`, `hasSameBytes`, `asciiLowercased` and so on (CanopyTree), the "
+        + "`utf8` view, or a `Key`; a character may join with its neighbour, and texts with other bytes "
+        + "may be equal",
+      places: ["Sources"],
+      allowed: [
+        "Sources/Core/CanopyRules/Evaluator+Values.swift":
+          "the language has a method that folds case",
+        "Sources/Blog/CanopyAccounts/EmailAddress.swift":
+          "people type addresses in many ways: folded and composed once, then compared by bytes; the "
+          + "parts are scalars",
+        "Sources/Blog/CanopyAccounts/PasswordPolicy.swift":
+          "passwords that look alike are as easily guessed",
+        "Sources/Blog/CanopyAccounts/CommonPasswords.swift": "a list in the program",
+        "Sources/Client/CanopyClient/Auth/AuthError.swift": "a sentence of the server",
+        "Sources/Storage/CanopySQLite/SQLiteStore+Maintenance.swift":
+          "what SQLite says of its file",
+        "Sources/Serving/canopy/": "options of the command, and text for people",
+        "Sources/Tools/CanopyBench/": "text that it made itself, and that of other programs",
+        "Sources/Tools/CanopyClientBench/": "text that it made itself",
+        "Sources/Tools/CanopyTesting/": "text that tests made themselves",
+      ]),
+    Ban(
+      pattern: #"\bunsafeFlags\b"#,
+      instead: "the settings that all targets share", places: ["Package.swift"]),
+    // Spelt so that this file does not hold what it forbids.
+    Ban(
+      pattern: #"\b(TO"# + #"DO|FIX"# + #"ME|XX"# + #"X|HA"# + #"CK)\b"#,
+      instead: "finish it, or say plainly in a comment what is not done and why"),
+    Ban(
+      pattern: #"(^|[^\w.)-])/(work|home|root|Users)/"#,
+      instead: "a path from the root of the repository, or one that is given as a parameter"),
+  ]
+}
+
+struct TidyTests {
+  @Test(arguments: Ban.all)
+  func `what is banned is not there, except where a reason is given`(_ ban: Ban) throws {
+    let pattern = try Regex(ban.pattern)
+    var allowedThatAreNeeded: Set<String> = []
+    for (path, lines) in try Self.lines(ban.places) {
+      for (index, line) in lines.enumerated() where line.contains(pattern) {
+        if let place = ban.allowed.keys.first(where: {
+          $0.hasSuffix("/") ? path.hasPrefix($0) : path == $0
+        }) {
+          allowedThatAreNeeded.insert(place)
+        } else {
+          Issue.record("\(path):\(index + 1): \(line)\ninstead: \(ban.instead)")
+        }
+      }
+    }
+    #expect(allowedThatAreNeeded == Set(ban.allowed.keys), "an exception is no longer needed")
+  }
+
+  @Test func `operations on the characters of data are found, and those on bytes are not`() throws {
+    let ban = try #require(Ban.all.first { $0.pattern.contains("lowercased") })
+    let pattern = try Regex(ban.pattern)
+    for line in [
+      #"text.hasSuffix("/x")"#, "name.hasPrefix(other)", "  .hasPrefix(other)",
+      #"url.range(of: ":")"#,
+      #"text.split(separator: " ")"#, #"path.contains("?")"#, #"text.drop { $0 == "/" }"#,
+      "name.lowercased()", "a.stringValue == b", "a == key.text", "text.split { $0.isWhitespace }",
+    ] {
+      #expect(SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+    }
+    for line in [
+      "location.path.hasPrefix(path)", "spec.path.hasPrefix(other)",
+      #"bytes.starts(with: "x".utf8)"#,
+      "text.utf8.contains(0x2F)", "scalar.properties.isWhitespace", "holder.stringValue == nil",
+      "text.hasBytePrefix(other)", "name.asciiLowercased", "// name.lowercased()",
+    ] {
+      #expect(!SwiftCode(line).lines.contains { $0.contains(pattern) }, "\(line)")
+    }
+  }
+
+  @Test func `whatever the compiler is told to trust has its reason in a comment beside it`() throws
+  {
+    let pattern = /@unchecked Sendable|nonisolated\(unsafe\)|unowned\(unsafe\)|@preconcurrency/
+    for path in Repository.files(in: "Sources", suffix: ".swift") {
+      let source = try Repository.text(path)
+      let text = source.split(separator: "\n", omittingEmptySubsequences: false)
+      for (index, line) in SwiftCode(source).lines.enumerated() where line.contains(pattern) {
+        let nearby = text[max(0, index - 6)...index]
+        #expect(
+          nearby.contains { $0.contains("//") },
+          "\(path):\(index + 1): say in a comment why this is safe: \(line)")
+      }
+    }
+  }
+
+  @Test(.enabled("in a clone, where git says what is tracked") { Repository.contains(".git") })
+  func `no build product and no data is tracked`() async throws {
+    let tracked = try await Program.run(
+      "/usr/bin/env", ["git", "-C", Repository.root.path, "ls-files"])
+    #expect(tracked.status == 0, "\(tracked.errors)")
+    let files = tracked.output.split(separator: "\n")
+    #expect(files.contains("Package.swift"))
+    let product =
+      /(^|\/)(\.build[^\/]*|\.swiftpm|data|DerivedData)\/|\.(o|a|so|swiftmodule|xctest|sqlite|log|orig|rej)$|~$/
+    for file in files {
+      #expect(!file.contains(product), "\(file) is made by a build or a run; git rm --cached it")
+    }
+  }
+}
+
+extension TidyTests {
+  private static func lines(_ places: [String]?) throws -> [(path: String, lines: [String])] {
+    guard let places else {
+      return try Repository.writtenFiles().map { path in
+        (
+          path,
+          try Repository.text(path).split(separator: "\n", omittingEmptySubsequences: false)
+            .map(String.init)
+        )
+      }
+    }
+    let paths = places.flatMap {
+      $0.hasSuffix(".swift") ? [$0] : Repository.files(in: $0, suffix: ".swift")
+    }
+    return try paths.map { ($0, SwiftCode(try Repository.text($0)).lines) }
+  }
+}
