@@ -1,7 +1,7 @@
 public import CanopyTree
 
-/// One verb of the line protocol. The dispatcher, the check of the number of arguments, and HELP
-/// all use this table.
+/// One verb of the line protocol, defined once: the decoder, the check of the number of arguments,
+/// HELP and the protocol reference all use `Command.all`.
 public struct Command: Sendable {
   /// A group of verbs, by their subject.
   public enum Group: String, Sendable, CaseIterable {
@@ -23,20 +23,27 @@ public struct Command: Sendable {
   public let optional: [String]
   /// A short description for HELP.
   public let summary: String
+  /// The reply to a successful request, in Markdown, for the protocol reference.
+  public let reply: String
 
   let read: @Sendable (inout Arguments) throws(WireError) -> Request
 
   init(
     _ verb: String, _ group: Group, _ required: [String], optional: [String] = [],
-    _ summary: String, read: @escaping @Sendable (inout Arguments) throws(WireError) -> Request
+    _ summary: String, reply: String,
+    read: @escaping @Sendable (inout Arguments) throws(WireError) -> Request
   ) {
     self.verb = verb
     self.group = group
     self.required = required
     self.optional = optional
     self.summary = summary
+    self.reply = reply
     self.read = read
   }
+
+  /// All verbs of the server, in the order of HELP.
+  public static let all: [Command] = session + blog + tree
 
   /// The verb with its arguments: `COMMENTS id [page]`.
   public var usage: String {

@@ -42,18 +42,8 @@ public enum ReadRequest: Sendable {
   case help(verb: String?)
   /// The identity of the connection.
   case whoAmI
-  /// One post.
-  case show(id: Key)
-  /// The comments on a post, newest first.
-  case comments(id: Key, PageRequest)
-  /// All posts, newest first.
-  case recent(PageRequest)
-  /// The posts of one user, newest first.
-  case posts(UserReference, PageRequest)
-  /// Posts by stars, of one user or of all.
-  case top(UserReference?, PageRequest)
-  /// The profile of a user.
-  case profile(UserReference)
+  /// A request that reads the blog.
+  case blog(BlogRead)
   /// The value at a location.
   case get(Location, GetOptions)
   /// The number of children that match a query.
@@ -68,18 +58,8 @@ public enum ReadRequest: Sendable {
 public enum WriteRequest: Sendable {
   /// Changes the user name.
   case rename(username: String)
-  /// Creates a post.
-  case post(title: String, body: String)
-  /// Replaces the title and the body of a post.
-  case edit(id: Key, title: String, body: String)
-  /// Deletes a post with its comments.
-  case delete(id: Key)
-  /// Adds the caller's star to a post, or removes it.
-  case star(id: Key)
-  /// Creates a comment.
-  case comment(id: Key, text: String)
-  /// Deletes a comment.
-  case uncomment(id: Key, comment: Key)
+  /// A request that writes the blog.
+  case blog(BlogWrite)
   /// Adds a child under a new key.
   case push(Path, WriteValue)
   /// Writes the tree directly.

@@ -5,19 +5,20 @@ internal import NIOCore
 /// Stops accepting connections for a moment when the system has no more descriptors or memory for
 /// them.
 ///
-/// A connection that cannot be accepted stays in the kernel's queue, and the listener stays readable:
-/// without a pause, the event loop would try again at once, for ever. (`AcceptBackoffHandler` of NIO
-/// delays the next read, but the read that failed is still pending, and so the loop goes on.)
+/// The kernel keeps a connection that cannot be accepted in its queue, and the listener stays readable.
+/// Without a pause the event loop would try again at once, for ever. (`AcceptBackoffHandler` of NIO
+/// delays the next read, but the failed read is still pending, so the loop goes on.)
 ///
-/// Writes one line to the log when an episode begins and one when it has ended, however many attempts
-/// fail in it. Stands in the pipeline of a listener; all state is touched on its event loop.
+/// An episode begins with a failed attempt. The handler writes one line to the log at the beginning of
+/// an episode and one at its end, no matter how many attempts fail. It is part of a listener's pipeline
+/// and runs on the listener's event loop.
 final class AcceptPause: ChannelInboundHandler {
   typealias InboundIn = any Channel
   typealias InboundOut = any Channel
 
   /// The time from a failed attempt to the next one.
   static let pause = TimeAmount.milliseconds(100)
-  /// The time without a failed attempt after which an episode has ended.
+  /// The time without a failed attempt that ends an episode.
   static let calm = TimeAmount.seconds(10)
 
   private let logger: Logger

@@ -1,17 +1,17 @@
 internal import CanopyAccounts
 internal import CanopyWire
 
-/// The number of connections there are, in all and of each remote network, and the bounds on both.
+/// The number of connections, in all and of each remote network, and the bounds on both.
 ///
-/// A value without I/O. Connections from this machine count for the bound on all, not for the bound
-/// on each network: they are of local programs and proxies, behind which there may be many people.
-/// O(1) for each connection; memory is bounded by the number of connections.
+/// A value without I/O. Connections from this machine count for the bound on all, but not for the
+/// bound on each network: a local proxy may serve many people. Each operation costs O(1). The number
+/// of connections bounds the memory.
 struct ConnectionAllowance: Sendable {
-  /// The reason for which a connection is refused.
+  /// The reason why a connection is refused.
   enum Refusal: Sendable {
-    /// The server has as many connections as it takes.
+    /// The server has as many connections as it allows.
     case total
-    /// The remote network has as many connections as one may have.
+    /// The remote network has as many connections as a network may have.
     case network
   }
 
@@ -25,10 +25,10 @@ struct ConnectionAllowance: Sendable {
     self.perNetworkMax = perNetworkMax
   }
 
-  /// Remote networks that are counted.
+  /// The number of remote networks that have connections.
   var networkCount: Int { counts.count }
 
-  /// Counts a connection, or says why it is refused.
+  /// Counts a connection. Returns the reason if it is refused, and nil otherwise.
   mutating func enter(_ network: RemoteNetwork) -> Refusal? {
     guard count < connectionsMax else { return .total }
     if !network.isThisMachine {
@@ -40,7 +40,7 @@ struct ConnectionAllowance: Sendable {
     return nil
   }
 
-  /// Stops counting a connection that was let in.
+  /// Stops counting a connection that `enter` has accepted.
   mutating func leave(_ network: RemoteNetwork) {
     count -= 1
     assert(count >= 0)
@@ -54,11 +54,11 @@ extension ConnectionAllowance.Refusal {
   var error: WireError {
     switch self {
     case .total:
-      WireError(.overloaded, "the server has as many connections as it takes; try again later")
+      WireError(.overloaded, "the server has as many connections as it allows; try again later")
     case .network:
       WireError(
         .overloaded,
-        "your network address has as many connections as one may have; close some first")
+        "your network address has as many connections as one address may have; close some first")
     }
   }
 }

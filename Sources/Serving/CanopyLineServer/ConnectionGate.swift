@@ -5,8 +5,8 @@ internal import NIOCore
 internal import NIOPosix
 internal import Synchronization
 
-/// Lets connections in as far as ``ConnectionAllowance`` says, and knows those that are in. Safe to
-/// use from any event loop.
+/// Accepts connections as far as ``ConnectionAllowance`` permits, and keeps a list of those that are
+/// open. Safe to use from any event loop.
 final class ConnectionGate: Sendable {
   private struct State {
     var allowance: ConnectionAllowance
@@ -16,8 +16,8 @@ final class ConnectionGate: Sendable {
   private let state: Mutex<State>
 
   /// - Parameters:
-  ///   - connectionsMax: connections in all.
-  ///   - perNetworkMax: connections of one remote network.
+  ///   - connectionsMax: the most connections in all.
+  ///   - perNetworkMax: the most connections of one remote network.
   init(connectionsMax: Int, perNetworkMax: Int) {
     state = Mutex(
       State(
@@ -25,12 +25,13 @@ final class ConnectionGate: Sendable {
           connectionsMax: connectionsMax, perNetworkMax: perNetworkMax)))
   }
 
-  /// Connections that are in.
+  /// The number of open connections.
   var count: Int { state.withLock { $0.channels.count } }
 
-  /// Lets a connection in, or tells it why not and closes it. O(1).
+  /// Accepts a connection, or sends it an error and closes it. O(1).
   ///
   /// - Parameter isShortOfMemory: whether the other connections hold all the memory that they may.
+  /// - Returns: whether the connection is accepted.
   func enter(_ channel: any Channel, isShortOfMemory: Bool = false) -> Bool {
     let id = ObjectIdentifier(channel)
     let network = RemoteNetwork(channel.remoteAddress?.ipAddress ?? "")
@@ -59,8 +60,8 @@ final class ConnectionGate: Sendable {
   private static let shortOfMemory = WireError(
     .overloaded, "the server is short of memory; try again later")
 
-  /// Closes the connections from which nothing has come for so long, not even an acknowledgement by
-  /// the other side's kernel. O(connections).
+  /// Closes the connections that have been silent for this time: no data and no acknowledgement by the
+  /// other side's kernel. O(connections).
   func closeSilent(milliseconds: Int64) {
     for channel in channels {
       guard let socket = channel as? any SocketOptionProvider else { continue }

@@ -1,21 +1,22 @@
 internal import CanopyTree
 internal import NIOCore
 
-/// The text of posts and comments that lists have shown, by the node that they are.
+/// The JSON text of posts and comments in lists, by the identity of their nodes.
 ///
-/// A list of a hundred posts is mostly the list that was asked for before. Small posts are text already;
-/// of large ones, such as those with many stars, writing the text anew is most of what answering costs. A
-/// node never changes, and is held here, so its identity stands for its text; a post that is starred is
-/// another node. When the bound is reached all is forgotten: what is in demand comes back at once.
+/// Two requests for a list mostly get the same posts. Small posts are stored as text. For large posts,
+/// such as those with many stars, encoding is most of the cost of a reply, so the cache keeps their
+/// text. A node never changes, and the cache holds it, so the identity of the node identifies the text.
+/// A post with another star is another node. At its bound the cache removes all texts; those in demand
+/// are soon back.
 ///
-/// One for each event loop, and touched there alone.
+/// One cache for each event loop. Use it on that loop only.
 final class EntryCache {
-  /// Bytes of text that are kept.
+  /// The most bytes of text to keep.
   private let bytesMax: Int
   private var entries: [ObjectIdentifier: (node: Node, text: ByteBuffer)] = [:]
   private var bytes = 0
 
-  /// Texts that were made, and that were found.
+  /// The number of texts that were encoded, and that were found.
   private(set) var counts = (made: 0, found: 0)
 
   init(bytesMax: Int = 8 * 1024 * 1024) {
@@ -24,8 +25,8 @@ final class EntryCache {
 
   /// Appends the members of an entry, each after a comma.
   ///
-  /// - Parameter bytesMax: the bytes after which to give up on an entry that is not kept.
-  /// - Returns: whether all were appended.
+  /// - Parameter bytesMax: the bytes after which to stop with an entry that is not in the cache.
+  /// - Returns: whether all members were appended.
   func append(
     membersOf node: Node, to output: inout JSONOutput, upTo bytesMax: Int
   ) -> Bool {

@@ -5,16 +5,16 @@ internal import CanopyWire
 internal import Logging
 internal import NIOCore
 
-/// Sending replies and events, in one go or in turns, and the end of a connection.
+/// Sending: replies and events, at once or in turns, and the end of the connection.
 extension LineHandler: Flushable {
   func flushLater() {
-    guard !flushIsDue else { return }
-    flushIsDue = true
+    guard !scheduled.flushes else { return }
+    scheduled.flushes = true
     shared.unflushed.append(self)
   }
 
   func flush() {
-    flushIsDue = false
+    scheduled.flushes = false
     guard session.isOpen, let context else { return }
     flush(context)
     advance(context)
@@ -26,7 +26,7 @@ extension LineHandler: Flushable {
     noteUnsent(context)
   }
 
-  /// Sends all that is encoded.
+  /// Sends the encoded output.
   private func sendBuffers(_ context: ChannelHandlerContext) {
     let (buffers, eventBytes) = output.take()
     guard let last = buffers.last else { return }
@@ -41,19 +41,39 @@ extension LineHandler: Flushable {
     guard eventBytes > 0 else {
       return context.writeAndFlush(wrapOutboundOut(buffer), promise: nil)
     }
-    // The last buffer goes out after all the others: one promise counts for all.
+    // The last buffer is sent after all the others, so one promise is enough.
     context.writeAndFlush(wrapOutboundOut(buffer)).assumeIsolated().whenComplete { _ in
       self.output.sent(eventBytes: eventBytes)
     }
   }
 
-  /// Asks for a turn to encode a piece, if there is something to encode and the client reads.
+  /// Appends the line of a reply. Returns false if it was too large and an error was sent instead.
+  @discardableResult
+  func encode(_ reply: Reply) -> Bool {
+    defer { context.map(noteUnsent) }
+    return shared.encode(reply, to: &output)
+  }
+
+  func send(_ context: ChannelHandlerContext, _ reply: Reply) {
+    if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
+    // The events before the reply go out first.
+    if !subscribers.isEmpty { shared.hub.drain() }
+    if session.isOpen { encode(reply) }
+  }
+
+  func takeTurnLater() {
+    guard !scheduled.takesTurn else { return }
+    scheduled.takesTurn = true
+    shared.turns.append(self)
+  }
+
+  /// Asks for a turn to encode a piece, if lines wait to be encoded and the client reads.
   func encodeLater(_ context: ChannelHandlerContext) {
     guard output.hasPieces, !output.hasBuffers, context.channel.isWritable else { return }
     takeTurnLater()
   }
 
-  /// Tells the session how much is not sent. The channel's own buffer counts while it is over its mark.
+  /// Reports the unsent bytes to the session. The channel's own buffer counts while it is over its mark.
   func noteUnsent(_ context: ChannelHandlerContext) {
     var bytes = output.byteCount
     let isWritable = context.channel.isWritable
@@ -68,33 +88,35 @@ extension LineHandler: Flushable {
   /// Charges the memory that the connection holds to the budget of the server.
   func charge() {
     let bytes = session.ledger.total
-    if account == nil {
+    if client.account == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }
       let bound = NIOLoopBound(Weak(self), eventLoop: shared.loop)
       let loop = shared.loop
-      account = operations.memory.open { loop.execute { bound.value.handler?.endForMemory() } }
+      client.account = operations.memory.open {
+        loop.execute { bound.value.handler?.endForMemory() }
+      }
     }
-    account?.report(bytes)
+    client.account?.report(bytes)
   }
 
   /// Closes when all replies are sent.
   ///
-  /// Closing a socket that has unread input resets the connection, and a reset can take replies from the
-  /// client that it has not read yet. So the sending side ends first; further input is dropped until the
-  /// client ends its own side, or for a moment.
+  /// Closing a socket that has unread input resets the connection, and then the client may lose replies that
+  /// it has not read. So the sending side ends first. Further input is dropped until the client ends its own
+  /// side, or for a second.
   func close(_ context: ChannelHandlerContext) {
-    backlog = nil
+    input.dropBacklog()
     flush(context)
-    // A line that was begun is sent to its end.
-    closesWhenEncoded = output.hasPieces
-    if closesWhenEncoded { return }
-    // Closing drops unsent bytes, so it waits for an empty write after all the others.
+    // Lines that wait to be encoded are sent first.
+    closing.waitsForPieces = output.hasPieces
+    if closing.waitsForPieces { return }
+    // Closing drops unsent bytes, so it follows an empty write after all the others.
     context.writeAndFlush(wrapOutboundOut(ByteBuffer())).assumeIsolated().whenComplete { _ in
-      guard !self.clientHasEnded, context.channel.isActive else {
+      guard !self.client.hasEnded, context.channel.isActive else {
         return context.close(promise: nil)
       }
-      self.lingering?.cancel()
-      self.lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) {
+      self.closing.lingering?.cancel()
+      self.closing.lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(1)) {
         context.close(promise: nil)
       }
       context.close(mode: .output, promise: nil)
@@ -102,28 +124,30 @@ extension LineHandler: Flushable {
     }
   }
 
-  /// Ends the connection of a client that holds the most memory while the server has no more.
+  /// Ends the connection that holds the most memory, because the server is short of memory.
   ///
-  /// If the client has left much unread, it is cut off at once: an error would wait behind that, and the
-  /// memory is needed now.
+  /// A client that has left much unread is cut off at once: an error would wait behind the unread bytes, and
+  /// the memory is needed now.
   private func endForMemory() {
     if session.ledger.unsent + session.ledger.unencoded > LineHandler.sentBytesMin {
       operations.logger.notice(
         "a connection was cut off because the server is short of memory",
-        metadata: ["from": "\(address)", "bytes": "\(session.ledger.total)"])
+        metadata: ["from": "\(client.address)", "bytes": "\(session.ledger.total)"])
       context?.close(promise: nil)
     } else {
-      end("the server is short of memory, and this connection holds the most; it closes")
+      end(
+        "the server is short of memory, and this connection holds most of it; the connection closes"
+      )
     }
   }
 
-  /// Ends the connection with an error. A client that reads nothing is cut off after some seconds.
+  /// Ends the connection with an error. A client that does not read it is cut off after ten seconds.
   private func end(_ sentence: String) {
     guard let context, session.abandon() else { return }
     ReplyLine.failure(WireError(.overloaded, sentence), to: &output.text)
     perform(context)
-    if lingering == nil {
-      lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(10)) {
+    if closing.lingering == nil {
+      closing.lingering = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(10)) {
         context.close(promise: nil)
       }
     }
@@ -133,11 +157,11 @@ extension LineHandler: Flushable {
 
 extension LineHandler: TurnTaker {
   func takeTurn(bytes: Int) -> Int {
-    turnIsDue = false
+    scheduled.takesTurn = false
     guard session.isPaused else { return sendPiece(bytes: bytes) }
     session.pause(false)
     guard let context, context.channel.isActive else { return 0 }
-    turn = shared.work.nextTurn()
+    scheduled.turn = shared.work.nextTurn()
     // The client may know of commits that the loop has not read yet.
     shared.inbox.release()
     advance(context)
@@ -152,7 +176,7 @@ extension LineHandler: TurnTaker {
     flush(context)
     if session.isOpen {
       advance(context)
-    } else if closesWhenEncoded, !output.hasPieces {
+    } else if closing.waitsForPieces, !output.hasPieces {
       close(context)
     }
     charge()
@@ -181,8 +205,8 @@ extension LineHandler: Subscriber {
       return false
     case .overloaded:
       end(
-        "this connection has left more than \(operations.limits.queuedBytesMax) bytes of events "
-          + "unread; it closes")
+        "the client has left more than \(operations.limits.queuedBytesMax) bytes of events unread; the "
+          + "connection closes")
       return false
     }
   }

@@ -1,4 +1,3 @@
-internal import CanopyEngine
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
@@ -9,49 +8,64 @@ internal import NIOExtras
 /// Drives one connection of the line protocol: turns bytes into requests of a `Session`, and its actions
 /// into bytes.
 ///
-/// The session decides; this performs. Everything happens on the connection's event loop.
+/// The session decides; the handler performs. It runs on the connection's event loop. Its other files carry
+/// out requests, send, and connect subscriptions to the hub.
 final class LineHandler: ChannelInboundHandler, Connection {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
-  let operations: Operations
   let shared: LoopContext
-  var account: MemoryBudget.Account?
   var session: Session
-  private var decoder: LineDecoder
-  /// Whether a piece of input is being decoded, in the course of which requests begin.
-  private var isDecoding = false
-  /// Bytes that arrived while the session took no more requests.
-  var backlog: ByteBuffer?
+  let input: LineInput
   var output = LineOutput()
-  var flushIsDue = false
-  /// Whether a request has an outcome that is not looked at yet.
-  private var isAdvanceDue = false
-  /// Whether the connection waits for its turn to encode a piece or to carry out requests.
-  var turnIsDue = false
-  /// The requests that it carries out in one go.
-  var turn = WorkBudget.Turn()
-  /// Whether the connection closes when everything is encoded.
-  var closesWhenEncoded = false
+  var scheduled = ScheduledWork()
+  var closing = Closing()
+  var client = Client()
   private(set) var context: ChannelHandlerContext?
-  var address = "local"
-  /// Whether the client has ended its sending side.
-  var clientHasEnded = false
-  /// Closes the connection if the client does not.
-  var lingering: Scheduled<Void>?
-  /// The tasks of requests that are of no use without the connection.
-  private var tasks: [Session.Slot: Task<Void, Never>] = [:]
+  /// The tasks of requests, to cancel when the connection is gone.
+  var tasks: [Session.Slot: Task<Void, Never>] = [:]
   var subscribers: [Int64: HubSubscription] = [:]
   var resumptions: [Int64: Task<Void, Never>] = [:]
   /// Authorizes the subscriptions again when the user's session expires.
   var expiry: Scheduled<Void>?
 
-  init(_ operations: Operations, shared: LoopContext) {
-    self.operations = operations
-    self.shared = shared
-    session = Session(limits: operations.limits)
-    decoder = LineDecoder(lineBytesMax: operations.limits.lineBytesMax)
+  /// Work of the connection that its event loop does later.
+  struct ScheduledWork {
+    /// Whether the connection is in the queue of those to flush.
+    var flushes = false
+    /// Whether a request has an outcome that is not looked at yet.
+    var advances = false
+    /// Whether the connection waits for its turn to encode a piece or to carry out requests.
+    var takesTurn = false
+    /// The requests of the present turn.
+    var turn = WorkBudget.Turn()
   }
+
+  /// The end of the connection.
+  struct Closing {
+    /// Whether the connection closes when everything is encoded.
+    var waitsForPieces = false
+    /// Closes the connection if the client does not.
+    var lingering: Scheduled<Void>?
+  }
+
+  /// The other side of the connection.
+  struct Client: ~Copyable {
+    var address = "local"
+    /// Whether the client has ended its sending side.
+    var hasEnded = false
+    /// The memory that the connection holds, once it is enough to report.
+    var account: MemoryBudget.Account?
+  }
+
+  init(shared: LoopContext) {
+    self.shared = shared
+    let limits = shared.operations.limits
+    session = Session(limits: limits)
+    input = LineInput(lineBytesMax: limits.lineBytesMax)
+  }
+
+  var operations: Operations { shared.operations }
 
   // MARK: Events of the channel
 
@@ -64,18 +78,18 @@ final class LineHandler: ChannelInboundHandler, Connection {
   }
 
   func channelActive(context: ChannelHandlerContext) {
-    address = context.remoteAddress?.ipAddress ?? "local"
+    client.address = context.remoteAddress?.ipAddress ?? "local"
     context.fireChannelActive()
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    lingering?.cancel()
+    closing.lingering?.cancel()
     expiry?.cancel()
     for task in tasks.values { task.cancel() }
     session.lose()
     perform(context)
     output.removeAll()
-    account?.report(0)
+    client.account?.report(0)
     context.fireChannelInactive()
   }
 
@@ -87,12 +101,12 @@ final class LineHandler: ChannelInboundHandler, Connection {
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     switch event {
     case ChannelEvent.inputClosed:
-      clientHasEnded = true
-      if lingering != nil { return context.close(promise: nil) }
+      client.hasEnded = true
+      if closing.lingering != nil { return context.close(promise: nil) }
       session.endInput()
       advance(context)
     case is ChannelShouldQuiesceEvent:
-      // Requests that were received are still carried out and answered.
+      // The requests that were received are still carried out and answered.
       session.endInput()
       advance(context)
     default:
@@ -112,11 +126,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
     // The client may know of commits that the loop has not read yet.
     shared.inbox.release()
     var buffer = unwrapInboundIn(data)
-    if backlog != nil {
-      backlog?.writeBuffer(&buffer)
-    } else {
-      decode(context, buffer)
-    }
+    if !input.keep(&buffer) { decode(context, buffer) }
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
@@ -124,76 +134,14 @@ final class LineHandler: ChannelInboundHandler, Connection {
     context.fireChannelReadComplete()
   }
 
-  // MARK: From bytes to requests
+  // MARK: The session and its actions
 
-  private func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
-    var buffer = buffer
-    isDecoding = true
-    defer { isDecoding = false }
-    var isForeign = false
-    let outcome = buffer.withUnsafeReadableBytes { bytes in
-      decoder.feed(bytes) { line in
-        if let foreign = ForeignProtocol(line: line) {
-          // Nothing that follows is read: it may be the body of a request that a web page has made.
-          isForeign = true
-          session.refuse(foreign.error)
-          session.endRequests()
-          return false
-        }
-        receive(context, line)
-        return session.wantsInput
-      }
-    }
-    switch outcome {
-    case _ where isForeign: break
-    case .done: break
-    case .stopped(let consumed):
-      buffer.moveReaderIndex(forwardBy: consumed)
-      // A copy of the rest, so that what was consumed is not kept as well.
-      backlog = ByteBuffer(buffer.readableBytesView)
-    case .tooLong:
-      session.refuse(
-        WireError(
-          .tooLarge,
-          "a line may have at most \(operations.limits.lineBytesMax) bytes; the connection closes"))
-      session.endRequests()
-    }
-  }
-
-  private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
-    countWork()
-    do throws(WireError) {
-      let request = try Request(line: line, limits: operations.limits)
-      if case .read(let read) = request, session.readsAtOnce(request) {
-        return self.read(context, read)
-      }
-      session.receive(
-        request, bytes: LineHandler.memory(of: line), runsAlone: operations.runsAlone(request))
-    } catch {
-      session.refuse(error)
-    }
-    perform(context)
-  }
-
-  /// Returns an estimate of the memory that the request of a line takes, in bytes.
-  ///
-  /// A short element of JSON takes a place in a page: some 64 bytes, however short it is.
-  private static func memory(of line: UnsafeRawBufferPointer) -> Int {
-    guard line.count > 256 else { return 1024 }
-    var elements = 0
-    for byte in line where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") { elements += 1 }
-    return 1024 + line.count + 64 * elements
-  }
-
-  // MARK: From actions to bytes
-
-  /// Performs everything that can be done now: begins requests, sends replies, reads on, closes.
+  /// Does everything that can be done now: begins requests, sends replies, reads on, closes.
   func advance(_ context: ChannelHandlerContext) {
-    // The caller of the decoder goes on when it is through.
-    if isDecoding { return perform(context) }
+    // The caller of the decoder advances when the decoder returns.
+    if input.isDecoding { return perform(context) }
     while true {
-      session.setInput(
-        bytes: decoder.keptBytes + (backlog?.readableBytes ?? 0), hasBacklog: backlog != nil)
+      session.setInput(bytes: input.byteCount, hasBacklog: input.hasBacklog)
       perform(context)
       if !output.hasPieces,
         output.text.count >= min(LineHandler.sentBytesMin, operations.limits.unreadReplyBytesMax)
@@ -201,8 +149,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
         flush(context)
         continue
       }
-      guard let kept = backlog, session.wantsInput else { break }
-      backlog = nil
+      guard session.wantsInput, let kept = input.takeBacklog() else { break }
       decode(context, kept)
     }
     if output.hasBuffers {
@@ -233,159 +180,11 @@ final class LineHandler: ChannelInboundHandler, Connection {
       case .reauthorize(let subscriptions, let identity):
         reauthorize(context, subscriptions, identity)
       case .release(let login): operations.sessions.remove(login)
-      case .carryOut(let armed): carryOut(armed, context.eventLoop)
+      case .carryOut(let armed):
+        let loop = context.eventLoop
+        operations.carryOut(armed) { body in loop.scheduleTask(in: .seconds(1)) { body() } }
       case .close: close(context)
       }
     }
-  }
-
-  /// Counts a request. If the connection has had its turn, no further request begins until the next one.
-  private func countWork() {
-    guard shared.work.count(&turn), !session.isPaused else { return }
-    session.pause(true)
-    takeTurnLater()
-  }
-
-  func takeTurnLater() {
-    guard !turnIsDue else { return }
-    turnIsDue = true
-    shared.turns.append(self)
-  }
-
-  private func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
-    // The events that led to the snapshot go out first.
-    if !subscribers.isEmpty { shared.hub.drain() }
-    if !shared.read(request, as: session.identity, to: &output) {
-      readLong(context, request, session.postponeRead())
-    }
-    noteUnsent(context)
-  }
-
-  private func send(_ context: ChannelHandlerContext, _ reply: Reply) {
-    if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
-    // The events before the reply go out first.
-    if !subscribers.isEmpty { shared.hub.drain() }
-    if session.isOpen { encode(reply) }
-  }
-
-  /// Appends the line of a reply. Returns false when it was too large, and an error was sent instead.
-  @discardableResult
-  func encode(_ reply: Reply) -> Bool {
-    defer { context.map(noteUnsent) }
-    return shared.encode(reply, to: &output)
-  }
-
-  private func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
-    let complete = completion(context, slot)
-    switch request {
-    case .write(let write):
-      operations.write(write, as: session.identity, from: address) {
-        complete(Session.Completion($0))
-      }
-    case .read(let read):
-      orderedRead(context, read, slot)
-    case .account(let request):
-      let task = Task { [operations, identity = session.identity, address] in
-        complete(await operations.account(request, as: identity, from: address))
-      }
-      // Ending a session counts even if the client cuts the connection: a thief must not keep a login
-      // that its owner has just ended.
-      switch request {
-      case .changePassword, .logOut: break
-      case .signUp, .logIn, .authenticate: tasks[slot] = task
-      }
-    case .administration(let request):
-      Task { [operations, identity = session.identity] in
-        complete(await operations.administration(request, as: identity))
-      }
-    case .connection(.quit):
-      var completion = Session.Completion(.farewell)
-      completion.closes = true
-      complete(completion)
-    case .connection(.onDisconnect(let request, let text)):
-      Task { [operations, identity = session.identity, armed = session.armed] in
-        complete(await operations.onDisconnect(request, text: text, as: identity, armed))
-      }
-    case .listen(let request):
-      do throws(WireError) { try listen(context, request, slot) } catch {
-        complete(Session.Completion(error))
-      }
-    }
-  }
-
-  /// Reads when no earlier write is under way.
-  private func orderedRead(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
-  ) {
-    guard case .administrator = session.identity else { return readNow(context, request, slot) }
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let loop = context.eventLoop
-    tasks[slot] = Task { [operations] in
-      await operations.prepare(request)
-      loop.execute {
-        let (handler, context) = bound.value
-        handler.readNow(context, request, slot)
-        handler.advance(context)
-      }
-    }
-  }
-
-  private func readNow(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
-  ) {
-    shared.inbox.release()
-    if !subscribers.isEmpty { shared.hub.drain() }
-    let root = shared.inbox.snapshot.root
-    if let reply = operations.read(request, as: session.identity, in: root) {
-      finish(slot, Session.Completion(reply))
-    } else {
-      readLong(context, request, slot)
-    }
-  }
-
-  /// Carries out a read of the loop's snapshot that may take long, off the event loop.
-  private func readLong(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
-  ) {
-    let complete = completion(context, slot)
-    let connection = ObjectIdentifier(self)
-    let root = shared.inbox.snapshot.root
-    tasks[slot] = Task { [operations, identity = session.identity] in
-      complete(
-        Session.Completion(
-          await operations.longRead(request, as: identity, in: root, of: connection)))
-    }
-  }
-
-  /// Returns a closure that takes the answer to a request, from any thread.
-  private func completion(
-    _ context: ChannelHandlerContext, _ slot: Session.Slot
-  ) -> @Sendable (Session.Completion) -> Void {
-    let inbox = shared.inbox
-    let bound = NIOLoopBound((self as any Connection, context), eventLoop: inbox.loop)
-    return { completion in
-      if inbox.loop.inEventLoop {
-        bound.value.0.finish(slot, completion)
-      } else {
-        inbox.complete(LoopInbox.Outcome(connection: bound, slot: slot, completion: completion))
-      }
-    }
-  }
-
-  func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
-    tasks[slot] = nil
-    session.finish(slot, completion)
-    if completion.closes { backlog = nil }
-    isAdvanceDue = true
-  }
-
-  func advanceAfterOutcomes(_ context: ChannelHandlerContext) {
-    guard isAdvanceDue else { return }
-    isAdvanceDue = false
-    advance(context)
-  }
-
-  private func carryOut(_ armed: [ArmedWrite], _ loop: any EventLoop) {
-    operations.carryOut(armed) { body in loop.scheduleTask(in: .seconds(1)) { body() } }
   }
 }

@@ -2,20 +2,20 @@ internal import CanopyTree
 internal import DequeModule
 internal import NIOCore
 
-/// The bytes that one connection is about to send.
+/// The output of one connection that was not sent yet.
 ///
-/// Replies are collected in a buffer of the connection. Long events and lists that others get as well stay
+/// Replies are appended to a buffer of the connection. Long events and lists that several clients get stay
 /// in their own buffers, which are not copied. Large replies stay values, and are encoded as the client
-/// reads. A value without I/O: the handler writes what `take` and `takePiece` return.
+/// reads. A value without I/O: the handler writes the buffers that `take` and `takePiece` return.
 struct LineOutput: ~Copyable {
   private enum Item {
-    /// - eventBytes: the bytes of events in the buffer.
+    /// Encoded bytes, and the number of them that belong to events.
     case buffer(ByteBuffer, eventBytes: Int)
-    /// - eventBytes: the bytes to count for the events in the lines.
+    /// Lines to be encoded, and the bytes to count for their events.
     case pieces(LinePieces, eventBytes: Int)
   }
 
-  /// The text that replies are encoded to. It follows the items.
+  /// The text of the latest replies, which follows the items.
   var text = JSONOutput(capacity: 1024)
   /// The bytes of events in the text.
   private var textEventBytes = 0
@@ -27,18 +27,18 @@ struct LineOutput: ~Copyable {
   /// The bytes of events that the channel has not sent.
   private(set) var eventBytes = 0
 
-  /// The number of bytes from which on a buffer is not copied behind others.
+  /// The size in bytes from which on a buffer is not copied into the text.
   private static let sharedBytesMin = 4096
   /// The memory that an idle connection keeps for its next replies.
   private static let idleBytes = 4096
 
-  /// The number of encoded bytes that were not taken.
+  /// The number of encoded bytes that wait.
   var byteCount: Int { bufferBytes + text.count }
 
-  /// Whether something waits to be encoded.
+  /// Whether lines wait to be encoded.
   var hasPieces: Bool { piecesCount > 0 }
 
-  /// Whether `take` returns anything.
+  /// Whether `take` returns any buffer.
   var hasBuffers: Bool {
     switch items.first {
     case .buffer: true
@@ -59,7 +59,7 @@ struct LineOutput: ~Copyable {
     }
   }
 
-  /// Appends a buffer that others get as well.
+  /// Appends a buffer that other clients get as well.
   mutating func append(shared buffer: ByteBuffer) {
     append(buffer, eventBytes: 0)
   }
@@ -81,7 +81,7 @@ struct LineOutput: ~Copyable {
     if areEvents { eventBytes += pieces.bytes }
   }
 
-  /// Takes out all that is encoded, in order, up to the first thing that is not.
+  /// Removes and returns the encoded buffers up to the first lines that are not encoded.
   ///
   /// - Returns: the buffers, and the bytes of events in them, which count until `sent` is called.
   mutating func take() -> (buffers: [ByteBuffer], eventBytes: Int) {
@@ -96,7 +96,7 @@ struct LineOutput: ~Copyable {
     return taken
   }
 
-  /// Encodes the next piece, if it is the turn of one.
+  /// Encodes the next piece, if lines to be encoded come next.
   ///
   /// - Returns: the piece, and the bytes of events that it completes, which count until `sent` is called.
   mutating func takePiece(bytes: Int) -> (buffer: ByteBuffer, eventBytes: Int)? {
@@ -121,7 +121,7 @@ struct LineOutput: ~Copyable {
     assert(eventBytes >= 0)
   }
 
-  /// Drops everything, because the connection is gone.
+  /// Drops all output, because the connection is gone.
   mutating func removeAll() {
     items = []
     text.removeAll(keepingCapacity: 0)

@@ -2,22 +2,22 @@ internal import CanopyTree
 
 /// Lines that are encoded piece by piece, as the client reads them.
 ///
-/// A large reply would hold its event loop while it is encoded, and take its size in memory until the client
-/// has read it. This holds the nodes, which it mostly shares with the tree, and writes as much as it is asked
-/// for. The bytes are those of a reply that is encoded in one go.
+/// Encoding a large reply at once would block its event loop, and take its size in memory until the client
+/// has read it. `LinePieces` holds the nodes, which it mostly shares with the tree, and encodes one piece at
+/// a time. All pieces together are the bytes of the reply encoded at once.
 ///
-/// Not thread-safe: it belongs to one connection.
+/// A value of one connection. Use it on that connection's event loop only.
 struct LinePieces {
   /// A part of the lines.
   enum Part {
-    /// Text as it is.
+    /// Encoded text.
     case text([UInt8])
     /// The JSON of a node.
     case node(Node, JSONStyle)
-    /// The JSON of an object with the children in this order; null for none.
+    /// The JSON of an object with these children in this order; null without children.
     case members(ArraySlice<(key: Key, node: Node)>, JSONStyle)
 
-    /// Creates the text that `write` appends.
+    /// Returns the text that `write` appends.
     static func text(_ write: (inout JSONOutput) -> Void) -> Part {
       var output = JSONOutput(capacity: 128)
       write(&output)
@@ -25,13 +25,13 @@ struct LinePieces {
     }
   }
 
-  /// The bytes of all lines, or a little more.
+  /// The size of all lines in bytes, or a little more.
   let bytes: Int
-  /// The bytes that were written.
+  /// The number of bytes that were encoded.
   private(set) var written = 0
-  /// Returns the next parts, given the bytes before them; none at the end.
+  /// Returns the next parts, given the number of bytes before them; an empty array at the end.
   private let more: (Int) -> [Part]
-  /// The parts that are not begun, the next one last.
+  /// The parts that wait, in reverse order.
   private var parts: [Part] = []
   private var value: JSONPieces?
   private(set) var isDone = false
@@ -39,23 +39,23 @@ struct LinePieces {
   /// Creates lines of the parts that `more` returns.
   ///
   /// - Parameters:
-  ///   - bytes: the bytes of all lines, or a little more.
-  ///   - more: returns the next parts, given the bytes before them; none at the end.
+  ///   - bytes: the size of all lines in bytes, or a little more.
+  ///   - more: returns the next parts, given the number of bytes before them; an empty array at the end.
   init(bytes: Int, _ more: @escaping (_ written: Int) -> [Part]) {
     self.bytes = bytes
     self.more = more
   }
 
-  /// Creates lines of some parts.
+  /// Creates lines of these parts.
   init(bytes: Int, parts: [Part]) {
     self.init(bytes: bytes) { _ in [] }
     self.parts = parts.reversed()
   }
 
-  /// The bytes to charge: those that are not written, and at least one until the end.
+  /// The bytes to charge: those that are not encoded, and at least one until the end.
   var heldBytes: Int { isDone ? 0 : max(1, bytes - written) }
 
-  /// Appends the next piece. O(bytes), and what the last leaf adds.
+  /// Appends the next piece. O(bytes), and the size of the last leaf.
   mutating func write(to output: inout JSONOutput, bytes: Int) {
     let start = output.count
     let end = start + max(1, bytes)
@@ -71,7 +71,7 @@ struct LinePieces {
         isDone = parts.isEmpty
       }
     }
-    // The end may have been reached without being noticed.
+    // The piece may end exactly at the end of the lines.
     if value == nil, parts.isEmpty, !isDone {
       parts = more(written + output.count - start).reversed()
       isDone = parts.isEmpty
@@ -105,7 +105,7 @@ extension LinePieces.Part {
 extension LinePieces {
   /// Creates one line with a large value.
   ///
-  /// - Parameter write: appends the line, and calls its second argument where the value belongs.
+  /// - Parameter write: appends the line, and calls its second argument at the place of the value.
   init(
     bytes: Int, _ node: Node, _ style: JSONStyle,
     _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
@@ -113,9 +113,9 @@ extension LinePieces {
     self.init(bytes: bytes, parts: LinePieces.parts(.node(node, style), write))
   }
 
-  /// Returns the parts of a line around a part that is large.
+  /// Returns the parts of a line that contains a large part.
   ///
-  /// - Parameter write: appends the line, and calls its second argument where the part belongs.
+  /// - Parameter write: appends the line, and calls its second argument at the place of the part.
   static func parts(
     _ part: Part, _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
   ) -> [Part] {

@@ -10,32 +10,32 @@ internal import Synchronization
 
 /// The listener of the line protocol: accepts connections until it is asked to shut down.
 ///
-/// Shutting down in good order: no new connections, no more bytes read; received requests are carried
-/// out and answered; then each connection closes. A client that does not read its replies is cut off
-/// after a while.
+/// A graceful shutdown accepts no new connections and reads no more bytes. The requests that were
+/// received are carried out and answered. Then each connection closes. A client that does not read its
+/// replies is cut off after some seconds.
 public final class LineServer: Service {
-  /// Where to listen.
+  /// The address, the threads and the times of a listener.
   public struct Configuration: Sendable {
     /// An address or host name of this machine.
     public var host = "127.0.0.1"
     /// A port; 0 for any that is free.
     public var port = 7070
-    /// Threads that serve connections. Half of the cores: the other half is for the engine, the store,
-    /// hashing, and whoever is on the other end. (On two cores with the client on them as well, one
-    /// thread answers PING and tells many listeners faster than two do, which contend for the cores;
-    /// long lists, which are the work of the thread itself, take longer.)
+    /// The number of threads that serve connections. The default is half of the cores: the engine, the
+    /// store, password hashing and local clients need the other half. (On two cores that also run the
+    /// clients, one thread answers PING and notifies many listeners faster than two threads, which
+    /// compete for the cores. Long lists take longer with one thread.)
     public var threads = max(1, System.coreCount / 2)
-    /// Seconds of silence after which a connection is probed; at most 32,767.
+    /// The seconds of silence after which the kernel probes a connection; at most 32,767.
     public var heartbeatSeconds = 15
-    /// Seconds after which a connection has ended whose other side gives no sign of life, or takes
-    /// nothing of what it is sent; at most 32,767. It is noticed at most one heartbeat later.
+    /// The seconds after which a connection ends if its other side neither sends nor acknowledges
+    /// anything; at most 32,767. The server notices it at most one heartbeat later.
     public var timeoutSeconds = 45
-    /// The data folder, in which the server also listens at a ``LocalSocket``; nil for no such socket.
+    /// The data folder in which the server also listens at a ``LocalSocket``; nil for no such socket.
     public var localSocketFolder: String?
-    /// Seconds that connections get to take their last replies on shutdown.
+    /// The seconds that clients have to read their last replies on shutdown.
     public var shutdownSeconds: Int64 = 10
 
-    /// The defaults.
+    /// Creates the default configuration.
     public init() {}
   }
 
@@ -45,7 +45,7 @@ public final class LineServer: Service {
   private let logger: Logger
   private let whenReady: @Sendable (_ host: String, _ port: Int) -> Void
 
-  /// A server that is not listening yet.
+  /// Creates a server that does not listen yet.
   ///
   /// - Parameter whenReady: called once when connections are accepted, with the address.
   public init(
@@ -61,15 +61,15 @@ public final class LineServer: Service {
 
   /// Listens until graceful shutdown or cancellation.
   ///
-  /// - Throws: `ListenError` when the address cannot be had; the store's or the engine's error when
-  ///   what connections left behind in the last run cannot be done.
+  /// - Throws: `ListenError` when the address cannot be used; the error of the store or the engine when
+  ///   the on-disconnect writes of the last run cannot be made.
   public func run() async throws {
     try await operations.carryOutAbandoned()
     let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.threads)
     do {
       try await serve(on: group)
     } catch {
-      // What a failed attempt to listen leaves on the loops uses them once more when it is dropped.
+      // A failed attempt to listen leaves objects that use the loops once more when they are released.
       for loop in group.makeIterator() { try? await loop.submit {}.get() }
       try? await group.shutdownGracefully()
       throw error
@@ -100,7 +100,7 @@ public final class LineServer: Service {
     let silence = closeSilent(of: remote.gate, on: group.any())
     let listeners = [remote, local].compactMap { $0 }
 
-    // Cancelled, it shuts down as well: another service may have failed.
+    // Cancellation shuts down as well: another service may have failed.
     await withTaskCancellationOrGracefulShutdownHandler {
       try? await channel.closeFuture.get()
     } onCancelOrGracefulShutdown: {
@@ -126,8 +126,8 @@ public final class LineServer: Service {
   ) async throws -> any Channel {
     let bootstrap = bootstrap(listener, on: group)
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
-      // A peer that is gone without a word: the kernel asks whether it is there, so that a person
-      // with a terminal need not answer, and gives up on one that acknowledges nothing.
+      // The kernel probes a silent peer, so that a person with a terminal need not answer, and ends the
+      // connection if the peer acknowledges nothing.
       .childChannelOption(.socketOption(.so_keepalive), value: 1)
       .childChannelOption(.tcp(TCP_KEEPIDLE), value: configuration.heartbeatSeconds)
       .childChannelOption(.tcp(TCP_KEEPINTVL), value: configuration.heartbeatSeconds)
@@ -141,8 +141,8 @@ public final class LineServer: Service {
     }
   }
 
-  /// Listens for commands on the same machine, if the configuration names a folder. Without the
-  /// socket, the server goes on, and says so in the log.
+  /// Listens for commands on the same machine, if the configuration names a folder. If the socket
+  /// cannot be created, the server logs a warning and goes on.
   private func listenLocally(on group: MultiThreadedEventLoopGroup) async -> Listener? {
     guard let folder = configuration.localSocketFolder else { return nil }
     let listener = Listener(
@@ -160,8 +160,8 @@ public final class LineServer: Service {
     }
   }
 
-  /// Connections of local commands at one time. They do not count for the bound on others, so that
-  /// the administrator gets in when strangers hold all of those.
+  /// The most connections of local commands at one time. They do not count for the bound on the others,
+  /// so that the administrator can connect when clients hold all of those.
   private static let localConnectionsMax = 16
 
   /// The options that all listeners share.
@@ -190,13 +190,13 @@ public final class LineServer: Service {
           guard listener.gate.enter(channel, isShortOfMemory: operations.memory.isExhausted)
           else { return }
           try channel.pipeline.syncOperations.addHandler(
-            LineHandler(operations, shared: contexts.value(of: channel.eventLoop).value))
+            LineHandler(shared: contexts.value(of: channel.eventLoop).value))
         }
       }
   }
 }
 
-/// The connections of one listener, and the means to end them in good order.
+/// The connections of one listener, and their graceful shutdown.
 private struct Listener: Sendable {
   let quiescing: ServerQuiescingHelper
   let gate: ConnectionGate
@@ -208,11 +208,11 @@ private struct Listener: Sendable {
 }
 
 extension LineServer {
-  /// Closes connections that have given no sign of life for too long, twice a heartbeat.
+  /// Closes connections that have been silent for too long. Checks twice in a heartbeat.
   ///
-  /// The kernel by itself is late where there is something to send: it then asks no more whether the
-  /// other side is there, and counts the seconds anew from what it sent. So of many who hear of each
-  /// other and are cut off together, each that is noticed would delay the others.
+  /// The kernel alone is late for a connection with unsent data: it no longer probes the other side, and
+  /// each send starts its count of seconds again. If many clients with events about each other are cut
+  /// off together, the end of each would delay that of the others.
   private func closeSilent(of gate: ConnectionGate, on loop: any EventLoop) -> RepeatedTask {
     let heartbeat = Int64(configuration.heartbeatSeconds) * 1000
     let timeout = Int64(configuration.timeoutSeconds) * 1000
@@ -225,15 +225,15 @@ extension LineServer {
 }
 
 extension ChannelOption where Self == ChannelOptions.Types.SocketOption {
-  /// An option of TCP by the number that the kernel has for it.
+  /// Returns the option of TCP with a number of the kernel.
   fileprivate static func tcp(_ number: CInt) -> Self {
     Self(level: .tcp, name: NIOBSDSocket.Option(rawValue: number))
   }
 }
 
-/// The address cannot be listened on.
+/// The error for an address on which the server cannot listen.
 public struct ListenError: Error, Sendable {
-  /// One sentence that says what to do.
+  /// A sentence that says what to do.
   public let sentence: String
 
   init(host: String, port: Int, reason: String) {

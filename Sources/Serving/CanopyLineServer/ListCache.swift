@@ -1,45 +1,35 @@
-internal import CanopyTree
 internal import CanopyWire
 internal import NIOCore
 
-/// A list that is the same for every user.
-enum SharedList: Equatable {
-  case recent(PageRequest)
-  case posts(UserReference, PageRequest)
-  case comments(Key, PageRequest)
-  case top(UserReference?, PageRequest)
+/// A request for a list that is the same for every caller.
+struct SharedList: Equatable {
+  private let request: BlogRead
 
-  /// Creates the list that a request asks for, or returns nil for another request, or for one whose answer
-  /// depends on the user.
+  /// Creates the list of a request; nil if the request has another reply, or one that depends on the
+  /// caller.
   init?(_ request: ReadRequest) {
-    switch request {
-    case .recent(let page): self = .recent(page)
-    case .posts(let user, let page) where user != .me: self = .posts(user, page)
-    case .comments(let id, let page): self = .comments(id, page)
-    case .top(let user, let page) where user != .me: self = .top(user, page)
-    case .posts, .top, .hello, .ping, .help, .whoAmI, .show, .profile, .get, .count, .info, .rules:
-      return nil
-    }
+    guard case .blog(let request) = request, request.isSharedList else { return nil }
+    self.request = request
   }
 }
 
-/// The long lists that were told since the last commit, as the bytes that all who ask get.
+/// The lines of long lists that were sent since the last commit.
 ///
-/// The first page of the recent posts is what everyone asks for. Making it up of its entries' text and
-/// copying that to each is most of what it costs; between two commits all get the same buffer.
+/// The first page of the recent posts is the most frequent request. Most of its cost is copying the texts
+/// of its entries to each client. Between two commits all clients share the same buffer.
 ///
-/// One for each event loop, and touched there alone.
+/// One cache for each event loop. Use it on that loop only.
 final class ListCache {
-  /// Bytes from which on a reply is worth it.
+  /// The bytes from which on a line is kept.
   static let bytesMin = 4096
-  /// Bytes of all replies that are kept.
+  /// The bytes of all lines that are kept.
   private let bytesMax: Int
   private let listsMax: Int
   private var sequence: Int64 = -1
   private var replies: [(list: SharedList, line: ByteBuffer)] = []
   private var bytes = 0
 
-  /// Replies that were found.
+  /// The number of lines that `find` has returned.
   private(set) var found = 0
 
   init(listsMax: Int = 16, bytesMax: Int = 4 * 1024 * 1024) {
@@ -47,10 +37,10 @@ final class ListCache {
     self.bytesMax = bytesMax
   }
 
-  /// The reply with a list as it is after a commit. O(lists).
+  /// Returns the line of a list as it is after a commit; nil if it is not kept. O(lists).
   func find(_ list: SharedList, at sequence: Int64) -> ByteBuffer? {
     if sequence != self.sequence {
-      forget()
+      removeAll()
       self.sequence = sequence
     }
     guard let reply = replies.first(where: { $0.list == list }) else { return nil }
@@ -58,16 +48,15 @@ final class ListCache {
     return reply.line
   }
 
-  /// Keeps the reply that `find` did not find, if it is long. When there is no room, all others are
-  /// forgotten.
+  /// Keeps a line that `find` did not find, if it is long. Removes all others if there is no room.
   func keep(_ line: Slice<UnsafeRawBufferPointer>, of list: SharedList) {
     guard ListCache.bytesMin...bytesMax ~= line.count else { return }
-    if replies.count >= listsMax || bytes + line.count > bytesMax { forget() }
+    if replies.count >= listsMax || bytes + line.count > bytesMax { removeAll() }
     replies.append((list, ByteBuffer(bytes: UnsafeRawBufferPointer(rebasing: line))))
     bytes += line.count
   }
 
-  private func forget() {
+  private func removeAll() {
     replies.removeAll(keepingCapacity: true)
     bytes = 0
   }

@@ -5,17 +5,17 @@ internal import NIOPosix
 /// The Unix socket in a data folder, at which the server of the folder listens for commands on the
 /// same machine.
 ///
-/// A command that holds the administrator's token must know that it talks to the server of the
-/// folder, and not to another program that took the server's port. Only a program that may write to
-/// the folder can listen here, and only the user of the server, and root, can connect.
+/// A command that has the administrator's token must know that it is connected to the server of the
+/// folder, and not to another program on the server's port. Only a program that may write to the
+/// folder can listen at this socket, and only the user of the server and root can connect.
 public enum LocalSocket {
   /// The name of the socket in the data folder.
   public static let fileName = "canopy.sock"
 
   /// Calls `body` with a path of the socket that fits into a socket address.
   ///
-  /// The path of a Unix socket has at most 107 bytes. A longer one is named through an open
-  /// descriptor of the folder, so the path is valid during the call only.
+  /// The path of a Unix socket has at most 107 bytes. A longer path leads through an open descriptor of
+  /// the folder, so it is valid during the call only.
   ///
   /// - Throws: ``LocalSocketError`` if the folder cannot be opened; the errors of `body`.
   public static func withPath<R: Sendable>(
@@ -32,11 +32,11 @@ public enum LocalSocket {
 
   private static let pathBytesMax = 107
 
-  /// Creates the socket with mode 0600, in place of the one that an earlier server has left.
+  /// Creates the socket with mode 0600. Replaces the socket of an earlier server.
   ///
   /// Precondition: no other server uses the folder.
   ///
-  /// - Returns: a bound socket, at which nobody can connect until it listens.
+  /// - Returns: a bound socket. No client can connect until it listens.
   /// - Throws: ``LocalSocketError``.
   static func bind(in folder: String) async throws -> NIOBSDSocket.Handle {
     try await withPath(in: folder) { path in
@@ -47,7 +47,7 @@ public enum LocalSocket {
         let address = try SocketAddress(unixDomainSocketPath: path)
         let result = address.withSockAddr { Foundation.bind(descriptor, $0, socklen_t($1)) }
         guard result == 0 else { throw LocalSocketError("create", path) }
-        // Before it listens: until then nobody can connect, whatever the mode.
+        // The socket does not listen yet, so no client can connect while the mode is wider.
         guard chmod(path, 0o600) == 0 else { throw LocalSocketError("restrict", path) }
         return descriptor
       } catch {
@@ -62,7 +62,7 @@ public enum LocalSocket {
     try await withPath(in: folder) { try remove($0) }
   }
 
-  /// Removes a socket. Refuses to remove a file of another kind: it is not the server's.
+  /// Removes a socket. Throws for a file of another kind, which the server has not created.
   private static func remove(_ path: String) throws {
     var status = stat()
     guard lstat(path, &status) == 0 else {
@@ -76,23 +76,23 @@ public enum LocalSocket {
   }
 }
 
-/// The local socket cannot be used.
+/// The error for a local socket that cannot be used.
 public struct LocalSocketError: Error, Sendable {
-  /// One sentence that says what to do.
+  /// A sentence that says what to do.
   public let sentence: String
 
   init(sentence: String) {
     self.sentence = sentence
   }
 
-  /// The error of the system call that has just failed.
+  /// Creates the error for the system call that has just failed.
   fileprivate init(_ operation: String, _ path: String) {
     let reason = String(cString: strerror(errno))
     sentence = "cannot \(operation) \(path): \(reason); check the folder and its permissions"
   }
 }
 
-/// `struct ucred` of Linux, which the C library shows only to programs that ask for its extensions.
+/// `struct ucred` of Linux, which the C library declares only with its extensions.
 private struct PeerCredentials {
   var pid: Int32
   var uid: UInt32

@@ -15,7 +15,7 @@ final class LoopContext {
   let lists = ListCache()
   /// Encodes replies.
   private let codec: LineCodec
-  private let operations: Operations
+  let operations: Operations
   /// The connections that are to be flushed.
   let unflushed: FlushQueue
   /// The connections that wait for a turn.

@@ -1,7 +1,7 @@
 internal import NIOCore
 internal import Synchronization
 
-/// What connections on one event loop share: one value for each loop, made when it is first asked for.
+/// Values that the connections of one event loop share: one for each loop, created at its first use.
 final class LoopLocals<Value: Sendable>: Sendable {
   private let make: @Sendable (any EventLoop) -> Value
   private let values = Mutex<[ObjectIdentifier: Value]>([:])
@@ -10,7 +10,7 @@ final class LoopLocals<Value: Sendable>: Sendable {
     self.make = make
   }
 
-  /// The value of a loop.
+  /// Returns the value of a loop.
   func value(of loop: any EventLoop) -> Value {
     values.withLock { values in
       if let value = values[ObjectIdentifier(loop)] { return value }

@@ -3,28 +3,28 @@ internal import Foundation
 /// The file descriptors that the system lets this process open, and their division between the
 /// connections and everything else.
 public struct OpenFiles: Sendable {
-  /// Descriptors that are kept for the store, its temporary files, the listeners, the log and for
+  /// The descriptors that are reserved for the store, its temporary files, the listeners, the log and
   /// connections that are being refused.
   static let reserved = 64
-  /// Descriptors of one event loop: its selector, its timer and the means to wake it, and one spare.
+  /// The descriptors of one event loop: its selector, its timer, its wake-up event and a spare one.
   static let perThread = 4
-  /// With fewer connections than this it is of no use to begin.
+  /// The fewest connections with which a server is useful.
   static let connectionsMin = 16
 
   /// The descriptors that the process may have open at one time.
   public let limit: Int
 
-  /// Creates a division of so many descriptors.
+  /// Creates a division of this number of descriptors.
   public init(limit: Int) {
     self.limit = limit
   }
 
   /// Raises the limit of this process as far as the system allows without privileges, and returns
-  /// the limit that is then in force.
+  /// the new limit.
   public static func raised() -> OpenFiles {
     let resource = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
     var limits = rlimit()
-    // Without an answer of the system there is no limit to go by.
+    // If the system reports no limit, assume that there is none.
     guard getrlimit(resource, &limits) == 0 else { return OpenFiles(limit: .max) }
     let soft = limits.rlim_cur
     limits.rlim_cur = limits.rlim_max
@@ -32,9 +32,9 @@ public struct OpenFiles: Sendable {
     return OpenFiles(limit: Int(clamping: isRaised ? limits.rlim_max : soft))
   }
 
-  /// Returns the number of connections that the limit leaves room for.
+  /// Returns the number of connections for which the limit leaves room.
   ///
-  /// - Parameter threads: event loops.
+  /// - Parameter threads: the number of event loops.
   /// - Throws: ``OpenFilesError`` if there is no room for a useful number.
   public func connectionsMax(threads: Int) throws(OpenFilesError) -> Int {
     let others = OpenFiles.others(threads: threads)
@@ -44,10 +44,10 @@ public struct OpenFiles: Sendable {
     return limit - others
   }
 
-  /// Checks that there is room for a client, which has one connection and the event loops of the
-  /// library: one per core.
+  /// Checks that the limit leaves room for a client, which has one connection and an event loop for each
+  /// core.
   ///
-  /// - Throws: ``OpenFilesError`` if there is not.
+  /// - Throws: ``OpenFilesError`` if it does not.
   public func checkClient() throws(OpenFilesError) {
     let needed =
       OpenFiles.connectionsMin + OpenFiles.perThread * ProcessInfo.processInfo.processorCount
@@ -59,9 +59,9 @@ public struct OpenFiles: Sendable {
   }
 }
 
-/// The system lets the process open fewer files than it needs.
+/// The error for a process that may open fewer files than it needs.
 public struct OpenFilesError: Error, Equatable, Sendable {
-  /// One sentence that says what to do.
+  /// A sentence that says what to do.
   public let sentence: String
 
   init(limit: Int, needed: Int) {

@@ -1,20 +1,20 @@
 internal import NIOCore
 
-/// Bounds the time for which requests hold an event loop, so that the other connections of the loop do not wait.
+/// Bounds the time for which the requests of one connection occupy an event loop.
 ///
 /// A client may send thousands of requests at once. A connection carries out requests for a millisecond;
-/// then it waits for its turn in the `LoopTurns`. Between two looks of the loop for input all connections
-/// together have four milliseconds, but each carries out a few requests in any case. So a client that sends
-/// one request at a time does not queue behind those that send thousands.
+/// then it waits for its turn in the `LoopTurns`. In one round of the loop, between two checks for input,
+/// all connections together have four milliseconds, but each carries out at least a few requests. So a
+/// client that sends one request at a time does not wait for the clients that send thousands.
 ///
 /// Use it on its loop only.
 final class WorkBudget {
-  /// The requests after which the time is looked at: that costs less than a request, but not nothing.
+  /// The number of requests after which the clock is read, as reading it has a cost.
   static let requestsPerLook = 4
   private static let turnMax = TimeAmount.milliseconds(1)
   private static let roundMax = TimeAmount.milliseconds(4)
 
-  /// The requests that one connection carries out in one go.
+  /// The requests that one connection carries out before another connection has its turn.
   struct Turn {
     fileprivate var round: UInt64 = 0
     fileprivate var count = 0
@@ -25,7 +25,7 @@ final class WorkBudget {
   private let loop: any EventLoop
   private let now: () -> NIODeadline
   private var round: UInt64 = 1
-  /// The end of the time of all connections; nil while no connection has looked at the time.
+  /// The end of the round; nil until a connection reads the clock.
   private var roundEnd: NIODeadline?
 
   init(loop: any EventLoop, now: @escaping () -> NIODeadline) {
@@ -47,16 +47,16 @@ final class WorkBudget {
     return turn.isOver
   }
 
-  /// Returns a new turn for a connection that has waited for it. It gets its whole time, whatever the others
-  /// have taken.
+  /// Returns a new turn for a connection that has waited for it. The turn has its full time, even if the
+  /// round is almost over.
   func nextTurn() -> Turn {
     let now = now()
-    // It ends with the round, however little of it was needed.
+    // The turn ends with the round at the latest.
     _ = beginRound(now)
     return Turn(round: round, end: now + WorkBudget.turnMax)
   }
 
-  /// Returns the end of the time of all connections.
+  /// Returns the end of the round. Begins a round if there is none.
   private func beginRound(_ now: NIODeadline) -> NIODeadline {
     if let roundEnd { return roundEnd }
     let end = now + WorkBudget.roundMax

@@ -121,10 +121,11 @@ extension Operations {
         throw error
       }
     }
-    let description = SessionDescription(
-      user: description(of: login, in: engine.root), token: session.token,
-      expires: session.expiresAt)
-    return Session.Completion(.session(description), identity: .user(login))
+    let members =
+      description(of: login, in: engine.root) + [
+        ("token", .text(session.token)), ("expires", .number(session.expiresAt)),
+      ]
+    return Session.Completion(.json(.object(members)), identity: .user(login))
   }
 
   /// Has the rules decide again about the listeners of sessions that have ended.

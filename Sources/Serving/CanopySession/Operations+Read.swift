@@ -43,9 +43,7 @@ extension Operations {
     switch request {
     case .get(let location, let options): await keepIndex(options.query, at: location.path)
     case .count(let path, let query): await keepIndex(query, at: path)
-    case .hello, .ping, .help, .whoAmI, .show, .comments, .recent, .posts, .top, .profile, .info,
-      .rules:
-      break
+    case .hello, .ping, .help, .whoAmI, .blog, .info, .rules: break
     }
   }
 
@@ -78,10 +76,12 @@ extension Operations {
     to request: ReadRequest, as identity: Identity, in root: Node, isLong: Bool
   ) throws -> Reply {
     switch request {
-    case .ping: return .pong
-    case .hello: return .hello(ServerDescription(version: version, time: now(), limits: bounds))
-    case .help(let verb): return .help(try command(verb))
+    case .ping: return .json(.constant("\"PONG\""))
+    case .hello: return .json(hello)
+    case .help(nil): return .json(Operations.help)
+    case .help(let verb?): return .json(try help(verb))
     case .whoAmI: return whoAmI(identity, in: root)
+    case .blog(let request): return try reply(to: request, as: identity, in: root)
     case .get(let location, let options):
       try checkRead(location.path, options.query, in: root, as: identity)
       return try value(at: location, options, in: root, isLong: isLong)
@@ -89,26 +89,12 @@ extension Operations {
       try checkRead(path, query, in: root, as: identity)
       let node = root.at(path)
       if !isLong, takesLong(query, in: node) { throw LongRead() }
-      return .count(query.count(in: node))
+      return .json(.number(Int64(query.count(in: node))))
     case .rules:
       try requireAdministrator(identity)
       let version = rules.current
-      return .rules(text: version.text, isBuiltIn: version.isBuiltIn)
+      return .json(["builtIn": .bool(version.isBuiltIn), "text": .text(version.text)])
     case .info(let path): return .value(try info(path), .plain, etag: nil, bytes: 0)
-    case .show(let id): return .post(id, try Posts.find(id, in: root))
-    case .recent(let page): return .entries(Feeds.recent(try Feeds.Page(page), in: root))
-    case .comments(let id, let page):
-      return .entries(try Feeds.comments(on: id, Feeds.Page(page), in: root))
-    case .posts(let reference, let page):
-      let uid = try find(reference, as: identity, in: root)
-      return .entries(Feeds.posts(by: uid, try Feeds.Page(page), in: root))
-    case .top(let reference, let page):
-      let page = try Feeds.Page(page)
-      let uid = try reference.map { try find($0, as: identity, in: root) }
-      return .entries(try Feeds.top(by: uid, page, in: root))
-    case .profile(let reference):
-      let uid = try find(reference, as: identity, in: root)
-      return .profile(uid: uid, username: Users.username(of: uid, in: root) ?? "")
     }
   }
 
@@ -158,34 +144,54 @@ extension Operations {
   var replyTooLarge: WireError {
     WireError(
       .tooLarge,
-      "what you ask for is larger than a reply may be; ask for fewer entries, with a limit, with "
+      "the value is larger than a reply may be; ask for fewer entries, with a limit, with "
         + "\"shallow\":true, or further below")
   }
 
-  private func command(_ verb: String?) throws(WireError) -> Command? {
-    guard let verb else { return nil }
+  /// The reply to HELP: the groups, and in each the usage and the summary of every verb.
+  private static let help = ReplyJSON.object(
+    Command.Group.allCases.map { group in
+      let commands = Command.all.filter { $0.group == group }
+      return (group.rawValue, .object(commands.map { ($0.usage, .text($0.summary)) }))
+    })
+
+  private func help(_ verb: String) throws(WireError) -> ReplyJSON {
     guard let command = Request.command(verb) else {
       throw WireError(.unknownVerb, "there is no such verb; HELP lists them")
     }
-    return command
+    return ["usage": .text(command.usage), "summary": .text(command.summary)]
   }
 
   private func whoAmI(_ identity: Identity, in root: Node) -> Reply {
     switch identity {
     case .administrator: return .administrator
     case .user(let session) where session.isValid(at: now()):
-      return .user(description(of: session, in: root))
-    case .user, .anonymous: return .user(nil)
+      return .json(.object(description(of: session, in: root)))
+    case .user, .anonymous: return .null
     }
   }
 
-  func description(of session: UserSession, in root: Node) -> UserDescription {
-    UserDescription(
-      uid: session.uid, username: Users.username(of: session.uid, in: root) ?? "",
-      email: session.email)
+  /// Returns the members of a reply that describe the user of a session.
+  func description(
+    of session: UserSession, in root: Node
+  ) -> [(String, ReplyJSON)] {
+    [
+      ("uid", .key(session.uid)),
+      ("username", .text(Users.username(of: session.uid, in: root) ?? "")),
+      ("email", .text(session.email)),
+    ]
   }
 
-  /// The bounds that a client does well to know.
+  /// The reply to HELLO: the name and version of the server, its time and its limits.
+  private var hello: ReplyJSON {
+    [
+      "server": .text("canopy"), "version": .text(version), "protocol": .number(1),
+      "time": .number(now()),
+      "limits": .object(bounds.map { ($0.key, .number(Int64($0.value))) }),
+    ]
+  }
+
+  /// The limits that are useful for a client.
   private var bounds: KeyValuePairs<String, Int> {
     [
       "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
@@ -204,17 +210,6 @@ extension Operations {
 
 /// A read takes long, and is to be carried out beside the event loop.
 private struct LongRead: Error {}
-
-extension Feeds.Page {
-  fileprivate init(_ request: PageRequest) throws {
-    try self.init(limit: request.limit, before: request.before)
-  }
-
-  init(limit: Int64?, before: Key? = nil) throws {
-    // A number that is no Int is out of bounds as well.
-    try self.init(limit: limit.map { Int(clamping: $0) } ?? 20, before: before)
-  }
-}
 
 extension Node {
   /// Returns the node or the priority at a location.

@@ -93,13 +93,26 @@ extension Operations {
     let root = engine.root
     switch request.operation {
     case .read(let path, let query):
-      return .explanation(rules.explainRead(path, query, in: root, as: caller))
+      return try explained(rules.explainRead(path, query, in: root, as: caller))
     case .set(let location, let value):
-      return .explanation(explain(try Write.set(location, value), rules, root, caller))
+      return try explained(explain(try Write.set(location, value), rules, root, caller))
     case .update(let path, let changes):
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
-      return .explanation(explain(write, rules, root, caller))
+      return try explained(explain(write, rules, root, caller))
     }
+  }
+
+  /// - Throws: `WireError` when the explanation is larger than a reply may be.
+  private func explained(_ explanation: Explanation) throws(WireError) -> Reply {
+    let json = ReplyJSON(explanation)
+    var output = JSONOutput()
+    json.append(to: &output)
+    // One byte for the sign of a success, two for the end of the line.
+    guard output.count + 3 <= limits.replyBytesMax else {
+      throw WireError(
+        .tooLarge, "the explanation is larger than a reply may be; ask about a smaller write")
+    }
+    return .json(json)
   }
 
   private func explain(
@@ -155,5 +168,23 @@ extension Order {
     case .priority: ".priority"
     case .child(let path): path.text
     }
+  }
+}
+
+extension ReplyJSON {
+  fileprivate init(_ explanation: Explanation) {
+    var members = [("allowed", ReplyJSON.bool(explanation.verdict.isAllowed))]
+    if case .denied(let denial) = explanation.verdict {
+      members.append(("reason", .text(denial.sentence)))
+    }
+    let steps = explanation.steps.map { step -> ReplyJSON in
+      [
+        "rule": .text(step.rule), "line": .number(Int64(step.line)), "at": .text(step.location),
+        "outcome": .text(step.outcome.sentence),
+        "parts": .array(step.parts.map { .array([.text($0.text), .text($0.value)]) }),
+      ]
+    }
+    members.append(("steps", .array(steps)))
+    self = .object(members)
   }
 }

@@ -51,7 +51,9 @@ extension Operations {
       let write = try Write.set(Location(path.child(key)), value)
       return Decision(write, key, authorize: authorize, derive: derive)
     }
-    submit(transaction, named: "PUSH", context) { .pushed($0.result, $0.sequence) }
+    submit(transaction, named: "PUSH", context) {
+      .json(["key": .key($0.result), "seq": .number($0.sequence)])
+    }
   }
 }
 

@@ -27,29 +27,9 @@ extension Operations {
   private func submit(_ request: WriteRequest, _ context: WriteContext) throws {
     let identity = context.identity
     switch request {
-    case .post(let title, let body):
-      let transaction = try Posts.create(by: user(identity), title: title, body: body)
-      submit(transaction, named: "POST", context) { .created($0.result) }
-    case .edit(let id, let title, let body):
-      let transaction = try Posts.edit(id, by: user(identity), title: title, body: body)
-      submit(transaction, named: "EDIT", context) { _ in .null }
-    case .delete(let id):
-      submit(Posts.delete(id, by: try user(identity)), named: "DELETE", context) { [self] _ in
-        continueUnfinishedWork()
-        return .null
-      }
-    case .star(let id):
-      submit(Posts.toggleStar(id, by: try user(identity)), named: "STAR", context) {
-        .starred($0.result.isStarred, count: $0.result.starCount)
-      }
-    case .comment(let id, let text):
-      let transaction = try Comments.create(on: id, by: user(identity), text: text)
-      submit(transaction, named: "COMMENT", context) { .created($0.result) }
-    case .uncomment(let id, let comment):
-      let transaction = Comments.delete(comment, on: id, by: try user(identity))
-      submit(transaction, named: "UNCOMMENT", context) { _ in .null }
     case .rename(let username):
       try rename(user(identity), to: username, context)
+    case .blog(let request): try submit(request, context)
     case .push(let path, let value): try push(path, value, context)
     case .tree(let write): try submit(write, once: nil, context)
     case .once(var origin, let write):

@@ -22,7 +22,8 @@ import Testing
   }
 
   @Test func `empty text, spaces and line breaks need a JSON string`() throws {
-    guard case .write(.post("", " a\nb ")) = try outcome("POST \"\" \" a\\nb \"").get() else {
+    guard case .write(.blog(.post("", " a\nb "))) = try outcome("POST \"\" \" a\\nb \"").get()
+    else {
       Issue.record("not the text that was sent")
       return
     }
@@ -84,7 +85,7 @@ import Testing
   }
 
   @Test func `brackets in strings do not count`() throws {
-    guard case .write(.post("]} {[", "x")) = try outcome("POST \"]} {[\" x").get() else {
+    guard case .write(.blog(.post("]} {[", "x"))) = try outcome("POST \"]} {[\" x").get() else {
       Issue.record("not the text that was sent")
       return
     }

@@ -3,57 +3,15 @@ import CanopyWire
 
 /// Writes the article "Protocol reference" from the command table.
 ///
-/// The verbs, their arguments and their summaries come from `Command.all`, the names of options from the
-/// parser, the events from their encoder, and the codes from `WireError.Code`. Only the replies and the
-/// meanings are written here.
+/// The verbs, their arguments, summaries and replies come from `Command.all`, the names of options from the
+/// parser, the events from their encoder, and the codes from `WireError.Code`. Only the meanings of options
+/// and codes are written here.
 enum ProtocolReference {
   /// The article, by its path from the root of the repository.
   static let path = "Sources/Documentation.docc/ProtocolReference.md"
 
   /// The command that writes the article.
   static let renewal = "CANOPY_RENEW=1 Scripts/test --filter ProtocolReferenceTests"
-
-  /// The reply of each verb when the request succeeds.
-  static let replies: [String: String] = [
-    "HELLO": #"`{"server":"canopy","version":…,"protocol":1,"time":…,"limits":{…}}`"#,
-    "PING": #"`"PONG"`"#,
-    "HELP": #"usages with their summaries, by group; for one verb `{"usage":…,"summary":…}`"#,
-    "SIGNUP": #"`{"uid":…,"username":…,"email":…,"token":…,"expires":…}`"#,
-    "LOGIN": "as SIGNUP",
-    "AUTH": #"as SIGNUP; for the administrator's token `{"administrator":true}`"#,
-    "WHOAMI": #"`{"uid":…,"username":…,"email":…}`, `{"administrator":true}` or `null`"#,
-    "LOGOUT": "`null`",
-    "PASSWORD": "as LOGIN, with a new token",
-    "RENAME": "`null`",
-    "QUIT": #"`"BYE"`"#,
-    "POST": #"`{"id":…}`"#,
-    "EDIT": "`null`",
-    "DELETE": "`null`",
-    "SHOW": #"`{"id":…,"author":…,"body":…,"createdAt":…,"starCount":…,"title":…,"uid":…}`, "#
-      + "and `stars` and `commentCount` if there are any",
-    "STAR": #"`{"starred":true,"starCount":8}`"#,
-    "COMMENT": #"`{"id":…}`"#,
-    "UNCOMMENT": "`null`",
-    "COMMENTS": #"`[{"id":…,"author":…,"createdAt":…,"text":…,"uid":…},…]`"#,
-    "RECENT": "an array of posts, each as in SHOW",
-    "POSTS": "an array of posts, each as in SHOW",
-    "TOP": "an array of posts, each as in SHOW",
-    "PROFILE": #"`{"uid":…,"username":…}`"#,
-    "WATCH": #"`{"sub":3,"seq":41,"initial":20}`, then events"#,
-    "GET": #"the value, or `null`; with `etag` `{"etag":…,"data":…}`"#,
-    "COUNT": "a number",
-    "SET": #"`{"seq":42}`"#,
-    "UPDATE": #"`{"seq":42}`"#,
-    "REMOVE": #"`{"seq":42}`"#,
-    "PUSH": #"`{"key":…,"seq":42}`"#,
-    "CAS": #"`{"committed":true,"seq":42}` or `{"committed":false,"etag":…,"data":…}`"#,
-    "ONCE": "the reply of the write; for a repeated write that of the first time",
-    "LISTEN": #"`{"sub":3,"seq":41,"initial":1}`, then events"#,
-    "UNLISTEN": "`null`",
-    "ONDISCONNECT": "`null`",
-    "RULES": #"`{"builtIn":true,"text":…}`; after a replacement `{"seq":42}`"#,
-    "EXPLAIN": #"`{"allowed":…,"reason":…,"steps":[…]}`"#,
-  ]
 
   /// The values and the meaning of each option.
   static let options: [String: String] = [
@@ -146,8 +104,9 @@ enum ProtocolReference {
 
       ## Overview
 
-      A test of the repository generates this page from the command table in
-      `Sources/Core/CanopyWire/Commands.swift`. Do not edit it: change the table, then run
+      A test of the repository generates this page from the command table: `SessionVerbs.swift`,
+      `BlogVerbs.swift` and `TreeVerbs.swift` in `Sources/Core/CanopyWire`. Do not edit it: change the table,
+      then run
 
       ```sh
       \(renewal)
@@ -177,7 +136,7 @@ enum ProtocolReference {
       text += introduction(of: group) + "\n"
       text += "| Usage | Summary | Reply |\n|---|---|---|\n"
       for command in Command.all where command.group == group {
-        let reply = cell(replies[command.verb] ?? "")
+        let reply = cell(command.reply)
         text += "| `\(cell(command.usage))` | \(cell(command.summary)) | \(reply) |\n"
       }
       text += "\n"

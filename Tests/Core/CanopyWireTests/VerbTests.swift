@@ -5,16 +5,33 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct VerbTests {
   @Test func `the table has the verbs and arguments of the protocol's documentation, in its order`()
   {
+    let samples = [Command.Group.session: Sample.session, .blog: Sample.blog, .tree: Sample.tree]
+    for group in Command.Group.allCases {
+      let table = Command.all.filter { $0.group == group }.map(\.usage)
+      let tested = samples[group, default: []].map(\.usage)
+      #expect(
+        table == tested,
+        """
+        The verbs of the group \(group) differ: \(table.difference(from: tested))
+        The verbs are in Sources/Core/CanopyWire/\(Self.file(of: group)); their samples are \
+        in Tests/Core/CanopyWireTests/WireSupport.swift, in the same order.
+        """)
+    }
     #expect(Command.all.map(\.usage) == Sample.all.map(\.usage))
-    let groups = [Command.Group.session: Sample.session, .blog: Sample.blog, .tree: Sample.tree]
-    for (group, samples) in groups {
-      #expect(Command.all.filter { $0.group == group }.map(\.verb) == samples.map(\.verb))
+  }
+
+  private static func file(of group: Command.Group) -> String {
+    switch group {
+    case .session: "SessionVerbs.swift"
+    case .blog: "BlogVerbs.swift"
+    case .tree: "TreeVerbs.swift"
     }
   }
 
-  @Test func `every verb has a summary of one line`() {
+  @Test func `every verb has a summary and a documented reply, each of one line`() {
     for command in Command.all {
-      #expect(!command.summary.isEmpty && isOneLine(command.summary))
+      #expect(!command.summary.isEmpty && isOneLine(command.summary), "\(command.verb)")
+      #expect(!command.reply.isEmpty && isOneLine(command.reply), "\(command.verb)")
       #expect(command.verb == command.verb.uppercased())
     }
   }

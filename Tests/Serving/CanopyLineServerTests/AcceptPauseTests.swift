@@ -23,13 +23,13 @@ import Testing
     channel.pipeline.fireErrorCaught(IOError(errnoCode: code, reason: "accept"))
   }
 
-  /// Whether the listener reads; nil if nothing was said about it.
+  /// Whether the listener reads; nil if the option was not set.
   private var isReading: Bool? {
     channel.options.last { $0.option is ChannelOptions.Types.AutoReadOption }?.value as? Bool
   }
 
   @Test(arguments: [EMFILE, ENFILE, ENOBUFS, ENOMEM])
-  func `a listener that cannot accept rests for a moment`(_ code: CInt) throws {
+  func `a listener that cannot accept pauses for a moment`(_ code: CInt) throws {
     #expect(isReading == nil)
     fail(code)
     #expect(isReading == false)
@@ -48,7 +48,7 @@ import Testing
     try channel.throwIfErrorCaught()
   }
 
-  @Test func `an episode is one line at its beginning and one at its end`() {
+  @Test func `an episode writes one line at its beginning and one at its end`() {
     for _ in 0..<500 {
       fail(EMFILE)
       #expect(isReading == false)
@@ -65,7 +65,7 @@ import Testing
     #expect(log.lines.count == 3, "another episode")
   }
 
-  @Test func `other errors go on, and a listener that is closed is left alone`() throws {
+  @Test func `other errors are passed on, and a closed listener is not changed`() throws {
     fail(ECONNABORTED)
     #expect(isReading == nil && log.lines.isEmpty)
     #expect(throws: IOError.self) { try channel.throwIfErrorCaught() }

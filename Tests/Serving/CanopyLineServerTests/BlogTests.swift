@@ -2,7 +2,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// The Blog table of the protocol's page.
+/// The verbs of the blog.
 @Suite(.timeLimit(.minutes(5))) struct BlogTests {
   private func ids(_ client: any LineClient, _ line: String) async throws -> [String] {
     try await client.value(line).elements?.compactMap { $0["id"]?.string } ?? []
@@ -24,25 +24,25 @@ import Testing
           +{"id":"\(id)","author":"ada","body":"Two\\nlines, é","createdAt":\(now),"starCount":0,\
           "title":"A title","uid":"\(uid)"}
           """)
-      #expect(try await ada.request("EDIT \(id) New \"\\\"body\\\"\"") == "+null")
+      try await ada.expect("EDIT \(id) New \"\\\"body\\\"\"", "+null")
       let shown = try await reader.value("SHOW \(id)")
       #expect(shown["title"]?.string == "New" && shown["body"]?.string == "\"body\"")
-      #expect(try await ada.request("DELETE \(id)") == "+null")
+      try await ada.expect("DELETE \(id)", "+null")
       for line in ["SHOW \(id)", "COMMENTS \(id)"] {
-        #expect(try await reader.code(line) == "NOT_FOUND")
+        try await reader.expect(line, failsWith: "NOT_FOUND")
       }
       for line in [
         "DELETE \(id)", "EDIT \(id) a b", "STAR \(id)", "COMMENT \(id) text", "UNCOMMENT \(id) x",
       ] {
-        #expect(try await ada.code(line) == "NOT_FOUND")
+        try await ada.expect(line, failsWith: "NOT_FOUND")
       }
-      #expect(try await reader.request("RECENT") == "+[]")
-      #expect(try await reader.request("POSTS @ada") == "+[]")
+      try await reader.expect("RECENT", "+[]")
+      try await reader.expect("POSTS @ada", "+[]")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `lists come newest first, in pages`(_ depth: Depth) async throws {
+  func `lists have the newest entries first, in pages`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let (ada, eve) = (try await server.connect(as: "ada"), try await server.connect(as: "eve"))
       let uid = try await ada.text("uid", "WHOAMI")
@@ -62,49 +62,53 @@ import Testing
       #expect(try await ids(eve, "POSTS me") == Array(newest.prefix(3)))
       let profile = "+{\"uid\":\"\(uid)\",\"username\":\"ada\"}"
       for user in ["@ada", uid] {
-        #expect(try await eve.request("PROFILE \(user)") == profile)
+        try await eve.expect("PROFILE \(user)", profile)
       }
-      #expect(try await ada.request("PROFILE me") == profile)
+      try await ada.expect("PROFILE me", profile)
       for limit in ["0", "101", "-1", "9223372036854775807"] {
         for line in ["RECENT", "POSTS @ada", "TOP", "COMMENTS \(posts[0])"] {
-          #expect(try await ada.code("\(line) {\"limit\":\(limit)}") == "INVALID_DATA")
+          try await ada.expect("\(line) {\"limit\":\(limit)}", failsWith: "INVALID_DATA")
         }
       }
       for line in [
         "POSTS @nobody", "PROFILE nobody", "TOP @nobody", "PROFILE \"\"", "POSTS \"a/b\"",
       ] {
-        #expect(try await ada.code(line) == "NOT_FOUND")
+        try await ada.expect(line, failsWith: "NOT_FOUND")
       }
       let stranger = try await server.connect()
       for line in ["POSTS me", "PROFILE me", "TOP me"] {
-        #expect(try await stranger.code(line) == "UNAUTHENTICATED")
+        try await stranger.expect(line, failsWith: "UNAUTHENTICATED")
       }
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a star goes on and off, and the most starred come first`(_ depth: Depth) async throws {
+  func `STAR adds and removes a star, and TOP has the posts with the most stars first`(
+    _ depth: Depth
+  ) async throws {
     try await withServer(depth) { server in
       let (ada, eve) = (try await server.connect(as: "ada"), try await server.connect(as: "eve"))
       let first = try await ada.text("id", "POST first body")
       let second = try await eve.text("id", "POST second body")
       let third = try await ada.text("id", "POST third body")
-      #expect(try await ada.request("STAR \(first)") == "+{\"starred\":true,\"starCount\":1}")
-      #expect(try await eve.request("STAR \(first)") == "+{\"starred\":true,\"starCount\":2}")
-      #expect(try await eve.request("STAR \(second)") == "+{\"starred\":true,\"starCount\":1}")
+      try await ada.expect("STAR \(first)", "+{\"starred\":true,\"starCount\":1}")
+      try await eve.expect("STAR \(first)", "+{\"starred\":true,\"starCount\":2}")
+      try await eve.expect("STAR \(second)", "+{\"starred\":true,\"starCount\":1}")
       #expect(try await ids(ada, "TOP") == [first, second, third])
       #expect(try await ids(ada, "TOP {\"limit\":1}") == [first])
       #expect(try await ids(eve, "TOP @ada") == [first, third])
       #expect(try await ids(ada, "TOP me {\"limit\":1}") == [first])
       let uid = try await ada.text("uid", "WHOAMI")
-      #expect(try await eve.value("SHOW \(first)")["stars"]?.names?.contains(uid) == true)
-      #expect(try await ada.request("STAR \(first)") == "+{\"starred\":false,\"starCount\":1}")
+      try await eve.expect("SHOW \(first)", contains: "\"\(uid)\":true")
+      try await ada.expect("STAR \(first)", "+{\"starred\":false,\"starCount\":1}")
       #expect(try await eve.value("SHOW \(first)")["stars"]?.names?.contains(uid) == false)
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `comments are written, listed and deleted by those who may`(_ depth: Depth) async throws {
+  func `comments are written, listed, and deleted by their author or the author of the post`(
+    _ depth: Depth
+  ) async throws {
     try await withServer(depth) { server in
       let ada = try await server.connect(as: "ada")
       let eve = try await server.connect(as: "eve")
@@ -122,19 +126,19 @@ import Testing
           """)
       let page = "{\"before\":\"\(comments[2])\"}"
       #expect(try await ids(bob, "COMMENTS \(post) \(page)") == [comments[1], comments[0]])
-      #expect(try await bob.value("SHOW \(post)")["commentCount"]?.integer == 4)
-      #expect(try await bob.code("UNCOMMENT \(post) \(comments[0])") == "PERMISSION_DENIED")
-      #expect(try await eve.request("UNCOMMENT \(post) \(comments[0])") == "+null")
-      #expect(try await ada.request("UNCOMMENT \(post) \(comments[1])") == "+null")
-      #expect(try await ada.code("UNCOMMENT \(post) \(comments[1])") == "NOT_FOUND")
-      #expect(try await bob.value("SHOW \(post)")["commentCount"]?.integer == 2)
+      try await bob.expect("SHOW \(post)", contains: "\"commentCount\":4")
+      try await bob.expect("UNCOMMENT \(post) \(comments[0])", failsWith: "PERMISSION_DENIED")
+      try await eve.expect("UNCOMMENT \(post) \(comments[0])", "+null")
+      try await ada.expect("UNCOMMENT \(post) \(comments[1])", "+null")
+      try await ada.expect("UNCOMMENT \(post) \(comments[1])", failsWith: "NOT_FOUND")
+      try await bob.expect("SHOW \(post)", contains: "\"commentCount\":2")
       try await ada.value("DELETE \(post)")
-      #expect(try await bob.code("COMMENTS \(post)") == "NOT_FOUND")
+      try await bob.expect("COMMENTS \(post)", failsWith: "NOT_FOUND")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `writing needs a login, and another's post is another's`(_ depth: Depth) async throws {
+  func `writing needs a login, and only its author changes a post`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let (ada, eve) = (try await server.connect(as: "ada"), try await server.connect(as: "eve"))
       let stranger = try await server.connect()
@@ -144,18 +148,20 @@ import Testing
         "POST a b", "EDIT \(id) a b", "DELETE \(id)", "STAR \(id)", "COMMENT \(id) a",
         "UNCOMMENT \(id) a", "RENAME a", "PASSWORD a b",
       ] {
-        #expect(try await stranger.code(line) == "UNAUTHENTICATED")
+        try await stranger.expect(line, failsWith: "UNAUTHENTICATED")
       }
       for line in ["EDIT \(id) a b", "DELETE \(id)"] {
-        #expect(try await eve.code(line) == "PERMISSION_DENIED")
+        try await eve.expect(line, failsWith: "PERMISSION_DENIED")
       }
       #expect(server.root == before)
-      #expect(try await ada.request("SHOW \(id)").contains("\"title\":\"title\""))
+      try await ada.expect("SHOW \(id)", contains: "\"title\":\"title\"")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `texts are held to their bounds`(_ depth: Depth) async throws {
+  func `a text of the longest length is accepted, and a longer one is refused`(_ depth: Depth)
+    async throws
+  {
     try await withServer(depth) { server in
       let ada = try await server.connect(as: "ada")
       func text(_ count: Int) -> String { "\"" + String(repeating: "é", count: count) + "\"" }
@@ -168,7 +174,7 @@ import Testing
         "POST \"two\\nlines\" body", "EDIT \(id) \(text(201)) body", "EDIT \(id) title \"\"",
         "COMMENT \(id) \(text(10_001))", "COMMENT \(id) \"\"",
       ] {
-        #expect(try await ada.code(line) == "INVALID_DATA")
+        try await ada.expect(line, failsWith: "INVALID_DATA")
       }
       #expect(server.root == before)
     }

@@ -8,11 +8,10 @@ import Synchronization
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// What stands in for a socket in front of a connection's handler: it hands bytes over only while the
-/// handler wants to read, takes only so many that the client does not read, and then says that it is
-/// not writable.
+/// A replacement for a socket in front of a connection's handler. It delivers bytes only while the handler
+/// reads. It holds a bounded number of bytes that the client has not read, and is not writable beyond that.
 ///
-/// Touched on the channel's loop alone.
+/// Use it on the channel's loop only.
 private final class StandInSocket: ChannelOutboundHandler {
   typealias OutboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
@@ -30,7 +29,7 @@ private final class StandInSocket: ChannelOutboundHandler {
   private(set) var writeBytesPeak = 0
   /// The most bytes that the client had not read.
   private(set) var heldBytesPeak = 0
-  /// How often something was sent: of a socket, the calls of the system.
+  /// The number of flushes with output; on a socket, the number of system calls.
   private(set) var sendings = 0
 
   init(_ mailbox: LineMailbox, heldBytesMax: Int) {
@@ -60,7 +59,7 @@ private final class StandInSocket: ChannelOutboundHandler {
     flushed = outbound.count
     if flushed > 0 { sendings += 1 }
     transmit(context)
-    // When the handler has done what it is at, it may want to read again.
+    // The handler may read again when it has returned.
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     context.eventLoop.execute {
       let (socket, context) = bound.value
@@ -71,7 +70,7 @@ private final class StandInSocket: ChannelOutboundHandler {
   func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
     mailbox.close()
     guard mode == .all else {
-      // A client that reads the end closes its own side.
+      // A client that reads the end of the output ends its own side.
       promise?.succeed()
       let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
       context.eventLoop.execute { bound.value.endInput() }
@@ -128,7 +127,7 @@ private final class StandInSocket: ChannelOutboundHandler {
   }
 
   private func pump(_ context: ChannelHandlerContext) {
-    // At the end of input a real socket hands all that it has over, wanted or not.
+    // At the end of input a real socket delivers everything, even if the handler does not read.
     while !inbound.isEmpty, inputEnds || wantsRead(context) {
       let (buffer, promise) = inbound.removeFirst()
       context.fireChannelRead(NIOAny(buffer))
@@ -150,7 +149,7 @@ private final class StandInSocket: ChannelOutboundHandler {
   }
 }
 
-/// A client of a handler in the same process.
+/// A client whose handler runs in the same process.
 final class ChannelClient: LineClient {
   let mailbox = LineMailbox()
   let channel: NIOAsyncTestingChannel
@@ -166,7 +165,7 @@ final class ChannelClient: LineClient {
     let channel = channel
     socket = try await loop.executeInContext {
       let socket = StandInSocket(mailbox, heldBytesMax: heldBytesMax)
-      let handler = LineHandler(operations, shared: contexts.value(of: loop).value)
+      let handler = LineHandler(shared: contexts.value(of: loop).value)
       try channel.pipeline.syncOperations.addHandlers([socket, handler])
       return NIOLoopBound(socket, eventLoop: loop)
     }
@@ -195,7 +194,7 @@ final class ChannelClient: LineClient {
     try await onLoop { $0.endInput() }
   }
 
-  /// How often the server has sent something.
+  /// The number of times that the server has sent output.
   func sendings() async throws -> Int {
     try await channel.eventLoop.submit { [socket] in socket.value.sendings }.get()
   }
@@ -219,7 +218,7 @@ final class ChannelClient: LineClient {
     try? await channel.close().get()
   }
 
-  /// What a listener tells its connections when it shuts down.
+  /// Sends the event that a listener sends to its connections when it shuts down.
   func quiesce() {
     channel.eventLoop.execute { [channel] in
       channel.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
@@ -227,13 +226,13 @@ final class ChannelClient: LineClient {
   }
 }
 
-/// Runs a test's body with connections that have no socket.
+/// Runs the body of a test with connections that have no socket.
 func withChannels(
   _ parts: LineParts, _ settings: TestSettings, _ body: (TestServer) async throws -> Void
 ) async throws {
   let clients = ChannelList()
   let limits = settings.limits
-  // The clock stands still: on a busy machine a test would otherwise see turns end anywhere.
+  // The clock does not advance: on a busy machine turns would otherwise end at any request.
   let contexts = LineServer.contexts(parts.operations, now: { .uptimeNanoseconds(0) })
   let server = TestServer(.inProcess, parts, settings, port: 0) {
     guard await !clients.isShutDown else { throw ChannelError.connectTimeout(.zero) }

@@ -7,16 +7,16 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// CAS of values that are too large for the engine's thread to hash.
+/// CAS of values that are too large to be hashed on the engine's thread.
 @Suite(.timeLimit(.minutes(5))) struct CompareAndSetTests {
-  /// Profiles that together are larger than may be hashed at once.
+  /// Profiles that are together too large to be hashed on the engine's thread.
   private static func profiles(_ count: Int) -> String {
     let members = (0..<count).map { "\"u\($0)\":{\"username\":\"name \($0)\"}" }
     return "{" + members.joined(separator: ",") + "}"
   }
 
   @Test(arguments: Depth.allCases)
-  func `a large value is compared as a small one is`(_ depth: Depth) async throws {
+  func `a large value is compared like a small one`(_ depth: Depth) async throws {
     try await withServer(depth) { server async throws in
       let client = try await server.connectAsAdministrator()
       for count in [1, 500] {
@@ -28,14 +28,14 @@ import Testing
         #expect(wrong["data"] == (try await client.value("GET /a")))
         let right = try await client.value("ONCE k\(count) 1 0 CAS /a \(etag) {\"b\":\(count)}")
         #expect(right["committed"] == .leaf(true))
-        #expect(try await client.request("GET /a") == "+{\"b\":\(count)}")
+        try await client.expect("GET /a", "+{\"b\":\(count)}")
         #expect(try await client.value("ONCE k\(count) 1 0 CAS /a \(etag) {\"b\":0}") == right)
       }
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `the engine's work does not grow with the value, and strangers have nothing hashed`(
+  func `the engine's work does not grow with the value, and no hash is computed for strangers`(
     _ depth: Depth
   ) async throws {
     let few = try await work(depth, profiles: 400)
@@ -44,7 +44,7 @@ import Testing
     #expect(many.ofAdministrator <= few.ofAdministrator + 20)
   }
 
-  /// Counts the nodes that are touched when a stranger and when the administrator compare a large value.
+  /// Counts the nodes that are touched when a stranger or the administrator compares a large value.
   private func work(
     _ depth: Depth, profiles: Int
   ) async throws -> (ofStranger: Int, ofAdministrator: Int) {
@@ -58,7 +58,7 @@ import Testing
         var before = counter.count
         let turns = server.parts.operations.longWork.turns
         for tag in ["x", etag] {
-          #expect(try await stranger.code("CAS /users \(tag) 1") == "PERMISSION_DENIED")
+          try await stranger.expect("CAS /users \(tag) 1", failsWith: "PERMISSION_DENIED")
         }
         let ofStranger = counter.count - before
         #expect(server.parts.operations.longWork.turns == turns)
@@ -67,7 +67,7 @@ import Testing
         try await administrator.value("CAS /users \(etag) {\"a\":1}")
         let ofAdministrator = counter.count - before
         #expect(server.parts.operations.longWork.turns == turns + 2)
-        #expect(try await administrator.request("GET /users") == "+{\"a\":1}")
+        try await administrator.expect("GET /users", "+{\"a\":1}")
         result = (ofStranger, ofAdministrator)
       }
       return result
@@ -75,7 +75,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a value that changes while it is hashed is compared anew, so many times at most`(
+  func `a value that changes while it is hashed is compared again, up to a bound`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server async throws in
@@ -85,7 +85,7 @@ import Testing
       let value = Self.profiles(500)
       try await client.value("SET /a \(value)")
       let etag = try await client.text("etag", "GET /a {\"etag\":true}")
-      /// Carries out a CAS, with requests before each time that the value is hashed.
+      /// Carries out a CAS. Carries out other requests each time before the value is hashed.
       func compare(while requests: [String]) async throws -> String {
         var (gate, holder) = await hold(hashing)
         try await client.send("CAS /a \(etag) 1\n")
@@ -93,7 +93,7 @@ import Testing
           try await server.eventually { hashing.waiting == 1 }
           try await other.value(request)
           let previous = (gate, holder)
-          // The next turn after the one of the request is taken as well.
+          // Also waits for the turn after the one of the request.
           let next = Gate()
           let waiting = Task { try await hashing.withTurn { await next.pass() } }
           try await server.eventually { hashing.waiting == 2 }
@@ -131,8 +131,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write behind a comparison of a large value is made after it`(_ depth: Depth) async throws
-  {
+  func `a write that follows a CAS of a large value is made after it`(_ depth: Depth) async throws {
     try await withServer(depth) { server async throws in
       let client = try await server.connectAsAdministrator()
       for turn in 0..<5 {

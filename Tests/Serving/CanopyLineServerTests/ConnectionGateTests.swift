@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyLineServer
 
 @Suite struct ConnectionAllowanceTests {
-  @Test func `an address has so many connections and not one more, others have theirs`() {
+  @Test func `the connections of one address are bounded, apart from those of other addresses`() {
     var allowance = ConnectionAllowance(connectionsMax: 10, perNetworkMax: 3)
     let (first, second) = (RemoteNetwork("2001:db8::1"), RemoteNetwork("192.0.2.1"))
     for _ in 0..<3 { #expect(allowance.enter(first) == nil) }
@@ -20,7 +20,7 @@ import Testing
     #expect(allowance.count == 6)
   }
 
-  @Test func `connections from this machine count for the bound on all only`() {
+  @Test func `connections from this machine count only for the bound on all connections`() {
     var allowance = ConnectionAllowance(connectionsMax: 6, perNetworkMax: 1)
     for text in ["127.0.0.1", "127.0.0.1", "::1", "::1", "local"] {
       #expect(allowance.enter(RemoteNetwork(text)) == nil)
@@ -30,7 +30,7 @@ import Testing
     #expect(allowance.enter(RemoteNetwork("192.0.2.2")) == .total)
   }
 
-  @Test func `what is not connected takes no memory`() {
+  @Test func `addresses without connections take no memory`() {
     var allowance = ConnectionAllowance(connectionsMax: 1_000, perNetworkMax: 2)
     let networks = (UInt32(1)...100).map { RemoteNetwork.ipv4($0) }
     for network in networks + networks { #expect(allowance.enter(network) == nil) }
@@ -59,8 +59,8 @@ import Testing
     let line = try #require(try await third.readOutbound(as: ByteBuffer.self))
     #expect(
       String(buffer: line)
-        == "-OVERLOADED your network address has as many connections as one may have; close some "
-        + "first\r\n")
+        == "-OVERLOADED your network address has as many connections as one address may have; close "
+        + "some first\r\n")
     try await third.closeFuture.get()
     let honest = try await channel(from: "2001:db8:0:1::1")
     #expect(gate.enter(honest))

@@ -8,7 +8,7 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// How much of a real server a session goes through.
+/// The parts of a real server that a test includes.
 enum Depth: CaseIterable, Sendable, CustomTestStringConvertible {
   /// The connection's handler on a channel without a socket.
   case inProcess
@@ -23,29 +23,29 @@ enum Depth: CaseIterable, Sendable, CustomTestStringConvertible {
   }
 }
 
-/// What a test changes about its server.
+/// The settings of a server that a test may change.
 struct TestSettings: Sendable {
   var limits = Limits()
   var accounts = AccountSettings()
   var engine = Engine.Configuration()
   var hashersMax = 2
   var shutdownSeconds: Int64 = 10
-  /// Bytes that the kernel, or what stands in for it, takes for a client that does not read.
+  /// The bytes that the kernel, or its replacement, holds for a client that does not read.
   var receiveBytes: Int?
-  /// The journal of an earlier server, which this one goes on with.
+  /// The journal, perhaps that of an earlier server.
   var journal = LineJournal()
-  /// Where rules are kept; nil for nowhere.
+  /// The folder of the rules; nil if they are not stored.
   var rulesFolder: String?
 }
 
-/// A server of one depth, and what stands behind it.
+/// A server of one depth, and its parts.
 final class TestServer: Sendable {
   let depth: Depth
   let parts: LineParts
   let settings: TestSettings
   let port: Int
   private let open: @Sendable () async throws -> any LineClient
-  /// Shuts down in good order, and returns when that is done.
+  /// Shuts down gracefully, and returns at the end.
   let shutDown: @Sendable () async throws -> Void
   /// Cancels the listener's task, and returns when it has ended; nil without a listener.
   let cancel: (@Sendable () async throws -> Void)?
@@ -65,25 +65,25 @@ final class TestServer: Sendable {
     self.cancel = cancel
   }
 
-  /// What AUTH takes for the administrator.
+  /// The administrator's token for AUTH.
   var administratorToken: String { parts.administratorToken.text }
 
   /// The tree that readers see.
   var root: Node { parts.engine.root }
 
-  /// A new connection.
+  /// Opens a connection.
   func connect() async throws -> any LineClient {
     try await open()
   }
 
-  /// A new connection that is a new user's.
+  /// Opens a connection of a new user.
   func connect(as name: String) async throws -> any LineClient {
     let client = try await connect()
     try await client.value(Self.signUp(name))
     return client
   }
 
-  /// A new connection that is the administrator's.
+  /// Opens a connection of the administrator.
   func connectAsAdministrator() async throws -> any LineClient {
     let client = try await connect()
     try await client.value("AUTH \(administratorToken)")
@@ -98,8 +98,7 @@ final class TestServer: Sendable {
 
   static func password(_ name: String) -> String { "secret words of \(name)" }
 
-  /// Waits for something that happens elsewhere and tells nobody. The test's time limit is the
-  /// deadline.
+  /// Waits for a condition that sends no notification. The test's time limit is the deadline.
   func eventually(_ condition: () async throws -> Bool) async throws {
     while try await !condition() {
       try Task.checkCancellation()
@@ -108,7 +107,7 @@ final class TestServer: Sendable {
   }
 }
 
-/// Runs a test's body with a server of the depth.
+/// Runs the body of a test with a server of the depth.
 func withServer(
   _ depth: Depth, _ change: (inout TestSettings) -> Void = { _ in },
   _ body: (TestServer) async throws -> Void
@@ -144,7 +143,7 @@ private func withListener(
   configuration.port = 0
   configuration.threads = 2
   configuration.shutdownSeconds = settings.shutdownSeconds
-  // On a busy machine a client that a test has not reading gives no sign of life for a minute.
+  // On a busy machine a client that does not read may be silent for a minute.
   configuration.timeoutSeconds = 3_600
   let (ports, announce) = AsyncStream.makeStream(of: Int.self)
   let server = LineServer(parts.operations, configuration: configuration, logger: parts.log.logger)

@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// ONDISCONNECT: what is written when a connection ends.
+/// ONDISCONNECT: writes that are made when a connection ends.
 @Suite(.timeLimit(.minutes(5))) struct DisconnectWriteTests {
   /// The ways in which a client can end its connection.
   enum End: CaseIterable, Sendable {
@@ -20,7 +20,7 @@ import Testing
 
   private func end(_ client: any LineClient, _ end: End) async throws {
     switch end {
-    case .quit: #expect(try await client.request("QUIT") == "+\"BYE\"")
+    case .quit: try await client.expect("QUIT", "+\"BYE\"")
     case .endOfInput: try await client.shutDownSending()
     case .reset: await client.disconnect()
     }
@@ -30,13 +30,13 @@ import Testing
     try await server.parts.journal.disconnectWrites().count
   }
 
-  /// Whether all have been made, and can be seen.
+  /// Whether all writes have been made and are visible.
   private func isDone(_ server: TestServer) async throws -> Bool {
     try await kept(server) == 0 && !server.parts.engine.hasCommitsUnderWay
   }
 
   @Test(arguments: Depth.allCases, End.allCases)
-  func `it is written when the connection ends, and not before`(
+  func `the write is made when the connection ends, and not before`(
     _ depth: Depth, _ way: End
   ) async throws {
     try await withServer(depth) { server in
@@ -44,14 +44,10 @@ import Testing
       _ = try await watcher.begin("LISTEN /presence")
       let client = try await server.connectAsAdministrator()
       try await client.value("SET /presence {\"ada\":true,\"n\":1}")
-      #expect(
-        try await client.request("ONDISCONNECT SET /presence/ada {\".sv\":\"timestamp\"}")
-          == "+null")
-      #expect(
-        try await client.request(
-          "ONDISCONNECT UPDATE /presence {\"n\":{\".sv\":{\"increment\":5}}}")
-          == "+null")
-      #expect(try await client.request("ONDISCONNECT REMOVE /presence/nothing") == "+null")
+      try await client.expect("ONDISCONNECT SET /presence/ada {\".sv\":\"timestamp\"}", "+null")
+      try await client.expect(
+        "ONDISCONNECT UPDATE /presence {\"n\":{\".sv\":{\"increment\":5}}}", "+null")
+      try await client.expect("ONDISCONNECT REMOVE /presence/nothing", "+null")
       #expect(try await kept(server) == 3)
       server.parts.clock.advance(1_000)
       #expect(try await watcher.arrived() == ["added ada", "added n after ada"])
@@ -65,7 +61,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what is asked for later replaces what was asked for before, at and below its place`(
+  func `a later write replaces the earlier ones at and below its location`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -77,7 +73,7 @@ import Testing
         "SET /p/.priority 8", "UPDATE /nothing {}", "CANCEL /nothing",
       ]
       for request in requests {
-        #expect(try await client.request("ONDISCONNECT \(request)") == "+null", "\(request)")
+        try await client.expect("ONDISCONNECT \(request)", "+null")
       }
       #expect(try await kept(server) == 5)
       await client.disconnect()
@@ -92,7 +88,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what cannot be written is refused at once`(_ depth: Depth) async throws {
+  func `a write that cannot be made is refused at once`(_ depth: Depth) async throws {
     try await withServer(depth) {
       $0.limits.disconnectWritesMax = 2
       $0.limits.disconnectBytesMax = 100
@@ -111,38 +107,38 @@ import Testing
           "TOO_LARGE"
         ),
       ]
-      for (line, code) in refusals { #expect(try await client.code(line) == code, "\(line)") }
+      for (line, code) in refusals { try await client.expect(line, failsWith: code) }
       try await client.value("ONDISCONNECT SET /a 1")
       try await client.value("ONDISCONNECT SET /b 1")
-      #expect(try await client.code("ONDISCONNECT SET /c 1") == "TOO_LARGE")
+      try await client.expect("ONDISCONNECT SET /c 1", failsWith: "TOO_LARGE")
       try await client.value("ONDISCONNECT SET /b 2")
       let nobody = try await server.connect()
-      #expect(try await nobody.code("ONDISCONNECT SET /a 1") == "PERMISSION_DENIED")
+      try await nobody.expect("ONDISCONNECT SET /a 1", failsWith: "PERMISSION_DENIED")
       #expect(try await kept(server) == 2)
     }
   }
 
-  /// An update of so many locations below a path.
+  /// Returns an update of this number of locations below a path.
   private func update(_ path: String, _ range: Range<Int>) -> String {
     "ONDISCONNECT UPDATE \(path) {"
       + range.map { "\"k\($0)\":\($0)" }.joined(separator: ",") + "}"
   }
 
   @Test(arguments: Depth.allCases)
-  func `the writes of a connection have so many locations together and no more`(
+  func `the locations of all writes of a connection are bounded`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {
       $0.limits.disconnectLocationsMax = 10
     } _: { server in
       let client = try await server.connectAsAdministrator()
-      #expect(try await client.code(update("/a", 0..<11)) == "TOO_LARGE")
+      try await client.expect(update("/a", 0..<11), failsWith: "TOO_LARGE")
       #expect(try await kept(server) == 0)
       try await client.value(update("/a", 0..<4))
-      #expect(try await client.code(update("/b", 0..<7)) == "TOO_LARGE")
+      try await client.expect(update("/b", 0..<7), failsWith: "TOO_LARGE")
       try await client.value(update("/b", 0..<6))
-      #expect(try await client.code("ONDISCONNECT SET /c 1") == "TOO_LARGE")
-      // A location that is replaced counts no more.
+      try await client.expect("ONDISCONNECT SET /c 1", failsWith: "TOO_LARGE")
+      // A location that is replaced does not count any more.
       try await client.value("ONDISCONNECT SET /a/k1 true")
       try await client.value("ONDISCONNECT CANCEL /b")
       try await client.value(update("/c", 0..<6))
@@ -162,7 +158,7 @@ import Testing
   }
 
   #if CANOPY_COUNT_WORK
-    @Test func `a request compares with the writes before it in proportion to their locations`()
+    @Test func `the cost of a request grows with the locations of the earlier writes`()
       async throws
     {
       func work(_ count: Int) async throws -> Int {
@@ -196,13 +192,13 @@ import Testing
   #endif
 
   @Test(arguments: Depth.allCases)
-  func `a store that fails keeps nothing, and says so`(_ depth: Depth) async throws {
+  func `a request fails if the store fails, and nothing is stored`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       try await client.value("ONDISCONNECT SET /a 1")
       server.parts.journal.fail(true)
-      #expect(try await client.code("ONDISCONNECT SET /a 2") == "UNAVAILABLE")
-      #expect(try await client.code("ONDISCONNECT CANCEL /a") == "UNAVAILABLE")
+      try await client.expect("ONDISCONNECT SET /a 2", failsWith: "UNAVAILABLE")
+      try await client.expect("ONDISCONNECT CANCEL /a", failsWith: "UNAVAILABLE")
       server.parts.journal.fail(false)
       await client.disconnect()
       try await server.eventually { try await isDone(server) }
@@ -211,7 +207,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `it is written when the journal works again`(_ depth: Depth) async throws {
+  func `the write is made when the journal works again`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       try await client.value("ONDISCONNECT SET /a {\".sv\":{\"increment\":1}}")
@@ -227,16 +223,18 @@ import Testing
     }
   }
 
-  /// Has the time pass after which what failed is tried again.
+  /// Advances the time until failed writes are tried again.
   private func tryAgain(_ client: any LineClient) async {
     guard let channel = (client as? ChannelClient)?.channel else { return }
     await channel.testingEventLoop.advanceTime(by: .seconds(1))
   }
 
   @Test(arguments: Depth.allCases)
-  func `while the journal fails the log has one line, and one try reads for all connections`(
-    _ depth: Depth
-  ) async throws {
+  func
+    `while the journal fails the log has one line, and one retry reads the store for all connections`(
+      _ depth: Depth
+    ) async throws
+  {
     try await withServer(depth) { server in
       func lines(_ text: String) -> Int { server.parts.log.lines.count { $0.contains(text) } }
       var clients: [any LineClient] = []
@@ -262,14 +260,14 @@ import Testing
       try await server.eventually { try await isDone(server) }
       try await server.eventually { lines("no failed on-disconnect writes are left") == 1 }
       #expect(lines("on-disconnect writes failed") == 1)
-      // Over a socket, tries come as time passes.
+      // Over a socket, real time triggers the retries.
       #expect(server.parts.journal.disconnectReads == 3 || depth == .socket)
       #expect(server.root == (try WriteValue(json: "{\"a\":[1,1,1,1,1]}").node))
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `those of which the first failed are all written in the order in which they were asked for`(
+  func `if the first write fails, all are made later in the order of their requests`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -294,7 +292,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what the journal has stored although it failed is not written again`(
+  func `a write that the failing journal has stored is not made again`(
     _ depth: Depth
   ) async throws {
     let unknownAtOnce = { (settings: inout TestSettings) in
@@ -316,7 +314,7 @@ import Testing
         server.parts.log.lines.contains { $0.contains("although the journal failed") }
       }
       #expect(server.root.isAbsent)
-      #expect(try await other.code("SET /c 1") == "UNAVAILABLE")
+      try await other.expect("SET /c 1", failsWith: "UNAVAILABLE")
       server.parts.journal.failResolving(false)
       try await server.eventually {
         server.parts.waits.advance(by: .seconds(1))
@@ -329,7 +327,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a client that goes while one more is being kept has each written once`(
+  func `each write is made once if the client disconnects while another one is being stored`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -348,7 +346,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a client that goes while one more cannot be kept has the others written`(
+  func `the other writes are made if the client disconnects while one cannot be stored`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -371,7 +369,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a client that goes while it is being kept has it written all the same`(
+  func `a write is made if the client disconnects while it is being stored`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -387,7 +385,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a server that shuts down writes it before it has ended`(_ depth: Depth) async throws {
+  func `a server that shuts down makes the write before it ends`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       try await client.value("ONDISCONNECT SET /a 1")
@@ -397,7 +395,7 @@ import Testing
     }
   }
 
-  @Test func `what a server left behind is written at the next start, and once`() async throws {
+  @Test func `the writes of an earlier server are made once, at the next start`() async throws {
     let parts = try await LineParts()
     let journal = parts.journal
     let add = { (request: String) in
@@ -420,7 +418,8 @@ import Testing
     await engine.value
   }
 
-  @Test func `what a server left behind is written in groups, and each session is looked up once`()
+  @Test
+  func `the writes of an earlier server are made in groups, and each session is looked up once`()
     async throws
   {
     let parts = try await LineParts()

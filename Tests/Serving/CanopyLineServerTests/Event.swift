@@ -34,7 +34,7 @@ struct Event: Equatable, Sendable {
     code = value["code"]?.string
   }
 
-  /// In few words: `added b after a`, `value`, `put /x`, `cancel PERMISSION_DENIED`.
+  /// A short form: `added b after a`, `value`, `put /x`, `cancel PERMISSION_DENIED`.
   var brief: String {
     var words = [name.replacing("child_", with: "")]
     if let key { words.append(key) }
@@ -46,12 +46,12 @@ struct Event: Equatable, Sendable {
 }
 
 extension LineClient {
-  /// The next line, which is about a subscription.
+  /// Returns the next line, which must be an event.
   func event() async throws -> Event {
     try Event(try await readLine())
   }
 
-  /// The lines about subscriptions up to the reply of a request, and the reply.
+  /// Sends a request. Returns the events before its reply, and the reply.
   func events(until request: String) async throws -> (events: [Event], reply: String) {
     try await send(request + "\n")
     var events: [Event] = []
@@ -62,12 +62,12 @@ extension LineClient {
     }
   }
 
-  /// What came about subscriptions until now, in few words. Whatever happened before this has arrived.
+  /// Returns the short forms of the events until now, including those of all earlier requests.
   func arrived() async throws -> [String] {
     try await events(until: "PING").events.map(\.brief)
   }
 
-  /// Begins a subscription: its number, the commit that it begins after, and the first events.
+  /// Begins a subscription. Returns its number, its first commit number and its first events.
   func begin(
     _ request: String
   ) async throws -> (sub: Int64, sequence: Int64, events: [Event]) {

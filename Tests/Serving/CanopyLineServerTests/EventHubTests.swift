@@ -8,9 +8,9 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// How often those who listen are sent something, while commits follow each other.
+/// The number of deliveries to listeners while one commit follows another.
 struct EventHubTests {
-  @Test func `many listeners are sent at once what commits that are under way do`() async throws {
+  @Test func `many listeners get the events of consecutive commits in one delivery`() async throws {
     try await withHub(listeners: 64) { setting in
       let second = try await setting.commitAndHoldTheNext()
       await setting.loop.run()
@@ -21,7 +21,7 @@ struct EventHubTests {
     }
   }
 
-  @Test func `many listeners wait for a slow disk three milliseconds, not more`() async throws {
+  @Test func `many listeners wait at most three milliseconds for a slow disk`() async throws {
     try await withHub(listeners: 64) { setting in
       let second = try await setting.commitAndHoldTheNext()
       await setting.loop.advanceTime(by: .microseconds(2_999))
@@ -45,17 +45,17 @@ struct EventHubTests {
     }
   }
 
-  @Test func `many listeners do not wait where nothing is under way`() async throws {
+  @Test func `many listeners do not wait when no commit is under way`() async throws {
     try await withHub(listeners: 64) { setting in
       _ = try await setting.engine.transact { _ in try setting.write(1) }
-      // The engine is idle when it has answered that there is nothing to do.
+      // The engine is idle when it has answered an empty request.
       _ = try await setting.engine.transact { _ in Decision(nil, ()) }
       await setting.loop.run()
       #expect(try await setting.sent() == Set([Sent(times: 1, lines: 1)]))
     }
   }
 
-  @Test func `a reply that waits for the events before it has them sent`() async throws {
+  @Test func `a reply sends the events before it first`() async throws {
     try await withHub(listeners: 64) { setting in
       let second = try await setting.commitAndHoldTheNext()
       await setting.loop.run()
@@ -68,7 +68,7 @@ struct EventHubTests {
     }
   }
 
-  @Test func `a subscriber that takes no more is asked before later events are encoded`()
+  @Test func `a subscriber is asked before later events are encoded, and may refuse them`()
     async throws
   {
     try await withHub(listeners: 1) { setting in
@@ -82,7 +82,7 @@ struct EventHubTests {
           return Decision(try Write([Write.Item(try Path("place"), value)]), ())
         } completion: { _ in
         }
-        // The others are one batch.
+        // The other commits are one batch.
         if number == 0 { await first.reached() }
       }
       first.open()
@@ -109,13 +109,13 @@ struct EventHubTests {
   }
 }
 
-/// What one listener was sent.
+/// The lines that one listener has received.
 private struct Sent: Hashable {
   var times = 0
   var lines = 0
 }
 
-/// A hub with listeners to one place, on a loop that runs when a test says so.
+/// A hub with listeners to one location, on a loop that a test runs.
 private final class Setting: Sendable {
   let journal: FaultyJournal
   let engine: Engine
@@ -148,7 +148,7 @@ private final class Setting: Sendable {
     try await waitUntilIdle()
   }
 
-  /// Waits until the engine has done all that was asked, and the loop all that came of it.
+  /// Waits until the engine and then the loop have done all their work.
   func waitUntilIdle() async throws {
     for _ in 0..<2 {
       _ = try await engine.transact { _ in Decision(nil, ()) }
@@ -160,9 +160,9 @@ private final class Setting: Sendable {
     Decision(try Write([Write.Item(try Path("place"), Node(number))]), ())
   }
 
-  /// Makes a commit of which listeners are told, while another one waits for the disk.
+  /// Makes a commit that notifies listeners while another commit waits for the disk.
   ///
-  /// - Returns: where it waits.
+  /// - Returns: the gate at which the other commit waits.
   func commitAndHoldTheNext() async throws -> Gate {
     let first = journal.holdNextAppend()
     let second = journal.holdNextAppend()
@@ -178,12 +178,12 @@ private final class Setting: Sendable {
     return second
   }
 
-  /// The numbers of events about which the first listener was asked.
+  /// The numbers of events for which the first listener was asked.
   func asked() async throws -> [Int] {
     try await loop.executeInContext { self.listeners.value.first?.asked ?? [] }
   }
 
-  /// Has the first listener end its subscription when it is asked for so many times.
+  /// Makes the first listener end its subscription when it has been asked this number of times.
   func end(after count: Int) async throws {
     try await loop.executeInContext { [self] in
       listeners.value.first?.onAsked = { [weak self] asked, subscription in
@@ -192,13 +192,13 @@ private final class Setting: Sendable {
     }
   }
 
-  /// What each listener was sent: one element where all were sent the same.
+  /// The lines of each listener; one element if all listeners got the same lines.
   func sent() async throws -> Set<Sent> {
     try await loop.executeInContext { Set(self.listeners.value.map(\.sent)) }
   }
 }
 
-/// A connection that listens to one place.
+/// A connection that listens to one location.
 private final class ListenerOfOne: Subscriber, Flushable {
   private let unflushed: FlushQueue
   private var waitingLines = 0

@@ -4,12 +4,12 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// Clients that speak another protocol, such as a browser that a web page makes send a request.
+/// Clients of other protocols, such as a browser that sends a request for a web page.
 @Suite(.timeLimit(.minutes(5))) struct ForeignClientTests {
   private static let refusal =
     "-BAD_REQUEST this port speaks lines, not HTTP; the connection closes"
 
-  /// A request as a browser sends it for a form of another site; its body is the page's choice.
+  /// The request of a browser for a form of another site. The page chooses the body.
   private static func browserRequest(_ body: String) -> String {
     "POST / HTTP/1.1\r\nHost: 127.0.0.1:7070\r\nOrigin: http://evil.example\r\n"
       + "Content-Type: text/plain\r\nContent-Length: \(body.utf8.count)\r\n\r\n" + body
@@ -23,26 +23,26 @@ import Testing
       try await client.send(Self.browserRequest(body))
       #expect(try await client.readToEnd() == [Self.refusal])
       let next = try await server.connect()
-      #expect(try await next.request("RECENT") == "+[]")
+      try await next.expect("RECENT", "+[]")
       #expect(await server.parts.accountStore.all.isEmpty)
       #expect(server.parts.journal.count == 0)
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `it executes nothing however its bytes come, and in the middle of a session`(
+  func `it executes nothing, in pieces of any size and in the middle of a session`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       for byte in Self.browserRequest("SET /a 1\n").utf8 {
-        // When the server has closed, nothing more can be sent.
+        // A client cannot send after the server has closed.
         do { try await client.send([byte]) } catch { break }
       }
       #expect(try await client.readToEnd() == [Self.refusal])
       #expect(server.root.isAbsent)
 
-      // Requests before are carried out, and answered in order.
+      // Earlier requests are carried out and answered in order.
       let other = try await server.connectAsAdministrator()
       try await other.send("SET /a 1\nhost: x\nSET /a 2\nPING\n")
       let replies = try await other.readToEnd()
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a handshake of TLS is told that there is none, and executes nothing`(
+  func `a TLS handshake gets an error and executes nothing`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in

@@ -30,13 +30,15 @@ struct ListCacheTests {
     #expect(cache.find(try recent(99), at: 1) == nil)
     #expect(cache.find(try self.list("RECENT {\"limit\":100,\"before\":\"a\"}"), at: 1) == nil)
     #expect(cache.find(list, at: 2) == nil)
-    // What is kept after that is of the later commit.
+    // A line that is kept later belongs to the later commit.
     #expect(cache.find(list, at: 1) == nil)
     #expect(cache.found == 1)
   }
 
   @Test(arguments: [(4095, false), (4096, true), (10_000, true), (10_001, false)])
-  func `a reply of 4096 bytes up to the bound is kept`(_ bytes: Int, _ isKept: Bool) throws {
+  func `a reply is kept if it has from 4096 bytes up to the bound`(_ bytes: Int, _ isKept: Bool)
+    throws
+  {
     let cache = ListCache(bytesMax: 10_000)
     let list = try list("TOP {\"limit\":100}")
     _ = cache.find(list, at: 1)
@@ -44,7 +46,7 @@ struct ListCacheTests {
     #expect((cache.find(list, at: 1) != nil) == isKept)
   }
 
-  @Test func `no more lists and bytes are kept than may be`() throws {
+  @Test func `the lists and bytes that are kept are bounded`() throws {
     let cache = ListCache(listsMax: 3, bytesMax: 20_000)
     func keep(_ limit: Int, _ bytes: Int) throws {
       _ = cache.find(try recent(limit), at: 1)
@@ -66,14 +68,15 @@ struct ListCacheTests {
   @Test(arguments: [
     "POSTS me", "POSTS me {\"limit\":3}", "TOP me", "SHOW x", "WHOAMI", "PROFILE x", "GET /posts",
   ])
-  func `what depends on who asks, or is no list, is not shared`(_ text: String) throws {
+  func `a reply that depends on the caller, or is not a list, is not shared`(_ text: String) throws
+  {
     #expect(SharedList(try request(text)) == nil)
   }
 
   @Test(arguments: [
     "RECENT", "RECENT {\"limit\":5}", "POSTS @ada", "TOP", "TOP @ada", "COMMENTS x",
   ])
-  func `what is the same for all is shared`(_ text: String) throws {
+  func `a list that is the same for every caller is shared`(_ text: String) throws {
     #expect(SharedList(try request(text)) != nil)
   }
 
@@ -85,7 +88,7 @@ struct ListCacheTests {
     return read
   }
 
-  @Test func `a list that was told is not written again before the next commit`() async throws {
+  @Test func `a list is encoded once between two commits`() async throws {
     try await withServer(.inProcess) { server in
       let ada = try await server.connect(as: "ada")
       let body = String(repeating: "x", count: 1000)
@@ -109,7 +112,7 @@ struct ListCacheTests {
   }
 
   @Test(arguments: Depth.allCases)
-  func `a long list comes in its place among other replies, and as it is after each commit`(
+  func `a long list keeps its place among other replies, and is new after each commit`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -144,7 +147,7 @@ struct ListCacheTests {
               "+\"PONG\"", list, list, post, "+\"PONG\"", list, list, "+null",
             ])
         }
-        #expect(try await ada.request("STAR \(newest)").contains("\"starCount\":1"))
+        try await ada.expect("STAR \(newest)", contains: "\"starCount\":1")
         let starred = try await readers[1].request("RECENT {\"limit\":5}")
         #expect(starred != list && starred.contains("\"starCount\":1"))
       }

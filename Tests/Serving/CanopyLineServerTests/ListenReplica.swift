@@ -4,15 +4,15 @@ import CanopyTree
 
 @testable import CanopyLineServer
 
-/// A copy of what a query shows, made of nothing but lines about a subscription, that survives its
-/// connections: a commit counts as seen when all its events have come.
+/// A copy of the result of a query, made from the events of a subscription. It survives its connections: a
+/// commit counts as seen when all its events have arrived.
 struct ListenReplica {
   let listening: Listening
   /// The options of LISTEN, without `since`.
   let options: String
   private(set) var sub: Int64 = 0
   private(set) var problem: String?
-  /// The last commit that was seen as a whole; nil before the first.
+  /// The last commit that was seen completely; nil before the first.
   private var seen: Int64?
   private var pending: [Event] = []
   private var initialEventsMissing: Int64 = 0
@@ -33,7 +33,7 @@ struct ListenReplica {
     return "LISTEN \(listening.path.quoted) {\(members)}"
   }
 
-  /// Takes the reply to `request`.
+  /// Applies the reply to `request`.
   mutating func begin(_ reply: String) throws {
     let reply = try JSONValue(json: String(reply.dropFirst()))
     sub = reply["sub"]?.integer ?? 0
@@ -43,14 +43,14 @@ struct ListenReplica {
     if initialEventsMissing == 0 { see(startSequence) }
   }
 
-  /// Takes an event; nothing of a commit counts before its last one.
+  /// Applies an event. A commit takes effect with its last event.
   mutating func take(_ event: Event) throws {
     pending.append(event)
     if initialEventsMissing > 0 { initialEventsMissing -= 1 }
     guard !event.isMore, initialEventsMissing == 0, let sequence = event.sequence else { return }
     let events = pending
     pending = []
-    // What leaves its place leaves it first: a neighbour may be one that is yet to be moved.
+    // Removes a moved child first: its neighbour may be a child that is yet to be moved.
     for event in events where event.name == "child_moved" { takeOut(event.key ?? "") }
     for event in events { try apply(event) }
     see(sequence)
@@ -68,7 +68,7 @@ struct ListenReplica {
       guard case .object(let members)? = event.data else { return children = [] }
       children = members.map { ($0.name, $0.value) }
     case "put":
-      // By bytes: a slash and a combining mark after it are one character.
+      // Compares bytes: a slash and a combining mark after it are one character.
       let path = try Location(String(decoding: (event.path ?? "").utf8.dropFirst(), as: UTF8.self))
       copy.apply([Assignment(path, try node(event.data))])
     case "patch":
@@ -110,7 +110,7 @@ struct ListenReplica {
     children.remove(at: index)
   }
 
-  /// Where the one before is yet to be moved itself, the place is found when it has been.
+  /// The children whose previous child is yet to be moved itself.
   private var waiting: [(key: String, data: JSONValue, previous: String)] = []
 
   private mutating func insert(_ key: String, _ data: JSONValue, after previous: String?) {
@@ -134,7 +134,7 @@ struct ListenReplica {
     insert(entry.key, entry.data, after: entry.previous)
   }
 
-  /// What is wrong with the copy, given the tree; nil if nothing is.
+  /// Returns the difference between the copy and the tree; nil if they agree.
   func problem(_ root: Node) throws -> String? {
     if let problem { return "\(problem), listening with \(request)" }
     let node = root.at(listening.path)
@@ -147,7 +147,7 @@ struct ListenReplica {
         && children.elementsEqual(expected) { $0.key.hasBytes(of: $1.0) && $0.data == $1.1 }
     case .value:
       let shown = listening.query.value(of: node)
-      // As members: a query's answer is an object even where its keys are integers.
+      // Compares members: the reply to a query is an object even if its keys are integers.
       isRight = try members(value) == members(try shown.json)
     case .sync:
       let expected = listening.query.value(of: node)
@@ -167,7 +167,7 @@ struct ListenReplica {
 }
 
 extension Path {
-  /// As an argument of a request.
+  /// The argument of a request.
   var quoted: String {
     var output = JSONOutput()
     output.append(string: "/" + text)
@@ -176,7 +176,7 @@ extension Path {
 }
 
 extension Node {
-  /// As it is told.
+  /// The name in an event.
   var json: JSONValue {
     get throws {
       var output = JSONOutput()
@@ -187,7 +187,7 @@ extension Node {
 }
 
 extension JSONValue {
-  /// As text.
+  /// The text.
   var text: String {
     var output = JSONOutput()
     append(to: &output)
@@ -219,6 +219,6 @@ extension JSONValue {
 }
 
 extension String {
-  /// Keys are bytes: two texts that Swift holds to be equal may be different ones.
+  /// Compares keys by bytes: two different keys may be equal as Swift strings.
   fileprivate func hasBytes(of other: String) -> Bool { utf8.elementsEqual(other.utf8) }
 }

@@ -8,7 +8,7 @@ import Testing
 /// LISTEN and UNLISTEN.
 @Suite(.timeLimit(.minutes(5))) struct ListenTests {
   @Test(arguments: Depth.allCases)
-  func `the forms tell the same in their ways, before the reply that caused it`(
+  func `each form reports the same change, before the reply to the write`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -72,7 +72,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `several listeners hear of a commit in the order in which they began`(
+  func `several listeners get the events of a commit in the order of their requests`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -83,7 +83,7 @@ import Testing
       }
       let (events, _) = try await client.events(until: "SET /a {\"b\":{\"c\":1}}")
       let order = events.map(\.sub)
-      // Those that listen to the same hear of it together.
+      // Listeners to the same location get their events together.
       let first = Dictionary(grouping: 1...20) { i in
         "\((i - 1) % 7 == 0) \((i - 1) % 3)"
       }.values.map { $0.map(Int64.init) }.sorted { $0[0] < $1[0] }
@@ -108,7 +108,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `values come in the order of their query`(_ depth: Depth) async throws {
+  func `values have the order of their query`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       try await client.value("SET /n {\"1\":30,\"2\":10,\"3\":20}")
@@ -119,7 +119,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `where there is nothing yet, a value comes at once and children when they do`(
+  func `at an empty location a value event is sent at once, and child events later`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -133,7 +133,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `listening twice to the same is two subscriptions, and each ends by itself`(
+  func `two LISTENs to the same location are two subscriptions, which end separately`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -143,17 +143,17 @@ import Testing
       #expect(first.sub != second.sub)
       #expect(try await client.events(until: "SET /a 1").events.map(\.sub).count == 2)
       #expect(server.parts.engine.listenerCounts == (2, 1))
-      #expect(try await client.request("UNLISTEN \(first.sub)") == "+null")
+      try await client.expect("UNLISTEN \(first.sub)", "+null")
       #expect(try await client.events(until: "SET /a 2").events.map(\.sub) == [second.sub])
-      #expect(try await client.code("UNLISTEN \(first.sub)") == "NOT_FOUND")
-      #expect(try await client.request("UNLISTEN \(second.sub)") == "+null")
+      try await client.expect("UNLISTEN \(first.sub)", failsWith: "NOT_FOUND")
+      try await client.expect("UNLISTEN \(second.sub)", "+null")
       #expect(try await client.events(until: "SET /a 3").events.isEmpty)
       #expect(server.parts.engine.listenerCounts == (0, 0))
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `what cannot be listened to is refused, and leaves nothing`(_ depth: Depth) async throws {
+  func `an invalid LISTEN is refused and leaves no subscription`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       let refusals = [
@@ -170,20 +170,20 @@ import Testing
         ("LISTEN /.info {\"since\":0}", "BAD_REQUEST"),
         ("SET /.info 1", "INVALID_PATH"),
       ]
-      for (line, code) in refusals { #expect(try await client.code(line) == code, "\(line)") }
+      for (line, code) in refusals { try await client.expect(line, failsWith: code) }
       #expect(server.parts.engine.listenerCounts == (0, 0))
       let nobody = try await server.connect()
-      #expect(try await nobody.code("LISTEN /a") == "PERMISSION_DENIED")
+      try await nobody.expect("LISTEN /a", failsWith: "PERMISSION_DENIED")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a connection has so many subscriptions and no more`(_ depth: Depth) async throws {
+  func `the subscriptions of a connection are bounded`(_ depth: Depth) async throws {
     try await withServer(depth) {
       $0.limits.listenersMax = 100
     } _: { server in
       let client = try await server.connectAsAdministrator()
-      // As many as somebody may ask for in one go; the client learns of each that is refused.
+      // A client may send many requests at once, and gets an error for each that is refused.
       let asked = 2_000
       for start in stride(from: 0, to: asked, by: 100) {
         try await client.send(
@@ -198,16 +198,16 @@ import Testing
         }
       }
       #expect(server.parts.engine.listenerCounts == (100, 100))
-      #expect(try await client.request("UNLISTEN 7") == "+null")
+      try await client.expect("UNLISTEN 7", "+null")
       #expect(try await client.begin("LISTEN /again").events.isEmpty)
-      #expect(try await client.code("LISTEN /again") == "TOO_LARGE")
+      try await client.expect("LISTEN /again", failsWith: "TOO_LARGE")
       await client.disconnect()
       try await server.eventually { server.parts.engine.listenerCounts == (0, 0) }
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `what is larger than an event may be is refused, or ends the subscription`(
+  func `a value too large for an event is refused, or ends the subscription`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {
@@ -221,16 +221,16 @@ import Testing
         until: "SET /small/x \(String(reflecting: String(repeating: "x", count: 2_000)))")
       #expect(Set(events.map(\.sub)) == [value.sub, sync.sub])
       #expect(events.allSatisfy { $0.brief == "cancel TOO_LARGE" })
-      #expect(try await client.code("LISTEN /small") == "TOO_LARGE")
-      #expect(try await client.code("LISTEN /small {\"events\":\"value\"}") == "TOO_LARGE")
-      #expect(try await client.code("UNLISTEN \(value.sub)") == "NOT_FOUND")
+      try await client.expect("LISTEN /small", failsWith: "TOO_LARGE")
+      try await client.expect("LISTEN /small {\"events\":\"value\"}", failsWith: "TOO_LARGE")
+      try await client.expect("UNLISTEN \(value.sub)", failsWith: "NOT_FOUND")
       #expect(try await client.events(until: "SET /small/x 1").events.isEmpty)
       #expect(server.parts.engine.listenerCounts == (0, 0))
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `who is no longer the administrator hears no more of the tree, but still of the blog`(
+  func `a former administrator gets no events of the tree, but still those of the blog`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -249,24 +249,24 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what the server knows of the connection can be asked and listened to`(
+  func `the state of the connection can be read and listened to`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
       let client = try await server.connect()
       let now = server.parts.clock.now
-      #expect(try await client.request("GET /.info/connected") == "+true")
-      #expect(try await client.request("GET .info/serverTime") == "+\(now)")
+      try await client.expect("GET /.info/connected", "+true")
+      try await client.expect("GET .info/serverTime", "+\(now)")
       let all = try await client.begin("LISTEN /.info")
       #expect(all.events.map(\.brief) == ["added connected", "added serverTime after connected"])
       let value = try await client.begin("LISTEN /.info/connected {\"events\":\"value\"}")
       #expect(value.events.map(\.data) == [.leaf(true)])
-      #expect(try await client.request("UNLISTEN \(value.sub)") == "+null")
+      try await client.expect("UNLISTEN \(value.sub)", "+null")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a subscriber that goes in the middle of events leaves nothing, and others go on`(
+  func `a subscriber that disconnects between events leaves nothing, and others go on`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -276,7 +276,7 @@ import Testing
       for round in 0..<20 {
         let goes = try await server.connectAsAdministrator()
         _ = try await goes.begin("LISTEN /n")
-        // Some end before they have begun.
+        // Some subscriptions end before they have begun.
         try await goes.send("LISTEN /n/x {\"since\":0}\nLISTEN /m\n")
         try await writer.send(
           (0..<20).map { "SET /n/\($0) \(round)\n" }.joined())

@@ -10,7 +10,7 @@ import Testing
 @testable import CanopySession
 
 @Suite(.timeLimit(.minutes(5))) struct LocalSocketTests {
-  /// Runs a server that listens in a folder as well; ends it in good order.
+  /// Runs a server that also listens in a folder, and shuts it down gracefully.
   private func withLocalServer(
     in folder: String, _ body: (LineParts) async throws -> Void
   ) async throws {
@@ -94,7 +94,7 @@ import Testing
     }
   }
 
-  @Test func `a file that is not a socket stays, and the server says so and goes on`() async throws
+  @Test func `a file that is not a socket stays, and the server logs it and goes on`() async throws
   {
     try await withFolder { folder in
       let path = folder + "/canopy.sock"

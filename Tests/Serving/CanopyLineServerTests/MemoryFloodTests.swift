@@ -5,14 +5,14 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// Clients that make the server hold memory. Each test watches the budget, and an honest client meanwhile.
+/// Clients that make the server hold memory. Each test observes the budget and an honest client.
 @Suite(.timeLimit(.minutes(5))) struct MemoryFloodTests {
   private static let bound = 8 * 1024 * 1024
   /// One reply, and one request, may exceed the bounds.
   private static let slack = 3 * 1024 * 1024
   private static let large = String(repeating: "x", count: 1_000_000)
 
-  /// Runs a flood beside an honest client, which must be served all the time.
+  /// Runs a flood beside an honest client, which must get its replies all the time.
   private func flood(
     _ depth: Depth, _ body: @escaping (TestServer) async throws -> Void
   ) async throws {
@@ -34,7 +34,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a client that compares a large value again and again and reads nothing is bounded`(
+  func `a client that repeats a CAS of a large value and reads nothing holds bounded memory`(
     _ depth: Depth
   ) async throws {
     try await flood(depth) { server in
@@ -55,7 +55,7 @@ import Testing
     `clients that ask for large values and read nothing are cut off when they hold too much together`()
     async throws
   {
-    // Over a socket only: the stand-in for the kernel does not say how much it holds.
+    // Over a socket only: the replacement for the kernel does not report the bytes that it holds.
     let bound = 40 * 1024 * 1024
     try await withServer(.socket) {
       $0.limits.memoryMax = bound
@@ -72,12 +72,12 @@ import Testing
         try await client.pauseReading()
         try await client.send("GET /posts\n")
         clients.append(client)
-        #expect(try await administrator.request("PING") == "+\"PONG\"")
-        // The one that asks, and one that is about to be cut off.
+        try await administrator.expect("PING", "+\"PONG\"")
+        // The current client, and one that is about to be cut off.
         #expect(memory.used <= bound + 2 * 15_000_000)
       }
       try await server.eventually { memory.used <= bound }
-      // The others get all that they asked for.
+      // The other clients get all their replies.
       var served = 0
       for client in clients {
         try await client.resumeReading()
@@ -127,8 +127,8 @@ import Testing
       for number in 1...300 { try await client.value("UNLISTEN \(number)") }
       #expect(memory.used - before < 3 * MemoryBudget.reportBytes)
       let longer = "LISTEN /posts/p {\"startAt\":\"\(string)s\"}"
-      #expect(try await client.code(longer) == "INVALID_QUERY")
-      // Long paths, until connections are cut off.
+      try await client.expect(longer, failsWith: "INVALID_QUERY")
+      // Subscribes to long paths until connections are cut off.
       let key = String(repeating: "k", count: Limits.keyBytesMax)
       let path = Array(repeating: key, count: 30).joined(separator: "/")
       var clients: [any LineClient] = []
@@ -161,7 +161,7 @@ import Testing
       let writes = String(repeating: "SET /a \"\(Self.large.prefix(500_000))\"\n", count: 12)
       let sent = Task { try await client.send(writes) }
       try await server.eventually { memory.used >= 2_000_000 }
-      // No more than the bound, one more request, and the input that came with it.
+      // At most the bound, one more request, and the input that arrived with it.
       for _ in 0..<20 { #expect(memory.used <= 3_700_000) }
       server.parts.journal.gate.release()
       for _ in 0..<12 { #expect(try await client.readLine().hasPrefix("+{\"seq\":")) }

@@ -3,10 +3,12 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// Writes that a client may send again because it did not get the answer.
+/// Writes that a client may send again because it did not get the reply.
 @Suite(.timeLimit(.minutes(5))) struct OnceTests {
   @Test(arguments: Depth.allCases)
-  func `a write that is sent again is made once and answered alike`(_ depth: Depth) async throws {
+  func `a write that is sent again is made once and gets the same reply`(_ depth: Depth)
+    async throws
+  {
     try await withServer(depth) { server async throws in
       let lines = [
         "ONCE k 1 0 SET /a {\".sv\":{\"increment\":1}}",
@@ -20,11 +22,11 @@ import Testing
       await first.disconnect()
       let second = try await server.connectAsAdministrator()
       let before = server.root
-      // All at once and in any order, as after a break.
+      // All at once and in any order, as after a disconnection.
       try await second.send(lines.reversed().joined(separator: "\n") + "\n")
       #expect(try await second.readLines(4) == replies.reversed())
       #expect(server.root == before)
-      #expect(try await second.request("GET /") == "+{\"a\":1,\"b\":{\"x\":2},\"c\":3}")
+      try await second.expect("GET /", "+{\"a\":1,\"b\":{\"x\":2},\"c\":3}")
       #expect(
         replies[2]
           == replies[0].replacing("{", with: "{\"committed\":true,").replacing("1}", with: "3}")
@@ -33,13 +35,13 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `other numbers and other clients are other writes`(_ depth: Depth) async throws {
+  func `another number or another client is another write`(_ depth: Depth) async throws {
     try await withServer(depth) { server async throws in
       let client = try await server.connectAsAdministrator()
       for origin in ["k 1 0", "k 2 0", "l 1 0", "k 1 0", "l 2 1"] {
         try await client.value("ONCE \(origin) SET /n {\".sv\":{\"increment\":1}}")
       }
-      #expect(try await client.request("GET /n") == "+4")
+      try await client.expect("GET /n", "+4")
     }
   }
 
@@ -52,16 +54,16 @@ import Testing
       let refused = try await client.value("ONCE k 1 0 CAS /n \(tag) 1")
       #expect(refused["committed"] == .leaf(false))
       try await client.value("REMOVE /n")
-      #expect(try await client.value("ONCE k 1 0 CAS /n \(tag) 1")["committed"] == .leaf(true))
+      try await client.expect("ONCE k 1 0 CAS /n \(tag) 1", contains: "\"committed\":true")
       server.parts.journal.failNext(.failBefore)
-      #expect(try await client.code("ONCE k 2 0 SET /m 1") == "UNAVAILABLE")
+      try await client.expect("ONCE k 2 0 SET /m 1", failsWith: "UNAVAILABLE")
       try await client.value("ONCE k 2 0 SET /m 1")
-      #expect(try await client.request("GET /m") == "+1")
+      try await client.expect("GET /m", "+1")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write that was stored although the journal failed is not made again`(
+  func `a write that the failing journal has stored is not made again`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server async throws in
@@ -70,12 +72,12 @@ import Testing
       server.parts.journal.failNext(.failAfter)
       let answer = try await client.value(line)
       #expect(try await client.value(line) == answer)
-      #expect(try await client.request("GET /n") == "+1")
+      try await client.expect("GET /n", "+1")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `writes up to the number seen are refused, and no client leaves more than a bound`(
+  func `writes up to the seen number are refused, and the stored numbers of a client are bounded`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server async throws in
@@ -84,24 +86,25 @@ import Testing
       try await client.send(numbers.map { "ONCE k \($0) 0 SET /n \($0)\n" }.joined())
       for _ in numbers { #expect(try await client.readLine().hasPrefix("+")) }
       let next = Limits.clientWritesMax + 1
-      #expect(try await client.code("ONCE k \(next) 0 SET /n 0") == "TOO_LARGE")
+      try await client.expect("ONCE k \(next) 0 SET /n 0", failsWith: "TOO_LARGE")
       try await client.value("ONCE k \(next) 2 SET /n 0")
       for seen in 1...2 {
-        #expect(try await client.code("ONCE k \(seen) 0 SET /n \"late\"") == "CONFLICT")
+        try await client.expect("ONCE k \(seen) 0 SET /n \"late\"", failsWith: "CONFLICT")
       }
       try await client.value("ONCE k 3 0 SET /n \"made before\"")
-      #expect(try await client.request("GET /n") == "+0")
+      try await client.expect("GET /n", "+0")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a copy that arrives after its answer was seen changes nothing`(_ depth: Depth) async throws
+  func `a repeated write that arrives after its reply was seen changes nothing`(_ depth: Depth)
+    async throws
   {
     try await withServer(depth) { server async throws in
       let slow = try await server.connectAsAdministrator()
       let client = try await server.connectAsAdministrator()
       let line = "ONCE dev1 1 0 SET /n {\".sv\":{\"increment\":1}}"
-      // The first connection is busy with a password, and the line waits behind it.
+      // The first connection hashes a password, and the line waits behind it.
       server.parts.hash.hold()
       try await slow.send("LOGIN nobody@example.org correct-horse\n\(line)\n")
       try await client.value(line)
@@ -110,21 +113,22 @@ import Testing
       #expect(try await slow.readLine().hasPrefix("-UNAUTHENTICATED"))
       let answer = try await slow.readLine()
       #expect(answer.hasPrefix("-CONFLICT write 1 of this client was already answered"))
-      #expect(try await client.request("GET /n") == "+1")
-      // A number that was said to be seen with a write that was refused is seen as well.
+      try await client.expect("GET /n", "+1")
+      // A number is seen even if the write that reported it was refused.
       let stranger = try await server.connect()
       let secret = "dev2-drawn-at-random"
-      #expect(try await stranger.code("ONCE \(secret) 7 6 SET /n 5") == "PERMISSION_DENIED")
-      #expect(try await client.code("ONCE \(secret) 6 5 SET /n 5") == "CONFLICT")
+      try await stranger.expect("ONCE \(secret) 7 6 SET /n 5", failsWith: "PERMISSION_DENIED")
+      try await client.expect("ONCE \(secret) 6 5 SET /n 5", failsWith: "CONFLICT")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `what is no write, and an origin that is none, is refused`(_ depth: Depth) async throws {
+  func `a request other than a write and an invalid origin are refused`(_ depth: Depth) async throws
+  {
     try await withServer(depth) { server async throws in
       let client = try await server.connectAsAdministrator()
       let name = String(repeating: "k", count: WriteOrigin.clientBytesMax)
-      #expect(try await client.request("ONCE \(name) 1 0 SET /a 1").hasPrefix("+"))
+      try await client.expect("ONCE \(name) 1 0 SET /a 1", hasPrefix: "+")
       for (line, code) in [
         ("ONCE k 1 0 GET /a", "BAD_REQUEST"), ("ONCE k 1 0 PUSH /a 1", "BAD_REQUEST"),
         ("ONCE k 1 0 ONCE k 1 0 SET /a 1", "BAD_REQUEST"), ("ONCE k 1 0 SET /a", "BAD_REQUEST"),
@@ -134,21 +138,21 @@ import Testing
         ("ONCE é 1 0 SET /a 2", "INVALID_DATA"), ("ONCE \"\" 1 0 SET /a 2", "INVALID_DATA"),
         ("ONCE k 99999999999999999999 0 SET /a 2", "BAD_REQUEST"),
       ] {
-        #expect(try await client.code(line) == code, "\(line)")
+        try await client.expect(line, failsWith: code)
       }
-      #expect(try await client.request("GET /a") == "+1")
+      try await client.expect("GET /a", "+1")
       let stranger = try await server.connect()
-      #expect(try await stranger.code("ONCE s 1 0 SET /a 2") == "PERMISSION_DENIED")
+      try await stranger.expect("ONCE s 1 0 SET /a 2", failsWith: "PERMISSION_DENIED")
     }
   }
 
-  /// Rules under which anybody may write below `/open`.
+  /// Rules under which every caller may write below `/open`.
   private static let openRules = """
     { "rules": { ".read": true, "open": { ".write": true } } }
     """
 
   @Test(arguments: Depth.allCases)
-  func `a write of a client with a secret name is recognized after it has logged in or out`(
+  func `a write of a client with a secret name is recognized after a login or logout`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server async throws in
@@ -158,15 +162,15 @@ import Testing
       let client = try await server.connect()
       let anonymous = try await client.request("ONCE \(secret) 1 0 \(add)")
       try await client.value(TestServer.signUp("ada"))
-      #expect(try await client.request("ONCE \(secret) 1 0 \(add)") == anonymous)
+      try await client.expect("ONCE \(secret) 1 0 \(add)", anonymous)
       let own = try await client.request("ONCE \(secret) 2 0 \(add)")
       try await client.value("LOGOUT")
-      #expect(try await client.request("ONCE \(secret) 2 0 \(add)") == own)
+      try await client.expect("ONCE \(secret) 2 0 \(add)", own)
       try await client.value(TestServer.signUp("bob"))
-      #expect(try await client.request("ONCE \(secret) 2 0 \(add)") == own)
-      #expect(try await client.code("ONCE \(secret) 3 2 SET /denied 1") == "PERMISSION_DENIED")
-      #expect(try await client.code("ONCE \(secret) 1 0 \(add)") == "CONFLICT")
-      #expect(try await client.request("GET /open/n") == "+2")
+      try await client.expect("ONCE \(secret) 2 0 \(add)", own)
+      try await client.expect("ONCE \(secret) 3 2 SET /denied 1", failsWith: "PERMISSION_DENIED")
+      try await client.expect("ONCE \(secret) 1 0 \(add)", failsWith: "CONFLICT")
+      try await client.expect("GET /open/n", "+2")
     }
   }
 
@@ -179,12 +183,12 @@ import Testing
       let bob = try await server.connect(as: "bob")
       let nobody = try await server.connect()
       try await mallory.value("ONCE \(name) 1 0 SET /open/m 1")
-      #expect(try await mallory.code("ONCE \(name) 9 8 SET /denied 1") == "PERMISSION_DENIED")
-      #expect(try await nobody.code("ONCE \(name) 9 8 SET /denied 1") == "PERMISSION_DENIED")
+      try await mallory.expect("ONCE \(name) 9 8 SET /denied 1", failsWith: "PERMISSION_DENIED")
+      try await nobody.expect("ONCE \(name) 9 8 SET /denied 1", failsWith: "PERMISSION_DENIED")
       let first = try await bob.request("ONCE \(name) 1 0 SET /open/b {\".sv\":{\"increment\":1}}")
-      #expect(try await bob.request("ONCE \(name) 1 0 SET /open/b 5") == first)
+      try await bob.expect("ONCE \(name) 1 0 SET /open/b 5", first)
       try await nobody.value("ONCE \(name) 9 0 SET /open/n 1")
-      #expect(try await bob.request("GET /open") == "+{\"b\":1,\"m\":1,\"n\":1}")
+      try await bob.expect("GET /open", "+{\"b\":1,\"m\":1,\"n\":1}")
     }
   }
 }

@@ -2,13 +2,13 @@ import CanopyLineServer
 import Testing
 
 @Suite struct OpenFilesTests {
-  @Test func `connections get what the store and the threads leave`() throws {
+  @Test func `connections get the descriptors that the store and the threads leave`() throws {
     #expect(try OpenFiles(limit: 1_024).connectionsMax(threads: 1) == 956)
     #expect(try OpenFiles(limit: 1_024).connectionsMax(threads: 4) == 944)
     #expect(try OpenFiles(limit: .max).connectionsMax(threads: 1) == .max - 68)
   }
 
-  @Test func `too few are an error that says how many are needed`() throws {
+  @Test func `a limit that is too low is an error with the number that is needed`() throws {
     #expect(try OpenFiles(limit: 84).connectionsMax(threads: 1) == 16)
     for limit in [83, 16, 0, -1] {
       let error = #expect(throws: OpenFilesError.self) {

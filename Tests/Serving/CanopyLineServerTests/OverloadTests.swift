@@ -5,7 +5,7 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// Subscribers that do not take their events.
+/// Subscribers that do not read their events.
 @Suite(.timeLimit(.minutes(5))) struct OverloadTests {
   private static let bound = 200_000
   private static let text = String(repeating: "x", count: 9_000)
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `who does not read is told and disconnected; others hear everything`(
+  func `a subscriber that does not read gets an error and is disconnected; others get every event`(
     _ depth: Depth
   ) async throws {
     try await withWriter(depth) { server, writer in
@@ -33,11 +33,11 @@ import Testing
       _ = try await fast.begin("LISTEN /n {\"events\":\"value\"}")
       try await slow.pauseReading()
       var rounds = 0
-      // The kernel takes some megabytes before the server has to keep anything.
+      // The kernel accepts some megabytes before the server must keep anything.
       while server.parts.engine.listenerCounts.listeners == 2, rounds < 10_000 {
         rounds += 1
         try await writer.value("SET /n \"\(rounds)\(Self.text)\"")
-        // By its value: the write of the one that is disconnected is a commit as well.
+        // Compares the value: the write of the disconnected client is a commit as well.
         #expect(try await fast.event().data == .leaf(Node("\(rounds)\(Self.text)")))
       }
       #expect(server.parts.engine.listenerCounts == (1, 1))
@@ -47,12 +47,12 @@ import Testing
       try await server.eventually { server.root.at(try Path("slow")).stringValue == "gone" }
       try await slow.resumeReading()
       let lines = try await slow.readToEnd()
-      // In order, without a gap, up to where it was given up; then the reason.
+      // Events in order, without a gap, up to the end; then the reason.
       #expect(lines.last?.hasPrefix("-OVERLOADED ") == true)
       let sequences = try lines.dropLast().map { try Event($0).sequence }
       #expect(sequences == (1...Int64(sequences.count)).map { $0 })
       #expect(sequences.count < rounds)
-      // No more was kept for it than may be. (The engine hears that it was given up some rounds later.)
+      // The bytes that were kept for it are bounded. (The engine learns of the end some rounds later.)
       if slow is ChannelClient { #expect(sequences.count * 9_000 <= Self.bound + 20_000) }
       try await writer.value("SET /n 1")
       #expect(try await fast.event().data == .leaf(1))
@@ -60,7 +60,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `who reads slowly, but reads, keeps its subscription`(_ depth: Depth) async throws {
+  func `a subscriber that reads slowly keeps its subscription`(_ depth: Depth) async throws {
     try await withWriter(depth) { server, writer in
       let slow = try await server.connectAsAdministrator()
       _ = try await slow.begin("LISTEN /n {\"events\":\"value\"}")
@@ -75,22 +75,22 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `one event may exceed the bound where nothing else waits`(_ depth: Depth) async throws {
+  func `one event may exceed the bound if no other event waits`(_ depth: Depth) async throws {
     try await withWriter(depth) { server, writer in
       let client = try await server.connectAsAdministrator()
       _ = try await client.begin("LISTEN /n {\"events\":\"value\"}")
       let text = String(reflecting: String(repeating: "x", count: Self.bound * 2))
       try await writer.value("SET /n \(text)")
       #expect(try await client.event().sequence == 1)
-      #expect(try await client.request("PING") == "+\"PONG\"")
+      try await client.expect("PING", "+\"PONG\"")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a bound's worth of events may wait, and a byte more may not`(_ depth: Depth) async throws {
-    guard depth == .inProcess else { return }  // Over a socket the kernel takes an unknown part.
+  func `events may wait up to the bound, and not a byte more`(_ depth: Depth) async throws {
+    guard depth == .inProcess else { return }  // Over a socket the kernel accepts an unknown part.
     for (excess, survives) in [(0, true), (1, false)] {
-      // The stand-in for the kernel takes nothing from a client that does not read.
+      // The replacement for the kernel holds nothing for a client that does not read.
       let line = ">{\"sub\":1,\"event\":\"value\",\"data\":\"\",\"seq\":1}\r\n".utf8.count
       try await withServer(depth) {
         $0.limits.queuedBytesMax = 10 * (line + 500) - excess
@@ -117,10 +117,10 @@ import Testing
   }
 }
 
-/// What does not count as events that wait.
+/// Output that does not count as waiting events.
 @Suite(.timeLimit(.minutes(5))) struct OverloadCountTests {
   @Test(arguments: Depth.allCases)
-  func `replies and the present state are no events that wait`(_ depth: Depth) async throws {
+  func `replies and the present state do not count as waiting events`(_ depth: Depth) async throws {
     try await withServer(depth) {
       $0.limits.queuedBytesMax = 10_000
       $0.receiveBytes = 16_384
@@ -134,7 +134,7 @@ import Testing
       try await server.eventually { server.parts.engine.listenerCounts == (1, 1) }
       try await writer.value("SET /big/c 1")
       try await client.resumeReading()
-      // Two replies, what stood there, and what came.
+      // Two replies, the present state, and the later event.
       let lines = try await client.readLines(5)
       #expect(lines.filter { $0.hasPrefix("+") }.count == 2)
       #expect(try lines.filter { $0.hasPrefix(">") }.map { try Event($0).key } == ["a", "b", "c"])
@@ -143,7 +143,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a patch may have many small places and a large one, up to the bound together`(
+  func `a patch may have many small locations and a large one, up to the bound together`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {
@@ -158,19 +158,19 @@ import Testing
       }
       #expect(try await update(40_000).map(\.brief) == ["patch /"])
       #expect(try await update(99_000).map(\.brief) == ["cancel TOO_LARGE"])
-      #expect(try await client.code("UNLISTEN \(sync.sub)") == "NOT_FOUND")
+      try await client.expect("UNLISTEN \(sync.sub)", failsWith: "NOT_FOUND")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `the present state as a whole is one reply, and has its bound`(_ depth: Depth) async throws {
+  func `the present state is one reply with its own bound`(_ depth: Depth) async throws {
     try await withServer(depth) {
       $0.limits.replyBytesMax = 10_000
     } _: { server in
       let client = try await server.connectAsAdministrator()
       let text = String(repeating: "x", count: 2_000)
       for i in 0..<6 { try await client.value("SET /n/\(i) \"\(text)\"") }
-      #expect(try await client.code("LISTEN /n") == "TOO_LARGE")
+      try await client.expect("LISTEN /n", failsWith: "TOO_LARGE")
       #expect(
         try await client.begin("LISTEN /n {\"orderBy\":\"$key\",\"limitToLast\":4}").events.count
           == 4)

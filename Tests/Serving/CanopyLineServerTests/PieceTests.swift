@@ -9,7 +9,7 @@ import Testing
 
 /// Large replies and events, which are encoded in pieces as the client reads.
 @Suite(.timeLimit(.minutes(5))) struct PieceTests {
-  /// Some values of every shape, among them posts.
+  /// Values of every shape, among them posts.
   private static let writes: [String] = {
     let long = String(repeating: "words ", count: 60)
     let numbers = (0..<300).map { "\"k\($0)\":\(($0 * 37) % 101)" }.joined(separator: ",")
@@ -53,7 +53,7 @@ import Testing
     "UPDATE /posts {\"p101\":null,\"p111/title\":\"t\"}", "REMOVE /numbers",
   ]
 
-  /// Returns all lines of a server that encodes replies of so many bytes in one go.
+  /// Returns all lines of a server that encodes replies up to this size at once.
   private func lines(_ depth: Depth, whole bytes: Int) async throws -> [String] {
     var lines: [String] = []
     try await withServer(depth) {
@@ -71,12 +71,13 @@ import Testing
       try await client.send("GET /\nQUIT\n")
       lines += try await client.readToEnd()
     }
-    // Events of one commit for several subscriptions come in any order.
+    // The events of one commit for several subscriptions may have any order.
     return lines.sorted()
   }
 
   @Test(arguments: Depth.allCases)
-  func `replies and events have the same bytes, in one go or in pieces`(_ depth: Depth) async throws
+  func `replies and events have the same bytes, encoded at once or in pieces`(_ depth: Depth)
+    async throws
   {
     let whole = try await lines(depth, whole: 1_000_000)
     #expect(whole.contains { $0.hasPrefix("+{\"administrator\"") } && whole.last != nil)
@@ -90,7 +91,7 @@ import Testing
     }
   }
 
-  @Test func `a list that is too large ends with the entry to go on from, in pieces as well`()
+  @Test func `a list that is too large ends with a cursor, in pieces as well`()
     async throws
   {
     for whole in [1, 1_000_000] {
@@ -120,7 +121,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a large value that is not read takes little memory, and its requests come in order`(
+  func `a large value that is not read takes little memory, and replies keep their order`(
     _ depth: Depth
   ) async throws {
     let part = String(repeating: "x", count: 30_000)
@@ -134,7 +135,7 @@ import Testing
       try await client.send("WHOAMI\nGET /posts\nPING\nGET /posts {\"export\":true}\nQUIT\n")
       let memory = server.parts.operations.memory
       try await server.eventually { memory.used > 1_000_000 }
-      #expect(try await administrator.request("PING") == "+\"PONG\"")
+      try await administrator.expect("PING", "+\"PONG\"")
       if let client = client as? ChannelClient {
         let peaks = try await client.peaks()
         #expect(peaks.held <= 16_384 + 100_000 && peaks.write <= 100_000, "\(peaks)")
@@ -149,7 +150,7 @@ import Testing
     }
   }
 
-  @Test func `a client that reads no large events is told that it is too slow, after a whole line`()
+  @Test func `a client that does not read large events gets an error after a whole line`()
     async throws
   {
     let part = String(repeating: "x", count: 300_000)
@@ -171,7 +172,7 @@ import Testing
     }
   }
 
-  /// A connection that has so many bytes to encode.
+  /// A connection with a number of bytes to encode.
   private final class Sender: TurnTaker {
     private let queue: LoopTurns
     private var left: Int
@@ -192,7 +193,7 @@ import Testing
     }
   }
 
-  @Test func `the loop does other things after some pieces, and connections take turns`() {
+  @Test func `the loop does other work after some pieces, and connections take turns`() {
     var next: (() -> Void)?
     let queue = LoopTurns(loop: EmbeddedEventLoop()) { next = $0 }
     let senders = (0..<6).map { _ in Sender(queue, left: 4 * 65_536) }

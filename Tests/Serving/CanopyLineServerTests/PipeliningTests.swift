@@ -7,7 +7,7 @@ import Testing
 
 /// Requests that are sent without waiting for replies.
 @Suite(.timeLimit(.minutes(5))) struct PipeliningTests {
-  /// Requests of all kinds, and the reply that each must get if they are carried out in order.
+  /// Requests of all kinds, and their replies if they are carried out in order.
   private struct Script {
     var lines: [String] = []
     var replies: [String] = []
@@ -41,7 +41,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases, [1, 3, 1_024])
-  func `a thousand requests in one write are answered in order, each after what was before it`(
+  func `a thousand requests in one write are carried out and answered in order`(
     _ depth: Depth, _ outstanding: Int
   ) async throws {
     try await withServer(depth) {
@@ -54,13 +54,13 @@ import Testing
       async let replies = client.readLines(script.lines.count)
       try await client.send(script.text)
       #expect(try await replies == script.replies)
-      #expect(try await client.request("PING") == "+\"PONG\"")
+      try await client.expect("PING", "+\"PONG\"")
       #expect(server.parts.journal.batchMax <= outstanding)
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `lines may come in any pieces`(_ depth: Depth) async throws {
+  func `lines may arrive in pieces of any size`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       var random = SeededGenerator(printingSeedFor: "PipeliningTests.pieces")
       let token = server.administratorToken
@@ -78,7 +78,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what follows a login on its connection is done as that user`(_ depth: Depth) async throws {
+  func `the requests after a login are those of its user`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connect()
       try await client.send(
@@ -117,7 +117,7 @@ import Testing
       async let sent: Void = client.send(text)
       await server.parts.journal.gate.arrival()
       let other = try await server.connect()
-      #expect(try await other.request("PING") == "+\"PONG\"")
+      try await other.expect("PING", "+\"PONG\"")
       #expect(client.mailbox.count == 0)
       server.parts.journal.gate.release()
       try await sent
@@ -130,7 +130,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a client that ends its sending side gets every reply, then the end`(
+  func `a client that ends its sending side gets every reply, and then the connection closes`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {
@@ -147,7 +147,8 @@ import Testing
       try await sent
       try await client.shutDownSending()
       #expect(try await client.readToEnd() == script.replies)
-      #expect(server.root.at(try Path("/unfinished")).isAbsent, "a line without an end is none")
+      #expect(
+        server.root.at(try Path("/unfinished")).isAbsent, "a line without an end is not a request")
     }
   }
 
@@ -170,7 +171,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a client that sends nothing and ends gets the end`(_ depth: Depth) async throws {
+  func `the connection closes when a client ends without a request`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connect()
       try await client.shutDownSending()
@@ -179,11 +180,11 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `nothing after QUIT is carried out`(_ depth: Depth) async throws {
+  func `requests after QUIT are not carried out`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       let rest = (0..<2_000).map { "SET /after \($0)\n" }.joined()
-      // Not all of it is taken.
+      // The server does not take all of it.
       let sent = Task { try await client.send("SET /before 1\nPING\nQUIT\n" + rest) }
       #expect(try await client.readToEnd() == ["+{\"seq\":1}", "+\"PONG\"", "+\"BYE\""])
       _ = await sent.result
@@ -192,7 +193,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `the last replies reach a slow client that has sent more than was read`(
+  func `a slow client whose input was not all read gets the last replies`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {
@@ -205,8 +206,8 @@ import Testing
       let shows = String(repeating: "SHOW \(id)\n", count: 60)
       let rest = String(repeating: "PING\n", count: 1_000_000)
       let sent = Task { try await client.send(shows + "QUIT\n" + rest) }
-      // The server has closed its sending side, or is about to, when others have been served.
-      for _ in 0..<100 { #expect(try await ada.request("PING") == "+\"PONG\"") }
+      // When other clients have their replies, the server has closed its sending side or is about to.
+      for _ in 0..<100 { try await ada.expect("PING", "+\"PONG\"") }
       if depth == .socket { try await client.resumeReading() }
       let replies = try await client.readToEnd()
       #expect(replies.count == 61)
@@ -216,7 +217,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `many connections at once are each served in order`(_ depth: Depth) async throws {
+  func `each of many connections gets its replies in order`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let token = server.administratorToken
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -239,10 +240,10 @@ import Testing
     }
   }
 
-  @Test func `what is asked in one piece is answered in one piece`() async throws {
+  @Test func `requests that arrive together are answered in one write`() async throws {
     try await withServer(.inProcess) { server in
       let client = try #require(try await server.connectAsAdministrator() as? ChannelClient)
-      #expect(try await client.request("SET /n 1").hasPrefix("+{\"seq\""))
+      try await client.expect("SET /n 1", hasPrefix: "+{\"seq\"")
       let before = try await client.sendings()
       let asked = Array(repeating: "PING\nGET /n\nWHOAMI\n", count: 100).joined()
       async let replies = client.readLines(300)

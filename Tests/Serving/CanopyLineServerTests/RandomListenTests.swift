@@ -6,9 +6,9 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// Random writes, random queries, and connections that break at any point.
+/// Random writes, random queries, and connections that break at random points.
 @Suite(.timeLimit(.minutes(10))) struct RandomListenTests {
-  /// Runs of each test; `CANOPY_RUNS` for more.
+  /// The number of runs of each test; `CANOPY_RUNS` sets it.
   private static let runs =
     ProcessInfo.processInfo.environment["CANOPY_RUNS"].flatMap { Int($0) } ?? 8
 
@@ -33,7 +33,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a copy made of events equals its query's answer, however often the connection breaks`(
+  func `a copy made of events equals the result of its query, with many broken connections`(
     _ depth: Depth
   ) async throws {
     var random = SeededGenerator(printingSeedFor: "RandomListenTests.copies")
@@ -46,7 +46,7 @@ import Testing
     var generator = random
     random = SeededGenerator(seed: random.next())
     let start = replicas
-    // Half of them with everything encoded in pieces.
+    // In half of the runs all replies are encoded in pieces.
     let isInPieces = random.oneIn(2)
     try await withServer(depth) {
       if isInPieces { $0.limits.wholeReplyBytesMax = 1 }
@@ -69,7 +69,7 @@ import Testing
           _ = try? await server.parts.engine.transact { _ in Decision(write, ()) }
         }
         if generator.oneIn(4) {
-          // Killed when it has read some of what it was sent.
+          // The connection breaks after the client has read a part of its lines.
           try await read(&replicas, connected, lines: Int.random(in: 0...10, using: &generator))
           await connected.disconnect()
           client = nil
@@ -92,7 +92,7 @@ import Testing
     try replicas[index].take(event)
   }
 
-  /// Begins a subscription; events of others may come before its reply.
+  /// Begins a subscription. Events of other subscriptions may arrive before its reply.
   private func begin(
     _ replicas: inout [ListenReplica], _ index: Int, _ client: any LineClient
   ) async throws {
@@ -111,7 +111,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `eight writers and a hundred listeners on connections: one order, no gap, nothing twice`(
+  func `a hundred listeners get the events of eight writers in one order, each once`(
     _ depth: Depth
   ) async throws {
     let commits = 4_000

@@ -4,7 +4,7 @@ import CanopyTree
 import Dispatch
 import Testing
 
-/// Replies to reads, and the events that led to what they show.
+/// Replies to reads, and the events of the commits that they show.
 @Suite(.timeLimit(.minutes(5))) struct ReadOrderTests {
   @Test(
     arguments: Depth.allCases,
@@ -12,13 +12,13 @@ import Testing
       ("GET /a", "null", "{\"x\":1}"), ("GET /a {\"orderBy\":\"$value\"}", "null", "{\"x\":1}"),
       ("COUNT /a", "0", "1"), ("COUNT /a {\"orderBy\":\"$value\"}", "0", "1"),
     ])
-  func `a reply shows the state that the events before it led to`(
+  func `a reply shows the state after the events before it`(
     _ depth: Depth, _ read: (request: String, before: String, after: String)
   ) async throws {
     try await withServer(depth) { server async throws in
       let (told, tell) = AsyncStream.makeStream(of: Void.self)
       let blocked = DispatchSemaphore(value: 0)
-      // Notified before the client is, it holds the engine when the commit is published already.
+      // This listener is notified before the client. It blocks the engine after the commit is published.
       server.parts.engine.listen(Listening(try Path("a"))) { _ in
         tell.yield()
         blocked.wait()
@@ -32,14 +32,14 @@ import Testing
       _ = await told.first { _ in true }
       #expect(server.root == Node(children: [("a", Node(children: [("x", 1)]))]))
       for reader in [client, third] {
-        #expect(try await reader.request(read.request) == "+" + read.before)
+        try await reader.expect(read.request, "+" + read.before)
       }
       try await client.send("PING\n")
       #expect(try await client.readLine() == "+\"PONG\"", "no event has come")
       blocked.signal()
-      // The writer gets its reply when all have been notified.
+      // The writer gets its reply when all listeners have been notified.
       #expect(try await writer.readLine().first == "+")
-      #expect(try await third.request(read.request) == "+" + read.after)
+      try await third.expect(read.request, "+" + read.after)
       try await client.send(read.request + "\n")
       #expect(try await client.readLine().hasPrefix(">"))
       #expect(try await client.readLine() == "+" + read.after)

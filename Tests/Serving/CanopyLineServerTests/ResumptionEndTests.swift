@@ -3,10 +3,12 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// Resumptions of clients that go.
+/// Resumptions of clients that disconnect.
 @Suite(.timeLimit(.minutes(5))) struct ResumptionEndTests {
   @Test(arguments: Depth.allCases)
-  func `the history of a client that has gone is not read on`(_ depth: Depth) async throws {
+  func `the journal is not read further for a client that has disconnected`(_ depth: Depth)
+    async throws
+  {
     try await withServer(depth) { server async throws in
       let writer = try await server.connectAsAdministrator()
       let large = String(repeating: "x", count: 900_000)
@@ -23,12 +25,12 @@ import Testing
       for client in clients { await client.disconnect() }
       try await server.eventually { server.parts.engine.listenerCounts.listeners == 0 }
       journal.historyGate.release()
-      // Another one, whose turn comes after theirs.
+      // Another resumption, whose turn follows.
       let (_, sequence, events) = try await writer.begin(
         "LISTEN /a {\"since\":6,\"events\":\"value\"}")
       #expect(sequence == 7)
       #expect(events.map(\.brief) == ["value"])
-      // Each of the two that had a turn read one page at most; the writer's two are of one each.
+      // Each of the two clients has read one page at most, and the writer's two requests one each.
       #expect(journal.pagesRead <= Limits.resumptionsMax + 2)
       #expect(!server.parts.log.lines.contains { $0.contains("the journal cannot be read") })
     }

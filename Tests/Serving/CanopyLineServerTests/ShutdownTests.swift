@@ -5,10 +5,10 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// The end of a server, and of its willingness to take connections.
+/// The shutdown of a server, and the bound on its connections.
 @Suite(.timeLimit(.minutes(5))) struct ShutdownTests {
   @Test(arguments: Depth.allCases)
-  func `what was received is answered, then connections close and new ones are refused`(
+  func `received requests are answered, then connections close and new ones are refused`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -46,7 +46,8 @@ import Testing
     }
   }
 
-  @Test func `what comes after the end has begun is not carried out`() async throws {
+  @Test func `requests that arrive after the shutdown has begun are not carried out`() async throws
+  {
     try await withServer(.inProcess) { server in
       let client = try await server.connectAsAdministrator()
       let idle = try await server.connect()
@@ -54,7 +55,7 @@ import Testing
       try await client.send("SET /a 1\n")
       await server.parts.journal.gate.arrival()
       async let end: Void = server.shutDown()
-      // The last to be told.
+      // This connection is notified last.
       try await idle.expectClosed()
       try await client.send("SET /b 2\nPING\n")
       server.parts.journal.gate.release()
@@ -64,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `a client that does not read is cut off when its time is over`() async throws {
+  @Test func `a client that does not read is cut off after the shutdown time`() async throws {
     try await withServer(.socket) {
       $0.shutdownSeconds = 1
       $0.receiveBytes = 8_192
@@ -75,7 +76,7 @@ import Testing
       let client = try await server.connect()
       try await client.pauseReading()
       try await client.send(String(repeating: "SHOW \(id)\n", count: 500))
-      #expect(try await ada.request("PING") == "+\"PONG\"")
+      try await ada.expect("PING", "+\"PONG\"")
       try await server.shutDown()
       try await ada.expectClosed()
       try await client.resumeReading()
@@ -90,8 +91,8 @@ import Testing
     } _: { server in
       let client = try await LineSocketClient(port: server.port, staysOpen: true)
       let other = try await LineSocketClient(port: server.port, staysOpen: true)
-      #expect(try await client.request("PING") == "+\"PONG\"")
-      #expect(try await other.request("QUIT") == "+\"BYE\"")
+      try await client.expect("PING", "+\"PONG\"")
+      try await other.expect("QUIT", "+\"BYE\"")
       try await other.expectClosed()
       try await server.shutDown()
       try await client.expectClosed()
@@ -100,7 +101,7 @@ import Testing
     }
   }
 
-  @Test func `a cancelled server ends as one that is shut down`() async throws {
+  @Test func `a cancelled server ends like one that is shut down`() async throws {
     try await withServer(.socket) { server in
       let client = try await server.connectAsAdministrator()
       server.parts.journal.gate.hold()
@@ -114,7 +115,7 @@ import Testing
     }
   }
 
-  @Test func `a connection too many is told so and closed, and others may come when some go`()
+  @Test func `a connection beyond the bound gets an error and closes, until others have closed`()
     async throws
   {
     try await withServer(.socket) {
@@ -123,24 +124,24 @@ import Testing
       let clients = [
         try await server.connect(), try await server.connect(), try await server.connect(),
       ]
-      for client in clients { #expect(try await client.request("PING") == "+\"PONG\"") }
+      for client in clients { try await client.expect("PING", "+\"PONG\"") }
       for _ in 0..<20 {
         let client = try await server.connect()
         let line = try await client.readLine()
         #expect(line.hasPrefix("-OVERLOADED "))
         try await client.expectClosed()
       }
-      #expect(try await clients[0].request("QUIT") == "+\"BYE\"")
+      try await clients[0].expect("QUIT", "+\"BYE\"")
       try await clients[0].expectClosed()
       try await server.eventually {
         let client = try await server.connect()
         return try await client.request("PING") == "+\"PONG\""
       }
-      #expect(try await clients[1].request("PING") == "+\"PONG\"")
+      try await clients[1].expect("PING", "+\"PONG\"")
     }
   }
 
-  @Test func `a port that is in use is an error, not a server`() async throws {
+  @Test func `a port that is in use is an error`() async throws {
     try await withServer(.socket) { server in
       var configuration = LineServer.Configuration()
       configuration.port = server.port

@@ -2,7 +2,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// The Tree table of the protocol's page, for the administrator.
+/// The verbs of the tree, for the administrator.
 @Suite(.timeLimit(.minutes(5))) struct TreeTests {
   @Test(arguments: Depth.allCases)
   func `values are set, read, updated and removed`(_ depth: Depth) async throws {
@@ -10,32 +10,31 @@ import Testing
       let client = try await server.connectAsAdministrator()
       let first = try #require(
         try await client.value("SET /a {\"x\":1,\"y\":[true,\"é\"]}")["seq"]?.integer)
-      #expect(try await client.request("GET /a") == "+{\"x\":1,\"y\":[true,\"é\"]}")
-      #expect(try await client.request("GET \"/a/y/1\"") == "+\"é\"")
-      #expect(try await client.request("GET /nothing") == "+null")
-      #expect(
-        try await client.request("UPDATE /a {\"x\":null,\"z/deep\":1.5,\"y/0\":false}")
-          == "+{\"seq\":\(first + 1)}")
-      #expect(try await client.request("GET /a") == "+{\"y\":[false,\"é\"],\"z\":{\"deep\":1.5}}")
-      #expect(try await client.code("UPDATE /a {\"y\":1,\"y/0\":2}") == "INVALID_DATA")
-      #expect(try await client.request("COUNT /a") == "+2")
-      #expect(try await client.request("COUNT /a/z/deep") == "+0")
-      #expect(try await client.request("REMOVE /a/y") == "+{\"seq\":\(first + 2)}")
-      #expect(try await client.request("SET /a/z {}") == "+{\"seq\":\(first + 3)}")
-      #expect(try await client.request("GET /a") == "+null")
+      try await client.expect("GET /a", "+{\"x\":1,\"y\":[true,\"é\"]}")
+      try await client.expect("GET \"/a/y/1\"", "+\"é\"")
+      try await client.expect("GET /nothing", "+null")
+      try await client.expect(
+        "UPDATE /a {\"x\":null,\"z/deep\":1.5,\"y/0\":false}", "+{\"seq\":\(first + 1)}")
+      try await client.expect("GET /a", "+{\"y\":[false,\"é\"],\"z\":{\"deep\":1.5}}")
+      try await client.expect("UPDATE /a {\"y\":1,\"y/0\":2}", failsWith: "INVALID_DATA")
+      try await client.expect("COUNT /a", "+2")
+      try await client.expect("COUNT /a/z/deep", "+0")
+      try await client.expect("REMOVE /a/y", "+{\"seq\":\(first + 2)}")
+      try await client.expect("SET /a/z {}", "+{\"seq\":\(first + 3)}")
+      try await client.expect("GET /a", "+null")
       let pushed = try await client.value("PUSH /list {\"n\":1}")
       let key = try #require(pushed["key"]?.string)
       #expect(pushed.names == ["key", "seq"] && key.utf8.count == 20)
-      #expect(try await client.request("GET /list/\(key)") == "+{\"n\":1}")
-      #expect(try await client.request("SET /t {\".sv\":\"timestamp\"}").hasPrefix("+{\"seq\":"))
-      #expect(try await client.request("GET /t") == "+\(server.parts.clock.now)")
+      try await client.expect("GET /list/\(key)", "+{\"n\":1}")
+      try await client.expect("SET /t {\".sv\":\"timestamp\"}", hasPrefix: "+{\"seq\":")
+      try await client.expect("GET /t", "+\(server.parts.clock.now)")
       try await client.value("UPDATE / {\"t\":{\".sv\":{\"increment\":5}}}")
-      #expect(try await client.request("GET /t") == "+\(server.parts.clock.now + 5)")
+      try await client.expect("GET /t", "+\(server.parts.clock.now + 5)")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `an UPDATE has a bound on its locations, but not that of the administrator`(
+  func `the locations of an UPDATE are bounded, except for the administrator`(
     _ depth: Depth
   ) async throws {
     func update(_ count: Int) -> String {
@@ -47,44 +46,46 @@ import Testing
         try await administrator.value("HELLO")["limits"]?["updateLocations"]?.integer == 2_048)
       try await administrator.value(update(2_049))
       let stranger = try await server.connect()
-      #expect(try await stranger.code(update(2_048)) == "PERMISSION_DENIED")
-      #expect(
-        try await stranger.request(update(2_049))
-          == "-TOO_LARGE one UPDATE may set at most 2048 locations; split it into several")
-      #expect(try await stranger.code("ONCE c 1 0 " + update(2_049)) == "TOO_LARGE")
+      try await stranger.expect(update(2_048), failsWith: "PERMISSION_DENIED")
+      try await stranger.expect(
+        update(2_049), "-TOO_LARGE one UPDATE may set at most 2048 locations; split it into several"
+      )
+      try await stranger.expect("ONCE c 1 0 " + update(2_049), failsWith: "TOO_LARGE")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `shallow, export and priorities`(_ depth: Depth) async throws {
+  func `GET has the options shallow and export, and priorities are kept`(_ depth: Depth)
+    async throws
+  {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       try await client.value(
         "SET /a {\"b\":{\".value\":1,\".priority\":2},\"c\":{\"d\":\"x\"},\"e\":0}")
       try await client.value("SET /a/c/.priority \"p\"")
-      #expect(try await client.request("GET /a") == "+{\"b\":1,\"c\":{\"d\":\"x\"},\"e\":0}")
-      #expect(
-        try await client.request("GET /a {\"shallow\":true}") == "+{\"b\":1,\"c\":true,\"e\":0}")
-      #expect(try await client.request("GET /a/e {\"shallow\":true}") == "+0")
+      try await client.expect("GET /a", "+{\"b\":1,\"c\":{\"d\":\"x\"},\"e\":0}")
+      try await client.expect("GET /a {\"shallow\":true}", "+{\"b\":1,\"c\":true,\"e\":0}")
+      try await client.expect("GET /a/e {\"shallow\":true}", "+0")
       #expect(
         try await client.request("GET /a {\"export\":true}") == """
           +{"b":{".value":1,".priority":2},"c":{".priority":"p","d":"x"},"e":0}
           """)
-      #expect(try await client.request("GET /a/b/.priority") == "+2")
-      #expect(try await client.request("GET /a/c/.priority") == "+\"p\"")
-      #expect(try await client.request("GET /a/e/.priority") == "+null")
+      try await client.expect("GET /a/b/.priority", "+2")
+      try await client.expect("GET /a/c/.priority", "+\"p\"")
+      try await client.expect("GET /a/e/.priority", "+null")
       let byPriority = try await client.value("GET /a {\"orderBy\":\"$priority\"}")
       #expect(byPriority.names == ["e", "b", "c"])
-      #expect(try await client.code("SET /a/c/.priority true") == "INVALID_DATA")
+      try await client.expect("SET /a/c/.priority true", failsWith: "INVALID_DATA")
       try await client.value("REMOVE /a/c/.priority")
-      #expect(try await client.request("GET /a/c {\"export\":true}") == "+{\"d\":\"x\"}")
+      try await client.expect("GET /a/c {\"export\":true}", "+{\"d\":\"x\"}")
       try await client.value("SET /a/b 3")
-      #expect(try await client.request("GET /a/b/.priority") == "+null", "a plain set drops it")
+      // A SET without a priority removes it.
+      try await client.expect("GET /a/b/.priority", "+null")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `CAS replaces what has not changed`(_ depth: Depth) async throws {
+  func `CAS replaces a value that has not changed`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       let created = try await client.value("CAS /a null_etag {\"n\":1}")
@@ -93,18 +94,15 @@ import Testing
       #expect(read.names == ["etag", "data"] && read["data"]?["n"]?.integer == 1)
       let etag = try #require(read["etag"]?.string)
       #expect(etag == server.root.at(try Path("/a")).hash)
-      #expect(
-        try await client.request("CAS /a null_etag 2")
-          == "+{\"committed\":false,\"etag\":\"\(etag)\",\"data\":{\"n\":1}}")
-      #expect(
-        try await client.request("CAS /a \"\(etag)\" {\"n\":2}").hasPrefix("+{\"committed\":true"))
-      #expect(try await client.value("CAS /a \(etag) 3")["data"]?["n"]?.integer == 2)
-      #expect(
-        try await client.request("GET /none {\"etag\":true}")
-          == "+{\"etag\":\"null_etag\",\"data\":null}")
+      try await client.expect(
+        "CAS /a null_etag 2", "+{\"committed\":false,\"etag\":\"\(etag)\",\"data\":{\"n\":1}}")
+      try await client.expect("CAS /a \"\(etag)\" {\"n\":2}", hasPrefix: "+{\"committed\":true")
+      try await client.expect("CAS /a \(etag) 3", contains: "\"n\":2")
+      try await client.expect(
+        "GET /none {\"etag\":true}", "+{\"etag\":\"null_etag\",\"data\":null}")
       let second = try await client.text("etag", "GET /a {\"etag\":true}")
-      #expect(try await client.request("CAS /a \(second) null").hasPrefix("+{\"committed\":true"))
-      #expect(try await client.request("GET /a") == "+null")
+      try await client.expect("CAS /a \(second) null", hasPrefix: "+{\"committed\":true")
+      try await client.expect("GET /a", "+null")
     }
   }
 
@@ -129,18 +127,18 @@ import Testing
       #expect(try await keys("{\"orderBy\":\"$value\",\"endBefore\":8}") == ["d"])
       #expect(try await keys("{\"limitToLast\":2}") == ["c", "d"])
       #expect(try await keys("{\"orderBy\":\"$key\",\"startAfter\":\"b\"}") == ["c", "d"])
-      #expect(try await client.request("GET /q {\"orderBy\":\"n\",\"equalTo\":9}") == "+null")
-      #expect(try await client.request("COUNT /q {\"orderBy\":\"n\",\"startAt\":2}") == "+2")
-      #expect(try await client.request("COUNT /q {\"orderBy\":\"$key\",\"endAt\":\"b\"}") == "+3")
-      #expect(try await client.request("COUNT /q {\"limitToFirst\":2}") == "+2")
-      #expect(try await client.request("GET /q/d {\"limitToFirst\":1}") == "+null")
-      #expect(
-        try await client.code("GET /q {\"orderBy\":\"$key\",\"startAt\":1}") == "INVALID_QUERY")
+      try await client.expect("GET /q {\"orderBy\":\"n\",\"equalTo\":9}", "+null")
+      try await client.expect("COUNT /q {\"orderBy\":\"n\",\"startAt\":2}", "+2")
+      try await client.expect("COUNT /q {\"orderBy\":\"$key\",\"endAt\":\"b\"}", "+3")
+      try await client.expect("COUNT /q {\"limitToFirst\":2}", "+2")
+      try await client.expect("GET /q/d {\"limitToFirst\":1}", "+null")
+      try await client.expect(
+        "GET /q {\"orderBy\":\"$key\",\"startAt\":1}", failsWith: "INVALID_QUERY")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a query of many children has an index from then on`(_ depth: Depth) async throws {
+  func `the first query of many children creates an index`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       let members = (0..<600).map { "\"k\($0)\":{\"n\":\(($0 * 7) % 600)}" }.joined(separator: ",")
@@ -153,12 +151,12 @@ import Testing
       try await client.value("SET /q/k1 {\"n\":-1}")
       #expect(
         try await client.value("GET /q {\"orderBy\":\"n\",\"limitToFirst\":1}").names == ["k1"])
-      #expect(try await client.request("COUNT /q {\"orderBy\":\"n\",\"startAt\":590}") == "+10")
+      try await client.expect("COUNT /q {\"orderBy\":\"n\",\"startAt\":590}", "+10")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a reply that would be too large is refused, however it is asked for`(
+  func `a reply that is too large is refused, for every form of the request`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {
@@ -176,20 +174,20 @@ import Testing
         "GET /a {\"orderBy\":\"$value\"}", "GET /a {\"etag\":true}", "GET /a {\"export\":true}",
         "GET /a {\"shallow\":true}",
       ]
-      for line in refused { #expect(try await client.code(line) == "TOO_LARGE", "\(line)") }
-      #expect(try await client.request("GET /a {\"limitToLast\":3}").hasPrefix("+{"))
-      #expect(try await client.request("GET / {\"shallow\":true}").hasPrefix("+{\"a\":true"))
+      for line in refused { try await client.expect(line, failsWith: "TOO_LARGE") }
+      try await client.expect("GET /a {\"limitToLast\":3}", hasPrefix: "+{")
+      try await client.expect("GET / {\"shallow\":true}", hasPrefix: "+{\"a\":true")
       let missed = try await client.code("CAS /a wrong 1")
       #expect(missed == "TOO_LARGE")
       let wide = (0..<2_000).map { "\"k\($0)\":1" }.joined(separator: ",")
       try await client.value("SET /wide {\(wide)}")
       for options in ["", "{\"shallow\":true}", "{\"orderBy\":\"$key\"}"] {
-        #expect(try await client.code("GET /wide \(options)") == "TOO_LARGE")
+        try await client.expect("GET /wide \(options)", failsWith: "TOO_LARGE")
       }
     }
   }
 
-  /// Reads a list of the blog page by page, as its cursors say. Returns the ids of each page.
+  /// Reads a list of the blog page by page, by its cursors. Returns the ids of each page.
   private func pages(_ client: any LineClient, _ line: String) async throws -> [[String]] {
     var pages: [[String]] = []
     var options = ""
@@ -205,7 +203,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a list of the blog has the entries that fit, and a cursor to go on from`(
+  func `a list of the blog has the entries that fit, and a cursor for the next page`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {

@@ -4,9 +4,9 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// Long renamings and removals as clients see them.
+/// Long renamings and removals, as clients observe them.
 @Suite(.timeLimit(.minutes(5))) struct UnfinishedWorkTests {
-  /// Posts of a user and comments of a user on the first of them, as the administrator imports them.
+  /// Imports posts of a user, and comments of the user on the first post, as the administrator.
   private func importing(
     _ server: TestServer, posts: Int, comments: Int, of uid: String, _ name: String
   ) async throws -> Key {
@@ -35,24 +35,23 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a renaming of many posts is done in steps, none of which is large`(
+  func `a renaming of many posts is done in small steps`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
       let ada = try await RawWriteTests.Person(server, "ada")
       _ = try await importing(server, posts: 1_300, comments: 700, of: ada.uid, "ada")
       let first = server.parts.engine.snapshot.sequence
-      #expect(try await ada.client.request("RENAME Countess") == "+null")
-      #expect(try await ada.client.text("username", "PROFILE me") == "Countess")
-      let refusal = try await ada.client.refusal("RENAME Other")
-      #expect(refusal.code == "RATE_LIMITED")
-      #expect(refusal.sentence.hasSuffix("try again in 31 seconds"))
+      try await ada.client.expect("RENAME Countess", "+null")
+      try await ada.client.expect("PROFILE me", contains: "\"username\":\"Countess\"")
+      try await ada.client.expect(
+        "RENAME Other", failsWith: "RATE_LIMITED", "try again in 31 seconds")
       try await server.eventually { !UnfinishedWork.exists(in: server.root) }
       #expect(SocialCheck.problems(in: server.root) == [])
       let commits = server.parts.engine.snapshot.sequence - first
       #expect(commits == 2_000 / Int64(UnfinishedWork.entriesMax) + 1)
       server.parts.clock.advance(31_000)
-      #expect(try await ada.client.request("RENAME Other") == "+null")
+      try await ada.client.expect("RENAME Other", "+null")
     }
   }
 
@@ -65,7 +64,7 @@ import Testing
       let bob = try await RawWriteTests.Person(server, "bob")
       let id = try await importing(server, posts: 1, comments: 1_200, of: ada.uid, "ada")
       let place = "/post-comments/\(id)"
-      // As a removal leaves it. Nothing tells the server to go on before the next raw write.
+      // The state after the first step of a removal. The server goes on at the next raw write.
       let write = try Write([
         .init(Path.root.child("posts").child(id), .absent),
         .init(Path.root.child("user-posts"), .absent),
@@ -78,9 +77,9 @@ import Testing
         "GET \(place)", "GET \(place)/comment100000", "LISTEN \(place)", "COUNT \(place)",
         "GET /post-comments", "SET \(place)/\(comment) \(bob.comment())",
         "REMOVE /deletions/\(id)", "GET /deletions",
-      ] { #expect(try await bob.client.code(line) == "PERMISSION_DENIED", "\(line)") }
-      #expect(try await bob.client.code("COMMENT \(id) text") == "NOT_FOUND")
-      #expect(try await bob.client.code("COMMENTS \(id)") == "NOT_FOUND")
+      ] { try await bob.client.expect(line, failsWith: "PERMISSION_DENIED") }
+      try await bob.client.expect("COMMENT \(id) text", failsWith: "NOT_FOUND")
+      try await bob.client.expect("COMMENTS \(id)", failsWith: "NOT_FOUND")
       try await server.set("/notes", "1")
       try await server.eventually { !UnfinishedWork.exists(in: server.root) }
       #expect(SocialCheck.problems(in: server.root) == [])
@@ -92,14 +91,14 @@ import Testing
 
 extension UnfinishedWorkTests {
   @Test(arguments: ["DELETE ", "REMOVE /posts/"])
-  func `a post with many comments is removed in steps, by whichever request`(
+  func `a post with many comments is removed in steps, by each kind of request`(
     _ verb: String
   ) async throws {
     try await withServer(.inProcess) { server in
       let ada = try await RawWriteTests.Person(server, "ada")
       let id = try await importing(server, posts: 1, comments: 1_200, of: ada.uid, "ada")
       let first = server.parts.engine.snapshot.sequence
-      #expect(try await ada.client.request("\(verb)\(id)").first == "+")
+      try await ada.client.expectSuccess(of: "\(verb)\(id)")
       try await server.eventually { !UnfinishedWork.exists(in: server.root) }
       let steps = (1_200 + UnfinishedWork.entriesMax - 1) / UnfinishedWork.entriesMax
       #expect(server.parts.engine.snapshot.sequence - first == Int64(1 + steps))
@@ -108,12 +107,12 @@ extension UnfinishedWorkTests {
     }
   }
 
-  @Test func `a server that starts goes on with what the last one left`() async throws {
+  @Test func `a server completes the unfinished work of the last one at its start`() async throws {
     let journal = LineJournal()
     try await withServer(.inProcess, { $0.journal = journal }) { server in
       let ada = try await RawWriteTests.Person(server, "ada")
       _ = try await importing(server, posts: 1_200, comments: 0, of: ada.uid, "ada")
-      // The first commit of a renaming; nothing tells the server to go on.
+      // The first commit of a renaming. The server does not go on by itself.
       _ = try await server.parts.engine.transact(Users.rename(Key(ada.uid), to: "Countess"))
       #expect(UnfinishedWork.exists(in: server.root))
     }

@@ -8,7 +8,7 @@ import Testing
 /// WATCH: the live lists of the blog.
 @Suite(.timeLimit(.minutes(5))) struct WatchTests {
   @Test(arguments: Depth.allCases)
-  func `anybody can watch the newest posts`(_ depth: Depth) async throws {
+  func `an anonymous client can watch the newest posts`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let ada = try await server.connect(as: "ada")
       let first = try await ada.text("id", "POST first body")
@@ -28,7 +28,7 @@ import Testing
         try await nobody.arrived() == [
           "changed \(third) after \(second)", "removed \(second)", "added \(first)",
         ])
-      // A star on a post that is not shown is nothing to them.
+      // A star on a post outside of the list sends no event.
       let fourth = try await ada.text("id", "POST fourth body")
       _ = try await nobody.arrived()
       try await ada.value("STAR \(first)")
@@ -38,7 +38,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `the most starred rise and fall`(_ depth: Depth) async throws {
+  func `a watched TOP follows the number of stars`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let ada = try await server.connect(as: "ada")
       let a = try await ada.text("id", "POST a body")
@@ -59,7 +59,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a post, its comments and a person's posts can be watched until they are gone`(
+  func `a post, its comments and a user's posts can be watched until they are removed`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -90,7 +90,9 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what is not there or makes no sense cannot be watched`(_ depth: Depth) async throws {
+  func `a WATCH of an unknown subject or with wrong arguments is refused`(_ depth: Depth)
+    async throws
+  {
     try await withServer(depth) { server in
       let client = try await server.connect()
       let refusals = [
@@ -104,13 +106,13 @@ import Testing
         ("WATCH POSTS @nobody", "NOT_FOUND"), ("WATCH POSTS me", "UNAUTHENTICATED"),
         ("WATCH TOP @nobody", "NOT_FOUND"),
       ]
-      for (line, code) in refusals { #expect(try await client.code(line) == code, "\(line)") }
+      for (line, code) in refusals { try await client.expect(line, failsWith: code) }
       #expect(server.parts.engine.listenerCounts == (0, 0))
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a thousand who watch the same share one view`(_ depth: Depth) async throws {
+  func `a thousand clients that watch the same list share one view`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       var clients: [any LineClient] = []
       for _ in 0..<100 { clients.append(try await server.connect()) }

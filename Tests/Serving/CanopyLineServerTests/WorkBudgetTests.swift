@@ -5,9 +5,9 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// The requests that a connection carries out before others have their turn.
+/// The requests that a connection carries out before other connections have their turn.
 struct WorkBudgetTests {
-  /// A loop whose clock advances with each look at it.
+  /// A loop whose clock advances each time it is read.
   private final class Setting {
     let loop = EmbeddedEventLoop()
     private let parts: LineParts
@@ -34,7 +34,7 @@ struct WorkBudgetTests {
 
     func connect() throws -> EmbeddedChannel {
       let channel = EmbeddedChannel(
-        handler: LineHandler(parts.operations, shared: context), loop: loop)
+        handler: LineHandler(shared: context), loop: loop)
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
       return channel
     }
@@ -61,7 +61,7 @@ struct WorkBudgetTests {
     ByteBuffer(string: String(repeating: "PING\n", count: count))
   }
 
-  @Test func `a burst of requests is carried out in turns, between which others are served`()
+  @Test func `a burst of requests is carried out in turns, and others are served between them`()
     async throws
   {
     try await withServer(.inProcess) { server in
@@ -69,7 +69,7 @@ struct WorkBudgetTests {
       let attacker = try setting.connect()
       let honest = try setting.connect()
       try attacker.writeInbound(burst(4_096))
-      // The clock is looked at with every fourth request: the third look finds that a millisecond is over.
+      // The clock is read at every fourth request. The third time a millisecond is over.
       var answered = try setting.lines(attacker)
       #expect(answered < 20)
       var turns = 0
@@ -109,7 +109,7 @@ struct WorkBudgetTests {
       try client.writeInbound(burst(1_000))
       #expect(try setting.lines(client) == 1_000)
       #expect(!setting.goOn())
-      // The next millisecond begins when the loop has looked for input.
+      // The next millisecond begins after the loop has checked for input.
       try client.writeInbound(burst(3_999))
       #expect(try setting.lines(client) == 3_999)
       try client.writeInbound(burst(8_000))
@@ -118,7 +118,8 @@ struct WorkBudgetTests {
     }
   }
 
-  @Test func `all connections together have four milliseconds, and each a few requests`()
+  @Test
+  func `all connections together have four milliseconds, but each carries out a few requests`()
     async throws
   {
     try await withServer(.inProcess) { server in

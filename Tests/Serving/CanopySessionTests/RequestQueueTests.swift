@@ -24,11 +24,13 @@ extension RequestQueue {
     return Int(verb) ?? -1
   }
 
-  fileprivate mutating func finish(_ slot: Int, number: Int) { finish(slot, .count(number)) }
+  fileprivate mutating func finish(_ slot: Int, number: Int) {
+    finish(slot, .json(.number(Int64(number))))
+  }
 
   fileprivate mutating func nextNumber() -> Int? {
-    guard case .count(let number)? = nextReply() else { return nil }
-    return number
+    guard case .json(.number(let number))? = nextReply() else { return nil }
+    return Int(number)
   }
 }
 

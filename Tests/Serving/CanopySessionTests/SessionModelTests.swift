@@ -77,7 +77,7 @@ private struct SessionModel {
         if !underWay.isEmpty { problem = "a read began beside others" }
         reply(verb, bytes: 100)
       case .send(.failure(let error)): reply(error.sentence, bytes: 50)
-      case .send(.count(let number)): reply("\(number)", bytes: 200)
+      case .send(.json(.number(let number))): reply("\(number)", bytes: 200)
       case .begin(.write(.rename(let number)), let slot): begin(slot, number, isWrite: true)
       case .begin(.account(.authenticate(let number)), let slot):
         if !underWay.isEmpty { problem = "an account request began beside others" }
@@ -108,7 +108,7 @@ private struct SessionModel {
     guard !underWay.isEmpty else { return }
     let index = Int.random(in: underWay.indices, using: &random)
     let (slot, number, _) = underWay.remove(at: index)
-    session.finish(slot, Session.Completion(.count(number)))
+    session.finish(slot, Session.Completion(.json(.number(Int64(number)))))
     perform()
   }
 
@@ -191,7 +191,7 @@ struct SessionModelTests {
     session.receive(.connection(.quit), bytes: 10)
     #expect(session.nextAction() == nil)
     session.finish(write, Session.Completion(.null))
-    guard case .send(.null)? = session.nextAction(),
+    guard case .send(.json(.constant(let null)))? = session.nextAction(), "\(null)" == "null",
       case .begin(_, let quit)? = session.nextAction()
     else {
       Issue.record("the write is not answered, or QUIT does not begin")
@@ -201,7 +201,9 @@ struct SessionModelTests {
     var farewell = Session.Completion(.farewell)
     farewell.closes = true
     session.finish(quit, farewell)
-    guard case .send(.farewell)? = session.nextAction(), case .close? = session.nextAction() else {
+    guard case .send(.json(.constant(let bye)))? = session.nextAction(), "\(bye)" == "\"BYE\"",
+      case .close? = session.nextAction()
+    else {
       Issue.record("the session does not close after its last reply")
       return
     }

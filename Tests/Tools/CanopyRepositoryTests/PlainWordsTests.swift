@@ -8,20 +8,25 @@ extension TidyTests {
   /// remove its entry.
   static let unmendedFolders: Set<String> = [
     "Sources/Blog/CanopyAccounts", "Sources/Tools/CanopyBench", "Sources/Core/CanopyEngine",
-    "Sources/Serving/CanopyLineServer", "Sources/Serving/CanopySession",
+    "Sources/Serving/CanopySession",
     "Sources/Blog/CanopySocial", "Sources/Storage/CanopySQLite",
     "Sources/Tools/CanopyTesting", "Sources/Serving/canopy",
     "Tests/Blog/CanopyAccountsTests", "Tests/Tools/CanopyBenchTests",
     "Tests/Client/CanopyClientSampleTests",
     "Tests/Serving/CanopyEndToEndTests", "Tests/Core/CanopyEngineTests",
     "Tests/Tools/CanopyRepositoryTests",
-    "Tests/Serving/CanopyLineServerTests", "Tests/Serving/CanopySessionTests",
+    "Tests/Serving/CanopySessionTests",
     "Tests/Blog/CanopySocialTests",
     "Tests/Storage/CanopySQLiteTests",
   ]
 
   /// The files that are not mended yet, in folders that are.
-  static let unmendedFiles: Set<String> = ["Sources/Core/CanopyRules/BuiltInRules.swift"]
+  static let unmendedFiles: Set<String> = [
+    "Sources/Core/CanopyRules/BuiltInRules.swift",
+    "Sources/Serving/CanopyLineServer/EventLines.swift",
+    "Sources/Serving/CanopyLineServer/EventPieces.swift",
+    "Sources/Serving/CanopyLineServer/LineHandler+Subscriptions.swift",
+  ]
 
   /// A clipped or inverted phrase, with the plain one.
   struct Phrase: Sendable {

@@ -4,8 +4,8 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// Raw writes of two users, drawn at random at and around all places of the blog: honest ones, halves of
-/// honest ones, and several of both in one request. Whatever is accepted, all parts of the tree agree.
+/// Random raw writes of two users at and around all paths of the blog: complete writes, parts of them, and
+/// several of both in one request. After each accepted write all parts of the tree agree.
 @Suite(.timeLimit(.minutes(5))) struct RandomRawWriteTests {
   private let steps = 500
 
@@ -64,7 +64,7 @@ import Testing
         for _ in 0...Int.random(in: 0..<4, using: &random) {
           let (path, value) = change(by: person, in: root, &random)
           changes[path] = value
-          // Often the same at the other copy.
+          // Often makes the same change to the other copy.
           if random.oneIn(2), let other = other(path, in: root) {
             changes[other] = random.oneIn(8) ? "\"different\"" : value
           }
@@ -100,7 +100,7 @@ import Testing
       case 2: return (post, person.post(extra(person, &random)))
       case 3: return (post, "null")
       case 4, 5:
-        // The published transaction.
+        // The transaction of the published sample.
         var new = old
         guard !old.isAbsent, let star = try? Path("stars/\(person.uid)"),
           let starCount = try? Path("starCount")

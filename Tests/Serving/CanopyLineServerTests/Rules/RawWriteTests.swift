@@ -18,7 +18,7 @@ import Testing
       self.name = name
     }
 
-    /// The published sample's post, with further members.
+    /// The post of the published sample, with further members.
     func post(_ members: String = "") -> String {
       #"{"uid":"\#(uid)","author":"\#(name)","title":"Title","body":"Body"\#(members)}"#
     }
@@ -27,7 +27,7 @@ import Testing
       #"{"uid":"\#(uid)","author":"\#(name)","text":"\#(text)"}"#
     }
 
-    /// Writes a post to both of its places.
+    /// Writes both copies of a post.
     func write(_ id: String) async throws {
       try await client.value(
         #"UPDATE / {"posts/\#(id)":\#(post()),"user-posts/\#(uid)/\#(id)":\#(post())}"#)
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  /// A push id of a time, which `suffix` tells from others.
+  /// Returns a push id of a time. `suffix` distinguishes it from others.
   static func id(_ suffix: String, at milliseconds: Int64 = 1_700_000_000_000) -> String {
     let alphabet = Array("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
     var rest = milliseconds
@@ -100,8 +100,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what is written to one copy of a post is written to the other`(_ depth: Depth) async throws
-  {
+  func `a write to one copy of a post changes the other copy too`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let ada = try await Person(server, "ada")
       let bob = try await Person(server, "bob")
@@ -135,7 +134,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `comments are counted and listed, however they are written`(_ depth: Depth) async throws {
+  func `comments are counted and listed after every kind of write`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let ada = try await Person(server, "ada")
       let bob = try await Person(server, "bob")
@@ -151,7 +150,7 @@ import Testing
       #expect(try at(server, "user-comments/\(bob.uid)/\(c)") == Node(p))
       try await bob.expectAllowed("PUSH /post-comments/\(p) \(bob.comment())", server)
       try expectCount(2)
-      // As the published samples would: all four places, or one of them wrong.
+      // Like the published samples: all four locations, or one of them wrong.
       let d = Self.id("d")
       try await bob.expectAllowed(
         #"UPDATE / {"post-comments/\#(p)/\#(d)":\#(bob.comment()),"user-comments/\#(bob.uid)/\#(d)":"\#(p)","#
@@ -183,7 +182,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `the comments of a removed post go with it, and nobody else gets its id`(
+  func `the comments of a removed post are removed, and no other user gets its id`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -201,12 +200,12 @@ import Testing
       for line in ["REMOVE /removed-posts/\(p)", "SET /removed-posts/\(p) \"\(eve.uid)\""] {
         try await eve.expectDenied(line, server)
       }
-      #expect(try await eve.client.code("GET /removed-posts/\(p)") == "PERMISSION_DENIED")
+      try await eve.client.expect("GET /removed-posts/\(p)", failsWith: "PERMISSION_DENIED")
       // A client that was offline may send its own post again.
       try await ada.expectAllowed("SET /posts/\(p) \(ada.post())", server)
       try await ada.expectAllowed("DELETE \(p)", server)
       try await eve.expectDenied("SET /posts/\(p) \(eve.post())", server)
-      // As long as its age allows, and then no longer kept.
+      // This is possible as long as the age of the id allows; then the reservation is dropped.
       server.parts.clock.advance(Limits.pushIDAgeMax + 1)
       try await eve.expectDenied("SET /posts/\(p) \(eve.post())", server)
       let id = try await eve.client.text("id", "POST t b")
@@ -218,7 +217,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write at the end of a connection and CAS keep the copies alike`(
+  func `an on-disconnect write and CAS keep the copies equal`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -241,7 +240,7 @@ import Testing
     }
   }
 
-  @Test func `posts of earlier data, whose ids clients could not make, go on as before`()
+  @Test func `posts of earlier data, whose ids clients cannot create, stay usable`()
     async throws
   {
     try await withServer(.inProcess) { server in
@@ -261,7 +260,7 @@ import Testing
     }
   }
 
-  @Test func `with other rules in force nothing is derived`() async throws {
+  @Test func `under other rules no copies are derived`() async throws {
     try await withServer(.inProcess) { server in
       try await server.set(rules: #"{"rules":{".read":true,".write":"auth != null"}}"#)
       let ada = try await Person(server, "ada")

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// RULES and EXPLAIN: rules that are replaced while the server runs, and what they say.
+/// RULES and EXPLAIN: replacing rules while the server runs, and explaining their verdicts.
 @Suite(.timeLimit(.minutes(5))) struct ReplaceRulesTests {
   private func rules(read: String, write: String = "true", indexOn: String = "[]") -> String {
     "{\"rules\":{\"a\":{\".read\":\(quoted(read)),\".write\":\(quoted(write)),\".indexOn\":\(indexOn)}}}"
@@ -22,25 +22,25 @@ import Testing
       let builtIn = try await administrator.value("RULES")
       #expect(builtIn["builtIn"] == .leaf(true))
       #expect(builtIn["text"]?.string == BuiltInRules.text)
-      #expect(try await client.code("GET /a") == "PERMISSION_DENIED")
+      try await client.expect("GET /a", failsWith: "PERMISSION_DENIED")
       let text = "// A comment, é\n\t" + rules(read: "true")
       try await administrator.value("RULES \(quoted(text))")
       let now = try await administrator.value("RULES")
       #expect(now["builtIn"] == .leaf(false))
       #expect(now["text"]?.string == text)
-      #expect(try await client.request("GET /a") == "+null")
-      #expect(try await client.code("GET /posts") == "PERMISSION_DENIED")
+      try await client.expect("GET /a", "+null")
+      try await client.expect("GET /posts", failsWith: "PERMISSION_DENIED")
       // As an object, without quotes.
       try await administrator.value("RULES \(rules(read: "auth != null"))")
-      #expect(try await client.code("GET /a") == "PERMISSION_DENIED")
+      try await client.expect("GET /a", failsWith: "PERMISSION_DENIED")
       try await administrator.value("RULES built-in")
       #expect(try await administrator.value("RULES") == builtIn)
-      #expect(try await client.request("GET /posts") == "+null")
+      try await client.expect("GET /posts", "+null")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `rules that are wrong change nothing, and are told with line and column`(
+  func `invalid rules change nothing, and the error has the line and column`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -56,20 +56,18 @@ import Testing
         (nested, ":1:"), ("{\"rules\":{\".read\":\"1\"}}", "bool"),
         ("{\"rules\":{\".read\":\"data.val().matches(/(a*)*b{1001}/)\"}}", ":1:"),
       ] {
-        let (code, sentence) = try await administrator.refusal("RULES \(quoted(text))")
-        #expect(code == "INVALID_DATA")
-        #expect(sentence.contains(part), "\(text.prefix(40)): \(sentence)")
+        try await administrator.expect("RULES \(quoted(text))", failsWith: "INVALID_DATA", part)
       }
       for (line, code) in [
         ("RULES nonsense", "BAD_REQUEST"), ("RULES [1]", "BAD_REQUEST"),
         ("RULES {\"rules\":{}} x", "BAD_REQUEST"), ("RULES \"unfinished", "INVALID_DATA"),
-      ] { #expect(try await administrator.code(line) == code, "\(line)") }
-      #expect(try await administrator.request("RULES") == before)
+      ] { try await administrator.expect(line, failsWith: code) }
+      try await administrator.expect("RULES", before)
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `rules of a line that is too long end the connection, as every such line`(
+  func `rules on a line that is too long end the connection, like every such line`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {
@@ -79,13 +77,13 @@ import Testing
       let fits = "{\"rules\":{}}"
       let padding = String(repeating: " ", count: 1_000 - fits.utf8.count - "RULES ".count)
       try await administrator.value("RULES " + fits + padding)
-      #expect(try await administrator.code("RULES " + fits + padding + " ") == "TOO_LARGE")
+      try await administrator.expect("RULES " + fits + padding + " ", failsWith: "TOO_LARGE")
       try await administrator.expectClosed()
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `every listener is judged anew before the reply`(_ depth: Depth) async throws {
+  func `every listener is authorized again before the reply`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: rules(read: "true"))
       let (reader, administrator) = (
@@ -106,7 +104,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `indexes that new rules declare are there with them, of what was there before as well`(
+  func `the indexes of new rules cover existing data when the rules take effect`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -119,19 +117,18 @@ import Testing
       let node = server.root.at(try Path("a"))
       #expect(Query.isIndexed(by: .child(try Path("n")), node))
       #expect(Query.isIndexed(by: .value, node))
-      #expect(
-        try await client.request("GET /a {\"orderBy\":\"n\",\"limitToFirst\":1}")
-          == "+{\"k999\":{\"n\":1}}")
+      try await client.expect(
+        "GET /a {\"orderBy\":\"n\",\"limitToFirst\":1}", "+{\"k999\":{\"n\":1}}")
       #expect(server.root.brokenInvariant() == nil)
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `rules are replaced while a hundred listen and others write, and nobody hears too much`(
+  func `no listener gets a forbidden event while rules are replaced and others write`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
-      // Each value says under which rules it could be written: odd ones only with the gate closed.
+      // A value shows the rules under which it was written: odd values only with the gate closed.
       func alternate(isOpen: Bool) -> String {
         rules(
           read: isOpen ? "true" : "auth != null",
@@ -153,7 +150,7 @@ import Testing
         for (number, writer) in writers.enumerated() {
           group.addTask {
             for i in 0..<200 {
-              // Either is refused at times, and nothing else happens to it.
+              // Each request may be refused, and no other error is possible.
               let reply = try await writer.request("SET /a {\"n\":\(i),\"by\":\(number)}")
               #expect(reply.first == "+" || reply.hasPrefix("-PERMISSION_DENIED"))
             }
@@ -166,8 +163,8 @@ import Testing
         }
         try await group.waitForAll()
       }
-      // With the first replacement those without a login were cancelled; none of them heard of an odd
-      // value, which could be written only after it.
+      // The first replacement cancelled the anonymous listeners. None of them got an odd value, which
+      // could be written only afterwards.
       for (index, reader) in readers.enumerated() {
         let events = try await reader.events(until: "PING").events
         let values = events.compactMap { $0.data?["n"]?.integer }
@@ -180,7 +177,7 @@ import Testing
         }
       }
       // The rules of the last round allow odd values.
-      #expect(try await writers[0].request("SET /a {\"n\":1001}").first == "+")
+      try await writers[0].expectSuccess(of: "SET /a {\"n\":1001}")
       for reader in readers.prefix(10) {
         #expect(try await reader.events(until: "PING").events.last?.data?["n"]?.integer == 1_001)
       }
@@ -190,7 +187,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `several who replace the rules at once do so one after the other`(
+  func `concurrent replacements of the rules take effect one after the other`(
     _ depth: Depth
   ) async throws {
     let folder = try Folder()
@@ -209,20 +206,19 @@ import Testing
     }
   }
 
-  @Test func `rules are kept, and what cannot be kept is not in force`() async throws {
+  @Test func `rules are stored, and rules that cannot be stored do not take effect`() async throws {
     let folder = try Folder()
     let text = rules(read: "true")
     try await withServer(.inProcess, { $0.rulesFolder = folder.path }) { server in
       try await server.set(rules: text)
       #expect(try folder.files() == ["rules.json"])
       #expect(try RulesKeeper(folder: folder.path).current.text == text)
-      // No file can stand where a folder is.
+      // A folder has the name of the file, so the file cannot be written.
       try FileManager.default.createDirectory(
         atPath: folder.path + "/rules.json.new", withIntermediateDirectories: false)
       let administrator = try await server.connectAsAdministrator()
-      let (code, sentence) = try await administrator.refusal("RULES \(rules(read: "false"))")
-      #expect(code == "UNAVAILABLE")
-      #expect(sentence.hasPrefix("the rules are as they were: "))
+      try await administrator.expect(
+        "RULES \(rules(read: "false"))", hasPrefix: "-UNAVAILABLE the rules are as they were: ")
       #expect(server.parts.rules.current.text == text)
       #expect(try RulesKeeper(folder: folder.path).current.text == text)
       try await administrator.value("RULES built-in")
@@ -231,7 +227,7 @@ import Testing
     }
   }
 
-  @Test func `a file that cannot be used is told`() throws {
+  @Test func `an unusable rules file is an error with its reason`() throws {
     let folder = try Folder()
     let file = folder.path + "/rules.json"
     #expect(try RulesKeeper(folder: folder.path).current.isBuiltIn)
@@ -255,7 +251,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `the administrator is told how rules decide, and nothing is done`(
+  func `EXPLAIN gives the verdict of the rules and its reasons, and changes nothing`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -275,9 +271,9 @@ import Testing
         let allowed = try await administrator.value("EXPLAIN \(who) READ /a {\"limitToFirst\":1}")
         #expect(allowed["allowed"] == .leaf(true), "\(who)")
       }
-      #expect(
-        try await administrator.request("EXPLAIN null READ /a")
-          == "+{\"allowed\":false,\"reason\":\"no .read rule from the root down to /a holds\",\"steps\":"
+      try await administrator.expect(
+        "EXPLAIN null READ /a",
+        "+{\"allowed\":false,\"reason\":\"no .read rule from the root down to /a holds\",\"steps\":"
           + "[{\"rule\":\"/a/.read\",\"line\":2,\"at\":\"/a\",\"outcome\":\"false\",\"parts\":"
           + "[[\"auth.token.email\",\"null\"],[\"auth.token.email === 'ada@example.org'\",\"false\"]]}]}"
       )
@@ -299,14 +295,14 @@ import Testing
         ("EXPLAIN null SET a#b 1", "INVALID_PATH"),
         ("EXPLAIN {\"uid\":{\".sv\":\"timestamp\"}} READ /a", "INVALID_DATA"),
         ("EXPLAIN null UPDATE /a {\"b\":1,\"b/c\":2}", "INVALID_DATA"),
-      ] { #expect(try await administrator.code(line) == code, "\(line)") }
+      ] { try await administrator.expect(line, failsWith: code) }
       #expect(server.root == before)
-      #expect(try await ada.code("EXPLAIN null READ /a") == "PERMISSION_DENIED")
+      try await ada.expect("EXPLAIN null READ /a", failsWith: "PERMISSION_DENIED")
     }
   }
 }
 
-/// A folder that goes with the last reference to it.
+/// A folder that is removed with the last reference to it.
 private final class Folder {
   let path = FileManager.default.temporaryDirectory.path + "/canopy-\(UUID().uuidString)"
 

@@ -7,7 +7,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// On-disconnect writes of sessions that have ended since.
+/// On-disconnect writes of sessions that have ended.
 @Suite(.timeLimit(.minutes(5))) struct RevokedDisconnectTests {
   private static let rules = """
     { "rules": { "presence": { "$uid": { ".write": "auth.uid === $uid" } } } }
@@ -20,8 +20,8 @@ import Testing
       && !server.parts.engine.hasCommitsUnderWay
   }
 
-  /// Has Ada ask for a write on one connection, `act` on that and another one of hers, and the first
-  /// one end; and checks whether the write was made.
+  /// Registers a write on one of Ada's two connections, calls `act` with both, ends the first one, and
+  /// checks whether the write was made.
   private func check(
     isMade: Bool, _ depth: Depth, location: SourceLocation = #_sourceLocation,
     after act: (TestServer, _ armed: any LineClient, _ other: any LineClient, String) async throws
@@ -46,18 +46,18 @@ import Testing
       let log = server.parts.log.lines
       #expect(!log.contains { $0.contains("rules do not allow") || $0.hasPrefix("error") })
       #expect(log.contains { $0.contains("have been revoked") } == !isMade)
-      // Nothing is kept of sessions without writes.
+      // The store keeps no sessions without writes.
       try await server.eventually { server.parts.operations.sessions.armedCount == 0 }
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write is made when its session goes on`(_ depth: Depth) async throws {
+  func `a write is made while its session is valid`(_ depth: Depth) async throws {
     try await check(isMade: true, depth) { _, _, other, _ in try await other.value("LOGOUT") }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write is dropped when its token was revoked on another connection`(
+  func `a write is dropped after its token was revoked on another connection`(
     _ depth: Depth
   ) async throws {
     try await check(isMade: false, depth) { _, _, other, token in
@@ -68,12 +68,12 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write is dropped when its own connection has logged out`(_ depth: Depth) async throws {
+  func `a write is dropped after its own connection has logged out`(_ depth: Depth) async throws {
     try await check(isMade: false, depth) { _, armed, _, _ in try await armed.value("LOGOUT") }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a revocation reaches the write when its connection is another user's`(
+  func `a revocation applies to the write after another user logs in on the connection`(
     _ depth: Depth
   ) async throws {
     try await check(isMade: true, depth) { _, armed, _, _ in
@@ -86,11 +86,11 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write is made when its own connection has changed the password`(
+  func `a write is made after its own connection has changed the password`(
     _ depth: Depth
   ) async throws {
     try await check(isMade: true, depth) { _, armed, _, _ in try await armed.value(Self.change) }
-    // Until the session that it got for that is revoked.
+    // It is dropped when the new session is revoked.
     try await check(isMade: false, depth) { _, armed, other, _ in
       try await armed.value(Self.change)
       try await other.value("LOGIN ada@example.org \"other words of ada\"")
@@ -99,7 +99,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write is made when its session has merely expired`(_ depth: Depth) async throws {
+  func `a write is made after its session has expired`(_ depth: Depth) async throws {
     try await check(isMade: true, depth) { server, armed, _, _ in
       server.parts.clock.advance(10_000)
       let identity = try await armed.request("WHOAMI")
@@ -114,7 +114,7 @@ import Testing
     let engine = Task { await parts.run() }
     _ = try await parts.rules.replace(by: Self.rules, in: parts.engine)
     var expected: [String] = []
-    /// Keeps a write of a new account, in the present form or an earlier version's.
+    /// Stores a write of a new account, in the present form or in that of an earlier version.
     func keep(
       _ name: String, withSession: Bool = true, isMade: Bool,
       after act: (CanopyAccounts.Session) async throws -> Void

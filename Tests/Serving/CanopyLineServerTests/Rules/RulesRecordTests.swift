@@ -9,7 +9,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// Since when rules have been in force, and what may be told of the commits before.
+/// The first commit under the present rules, and the earlier commits that clients may not see.
 @Suite(.timeLimit(.minutes(5))) struct RulesRecordTests {
   private static let hidden = "{\"rules\":{\".write\":\"true\"}}"
   private static let open = "{\"rules\":{\"posts\":{\".read\":\"true\",\".write\":\"true\"}}}"
@@ -22,7 +22,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases, [nil, RulesRecordTests.open])
-  func `data that rules hid when it was removed is not told after a restart under other rules`(
+  func `data that was hidden when it was removed is not sent after a restart under other rules`(
     _ depth: Depth, _ rules: String?
   ) async throws {
     try await withFolder {
@@ -40,13 +40,13 @@ import Testing
         try await administrator.value("RULES \(rules.map(quoted) ?? "built-in")")
         try await administrator.value("SET /posts/y {\"z\":1}")
       }
-      // Twice: the first start may record what the second goes by.
+      // Twice: the first start may write the record that the second one reads.
       for _ in 0..<2 {
         try await withServer(depth, settings) { server async throws in
           let stranger = try await server.connect()
-          let anew = try await stranger.begin("LISTEN /posts {\"since\":1}")
-          #expect(anew.events.map(\.brief) == ["put /"])
-          // What these rules judged is told as usual.
+          let fresh = try await stranger.begin("LISTEN /posts {\"since\":1}")
+          #expect(fresh.events.map(\.brief) == ["put /"])
+          // Changes under these rules are sent as usual.
           let resumed = try await stranger.begin("LISTEN /posts {\"since\":3}")
           #expect(resumed.events.map(\.brief) == ["added y"])
         }
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  @Test func `the same rules have been in force since before a restart, others since it`()
+  @Test func `unchanged rules keep their first commit at a restart, and changed rules begin there`()
     async throws
   {
     try await withFolder {
@@ -72,7 +72,7 @@ import Testing
       try Data(Self.open.utf8).write(to: URL(filePath: folder + "/rules.json"))
       #expect(try await begin(at: 8) == 8)
       #expect(try await begin(at: 9) == 8)
-      // A comment makes other rules as well.
+      // Rules with another comment are other rules.
       try Data(("// \n" + Self.open).utf8).write(to: URL(filePath: folder + "/rules.json"))
       #expect(try await begin(at: 9) == 9)
       try FileManager.default.removeItem(atPath: folder + "/rules.json")
@@ -80,12 +80,12 @@ import Testing
       // As after an upgrade from a program with other built-in rules.
       try await store.setRulesRecord(RulesRecord(digest: "another", sequence: 3))
       #expect(try await begin(at: 12) == 12)
-      // A record of a longer history is of another one.
+      // A record with a later commit belongs to another history.
       #expect(try await begin(at: 5) == 5)
     }
   }
 
-  @Test func `rules that cannot be recorded are not put in force, and count as new after a crash`()
+  @Test func `rules that cannot be recorded do not take effect, and count as new after a crash`()
     async throws
   {
     try await withFolder {
@@ -103,7 +103,7 @@ import Testing
         _ = try await keeper.replace(by: Self.hidden, in: engine)
         #expect(!keeper.current.isBuiltIn)
         #expect(try await store.rulesRecord() == nil)
-        // Back to the first ones, of which no older record may be found.
+        // Back to the first rules, whose older record may not be used.
         store.failures.withLock { $0 = [false, true] }
         _ = try await keeper.replace(by: nil, in: engine)
         let next = try RulesKeeper(folder: folder)
@@ -123,12 +123,12 @@ import Testing
   }
 }
 
-/// A record that cannot be changed when a test says so.
+/// A record whose changes fail when a test says so.
 private final class FaultyRecordStore: RulesRecordStore {
   struct Failure: Error {}
 
   private let journal = InMemoryJournal()
-  /// Whether the next changes fail, in order; those after them do not.
+  /// Whether each of the next changes fails, in order. Later changes succeed.
   let failures = Mutex<[Bool]>([])
 
   func rulesRecord() async throws -> RulesRecord? { try await journal.rulesRecord() }

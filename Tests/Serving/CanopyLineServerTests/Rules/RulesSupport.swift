@@ -4,7 +4,7 @@ import CanopyTree
 @testable import CanopyLineServer
 
 extension TestServer {
-  /// Puts rules in force: JSON, where a line break may stand.
+  /// Replaces the rules by JSON text, which may contain line breaks.
   func set(rules: String) async throws {
     let administrator = try await connectAsAdministrator()
     try await administrator.value("RULES \(quoted(rules))")
@@ -19,7 +19,7 @@ extension TestServer {
   }
 }
 
-/// Text as a JSON string.
+/// Returns a text as a JSON string.
 func quoted(_ text: String) -> String {
   var output = JSONOutput()
   output.append(string: text)

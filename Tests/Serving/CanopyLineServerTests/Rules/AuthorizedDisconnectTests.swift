@@ -9,8 +9,8 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// ONDISCONNECT of those whom the rules bind.
-@Suite(.timeLimit(.minutes(5))) struct JudgedDisconnectTests {
+/// ONDISCONNECT of callers to whom the rules apply.
+@Suite(.timeLimit(.minutes(5))) struct AuthorizedDisconnectTests {
   private static let rules = """
     { "rules": {
         "gate": { ".write": true },
@@ -25,25 +25,26 @@ import Testing
     try await server.parts.journal.disconnectWrites().count
   }
 
-  /// Whether all have been made, and can be seen.
+  /// Whether all writes have been made and are visible.
   private func isDone(_ server: TestServer) async throws -> Bool {
     try await kept(server) == 0 && !server.parts.engine.hasCommitsUnderWay
   }
 
   @Test(arguments: Depth.allCases)
-  func `a write is made as that of who asked for it, at the time when it is made`(
+  func `a write is authorized for its user, at the time when it is made`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let ada = try await server.connect(as: "ada")
       let uid = try await ada.text("uid", "WHOAMI")
-      #expect(try await ada.code("ONDISCONNECT SET /presence/eve 1") == "PERMISSION_DENIED")
-      #expect(try await ada.code("ONDISCONNECT SET /presence/\(uid) \"x\"") == "PERMISSION_DENIED")
+      try await ada.expect("ONDISCONNECT SET /presence/eve 1", failsWith: "PERMISSION_DENIED")
+      try await ada.expect(
+        "ONDISCONNECT SET /presence/\(uid) \"x\"", failsWith: "PERMISSION_DENIED")
       try await ada.value("ONDISCONNECT SET /presence/\(uid) {\".sv\":\"timestamp\"}")
-      // It stays hers when the connection is somebody else's.
+      // It stays hers after another user logs in on the connection.
       try await ada.value(TestServer.signUp("eve"))
-      #expect(try await ada.code("ONDISCONNECT SET /presence/\(uid) 2") == "PERMISSION_DENIED")
+      try await ada.expect("ONDISCONNECT SET /presence/\(uid) 2", failsWith: "PERMISSION_DENIED")
       server.parts.clock.advance(5_000)
       await ada.disconnect()
       try await server.eventually { try await isDone(server) }
@@ -52,14 +53,14 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what is no longer allowed is dropped, and the others are made`(
+  func `a write that is no longer allowed is dropped, and the others are made`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let ada = try await server.connect(as: "ada")
       let uid = try await ada.text("uid", "WHOAMI")
-      // The first of these makes the second one impossible, and the fourth possible again.
+      // The first of these writes forbids the second one, and allows the fourth again.
       try await ada.value("ONDISCONNECT SET /gate false")
       try await ada.value("ONDISCONNECT SET /presence/\(uid) 1")
       try await ada.value("ONDISCONNECT SET /anyone/x 1")
@@ -78,7 +79,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `those that are tried again are judged again`(_ depth: Depth) async throws {
+  func `writes that are tried again are authorized again`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let (nobody, other) = (try await server.connect(), try await server.connect())
@@ -87,7 +88,7 @@ import Testing
       server.parts.journal.gate.hold()
       await nobody.disconnect()
       await server.parts.journal.gate.arrival()
-      // Decided as soon as the first attempt has failed, long before the second one.
+      // Changes the rules as soon as the first attempt has failed, long before the second one.
       try await other.send("SET /gate false\n")
       server.parts.journal.gate.release()
       try await server.eventually {
@@ -102,7 +103,7 @@ import Testing
     }
   }
 
-  @Test func `what a server left behind is judged at the next start, as who asked for it`()
+  @Test func `the writes of an earlier server are authorized for their users at the next start`()
     async throws
   {
     let parts = try await LineParts()
@@ -112,7 +113,7 @@ import Testing
     let uid = try await parts.accounts.createAccount(
       email: "a@b.c", password: "engine of 1843", username: "ada"
     ) { _ in }.uid
-    // In the form of an earlier version, which did not keep the session.
+    // In the form of an earlier version, which did not store the session.
     let ada = "{\"provider\":\"password\",\"token\":{\"email\":\"a@b.c\"},\"uid\":\"\(uid)\"}"
     for (identity, request) in [
       (ada, "SET /presence/\(uid) 1"), (ada, "SET /presence/eve 1"),
@@ -133,7 +134,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `what is kept says who asked for it`(_ depth: Depth) async throws {
+  func `a stored write has the user who asked for it`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let client = try await server.connect()

@@ -3,8 +3,8 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// Requests to the tree of those whom the rules bind.
-@Suite(.timeLimit(.minutes(5))) struct JudgedRequestTests {
+/// Requests to the tree of callers to whom the rules apply.
+@Suite(.timeLimit(.minutes(5))) struct AuthorizedRequestTests {
   private static let rules = """
     { "rules": {
         "open": { ".read": true, ".write": true, ".indexOn": ["n", ".value"] },
@@ -21,7 +21,7 @@ import Testing
     """
 
   @Test(arguments: Depth.allCases)
-  func `without rules of one's own the built-in ones are in force, and the root is nobody's`(
+  func `without a rules file the built-in rules are in force, which do not open the root`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -36,7 +36,7 @@ import Testing
       let ada = try await server.connect(as: "ada")
       let before = server.root
       for client in [try await server.connect(), ada] {
-        for line in lines { #expect(try await client.code(line) == "PERMISSION_DENIED", "\(line)") }
+        for line in lines { try await client.expect(line, failsWith: "PERMISSION_DENIED") }
       }
       #expect(server.root == before)
       #expect(try await server.parts.journal.disconnectWrites().isEmpty)
@@ -44,7 +44,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `each kind of request is judged as its caller's`(_ depth: Depth) async throws {
+  func `each kind of request is authorized for its caller`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let (ada, nobody) = (try await server.connect(as: "ada"), try await server.connect())
@@ -57,48 +57,48 @@ import Testing
         "REMOVE \(mine)", "CAS \(mine) null_etag \"x\"", "UPDATE /notes {\"\(uid)\":null}",
         "UPDATE / {\"open/x\":1,\"notes/\(uid)/text\":2}", "GET /mail",
       ]
-      for line in allowed { #expect(try await ada.request(line).first == "+", "\(line)") }
+      for line in allowed { try await ada.expectSuccess(of: line) }
       for line in allowed {
         for client in [eve, nobody] {
-          #expect(try await client.code(line) == "PERMISSION_DENIED", "\(line)")
+          try await client.expect(line, failsWith: "PERMISSION_DENIED")
         }
       }
-      // What others may is not enough, where one place of several is somebody else's.
+      // An UPDATE is refused if one of its locations belongs to another user.
       let before = server.root
       for line in [
         "SET /open 1", "PUSH /open 2", "REMOVE /open", "GET /open", "COUNT /open",
         "UPDATE / {\"open/y\":1}",
-      ] { #expect(try await nobody.request(line).first == "+", "\(line)") }
+      ] { try await nobody.expectSuccess(of: line) }
       #expect(server.root.at(try Path("notes")) == before.at(try Path("notes")))
-      // Rules of what is written, not only of who writes.
-      #expect(try await ada.code("SET \(mine) 5") == "PERMISSION_DENIED")
-      #expect(try await ada.code("SET \(mine) {\"other\":5}") == "PERMISSION_DENIED")
+      // Rules about the written value, and not only about the caller.
+      try await ada.expect("SET \(mine) 5", failsWith: "PERMISSION_DENIED")
+      try await ada.expect("SET \(mine) {\"other\":5}", failsWith: "PERMISSION_DENIED")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `an update is judged as a whole, and what it increments or times as it comes out`(
+  func `an update is authorized as a whole, with the results of its server values`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let ada = try await server.connect(as: "ada")
       let uid = try await ada.text("uid", "WHOAMI")
-      #expect(try await ada.code("SET /pair/a 1") == "PERMISSION_DENIED")
+      try await ada.expect("SET /pair/a 1", failsWith: "PERMISSION_DENIED")
       try await ada.value("UPDATE /pair {\"a\":1,\"b\":1}")
-      #expect(try await ada.code("UPDATE /pair {\"a\":2,\"b\":1}") == "PERMISSION_DENIED")
+      try await ada.expect("UPDATE /pair {\"a\":2,\"b\":1}", failsWith: "PERMISSION_DENIED")
       let increment = "{\".sv\":{\"increment\":1}}"
       try await ada.value("UPDATE /pair {\"a\":\(increment),\"b\":2}")
-      #expect(
-        try await ada.code("UPDATE /pair {\"a\":\(increment),\"b\":2}") == "PERMISSION_DENIED")
+      try await ada.expect(
+        "UPDATE /pair {\"a\":\(increment),\"b\":2}", failsWith: "PERMISSION_DENIED")
       #expect(server.root.at(try Path("pair")) == (try WriteValue(json: "{\"a\":2,\"b\":2}").node))
       let entry = "{\"by\":\"\(uid)\",\"at\":{\".sv\":\"timestamp\"}}"
       server.parts.clock.advance(5)
       try await ada.value("PUSH /log \(entry)")
       try await ada.value("SET /log/x \(entry)")
-      #expect(try await ada.code("SET /log/x \(entry)") == "PERMISSION_DENIED")
-      #expect(try await ada.code("PUSH /log {\"by\":\"\(uid)\",\"at\":5}") == "PERMISSION_DENIED")
-      #expect(try await ada.code("REMOVE /log/x") == "PERMISSION_DENIED")
+      try await ada.expect("SET /log/x \(entry)", failsWith: "PERMISSION_DENIED")
+      try await ada.expect("PUSH /log {\"by\":\"\(uid)\",\"at\":5}", failsWith: "PERMISSION_DENIED")
+      try await ada.expect("REMOVE /log/x", failsWith: "PERMISSION_DENIED")
     }
   }
 
@@ -109,16 +109,18 @@ import Testing
       let client = try await server.connect()
       for verb in ["GET", "COUNT", "LISTEN"] {
         let allowed = "\(verb) /log {\"orderBy\":\"$key\",\"limitToLast\":3}"
-        #expect(try await client.request(allowed).first == "+")
+        try await client.expectSuccess(of: allowed)
         for query in ["", "{\"orderBy\":\"$key\",\"limitToLast\":4}", "{\"limitToLast\":3}"] {
-          #expect(try await client.code("\(verb) /log \(query)") == "PERMISSION_DENIED", "\(query)")
+          try await client.expect("\(verb) /log \(query)", failsWith: "PERMISSION_DENIED")
         }
       }
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `who may not read learns nothing from a compare-and-set`(_ depth: Depth) async throws {
+  func `a caller that may not read learns nothing from a compare-and-set`(_ depth: Depth)
+    async throws
+  {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let (ada, nobody) = (try await server.connect(as: "ada"), try await server.connect())
@@ -126,28 +128,29 @@ import Testing
       try await server.set("/closed", "1")
       let administrator = try await server.connectAsAdministrator()
       let etag = try await administrator.text("etag", "GET /closed {\"etag\":true}")
-      // May neither read nor write: the right tag and a wrong one, something and nothing are the same.
-      let sentence = try await nobody.refusal("CAS /closed wrong 2")
+      // Without any permission a right tag, a wrong one and an absent value give the same error.
+      let denial = try await nobody.request("CAS /closed wrong 2")
+      #expect(denial.hasPrefix("-PERMISSION_DENIED "))
       for line in ["CAS /closed \(etag) 2", "CAS /nothing null_etag 1", "CAS /nothing x 1"] {
-        #expect(try await nobody.refusal(line) == sentence, "\(line)")
+        try await nobody.expect(line, denial)
       }
-      // May write, not read.
-      #expect(try await ada.code("CAS /box wrong 2") == "PERMISSION_DENIED")
-      #expect(try await ada.code("CAS /box null_etag 2") == "PERMISSION_DENIED")
+      // The caller may write, but not read.
+      try await ada.expect("CAS /box wrong 2", failsWith: "PERMISSION_DENIED")
+      try await ada.expect("CAS /box null_etag 2", failsWith: "PERMISSION_DENIED")
       let box = try await administrator.text("etag", "GET /box {\"etag\":true}")
-      #expect(try await ada.value("CAS /box \(box) 2")["committed"] == .leaf(true))
-      // May read.
+      try await ada.expect("CAS /box \(box) 2", contains: "\"committed\":true")
+      // The caller may read.
       try await nobody.value("SET /open {\"n\":1}")
       let missed = try await nobody.value("CAS /open null_etag 2")
       #expect(missed["committed"] == .leaf(false))
       #expect(missed["data"]?["n"]?.integer == 1)
       let tag = try #require(missed["etag"]?.string)
-      #expect(try await nobody.value("CAS /open \(tag) {\"n\":2}")["committed"] == .leaf(true))
+      try await nobody.expect("CAS /open \(tag) {\"n\":2}", contains: "\"committed\":true")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a refusal is the same whether something is there or not`(_ depth: Depth) async throws {
+  func `a refusal does not depend on whether a value exists`(_ depth: Depth) async throws {
     try await withServer(depth) {
       $0.limits.replyBytesMax = 2_000
     } _: { server in
@@ -186,24 +189,22 @@ import Testing
           #expect(reply.first == "+", "\(verb) \(order): \(reply)")
           if verb == "LISTEN" { _ = try await client.readLines(2) }
         }
-        let (code, sentence) = try await client.refusal("\(verb) /open {\"orderBy\":\"m/x\"}")
-        #expect(code == "INVALID_QUERY")
-        #expect(
-          sentence
-            == "Index not defined, add \".indexOn\": \"m/x\", for path \"/open\", to the rules")
-        #expect(
-          try await client.code("\(verb) /open/a {\"orderBy\":\"$value\"}") == "INVALID_QUERY")
+        try await client.expect(
+          "\(verb) /open {\"orderBy\":\"m/x\"}",
+          "-INVALID_QUERY Index not defined, add \".indexOn\": \"m/x\", for path \"/open\", to the rules"
+        )
+        try await client.expect(
+          "\(verb) /open/a {\"orderBy\":\"$value\"}", failsWith: "INVALID_QUERY")
       }
-      #expect(
-        try await client.request("GET /open {\"orderBy\":\"n\"}")
-          == "+{\"b\":{\"m\":2,\"n\":1},\"a\":{\"m\":1,\"n\":2}}")
+      try await client.expect(
+        "GET /open {\"orderBy\":\"n\"}", "+{\"b\":{\"m\":2,\"n\":1},\"a\":{\"m\":1,\"n\":2}}")
       let administrator = try await server.connectAsAdministrator()
-      #expect(try await administrator.request("GET /open {\"orderBy\":\"m\"}").first == "+")
+      try await administrator.expectSuccess(of: "GET /open {\"orderBy\":\"m\"}")
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `who has logged out, or whose token is revoked elsewhere, is nobody`(
+  func `a caller is anonymous after a logout or a revocation of the token`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -216,11 +217,11 @@ import Testing
       try await ada.value("SET /notes/\(uid) \"x\"")
       try await other.value("PASSWORD \"secret words of ada\" \"another secret of ada\"")
       for line in ["GET /notes/\(uid)", "SET /notes/\(uid) \"y\""] {
-        #expect(try await ada.code(line) == "PERMISSION_DENIED")
-        #expect(try await other.request(line).first == "+")
+        try await ada.expect(line, failsWith: "PERMISSION_DENIED")
+        try await other.expectSuccess(of: line)
       }
       try await other.value("LOGOUT")
-      #expect(try await other.code("GET /notes/\(uid)") == "PERMISSION_DENIED")
+      try await other.expect("GET /notes/\(uid)", failsWith: "PERMISSION_DENIED")
     }
   }
 }

@@ -7,8 +7,8 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// LISTEN of those whom the rules bind: when it begins, and when the right to it ends.
-@Suite(.timeLimit(.minutes(5))) struct JudgedListenTests {
+/// LISTEN of callers to whom the rules apply: its authorization at the beginning, and its end.
+@Suite(.timeLimit(.minutes(5))) struct AuthorizedListenTests {
   private static let rules = """
     { "rules": {
         "gate": { ".write": true, ".read": true },
@@ -23,19 +23,19 @@ import Testing
     """
 
   @Test(arguments: Depth.allCases, ["child", "value", "sync"])
-  func `when the tree takes the right away, the listener is cancelled before it hears more`(
+  func `a listener that loses its permission by a commit is cancelled before later events`(
     _ depth: Depth, _ form: String
   ) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let (reader, writer) = (try await server.connect(), try await server.connect())
-      #expect(try await reader.code("LISTEN /secret") == "PERMISSION_DENIED")
+      try await reader.expect("LISTEN /secret", failsWith: "PERMISSION_DENIED")
       try await writer.value("SET /gate true")
       let sub = try await reader.begin("LISTEN /secret {\"events\":\"\(form)\"}").sub
       let open = try await reader.begin("LISTEN /public {\"events\":\"\(form)\"}").sub
       try await writer.value("SET /secret {\"a\":1}")
       #expect(try await reader.event().sub == sub)
-      // What closes the gate and what may not be heard in one commit; then once more, and open again.
+      // One commit closes the gate and changes the hidden value; then another change, and open again.
       try await writer.value("UPDATE / {\"gate\":false,\"secret/a\":2,\"public\":{\"x\":1}}")
       try await writer.value("SET /secret {\"a\":3}")
       try await writer.value("SET /gate true")
@@ -43,13 +43,15 @@ import Testing
       let events = try await reader.events(until: "PING").events
       #expect(events.map(\.sub) == [sub, open])
       #expect(events.first?.brief == "cancel PERMISSION_DENIED")
-      #expect(try await reader.code("UNLISTEN \(sub)") == "NOT_FOUND")
+      try await reader.expect("UNLISTEN \(sub)", failsWith: "NOT_FOUND")
       #expect(server.parts.engine.listenerCounts.listeners == 1)
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `commits that are stored together are judged one by one`(_ depth: Depth) async throws {
+  func `listeners are authorized for each commit, also for commits that are stored together`(
+    _ depth: Depth
+  ) async throws {
     try await withServer(depth) { server in
       try await server.set(rules: Self.rules)
       let (reader, writer) = (try await server.connect(), try await server.connect())
@@ -70,7 +72,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `of many who listen to the same, only those are cancelled who lost the right`(
+  func `only the listeners that lost their permission are cancelled`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -101,7 +103,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a listener is judged anew when its connection becomes somebody else's`(
+  func `a listener is authorized again when another user logs in on its connection`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -112,16 +114,16 @@ import Testing
       let mine = try await ada.begin("LISTEN /mine/\(uid)").sub
       let open = try await ada.begin("LISTEN /public").sub
       let info = try await ada.begin("LISTEN /.info/connected {\"events\":\"value\"}").sub
-      // The same user once more keeps it.
+      // Another login of the same user keeps it.
       let again = try await ada.events(until: "LOGIN ada@example.org \"secret words of ada\"")
       #expect(again.events.isEmpty)
       try await writer.value("SET /mine/\(uid)/x 1")
       #expect(try await ada.event().sub == mine)
-      // The administrator keeps all, and may have more.
+      // The administrator keeps all subscriptions, and may add more.
       let promoted = try await ada.events(until: "AUTH \(server.administratorToken)")
       #expect(promoted.events.isEmpty)
       let all = try await ada.begin("LISTEN / {\"limitToLast\":1,\"events\":\"value\"}").sub
-      // The cancels come before the reply.
+      // The cancellations are sent before the reply.
       let (events, reply) = try await ada.events(until: "LOGOUT")
       #expect(reply == "+null")
       #expect(events.map(\.brief) == Array(repeating: "cancel PERMISSION_DENIED", count: 2))
@@ -129,13 +131,13 @@ import Testing
       try await writer.value("UPDATE / {\"mine/\(uid)/y\":1,\"public/z\":1}")
       #expect(try await ada.event().sub == open)
       #expect(try await ada.arrived().isEmpty)
-      #expect(try await ada.request("UNLISTEN \(info)") == "+null")
+      try await ada.expect("UNLISTEN \(info)", "+null")
       #expect(server.parts.engine.authorizationCounts == (1, 0))
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a listener ends when the session that it rests on is revoked elsewhere`(
+  func `a listener ends when its session is revoked on another connection`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -150,7 +152,7 @@ import Testing
         until: "PASSWORD \"secret words of ada\" \"other words of ada\"")
       #expect(change.reply.first == "+" && change.events.isEmpty)
       #expect(try await ada.event().brief == "cancel PERMISSION_DENIED")
-      // Who changed the password goes on listening.
+      // The connection that changed the password goes on.
       let write = try await other.events(until: "UPDATE / {\"mine/\(uid)/x\":1,\"public/x\":1}")
       #expect(write.events.map(\.brief) == ["added x"])
       #expect(try await ada.event().sub == kept)
@@ -158,7 +160,7 @@ import Testing
     }
   }
 
-  @Test func `a listener ends when the session that it rests on expires`() async throws {
+  @Test func `a listener ends when its session expires`() async throws {
     try await withServer(.inProcess) { server in
       try await server.set(rules: Self.rules)
       let ada = try await server.connect(as: "ada")
@@ -167,7 +169,7 @@ import Testing
       let session = try await ada.value("LOGIN ada@example.org \"secret words of ada\"")
       let left = try #require(session["expires"]?.integer) - server.parts.clock.now
       server.parts.clock.advance(left)
-      // The loop's clock and the server's are two: it looks once a day.
+      // The clock of the loop is not that of the server, so the server checks once a day.
       let channel = try #require((ada as? ChannelClient)?.channel)
       await channel.testingEventLoop.advanceTime(by: .hours(24))
       #expect(try await ada.event().brief == "cancel PERMISSION_DENIED")
@@ -175,7 +177,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a right that ends with time ends with the first commit after it`(
+  func `a permission that ends at a time ends with the first commit after it`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -194,7 +196,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `who resumes is judged as who begins, and hears of nothing that was hidden meanwhile`(
+  func `a resumption is authorized like a new subscription, and does not show hidden changes`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -202,15 +204,14 @@ import Testing
       let writer = try await server.connect()
       let start = try await server.connect().begin("LISTEN /public").sequence
       try await writer.value("UPDATE / {\"gate\":true,\"public/a\":1,\"secret/x\":1}")
-      // Where the rules look at nothing, what has changed is told.
+      // Where the rules do not depend on data, the changes are sent.
       let resumed = try await server.connect().begin("LISTEN /public {\"since\":\(start)}")
       #expect(resumed.events.map(\.brief) == ["added a"])
-      // Hidden, changed, and shown again: what was there meanwhile is not told.
+      // Hidden, changed, and shown again: the hidden value is not sent.
       let seen = try await server.connect().begin("LISTEN /secret").sequence
       try await writer.value("SET /gate false")
-      #expect(
-        try await server.connect().code("LISTEN /secret {\"since\":\(seen)}") == "PERMISSION_DENIED"
-      )
+      try await server.connect().expect(
+        "LISTEN /secret {\"since\":\(seen)}", failsWith: "PERMISSION_DENIED")
       try await writer.value("SET /secret/hidden \"data\"")
       let hidden = server.parts.engine.snapshot.sequence
       try await writer.value("REMOVE /secret/hidden")
@@ -220,15 +221,15 @@ import Testing
       let administrator = try await server.connectAsAdministrator()
       let all = try await administrator.begin("LISTEN /secret {\"since\":\(hidden)}")
       #expect(all.events.map(\.brief) == ["removed hidden"])
-      // Other rules since: the same.
+      // The same after a change of the rules.
       try await server.set(rules: Self.rules)
-      let anew = try await server.connect().begin("LISTEN /public {\"since\":\(start)}")
-      #expect(anew.events.map(\.brief) == ["put /"])
+      let fresh = try await server.connect().begin("LISTEN /public {\"since\":\(start)}")
+      #expect(fresh.events.map(\.brief) == ["put /"])
     }
   }
 
   @Test(arguments: Depth.allCases)
-  func `a right that ends while the journal is read for who resumes is refused, not cancelled`(
+  func `a permission that ends while the journal is read refuses the resumption`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
@@ -241,7 +242,7 @@ import Testing
         try await reader.send("LISTEN /secret {\"since\":\(since)}\n")
         try await writer.send("SET /gate false\nSET /secret \(round)\n")
         _ = try await writer.readLines(2)
-        // Refused; or begun, and then cancelled without having heard.
+        // Either refused, or begun and then cancelled without an event.
         var lines: [String] = [try await reader.readLine()]
         let rest = try await reader.events(until: "PING")
         lines += rest.events.map(\.brief)

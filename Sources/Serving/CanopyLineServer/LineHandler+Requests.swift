@@ -1,0 +1,170 @@
+internal import CanopyEngine
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import NIOCore
+
+/// Requests: from the lines of the input to the outcomes that the session receives.
+extension LineHandler {
+  /// Decodes a buffer, and has the session receive the requests in it.
+  func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
+    input.decode(buffer) { item in
+      switch item {
+      case .line(let line):
+        receive(context, line)
+        return session.wantsInput
+      case .foreign(let foreign):
+        session.refuse(foreign.error)
+      case .tooLong:
+        session.refuse(
+          WireError(
+            .tooLarge,
+            "a line may have at most \(operations.limits.lineBytesMax) bytes; the connection closes"
+          ))
+      }
+      session.endRequests()
+      return false
+    }
+  }
+
+  private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
+    countWork()
+    do throws(WireError) {
+      let request = try Request(line: line, limits: operations.limits)
+      if case .read(let read) = request, session.readsAtOnce(request) {
+        return self.read(context, read)
+      }
+      session.receive(
+        request, bytes: LineHandler.memory(of: line), runsAlone: operations.runsAlone(request))
+    } catch {
+      session.refuse(error)
+    }
+    perform(context)
+  }
+
+  /// Returns an estimate of the memory that the request of a line takes, in bytes.
+  ///
+  /// A short element of JSON takes a place in a page: some 64 bytes, however short it is.
+  private static func memory(of line: UnsafeRawBufferPointer) -> Int {
+    guard line.count > 256 else { return 1024 }
+    var elements = 0
+    for byte in line where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") { elements += 1 }
+    return 1024 + line.count + 64 * elements
+  }
+
+  /// Counts a request. At the end of the connection's turn the session pauses: no further request begins
+  /// before the next turn.
+  func countWork() {
+    guard shared.work.count(&scheduled.turn), !session.isPaused else { return }
+    session.pause(true)
+    takeTurnLater()
+  }
+
+  /// Carries out a read and encodes its reply, or begins it beside the loop if it takes long.
+  func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
+    // The events that led to the snapshot go out first.
+    if !subscribers.isEmpty { shared.hub.drain() }
+    if !shared.read(request, as: session.identity, to: &output) {
+      readLong(context, request, session.postponeRead())
+    }
+    noteUnsent(context)
+  }
+
+  /// Begins a request that the session has put under way.
+  func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
+    switch request {
+    case .write(let write):
+      let complete = completion(context, slot)
+      operations.write(write, as: session.identity, from: client.address) {
+        complete(Session.Completion($0))
+      }
+    case .read(let read): orderedRead(context, read, slot)
+    case .listen(let request):
+      do throws(WireError) { try listen(context, request, slot) } catch {
+        finish(slot, Session.Completion(error))
+      }
+    case .account(let request):
+      let task = operations.begin(
+        request, as: session.identity, from: client.address, completion(context, slot))
+      if request.endsWithConnection { tasks[slot] = task }
+    case .administration(let request):
+      operations.begin(request, as: session.identity, completion(context, slot))
+    case .connection(let request):
+      operations.begin(
+        request, as: session.identity, session.armed, completion(context, slot))
+    }
+  }
+
+  /// Carries out a read after the earlier writes of the connection. For the administrator, keeps the index
+  /// that the read needs.
+  private func orderedRead(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  ) {
+    guard case .administrator = session.identity else { return readNow(context, request, slot) }
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
+    tasks[slot] = Task { [operations] in
+      await operations.prepare(request)
+      loop.execute {
+        let (handler, context) = bound.value
+        handler.readNow(context, request, slot)
+        handler.advance(context)
+      }
+    }
+  }
+
+  private func readNow(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  ) {
+    shared.inbox.release()
+    if !subscribers.isEmpty { shared.hub.drain() }
+    let root = shared.inbox.snapshot.root
+    if let reply = operations.read(request, as: session.identity, in: root) {
+      finish(slot, Session.Completion(reply))
+    } else {
+      readLong(context, request, slot)
+    }
+  }
+
+  /// Carries out a read of the loop's snapshot that may take long, off the event loop.
+  private func readLong(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  ) {
+    let complete = completion(context, slot)
+    let connection = ObjectIdentifier(self)
+    let root = shared.inbox.snapshot.root
+    tasks[slot] = Task { [operations, identity = session.identity] in
+      complete(
+        Session.Completion(
+          await operations.longRead(request, as: identity, in: root, of: connection)))
+    }
+  }
+
+  /// Returns a closure that takes the outcome of a request, from any thread.
+  private func completion(
+    _ context: ChannelHandlerContext, _ slot: Session.Slot
+  ) -> @Sendable (Session.Completion) -> Void {
+    let inbox = shared.inbox
+    let bound = NIOLoopBound((self as any Connection, context), eventLoop: inbox.loop)
+    return { completion in
+      if inbox.loop.inEventLoop {
+        bound.value.0.finish(slot, completion)
+      } else {
+        inbox.complete(LoopInbox.Outcome(connection: bound, slot: slot, completion: completion))
+      }
+    }
+  }
+
+  func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
+    tasks[slot] = nil
+    session.finish(slot, completion)
+    if completion.closes { input.dropBacklog() }
+    scheduled.advances = true
+  }
+
+  func advanceAfterOutcomes(_ context: ChannelHandlerContext) {
+    guard scheduled.advances else { return }
+    scheduled.advances = false
+    advance(context)
+  }
+}

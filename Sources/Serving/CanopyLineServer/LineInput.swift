@@ -1,0 +1,81 @@
+internal import CanopyWire
+internal import NIOCore
+
+/// The input of one connection: splits it into lines, and keeps bytes that the session does not take yet.
+///
+/// A class, because the lines are received while the input is being decoded, and receiving a line looks at
+/// the input again. Use it on the connection's event loop only.
+final class LineInput {
+  /// An item of the input.
+  enum Item {
+    /// A line without its terminator, valid during the call.
+    case line(UnsafeRawBufferPointer)
+    /// A line that a client of another protocol has sent. Later input is dropped: it may be the body of a
+    /// request that a web page has made.
+    case foreign(ForeignProtocol)
+    /// A line that exceeds the limit. Later input is dropped.
+    case tooLong
+  }
+
+  private var decoder: LineDecoder
+  /// The bytes that were received while the session took no more requests.
+  private var backlog: ByteBuffer?
+  /// Whether a buffer is being decoded.
+  private(set) var isDecoding = false
+
+  init(lineBytesMax: Int) {
+    decoder = LineDecoder(lineBytesMax: lineBytesMax)
+  }
+
+  /// The bytes that are kept.
+  var byteCount: Int { decoder.keptBytes + (backlog?.readableBytes ?? 0) }
+
+  /// Whether whole lines may be among the bytes that are kept.
+  var hasBacklog: Bool { backlog != nil }
+
+  /// Keeps a buffer behind the backlog. Returns whether there is one; if not, the buffer is not kept.
+  func keep(_ buffer: inout ByteBuffer) -> Bool {
+    guard backlog != nil else { return false }
+    backlog?.writeBuffer(&buffer)
+    return true
+  }
+
+  /// Takes the backlog, in order to decode it.
+  func takeBacklog() -> ByteBuffer? {
+    defer { backlog = nil }
+    return backlog
+  }
+
+  /// Drops the backlog, because the connection takes no more requests.
+  func dropBacklog() {
+    backlog = nil
+  }
+
+  /// Decodes a buffer. Keeps the rest if `receive` returns false.
+  ///
+  /// - Parameter receive: takes an item, and returns whether to go on. The result is ignored after an item
+  ///   that is not a line.
+  func decode(_ buffer: ByteBuffer, _ receive: (Item) -> Bool) {
+    var buffer = buffer
+    isDecoding = true
+    defer { isDecoding = false }
+    var isForeign = false
+    let outcome = buffer.withUnsafeReadableBytes { bytes in
+      decoder.feed(bytes) { line in
+        guard let foreign = ForeignProtocol(line: line) else { return receive(.line(line)) }
+        isForeign = true
+        _ = receive(.foreign(foreign))
+        return false
+      }
+    }
+    switch outcome {
+    case _ where isForeign: break
+    case .done: break
+    case .stopped(let consumed):
+      buffer.moveReaderIndex(forwardBy: consumed)
+      // A copy of the rest, so that the consumed bytes are not kept as well.
+      backlog = ByteBuffer(buffer.readableBytesView)
+    case .tooLong: _ = receive(.tooLong)
+    }
+  }
+}

@@ -1,0 +1,55 @@
+public import CanopyWire
+
+/// Requests that take a task of their own: the same for every front end.
+extension Operations {
+  /// Takes the outcome of a request, on any thread. Called once.
+  public typealias OutcomeHandler = @Sendable (Session.Completion) -> Void
+
+  /// Begins a request about an account.
+  ///
+  /// - Parameter address: the remote address of the connection, by which logins and sign-ups are limited.
+  /// - Returns: the task that carries out the request.
+  public func begin(
+    _ request: AccountRequest, as identity: Identity, from address: String,
+    _ completion: @escaping OutcomeHandler
+  ) -> Task<Void, Never> {
+    Task { completion(await account(request, as: identity, from: address)) }
+  }
+
+  /// Begins a request of the administrator.
+  public func begin(
+    _ request: AdministrationRequest, as identity: Identity, _ completion: @escaping OutcomeHandler
+  ) {
+    Task { completion(await administration(request, as: identity)) }
+  }
+
+  /// Begins a request about the connection.
+  ///
+  /// - Parameter armed: the on-disconnect writes that the connection has.
+  public func begin(
+    _ request: ConnectionRequest, as identity: Identity, _ armed: [ArmedWrite],
+    _ completion: @escaping OutcomeHandler
+  ) {
+    switch request {
+    case .quit:
+      var farewell = Session.Completion(.farewell)
+      farewell.closes = true
+      completion(farewell)
+    case .onDisconnect(let request, let text):
+      Task { completion(await onDisconnect(request, text: text, as: identity, armed)) }
+    }
+  }
+}
+
+extension AccountRequest {
+  /// Whether the request is cancelled when its connection is gone.
+  ///
+  /// The end of a session counts even if the client cuts the connection: a thief must not keep a login
+  /// that its owner has just ended.
+  public var endsWithConnection: Bool {
+    switch self {
+    case .changePassword, .logOut: false
+    case .signUp, .logIn, .authenticate: true
+    }
+  }
+}

@@ -1,0 +1,59 @@
+import NIOCore
+import Testing
+
+@testable import CanopyLineServer
+
+struct LineInputTests {
+  /// Decodes a text, and returns a word for each item. Stops after `most` items.
+  private func decode(_ text: String, _ input: LineInput, most: Int = .max) -> [String] {
+    var items: [String] = []
+    input.decode(ByteBuffer(string: text)) { item in
+      #expect(input.isDecoding)
+      switch item {
+      case .line(let line): items.append(String(decoding: line, as: UTF8.self))
+      case .foreign: items.append("foreign")
+      case .tooLong: items.append("too long")
+      }
+      return items.count < most
+    }
+    #expect(!input.isDecoding)
+    return items
+  }
+
+  @Test func `the rest of the input is kept when the receiver stops, and decoded later`() throws {
+    let input = LineInput(lineBytesMax: 10)
+    #expect(decode("a\nb\nc", input, most: 1) == ["a"])
+    #expect(input.hasBacklog && input.byteCount == 3)
+    var more = ByteBuffer(string: "d\n")
+    #expect(input.keep(&more))
+    #expect(input.byteCount == 5)
+    let kept = try #require(input.takeBacklog())
+    #expect(!input.hasBacklog)
+    #expect(decode(String(buffer: kept), input) == ["b", "cd"])
+    #expect(input.byteCount == 0)
+  }
+
+  @Test func `a buffer is not kept without a backlog`() {
+    let input = LineInput(lineBytesMax: 10)
+    var buffer = ByteBuffer(string: "a\n")
+    #expect(!input.keep(&buffer))
+    #expect(buffer.readableBytes == 2 && input.byteCount == 0)
+  }
+
+  @Test func `an unfinished line is counted, and is not a backlog`() {
+    let input = LineInput(lineBytesMax: 10)
+    #expect(decode("abc", input) == [])
+    #expect(input.byteCount == 3 && !input.hasBacklog)
+  }
+
+  @Test func `input after a line of another protocol is dropped`() {
+    let input = LineInput(lineBytesMax: 100)
+    #expect(decode("PING\nGET / HTTP/1.1\nSET /a 1\n", input) == ["PING", "foreign"])
+    #expect(!input.hasBacklog)
+  }
+
+  @Test func `a line of the bound is received, and a longer one is too long`() {
+    #expect(decode("0123456789\r\n", LineInput(lineBytesMax: 10)) == ["0123456789"])
+    #expect(decode("01234567890\n", LineInput(lineBytesMax: 10)) == ["too long"])
+  }
+}
