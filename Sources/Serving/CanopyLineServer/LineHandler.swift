@@ -233,7 +233,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
       case .reauthorize(let subscriptions, let identity):
         reauthorize(context, subscriptions, identity)
       case .release(let login): operations.sessions.remove(login)
-      case .carryOut(let armed): carryOut(armed, context.eventLoop)
+      case .carryOut(let armed, let identity): carryOut(armed, identity, context.eventLoop)
       case .close: close(context)
       }
     }
@@ -385,7 +385,9 @@ final class LineHandler: ChannelInboundHandler, Connection {
     advance(context)
   }
 
-  private func carryOut(_ armed: [ArmedWrite], _ loop: any EventLoop) {
-    operations.carryOut(armed) { body in loop.scheduleTask(in: .seconds(1)) { body() } }
+  private func carryOut(_ armed: [ArmedWrite], _ identity: Identity, _ loop: any EventLoop) {
+    operations.carryOut(armed, as: identity, from: address) { body in
+      loop.scheduleTask(in: .seconds(1)) { body() }
+    }
   }
 }

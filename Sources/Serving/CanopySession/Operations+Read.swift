@@ -37,8 +37,8 @@ extension Operations {
     }
   }
 
-  /// Keeps the index that a read of the administrator needs, if none does. For all others the rules declare
-  /// it. A snapshot that is taken afterwards has the index.
+  /// Adds the index that a read of the administrator needs, if it does not exist. For all other callers the rules
+  /// declare it. A snapshot that is taken afterwards has the index.
   public func prepare(_ request: ReadRequest) async {
     switch request {
     case .get(let location, let options): await keepIndex(options.query, at: location.path)
@@ -185,7 +185,7 @@ extension Operations {
       email: session.email)
   }
 
-  /// The bounds that a client does well to know.
+  /// The bounds that a client should know.
   private var bounds: KeyValuePairs<String, Int> {
     [
       "lineBytes": limits.lineBytesMax, "keyBytes": Limits.keyBytesMax, "depth": Limits.depthMax,
@@ -211,7 +211,7 @@ extension Feeds.Page {
   }
 
   init(limit: Int64?, before: Key? = nil) throws {
-    // A number that is no Int is out of bounds as well.
+    // A number that does not fit an Int is out of bounds as well.
     try self.init(limit: limit.map { Int(clamping: $0) } ?? 20, before: before)
   }
 }

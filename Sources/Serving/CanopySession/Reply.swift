@@ -10,15 +10,15 @@ public enum Reply: Sendable {
   /// The request succeeded without a result.
   case null
 
-  // Of reads
+  // Replies to reads
 
-  /// A sign of life.
+  /// The reply to PING.
   case pong
   /// The name, version and limits of the server.
   case hello(ServerDescription)
   /// The table of verbs, or one of them.
   case help(Command?)
-  /// The user of the connection; nil for nobody.
+  /// The user of the connection; nil if it is anonymous.
   case user(UserDescription?)
   /// The connection belongs to the administrator.
   case administrator
@@ -38,7 +38,7 @@ public enum Reply: Sendable {
   /// The rules in force.
   case rules(text: String, isBuiltIn: Bool)
 
-  // Of writes
+  // Replies to writes
 
   /// The key of a new post or comment.
   case created(Key)
@@ -53,12 +53,12 @@ public enum Reply: Sendable {
   /// A compare-and-set found another value than expected.
   case mismatch(Node, etag: String, JSONStyle, bytes: Int)
 
-  // Of subscriptions
+  // Replies to subscriptions
 
   /// A subscription begins.
   case subscribed(Subscribed)
 
-  // Of sessions and administration
+  // Replies about sessions and to the administrator
 
   /// A session was opened.
   case session(SessionDescription)
@@ -69,8 +69,8 @@ public enum Reply: Sendable {
 
   /// The bytes to charge while the reply waits for its turn.
   ///
-  /// A reply shares its nodes with the tree, so most weigh little. A value that was compared may be of a
-  /// version that only this reply still holds.
+  /// A reply shares its nodes with the tree, so most replies take little memory. A value may be of a
+  /// version of the tree that only this reply still holds.
   var heldBytes: Int {
     switch self {
     case .value(_, _, _, let bytes), .members(_, _, let bytes), .mismatch(_, _, _, let bytes):

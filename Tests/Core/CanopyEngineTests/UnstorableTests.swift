@@ -40,7 +40,7 @@ import Testing
       engine.submitSet("first", 1, answers)
       await held.reached()
       engine.submitSet("second", 2, answers)
-      // Over what is there, below a leaf, and where nothing is: all of it is taken back.
+      // Over a value, below a leaf, and at an empty place: all of it is undone.
       for path in ["a/x", "a/y", "l/m/n", "o/p"] {
         submitUnreadable(to: path, engine, isJudged: isJudged, answers)
       }
