@@ -56,6 +56,7 @@ import Testing
     }
     #expect(journal.commits.map(\.time) == [time, time, later, later])
     let keys = journal.commits.compactMap { $0.assignments.first?.location.path.last }
-    #expect(keys == keys.sorted() && Set(keys).count == 4)
+    // The times in keys end in the year 10889.
+    if time < PushIDGenerator.timeMax { #expect(keys == keys.sorted() && Set(keys).count == 4) }
   }
 }

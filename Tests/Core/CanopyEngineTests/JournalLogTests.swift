@@ -28,17 +28,19 @@ import Testing
         await #expect(throws: EngineError.journalFailed) { try await engine.set("a", 1) }
         setting.advance(.milliseconds(40))
       }
-      #expect(setting.messages == ["the journal failed", "the journal failed"])
-      let lines = setting.logged()
+      // The clock advances beside the engine, so there may be lines about work that took long as well.
+      func messages() -> [String] { setting.messages.filter { $0.contains("journal") } }
+      #expect(messages() == ["the journal failed", "the journal failed"])
+      let lines = setting.logged().filter { $0.contains("error=") }
       #expect(lines.map { $0.contains("suppressed=24") } == [false, true], "\(lines)")
       _ = try? await engine.set("a", 1)
       _ = try? await engine.set("a", 2)
-      #expect(setting.messages.dropFirst(2) == ["the journal works again"])
-      #expect(setting.logged() == ["failures=40"])
+      #expect(messages().dropFirst(2) == ["the journal works again"])
+      #expect(setting.logged().contains("failures=40"))
       // The next failure has a line at once.
       journal.plan(.failBefore)
       _ = try? await engine.set("a", 3)
-      #expect(setting.messages.last == "the journal failed")
+      #expect(messages().last == "the journal failed")
       engine.stop()
     }
   }
