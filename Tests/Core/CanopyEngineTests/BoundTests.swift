@@ -21,7 +21,8 @@ import Testing
     configuration.checkpointEvery = .max
     configuration.checkpointAfter = .zero
     let waits = StepClock()
-    try await withEngine(journal, configuration: configuration, waits: waits) { engine in
+    try await withEngine(journal, configuration: configuration, waits: waits) {
+      engine async throws in
       #expect(try await engine.set("a", 1) == Engine.sequenceMax + 1)
       while journal.checkpoints.isEmpty {
         waits.advance(by: .seconds(1))
@@ -39,7 +40,7 @@ import Testing
     // The next engine starts with another time.
     let later: Int64 = time == .max ? .min : .max
     for now in [time, later] {
-      try await withEngine(journal, clock: ManualClock(now)) { engine in
+      try await withEngine(journal, clock: ManualClock(now)) { engine async throws in
         for _ in 1...2 {
           let number = Int64(journal.commits.count + 1)
           let origin = try WriteOrigin(client: "c", number: number, seen: 0)

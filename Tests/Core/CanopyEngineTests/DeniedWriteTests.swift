@@ -7,8 +7,12 @@ import Testing
 
 /// The cost of writes that are denied.
 @Suite(.timeLimit(.minutes(5))) struct DeniedWriteTests {
-  private func update(_ count: Int) throws -> Write {
-    try Write((0..<count).map { Write.Item(Path.root.child("place \($0)"), Node(Int64($0))) })
+  private func update(_ count: Int32) throws -> Write {
+    try Write((0..<count).map { Write.Item(Path.root.child(Key(index: $0)), Node(Int64($0))) })
+  }
+
+  private func branch(_ count: Int32) -> Node {
+    Node(children: (0..<count).map { (Key(index: $0), Node(String(repeating: "x", count: 9))) })
   }
 
   private func transact(_ engine: Engine, _ write: Write, _ policy: TestPolicy) async -> Outcome {
@@ -34,10 +38,7 @@ import Testing
         #expect($0.assignments.count <= 9, "a denied write was applied")
         return true
       })
-    let branch = { (count: Int) in
-      Node(children: (0..<count).map { (Key(index: $0), Node(String(repeating: "x", count: 9))) })
-    }
-    try await withEngine { engine in
+    try await withEngine { engine async throws in
       #expect(try await transact(engine, update(8), policy) == .committed(1))
       #expect(try await transact(engine, update(9), policy) == .committed(2))
       #expect(try await transact(engine, update(10), policy) == .failed(.denied))
@@ -53,9 +54,9 @@ import Testing
 
   #if CANOPY_COUNT_WORK
     @Test func `a large denied write touches no more nodes than a small one`() async throws {
-      func work(_ count: Int, isDenied: Bool) async throws -> Int {
+      func work(_ count: Int32, isDenied: Bool) async throws -> Int {
         try await WorkCounter.counting { counter in
-          try await withEngine { engine in
+          try await withEngine { engine async throws in
             let write = try update(count)
             let before = counter.count
             let policy = TestPolicy(denies: { _ in isDenied })
@@ -76,7 +77,7 @@ import Testing
     let setting = Setting()
     var configuration = Engine.Configuration()
     configuration.elapsed = setting.elapsed
-    try await withEngine(journal, configuration: configuration) { engine in
+    try await withEngine(journal, configuration: configuration) { engine async throws in
       let gate = journal.holdNextAppend()
       let answers = Answers<Outcome>()
       engine.submitSet("first", 1, answers)
@@ -106,7 +107,7 @@ import Testing
     let setting = Setting()
     var configuration = Engine.Configuration()
     configuration.elapsed = setting.elapsed
-    try await withEngine(journal, configuration: configuration) { engine in
+    try await withEngine(journal, configuration: configuration) { engine async throws in
       let gate = journal.holdNextAppend()
       let answers = Answers<Outcome>()
       engine.submitSet("first", 1, answers)
@@ -139,7 +140,7 @@ import Testing
     let setting = Setting()
     var configuration = Engine.Configuration()
     configuration.elapsed = setting.elapsed
-    try await withEngine(journal, configuration: configuration) { engine in
+    try await withEngine(journal, configuration: configuration) { engine async throws in
       let gate = journal.holdNextAppend()
       let answers = Answers<Outcome>()
       engine.submitSet("first", 1, answers)
