@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// The commits that the engine's thread makes before it writes to the journal, and the tree that they lead to.
+/// The commits that the engine's thread makes before it writes to the journal, and the tree after them.
 struct Batch {
   /// The latest tree: all commits that were accepted before, durable or not.
   var tree: Tree
@@ -12,7 +12,7 @@ struct Batch {
   private(set) var changes: [Change] = []
   /// The requests that were carried out, in order.
   private(set) var requests: [any PendingRequest] = []
-  /// The bytes of the commits that were measured, or a little more.
+  /// The bytes of the measured commits, or a little more.
   private(set) var bytes = 0
   private var measured = 0
   /// The sequence number of the last commit before the batch.
@@ -24,7 +24,7 @@ struct Batch {
   /// The first place of the last write that was decided, for the log.
   private(set) var lastLocation: Location?
   private let writer: WriterState
-  /// The reason for which every transaction is refused, in a batch that carries out none.
+  /// The error with which every transaction is refused; nil in a batch that carries them out.
   private let refusal: EngineError?
 
   init(tree: Tree, sequence: Int64, writer: WriterState, refusal: EngineError? = nil) {
@@ -36,7 +36,7 @@ struct Batch {
     self.refusal = refusal
   }
 
-  /// Carries out a request. Its `complete` is to be called when the batch has an outcome.
+  /// Carries out a request. The engine calls its `complete` when the batch has an outcome.
   mutating func run(_ request: any PendingRequest) {
     request.run(in: &self)
     requests.append(request)
@@ -55,7 +55,7 @@ struct Batch {
     var proposal = Proposal(root: tree.root, writer: writer)
     let decision = try decide(&proposal)
     let time = proposal.now
-    // The proposal's reference would have every page on the way to a change copied.
+    // A second reference to the tree would make `apply` copy the pages on the path.
     _ = consume proposal
     guard let write = decision.write, let first = write.items.first else { return decision.result }
     lastLocation = first.location
@@ -65,23 +65,29 @@ struct Batch {
 
   /// Makes a write: resolves it, authorizes it, and adds its commit.
   ///
-  /// - Throws: `EngineError.denied` and `.unstorable`, and the error of `Decision.derive`; then nothing has changed.
+  /// - Throws: `EngineError.denied` and `.unstorable`, and the error of `WritePolicy.derive`; then nothing has changed.
   private mutating func make<Result>(
     _ write: Write, at time: Int64, _ origin: WriteOrigin?, _ decision: Decision<Result>
   ) throws {
+    let policy = decision.policy
+    if let policy, write.isLarge, policy.denies(write, before: tree.root, at: time) {
+      throw EngineError.denied
+    }
     var assignments = write.resolved(in: tree.root, at: time)
-    let isChecked = decision.authorize != nil || decision.derive != nil
-    // Looked for once: here, or when it is known that the write is allowed and what follows from it.
-    var views = isChecked ? [] : writer.listeners.views(concernedBy: assignments)
-    // Held only if it is needed: a second reference has the pages on the way copied.
-    let isHeld = isChecked || !views.isEmpty || !writer.authorizations.isIdle
+    // Looked up once: here, or after the authorization, when all assignments are known.
+    var views = policy != nil ? [] : writer.listeners.views(concernedBy: assignments)
+    // Held only if it is needed: a second reference makes `apply` copy the pages on the path.
+    let isHeld = policy != nil || !views.isEmpty || !writer.authorizations.isIdle
     let before = isHeld ? tree : nil
     var beforeImage = tree.beforeImage(of: assignments)
     var journaled = tree.apply(assignments)
-    if isChecked, let before {
+    if let policy, let before {
+      let proposed = ProposedWrite(
+        assignments: assignments, before: before.root, after: tree.root, time: time)
       do {
-        if let derived = try check(assignments, from: before, at: time, decision) {
-          // From the beginning: so two copies of one thing share their memory afterwards as well.
+        guard policy.allows(proposed) else { throw EngineError.denied }
+        if let derived = try policy.derive(proposed) {
+          // Applied again from the start, so that two copies of a value still share their memory.
           assignments = derived
           tree = before
           beforeImage = tree.beforeImage(of: derived)
@@ -114,22 +120,9 @@ struct Batch {
     }
   }
 
-  /// Authorizes a write that was applied, and derives what follows from it.
-  ///
-  /// - Returns: all assignments of the commit; nil if nothing follows.
-  /// - Throws: `EngineError.denied`, and the error of `Decision.derive`.
-  private func check<Result>(
-    _ assignments: [Assignment], from before: Tree, at time: Int64, _ decision: Decision<Result>
-  ) throws -> [Assignment]? {
-    let write = ProposedWrite(
-      assignments: assignments, before: before.root, after: tree.root, time: time)
-    guard decision.authorize?(write) ?? true else { throw EngineError.denied }
-    return try decision.derive?(write)
-  }
-
   /// Adds the size of the commits that were not measured yet. O(their size, up to the bound of a batch).
   ///
-  /// Not done for a write that is alone, so that it costs nothing there.
+  /// The engine does not call this after the last request, so that a single write does not pay for it.
   mutating func measure() {
     for commit in commits[measured...] {
       bytes += commit.estimatedBytes(upTo: Engine.batchBytesMax)
@@ -137,7 +130,7 @@ struct Batch {
     measured = commits.count
   }
 
-  /// Keeps an index from now on, unless the tree has it or there may be no more.
+  /// Keeps an index from now on, unless the tree has it or the bound of added indexes is reached.
   mutating func keepIndex(_ order: Order, at path: Path) {
     guard refusal == nil, writer.indexesLeft > 0, !Query.isIndexed(by: order, tree.root.at(path))
     else { return }

@@ -1,15 +1,15 @@
 public import CanopyTree
 
-/// A write of a client, as the journal remembers it.
+/// A committed write of a client that may send it again, as the journal stores it.
 public struct ClientWrite: Sendable, Equatable {
-  /// Which write it was.
+  /// The client and its number of the write.
   public var origin: WriteOrigin
   /// The sequence number of its commit.
   public var sequence: Int64
-  /// When it was made: milliseconds since 1970.
+  /// The time of the commit in milliseconds since 1970.
   public var time: Int64
 
-  /// A write.
+  /// Creates a record of a write.
   public init(origin: WriteOrigin, sequence: Int64, time: Int64) {
     self.origin = origin
     self.sequence = sequence
@@ -17,39 +17,39 @@ public struct ClientWrite: Sendable, Equatable {
   }
 }
 
-/// The engine's answer to a write that a client sends a second time: it was made before, and is not
+/// The engine's answer to a write that a client sends a second time. It was committed before, and is not
 /// made again.
 public struct RepeatedWrite: Error, Equatable, Sendable {
   /// The sequence number of its commit.
   public var sequence: Int64
 
-  /// An answer.
+  /// Creates an answer.
   public init(sequence: Int64) {
     self.sequence = sequence
   }
 }
 
-/// The writes that clients may send again: those made whose answers they have not said to have seen.
+/// The committed writes that clients may send again, because they have not reported their answers as seen.
 ///
-/// A write at or below the number that its client has said to have seen is refused: it is a late copy,
-/// and its client has the answer. That number is kept with the client's last write, so it survives a
+/// A write at or below the number that its client has reported as seen is refused: it is a late copy,
+/// and its client has the answer. That number is stored with the client's last write, so it survives a
 /// restart.
 ///
-/// A lookup is O(1), and so is a note on the average; a client that has seen its answers costs one entry.
-/// Beyond `Limits.clientsMax` clients some are forgotten: of the owners that have the most, those that
-/// wrote longest ago. So one account with many clients displaces its own and nobody else's.
+/// A lookup is O(1), and a note is O(1) on average. A client that has seen its answers costs one entry.
+/// Beyond `Limits.clientsMax` clients some are forgotten: from the owners that have the most, the clients that
+/// wrote longest ago. So an account with many clients displaces only its own.
 struct ClientWrites: Sendable {
   private struct Client {
     /// The commits by the numbers of the writes, all of them above `seen`.
     var sequences: [Int64: Int64] = [:]
-    /// The highest number up to which it has said to have seen the answers.
+    /// The highest number up to which it has reported the answers as seen.
     var seen: Int64 = 0
     var time: Int64 = 0
     /// The owner of its first write.
     let owner: String?
 
-    /// Forgets the writes up to a number: one by one where only a few answers more were seen, as is the
-    /// rule while many writes are under way.
+    /// Forgets the writes up to a number. It removes them one by one if only a few more answers were seen, which is
+    /// usual while many writes are under way.
     mutating func forget(upTo number: Int64) {
       guard number > seen else { return }
       if number - seen > sequences.count {
@@ -65,7 +65,7 @@ struct ClientWrites: Sendable {
   private struct Mark {
     var seen: Int64
     let owner: String?
-    /// The count of marks when it was set, instead of a time.
+    /// The number of marks that were set before it: marks have no time.
     let order: Int64
   }
 
@@ -73,9 +73,9 @@ struct ClientWrites: Sendable {
   /// must not displace clients that have written.
   static let marksMax = 10_000
 
-  /// By `WriteOrigin.rememberedName`.
+  /// The clients with remembered writes, by `WriteOrigin.rememberedName`.
   private var clients: [String: Client] = [:]
-  /// The numbers seen by clients all of whose writes were refused.
+  /// The numbers seen by clients whose writes were all refused.
   private var marks: [String: Mark] = [:]
   private var lastMark: Int64 = 0
 
@@ -86,7 +86,7 @@ struct ClientWrites: Sendable {
   /// The number of clients with remembered writes.
   var count: Int { clients.count }
 
-  /// The number of clients of which only the number seen is known.
+  /// The number of clients of which only the seen number is known.
   var markCount: Int { marks.count }
 
   /// Returns the number of writes that are remembered of a client.
@@ -94,7 +94,7 @@ struct ClientWrites: Sendable {
 
   /// Returns the name under which the writes of a client are remembered.
   ///
-  /// The writes that an earlier version stored have no owner: they count as those of any owner that has none
+  /// The writes that an earlier version stored have no owner. They belong to any owner that has no writes
   /// under the same name.
   private func name(of origin: WriteOrigin) -> String {
     let name = origin.rememberedName
@@ -104,11 +104,11 @@ struct ClientWrites: Sendable {
     return origin.client
   }
 
-  /// Lets a write be decided, and forgets the writes whose answers its client has seen.
+  /// Admits a write to be decided, and forgets the writes whose answers its client has seen.
   ///
-  /// - Returns: the origin with the highest number that the client has ever said to have seen, which is
-  ///   to be journaled with the write.
-  /// - Throws: `RepeatedWrite` if the write was made, `EngineError.alreadyAnswered` if its client has
+  /// - Returns: the origin with the highest number that the client has ever reported as seen, to be journaled with
+  ///   the write.
+  /// - Throws: `RepeatedWrite` if the write was committed, `EngineError.alreadyAnswered` if its client has
   ///   seen the answer, and `EngineError.tooManyUnseen`.
   mutating func admit(_ origin: WriteOrigin) throws -> WriteOrigin {
     var origin = origin
@@ -130,7 +130,7 @@ struct ClientWrites: Sendable {
     return origin
   }
 
-  /// Remembers a write, and forgets those that its client has seen the answers of.
+  /// Remembers a write, and forgets the writes whose answers its client has seen.
   mutating func note(_ write: ClientWrite) {
     let origin = write.origin
     let name = name(of: origin)
@@ -147,7 +147,7 @@ struct ClientWrites: Sendable {
     for client in all.surplus(Limits.clientsMax / 10) { clients[client.name] = nil }
   }
 
-  /// Forgets the writes of commits that have failed, but not the numbers that their clients have seen.
+  /// Forgets the writes of commits that have failed. It keeps the numbers that their clients have seen.
   mutating func rollBack(after sequence: Int64) {
     for name in clients.keys {
       guard var client = clients[name], client.sequences.values.contains(where: { $0 > sequence })
@@ -175,7 +175,7 @@ private struct SurplusClient {
 }
 
 extension [SurplusClient] {
-  /// Returns the clients to forget, such that the owners that have the most lose them, and each its oldest.
+  /// Returns the clients to forget: the oldest ones of the owners that have the most.
   ///
   /// Complexity: O(n log n).
   fileprivate func surplus(_ count: Int) -> ArraySlice<SurplusClient> {
@@ -197,7 +197,7 @@ extension [SurplusClient] {
 }
 
 extension Commit {
-  /// The write to be remembered with this commit, if its client may send it again.
+  /// The write to remember with this commit; nil if its client does not send it again.
   public var clientWrite: ClientWrite? {
     origin.map { ClientWrite(origin: $0, sequence: sequence, time: time) }
   }

@@ -1,33 +1,33 @@
 public import CanopyTree
 
-/// One step of the database's history: what was written, and its place in the one order.
+/// One step in the history of the database: the assignments that it made, and its number.
 public struct Commit: Sendable, Equatable {
   /// The sequence number: the first commit has 1, each further one the next number.
   public var sequence: Int64
-  /// When it was accepted: milliseconds since 1970 by the server's clock.
+  /// The time at which it was accepted, in milliseconds since 1970 by the server's clock.
   public var time: Int64
-  /// What it set, with all server values resolved, in the order of their locations; they do not
-  /// overlap. As `Tree.apply` returns them, so that they may be applied again.
+  /// The locations that it set, with their values, as `Tree.apply` returns them: server values are resolved, the
+  /// locations are in order and do not overlap. They may be applied again.
   public var assignments: [Assignment] { didSet { text = nil } }
-  /// What takes it back: see `Tree.beforeImage`. Nil where that is not known (any more); then nobody
-  /// can be told exactly what this commit changed for them.
+  /// The assignments that undo it: see `Tree.beforeImage`. Nil if they are not known, or no longer; then no listener can
+  /// resume over this commit.
   public var beforeImage: [Assignment]? { didSet { text = nil } }
-  /// The on-disconnect write that this carries out, which the journal forgets in the same step. Not
-  /// kept with the commit.
+  /// The on-disconnect write that this commit makes. The journal removes it in the same step, and does not store this
+  /// field.
   public var completedDisconnectWrite: DisconnectWriteID?
 
-  /// The time in the greatest key that the engine has made, in milliseconds since 1970, where that is after
-  /// `time`: the clock was set back. The journal keeps the greatest one, not each with its commit.
+  /// The time in the greatest key that the engine has made, in milliseconds since 1970, if it is after `time` because
+  /// the clock was set back. The journal stores only the greatest one.
   public var keyTime: Int64?
 
-  /// Which write of which client this is, where it said so; the journal remembers it in the same step.
+  /// The client and its number of the write, if the client may send it again. The journal stores it in the same step.
   public var origin: WriteOrigin?
 
-  /// The text of the assignments and of the before-image, where the engine has made it already. Part of
-  /// neither equality nor history: it follows from the others.
+  /// The text of the assignments and of the before-image, if the engine has encoded it already. It follows from the
+  /// other fields, so equality ignores it.
   private(set) var text: CommitText?
 
-  /// A commit.
+  /// Creates a commit.
   public init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]? = nil,
     completedDisconnectWrite: DisconnectWriteID? = nil, keyTime: Int64? = nil,
@@ -53,17 +53,17 @@ public struct Commit: Sendable, Equatable {
     self.text = text
   }
 
-  /// Returns the text to store, which is proven to read back. O(1) where the engine has made it, and
-  /// O(bytes) where not.
+  /// Returns the text to store, which is proven to read back. O(1) if the engine has encoded it, and O(bytes)
+  /// otherwise.
   ///
-  /// - Parameter scratch: may be overwritten.
-  /// - Throws: `EngineError.unstorable` when the commit would not read back.
+  /// - Parameter scratch: memory that may be overwritten.
+  /// - Throws: `EngineError.unstorable` if the commit would not read back.
   public func storedText(scratch: inout JSONOutput) throws(EngineError) -> CommitText {
     if let text { return text }
     return try CommitText(assignments, beforeImage: beforeImage, scratch: &scratch)
   }
 
-  /// Whether both are the same step of the history.
+  /// Whether both are the same step in the history.
   public static func == (a: Commit, b: Commit) -> Bool {
     a.sequence == b.sequence && a.time == b.time && a.assignments == b.assignments
       && a.beforeImage == b.beforeImage && a.completedDisconnectWrite == b.completedDisconnectWrite

@@ -1,30 +1,28 @@
 public import CanopyTree
 
-/// The form in which a journal stores what a commit writes: JSON text that was read back and compared, so
-/// that nothing is journaled which cannot be read.
+/// The form in which a journal stores a commit: JSON text that was read back and compared, so that the journal stores
+/// only text that it can read.
 ///
-/// The text of assignments as `AssignmentCodec` writes it, and that of the before-image as
-/// `BeforeImageCodec` does.
+/// `AssignmentCodec` encodes the assignments, and `BeforeImageCodec` the before-image.
 public struct CommitText: Sendable {
   private let bytes: [UInt8]
-  /// Bytes of the assignments; those of the before-image follow.
+  /// Bytes of the assignments; the bytes of the before-image follow.
   private let bodyCount: Int
 
-  /// Bytes up to which a commit carries its text to the journal. The text of a larger commit is written
-  /// again there, as the commits of a batch wait for the journal together.
+  /// Bytes up to which a commit carries its text to the journal. The journal encodes a larger commit again, because
+  /// all commits of a batch are in memory together.
   static let carriedBytesMax = 16 * 1024
 
-  /// Writes the text and reads it back. O(bytes).
+  /// Encodes the text and reads it back. O(bytes).
   ///
-  /// A before-image that is large or does not read back is left out: then nobody can resume over the
-  /// commit, and nothing else depends on it.
+  /// A before-image that is large or does not read back is left out. Then no listener can resume over the
+  /// commit; nothing else depends on it.
   ///
   /// - Parameters:
-  ///   - assignments: see `Commit.assignments`; in another order they are put into that of their locations,
-  ///     in which they are read.
+  ///   - assignments: see `Commit.assignments`. They are encoded in the order of their locations.
   ///   - beforeImage: see `Commit.beforeImage`.
-  ///   - scratch: is overwritten; so one output serves for many commits.
-  /// - Throws: `EngineError.unstorable` when the assignments do not read back.
+  ///   - scratch: memory that is overwritten, so that one output serves many commits.
+  /// - Throws: `EngineError.unstorable` if the assignments do not read back.
   public init(
     _ assignments: [Assignment], beforeImage: [Assignment]?, scratch: inout JSONOutput
   ) throws(EngineError) {
@@ -33,7 +31,7 @@ public struct CommitText: Sendable {
     bytes = scratch.bytes
   }
 
-  /// Writes the text and reads it back. Returns the bytes of the assignments; those of the before-image
+  /// Encodes the text and reads it back. Returns the bytes of the assignments; the bytes of the before-image
   /// follow in the output.
   private static func write(
     _ assignments: [Assignment], _ beforeImage: [Assignment]?, _ output: inout JSONOutput
@@ -55,7 +53,7 @@ public struct CommitText: Sendable {
     return bodyCount
   }
 
-  /// As `init`, with nil for a text that is too large to be carried.
+  /// Encodes the text and reads it back, as `init` does. Returns nil if the text is too large to be carried.
   static func carried(
     _ assignments: [Assignment], beforeImage: [Assignment]?, scratch: inout JSONOutput
   ) throws(EngineError) -> CommitText? {
@@ -69,7 +67,7 @@ public struct CommitText: Sendable {
     self.bodyCount = bodyCount
   }
 
-  /// Calls `body` with the text of the assignments and that of the before-image; nil if it is not kept.
+  /// Calls `body` with the text of the assignments, and with the text of the before-image or nil if it is left out.
   public func withBytes<R>(
     _ body: (UnsafeRawBufferPointer, UnsafeRawBufferPointer?) throws -> R
   ) rethrows -> R {

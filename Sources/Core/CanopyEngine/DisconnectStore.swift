@@ -1,18 +1,18 @@
-/// What tells an on-disconnect write from all others of its store.
+/// Identifies an on-disconnect write in its store.
 public typealias DisconnectWriteID = Int64
 
-/// A write to be made when a connection ends, as it is kept.
+/// A write to make when a connection ends, as the store keeps it.
 public struct DisconnectWrite: Sendable, Equatable {
-  /// Its id; of two, the one that was asked for later has the greater.
+  /// The id. A write that was added later has a greater id.
   public var id: DisconnectWriteID
-  /// Who asked for it, in the form of whoever keeps it.
+  /// The caller who requested it, as text that only the session layer understands.
   public var identity: String
-  /// What was asked for: the text of the request.
+  /// The text of the request.
   public var request: String
-  /// Paths at and below which it no longer applies.
+  /// The paths at and below which it no longer applies.
   public var exceptions: [String]
 
-  /// A write.
+  /// Creates a write.
   public init(
     id: DisconnectWriteID, identity: String, request: String, exceptions: [String] = []
   ) {
@@ -23,12 +23,12 @@ public struct DisconnectWrite: Sendable, Equatable {
   }
 }
 
-/// Where on-disconnect writes are kept, so that they are made also when it is the server that ends.
+/// A store of on-disconnect writes, from which they are made at the next start if the server ends first.
 ///
-/// One that has been carried out is forgotten in the step that journals its commit
-/// (`Commit.completedDisconnectWrite`): so each is carried out once, whenever the process dies.
+/// The store removes a write in the step that journals its commit (`Commit.completedDisconnectWrite`). So each is made
+/// once, whenever the process dies.
 public protocol DisconnectStore: Sendable {
-  /// Returns the next writes after one, in the order of their ids; at least one if there is any.
+  /// Returns the next writes after an id, in the order of their ids; at least one if there is any.
   ///
   /// - Parameters:
   ///   - id: the id of the last write of the page before.
@@ -38,16 +38,18 @@ public protocol DisconnectStore: Sendable {
     after id: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite]
 
-  /// Returns the ids of all writes that are kept.
+  /// Returns the ids of all writes.
   func disconnectWriteIDs() async throws -> Set<DisconnectWriteID>
 
-  /// Keeps a write, and changes or forgets others, in one step, which lasts when this returns.
+  /// Adds a write, and changes or removes others, in one step, which is durable when this returns.
+  ///
+  /// Calls that wait for the disk at the same time should share one synchronisation.
   ///
   /// - Parameters:
-  ///   - request: the text of the new one; nil for none.
-  ///   - exceptions: those that apply less from now on, with all their exceptions.
-  ///   - removed: those that do not apply at all from now on.
-  /// - Returns: the id of the new one.
+  ///   - request: the identity and the text of the new write; nil to add no write.
+  ///   - exceptions: the writes that apply to fewer locations from now on, with all their exceptions.
+  ///   - removed: the writes to remove.
+  /// - Returns: the id of the new write.
   func changeDisconnectWrites(
     adding request: (identity: String, request: String)?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
@@ -55,7 +57,7 @@ public protocol DisconnectStore: Sendable {
 }
 
 extension DisconnectStore {
-  /// Returns all writes that are kept, in the order of their ids. There may be gigabytes of them.
+  /// Returns all writes in the order of their ids. There may be gigabytes of them.
   public func disconnectWrites() async throws -> [DisconnectWrite] {
     try await disconnectWrites(after: .min, countMax: .max, bytesMax: .max)
   }

@@ -2,19 +2,19 @@ internal import CanopyTree
 internal import Logging
 internal import Synchronization
 
-/// When checkpoints are made, and how fast.
+/// The times and the pace of checkpoints.
 ///
-/// A checkpoint costs more than the commits that it folds did, so it is put off: the more commits there
-/// are, the more of them wrote the same places, which are then folded once. What bounds the delay
-/// is the time that starting up takes, as it has to replay what is not folded.
+/// A checkpoint costs more than the commits that it folds, so the engine delays it: the more commits there
+/// are, the more of them wrote the same places, which are then folded once. The delay is bounded, because a start
+/// replays all commits that are not folded.
 extension Engine {
-  /// The most that a checkpoint rests after one step.
+  /// The longest rest of a checkpoint after one step.
   private static let restMax = Duration.milliseconds(100)
-  /// How much longer than a step the rest after it is: a checkpoint takes a quarter of the time.
+  /// The duration of a rest, as a multiple of the step before it: a checkpoint takes a quarter of the time.
   private static let restFactor = 3
 
-  /// Has checkpoints made until the engine stops. The one that is being made then is left as it is: what
-  /// it has done counts, and the rest may take long.
+  /// Makes checkpoints until the engine stops. A checkpoint that is under way then ends where it is: its steps
+  /// count, and the remaining ones may take long.
   func runCheckpoints() async {
     var tried = state.withLock { $0.checkpointSequence }
     while await checkpointIsDue(after: tried) {
@@ -29,12 +29,12 @@ extension Engine {
         logger.error(
           "the checkpoint failed; it is tried again later", metadata: ["error": "\(error)"])
       }
-      // After one that failed as well: the next try comes after as many commits again, or as long.
+      // Also after a failure: the next try comes after as many commits or as much time again.
       tried = snapshot.sequence
     }
   }
 
-  /// Waits until there are enough commits, or some for long enough. Returns false when there is to be no
+  /// Waits until there are enough commits, or until some have waited long enough. Returns false if there will be no
   /// further checkpoint.
   private func checkpointIsDue(after tried: Int64) async -> Bool {
     let folded = state.withLock { $0.checkpointSequence }
@@ -43,20 +43,20 @@ extension Engine {
     return state.withLock { !$0.isStopping } && !Task.isCancelled
   }
 
-  /// What a checkpoint does after each step: it rests in proportion to the time since the rest before,
-  /// in which it may also have waited for appends, so it gives way to them the more there are.
+  /// Returns the pause that a checkpoint makes after each step. It rests in proportion to the time since the last rest.
+  /// That time includes waiting for appends, so a checkpoint yields more the more appends there are.
   ///
-  /// There is no rest when commits have piled up, whose replay would take too long. When the engine stops
-  /// it throws `CancellationError`.
+  /// There is no rest if so many commits have accumulated that replaying them would take too long. The closure throws
+  /// `CancellationError` when the engine stops.
   private func pace(by clock: some Clock<Duration>) -> @Sendable () async throws -> Void {
     let folded = state.withLock { $0.checkpointSequence }
-    let piledUp = folded + 2 * checkpointEvery + 1
+    let accumulated = folded + 2 * checkpointEvery + 1
     let began = Mutex(clock.now)
     return {
       let took = began.withLock { $0.duration(to: clock.now) }
       if took > .zero {
         let rest = min(took * Engine.restFactor, Engine.restMax)
-        await self.waitForCommit(piledUp, atMost: rest)
+        await self.waitForCommit(accumulated, atMost: rest)
       }
       if self.state.withLock({ $0.isStopping }) { throw CancellationError() }
       began.withLock { $0 = clock.now }
@@ -64,12 +64,12 @@ extension Engine {
   }
 
   private var checkpointEvery: Int64 {
-    // What is added to sequence numbers may not overflow.
-    Int64(min(max(configuration.checkpointEvery, 1), 1 << 60))
+    // Sums with sequence numbers, up to `sequenceMax`, must not overflow.
+    Int64(min(max(configuration.checkpointEvery, 1), 1 << 59))
   }
 
-  /// Waits until a commit is published; no longer than a given time, and than the engine is to run. For
-  /// one caller at a time.
+  /// Waits until a commit is published, or the given time has passed, or the engine stops. For one caller at a
+  /// time.
   private func waitForCommit(_ sequence: Int64, atMost duration: Duration? = nil) async {
     await withTaskGroup(of: Void.self) { group in
       await withCheckedContinuation { continuation in
@@ -81,7 +81,7 @@ extension Engine {
         if isOver { return continuation.resume() }
         guard let duration else { return }
         group.addTask { [clock] in
-          // It is also over when it is cancelled.
+          // A cancelled wait ends as well.
           try? await clock.sleep(for: duration)
           self.state.withLock { $0.checkpointWait.take() }?.continuation.resume()
         }
@@ -93,13 +93,13 @@ extension Engine {
 
 /// A checkpoint that is not due yet, or that rests.
 struct CheckpointWait {
-  /// The commit with which it goes on.
+  /// The commit that ends the wait.
   var sequence: Int64
   var continuation: CheckedContinuation<Void, Never>
 }
 
 extension Engine.State {
-  /// What is to be resumed, if a checkpoint waited for the commit that is the current one now.
+  /// Removes and returns the continuation of a checkpoint that waited for the current commit or an earlier one.
   mutating func endedCheckpointWait() -> CheckedContinuation<Void, Never>? {
     guard let wait = checkpointWait, currentSequence >= wait.sequence else { return nil }
     checkpointWait = nil

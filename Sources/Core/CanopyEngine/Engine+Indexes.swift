@@ -2,36 +2,38 @@ public import CanopyTree
 internal import Synchronization
 
 extension Engine {
-  /// Makes sure that a location keeps an index, which a query of its children needs to be cheap.
+  /// Ensures that a location keeps an index, which makes a query of its children cheap.
   ///
-  /// O(n log n) for n children, once; writes wait meanwhile. Beyond `addedIndexesMax` nothing is done,
+  /// O(n log n) for n children, once; writes wait meanwhile. Beyond `addedIndexesMax` it does nothing,
   /// and the query goes through all children.
   public func keepIndex(_ order: Order, at path: Path) async {
     await withCheckedContinuation { continuation in
-      let isAccepted = enqueueBarrier(keeping: order, at: path) { continuation.resume() }
+      let isAccepted = enqueueBarrier(named: "index", keeping: order, at: path) {
+        continuation.resume()
+      }
       if !isAccepted { continuation.resume() }
     }
   }
 
-  /// As `keepIndex`, without waiting.
+  /// Ensures that a location keeps an index, without waiting for it.
   func keepIndexLater(_ order: Order, at path: Path) {
-    _ = enqueueBarrier(keeping: order, at: path) {}
+    _ = enqueueBarrier(named: "index", keeping: order, at: path) {}
   }
 
-  /// What has been published since a tree was taken to be given indexes.
+  /// The commits that were published while indexes are added to a copy of the tree.
   struct Indexing {
     let number: Int
     var missed: [[Assignment]] = []
   }
 
-  /// Commits that are made up for while writes wait.
+  /// The most commits that are applied to the copy while writes wait.
   private static let missedAtOnceMax = 64
 
-  /// Makes sure that every version from now on keeps the indexes of a plan as well.
+  /// Ensures that every version from now on keeps the indexes of a plan as well.
   ///
-  /// They are made beside the commits, of the tree as it is at first; what commits write meanwhile is
-  /// made up for. O(what the plan covers) in all; writes wait only for the last few commits. Of two
-  /// calls at a time the first begins again.
+  /// The indexes are added to a copy of the tree while commits go on; then those commits are applied to the copy. O(the
+  /// children that the plan covers) in total; writes wait only for the last few commits. Of two calls at the same time
+  /// the first one starts again.
   ///
   /// - Throws: `EngineError.stopped`.
   public func keepIndexes(of plan: IndexPlan) async throws(EngineError) {
@@ -61,8 +63,8 @@ extension Engine {
     }
   }
 
-  /// What was published since it was last asked; nil when that is not more than so many commits, or
-  /// when another indexing has begun.
+  /// Removes and returns the commits that were published since the last call; nil if there are at most `few`, or if
+  /// another call of `keepIndexes` has begun.
   private func takeMissed(_ number: Int, moreThan few: Int) -> [[Assignment]]? {
     state.withLock { state in
       guard let indexing = state.indexing, indexing.number == number, indexing.missed.count > few
@@ -72,7 +74,7 @@ extension Engine {
     }
   }
 
-  /// Makes a tree the one that is published next, if it can take the place of one with that plan.
+  /// Publishes a tree with the next batch, if the current tree still has the index plan from which it was made.
   private func install(_ tree: Tree, for plan: IndexPlan, _ number: Int) async -> Bool {
     await withCheckedContinuation { continuation in
       let request = IndexInstallation(tree, for: plan, number, in: self, continuation)
@@ -81,7 +83,7 @@ extension Engine {
   }
 }
 
-/// A request to continue with a tree that has more indexes.
+/// A request to replace the tree by a copy that has more indexes.
 ///
 /// `@unchecked` because of `isInstalled`: only the engine's thread uses it.
 private final class IndexInstallation: PendingRequest, @unchecked Sendable {

@@ -2,22 +2,22 @@ internal import CanopyTree
 internal import Logging
 internal import Synchronization
 
-/// Finding out whether a batch whose append failed was stored all the same.
+/// Resolution of a batch whose append failed: the journal may have stored it all the same.
 ///
-/// An append can fail after the disk has it: then it would be wrong to answer that the writes were not
-/// made. So the engine asks the journal before it answers. As long as the journal cannot say, the
-/// engine accepts no writes, as it does not know which tree they would change.
+/// An append can fail after its commits are on the disk. Then it would be wrong to answer that the writes were not
+/// made. So the engine asks the journal before it answers. While the journal cannot say, the engine accepts no
+/// writes, because it does not know which tree they would change.
 extension Engine {
   /// The first pause between two questions to a journal that cannot answer.
   private static let firstPause = Duration.milliseconds(100)
   /// The longest pause.
   private static let pauseMax = Duration.seconds(1)
 
-  /// Asks the journal until it says what became of a batch, and answers the batch accordingly.
+  /// Asks the journal until it says whether it has the commits of a batch, and completes the batch accordingly.
   ///
-  /// When the journal has not answered for `Configuration.outcomeUnknownAfter`, or the engine stops, the
-  /// writers of the batch are told that their writes may have been made. If it turns out later that
-  /// they were, listeners are told of them as of all commits.
+  /// If the journal has not answered for `Configuration.outcomeUnknownAfter`, or the engine stops, the
+  /// requests of the batch complete with `EngineError.outcomeUnknown`. If it turns out later that the commits were
+  /// stored, the engine publishes them as usual.
   func resolveAppend(of batch: Batch, _ writer: WriterState) async {
     var isComplete = false
     var waited = Duration.zero
@@ -28,9 +28,7 @@ extension Engine {
         state.withLock { $0.isAppendInDoubt = false }
         return resolve(batch, stored, isComplete: isComplete, writer)
       } catch {
-        logger.error(
-          "the journal cannot say whether commits were stored; it is asked again",
-          metadata: ["commits": "\(batch.commits.count)", "error": "\(error)"])
+        writer.journalLog.noteDoubt(about: batch, error, at: watch.now)
       }
       let isStopping = state.withLock { state in
         state.isAppendInDoubt = true
@@ -63,9 +61,7 @@ extension Engine {
       if !isComplete { complete(batch, .journalFailed) }
       return
     }
-    logger.notice(
-      "the commits had been stored although the journal failed",
-      metadata: ["commits": "\(batch.commits.count)"])
+    writer.journalLog.noteStoredDespiteFailure(batch, at: watch.now)
     publish(batch, isComplete: isComplete, since: watch.now, writer)
     let others = Array(stored.dropFirst(batch.commits.count))
     if !others.isEmpty { adopt(others, writer) }
@@ -77,7 +73,7 @@ extension Engine {
       (state.queue.takeAll(), state.current, state.currentSequence)
     }
     var waiting = queued.makeIterator()
-    while let request = writer.taken.popLast() ?? waiting.next() {
+    while let request = (writer.taken.popLast() ?? waiting.next())?.request {
       var batch = Batch(tree: tree, sequence: sequence, writer: writer, refusal: error)
       batch.run(request)
       request.complete(error)
@@ -94,7 +90,7 @@ extension Engine {
         }
         if isStopping { return continuation.resume() }
         group.addTask { [clock] in
-          // A cancelled wait is over as well.
+          // A cancelled wait ends as well.
           try? await clock.sleep(for: duration)
           self.state.withLock { $0.resolveWait.take() }?.resume()
         }

@@ -14,14 +14,20 @@ extension Engine {
       await withTaskExecutorPreference(thread) { await self.runBatches() }
       await group.waitForAll()
     }
+    watch.logSummary()
   }
 
-  /// The number of transactions that are carried out before the journal is written. More do not make the
-  /// write cheaper, and would have the first wait for the last.
+  /// The number of transactions that are carried out before the journal is written. More would not make the
+  /// write to the disk cheaper, and the first would wait for the last.
   private static let batchMax = 1_000
 
   /// Bytes of commits after which a batch ends: they are in memory together, with their before-images.
   static let batchBytesMax = 4 * 1024 * 1024
+
+  /// The time of carrying out requests after which a batch ends, whether they are committed or refused. Then their
+  /// owners are served in turn. So a client whose requests are expensive, and denied again and again, does not delay
+  /// others by more than its turn.
+  static let batchTimeMax = Duration.milliseconds(10)
 
   private func runBatches() async {
     let (pushIDs, clientWrites) = state.withLock { state in
@@ -31,13 +37,19 @@ extension Engine {
     let writer = WriterState(self, pushIDs: pushIDs, clientWrites: clientWrites)
     while let requests = await nextRequests() {
       writer.taken = requests.reversed()
-      while !writer.taken.isEmpty {
-        let time = await carryOut(writer)
-        // The batch is gone by now: nothing else on this thread holds the pages that it replaced.
-        if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
-        watch.note("freeing", since: time)
-      }
+      let time = await carryOut(writer)
+      // The batch is gone by now: nothing else on this thread holds the pages that it replaced.
+      if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
+      watch.note("freeing", since: time)
+      if !writer.taken.isEmpty { putBack(writer) }
     }
+  }
+
+  /// Puts the requests back that did not fit in a batch, so that others have their turn before the rest of an owner
+  /// that has many or expensive ones.
+  private func putBack(_ writer: WriterState) {
+    state.withLock { $0.queue.putBack(writer.taken.reversed()) }
+    writer.taken = []
   }
 
   /// Asserts that the caller runs on the engine's thread, in debug builds.
@@ -53,29 +65,25 @@ extension Engine {
       return (state.current, state.currentSequence)
     }
     var batch = Batch(tree: tree, sequence: after, writer: writer)
-    var time = watch.now
-    while batch.requests.count < Engine.batchMax, batch.bytes < Engine.batchBytesMax,
-      let request = writer.taken.popLast()
+    let start = watch.now
+    var time = start
+    while batch.bytes < Engine.batchBytesMax, time - start < Engine.batchTimeMax,
+      let request = writer.taken.popLast()?.request
     {
       batch.run(request)
       if !writer.taken.isEmpty { batch.measure() }
       time = watch.note(request.name, since: time, at: batch.lastLocation)
     }
-    for location in batch.unstorable {
-      logger.error(
-        "a write was refused because its commit does not read back",
-        metadata: ["path": "/\(location.text)"])
-    }
+    writer.journalLog.noteUnstorable(batch.unstorable, at: time)
     do {
       if !batch.commits.isEmpty {
         try await journal.append(batch.commits, after: after)
         time = watch.noteAppend(since: time)
+        writer.journalLog.noteSuccess()
       }
       return publish(batch, since: time, writer)
     } catch {
-      logger.error(
-        "the journal failed",
-        metadata: ["commits": "\(batch.commits.count)", "error": "\(error)"])
+      writer.journalLog.noteFailure(of: batch, error, at: watch.now)
       if case JournalError.conflict(let missed) = error {
         fail(batch, writer)
         adopt(missed, writer)
@@ -87,9 +95,9 @@ extension Engine {
     }
   }
 
-  private func nextRequests() async -> [any PendingRequest]? {
+  private func nextRequests() async -> [WriteQueue.Entry]? {
     while true {
-      let (requests, isDone) = state.withLock { state -> ([any PendingRequest], Bool) in
+      let (requests, isDone) = state.withLock { state -> ([WriteQueue.Entry], Bool) in
         let requests = state.queue.takeBatch(atMost: Engine.batchMax)
         state.isAtWork = !requests.isEmpty
         return (requests, state.isStopping)
@@ -154,10 +162,10 @@ extension Engine {
     for request in batch.requests { request.complete(failure) }
   }
 
-  /// Takes back the effects of a batch of which nothing was stored.
+  /// Undoes the effects of a batch that was not stored.
   func fail(_ batch: Batch, _ writer: WriterState) {
     writer.clientWrites.rollBack(after: batch.first)
-    // The indexes went with the batch; they may be added again.
+    // The indexes were lost with the batch; they may be added again.
     writer.indexesLeft = batch.indexesLeft
   }
 

@@ -3,56 +3,55 @@ public import CanopyTree
 public import Logging
 internal import Synchronization
 
-/// The single writer: orders writes, applies them, appends them to the journal, and publishes the durable tree.
+/// The single writer. It orders writes, applies them, appends them to the journal, and publishes the durable tree.
 ///
 /// Transactions wait in a queue. One task, `run`, takes all that wait, carries them out one after the
 /// other on a tree of its own, appends their commits to the journal together (group commit), publishes
 /// the tree, notifies listeners, and completes the transactions. Transactions that arrive meanwhile are the
-/// next batch. So the more there is to do, the more commits share one write to the disk.
+/// next batch. So the more transactions wait, the more commits share one write to the disk.
 ///
 /// Guarantees: commits are numbered without gaps in the order in which they were accepted. A transaction
 /// completes only when its commit and all before it are durable. When the journal fails, the engine finds
 /// out whether the batch was stored before it completes any: see `Engine.resolveAppend`. A refusal also waits for the
-/// commits that it was decided upon, so no client ever learns of a state that a crash can take back.
+/// commits that it depends on, so no client ever sees a state that a crash can undo.
 ///
-/// One thread changes the tree: nothing is locked while a transaction decides, and the pages that a
-/// commit replaces are freed by the thread that made them. (When callers decided under a lock, a small
-/// write spent a third of its time waiting for that lock and for the allocator's.) Readers copy the
-/// reference to the current tree.
+/// One thread changes the tree: no lock is held while a transaction decides, and the thread that made a page frees it
+/// when a commit replaces it. (When callers decided under a lock, a small write spent a third of its time waiting for
+/// that lock and for the lock of the allocator.) Readers copy the reference to the current tree.
 public final class Engine: Sendable {
   /// Settings of an engine.
   public struct Configuration: Sendable {
     /// The indexes to keep.
     public var indexPlan = IndexPlan()
-    /// The number of transactions that may wait. Further ones are refused as overloaded, and those of an owner
-    /// that has an eighth of them.
+    /// The number of transactions that may wait. Further ones are refused as overloaded. If the engine serves its
+    /// owners in turn, one owner may have an eighth of this number.
     public var queuedCommitsMax = 100_000
-    /// Commits after which the journal is asked to fold them into its checkpoint. Starting up replays
+    /// The number of commits after which the journal folds them into its checkpoint. A start replays
     /// at most about twice as many.
     public var checkpointEvery = 1_000_000
-    /// How long a commit waits at most until that is asked for, when there are not so many: from when
-    /// it was made, or from the start of an engine that found it in the journal.
+    /// The longest time for which a commit waits for a checkpoint if there are fewer commits. It begins with the
+    /// commit, or with the start of an engine that found the commit in the journal.
     public var checkpointAfter = Duration.seconds(300)
-    /// Indexes that queries may add to those of the plan.
+    /// The number of indexes that queries may add to the plan.
     public var addedIndexesMax = 64
     /// Steps of about a microsecond that the engine's thread may spend on a batch to find out which views
     /// its commits have changed.
     ///
-    /// For commits that change little that is cheaper than to wake the threads of the listeners for
-    /// nothing. The rest is found out there: so writers do not wait longer the more others listen, or
-    /// the more they are shown.
+    /// For small commits that is cheaper than waking the threads of the listeners without need. The threads of the
+    /// listeners do the remaining work, so writers do not wait longer when there are more listeners.
     public var notifyingCostMax = 4_096
-    /// How long writers wait, after an append has failed, for a journal that cannot say whether it was
-    /// stored. Then they are told that the outcome is unknown.
+    /// The time for which writers wait after an append has failed and the journal cannot say whether it was
+    /// stored. Then they get `EngineError.outcomeUnknown`.
     public var outcomeUnknownAfter = Duration.seconds(5)
 
-    /// Returns the time since any moment, which never goes back. It measures the work that holds the writer.
+    /// A clock: returns the time since any moment, which never goes back. It measures the work that holds the writer,
+    /// and ends batches that take long.
     public var elapsed: @Sendable () -> Duration = {
       let start = ContinuousClock.now
       return { start.duration(to: .now) }
     }()
 
-    /// The defaults.
+    /// Creates the default settings.
     public init() {}
   }
 
@@ -82,29 +81,33 @@ public final class Engine: Sendable {
     /// The initial state of the engine's thread.
     var pushIDs: PushIDGenerator
     var clientWrites: ClientWrites
-    /// The commits that were published since a tree was taken to be given indexes.
+    /// The commits that were published since `keepIndexes` copied the tree.
     var indexing: Indexing?
     var indexings = 0
     /// The last commit of the last whole checkpoint.
     var checkpointSequence: Int64
     var isStopping = false
-    /// Whether the journal cannot say if the last batch was stored: then no writes are accepted.
+    /// Whether the journal cannot say if the last batch was stored. Then no writes are accepted.
     var isAppendInDoubt = false
-    /// Resumed when the journal is to be asked again, or the engine stops.
+    /// Resumed when it is time to ask the journal again, or the engine stops.
     var resolveWait: CheckedContinuation<Void, Never>?
     /// Resumed when something is queued or the engine stops.
     var wakeUp: CheckedContinuation<Void, Never>?
-    /// Ended when the commit is there, its time has passed, or the engine stops.
+    /// Ended when the commit is published, its time has passed, or the engine stops.
     var checkpointWait: CheckpointWait?
   }
+
+  /// The greatest number of a commit that an engine starts with, such that sums of numbers do not overflow. At a
+  /// million commits a second it is reached after 146,000 years.
+  static let sequenceMax: Int64 = 1 << 62
 
   /// Creates an engine with the tree that the journal holds.
   ///
   /// - Parameters:
   ///   - now: returns the time in milliseconds since 1970.
-  ///   - clock: measures how long checkpoints wait and rest.
+  ///   - clock: measures the waits and rests of checkpoints.
   ///   - random: returns random words for push ids.
-  /// - Throws: the journal's error if it cannot be read; `ThreadError`.
+  /// - Throws: the journal's error if it cannot be read; `JournalError.unreadable`; `ThreadError`.
   public init(
     journal: any Journal, configuration: Configuration = Configuration(),
     now: @escaping @Sendable () -> Int64, clock: any Clock<Duration>,
@@ -119,6 +122,11 @@ public final class Engine: Sendable {
     thread = try ThreadExecutor()
     watch = WriterWatch(clock: configuration.elapsed, logger: logger)
     let loaded = try await journal.load(keeping: configuration.indexPlan)
+    guard 0...Engine.sequenceMax ~= loaded.sequence, 0...loaded.sequence ~= loaded.checkpoint else {
+      throw JournalError.unreadable(
+        "the journal says that its last commit has the number \(loaded.sequence) and its checkpoint the number "
+          + "\(loaded.checkpoint), which cannot be: restore the data folder from a backup")
+    }
     state = Mutex(
       State(
         current: loaded.tree, currentSequence: loaded.sequence,
@@ -128,7 +136,7 @@ public final class Engine: Sendable {
         checkpointSequence: loaded.checkpoint))
   }
 
-  /// The root of the current tree: all durable commits. O(1). It never changes.
+  /// The root of the current tree, with all durable commits. O(1). The returned version never changes.
   public var root: Node { snapshot.root }
 
   /// The current tree and the sequence number of its last commit.
@@ -146,7 +154,7 @@ public final class Engine: Sendable {
     }
   }
 
-  /// Queues a transaction made of closures: see `Transaction` for when they are called.
+  /// Queues a transaction made of closures. They are called as the methods of `Transaction` are.
   public func submit<Result: Sendable>(
     _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
     once origin: WriteOrigin? = nil, of owner: WriteOwner = .server,
@@ -169,16 +177,18 @@ public final class Engine: Sendable {
     }
   }
 
-  /// Makes writes, a commit each, in their order and with nothing in between: all of them that are
-  /// authorized, or none. Each is authorized after those before it were made.
+  /// Makes writes, a commit each, in their order and with nothing in between: all that are authorized, or none. Each is
+  /// authorized after the writes before it were made.
   ///
-  /// - Parameter completion: called once, on the engine's thread, or at once if they are not accepted: when
-  ///   all are durable, with the indexes of those that were denied; or with the error.
+  /// - Parameters:
+  ///   - owner: the writer, after whose earlier requests they are made.
+  ///   - completion: called once, on the engine's thread, or at once if they are not accepted: when
+  ///     all are durable, with the indexes of the denied writes; or with the error.
   public func submit(
-    _ decisions: [Decision<Void>],
+    _ decisions: [Decision<Void>], of owner: WriteOwner = .server,
     completion: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
   ) {
-    if let refusal = enqueue(PendingWrites(decisions, completion: completion), of: .server) {
+    if let refusal = enqueue(PendingWrites(decisions, completion: completion), of: owner) {
       completion(.failure(refusal))
     }
   }
@@ -198,7 +208,7 @@ public final class Engine: Sendable {
     return refusal
   }
 
-  /// Queues a request of the engine's own, of which there are few.
+  /// Queues a request of the engine itself. There are few of them.
   ///
   /// - Returns: whether it will be carried out; not when the engine is stopping.
   func enqueueOwn(_ request: any PendingRequest) -> Bool {
@@ -212,15 +222,24 @@ public final class Engine: Sendable {
     return isAccepted
   }
 
-  /// Calls a closure between two batches: when all commits that were accepted before are published, or have
-  /// failed. The published tree then has the index.
+  /// Calls a closure between two batches, when all commits that were accepted before are published or have failed.
   ///
-  /// - Parameter body: called on the engine's thread.
+  /// - Parameters:
+  ///   - name: the kind of the work, for the log.
+  ///   - body: called on the engine's thread.
   /// - Returns: whether it will be called; not when the engine is stopping.
   func enqueueBarrier(
-    keeping order: Order = .key, at path: Path = .root, _ body: @escaping @Sendable () -> Void
+    named name: StaticString = "authorization", _ body: @escaping @Sendable () -> Void
   ) -> Bool {
-    enqueueOwn(Barrier(keeping: order, at: path, body))
+    enqueueOwn(Barrier(named: name, keeping: .key, at: .root, body))
+  }
+
+  /// Calls a closure between two batches, as the other `enqueueBarrier` does. The published tree then has the index.
+  func enqueueBarrier(
+    named name: StaticString = "listen", keeping order: Order, at path: Path,
+    _ body: @escaping @Sendable () -> Void
+  ) -> Bool {
+    enqueueOwn(Barrier(named: name, keeping: order, at: path, body))
   }
 
   /// Adds an observer of batches. The engine does not keep it alive.
@@ -234,7 +253,7 @@ public final class Engine: Sendable {
     }
   }
 
-  /// Refuses new writes from now on; `run` ends when those already accepted have been answered.
+  /// Refuses new writes from now on. `run` ends when all accepted writes are complete.
   public func stop() {
     let (wakeUp, resolveWait, wakeUpCheckpoint) = state.withLock { state in
       state.isStopping = true

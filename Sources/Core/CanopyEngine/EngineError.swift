@@ -1,23 +1,23 @@
 internal import CanopyTree
 
-/// Why the engine did not carry out a write.
+/// An error for which the engine did not carry out a write.
 public enum EngineError: Error, Equatable, Sendable {
-  /// The journal could not store it. Nothing of it is visible; it may be tried again.
+  /// The journal could not store it. No part of it is visible; the client may try again.
   case journalFailed
-  /// The journal failed and could not be read for some time, so the write may have been stored or not.
+  /// The journal failed and could not be read for some time. The write may have been stored or not.
   case outcomeUnknown
-  /// What the journal would store does not read back as what was to be written. Nothing of it was made.
+  /// The text that the journal would store does not read back as the same write. The write was not made.
   case unstorable
   /// The engine is stopping, or has stopped.
   case stopped
   /// Too many writes are waiting for the journal.
   case overloaded
-  /// The client has too many writes whose answers it has not said to have seen.
+  /// The client has too many writes whose answers it has not reported as seen.
   case tooManyUnseen
-  /// The client has said that it has the answer to its write of this number, or to a later one. This is
+  /// The client has reported the answer to its write of this number, or to a later one, as seen. This is
   /// a late copy of the write, which is not made.
   case alreadyAnswered(Int64)
-  /// Whoever judges writes does not allow this one, or this listener may not listen.
+  /// The rules do not allow the write, or the listener may not listen.
   case denied
 
   /// One sentence that says what to do.
@@ -33,11 +33,11 @@ public enum EngineError: Error, Equatable, Sendable {
         + "this with the request, which is a fault of the server"
     case .stopped: "the server is shutting down; connect again in a moment"
     case .tooManyUnseen:
-      "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not said to "
-        + "have seen; tell the number seen"
+      "a client may have at most \(Limits.clientWritesMax) writes whose answers it has not reported as "
+        + "seen; send the number seen"
     case .alreadyAnswered(let number):
       "write \(number) of this client was already answered, so it is not made again; give every write "
-        + "a number above all that you have said to have seen"
+        + "a number above all that you have reported as seen"
     case .overloaded: "too many writes are waiting to be stored; try again in a moment"
     case .denied: "this is not allowed"
     }

@@ -8,7 +8,7 @@ protocol PendingRequest: AnyObject, Sendable {
   var name: StaticString { get }
   /// Changes the batch.
   func run(in batch: inout Batch)
-  /// Takes the outcome of the batch: nil when it is durable and published.
+  /// Takes the outcome of the batch: nil if it is durable and published.
   func complete(_ failure: EngineError?)
 }
 
@@ -40,7 +40,7 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
   }
 }
 
-/// Writes that are made one after the other, a commit each, and with nothing in between.
+/// Writes that are made one after the other, a commit each, without other commits in between.
 ///
 /// `@unchecked` because of `denied`: only the engine's thread uses it.
 final class PendingWrites: PendingRequest, @unchecked Sendable {
@@ -69,16 +69,20 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
   }
 }
 
-/// A step of the engine's own between two batches: it runs when all commits before it are published or have
-/// failed. The published tree then has the index.
+/// A step of the engine itself between two batches. It runs when all commits before it are published or have
+/// failed; the published tree then has the index.
 final class Barrier: PendingRequest {
   private let order: Order
   private let path: Path
   private let body: @Sendable () -> Void
 
-  var name: StaticString { "index" }
+  let name: StaticString
 
-  init(keeping order: Order, at path: Path, _ body: @escaping @Sendable () -> Void) {
+  init(
+    named name: StaticString, keeping order: Order, at path: Path,
+    _ body: @escaping @Sendable () -> Void
+  ) {
+    self.name = name
     self.order = order
     self.path = path
     self.body = body

@@ -4,8 +4,8 @@ internal import Synchronization
 
 /// Frees old versions of the tree, and the values that commits replaced, on a thread of its own if they are large.
 ///
-/// Freeing takes time in proportion to the freed bytes: some 10 ms for a branch of 15 MB with short values. The
-/// thread that made small values frees them, which is cheaper.
+/// Freeing takes time in proportion to the freed bytes: about 10 ms for a branch of 15 MB with short values. The
+/// engine's thread frees small values itself, which is cheaper.
 struct RetiredTrees: Sendable {
   /// The bytes of JSON of the replaced values from which on another thread frees them. Measuring stops there, so it
   /// costs the writer little however large they are.

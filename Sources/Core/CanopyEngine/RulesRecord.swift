@@ -1,21 +1,21 @@
-/// The rules in force, and since when.
+/// The rules in force, and the commit after which they came into force.
 ///
-/// A client that resumes is told what commits changed only if the rules that judge it now judged those
-/// commits too. So this must survive a restart.
+/// A client resumes over commits only if the rules that authorize it now were in force for those commits as well. So
+/// this must survive a restart.
 public struct RulesRecord: Sendable, Equatable {
   /// A hash of the text of the rules.
   public var digest: String
   /// The sequence number of the last commit before the rules came into force.
   public var sequence: Int64
 
-  /// A record.
+  /// Creates a record.
   public init(digest: String, sequence: Int64) {
     self.digest = digest
     self.sequence = sequence
   }
 }
 
-/// Keeps the record of the rules in force beside the commits that they judged.
+/// Keeps the record of the rules in force beside the commits, so that a backup has both.
 public protocol RulesRecordStore: Sendable {
   /// Returns the record; nil if there is none.
   ///

@@ -43,10 +43,10 @@ extension Transaction {
   public var name: StaticString { "transaction" }
 }
 
-/// The latest tree, for a transaction that decides.
+/// The latest tree, on which a transaction decides.
 ///
-/// It cannot be copied. So when the engine ends it, no reference to the tree is left, and the commit changes the
-/// tree's pages in place.
+/// It cannot be copied. So no reference to the tree is left when the decision ends, and the commit changes the pages of
+/// the tree in place.
 public struct Proposal: ~Copyable {
   /// The root of the latest tree: all commits that were accepted before, durable or not. A decision
   /// becomes durable after them or not at all.
@@ -69,40 +69,75 @@ public struct Proposal: ~Copyable {
   }
 }
 
-/// The decision of a transaction: the write, and the result that its caller gets when that is durable.
+/// The decision of a transaction: the write, and the result that its caller gets when the write is durable.
 public struct Decision<Result: Sendable>: Sendable {
   /// The write; nil to write nothing.
   public var write: Write?
   /// The result.
   public var result: Result
-  /// The on-disconnect write that this makes. See `Commit.completedDisconnectWrite`.
+  /// The on-disconnect write that the write completes. See `Commit.completedDisconnectWrite`.
   public var completedDisconnectWrite: DisconnectWriteID?
-  /// Returns whether the write may be made; nil if it may. The engine's thread calls it just before the
-  /// write, so it must be brief.
-  public var authorize: (@Sendable (ProposedWrite) -> Bool)?
-  /// Derives the places that follow from the write, once it is allowed; nil if nothing follows from any
-  /// write.
-  ///
-  /// It returns all assignments of the commit, those of the write among them, in the order of their locations
-  /// and without overlaps; or nil if nothing follows from this write. An error refuses the write. The
-  /// engine's thread calls it, so it must be brief.
-  public var derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)?
+  /// Authorizes the write and derives what follows from it; nil if every write is allowed and nothing follows.
+  public var policy: (any WritePolicy)?
 
   /// Creates a decision.
   public init(
     _ write: Write?, _ result: Result, completedDisconnectWrite: DisconnectWriteID? = nil,
-    authorize: (@Sendable (ProposedWrite) -> Bool)? = nil,
-    derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)? = nil
+    policy: (any WritePolicy)? = nil
   ) {
-    self.derive = derive
     self.write = write
     self.result = result
     self.completedDisconnectWrite = completedDisconnectWrite
-    self.authorize = authorize
+    self.policy = policy
   }
 }
 
-/// A write that is about to be made, for its authorization.
+/// Authorizes a write, and derives the places that follow from it: the part of the rules in a write.
+///
+/// The engine's thread calls the methods just before the write is made, in the order in which they are declared here,
+/// so they must be brief.
+public protocol WritePolicy: Sendable {
+  /// Whether the write is denied for a reason that the written data cannot change. Then the engine does not apply it.
+  ///
+  /// The engine asks only for large writes: applying a small one is as cheap.
+  ///
+  /// - Parameters:
+  ///   - before: the root of the latest tree.
+  ///   - time: the time of the write in milliseconds since 1970.
+  func denies(_ write: Write, before: Node, at time: Int64) -> Bool
+
+  /// Whether the write may be made.
+  func allows(_ write: ProposedWrite) -> Bool
+
+  /// Returns all assignments of the commit of an allowed write, those of the write among them, in the order of their
+  /// locations and without overlaps; nil if nothing follows from this write.
+  ///
+  /// - Throws: an error to refuse the write.
+  func derive(_ write: ProposedWrite) throws -> [Assignment]?
+}
+
+extension WritePolicy {
+  /// False: the data decides.
+  public func denies(_ write: Write, before: Node, at time: Int64) -> Bool { false }
+
+  /// Nil: nothing follows from any write.
+  public func derive(_ write: ProposedWrite) throws -> [Assignment]? { nil }
+}
+
+extension Write {
+  /// The number of locations, and the bytes of JSON of one value, up to which a write is small.
+  private static let smallMax = (locations: 8, bytes: 1_024)
+
+  /// Whether applying the write costs much more than evaluating rules for it. O(1).
+  public var isLarge: Bool {
+    items.count > Write.smallMax.locations
+      || items.contains { item in
+        item.value.node.isBranch && !item.value.node.fits(bytes: Write.smallMax.bytes)
+      }
+  }
+}
+
+/// A write that is about to be made, for its `WritePolicy`.
 public struct ProposedWrite: Sendable {
   /// The assignments, with server values resolved.
   public let assignments: [Assignment]
@@ -118,7 +153,7 @@ public struct ProposedWrite: Sendable {
 public struct Committed<Result: Sendable>: Sendable {
   /// The result of the decision.
   public var result: Result
-  /// The sequence number of the commit. For a transaction that wrote nothing, that of the last commit
+  /// The sequence number of the commit. For a transaction that wrote nothing, the sequence number of the last commit
   /// that it saw.
   public var sequence: Int64
 }

@@ -1,9 +1,9 @@
 internal import Synchronization
 
-/// Lets a few tasks work at a time. The others wait; each group of them, such as one connection, has
-/// one turn before any has a second.
+/// Admits a few tasks at a time. The others wait. Each group of tasks, such as the tasks of one connection, has one turn
+/// before any group has a second one.
 ///
-/// O(groups that wait) for each turn.
+/// Complexity: O(waiting groups) for each turn.
 public final class TurnQueue: Sendable {
   private enum Group: Hashable {
     case shared(ObjectIdentifier)

@@ -14,12 +14,13 @@ public enum WriteOwner: Hashable, Sendable {
 /// The requests that wait for the engine's thread.
 ///
 /// Requests are served in their order while they fit in one batch. Beyond that the owners are served in turn, and
-/// each in its own order. So an owner with many requests delays the others by one batch, and the count of its own
-/// is bounded.
+/// each in its own order. So an owner with many requests, or with expensive ones, delays the others by one batch, and
+/// the count of its own is bounded.
 ///
 /// A value type. `add` and each request that is taken cost O(1) on average.
 struct WriteQueue {
-  private struct Entry {
+  /// A request with its owner.
+  struct Entry {
     let owner: WriteOwner
     let request: any PendingRequest
   }
@@ -27,7 +28,7 @@ struct WriteQueue {
   private let countMax: Int
   /// The requests that came since the last batch was taken.
   private var arrived: [Entry] = []
-  /// The requests that did not fit in a batch, by owner. A request that is taken is no longer referenced: it may hold a
+  /// The requests that did not fit in a batch, by owner. A taken request is removed at once, because it may hold a
   /// large write.
   private var lanes: [WriteOwner: Deque<any PendingRequest>] = [:]
   /// The owners with a lane, in the order of their turns.
@@ -70,30 +71,48 @@ struct WriteQueue {
   }
 
   /// Removes and returns the requests of the next batch, at most `batchMax`.
-  mutating func takeBatch(atMost batchMax: Int) -> [any PendingRequest] {
-    var batch: [any PendingRequest] = []
+  mutating func takeBatch(atMost batchMax: Int) -> [Entry] {
+    var batch: [Entry] = []
     if lanes.isEmpty && arrived.count <= batchMax {
-      batch.reserveCapacity(arrived.count)
-      for entry in arrived { batch.append(entry.request) }
-      arrived.removeAll(keepingCapacity: true)
+      swap(&batch, &arrived)
+      arrived.reserveCapacity(batch.count)
       return batch
     }
     divide()
     // One request of each owner in turn.
     while batch.count < batchMax, let owner = turns.popFirst() {
-      if let request = takeFirst(of: owner) { batch.append(request) }
+      if let request = takeFirst(of: owner) { batch.append(Entry(owner: owner, request: request)) }
       if lanes[owner] != nil { turns.append(owner) }
     }
-    assert(waiting == lanes.values.reduce(0) { $0 + $1.count } && turns.count == lanes.count)
+    assertIsConsistent()
     return batch
   }
 
   /// Removes and returns all requests.
-  mutating func takeAll() -> [any PendingRequest] {
+  mutating func takeAll() -> [Entry] {
     takeBatch(atMost: .max)
   }
 
-  /// Moves the requests that came into the lanes of their owners.
+  /// Returns requests that were taken and not carried out to the front of their owners' lanes: the batch took too long.
+  /// From now on the owners are served in turn.
+  ///
+  /// - Parameter entries: in the order in which they were taken.
+  mutating func putBack(_ entries: some BidirectionalCollection<Entry>) {
+    // All that came later stands behind them.
+    divide()
+    for entry in entries.reversed() {
+      if lanes[entry.owner] == nil { turns.append(entry.owner) }
+      lanes[entry.owner, default: []].prepend(entry.request)
+    }
+    waiting += entries.count
+    assertIsConsistent()
+  }
+
+  private func assertIsConsistent() {
+    assert(waiting == lanes.values.reduce(0) { $0 + $1.count } && turns.count == lanes.count)
+  }
+
+  /// Moves the requests that came since the last batch into the lanes of their owners.
   private mutating func divide() {
     for entry in arrived {
       if lanes[entry.owner] == nil { turns.append(entry.owner) }
@@ -104,7 +123,7 @@ struct WriteQueue {
   }
 
   private mutating func takeFirst(of owner: WriteOwner) -> (any PendingRequest)? {
-    // Taken out while it changes, so that it is not copied.
+    // Removed while it changes, so that it is not copied.
     guard var lane = lanes.removeValue(forKey: owner), let request = lane.popFirst() else {
       return nil
     }

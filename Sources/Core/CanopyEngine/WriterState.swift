@@ -13,9 +13,11 @@ final class WriterState {
   /// The number of indexes that may be added to those of the plan.
   var indexesLeft: Int
   /// The requests that were taken from the queue and are not carried out yet, the first of them last.
-  var taken: [any PendingRequest] = []
+  var taken: [WriteQueue.Entry] = []
   /// The version of the tree before the last batch, and its commits, if they are large: see `RetiredTrees`.
   var retired: (tree: Tree, commits: [Commit])?
+  /// Logs failures of the journal.
+  var journalLog: JournalLog
   /// Holds the text of one commit at a time.
   private var scratch = JSONOutput(capacity: 4096)
   /// Bytes of text up to which its memory is kept for the next commit.
@@ -27,6 +29,7 @@ final class WriterState {
     listeners = engine.listeners
     authorizations = engine.authorizations
     indexesLeft = engine.configuration.addedIndexesMax
+    journalLog = JournalLog(engine.logger)
     self.pushIDs = pushIDs
     self.clientWrites = clientWrites
   }

@@ -2,20 +2,40 @@ internal import CanopyTree
 internal import Logging
 internal import Synchronization
 
-/// Counts of the times that something held the writer for longer than it may.
+/// Counters of the work that held the writer for longer than `Engine.writerHoldMax`.
 public struct WriterHolds: Sendable, Equatable {
-  /// The number of times that one request, or one step of publishing a batch, took longer than
-  /// `Engine.writerHoldMax`.
-  public var count = 0
-  /// The longest of them.
-  public var longest = Duration.zero
-  /// The kind of work that took longest: the verb of a request, or a step such as `listeners`.
-  public var longestWork = ""
-  /// The number of appends to the journal that took longer than `Engine.writerHoldMax`. Writers wait for the
-  /// disk then, so that says more about the disk than about requests.
-  public var appends = 0
-  /// The longest append.
-  public var longestAppend = Duration.zero
+  /// The counters of one kind of work.
+  public struct Work: Sendable, Equatable {
+    /// The number of times that it took longer.
+    public var count = 0
+    /// The longest time.
+    public var longest = Duration.zero
+    /// The sum of these times.
+    public var total = Duration.zero
+
+    mutating func note(_ duration: Duration) {
+      count += 1
+      longest = max(longest, duration)
+      total += duration
+    }
+  }
+
+  /// The counters by the kind of work: the verb of a request, or a step of the engine, such as `listeners`.
+  public var work: [String: Work] = [:]
+  /// The counters of appends to the journal. Writers wait for the disk then, so these say more about the disk than about
+  /// requests.
+  public var appends = Work()
+
+  /// The number of times that any work but an append took longer.
+  public var count: Int { work.values.reduce(0) { $0 + $1.count } }
+
+  /// The longest time of any work but an append.
+  public var longest: Duration { work.values.map(\.longest).max() ?? .zero }
+
+  /// The kind of the work that took longest; empty if there is none.
+  public var longestWork: String {
+    work.max { ($0.value.longest, $1.key) < ($1.value.longest, $0.key) }?.key ?? ""
+  }
 }
 
 /// Notices work that holds the engine's thread for too long, counts it, and names it in the log.
@@ -24,16 +44,12 @@ public struct WriterHolds: Sendable, Equatable {
 final class WriterWatch: Sendable {
   private struct State {
     var holds = WriterHolds()
-    var lastLogged: Duration?
-    /// Holds that were not logged since the last line.
-    var suppressed = 0
+    var pace = LogPace()
   }
 
   private let clock: @Sendable () -> Duration
   private let logger: Logger
   private let state = Mutex(State())
-  /// The pause between two lines of the log.
-  private static let logInterval = Duration.seconds(1)
 
   /// Creates a watch.
   ///
@@ -63,10 +79,7 @@ final class WriterWatch: Sendable {
   func noteAppend(since start: Duration) -> Duration {
     let now = clock()
     if now - start > Engine.writerHoldMax {
-      state.withLock { state in
-        state.holds.appends += 1
-        state.holds.longestAppend = max(state.holds.longestAppend, now - start)
-      }
+      state.withLock { $0.holds.appends.note(now - start) }
     }
     return now
   }
@@ -74,25 +87,34 @@ final class WriterWatch: Sendable {
   private func report(
     _ work: StaticString, _ duration: Duration, _ location: Location?, _ now: Duration
   ) {
-    let suppressed = state.withLock { state -> Int? in
-      state.holds.count += 1
-      if duration > state.holds.longest {
-        state.holds.longest = duration
-        state.holds.longestWork = "\(work)"
-      }
-      if let last = state.lastLogged, now - last < WriterWatch.logInterval {
-        state.suppressed += 1
-        return nil
-      }
-      defer { state.suppressed = 0 }
-      state.lastLogged = now
-      return state.suppressed
+    let omitted = state.withLock { state in
+      state.holds.work["\(work)", default: WriterHolds.Work()].note(duration)
+      return state.pace.admit(at: now)
     }
-    guard let suppressed else { return }
+    guard let omitted else { return }
     var metadata: Logger.Metadata = ["work": "\(work)", "ms": "\(duration.milliseconds)"]
     if let location { metadata["path"] = "/\(location.text)" }
-    if suppressed > 0 { metadata["suppressed"] = "\(suppressed)" }
+    if omitted > 0 { metadata["suppressed"] = "\(omitted)" }
     logger.notice("all writes waited for one piece of work", metadata: metadata)
+  }
+
+  /// Logs the counters, if there are any: one line for the life of the engine.
+  func logSummary() {
+    let holds = holds
+    guard !holds.work.isEmpty || holds.appends.count > 0 else { return }
+    var metadata: Logger.Metadata = [:]
+    for (name, work) in holds.work { metadata[name] = "\(work)" }
+    if holds.appends.count > 0 { metadata["journal"] = "\(holds.appends)" }
+    logger.notice(
+      "pieces of work for which all writes waited longer than \(Engine.writerHoldMax.milliseconds) ms",
+      metadata: metadata)
+  }
+}
+
+extension WriterHolds.Work: CustomStringConvertible {
+  /// The counters in one line, for the log.
+  public var description: String {
+    "\(count) times, \(total.milliseconds) ms, the longest \(longest.milliseconds) ms"
   }
 }
 
@@ -100,7 +122,9 @@ extension Duration {
   /// The whole milliseconds.
   fileprivate var milliseconds: Int64 {
     let (seconds, attoseconds) = components
-    return seconds * 1_000 + attoseconds / 1_000_000_000_000_000
+    let (product, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+    let (sum, sumOverflow) = product.addingReportingOverflow(attoseconds / 1_000_000_000_000_000)
+    return overflow || sumOverflow ? (seconds < 0 ? .min : .max) : sum
   }
 }
 
@@ -108,6 +132,6 @@ extension Engine {
   /// The time for which one request may hold the writer.
   public static let writerHoldMax = Duration.milliseconds(10)
 
-  /// Counts of the work that held the writer for longer than `writerHoldMax`.
+  /// Counters of the work that held the writer for longer than `writerHoldMax`.
   public var writerHolds: WriterHolds { watch.holds }
 }

@@ -4,6 +4,7 @@ extension Evaluator {
   /// Returns the node of a snapshot.
   mutating func node(_ index: Int32) throws(RuleFailure) -> Node {
     let snapshot = program.snapshots[Int(index)]
+    if T.lacksData, !trace.knows(snapshot.base) { throw RuleFailure(-1, .unknownData) }
     if snapshot.mustCollect { return try collect(snapshot) }
     let depth = snapshot.base == .root ? 0 : keys.count
     guard snapshot.up <= depth else { throw RuleFailure(-1, .noParent) }

@@ -167,6 +167,7 @@ struct Evaluator<T: Trace> {
     case .wildcard: result = .key(keys[Int(operation.a)])
     case .now:
       if T.recordsReads { trace.visitTime() }
+      if T.lacksData, !trace.knowsTime { throw RuleFailure(index, .unknownData) }
       result = .integer(caller.now)
     case .uid: result = caller.uid
     case .auth: result = member(operation)
@@ -263,6 +264,8 @@ struct RuleFailure: Error {
     case noParent
     case tooLong
     case tooManySteps
+    /// The rule reads data that is not known yet.
+    case unknownData
   }
 
   /// The operation that failed.
@@ -282,6 +285,7 @@ struct RuleFailure: Error {
     case .noParent: "the root has no parent"
     case .tooLong: "the text would be too long"
     case .tooManySteps: "the rules of this request would take too long"
+    case .unknownData: "the rule needs the data after the write"
     }
   }
 }

@@ -34,6 +34,23 @@ extension RuleSet {
     return authorize(locations, before: before, after: after, as: caller, trace: NoTrace()).verdict
   }
 
+  /// Whether the `.write` rules deny a write for a reason that the written data cannot change. Then `authorize` denies
+  /// it as well, and the write need not be applied to find that out.
+  ///
+  /// A rule that reads `newData` is taken to hold, as long as it has not failed before it does so.
+  ///
+  /// - Parameters:
+  ///   - locations: the written locations; in order, none below another, as in a `Write`.
+  ///   - before: the root before the write; nil if it is not known. Then rules that read data or the time are taken to
+  ///     hold as well, and the answer is the same at any time.
+  /// - Complexity: the `.write` rules on the paths up to the location that is denied, O(depth × log siblings) each.
+  public func denies(
+    _ locations: some Sequence<Location>, before: Node?, as caller: RuleCaller
+  ) -> Bool {
+    var authorizer = EarlyAuthorizer(tree: tree, frozenProgram, before: before, caller: caller)
+    return authorizer.denies(locations)
+  }
+
   func authorize<L: Sequence<Location>, T: Trace>(
     _ locations: L, before: Node, after: Node, as caller: RuleCaller, trace: T
   ) -> (verdict: Verdict, trace: T) {

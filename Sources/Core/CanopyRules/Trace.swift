@@ -7,6 +7,8 @@ protocol Trace {
   static var isOn: Bool { get }
   /// Whether the trace records the locations that an evaluation reads.
   static var recordsReads: Bool { get }
+  /// Whether an evaluation can meet data that is not known yet.
+  static var lacksData: Bool { get }
 
   func begin(_ rule: Int32, at keys: [Key])
   func note(_ operation: Int32, _ value: Value)
@@ -16,13 +18,20 @@ protocol Trace {
   func visit(_ keys: [Key])
   /// Records a read of the time.
   func visitTime()
+  /// Whether the data of a base is known. Called only if `lacksData`.
+  func knows(_ base: Program.Snapshot.Base) -> Bool
+  /// Whether the time is known. Called only if `lacksData`.
+  var knowsTime: Bool { get }
 }
 
 extension Trace {
   static var recordsReads: Bool { false }
+  static var lacksData: Bool { false }
 
   @inline(__always) func visit(_ keys: [Key]) {}
   @inline(__always) func visitTime() {}
+  @inline(__always) func knows(_ base: Program.Snapshot.Base) -> Bool { true }
+  @inline(__always) var knowsTime: Bool { true }
 }
 
 /// A trace that records nothing.
@@ -92,4 +101,32 @@ final class DependencyTrace: Trace {
   func visitTime() {
     dependsOnTime = true
   }
+}
+
+/// A trace of an evaluation before a write is applied: the data after the write is not known, and perhaps not the
+/// data before it.
+final class PartialDataTrace: Trace {
+  static var isOn: Bool { false }
+  static var lacksData: Bool { true }
+
+  /// Whether the data before the write and the time are known.
+  let knowsBefore: Bool
+  /// Whether the last rule asked for data that is not known.
+  var wasUndecided = false
+
+  var knowsTime: Bool { knowsBefore }
+
+  init(knowsBefore: Bool) {
+    self.knowsBefore = knowsBefore
+  }
+
+  func begin(_ rule: Int32, at keys: [Key]) { wasUndecided = false }
+  func note(_ operation: Int32, _ value: Value) {}
+  func end(_ result: Bool) {}
+
+  func fail(_ failure: RuleFailure) {
+    if case .unknownData = failure.reason { wasUndecided = true }
+  }
+
+  func knows(_ base: Program.Snapshot.Base) -> Bool { base != .newData && knowsBefore }
 }

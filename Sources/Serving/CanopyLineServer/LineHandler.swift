@@ -180,9 +180,11 @@ final class LineHandler: ChannelInboundHandler, Connection {
       case .reauthorize(let subscriptions, let identity):
         reauthorize(context, subscriptions, identity)
       case .release(let login): operations.sessions.remove(login)
-      case .carryOut(let armed):
+      case .carryOut(let armed, let identity):
         let loop = context.eventLoop
-        operations.carryOut(armed) { body in loop.scheduleTask(in: .seconds(1)) { body() } }
+        operations.carryOut(armed, as: identity, from: client.address) { body in
+          loop.scheduleTask(in: .seconds(1)) { body() }
+        }
       case .close: close(context)
       }
     }

@@ -2,11 +2,11 @@ internal import CanopyAccounts
 internal import CanopyRules
 internal import CanopyTree
 
-/// The session in which on-disconnect writes were asked for, for as long as any of them waits.
+/// The session in which on-disconnect writes were armed. It exists as long as any of them waits.
 ///
 /// A write is made only if its session was not revoked before. So the registry must reach the session
-/// when its tokens are revoked, even if the connection has become another user's since: it keeps the
-/// session until the last reference to this object is gone.
+/// when its tokens are revoked, even if another user has logged in on the connection since. It keeps the
+/// session until the last reference to this object is released.
 final class ArmedSession: Sendable {
   let session: UserSession
   private let registry: SessionRegistry
@@ -23,11 +23,10 @@ final class ArmedSession: Sendable {
   }
 }
 
-/// The caller of an on-disconnect write as it is kept in the store with the write.
+/// The caller of an on-disconnect write, as the store keeps it with the write.
 ///
-/// As text: `administrator`; `null` for an anonymous caller; a JSON object with `auth`, and
-/// `session`, the digest of the token; for writes that an earlier version has kept, the JSON of `auth`
-/// alone.
+/// The text is `administrator`; `null` for an anonymous caller; or a JSON object with `auth` and
+/// `session`, the digest of the token. In writes of an earlier version it is the JSON of `auth` alone.
 struct KeptCaller: Sendable {
   /// The caller as rules know it; nil for the administrator.
   var caller: RuleCaller?

@@ -5,16 +5,15 @@ internal import CanopyWire
 
 /// A write that waits for its connection to end.
 public struct ArmedWrite: Sendable {
-  /// The number that the store gave it.
+  /// The id in the store.
   public let id: DisconnectWriteID
   /// The write without the exceptions.
   private(set) var write: Write
-  /// The locations where it no longer applies, because a later request replaced or cancelled it there.
+  /// The locations at which it no longer applies, because a later request replaced or cancelled it there.
   private(set) var exceptions: [Location]
   /// The user who armed it; nil for the administrator.
   let caller: RuleCaller?
-  /// The session in which it was armed; nil without a session, and for a write that was kept when the
-  /// process ended.
+  /// The session in which it was armed; nil without a session, and for a write of the last process.
   let session: ArmedSession?
   /// The bytes of the request.
   public let bytes: Int
@@ -22,7 +21,7 @@ public struct ArmedWrite: Sendable {
   /// The bytes charged for each location that it writes, besides the bytes of the request.
   private static let locationBytes = 256
 
-  /// The memory that it takes, in bytes. An estimate. O(1).
+  /// An estimate of its memory in bytes. O(1).
   var memoryBytes: Int { bytes + write.items.count * ArmedWrite.locationBytes }
 
   init(
@@ -37,9 +36,9 @@ public struct ArmedWrite: Sendable {
     self.exceptions = self.write.removeItems(coveredBy: LocationCover(exceptions))
   }
 
-  /// Decodes a write that the store kept when the process ended.
+  /// Decodes a write that the last process left in the store.
   ///
-  /// - Throws: `WireError` or `TreeError` when it cannot be read.
+  /// - Throws: `WireError` or `TreeError` if it cannot be decoded.
   init(_ kept: DisconnectWrite) throws {
     var text = "ONDISCONNECT " + kept.request
     let request = try text.withUTF8 { bytes in
@@ -54,9 +53,9 @@ public struct ArmedWrite: Sendable {
       caller: try KeptCaller(kept.identity).caller, bytes: kept.request.utf8.count)
   }
 
-  /// Removes everything that some locations cover. Returns whether there was anything.
+  /// Removes the items that some locations cover. Returns whether there were any.
   ///
-  /// Only the locations that remove something become exceptions: so a write never has more of them than it
+  /// Only locations that remove an item become exceptions, so a write never has more exceptions than it
   /// had items.
   mutating func except(_ locations: LocationCover) -> Bool {
     let found = write.removeItems(coveredBy: locations)
@@ -66,8 +65,7 @@ public struct ArmedWrite: Sendable {
 }
 
 extension Sequence<ArmedWrite> {
-  /// The locations that the writes write, for the log: their number and the first of them, cut short, as
-  /// there may be a megabyte of them.
+  /// The first locations of the writes, cut short, and the number of the others, for the log.
   var placesForLog: String {
     var count = 0
     var first: [String] = []

@@ -1,8 +1,16 @@
+internal import CanopyEngine
 internal import Synchronization
+
+/// The on-disconnect writes of one connection that has ended, in the order in which they were armed.
+struct EndedWrites: Sendable {
+  var writes: [ArmedWrite]
+  /// The writer of the connection's last requests: the on-disconnect writes are made after them.
+  let owner: WriteOwner
+}
 
 /// The on-disconnect writes of ended connections that the journal has failed to store.
 ///
-/// Those of all connections wait together for one next try. So while the journal fails, a try reads the
+/// The writes of all connections wait together for the next try. So while the journal fails, a try reads the
 /// store once, however many connections have ended; and the log has one line when the writes begin to
 /// fail and one when all are made. The writes of a connection stay together and in order.
 ///
@@ -10,7 +18,7 @@ internal import Synchronization
 final class DisconnectRetries: Sendable {
   private struct State {
     /// The writes of each connection that wait for the next try.
-    var waiting: [[ArmedWrite]] = []
+    var waiting: [EndedWrites] = []
     var isScheduled = false
     /// The connections whose writes have failed and did not succeed since.
     var failing = 0
@@ -20,35 +28,35 @@ final class DisconnectRetries: Sendable {
 
   private let state = Mutex(State())
 
-  /// The connections whose writes have failed and did not succeed since.
+  /// The number of connections whose writes have failed and did not succeed since.
   var count: Int { state.withLock { $0.failing } }
 
-  /// Those of them that wait for the next try.
+  /// The number of these connections whose writes wait for the next try.
   var waitingCount: Int { state.withLock { $0.waiting.count } }
 
   /// Adds the writes of a connection.
   ///
   /// - Parameter isRetry: whether they have failed before.
-  /// - Returns: `isFirst`: whether no others had failed, so that the log does not know of it;
+  /// - Returns: `isFirst`: whether no others had failed, so that the log has no line yet;
   ///   `mustSchedule`: whether the caller must schedule the next try.
   func add(
-    _ armed: [ArmedWrite], isRetry: Bool
+    _ ended: EndedWrites, isRetry: Bool
   ) -> (isFirst: Bool, mustSchedule: Bool) {
     state.withLock { state in
       if !isRetry {
         state.failing += 1
         state.total += 1
       }
-      state.waiting.append(armed)
+      state.waiting.append(ended)
       defer { state.isScheduled = true }
       return (!isRetry && state.total == 1, !state.isScheduled)
     }
   }
 
-  /// Takes the writes that wait, for a try.
-  func take() -> [[ArmedWrite]] {
+  /// Removes and returns the writes that wait, for a try.
+  func take() -> [EndedWrites] {
     state.withLock { state in
-      var taken: [[ArmedWrite]] = []
+      var taken: [EndedWrites] = []
       swap(&taken, &state.waiting)
       state.isScheduled = false
       return taken

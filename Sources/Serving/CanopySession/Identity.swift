@@ -5,7 +5,7 @@ internal import Synchronization
 
 /// The user of a connection.
 public enum Identity: Sendable {
-  /// Nobody has logged in.
+  /// No user has logged in.
   case anonymous
   /// A user has logged in.
   case user(UserSession)
@@ -82,17 +82,16 @@ public final class UserSession: Sendable {
     revocation.make()
   }
 
-  /// Notes that the connection of this session has changed the password, and got a new session: it
-  /// is still the same person's.
+  /// Notes that the connection of this session has changed the password and has a new session. The user
+  /// is the same.
   func isSucceeded(by session: UserSession) {
     let lineage = lineage.withLock { $0 }
     lineage.current.withLock { $0 = session.revocation }
     session.lineage.withLock { $0 = lineage }
   }
 
-  /// Whether on-disconnect writes of this session may still be made: it was not revoked; or its own
-  /// connection has changed the password, and the session that it got for that was not revoked. A
-  /// session that has merely expired keeps its writes, as nobody has revoked them.
+  /// Whether on-disconnect writes of this session may still be made. It must not be revoked; or its own connection
+  /// has changed the password, and the new session is not revoked. A session that has only expired keeps its writes.
   var mayFinish: Bool {
     let lineage = lineage.withLock { $0 }
     return !lineage.current.withLock { $0 }.isMade
@@ -117,8 +116,9 @@ private final class Revocation: Sendable {
   }
 }
 
-/// The sessions that one connection had one after the other because it changed the password: only the
-/// last one counts. It holds no session, so however many there were, none is kept for its successor.
+/// The successive sessions of a connection that changes the password. Only the last one counts.
+///
+/// It holds the revocation and not the sessions, so earlier sessions are freed.
 private final class Lineage: Sendable {
   let current: Mutex<Revocation>
 
@@ -127,12 +127,12 @@ private final class Lineage: Sendable {
   }
 }
 
-/// The logins that connections hold at present, so that revoking a token takes effect at once on all
-/// of them. Safe to use from any thread.
+/// The logins that connections hold at present. A revoked token ends all of its logins at once. Safe to use from any
+/// thread.
 public final class SessionRegistry: Sendable {
   fileprivate struct State {
     var sessions: [Key: [ObjectIdentifier: UserSession]] = [:]
-    /// Those with on-disconnect writes that wait.
+    /// The sessions with on-disconnect writes that wait.
     var armed: [Key: [ObjectIdentifier: Armed]] = [:]
     var revocations = 0
   }
@@ -149,7 +149,7 @@ public final class SessionRegistry: Sendable {
   public var count: Int { state.withLock { $0.sessions.values.reduce(0) { $0 + $1.count } } }
 
   /// The number of revocations so far. If it is the same before a token is checked and after its login is
-  /// added, no revocation came in between.
+  /// added, there was no revocation in between.
   var revocations: Int { state.withLock { $0.revocations } }
 
   /// Adds a login that a connection begins. O(1).
@@ -157,8 +157,8 @@ public final class SessionRegistry: Sendable {
     state.withLock { $0.sessions[session.uid, default: [:]][ObjectIdentifier(session)] = session }
   }
 
-  /// Removes a login that a connection ends. O(1). That revokes nothing: writes that the connection has asked
-  /// for are still made as that user's.
+  /// Removes a login that a connection ends. O(1). That does not revoke it: earlier writes of the connection are still
+  /// made as writes of that user.
   public func remove(_ session: UserSession) {
     state.withLock { state in
       state.sessions[session.uid]?[ObjectIdentifier(session)] = nil
@@ -182,7 +182,7 @@ public final class SessionRegistry: Sendable {
     }
   }
 
-  /// Notes that one on-disconnect write of a session waits no more. O(1).
+  /// Notes that one on-disconnect write of a session no longer waits. O(1).
   func release(_ session: UserSession) {
     state.withLock { state in
       let id = ObjectIdentifier(session)

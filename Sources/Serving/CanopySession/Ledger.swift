@@ -1,8 +1,7 @@
 /// The bytes that one connection makes the server hold, by kind.
 ///
-/// A connection is charged for everything that its client can make grow: input without an end, requests
-/// without a reply, replies and events that the client does not read, subscriptions. The total is charged to the
-/// server's `MemoryBudget`.
+/// A connection is charged for input without an end, requests without a reply, replies and events that the client does
+/// not read, on-disconnect writes, and subscriptions. The total is charged to the server's `MemoryBudget`.
 public struct Ledger: Sendable, Equatable {
   /// Bytes of input that is not a whole request yet, or that is not decoded yet.
   public var input = 0

@@ -2,9 +2,9 @@ internal import Synchronization
 
 /// The bytes that all connections together may make the server hold.
 ///
-/// Each connection reports the total of its `Ledger`. When the sum exceeds the bound, the connection with
-/// the largest total is told to end, then the next, until the rest fits. A connection that holds little is
-/// never chosen while another holds more, so that honest small requests go on being served.
+/// Each connection reports the total of its `Ledger`. When the sum exceeds the bound, the budget ends the connection
+/// with the largest total, then the next, until the others fit. It never chooses a connection while another one
+/// holds more, so that small requests of honest clients are still served.
 ///
 /// Safe to use from any thread. A report that changes less than `reportBytes` costs no lock.
 public final class MemoryBudget: Sendable {
@@ -27,7 +27,7 @@ public final class MemoryBudget: Sendable {
     var lastID = 0
     /// The connections that may be chosen.
     var large: [Int: Large] = [:]
-    /// Those that have been told to end and still hold bytes.
+    /// The connections that are ending and still hold bytes.
     var ending: [Int: Int] = [:]
     var endingBytes = 0
   }
@@ -42,14 +42,14 @@ public final class MemoryBudget: Sendable {
   /// The bytes that are charged at present.
   public var used: Int { state.withLock { $0.used } }
 
-  /// Whether the bound is reached, so that nobody new is to be let in.
+  /// Whether the bound is reached, so that the server must not accept new connections.
   public var isExhausted: Bool {
     state.withLock { $0.used - $0.endingBytes >= bytesMax }
   }
 
   /// Opens the account of one connection.
   ///
-  /// - Parameter end: tells the connection to end, because it holds the most. Called at most once, on any
+  /// - Parameter end: ends the connection, because it holds the most. Called at most once, on any
   ///   thread, with no lock held.
   public func open(end: @escaping @Sendable () -> Void) -> Account {
     let id = state.withLock { state in

@@ -128,7 +128,7 @@ extension Operations {
     return Session.Completion(.json(.object(members)), identity: .user(login))
   }
 
-  /// Has the rules decide again about the listeners of sessions that have ended.
+  /// Authorizes the listeners of ended sessions again.
   public func reauthorize(_ sessions: [UserSession]) {
     for session in sessions { engine.reauthorize(ObjectIdentifier(session)) }
   }
@@ -136,7 +136,7 @@ extension Operations {
   /// Returns the error for the client. An error that no module declares comes from the store.
   func storeError(_ error: any Error) -> WireError {
     if let known = WireError(error) { return known }
-    // A client that is gone cancels its request: that is no fault, and nobody reads the reply.
+    // A client that is gone cancels its request. That is not a fault.
     if !Task.isCancelled {
       logger.error("the store failed", metadata: ["error": "\(error)"])
     }

@@ -5,36 +5,43 @@ internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 
-/// Making on-disconnect writes: when their connection ends, and at the next start.
+/// On-disconnect writes are made when their connection ends, or at the next start.
 extension Operations {
   /// Runs a closure after a second.
   public typealias Retry = @Sendable (@escaping @Sendable () -> Void) -> Void
 
-  /// Makes the on-disconnect writes of a connection that has ended, in the order in which they were armed.
-  /// Tries again while the journal fails. Returns at once.
+  /// Makes the on-disconnect writes of a connection that has ended, in the order in which they were armed, after all
+  /// requests of the connection. Tries again while the journal fails. Returns at once.
   ///
-  /// When the engine has stopped they stay in the store, for the next start.
-  public func carryOut(_ armed: [ArmedWrite], retry: @escaping Retry) {
-    carryOut(armed, isRetry: false, retry)
+  /// When the engine has stopped, they stay in the store for the next start.
+  ///
+  /// - Parameters:
+  ///   - identity: the last user of the connection.
+  ///   - address: the address of the client.
+  public func carryOut(
+    _ armed: [ArmedWrite], as identity: Identity, from address: String, retry: @escaping Retry
+  ) {
+    let ended = EndedWrites(writes: armed, owner: identity.owner(at: address))
+    carryOut(ended, isRetry: false, retry)
   }
 
-  private func carryOut(_ armed: [ArmedWrite], isRetry: Bool, _ retry: @escaping Retry) {
-    submit(armed) { [self] result in
+  private func carryOut(_ ended: EndedWrites, isRetry: Bool, _ retry: @escaping Retry) {
+    submit(ended) { [self] result in
       switch result {
       case .success(let denied):
         if isRetry { noteSucceededRetries(1) }
-        if !denied.isEmpty { Task { try? await drop(denied.map { armed[$0] }) } }
+        if !denied.isEmpty { Task { try? await drop(denied.map { ended.writes[$0] }) } }
       case .failure(.stopped):
         if isRetry { noteSucceededRetries(1) }
         logger.notice(
           "on-disconnect writes are left for the next start",
-          metadata: ["writes": "\(armed.count)"])
+          metadata: ["writes": "\(ended.writes.count)"])
       case .failure(let error):
-        let (isFirst, mustSchedule) = disconnectRetries.add(armed, isRetry: isRetry)
+        let (isFirst, mustSchedule) = disconnectRetries.add(ended, isRetry: isRetry)
         if isFirst {
           logger.error(
             "on-disconnect writes failed; they are tried again until they are made",
-            metadata: ["writes": "\(armed.count)", "error": "\(error)"])
+            metadata: ["writes": "\(ended.writes.count)", "error": "\(error)"])
         }
         if mustSchedule { retry { [self] in carryOutAgain(retry) } }
       }
@@ -43,7 +50,7 @@ extension Operations {
 
   /// Makes the writes that failed and that the store still has, of all connections.
   ///
-  /// A journal that failed may have stored its commits, and the store forgot the writes with them: an
+  /// A journal that failed may have stored its commits, and the store removed the writes with them: an
   /// increment that is made again would count twice.
   private func carryOutAgain(_ retry: @escaping Retry) {
     let waiting = disconnectRetries.take()
@@ -51,10 +58,15 @@ extension Operations {
       do {
         let kept = try await disconnectStore.disconnectWriteIDs()
         var made = 0
-        for armed in waiting {
-          let left = armed.filter { kept.contains($0.id) }
-          made += armed.count - left.count
-          if left.isEmpty { noteSucceededRetries(1) } else { carryOut(left, isRetry: true, retry) }
+        for var ended in waiting {
+          let count = ended.writes.count
+          ended.writes.removeAll { !kept.contains($0.id) }
+          made += count - ended.writes.count
+          if ended.writes.isEmpty {
+            noteSucceededRetries(1)
+          } else {
+            carryOut(ended, isRetry: true, retry)
+          }
         }
         if made > 0 {
           logger.notice(
@@ -67,8 +79,8 @@ extension Operations {
           "on-disconnect writes cannot be read; they are tried again",
           metadata: ["error": "\(error)"])
         var mustSchedule = false
-        for armed in waiting {
-          if disconnectRetries.add(armed, isRetry: true).mustSchedule { mustSchedule = true }
+        for ended in waiting {
+          if disconnectRetries.add(ended, isRetry: true).mustSchedule { mustSchedule = true }
         }
         if mustSchedule { retry { [self] in carryOutAgain(retry) } }
       }
@@ -84,29 +96,17 @@ extension Operations {
 
   /// Submits all writes that the rules allow, or none, so that a second try keeps their order.
   private func submit(
-    _ armed: [ArmedWrite], completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
+    _ ended: EndedWrites, completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
   ) {
-    let decisions = armed.map { armed in
-      let derive = armed.caller.map { _ in
-        { @Sendable [rules] (write: ProposedWrite) in try rules.derive(write) }
+    let decisions = ended.writes.map { armed in
+      let policy = armed.caller.map { caller in
+        ArmedPolicy(rules: rules, caller: caller, session: armed.session)
       }
-      return Decision(
-        armed.write, (), completedDisconnectWrite: armed.id, authorize: authorization(of: armed),
-        derive: derive)
+      return Decision(armed.write, (), completedDisconnectWrite: armed.id, policy: policy)
     }
-    engine.submit(decisions) { [self] result in
+    engine.submit(decisions, of: ended.owner) { [self] result in
       if case .success = result { continueUnfinishedWork() }
       completion(result)
-    }
-  }
-
-  private func authorization(of armed: ArmedWrite) -> (@Sendable (ProposedWrite) -> Bool)? {
-    guard let caller = armed.caller else { return nil }
-    return { [rules, session = armed.session] write in
-      guard session?.session.mayFinish ?? true else { return false }
-      var caller = caller
-      caller.now = write.time
-      return rules.current.allows(write, as: caller)
     }
   }
 
@@ -140,8 +140,8 @@ extension Operations {
 
   // MARK: At the start
 
-  /// The writes and the bytes of requests that are carried out together at the start: each such group is
-  /// read in one go, and costs one synced append.
+  /// The writes and the bytes of requests that are carried out together at the start. Each such group is
+  /// read together, and costs one synced append.
   private static let abandonedMax = (writes: 1_000, bytes: 1024 * 1024)
 
   /// Makes the on-disconnect writes that the last process left behind, group by group. Call it with the
@@ -194,19 +194,44 @@ extension Operations {
     log("the sessions of on-disconnect writes have ended; they are dropped", ended)
     try await forget(unreadable + ended.map(\.id))
     guard !armed.isEmpty else { return 0 }
-    let writes = armed
+    let left = EndedWrites(writes: armed, owner: .server)
     let denied = try await withCheckedThrowingContinuation { continuation in
-      submit(writes) { result in continuation.resume(with: result.mapError { $0 }) }
+      submit(left) { result in continuation.resume(with: result.mapError { $0 }) }
     }
-    if !denied.isEmpty { try await drop(denied.map { writes[$0] }) }
-    return writes.count - denied.count
+    if !denied.isEmpty { try await drop(denied.map { left.writes[$0] }) }
+    return left.writes.count - denied.count
   }
 
-  /// Whether a caller that was kept when the process ended may still write, as far as the store can
-  /// tell.
+  /// Whether a caller that was kept when the process ended may still write, by the sessions and accounts in the store.
   private func isAccountValid(of caller: KeptCaller) async throws -> Bool {
     if let session = caller.session { return try await accounts.isValid(session) }
     guard let uid = caller.uid else { return true }
     return try await accounts.isActive(uid: uid)
+  }
+}
+
+/// The part of the rules in an on-disconnect write of a user or of an anonymous client.
+private struct ArmedPolicy: WritePolicy {
+  let rules: RulesKeeper
+  let caller: RuleCaller
+  let session: ArmedSession?
+
+  private func caller(at time: Int64) -> RuleCaller {
+    var caller = caller
+    caller.now = time
+    return caller
+  }
+
+  func denies(_ write: Write, before: Node, at time: Int64) -> Bool {
+    rules.current.denies(write, before: before, as: caller(at: time))
+  }
+
+  func allows(_ write: ProposedWrite) -> Bool {
+    guard session?.session.mayFinish ?? true else { return false }
+    return rules.current.allows(write, as: caller(at: write.time))
+  }
+
+  func derive(_ write: ProposedWrite) throws -> [Assignment]? {
+    try rules.current.derive(write)
   }
 }

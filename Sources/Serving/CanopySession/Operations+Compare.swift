@@ -6,18 +6,18 @@ public import CanopyWire
 
 /// CAS: a write that is made only if the present value has a given ETag.
 ///
-/// An ETag is a hash of the whole value, and hashing a large one takes long. So the engine's thread only
-/// ever hashes small values. It first asks the rules, so a caller that may neither read nor write is
-/// refused before anything is hashed, and learns nothing by the time that takes. A large value is hashed
-/// on another thread. If the ETag is another one, that is the answer: the value was the present one when
-/// the request was decided. If it is the same, the engine is asked again, and makes the write if the
-/// value is still the very same node.
+/// An ETag is a hash of the whole value, and hashing a large value takes long. So the engine's thread hashes
+/// small values only. It evaluates the rules first, so a caller that may neither read nor write is
+/// refused before anything is hashed, and the time of the reply reveals nothing. A large value is hashed
+/// on another thread. If the ETag differs, that is the answer: the value was the present one when
+/// the request was decided. If the ETag is the same, the request goes to the engine again, which makes the write if the
+/// value is still the identical node.
 ///
 /// While a large value is hashed, later requests of its connection wait: see `Operations.runsAlone`.
 struct CompareAndSet: Sendable {
   /// Bytes of JSON of a value that the engine's thread hashes.
   static let smallBytesMax = 4_096
-  /// How often a value that has changed meanwhile is hashed anew.
+  /// The number of times that a value is hashed if it changes meanwhile.
   static let roundsMax = 4
 
   let location: Location
@@ -34,11 +34,11 @@ struct CompareAndSet: Sendable {
     var bytes: Int
   }
 
-  /// What the engine's thread found.
+  /// The outcome of a request on the engine's thread.
   enum Outcome: Sendable {
     case committed
     case differs(Hashed)
-    /// The value is to be hashed elsewhere.
+    /// The value must be hashed on another thread.
     case large(Node, mayRead: Bool)
   }
 }
@@ -57,9 +57,9 @@ extension Operations {
     submit(request, nil, round: 1)
   }
 
-  /// Whether a request takes so long beside the engine that no later request of its connection may begin
-  /// meanwhile: a CAS of a large value, which a later write must not overtake. (A value that grows by a
-  /// write that is under way may be overtaken.)
+  /// Whether no later request of the connection may begin before this one is answered: a CAS of a large value, which a
+  /// later write must not overtake. (A write may overtake the CAS of a value that becomes large by a write that is under
+  /// way.)
   public func runsAlone(_ request: Request) -> Bool {
     switch request {
     case .write(.tree(.compareAndSet(let location, _, _))),
@@ -95,7 +95,7 @@ extension Operations {
     }
   }
 
-  /// Decides as far as that is cheap. Called on the engine's thread.
+  /// Decides the request, unless that takes long. Called on the engine's thread.
   private func decide(
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
@@ -114,8 +114,7 @@ extension Operations {
     }
     if etag.hasSameBytes(as: request.etag) {
       return Decision(
-        request.write, .committed, authorize: writeAuthorization(as: request.context.identity),
-        derive: writeDerivation(as: request.context.identity))
+        request.write, .committed, policy: writePolicy(as: request.context.identity))
     }
     guard mayRead else { throw WireError.denied }
     let bytes = hashed?.bytes ?? CompareAndSet.smallBytesMax
@@ -133,13 +132,16 @@ extension Operations {
 
   private func mayWrite(_ request: CompareAndSet, in root: Node, at time: Int64) -> Bool {
     guard let caller = request.context.identity.caller(at: time) else { return true }
+    if request.write.isLarge, rules.current.denies(request.write, before: root, as: caller) {
+      return false
+    }
     let (assignments, after) = request.write.outcome(in: root, at: time)
     return rules.current.rules.authorize(
       assignments, before: root, after: after, as: caller
     ).isAllowed
   }
 
-  /// Hashes a large value on another thread, and answers if it is another one than was asked for.
+  /// Hashes a large value on another thread, and answers the request if the ETag differs.
   private func hash(
     _ node: Node, for request: CompareAndSet, mayRead: Bool, round: Int
   ) {
@@ -156,7 +158,7 @@ extension Operations {
     }
   }
 
-  /// Compares a large value. Returns nil if the engine is asked again.
+  /// Compares a large value. Returns nil if the request goes to the engine again.
   private func compare(
     _ node: Node, _ request: CompareAndSet, mayRead: Bool, round: Int
   ) -> Reply? {
@@ -176,8 +178,8 @@ extension Operations {
 }
 
 extension CompareAndSet {
-  /// Returns the reply that the present value is another one. A client that may send again keeps a copy, to
-  /// which priorities belong.
+  /// Returns the reply for a present value with another ETag. A client that may send again keeps a copy with
+  /// priorities, so its reply has them.
   fileprivate func mismatch(_ present: Hashed) -> Reply {
     .mismatch(
       present.node, etag: present.etag, origin == nil ? .plain : .export, bytes: present.bytes)

@@ -5,17 +5,16 @@ internal import CanopyTree
 public import CanopyWire
 internal import Logging
 
-/// On-disconnect writes. The store keeps them before the client gets its reply, so that they are made
-/// however the connection ends; if the server ends with it, they are made at the next start.
+/// On-disconnect writes. The store has a write before the client gets its reply, so the write is made
+/// however the connection ends. If the server ends first, it is made at the next start.
 ///
-/// The rules decide about a write when it is armed, so that a client learns of an error, and again when it
-/// is made: as a write of the user who armed it.
+/// The rules authorize a write when it is armed, so that the client gets the error, and again when it
+/// is made, as a write of the user who armed it.
 ///
-/// A write of a session that was revoked meanwhile is dropped. A session that has merely expired keeps
-/// its writes while the process lives. At the next start only the store can tell: a write is dropped
-/// unless the token of its session is still valid, and for writes of an earlier version, which do not
-/// name it, unless the account is still active. There an expired token counts as revoked, since the
-/// store removes both.
+/// A write of a session that was revoked meanwhile is dropped. A session that has only expired keeps
+/// its writes while the process lives. At the next start a write is dropped if the store no longer has the token
+/// of its session. An expired token counts as revoked then, because the store removes both. A write of an earlier
+/// version does not name its session; it is dropped unless its account is active.
 extension Operations {
   /// Arms or cancels on-disconnect writes of a connection.
   ///
@@ -34,17 +33,17 @@ extension Operations {
 
   /// Returns the writes that the connection has after a request.
   ///
-  /// - Throws: `WireError` or `TreeError` when the request cannot be granted; the store's error.
+  /// - Throws: `WireError` or `TreeError` if the request cannot be granted; the store's error.
   private func arm(
     _ request: DisconnectRequest, text: String, as identity: Identity, _ armed: [ArmedWrite]
   ) async throws -> [ArmedWrite] {
     let write = try request.write()
     let locations = write?.items.count ?? 0
-    // Before anything is compared with it.
+    // Checked before the write is compared with others.
     guard locations <= limits.disconnectLocationsMax else { throw tooManyArmed }
     let caller = identity.caller(at: now())
-    // From now on a revocation reaches the session, whatever becomes of the connection. A user's write
-    // always has one: what is revoked at this moment is dropped later.
+    // From now on a revocation reaches the session, even if the connection ends. A write whose session is revoked
+    // at this moment is dropped later.
     let isUser = caller?.auth != nil
     let session = isUser ? identity.session.map { ArmedSession($0, in: sessions) } : nil
     if let write, let caller {
@@ -76,7 +75,7 @@ extension Operations {
         kept.reduce(locations, { $0 + $1.write.items.count }) <= limits.disconnectLocationsMax
       else { throw tooManyArmed }
     }
-    // Nothing changes, so the store need not write.
+    // If nothing changes, the store need not write.
     if added == nil, changed.isEmpty, removed.isEmpty { return kept }
     let id = try await disconnectStore.changeDisconnectWrites(
       adding: added.map { _ in (KeptCaller(caller, session: session?.session).text, text) },

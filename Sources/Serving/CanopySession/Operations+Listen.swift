@@ -4,8 +4,8 @@ public import CanopyTree
 public import CanopyWire
 
 extension Operations {
-  /// The number of commits beyond which a list of the blog is sent anew instead of its changes: it is
-  /// short, and anybody may ask.
+  /// The number of commits beyond which a list of the blog is sent as a whole instead of its changes: it is
+  /// short, and every client may ask for it.
   private static let watchHistoryMax: Int64 = 1_000
 
   /// Resolves the names in a request for a subscription.

@@ -37,8 +37,8 @@ extension Operations {
     }
   }
 
-  /// Keeps the index that a read of the administrator needs, if none does. For all others the rules declare
-  /// it. A snapshot that is taken afterwards has the index.
+  /// Adds the index that a read of the administrator needs, if it does not exist. For all other callers the rules
+  /// declare it. A snapshot that is taken afterwards has the index.
   public func prepare(_ request: ReadRequest) async {
     switch request {
     case .get(let location, let options): await keepIndex(options.query, at: location.path)

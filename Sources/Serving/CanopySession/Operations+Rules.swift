@@ -6,11 +6,11 @@ internal import CanopyTree
 internal import CanopyWire
 internal import Logging
 
-/// What the rules say of requests to the tree. The administrator is not bound by them.
+/// Authorization of requests to the tree by the rules, which do not bind the administrator.
 extension Operations {
   /// Checks that the rules allow a read.
   ///
-  /// - Throws: `WireError`, without the reason. A query by an order of which the rules declare no index is
+  /// - Throws: `WireError`, without the reason. A query by an order for which the rules declare no index is
   ///   refused as well, because it would go through all children.
   func checkRead(
     _ path: Path, _ query: Query, in root: Node, as identity: Identity
@@ -29,24 +29,19 @@ extension Operations {
     }
   }
 
-  /// Returns the check that the rules allow a write, or nil for the administrator.
-  func writeAuthorization(as identity: Identity) -> (@Sendable (ProposedWrite) -> Bool)? {
+  /// Returns the part of the rules in a write; nil for the administrator, who writes every place separately.
+  func writePolicy(as identity: Identity) -> (any WritePolicy)? {
     if case .administrator = identity { return nil }
-    return { [rules] write in
-      guard let caller = identity.caller(at: write.time) else { return true }
-      return rules.current.allows(write, as: caller)
-    }
+    return CallerPolicy(rules: rules, identity: identity)
   }
 
-  /// Returns the derivation of the places that follow from a write, or nil for the administrator, who
-  /// writes every place separately.
+  /// Refuses a large write that the rules deny whatever the data is, before it takes time of the writer.
   ///
-  /// Only the built-in rules are about the blog: other rules may give its places another meaning.
-  func writeDerivation(
-    as identity: Identity
-  ) -> (@Sendable (ProposedWrite) throws -> [Assignment]?)? {
-    if case .administrator = identity { return nil }
-    return { [rules] write in try rules.derive(write) }
+  /// - Throws: `WireError.denied`.
+  func checkEarly(_ write: Write, as identity: Identity) throws(WireError) {
+    guard write.isLarge, let caller = identity.caller(at: now()) else { return }
+    let locations = write.items.lazy.map(\.location)
+    if rules.current.rules.denies(locations, before: nil, as: caller) { throw .denied }
   }
 
   /// Returns the check that the rules allow a listener, or nil for the administrator.
@@ -134,10 +129,25 @@ extension Operations {
   }
 }
 
-extension RulesKeeper {
-  /// Returns all assignments of the commit of a write; nil if nothing follows from the write.
+/// The part of the rules in the write of a user or of an anonymous client.
+///
+/// The rules in force when the write is made decide, not those when it was requested.
+private struct CallerPolicy: WritePolicy {
+  let rules: RulesKeeper
+  let identity: Identity
+
+  func denies(_ write: Write, before: Node, at time: Int64) -> Bool {
+    guard let caller = identity.caller(at: time) else { return false }
+    return rules.current.denies(write, before: before, as: caller)
+  }
+
+  func allows(_ write: ProposedWrite) -> Bool {
+    guard let caller = identity.caller(at: write.time) else { return true }
+    return rules.current.allows(write, as: caller)
+  }
+
   func derive(_ write: ProposedWrite) throws -> [Assignment]? {
-    current.isBuiltIn ? try DerivedData.assignments(following: write) : nil
+    try rules.current.derive(write)
   }
 }
 
@@ -146,6 +156,18 @@ extension RulesKeeper.Version {
   func allows(_ write: ProposedWrite, as caller: RuleCaller) -> Bool {
     rules.authorize(write.assignments, before: write.before, after: write.after, as: caller)
       .isAllowed
+  }
+
+  /// Whether the rules deny a write for a reason that the written data cannot change.
+  func denies(_ write: Write, before: Node, as caller: RuleCaller) -> Bool {
+    rules.denies(write.items.lazy.map(\.location), before: before, as: caller)
+  }
+
+  /// Returns all assignments of the commit of a write; nil if nothing follows from the write.
+  ///
+  /// Only the built-in rules are about the blog: other rules may give its places another meaning.
+  func derive(_ write: ProposedWrite) throws -> [Assignment]? {
+    isBuiltIn ? try DerivedData.assignments(following: write) : nil
   }
 }
 

@@ -6,7 +6,7 @@ public import CanopyWire
 public import Logging
 internal import Synchronization
 
-/// Carries out requests: the same for every connection and every protocol, without the state of any.
+/// Carries out requests. It is the same for all connections and protocols, and has no state of a connection.
 ///
 /// Reads answer at once from the current tree. Writes go to the engine and answer when they are durable.
 /// Account requests wait for password hashes and the store. Safe to use from any thread.
@@ -29,24 +29,24 @@ public final class Operations: Sendable {
   public let sessions = SessionRegistry()
   /// The memory that connections of all protocols may make the server hold.
   public let memory: MemoryBudget
-  /// The steps of work that takes more than one commit. To be run as long as the engine runs.
+  /// The steps of work that takes more than one commit. Run it as long as the engine runs.
   public let unfinishedWork: UnfinishedWorkRunner
   /// Bounds the posts and comments that a user's renamings change: 500 at once, then 50 a second.
   ///
-  /// RENAME is a short request that changes all that its user has written. Without a bound one connection
+  /// RENAME is a short request that changes all posts and comments of its user. Without a bound one connection
   /// would keep the writer busy, and the journal would grow by megabytes for each of its lines.
   let renames = Mutex(
     RateLimiter<Key>(attemptsMax: 500, windowMilliseconds: 10_000, keysMax: 10_000))
   /// The on-disconnect writes that failed and are tried again.
   let disconnectRetries = DisconnectRetries()
-  /// The turns of work that takes long; see `beside`.
+  /// The turns of work that takes long: see `beside`.
   let longWork = TurnQueue(width: 1)
 
   /// Creates the operations on an engine.
   ///
   /// - Parameters:
   ///   - disconnectStore: keeps on-disconnect writes until their connection ends.
-  ///   - rules: decide about requests to the tree. The engine must keep their indexes.
+  ///   - rules: authorize requests to the tree. The engine must keep their indexes.
   ///   - version: the version of the program, for HELLO.
   ///   - now: milliseconds since 1970; sessions expire by it.
   public init(
@@ -67,8 +67,8 @@ public final class Operations: Sendable {
     unfinishedWork = UnfinishedWorkRunner(engine: engine, logger: logger)
   }
 
-  /// Returns the error for the client. An error that no module declares is logged, and the client learns
-  /// that the server is at fault.
+  /// Returns the error for the client. An error that no module declares is logged, and the client gets
+  /// `INTERNAL`.
   public func wireError(_ error: any Error) -> WireError {
     if let known = WireError(error) { return known }
     logger.error("a request failed", metadata: ["error": "\(error)"])
@@ -77,7 +77,7 @@ public final class Operations: Sendable {
 
   /// Returns the user of a connection.
   ///
-  /// - Throws: `WireError` when nobody has logged in, or the session has ended.
+  /// - Throws: `WireError` if no user has logged in, or the session has ended.
   func user(_ identity: Identity) throws(WireError) -> Key {
     guard case .user(let session) = identity else { throw .loginNeeded }
     guard session.isValid(at: now()) else {

@@ -1,7 +1,7 @@
 internal import CanopyWire
 internal import DequeModule
 
-/// How a request may overlap with the others of its connection; see `RequestQueue`.
+/// The way in which a request may overlap with the others of its connection: see `RequestQueue`.
 public enum RequestOrder: Sendable {
   /// Begins when nothing else is under way, and is answered at once.
   case read
@@ -11,11 +11,11 @@ public enum RequestOrder: Sendable {
   case exclusive
 }
 
-/// The order of one connection: which request may begin, and which reply may go out.
+/// The order of the requests and replies of one connection.
 ///
 /// Replies go out in the order of the requests. A read sees every earlier write of its connection, so it
 /// begins when nothing is under way. Writes may be under way together, because the engine keeps their
-/// order. An exclusive request changes the user of the connection or takes its time; it runs alone.
+/// order. An exclusive request changes the user of the connection or takes long; it runs alone.
 struct RequestQueue {
   /// Identifies a request that is under way.
   typealias Slot = Int
@@ -33,7 +33,7 @@ struct RequestQueue {
     let bytes: Int
   }
 
-  /// A request, or the error for input that is not one.
+  /// A request, or the error for input that is not a request.
   enum Pending {
     case request(Request)
     case refusal(WireError)
@@ -72,9 +72,9 @@ struct RequestQueue {
 
   /// A request that may begin now.
   enum Beginning {
-    /// A read or a refusal: its reply is to be sent before anything else is asked of the queue.
+    /// A read or a refusal. Its reply must be sent before the next call of the queue.
     case atOnce(Pending)
-    /// Any other request; `finish` is to be called with the slot.
+    /// Any other request. `finish` must be called with the slot.
     case underWay(Request, Slot)
   }
 
@@ -102,7 +102,7 @@ struct RequestQueue {
     }
   }
 
-  /// Puts a request under way that `begin` has returned as one to be answered at once: it takes longer. No
+  /// Puts a request under way that `begin` has returned as `atOnce` and that takes long. No
   /// other request begins before it is answered.
   ///
   /// - Parameter bytes: the bytes to charge until then.
@@ -130,7 +130,7 @@ struct RequestQueue {
     if underWayCount == 0 { exclusiveIsUnderWay = false }
   }
 
-  /// Whether the next reply begins a subscription. It goes out at once, as its events follow.
+  /// Whether the next reply begins a subscription. It is sent at once, because its events follow.
   var nextIsSubscription: Bool {
     if case .subscribed? = running.first?.reply { true } else { false }
   }

@@ -6,15 +6,15 @@ internal import Foundation
 internal import Synchronization
 
 /// The rules in force, and the file that keeps them: `rules.json` in the data folder. Without the file
-/// it is the built-in rules that are in force.
+/// the built-in rules are in force.
 ///
-/// Rules are replaced as a whole, in line with the commits: every commit before is judged, and told, by
-/// the old ones, every commit after by the new. What is asked for them reads one reference.
+/// Rules are replaced as a whole, between two commits. The old rules authorize the commits before and their listeners,
+/// the new rules the commits after. Reading the rules in force takes one lock and one reference.
 public final class RulesKeeper: Sendable {
-  /// Rules, and how they came to be in force.
+  /// Rules, their text, and the commit after which they came into force.
   final class Version: Sendable {
     let rules: RuleSet
-    /// As they were written.
+    /// The text as it was written.
     let text: String
     let isBuiltIn: Bool
     /// The last commit before them.
@@ -41,18 +41,17 @@ public final class RulesKeeper: Sendable {
   private let folder: String?
   /// Keeps the record of the rules in force, from `begin` on.
   private let recordStore = Mutex<(any RulesRecordStore)?>(nil)
-  /// The replacement that was asked for last: one begins when that before has ended.
+  /// The last requested replacement. Each one begins when the one before has ended.
   private let last = Mutex<Task<Void, Never>?>(nil)
 
-  /// The rules that a data folder keeps, or the built-in ones.
+  /// Loads the rules of a data folder, or the built-in rules.
   ///
   /// - Parameter folder: the data folder, which need not exist yet; nil to keep nothing.
-  /// - Throws: `RulesError`, which says where in the file they are wrong; `RulesFileError` when the
+  /// - Throws: `RulesError` with the places of errors in the file; `RulesFileError` if the
   ///   file cannot be read.
   public init(folder: String?) throws {
     self.folder = folder
-    // Until `begin` it is not known since when they have been in force: nobody is told of earlier
-    // commits as if these rules had judged them.
+    // Until `begin` it is not known since when they have been in force. So no client resumes over earlier commits.
     guard let folder, let bytes = try Self.read(Self.path(in: folder)) else {
       let rules = try BuiltInRules.load()
       state = Mutex(
@@ -72,16 +71,15 @@ public final class RulesKeeper: Sendable {
   /// The rules in force.
   var current: Version { state.withLock { $0 } }
 
-  /// Finds out since when the rules have been in force, and records it from now on. To be called once,
+  /// Finds out since when the rules have been in force, and records it from now on. Call it once,
   /// before anything is written.
   ///
-  /// They have been in force for as long as the record says, if it is of the same rules. Otherwise they
-  /// came into force while no server ran: with another file, or with a program that has other built-in
-  /// rules.
+  /// If the record is of the same rules, it says since when. Otherwise they
+  /// came into force while no server ran: by another file, or by a program with other built-in rules.
   ///
   /// - Parameters:
   ///   - sequence: the sequence number of the last commit.
-  ///   - store: keeps the record; beside the commits, so that they are backed up together.
+  ///   - store: keeps the record beside the commits, so that a backup has both.
   /// - Throws: the store's error.
   public func begin(at sequence: Int64, recordingIn store: any RulesRecordStore) async throws {
     let digest = current.digest
@@ -104,14 +102,15 @@ public final class RulesKeeper: Sendable {
     }
   }
 
-  /// Replaces the rules: checks them, has their indexes made, keeps them, and puts them in force.
+  /// Replaces the rules: checks them, adds their indexes, writes the file, and puts them in force.
   ///
-  /// Several at once are carried out one after the other. What cannot be kept is not put in force.
+  /// Several replacements at the same time are carried out one after the other. Rules whose file cannot be written are
+  /// not put in force.
   ///
   /// - Parameter text: the rules; nil for the built-in ones.
   /// - Returns: the sequence number of the last commit before them.
-  /// - Throws: `RulesError` for what is wrong with them; `RulesFileError` or the record store's error
-  ///   when they cannot be kept; `EngineError.stopped`.
+  /// - Throws: `RulesError` for errors in the rules; `RulesFileError` or the record store's error
+  ///   if they cannot be stored; `EngineError.stopped`.
   func replace(by text: String?, in engine: Engine) async throws -> Int64 {
     let change = last.withLock { last in
       let change = Task { [last] in
@@ -130,7 +129,7 @@ public final class RulesKeeper: Sendable {
     try await engine.keepIndexes(of: newRules.indexPlan)
     let store = recordStore.withLock { $0 }
     let old = current
-    // First, so that no crash and no error leaves a record of rules that have not been in force since.
+    // Removed first, so that no crash and no error leaves a record of rules that were not in force all the time.
     try await store?.setRulesRecord(nil)
     if let folder {
       do {
@@ -141,7 +140,7 @@ public final class RulesKeeper: Sendable {
           }
         }
       } catch {
-        // Without a record more is told anew after a restart than need be.
+        // Without a record, clients that resume after a restart get everything again.
         try? await store?.setRulesRecord(
           RulesRecord(digest: old.digest, sequence: old.sequence))
         throw error
@@ -153,7 +152,7 @@ public final class RulesKeeper: Sendable {
     return sequence
   }
 
-  /// Puts rules in force, in line with the commits.
+  /// Puts rules in force, between two commits.
   private func putInForce(
     _ rules: RuleSet, _ text: String?, _ engine: Engine
   ) async -> Int64 {
@@ -188,8 +187,8 @@ extension RulesKeeper {
     folder.hasByteSuffix("/") ? folder + fileName : folder + "/" + fileName
   }
 
-  /// The bytes of the file; nil when there is none. A link that leads nowhere is not none: whoever made
-  /// it does not want the built-in rules.
+  /// Returns the bytes of the file; nil if there is no file. A link to a missing file is an error: its owner does not
+  /// want the built-in rules.
   private static func read(_ path: String) throws -> [UInt8]? {
     let descriptor = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC)
     guard descriptor >= 0 else {
@@ -211,8 +210,8 @@ extension RulesKeeper {
     return bytes
   }
 
-  /// Puts a file with the text in the place of what is there, or nothing for nil. It is whole or not
-  /// there, and lasts when this returns.
+  /// Replaces the file by one with the text, or removes it for nil. The change is atomic, and durable when this
+  /// returns.
   private static func keep(_ text: String?, in folder: String) throws {
     let path = path(in: folder)
     if let text {
@@ -222,7 +221,7 @@ extension RulesKeeper {
     } else {
       guard unlink(path) == 0 || errno == ENOENT else { throw RulesFileError(path, "removed") }
     }
-    // The name lasts once the folder does.
+    // The name is durable when the folder is.
     let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard directory >= 0 else { throw RulesFileError(folder, "opened") }
     defer { close(directory) }

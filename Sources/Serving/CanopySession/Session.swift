@@ -1,4 +1,3 @@
-public import CanopyEngine
 public import CanopyTree
 public import CanopyWire
 internal import DequeModule
@@ -17,61 +16,13 @@ internal import DequeModule
 ///
 /// Requests are carried out in the order that `RequestQueue` allows, and answered in the order in which
 /// they came. No request begins while the client leaves too much unread, and no input is read while too
-/// many bytes of requests wait; so the `ledger` stays within the limits, but for one request and one
+/// many bytes of requests wait. So the `ledger` stays within the limits, except for one request and one
 /// reply that may be larger.
 ///
-/// A value of one owner: call it on the connection's event loop only.
+/// A value with one owner: call it on the connection's event loop only.
 public struct Session {
   /// Identifies a request that is under way.
   public typealias Slot = Int
-
-  /// Something for the front end to do.
-  public enum Action {
-    /// Carry out a read now, and encode its reply; or call `postponeRead` if it takes long.
-    case read(ReadRequest)
-    /// Carry out a request, and call `finish` with the slot.
-    case begin(Request, Slot)
-    /// Encode a reply.
-    case send(Reply)
-    /// Begin or stop to read input.
-    case setReading(Bool)
-    /// Find the changes since a commit, or measure the present state if the client knows no commit; and call
-    /// `resumed`.
-    case resume(subscription: Int64, since: Int64?, ListenStart)
-    /// End a subscription at its source. With an error, tell the client as well.
-    case unlisten(subscription: Int64, WireError.Code?)
-    /// Authorize the subscriptions for another user, and call `reauthorized`.
-    case reauthorize([(subscription: Int64, Listening)], Identity)
-    /// Note that the connection no longer holds a login.
-    case release(UserSession)
-    /// Carry out the on-disconnect writes.
-    case carryOut([ArmedWrite])
-    /// Close the connection when everything is sent.
-    case close
-  }
-
-  /// The answer to a request, with the changes that it makes to its connection.
-  public struct Completion: Sendable {
-    /// The reply.
-    public var reply: Reply
-    /// The user of the connection from now on; nil for no change.
-    public var identity: Identity?
-    /// The on-disconnect writes from now on; nil for no change.
-    public var armed: [ArmedWrite]?
-    /// Whether the connection closes after the reply.
-    public var closes = false
-
-    /// Creates an answer.
-    public init(_ reply: Reply, identity: Identity? = nil) {
-      self.reply = reply
-      self.identity = identity
-    }
-
-    /// Creates the answer for a failure.
-    public init(_ error: WireError) {
-      self.init(.failure(error))
-    }
-  }
 
   enum Phase {
     case open
@@ -79,7 +30,7 @@ public struct Session {
     case draining
     /// No more requests are taken. Those that were taken are answered.
     case ending
-    /// The front end has been told to close.
+    /// `nextAction` has returned `close`.
     case closing
     /// The transport is gone.
     case lost
@@ -87,30 +38,34 @@ public struct Session {
 
   let limits: Limits
   /// The bytes that the connection makes the server hold.
-  public private(set) var ledger = Ledger()
+  public internal(set) var ledger = Ledger()
   /// The user of the connection.
   public private(set) var identity = Identity.anonymous
   /// The on-disconnect writes.
-  public private(set) var armed: [ArmedWrite] = []
-  private var queue = RequestQueue()
-  private var phase = Phase.open
+  public internal(set) var armed: [ArmedWrite] = []
+  var queue = RequestQueue()
+  var phase = Phase.open
   private var isReading = true
   private var isWritable = true
   /// Whether input that was received is not decoded yet.
-  private var hasBacklog = false
+  var hasBacklog = false
   /// Whether no request begins because other connections have their turn.
   public private(set) var isPaused = false
   /// The request that changes the on-disconnect writes.
-  private var armingSlot: Slot?
+  var armingSlot: Slot?
   /// The answer that waits for the subscriptions to be authorized for another user.
   private var awaitingAuthorization: (slot: Slot, completion: Completion)?
-  private var actions: Deque<Action> = []
-  private(set) var subscriptions: [Int64: Subscription] = [:]
+  var actions: Deque<Action> = []
+  var subscriptions: [Int64: Subscription] = [:]
   var lastSubscription: Int64 = 0
 
   /// Creates the session of a new connection.
   public init(limits: Limits) {
     self.limits = limits
+  }
+
+  mutating func append(_ action: Action) {
+    actions.append(action)
   }
 
   // MARK: Input
@@ -124,8 +79,8 @@ public struct Session {
   /// Whether input is taken at all, now or later.
   public var takesInput: Bool { phase == .open }
 
-  /// Notes that other connections have their turn, so that no request begins and no input is read; or that this
-  /// connection has its turn again.
+  /// Pauses the connection while other connections have their turn, so that no request begins and no input is read;
+  /// or ends the pause.
   public mutating func pause(_ isPaused: Bool) {
     self.isPaused = isPaused
   }
@@ -152,7 +107,7 @@ public struct Session {
     updateLedger()
   }
 
-  /// Puts a read under way that was to be carried out at once and takes long. `finish` is to be called with
+  /// Puts a read under way that takes too long to be carried out at once. `finish` must be called with
   /// the slot.
   ///
   /// Precondition: the read is that of the last action, or of the last call of `readsAtOnce`.
@@ -178,8 +133,8 @@ public struct Session {
     self.hasBacklog = hasBacklog
   }
 
-  /// Notes that no more input will come, or that none is to be read any more. The requests in the input that
-  /// was received are answered; then the connection closes.
+  /// Notes that there will be no more input, or that no more input may be read. The requests in the received input
+  /// are answered; then the connection closes.
   public mutating func endInput() {
     if phase == .open { phase = .draining }
   }
@@ -239,7 +194,7 @@ public struct Session {
         }
       }
     }
-    // After the end of input more is read and dropped, so that the end of the connection is noticed.
+    // After the end of input the session still reads, and drops the bytes, to notice the end of the connection.
     let wantsReading = phase != .open || (!hasBacklog && wantsInput)
     if wantsReading != isReading {
       isReading = wantsReading
@@ -260,7 +215,7 @@ public struct Session {
         $0.key < $1.key
       }
       if !authorized.isEmpty {
-        // Subscriptions that the next user may not have end before the connection is that user's.
+        // Subscriptions that the next user may not have must end before the login of that user.
         awaitingAuthorization = (slot, completion)
         actions.append(
           .reauthorize(
@@ -299,113 +254,8 @@ public struct Session {
     updateLedger()
   }
 
-  private mutating func setIdentity(_ identity: Identity) {
+  mutating func setIdentity(_ identity: Identity) {
     if case .user(let old) = self.identity { actions.append(.release(old)) }
     self.identity = identity
-  }
-
-  private mutating func setArmed(_ armed: [ArmedWrite]) {
-    self.armed = armed
-    ledger.armed = armed.reduce(0) { $0 + $1.memoryBytes }
-  }
-
-  // MARK: End
-
-  /// Ends the connection at once, because its client holds too much. Returns whether it was open.
-  ///
-  /// The requests that wait are dropped; the caller tells the client why, and closes.
-  public mutating func abandon() -> Bool {
-    guard isOpen else { return false }
-    hasBacklog = false
-    queue.dropWaiting()
-    updateLedger()
-    actions.append(close())
-    return true
-  }
-
-  /// Notes that the transport is gone.
-  public mutating func lose() {
-    guard phase != .lost else { return }
-    if phase != .closing { leave() }
-    phase = .lost
-    setIdentity(.anonymous)
-  }
-
-  /// Whether the connection goes on, so that events may be sent.
-  public var isOpen: Bool { phase != .closing && phase != .lost }
-
-  private mutating func close() -> Action {
-    phase = .closing
-    leave()
-    return .close
-  }
-
-  /// Ends everything that others keep for this connection. Called once.
-  private mutating func leave() {
-    endAllSubscriptions()
-    carryOut()
-  }
-
-  private mutating func carryOut() {
-    // While a request changes them it is not known which there are; its completion calls this again.
-    guard armingSlot == nil, !armed.isEmpty else { return }
-    actions.append(.carryOut(armed))
-    setArmed([])
-  }
-
-  // MARK: Subscriptions
-
-  mutating func append(_ action: Action) {
-    actions.append(action)
-  }
-
-  /// Adds a subscription and charges its bytes.
-  mutating func addSubscription(_ number: Int64, _ subscription: Subscription) {
-    assert(subscriptions[number] == nil, "a subscription has the number of another")
-    subscriptions[number] = subscription
-    ledger.subscriptions += subscription.bytes
-    assertSubscriptionsAreCharged()
-  }
-
-  /// Changes a subscription that has not ended; what is charged for it stays.
-  mutating func updateSubscription(_ number: Int64, _ change: (inout Subscription) -> Void) {
-    guard let index = subscriptions.index(forKey: number) else { return }
-    change(&subscriptions.values[index])
-  }
-
-  /// Removes a subscription and releases its bytes. Returns nil if there is none of this number.
-  mutating func removeSubscription(_ number: Int64) -> Subscription? {
-    guard let subscription = subscriptions.removeValue(forKey: number) else { return nil }
-    ledger.subscriptions -= subscription.bytes
-    assertSubscriptionsAreCharged()
-    return subscription
-  }
-
-  /// Removes all subscriptions, releases their bytes, and returns them.
-  mutating func removeAllSubscriptions() -> [Int64: Subscription] {
-    defer {
-      subscriptions = [:]
-      ledger.subscriptions = 0
-    }
-    return subscriptions
-  }
-
-  private func assertSubscriptionsAreCharged() {
-    ledger.assertValid()
-    assert(
-      ledger.subscriptions == subscriptions.values.reduce(0) { $0 + $1.bytes },
-      "the ledger does not have the bytes of the subscriptions")
-  }
-
-  mutating func charge(reserved: Int, heldEvents: Int) {
-    ledger.reserved += reserved
-    ledger.heldEvents += heldEvents
-    ledger.assertValid()
-  }
-
-  private mutating func updateLedger() {
-    ledger.requests = queue.requestBytes
-    ledger.replies = queue.replyBytes
-    ledger.assertValid()
   }
 }

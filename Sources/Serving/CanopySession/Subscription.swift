@@ -82,7 +82,7 @@ struct Subscription {
 
 /// The fate of events that come for a subscription.
 public enum EventOutcome: Sendable {
-  /// To be sent.
+  /// Send the events.
   case send
   /// Kept until the resumption is complete.
   case held

@@ -4,7 +4,7 @@ internal import Logging
 
 /// Carries out `UnfinishedWork`, a step in each commit, beside the requests of clients.
 ///
-/// It sleeps until a commit has left work behind, and begins with the work that the last process left.
+/// It sleeps until a commit leaves work, and begins with the work that the last process left.
 public final class UnfinishedWorkRunner: Sendable {
   private let engine: Engine
   private let logger: Logger
@@ -18,7 +18,7 @@ public final class UnfinishedWorkRunner: Sendable {
     signal.yield()
   }
 
-  /// Carries out steps until the task is cancelled or the engine has stopped. To be run once.
+  /// Carries out steps until the task is cancelled or the engine has stopped. Call it once.
   ///
   /// - Parameter clock: the clock by which it waits a second after the journal has failed.
   public func run(clock: some Clock<Duration>) async {
@@ -46,7 +46,7 @@ public final class UnfinishedWorkRunner: Sendable {
 }
 
 extension Operations {
-  /// Has the work continued that a commit may have left behind. O(1).
+  /// Continues the work that a commit may have left. O(1).
   func continueUnfinishedWork() {
     if UnfinishedWork.exists(in: engine.root) { unfinishedWork.wake() }
   }

@@ -62,7 +62,8 @@ extension WireError {
     .permissionDenied,
     "this is for the administrator: AUTH with the token in the data folder's admin-token")
 
-  /// The error for a request that the rules refuse. A reason could tell what may not be read.
+  /// The error for a request that the rules refuse. It has no reason, which could reveal data that the caller may not
+  /// read.
   static let denied = WireError(.permissionDenied, "the rules do not allow this")
 
   /// The error for a subscription to more than an event may hold.

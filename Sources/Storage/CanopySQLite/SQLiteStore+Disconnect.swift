@@ -1,6 +1,7 @@
 public import CanopyEngine
 internal import CanopyTree
 internal import GRDB
+internal import Synchronization
 
 extension SQLiteStore: DisconnectStore {
   /// See `DisconnectStore`.
@@ -38,8 +39,7 @@ extension SQLiteStore: DisconnectStore {
         """, arguments: [id])
   }
 
-  /// What is wrong with the rows, a sentence each; whether their requests can be carried out is for
-  /// those to say who keep them.
+  /// Returns the problems of the rows, a sentence each. It does not check whether their requests can be carried out.
   static func disconnectProblems(_ db: Database) throws -> [String] {
     var problems: [String] = []
     let rows = try disconnectRows(db)
@@ -69,27 +69,73 @@ extension SQLiteStore: DisconnectStore {
     "on-disconnect write \(row[0] as Int64)"
   }
 
-  /// See `DisconnectStore`. One transaction, on the disk (`full`) when this returns.
+  /// See `DisconnectStore`. The change is on the disk (`full`) when this returns.
+  ///
+  /// Changes that wait for the writer are made in one transaction, and wait for the disk once. Each succeeds or fails
+  /// by itself. Cancelling the task does not cancel the change.
   public func changeDisconnectWrites(
     adding request: (identity: String, request: String)?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? {
-    try await writeCounted { db in
-      for id in removed { try SQLiteStore.deleteDisconnectWrite(db, id) }
-      for (id, paths) in exceptions {
-        try db.execute(
-          sql: "UPDATE disconnect_writes SET exceptions = ? WHERE id = ?",
-          arguments: [SQLiteStore.text(of: paths), id])
-        try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
-      }
-      guard let request else { return nil }
-      try db.execute(
-        sql: "INSERT INTO disconnect_writes(identity, request, exceptions) VALUES (?, ?, '[]')",
-        arguments: [request.identity, request.request])
-      let id = db.lastInsertedRowID
-      try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
-      return id
+    let change = DisconnectChange(added: request, exceptions: exceptions, removed: removed)
+    return try await withCheckedThrowingContinuation { continuation in
+      let mustBegin = disconnectChanges.withLock { $0.add(change, continuation) }
+      if mustBegin { Task { await makeDisconnectChanges() } }
     }
+  }
+
+  /// Makes all changes that wait, a group at a time, until none is left.
+  private func makeDisconnectChanges() async {
+    while let group = disconnectChanges.withLock({ $0.takeGroup() }) {
+      do {
+        let results = try await writeCounted { db in
+          try group.map { try SQLiteStore.result(of: $0.change, isAlone: group.count == 1, db) }
+        }
+        for (waiting, result) in zip(group, results) { waiting.waiter.resume(with: result) }
+      } catch {
+        for waiting in group { waiting.waiter.resume(throwing: error) }
+      }
+    }
+  }
+
+  /// Makes one change of a group, or nothing of it.
+  ///
+  /// - Throws: the error if it ended the transaction of the whole group.
+  private static func result(
+    of change: DisconnectChange, isAlone: Bool, _ db: Database
+  ) throws -> Result<DisconnectWriteID?, any Error> {
+    // The transaction is the savepoint of a single change.
+    if isAlone { return .success(try make(change, db)) }
+    do {
+      var id: DisconnectWriteID?
+      try db.inSavepoint {
+        id = try make(change, db)
+        return .commit
+      }
+      return .success(id)
+    } catch {
+      // SQLite rolls the whole transaction back after some errors, such as a full disk.
+      guard db.isInsideTransaction else { throw error }
+      return .failure(error)
+    }
+  }
+
+  private static func make(_ change: DisconnectChange, _ db: Database) throws -> DisconnectWriteID?
+  {
+    for id in change.removed { try deleteDisconnectWrite(db, id) }
+    for (id, paths) in change.exceptions {
+      try db.execute(
+        sql: "UPDATE disconnect_writes SET exceptions = ? WHERE id = ?",
+        arguments: [text(of: paths), id])
+      try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
+    }
+    guard let added = change.added else { return nil }
+    try db.execute(
+      sql: "INSERT INTO disconnect_writes(identity, request, exceptions) VALUES (?, ?, '[]')",
+      arguments: [added.identity, added.request])
+    let id = db.lastInsertedRowID
+    try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
+    return id
   }
 
   static func deleteDisconnectWrite(_ db: Database, _ id: DisconnectWriteID) throws {
@@ -116,5 +162,67 @@ extension SQLiteStore: DisconnectStore {
       guard let path = item.string else { throw .invalidData("an exception is no path") }
       return path
     }
+  }
+}
+
+/// The caller of `changeDisconnectWrites`, who waits for the id of the new write.
+typealias DisconnectWaiter = CheckedContinuation<DisconnectWriteID?, any Error>
+
+/// A change of the on-disconnect writes. See `DisconnectStore.changeDisconnectWrites`.
+struct DisconnectChange: Sendable {
+  var added: (identity: String, request: String)?
+  var exceptions: [DisconnectWriteID: [String]]
+  var removed: [DisconnectWriteID]
+
+  /// The bytes of the texts to write.
+  var bytes: Int {
+    exceptions.values.reduce(added?.request.utf8.count ?? 0) { sum, paths in
+      paths.reduce(sum) { $0 + $1.utf8.count }
+    }
+  }
+}
+
+/// The changes that wait for a transaction, in the order in which they came.
+///
+/// One task makes them. It begins with the first change and ends when none is left.
+struct DisconnectChangeQueue<Waiter: Sendable> {
+  struct Waiting: Sendable {
+    let change: DisconnectChange
+    let waiter: Waiter
+  }
+
+  /// The changes, and the bytes of their texts, after which a group ends, so that the journal does not wait long for
+  /// its transaction.
+  private static var groupMax: (changes: Int, bytes: Int) { (256, 256 * 1024) }
+
+  private var waiting: [Waiting] = []
+  /// Whether a task makes the changes.
+  private(set) var isBeingMade = false
+
+  /// The number of changes that wait.
+  var count: Int { waiting.count }
+
+  /// Adds a change. Returns whether the caller must begin to make the changes.
+  mutating func add(_ change: DisconnectChange, _ waiter: Waiter) -> Bool {
+    waiting.append(Waiting(change: change, waiter: waiter))
+    defer { isBeingMade = true }
+    return !isBeingMade
+  }
+
+  /// Removes and returns the next group; nil if nothing waits. Then `add` asks its caller to begin again.
+  mutating func takeGroup() -> [Waiting]? {
+    let (changesMax, bytesMax) = DisconnectChangeQueue.groupMax
+    var bytes = 0
+    var count = 0
+    while count < min(waiting.count, changesMax), bytes < bytesMax {
+      bytes += waiting[count].change.bytes
+      count += 1
+    }
+    guard count > 0 else {
+      isBeingMade = false
+      return nil
+    }
+    defer { waiting.removeFirst(count) }
+    return Array(waiting.prefix(count))
   }
 }

@@ -36,9 +36,11 @@ extension SQLiteStore {
         db,
         sql:
           "SELECT sequence FROM commits WHERE sequence > ? AND time >= ? ORDER BY sequence LIMIT 1",
-        arguments: [max(0, lastSequence - kept), lastTime - min(span, lastTime)])
+        arguments: [
+          max(0, lastSequence.minusClamped(kept)), lastTime.minusClamped(max(0, span)),
+        ])
       // The last one stays in any case.
-      return min(first ?? lastSequence, lastSequence, sequence + 1)
+      return min(first ?? lastSequence, lastSequence, sequence == .max ? .max : sequence + 1)
     }
   }
 
@@ -64,7 +66,7 @@ extension SQLiteStore {
   func forgetClientWrites(resting rest: @Sendable () async throws -> Void) async throws {
     let end = try await pool.read { db in
       try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
-    }.map { $0 - SQLiteStore.clientMilliseconds }
+    }.map { $0.minusClamped(SQLiteStore.clientMilliseconds) }
     var last = ("", Int64.min)
     while let end,
       let next = try await pool.read({ [last, configuration] db in
@@ -95,5 +97,13 @@ extension SQLiteStore {
         ORDER BY client, number LIMIT ?
         """, arguments: [last.0, last.1, end, max(1, limit)])
     return rows.last.map { ($0[0], $0[1]) }
+  }
+}
+
+extension Int64 {
+  /// Returns the difference, or the nearest number that an `Int64` can hold.
+  fileprivate func minusClamped(_ other: Int64) -> Int64 {
+    let (difference, overflow) = subtractingReportingOverflow(other)
+    return overflow ? (other > 0 ? .min : .max) : difference
   }
 }

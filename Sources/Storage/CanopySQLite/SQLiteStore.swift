@@ -59,6 +59,9 @@ public final class SQLiteStore: Sendable {
   let files: DatabaseFiles
   /// Whether the writing connection may be at a lower level of synchronisation than the configuration's.
   let isUnsynced = Mutex(false)
+  /// The changes of on-disconnect writes that wait for the next transaction.
+  let disconnectChanges = Mutex(
+    DisconnectChangeQueue<DisconnectWaiter>())
   /// The end of what is stored durably, as `canopy.tail` has it.
   let tail: Mutex<Tail>
   let tailFile: TailFile

@@ -42,7 +42,7 @@ public final class LineParts: Sendable {
   ///   - rulesFolder: where rules are kept; nil to keep them nowhere.
   public init(
     limits: Limits = Limits(), settings: AccountSettings = AccountSettings(),
-    engine configuration: Engine.Configuration = Engine.Configuration(), hashersMax: Int = 2,
+    engine configuration: Engine.Configuration = .forTests, hashersMax: Int = 2,
     journal: LineJournal = LineJournal(), rulesFolder: String? = nil
   ) async throws {
     self.journal = journal

@@ -8,7 +8,7 @@ internal import Logging
 ///   - waits: what the waits and rests of checkpoints go by.
 ///   - seed: decides the push ids.
 public func withEngine<R: Sendable>(
-  _ journal: any Journal = InMemoryJournal(), configuration: Engine.Configuration = .init(),
+  _ journal: any Journal = InMemoryJournal(), configuration: Engine.Configuration = .forTests,
   clock: ManualClock = ManualClock(), waits: StepClock = StepClock(), seed: UInt64 = 1,
   _ body: @escaping @Sendable (Engine) async throws -> R
 ) async throws -> R {
@@ -27,7 +27,7 @@ public func withEngine<R: Sendable>(
 extension Engine {
   /// An engine that does not run yet, and logs nothing.
   public static func forTests(
-    _ journal: any Journal, configuration: Configuration = .init(),
+    _ journal: any Journal, configuration: Configuration = .forTests,
     clock: ManualClock = ManualClock(), waits: StepClock = StepClock(), seed: UInt64 = 1
   ) async throws -> Engine {
     let random = SeededBytes(seed: seed)
@@ -35,5 +35,14 @@ extension Engine {
       journal: journal, configuration: configuration, now: { clock.now },
       clock: waits, random: { random.word() },
       logger: Logger(label: "test") { _ in SwiftLogNoOpLogHandler() })
+  }
+}
+
+extension Engine.Configuration {
+  /// The defaults with a clock that stands still, so that a batch never ends because a busy machine was slow.
+  public static var forTests: Engine.Configuration {
+    var configuration = Engine.Configuration()
+    configuration.elapsed = { .zero }
+    return configuration
   }
 }

@@ -4,7 +4,7 @@ import CanopyTree
 import Synchronization
 import Testing
 
-/// When checkpoints are due, and how they rest, by a clock that only the test moves.
+/// The times and the rests of checkpoints, by a clock that only the test advances.
 @Suite(.timeLimit(.minutes(5))) struct CheckpointPaceTests {
   let store = InMemoryJournal()
   let clock = StepClock()
@@ -193,7 +193,7 @@ private final class SteppedJournal: Journal {
     self.steps = steps
   }
 
-  /// How often somebody had gone to sleep when each checkpoint ended.
+  /// The number of sleeps so far at the end of each checkpoint.
   var ends: [Int] { state.withLock { $0.ends } }
 
   /// Waits until so many checkpoints have ended.

@@ -28,15 +28,15 @@ struct ClientWritesTests {
       for sequence in 1...60 {
         let highest: Int64 = Bool.random(using: &random) ? 20 : .max
         let number = Int64.random(in: 1...highest, using: &random)
-        let told = Int64.random(in: 0..<number, using: &random)
-        let origin = try WriteOrigin(client: "c", number: number, seen: told)
+        let reported = Int64.random(in: 0..<number, using: &random)
+        let origin = try WriteOrigin(client: "c", number: number, seen: reported)
         if number <= seen {
           #expect(throws: EngineError.alreadyAnswered(number)) { try writes.admit(origin) }
         } else if made.contains(number) {
           #expect(throws: RepeatedWrite.self) { try writes.admit(origin) }
         } else {
           let admitted = try writes.admit(origin)
-          seen = max(seen, told)
+          seen = max(seen, reported)
           #expect(admitted.seen == seen)
           // A refused write counts as seen as well, and is not remembered.
           guard random.oneIn(2) else { continue }
@@ -86,7 +86,7 @@ struct ClientWritesTests {
     #expect(writes.remembered(of: "c") == 1)
   }
 
-  @Test func `one owner with many clients displaces its own and nobody else's`() throws {
+  @Test func `one owner with many clients displaces only its own`() throws {
     var writes = ClientWrites()
     var owners: [ClientWrite] = []
     for index in 0..<100 {

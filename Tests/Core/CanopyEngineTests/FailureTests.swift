@@ -118,7 +118,7 @@ import Testing
     #expect(store.commits.folded() == json(#"{"n":3}"#))
   }
 
-  @Test func `a whole group that was stored is answered as made, and what comes next is made`()
+  @Test func `a whole group that was stored is answered as made, and the next write is made`()
     async throws
   {
     let journal = FaultyJournal(store)
@@ -303,7 +303,7 @@ import Testing
     #expect(store.commits.folded().child("n") == Node(Int64(numbers.count)))
   }
 
-  @Test func `an engine whose journal cannot be read does not come into being`() async throws {
+  @Test func `an engine whose journal cannot be read is not created`() async throws {
     struct Unreadable: Journal {
       func load(keeping indexes: IndexPlan) async throws -> JournalState {
         throw JournalError.unreadable("the disk is gone")

@@ -5,12 +5,12 @@ import Synchronization
 /// A value that tests pass as an error.
 struct Refusal: Error, Equatable {}
 
-/// A node from its JSON; text that is none is a string that says so.
+/// Returns a node from its JSON. Invalid JSON gives a string that says so.
 func json(_ text: String) -> Node {
   (try? Node(json: text)) ?? Node("not JSON: \(text)")
 }
 
-/// Collects answers in the order in which they come.
+/// Collects answers in their order.
 final class Answers<Value: Sendable>: Sendable {
   private struct State {
     var values: [Value] = []
@@ -31,7 +31,7 @@ final class Answers<Value: Sendable>: Sendable {
     ready?.resume()
   }
 
-  /// Waits until so many have come.
+  /// Waits until there are so many answers.
   func wait(for count: Int) async -> [Value] {
     await withCheckedContinuation { continuation in
       let isReady = state.withLock { state in
@@ -44,7 +44,7 @@ final class Answers<Value: Sendable>: Sendable {
   }
 }
 
-/// How a submission ended.
+/// The outcome of a submission.
 enum Outcome: Equatable {
   case committed(Int64)
   case failed(EngineError)
@@ -52,7 +52,7 @@ enum Outcome: Equatable {
 }
 
 extension Engine {
-  /// Sets what stands at a path, and returns the sequence number.
+  /// Sets the value at a path, and returns the sequence number.
   @discardableResult
   func set(_ path: String, _ value: Node) async throws -> Int64 {
     try await transact { _ in Decision(try .set(Location(path), WriteValue(value)), ()) }.sequence
@@ -68,7 +68,7 @@ extension Engine {
     }.result
   }
 
-  /// What stands at a path in the current tree.
+  /// Returns the value at a path in the current tree.
   func value(_ path: String) -> Node {
     (try? Path(path)).map { root.at($0) } ?? .absent
   }
@@ -82,7 +82,7 @@ extension Engine {
     }
   }
 
-  /// Submits something that is refused, without waiting.
+  /// Submits a transaction that is refused, without waiting.
   func submitRefused(_ answers: Answers<Outcome>) {
     submit { _ -> Decision<Void> in
       throw Refusal()
@@ -91,7 +91,7 @@ extension Engine {
     }
   }
 
-  /// Submits something that writes nothing, without waiting.
+  /// Submits a transaction that writes nothing, without waiting.
   func submitRead(_ answers: Answers<Outcome>) {
     submit { _ in
       Decision(nil, ())
@@ -108,5 +108,25 @@ extension Outcome {
     case .failure(let error as EngineError): self = .failed(error)
     case .failure: self = .refused
     }
+  }
+}
+
+/// A policy of closures.
+struct TestPolicy: WritePolicy {
+  var denies: (@Sendable (Write) -> Bool)?
+  var allows: @Sendable (ProposedWrite) -> Bool = { _ in true }
+  var derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)?
+
+  func denies(_ write: Write, before: Node, at time: Int64) -> Bool { denies?(write) ?? false }
+  func allows(_ write: ProposedWrite) -> Bool { allows(write) }
+  func derive(_ write: ProposedWrite) throws -> [Assignment]? { try derive?(write) }
+}
+
+extension Decision {
+  init(
+    _ write: Write?, _ result: Result, authorize: @escaping @Sendable (ProposedWrite) -> Bool,
+    derive: (@Sendable (ProposedWrite) throws -> [Assignment]?)? = nil
+  ) {
+    self.init(write, result, policy: TestPolicy(allows: authorize, derive: derive))
   }
 }

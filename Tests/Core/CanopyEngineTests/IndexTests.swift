@@ -65,7 +65,7 @@ import Testing
         await engine.keepIndex(try age, at: try Path(name))
       }
       #expect(try isKept(engine, at: "p"))
-      #expect(try isKept(engine, at: "q"), "what is kept already does not count twice")
+      #expect(try isKept(engine, at: "q"), "an index that is kept already does not count twice")
       #expect(try !isKept(engine, at: "r"))
     }
   }

@@ -25,7 +25,7 @@ import Testing
     #expect(sorted.count == items.childCount)
   }
 
-  @Test func `they are there at once, also of what comes later`() async throws {
+  @Test func `the indexes are there at once, also for later children`() async throws {
     let store = InMemoryJournal()
     try await withEngine(store) { engine in
       try await engine.set("items", json(#"{"a":{"n":2},"b":{"n":1}}"#))
@@ -36,13 +36,13 @@ import Testing
       try await engine.set("lists/b", json(#"{"x":1,"y":2}"#))
       try expectIndexed(engine)
       #expect(Query.isIndexed(by: .value, engine.value("lists/b")))
-      // What is kept already costs nothing.
+      // An index that is kept already costs nothing.
       try await engine.keepIndexes(of: try plan())
     }
     #expect(store.groups == [1, 1, 1, 1], "indexes are no commits")
   }
 
-  @Test func `what is written while they are made is in them`() async throws {
+  @Test func `writes made while the indexes are added are in them`() async throws {
     try await withEngine { engine in
       for i in 0..<2_000 {
         engine.submitSet("items/i\(i)/n", Node(Int64(i * 7_919 % 2_003)), Answers<Outcome>())

@@ -6,7 +6,9 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct OverloadAndStopTests {
   let store = InMemoryJournal()
 
-  @Test func `so many writes may wait and not one more; the journal makes room`() async throws {
+  @Test func `writes wait up to the bound, one more is refused, and the journal makes room`()
+    async throws
+  {
     let journal = FaultyJournal(store)
     let gate = journal.holdNextAppend()
     var configuration = Engine.Configuration()
@@ -26,7 +28,7 @@ import Testing
     }
   }
 
-  @Test func `stopping answers what was accepted and refuses the rest`() async throws {
+  @Test func `stopping answers the accepted requests and refuses others`() async throws {
     let journal = FaultyJournal(store)
     let gate = journal.holdNextAppend()
     let engine = try await Engine.forTests(journal)
@@ -52,7 +54,9 @@ import Testing
     #expect(store.commits.count == 2)
   }
 
-  @Test func `what is accepted before it runs is carried out, though it was stopped meanwhile`()
+  @Test
+  func
+    `requests accepted before the engine runs are carried out, even if it was stopped meanwhile`()
     async throws
   {
     let engine = try await Engine.forTests(store)

@@ -47,7 +47,7 @@ import Testing
     #expect(journaled.values.allSatisfy { $0.count == 1 }, "nothing is stored twice")
     for (key, sequence) in acknowledged { #expect(journaled[key] == [sequence]) }
     #expect(
-      journaled.count == acknowledged.count, "nothing is stored of which its writer was not told")
+      journaled.count == acknowledged.count, "a write was stored without an answer")
   }
 
   private static func planFaults(_ journal: FaultyJournal, _ random: SeededGenerator) {

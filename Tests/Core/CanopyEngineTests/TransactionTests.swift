@@ -49,7 +49,7 @@ import Testing
     }
   }
 
-  @Test func `server values are resolved against what is pending, and journaled resolved`()
+  @Test func `server values are resolved against pending writes, and journaled resolved`()
     async throws
   {
     let journal = FaultyJournal(store)
@@ -101,7 +101,7 @@ import Testing
   @Test func `values that are equal and one stay one in memory`() async throws {
     try await withEngine(store) { engine in
       let value = json(#"{"x":{"y":1}}"#)
-      // What is under push ids may stand in several places.
+      // Values under push ids may stand in several places.
       let (a, b) = (try Path("a/-OaBcDeFgHiJkLmNoPqR"), try Path("b/-OaBcDeFgHiJkLmNoPqR"))
       _ = try await engine.transact { _ in
         Decision(try Write([.init(a, value), .init(b, value)]), ())

@@ -4,7 +4,7 @@ import Testing
 
 /// Tasks of which a few work at a time.
 @Suite(.timeLimit(.minutes(5))) struct TurnQueueTests {
-  /// What stands for a connection.
+  /// A substitute for a connection.
   private final class Group: Sendable {}
 
   /// Begins a task of a group that waits for a turn, and returns when it waits.

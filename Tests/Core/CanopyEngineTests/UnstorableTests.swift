@@ -9,12 +9,12 @@ import Testing
   private static let unreadable = Node(1).withPriority(true)
 
   private func submitUnreadable(
-    to path: String, _ engine: Engine, isJudged: Bool, _ answers: Answers<Outcome>
+    to path: String, _ engine: Engine, isAuthorized: Bool, _ answers: Answers<Outcome>
   ) {
     engine.submit { _ in
-      var decision = Decision(try .set(Location(path), WriteValue(Self.unreadable)), ())
-      if isJudged { decision.authorize = { _ in true } }
-      return decision
+      let policy = isAuthorized ? TestPolicy() : nil
+      return Decision(
+        try .set(Location(path), WriteValue(Self.unreadable)), (), policy: policy)
     } completion: { result in
       switch result {
       case .success(let committed): answers.add(.committed(committed.sequence))
@@ -26,7 +26,7 @@ import Testing
 
   @Test(arguments: [true, false])
   func `a commit that would not read back is refused, and the others of its batch are made`(
-    isJudged: Bool
+    isAuthorized: Bool
   ) async throws {
     let store = InMemoryJournal()
     let journal = FaultyJournal(store)
@@ -40,9 +40,9 @@ import Testing
       engine.submitSet("first", 1, answers)
       await held.reached()
       engine.submitSet("second", 2, answers)
-      // Over what is there, below a leaf, and where nothing is: all of it is taken back.
+      // Over a value, below a leaf, and at an empty place: all of it is undone.
       for path in ["a/x", "a/y", "l/m/n", "o/p"] {
-        submitUnreadable(to: path, engine, isJudged: isJudged, answers)
+        submitUnreadable(to: path, engine, isAuthorized: isAuthorized, answers)
       }
       engine.submitSet("third", 3, answers)
       held.open()

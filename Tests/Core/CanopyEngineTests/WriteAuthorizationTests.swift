@@ -4,7 +4,7 @@ import CanopyTree
 import Synchronization
 import Testing
 
-/// Judges of writes: what they see, and what becomes of what they deny.
+/// Policies of writes: their parameters, and the effect of a denial.
 @Suite(.timeLimit(.minutes(5))) struct WriteAuthorizationTests {
   private func submit(
     _ engine: Engine, _ path: String, _ value: Node, _ answers: Answers<Outcome>,
@@ -50,7 +50,7 @@ import Testing
     }
   }
 
-  @Test func `what is denied leaves no trace, takes no number, and later writes do not see it`()
+  @Test func `a denied write leaves no trace, takes no number, and later writes do not see it`()
     async throws
   {
     let store = InMemoryJournal()
@@ -122,7 +122,7 @@ import Testing
     }
   }
 
-  @Test func `of several writes those that are denied are left out, and told`() async throws {
+  @Test func `the denied ones of several writes are left out, and reported`() async throws {
     let store = InMemoryJournal()
     try await withEngine(store) { engine in
       let decisions = try ["a", "b", "c", "d"].map { path in

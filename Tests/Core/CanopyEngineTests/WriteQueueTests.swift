@@ -20,8 +20,8 @@ struct WriteQueueTests {
     func complete(_ failure: EngineError?) {}
   }
 
-  private func names(_ requests: [any PendingRequest]) -> [String] {
-    requests.compactMap { $0 as? Request }.map { request in
+  private func names(_ entries: some Sequence<WriteQueue.Entry>) -> [String] {
+    entries.compactMap { $0.request as? Request }.map { request in
       guard case .address(let name) = request.owner else { return "server\(request.number)" }
       return "\(name)\(request.number)"
     }
@@ -49,6 +49,23 @@ struct WriteQueueTests {
     #expect(names(queue.takeBatch(atMost: 3)) == ["b2", "a3", "c1"])
     #expect(names(queue.takeBatch(atMost: 3)) == ["a4", "a5"])
     #expect(queue.isEmpty && queue.takeBatch(atMost: 3).isEmpty)
+  }
+
+  @Test func `requests that are put back come before later ones, and owners are served in turn`() {
+    var queue = WriteQueue(countMax: 100)
+    _ = add(&queue, "a", 1...4)
+    _ = add(&queue, "b", 1...2)
+    let batch = queue.takeBatch(atMost: 10)
+    _ = add(&queue, "b", 3...3)
+    _ = add(&queue, "c", 1...1)
+    queue.putBack(batch.dropFirst())
+    #expect(queue.count == 7)
+    let rest = names(queue.takeBatch(atMost: 10))
+    #expect(Set(rest.prefix(3)) == ["a2", "b1", "c1"] && rest.count == 7, "\(rest)")
+    #expect(rest.filter { $0.hasPrefix("a") } == ["a2", "a3", "a4"])
+    #expect(rest.filter { $0.hasPrefix("b") } == ["b1", "b2", "b3"])
+    queue.putBack([])
+    #expect(queue.isEmpty)
   }
 
   @Test func `one owner gets an eighth of the queue, and a full queue takes requests of others`() {
@@ -81,16 +98,24 @@ struct WriteQueueTests {
         let number = added[name, default: 0] + 1
         if add(&queue, name, number...number) == 1 { added[name] = number }
       }
-      for request in queue.takeBatch(atMost: Int.random(in: 1...12, using: &random)) {
-        guard let request = request as? Request, case .address(let name) = request.owner else {
+      var batch = queue.takeBatch(atMost: Int.random(in: 1...12, using: &random))
+      if random.oneIn(3) {
+        // The batch ends early.
+        let count = Int.random(in: 0...batch.count, using: &random)
+        queue.putBack(batch[count...])
+        batch = Array(batch.prefix(count))
+      }
+      for entry in batch {
+        guard let request = entry.request as? Request, case .address(let name) = request.owner
+        else {
           continue
         }
         #expect(request.number == taken[name, default: 0] + 1, "seed \(seed)")
         taken[name] = request.number
       }
     }
-    for request in queue.takeAll() {
-      guard let request = request as? Request, case .address(let name) = request.owner else {
+    for entry in queue.takeAll() {
+      guard let request = entry.request as? Request, case .address(let name) = request.owner else {
         continue
       }
       #expect(request.number == taken[name, default: 0] + 1, "seed \(seed)")

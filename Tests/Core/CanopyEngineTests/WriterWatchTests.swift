@@ -6,47 +6,17 @@ import Testing
 
 @testable import CanopyEngine
 
-/// Work that holds the writer for too long is counted and named.
+/// Counters and log lines of work that holds the writer for too long.
 struct WriterWatchTests {
-  /// A clock that moves when a test says so, and a log that is kept.
-  private final class Setting: Sendable {
-    private let time = Mutex(Duration.zero)
-    private let lines = Mutex<[String]>([])
-
-    var elapsed: @Sendable () -> Duration { { [self] in time.withLock { $0 } } }
-
-    func advance(_ duration: Duration) { time.withLock { $0 += duration } }
-
-    /// Returns the metadata of the lines since the last call.
-    func logged() -> [String] {
-      lines.withLock { lines in
-        defer { lines = [] }
-        return lines
-      }
-    }
-
-    var logger: Logger { Logger(label: "test") { _ in Handler(setting: self) } }
-
-    private struct Handler: LogHandler {
-      let setting: Setting
-      var metadata: Logger.Metadata = [:]
-      var logLevel = Logger.Level.trace
-
-      subscript(metadataKey key: String) -> Logger.Metadata.Value? {
-        get { metadata[key] }
-        set { metadata[key] = newValue }
-      }
-
-      func log(event: LogEvent) {
-        let words = (event.metadata ?? [:]).sorted { $0.key < $1.key }.map { "\($0)=\($1)" }
-        setting.lines.withLock { $0.append(words.joined(separator: " ")) }
-      }
-    }
-  }
-
   private let setting = Setting()
 
-  @Test func `work of ten milliseconds is not counted, of one more it is`() throws {
+  private func work(_ times: Int, _ milliseconds: Int, longest: Int? = nil) -> WriterHolds.Work {
+    WriterHolds.Work(
+      count: times, longest: .milliseconds(longest ?? milliseconds / times),
+      total: .milliseconds(milliseconds))
+  }
+
+  @Test func `work of ten milliseconds is not counted, and work of one more is`() throws {
     let watch = WriterWatch(clock: setting.elapsed, logger: setting.logger)
     setting.advance(.milliseconds(10))
     watch.note("SET", since: .zero)
@@ -54,12 +24,12 @@ struct WriterWatchTests {
     setting.advance(.milliseconds(1))
     let location = try Location("a/b")
     watch.note("SET", since: .zero, at: location)
-    #expect(watch.holds.count == 1 && watch.holds.longest == .milliseconds(11))
+    #expect(watch.holds.work == ["SET": work(1, 11)])
     #expect(watch.holds.longestWork == "SET")
     #expect(setting.logged() == ["ms=11 path=/a/b work=SET"])
   }
 
-  @Test func `there is a line a second, which counts those that were left out`() {
+  @Test func `there is a line a second, with the number of omitted ones`() {
     let watch = WriterWatch(clock: setting.elapsed, logger: setting.logger)
     for _ in 0..<40 {
       let start = watch.now
@@ -74,13 +44,34 @@ struct WriterWatchTests {
     let watch = WriterWatch(clock: setting.elapsed, logger: setting.logger)
     setting.advance(.seconds(1))
     #expect(watch.noteAppend(since: .zero) == .seconds(1))
-    #expect(watch.holds.count == 0 && watch.holds.appends == 1)
-    #expect(watch.holds.longestAppend == .seconds(1) && setting.logged().isEmpty)
+    #expect(watch.holds.count == 0 && watch.holds.appends == work(1, 1_000))
+    #expect(setting.logged().isEmpty)
   }
 
-  @Test func `the engine names a transaction and an answer that take long`()
-    async throws
-  {
+  @Test func `each kind of work has its own counters, which one line repeats at the end`() {
+    let watch = WriterWatch(clock: setting.elapsed, logger: setting.logger)
+    watch.logSummary()
+    #expect(setting.logged().isEmpty, "nothing held the writer")
+    for (name, milliseconds) in [("SET", 20), ("PUSH", 30), ("SET", 40)] as [(StaticString, Int)] {
+      let start = watch.now
+      setting.advance(.milliseconds(milliseconds))
+      watch.note(name, since: start)
+    }
+    let start = watch.now
+    setting.advance(.milliseconds(15))
+    _ = watch.noteAppend(since: start)
+    #expect(watch.holds.work == ["SET": work(2, 60, longest: 40), "PUSH": work(1, 30)])
+    #expect(watch.holds.count == 3 && watch.holds.longest == .milliseconds(40))
+    _ = setting.logged()
+    watch.logSummary()
+    #expect(
+      setting.logged() == [
+        "PUSH=1 times, 30 ms, the longest 30 ms SET=2 times, 60 ms, the longest 40 ms "
+          + "journal=1 times, 15 ms, the longest 15 ms"
+      ])
+  }
+
+  @Test func `the engine names each step that takes long`() async throws {
     var configuration = Engine.Configuration()
     configuration.elapsed = setting.elapsed
     try await withEngine(configuration: configuration) { [setting] engine in
@@ -103,10 +94,64 @@ struct WriterWatchTests {
       try await submit("SET", decide: false, answer: false)
       #expect(engine.writerHolds == WriterHolds())
       try await submit("SET", decide: true, answer: false)
-      #expect(engine.writerHolds.count == 1 && engine.writerHolds.longestWork == "SET")
-      #expect(engine.writerHolds.longest == .milliseconds(20))
+      #expect(engine.writerHolds.work["SET"]?.count == 1)
       try await submit("PUSH", decide: false, answer: true)
-      #expect(engine.writerHolds.count == 2 && engine.writerHolds.longestWork == "PUSH")
+      #expect(engine.writerHolds.work["PUSH"]?.longest == .milliseconds(30))
+      #expect(engine.writerHolds.longestWork == "PUSH")
+    }
+  }
+
+  @Test func `each name of the engine's own work is counted`() async throws {
+    // Every piece of work takes long: the clock advances each time it is read.
+    var configuration = Engine.Configuration()
+    configuration.elapsed = { [setting] in
+      setting.advance(.milliseconds(11))
+      return setting.elapsed()
+    }
+    let engine = try await Engine(
+      journal: InMemoryJournal(), configuration: configuration, now: { 1 }, clock: StepClock(),
+      random: { 1 }, logger: setting.logger)
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await engine.run() }
+      await withCheckedContinuation { continuation in
+        engine.listen(Listening(.root)) { _ in
+        } started: { _, _ in
+          continuation.resume()
+        }
+      }
+      await withCheckedContinuation { continuation in
+        engine.setAuthorizations([]) { continuation.resume() }
+      }
+      await engine.keepIndex(.value, at: .root)
+      _ = try? await engine.set("a", 1)
+      await withCheckedContinuation { continuation in
+        engine.submit([Decision(nil, ())]) { _ in continuation.resume() }
+      }
+      engine.stop()
+    }
+    let names: Set = [
+      "listen", "authorization", "index", "transaction", "writes", "listeners", "freeing",
+    ]
+    #expect(Set(engine.writerHolds.work.keys) == names)
+    #expect(engine.writerHolds.appends.count == 1)
+    // The last line has all of them.
+    let line = setting.logged().last ?? ""
+    for name in names { #expect(line.contains("\(name)="), "\(line)") }
+  }
+
+  @Test func `a slow listener is named`() async throws {
+    var configuration = Engine.Configuration()
+    configuration.elapsed = setting.elapsed
+    try await withEngine(configuration: configuration) { [setting] engine in
+      await withCheckedContinuation { continuation in
+        engine.listen(Listening(.root)) { _ in
+          setting.advance(.milliseconds(25))
+        } started: { _, _ in
+          continuation.resume()
+        }
+      }
+      try await engine.set("a", 1)
+      #expect(engine.writerHolds.work == ["listeners": work(1, 25)])
     }
   }
 

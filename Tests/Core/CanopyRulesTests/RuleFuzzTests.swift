@@ -91,6 +91,11 @@ struct RuleFuzzTests {
       let write = rules.explainWrite([location], before: data, after: after, as: caller)
       let isSameVerdict = verdict == write.verdict
       try #require(isSameVerdict, "\(String(decoding: bytes, as: UTF8.self))")
+      // A write is denied early only if it is denied, and without data only if it is denied with data.
+      let early = rules.denies([location], before: data, as: caller)
+      let earliest = rules.denies([location], before: nil, as: caller)
+      let isSound = (!earliest || early) && (!early || !verdict.isAllowed)
+      try #require(isSound, "\(String(decoding: bytes, as: UTF8.self))")
     }
     #expect(loaded > Self.count / 100)
   }

@@ -7,7 +7,7 @@ import Testing
 struct MemoryBudgetTests {
   private static let mebibyte = 1024 * 1024
 
-  /// Connections that give everything back when they are told to end, but later.
+  /// Connections that release everything some time after the budget has ended them.
   private final class Ended: Sendable {
     private let names = Mutex<[String]>([])
 
@@ -34,7 +34,7 @@ struct MemoryBudgetTests {
     #expect(ended.all == ["large"])
   }
 
-  @Test func `connections are told to end one by one until the others fit`() {
+  @Test func `connections end one by one until the others fit`() {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
     let ended = Ended()
     var accounts = LargeAccounts(budget, count: 4, ended)
@@ -43,7 +43,7 @@ struct MemoryBudgetTests {
     var greedy = budget.open { ended.append("greedy") }
     greedy.report(3 * Self.mebibyte)
     #expect(ended.all == ["greedy"])
-    // It is told once, and counts as gone.
+    // It is ended once, and counts as gone.
     greedy.report(4 * Self.mebibyte)
     #expect(ended.all == ["greedy"])
     accounts.report(0, 400_000)

@@ -86,7 +86,7 @@ private struct SessionModel {
         if value == isReading { problem = "reading was set to what it is" }
         isReading = value
       case .close: hasClosed = true
-      default: problem = "an action that nobody asked for: \(action)"
+      default: problem = "an unexpected action: \(action)"
       }
     }
   }

@@ -8,14 +8,12 @@ extension TidyTests {
   /// remove its entry.
   static let unmendedFolders: Set<String> = [
     "Sources/Blog/CanopyAccounts", "Sources/Tools/CanopyBench", "Sources/Core/CanopyEngine",
-    "Sources/Serving/CanopySession",
     "Sources/Blog/CanopySocial", "Sources/Storage/CanopySQLite",
     "Sources/Tools/CanopyTesting", "Sources/Serving/canopy",
     "Tests/Blog/CanopyAccountsTests", "Tests/Tools/CanopyBenchTests",
     "Tests/Client/CanopyClientSampleTests",
     "Tests/Serving/CanopyEndToEndTests", "Tests/Core/CanopyEngineTests",
     "Tests/Tools/CanopyRepositoryTests",
-    "Tests/Serving/CanopySessionTests",
     "Tests/Blog/CanopySocialTests",
     "Tests/Storage/CanopySQLiteTests",
   ]

@@ -1,0 +1,52 @@
+public import CanopyEngine
+public import CanopyWire
+
+extension Session {
+  /// Something for the front end to do.
+  public enum Action {
+    /// Carry out a read now, and encode its reply; or call `postponeRead` if it takes long.
+    case read(ReadRequest)
+    /// Carry out a request, and call `finish` with the slot.
+    case begin(Request, Slot)
+    /// Encode a reply.
+    case send(Reply)
+    /// Begin or stop to read input.
+    case setReading(Bool)
+    /// Find the changes since a commit, or measure the present state if the client knows no commit; and call
+    /// `resumed`.
+    case resume(subscription: Int64, since: Int64?, ListenStart)
+    /// End a subscription at its source. With an error, notify the client as well.
+    case unlisten(subscription: Int64, WireError.Code?)
+    /// Authorize the subscriptions for another user, and call `reauthorized`.
+    case reauthorize([(subscription: Int64, Listening)], Identity)
+    /// Note that the connection no longer holds a login.
+    case release(UserSession)
+    /// Make the on-disconnect writes, after the requests of the last user of the connection.
+    case carryOut([ArmedWrite], Identity)
+    /// Close the connection when everything is sent.
+    case close
+  }
+
+  /// The answer to a request, with the changes that it makes to its connection.
+  public struct Completion: Sendable {
+    /// The reply.
+    public var reply: Reply
+    /// The user of the connection from now on; nil for no change.
+    public var identity: Identity?
+    /// The on-disconnect writes from now on; nil for no change.
+    public var armed: [ArmedWrite]?
+    /// Whether the connection closes after the reply.
+    public var closes = false
+
+    /// Creates an answer.
+    public init(_ reply: Reply, identity: Identity? = nil) {
+      self.reply = reply
+      self.identity = identity
+    }
+
+    /// Creates the answer for a failure.
+    public init(_ error: WireError) {
+      self.init(.failure(error))
+    }
+  }
+}

@@ -1,0 +1,44 @@
+/// The end of a connection: by its client, by the server, or because the transport is gone.
+extension Session {
+  /// Ends the connection at once, because its client holds too much. Returns whether it was open.
+  ///
+  /// Drops the requests that wait. The caller sends the reason to the client, and closes.
+  public mutating func abandon() -> Bool {
+    guard isOpen else { return false }
+    hasBacklog = false
+    queue.dropWaiting()
+    updateLedger()
+    actions.append(close())
+    return true
+  }
+
+  /// Notes that the transport is gone.
+  public mutating func lose() {
+    guard phase != .lost else { return }
+    if phase != .closing { leave() }
+    phase = .lost
+    setIdentity(.anonymous)
+  }
+
+  /// Whether the connection goes on, so that events may be sent.
+  public var isOpen: Bool { phase != .closing && phase != .lost }
+
+  mutating func close() -> Action {
+    phase = .closing
+    leave()
+    return .close
+  }
+
+  /// Ends everything that others keep for this connection. Called once.
+  private mutating func leave() {
+    endAllSubscriptions()
+    carryOut()
+  }
+
+  mutating func carryOut() {
+    // A request that changes them is under way: its completion calls this again.
+    guard armingSlot == nil, !armed.isEmpty else { return }
+    actions.append(.carryOut(armed, identity))
+    setArmed([])
+  }
+}

@@ -1,0 +1,73 @@
+import CanopyTree
+import Testing
+
+@testable import CanopyRules
+
+/// Writes that the rules deny before they are applied.
+struct EarlyDenialTests {
+  private let data = Result { try tree(#"{"a":{"owner":"ann"}}"#) }
+
+  /// Whether rules deny a write at `/a/b` without any data, and with the data before the write.
+  private func denials(_ write: String, _ caller: RuleCaller) throws -> [Bool] {
+    let rules = try rules(#"{"rules":{"$a":{"$b":{".write":"\#(write)"}}}}"#)
+    let location = try Location("a/b")
+    return try [nil, data.get()].map { rules.denies([location], before: $0, as: caller) }
+  }
+
+  @Test func `a rule that needs no data denies at any time`() throws {
+    #expect(try denials("false", user("ann")) == [true, true])
+    #expect(try denials("true", user("ann")) == [false, false])
+    #expect(try denials("auth != null", nobody) == [true, true])
+    #expect(try denials("auth != null", user("ann")) == [false, false])
+    #expect(try denials("auth.uid === $a", user("bob")) == [true, true])
+    #expect(try denials("auth != null && newData.exists()", nobody) == [true, true])
+  }
+
+  @Test func `a rule that needs the data before the write denies when that is known`() throws {
+    let isOwner = "data.parent().child('owner').val() === auth.uid"
+    #expect(try denials(isOwner, user("bob")) == [false, true])
+    #expect(try denials(isOwner, user("ann")) == [false, false])
+    #expect(try denials("root.child('x').exists()", nobody) == [false, true])
+    #expect(try denials("now < 5", nobody) == [false, true])
+  }
+
+  @Test func `a rule that needs the data after the write does not deny early`() throws {
+    for rule in ["newData.exists()", "!newData.exists()", "newData.parent().parent().exists()"] {
+      #expect(try denials(rule, nobody) == [false, false], "\(rule)")
+    }
+    #expect(try denials("newData.exists() && auth != null", nobody) == [false, false])
+  }
+
+  @Test func `a rule that fails denies, and one above or another location does not help`() throws {
+    #expect(try denials("auth.uid + 1 > 'a' - 1", user("ann")) == [true, true])
+    let rules = try rules(
+      #"{"rules":{"a":{".write":"newData.exists()","b":{".write":false}},"c":{".write":false}}}"#)
+    let locations = try ["a/b", "a/c", "c"].map { try Location($0) }
+    #expect(!rules.denies(locations.prefix(2), before: nil, as: nobody))
+    #expect(rules.denies(locations, before: nil, as: nobody))
+    #expect(try rules.denies([Location("")], before: nil, as: nobody), "no rule grants the root")
+    #expect(!rules.denies([], before: nil, as: nobody))
+  }
+
+  @Test func `the built-in rules deny every write of an anonymous client without data`() throws {
+    let rules = try BuiltInRules.load()
+    let paths = [
+      "users/u", "usernames/n", "posts/p", "posts/p/stars/x", "user-posts/u/p", "post-comments/p/c",
+      "user-comments/u/c", "x", "",
+    ]
+    for path in paths {
+      #expect(try rules.denies([Location(path)], before: nil, as: nobody), "/\(path)")
+    }
+    #expect(try !rules.denies([Location("posts/p")], before: nil, as: user("ann")))
+  }
+
+  @Test func `rules that use too many steps deny`() throws {
+    let rules = try rules(
+      #"{"rules":{"$a":{".write":"auth.uid.replace('a','aaaaaaaaaaaaaaaa').replace('a','aaaaaaaaaaaaaaaa').replace('a','aaaaaaaaaaaaaaaa').replace('a','aaaaaaaaaaaaaaaa').replace('a','aaaaaaaaaaaaaaaa').length > 0"}}}"#
+    )
+    let locations = (0..<3_000).map { Location(Path.root.child(Key(index: $0))) }
+    let caller = user(String(repeating: "a", count: 100))
+    #expect(rules.denies(locations, before: nil, as: caller))
+    #expect(!rules.authorize(locations, before: .absent, after: true, as: caller).isAllowed)
+  }
+}

@@ -1,0 +1,63 @@
+import CanopyEngine
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Synchronization
+import Testing
+
+/// Writes of the tree that the rules deny whatever the data is.
+@Suite(.timeLimit(.minutes(5))) struct DeniedWriteTests {
+  /// The codes of replies; nil for a success.
+  private final class Codes: Sendable {
+    private let codes = Mutex<[WireError.Code?]>([])
+
+    var all: [WireError.Code?] { codes.withLock { $0 } }
+
+    func add(_ reply: Reply) {
+      let code: WireError.Code? = if case .failure(let error) = reply { error.code } else { nil }
+      codes.withLock { $0.append(code) }
+    }
+  }
+
+  private func submit(
+    _ line: String, as identity: Identity, _ parts: LineParts, _ codes: Codes
+  ) throws {
+    let request = try Array(line.utf8).withUnsafeBytes {
+      try Request(line: $0, limits: Limits())
+    }
+    guard case .write(let write) = request else {
+      Issue.record("not a write: \(line)")
+      return
+    }
+    parts.operations.write(write, as: identity, from: "10.0.0.1") { codes.add($0) }
+  }
+
+  private func update(_ count: Int) -> String {
+    let members = (0..<count).map { "\"posts/p\($0)/title\":\"t\"" }.joined(separator: ",")
+    return "UPDATE / {\(members)}"
+  }
+
+  @Test func `a large write of an anonymous client is refused without the writer`() async throws {
+    let parts = try await LineParts()
+    let codes = Codes()
+    // The engine does not run, so an answer did not need it.
+    try submit(update(9), as: .anonymous, parts, codes)
+    try submit(update(2_000), as: .anonymous, parts, codes)
+    #expect(codes.all == [.permissionDenied, .permissionDenied])
+    // A small one costs the writer little.
+    try submit(update(8), as: .anonymous, parts, codes)
+    // The writer must look whether this one was committed before.
+    try submit("ONCE c 1 0 " + update(9), as: .anonymous, parts, codes)
+    // The rules do not bind the administrator.
+    try submit(update(9), as: .administrator, parts, codes)
+    #expect(codes.all.count == 2)
+    await withTaskGroup(of: Void.self) { group in
+      group.addTask { await parts.run() }
+      _ = try? await parts.engine.transact { _ in Decision(nil, ()) }
+      parts.engine.stop()
+    }
+    #expect(codes.all.dropFirst(2) == [.permissionDenied, .permissionDenied, nil])
+    #expect(parts.engine.snapshot.sequence == 1)
+  }
+}
