@@ -72,7 +72,7 @@ struct Batch {
     var assignments = write.resolved(in: tree.root, at: time)
     let isChecked = decision.authorize != nil || decision.derive != nil
     // Looked for once: here, or when it is known that the write is allowed and what follows from it.
-    var views = isChecked ? [] : writer.listeners.views(concernedBy: assignments)
+    var views = isChecked ? ConcernedViews() : writer.listeners.views(concernedBy: assignments)
     // Held only if it is needed: a second reference has the pages on the way copied.
     let isHeld = isChecked || !views.isEmpty || !writer.authorizations.isIdle
     let before = isHeld ? tree : nil
@@ -150,7 +150,7 @@ struct Batch {
 struct Change {
   let commit: Commit
   /// The views at, above and below the places that it writes.
-  let views: [Listeners.View]
+  let views: ConcernedViews
   let before: Node
   let after: Node
 }

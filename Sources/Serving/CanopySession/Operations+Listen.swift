@@ -1,11 +1,12 @@
+internal import CanopyAccounts
 public import CanopyEngine
 internal import CanopySocial
 public import CanopyTree
 public import CanopyWire
 
 extension Operations {
-  /// The number of commits beyond which a list of the blog is sent anew instead of its changes: it is
-  /// short, and anybody may ask.
+  /// The number of commits beyond which a list of the blog is sent as a whole instead of its changes: it is
+  /// short, and every client may ask for it.
   private static let watchHistoryMax: Int64 = 1_000
 
   /// Resolves the names in a request for a subscription.
@@ -14,7 +15,7 @@ extension Operations {
   public func subscription(
     to path: Path, _ options: ListenOptions, as identity: Identity
   ) throws(WireError) -> SubscriptionRequest {
-    // Refused at once where that is plain already; the rules decide again when the listener begins.
+    // Refuses at once if the present rules and data do; the rules decide again when the listener begins.
     try checkRead(path, options.query, in: engine.root, as: identity)
     let listening = Listening(path, options.query, form: Listening.Form(options.form))
     return SubscriptionRequest(
@@ -43,6 +44,15 @@ extension Operations {
     } catch {
       throw wireError(error)
     }
+  }
+
+  /// Returns the network that the subscriptions of a client count for; nil for none: the administrator, and
+  /// programs on this machine, behind which there may be many people.
+  public func listenerOwner(at address: String, as identity: Identity) -> ListenerOwner? {
+    if case .administrator = identity { return nil }
+    let network = RemoteNetwork(address)
+    if network.isThisMachine { return nil }
+    return ListenerOwner("\(network)", viewsMax: limits.viewsPerAddressMax)
   }
 
   /// Whether a client may get the changes since a commit.
