@@ -1,4 +1,5 @@
 import CanopyTree
+import NIOCore
 import NIOEmbedded
 import Testing
 
