@@ -96,7 +96,24 @@ public final class CommittedChange: Sendable {
         return listening.events(from: before, to: after, by: [])
       }
       guard before.at(listening.path) != after.at(listening.path) else { return [] }
-      return listening.changes(to: after, by: locations)
+      return listening.changes(
+        to: after, by: locations.union(lostPriorities(below: listening.path)))
     }
+  }
+
+  /// Returns the priorities at and below a path that differ between the two versions, at and above the locations
+  /// that the commits wrote. A node that is removed with its last child loses its priority, although no commit
+  /// writes that, and a later commit may create the node again.
+  private func lostPriorities(below path: Path) -> [Location] {
+    var priorities: [Location] = []
+    for location in locations where location.path.hasPrefix(path) {
+      for count in path.count...location.path.count {
+        let place = location.path.prefix(count)
+        if before.at(place).priority != after.at(place).priority {
+          priorities.append(Location(place, isPriority: true))
+        }
+      }
+    }
+    return priorities
   }
 }

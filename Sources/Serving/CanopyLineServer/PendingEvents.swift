@@ -32,6 +32,8 @@ struct PendingEvents {
   private let bytesMax: Int
   /// The bytes beyond which the events are reduced: more than `bytesMax` if calls alone take as much.
   private var reducedAbove: Int
+  /// The last commit that was in the list when it was reduced. The engine may still notify further views of it.
+  private var reducedThrough: Int64 = 0
 
   init(bytesMax: Int) {
     self.bytesMax = bytesMax
@@ -40,8 +42,9 @@ struct PendingEvents {
 
   var isEmpty: Bool { events.isEmpty }
 
-  /// Appends an event.
+  /// Appends an event, unless it is a notification of a commit that the list has as a whole already.
   mutating func append(_ event: Event) {
+    if case .notification(_, _, let change?) = event, change.sequence <= reducedThrough { return }
     events.append(event)
     bytes += PendingEvents.bytes(of: event)
     if bytes > reducedAbove { reduce() }
@@ -126,6 +129,7 @@ struct PendingEvents {
 
   private mutating func keep(_ kept: [Event]) {
     events = kept
+    for case .change(let change) in kept { reducedThrough = max(reducedThrough, change.sequence) }
     bytes = kept.reduce(0) { $0 + PendingEvents.bytes(of: $1) }
   }
 }
