@@ -75,7 +75,8 @@ struct Batch {
     }
     var assignments = write.resolved(in: tree.root, at: time)
     // Looked up once: here, or after the authorization, when all assignments are known.
-    var views = policy != nil ? [] : writer.listeners.views(concernedBy: assignments)
+    var views =
+      policy != nil ? ConcernedViews() : writer.listeners.views(concernedBy: assignments)
     // Held only if it is needed: a second reference makes `apply` copy the pages on the path.
     let isHeld = policy != nil || !views.isEmpty || !writer.authorizations.isIdle
     let before = isHeld ? tree : nil
@@ -143,7 +144,7 @@ struct Batch {
 struct Change {
   let commit: Commit
   /// The views at, above and below the places that it writes.
-  let views: [Listeners.View]
+  let views: ConcernedViews
   let before: Node
   let after: Node
 }

@@ -10,24 +10,26 @@ extension Engine {
   ///
   /// The listener is notified of every commit after the starting point that may have changed its location, in
   /// the order of the commits, once each, and only when the commit is durable. The notification comes before
-  /// the writer of the commit gets its outcome.
+  /// the writer of the commit gets its outcome. A group may instead receive a whole commit: see `ListenerGroup`.
   ///
   /// - Parameters:
   ///   - group: the event loop of the listener. Among the listeners of one group with the same location, query
   ///     and form, only the closure of the first is called, for all of them. So many connections on one loop
   ///     cost one call.
+  ///   - owner: the client network that the listener counts for; nil for none.
   ///   - authorization: decides whether the listener may listen: at the starting point, and again when a commit
-  ///     writes a place that the verdict depends on, before anybody is notified of that commit. Nil: it may.
+  ///     writes a place that the verdict depends on, before the listeners are notified of that commit. If the
+  ///     verdict depends on the time, any commit repeats it after a second. Nil: it may.
   ///   - listener: called on the engine's thread, so it must be brief. It may be called for a commit that
   ///     changed nothing for it; then the notification has no events. Asking for the events takes time.
   ///   - denied: called once, on the engine's thread, when the listener may no longer listen. The closure of
   ///     its group may still be called for the others. Nil: the listener is never authorized again, and
   ///     can be given no authorization.
   ///   - started: called once, before the listener is, with the starting point; on the engine's thread, or
-  ///     at once when the engine is stopping. It gets no id when the engine is stopping or the listener
-  ///     may not listen; then the listener is never called.
+  ///     at once when the engine is stopping. It gets no id when the engine is stopping or the start has a
+  ///     `refusal`; then the listener is never called.
   public func listen(
-    _ listening: Listening, group: ObjectIdentifier? = nil,
+    _ listening: Listening, group: (any ListenerGroup)? = nil, owner: ListenerOwner? = nil,
     authorization: ListenAuthorization? = nil,
     _ listener: @escaping @Sendable (Notification) -> Void,
     denied: (@Sendable () -> Void)? = nil,
@@ -37,39 +39,59 @@ extension Engine {
     let isAccepted = enqueueBarrier(keeping: listening.query.order, at: listening.path) { [self] in
       assertOnThread()
       let snapshot = snapshot
-      let verdict = authorization?.authorize(snapshot.root, now())
+      let time = now()
+      let verdict = authorization?.authorize(snapshot.root, time)
       defer { endNotifying() }
-      guard verdict?.isAllowed != false else {
-        return started(nil, ListenStart(deniedAt: snapshot.sequence, listening))
+      func refuse(_ refusal: ListenStart.Refusal) {
+        started(nil, ListenStart(refusal, at: snapshot.sequence, listening))
       }
-      let id = listeners.add(listening, group: group, listener)
+      guard verdict?.isAllowed != false else { return refuse(.denied) }
+      guard let id = listeners.add(listening, group: group, owner: owner, listener) else {
+        return refuse(.tooManyViews)
+      }
       if let denied {
         authorizations.add(
-          id, authorization, verdict ?? ListenVerdict(isAllowed: true), denied: denied)
+          id, authorization, verdict ?? ListenVerdict(isAllowed: true), at: time, denied: denied)
       }
       started(ListenerID(number: id), ListenStart(listening, snapshot, verdict))
     }
     if !isAccepted { started(nil, ListenStart(listening, snapshot)) }
   }
 
-  /// Gives listeners other authorizations, nil for none, and authorizes them, between two commits. Listeners
+  /// Gives listeners other authorizations, nil for none, and authorizes them between commits. Listeners
   /// that may no longer listen are denied before `completion` is called.
+  ///
+  /// Many listeners are authorized in several turns, between which other requests of the engine have theirs. Until
+  /// its turn a listener has its old authorization.
   ///
   /// - Parameter completion: called once, on the engine's thread, or at once when the engine is stopping.
   public func setAuthorizations(
     _ changes: [(id: ListenerID, authorization: ListenAuthorization?)],
     completion: @escaping @Sendable () -> Void
   ) {
+    setAuthorizations(changes[...], completion: completion)
+  }
+
+  private func setAuthorizations(
+    _ changes: ArraySlice<(id: ListenerID, authorization: ListenAuthorization?)>,
+    completion: @escaping @Sendable () -> Void
+  ) {
     let isAccepted = enqueueBarrier { [self] in
-      for (id, authorization) in changes {
+      let start = watch.now
+      var left = changes
+      while let (id, authorization) = left.popFirst() {
         authorizations.set(authorization, of: id.number)
+        authorize([id.number], root, now())
+        if watch.now - start >= Engine.authorizingMax { break }
       }
-      authorize(changes.map(\.id.number), root, now())
-      completion()
+      if left.isEmpty { completion() } else { setAuthorizations(left, completion: completion) }
       endNotifying()
     }
     if !isAccepted { completion() }
   }
+
+  /// The time after which a turn of authorizing listeners ends.
+  private static let authorizingMax = Duration.milliseconds(1)
 
   /// Changes something that authorizations depend on, and authorizes listeners again, between two commits.
   /// Listeners that may no longer listen are notified of no later commit.
@@ -118,30 +140,42 @@ extension Engine {
   /// Notifies listeners of commits, one commit after the other.
   func notify(_ changes: [Change]) {
     var budget = configuration.notifyingCostMax
+    var viewsLeft = Engine.notifiedViewsMax
     for change in changes {
       let assignments = change.commit.assignments
       if !authorizations.isIdle {
         // One commit may change the listeners that the next one concerns.
+        let time = change.commit.time
         authorize(
-          authorizations.ids(concernedBy: assignments), change.after, change.commit.time)
+          authorizations.takeIDs(concernedBy: assignments, at: time), change.after, time)
       }
       if change.views.isEmpty { continue }
-      // Every view costs as much again: events of a large commit are not computed here.
       let bytes = change.commit.estimatedBytes(upTo: Engine.batchBytesMax)
+      let committed = CommittedChange(change, bytes: bytes)
+      guard !change.views.isMany, change.views.found.count <= viewsLeft else {
+        notifyGroups(of: committed, change)
+        continue
+      }
+      viewsLeft -= change.views.found.count
+      // Every view costs as much again: events of a large commit are not computed here.
       let cost = 2 + assignments.count + bytes / Engine.notifyingBytesPerStep
-      for view in change.views { notify(view, of: change, cost, &budget) }
+      for view in change.views.found { notify(view, of: change, committed, cost, &budget) }
     }
     endNotifying()
   }
 
   /// Bytes of a commit that are compared in one step.
   private static let notifyingBytesPerStep = 128
+  /// The most views that are notified one by one for each batch. A batch may have a thousand commits. Event loops
+  /// search their own views for the other commits.
+  static let notifiedViewsMax = 4_096
 
   /// Notifies a view, unless it is cheap to see that the commit changed nothing for it.
   private func notify(
-    _ view: Listeners.View, of change: Change, _ cost: Int, _ budget: inout Int
+    _ view: Listeners.View, of change: Change, _ committed: CommittedChange, _ cost: Int,
+    _ budget: inout Int
   ) {
-    let notification = Notification(view.listening, change)
+    let notification = Notification(view.listening, committed, listeners.derivedBytes)
     if cost <= budget {
       let cost =
         cost
@@ -156,12 +190,21 @@ extension Engine {
     keepIndex(of: view.listening, in: change.after)
   }
 
+  /// Hands a commit that concerns many views to all groups. O(groups), however many views there are.
+  private func notifyGroups(of committed: CommittedChange, _ change: Change) {
+    for group in listeners.groups { group.notify(committed) }
+    for view in listeners.singleViews(concernedBy: change.commit.assignments) {
+      view.notify(committed.notification(for: view.listening), groupsToo: false)
+    }
+    for view in change.views.found { keepIndex(of: view.listening, in: change.after) }
+  }
+
   /// The number of children from which a location with listeners keeps the index of their order. Fewer are
   /// sorted as fast.
   private static let indexedChildrenMin = 256
 
-  /// Adds an index that was not added when listening began, as there were no children yet, or that
-  /// went with a commit that failed. Without it, every commit has the children sorted.
+  /// Adds an index that could not be added when listening began, because there were no children yet, or that was
+  /// lost with a commit that failed. Without it, every commit would sort the children.
   private func keepIndex(of listening: Listening, in root: Node) {
     let node = root.at(listening.path)
     guard node.childCount >= Engine.indexedChildrenMin, !listening.query.isIndexed(in: node) else {

@@ -1,20 +1,20 @@
 internal import CanopyTree
 
 extension Engine {
-  /// Returns what changed, for a client that listens again, between a commit that it knows and the
-  /// starting point: as if all commits in between were one.
+  /// Returns the changes between a commit that a client knows and the starting point of its listener, as if all
+  /// commits in between were one.
   ///
-  /// The journal is read back from the starting point, a page at a time, and what it says of the
-  /// location is taken back, which leads to the version that the client knows. That costs the commits
-  /// since, whatever they wrote. So it is done only as long as it costs less than telling everything:
-  /// see `Limits.resumedCommitsMax`. `Limits.resumptionsMax` clients are served at a time.
+  /// Reads the journal backward from the starting point, a page at a time, and reverts its writes to the location,
+  /// which leads to the version that the client knows. That costs time in proportion to the commits since then,
+  /// whatever they wrote. So it is done only while it costs less than sending the whole state: see
+  /// `Limits.resumedCommitsMax`. At most `Limits.resumptionsMax` clients are served at a time.
   ///
   /// - Parameters:
-  ///   - since: the sequence number of the last commit that the client was told of.
+  ///   - since: the sequence number of the last commit that the client knows.
   ///   - group: the connection, which shares its turns.
-  /// - Returns: nil when everything is to be told: the journal does not reach back that far, has
-  ///   forgotten what one of the commits changed, or would take longer to read.
-  /// - Throws: what the journal throws; `CancellationError`, which is noticed before each page.
+  /// - Returns: nil if the client is to get the whole state: the journal does not reach back that far, no longer
+  ///   has the values before one of the commits, or would take longer to read.
+  /// - Throws: the error of the journal; `CancellationError`, which is noticed before each page.
   public func changes(
     since: Int64, to start: ListenStart, for group: ObjectIdentifier? = nil
   ) async throws -> [ListenEvent]? {
@@ -45,7 +45,7 @@ extension Engine {
     while last > since {
       try Task.checkCancellation()
       if bytes >= bytesMax {
-        // Measured only now: mostly it is not needed.
+        // Measured only now, as most resumptions do not need it.
         bytesMax = Limits.resumedBytesMin + 2 * start.size(upTo: Limits.resumedSizeMax)
         guard bytes < bytesMax else { return nil }
       }
@@ -74,8 +74,7 @@ extension Engine {
 }
 
 extension ListenStart {
-  /// Returns how many bytes it takes to tell everything that the listener is shown, or a bound on them
-  /// if there are more. O(what is counted).
+  /// Returns the bytes of the state that the listener shows, or the bound if there are more. O(bytes) at most.
   fileprivate func size(upTo bytesMax: Int) -> Int {
     var budget = bytesMax
     let query = listening.query
@@ -100,9 +99,9 @@ extension Listening {
     return otherPath.hasPrefix(path) || (!location.isPriority && path.hasPrefix(otherPath))
   }
 
-  /// Returns the changes that a copy of the whole location lacks when it has missed some writes: the
-  /// present value of each place that they wrote.
-  fileprivate func changes(to root: Node, by written: Set<Location>) -> [ListenEvent] {
+  /// Returns the changes for a copy of the whole location that has missed some writes: the present value of each
+  /// place that they wrote.
+  func changes(to root: Node, by written: Set<Location>) -> [ListenEvent] {
     let node = root.at(path)
     var places: [Location] = []
     for location in written {
@@ -129,10 +128,10 @@ extension Listening {
 }
 
 extension Node {
-  /// The shortest part of a path at which nothing stands; nil when something stands at all of it.
+  /// Returns the shortest prefix of a path at which no node exists; nil if one exists at the whole path.
   ///
-  /// Where a leaf became a branch and that was removed, a copy still has the leaf: it must be told
-  /// that nothing is there, as telling it so of a place below changes nothing.
+  /// If a leaf became a branch and the branch was removed, a copy still has the leaf. Removing a place below the
+  /// leaf would change nothing in the copy, so the removal must name the place of the leaf.
   fileprivate func absence(on path: Path) -> Path? {
     (0...path.count).lazy.map(path.prefix).first { at($0).isAbsent }
   }

@@ -7,7 +7,8 @@ public struct ListenVerdict: Sendable {
   public var isAllowed: Bool
   /// The places that the verdict depends on: it holds while nothing is written at, above or below them.
   public var paths: [Path]
-  /// Whether it depends on the time as well. Then every commit repeats the authorization.
+  /// Whether it depends on the time as well. Then a commit repeats the authorization if the last one is a second
+  /// old.
   public var dependsOnTime: Bool
 
   /// Creates a verdict.
@@ -51,17 +52,27 @@ final class ListenAuthorizations: Sendable {
   private struct State {
     var entries: [Int: Entry] = [:]
     var groups: [ObjectIdentifier: Set<Int>] = [:]
-    var places = PlaceIndex()
-    /// The listeners that every commit authorizes again.
-    var timed: Set<Int> = []
+    /// The listeners by the places that their verdicts depend on.
+    var places = PathTrie<Set<Int>>()
+    var timed = TimedAuthorizations()
 
-    mutating func addDependencies(of id: Int, _ verdict: ListenVerdict) {
-      for path in verdict.paths { places.insert(id, at: path) }
-      if verdict.dependsOnTime { timed.insert(id) }
+    mutating func addDependencies(of id: Int, _ verdict: ListenVerdict, at time: Int64) {
+      for path in verdict.paths {
+        places.modify(at: path) { ids in
+          ids = ids ?? []
+          ids?.insert(id)
+        }
+      }
+      if verdict.dependsOnTime { timed.insert(id, at: time) }
     }
 
     mutating func removeDependencies(of id: Int, _ verdict: ListenVerdict) {
-      for path in verdict.paths { places.remove(id, at: path) }
+      for path in verdict.paths {
+        places.modify(at: path) { ids in
+          ids?.remove(id)
+          if ids?.isEmpty == true { ids = nil }
+        }
+      }
       timed.remove(id)
     }
 
@@ -93,15 +104,17 @@ final class ListenAuthorizations: Sendable {
 
   /// Adds a listener that may listen.
   ///
-  /// - Parameter denied: called once, when it may no longer listen.
+  /// - Parameters:
+  ///   - time: the time of the verdict.
+  ///   - denied: called once, when it may no longer listen.
   func add(
-    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict,
+    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict, at time: Int64,
     denied: @escaping @Sendable () -> Void
   ) {
     state.withLock { state in
       state.entries[id] = Entry(authorization: nil, denied: denied, verdict: verdict)
       state.set(authorization, of: id)
-      state.addDependencies(of: id, verdict)
+      state.addDependencies(of: id, verdict, at: time)
     }
   }
 
@@ -128,11 +141,15 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Returns the listeners that a commit authorizes again.
-  func ids(concernedBy assignments: [Assignment]) -> [Int] {
+  /// Returns the listeners that a commit authorizes again. Call `authorize` for each of them.
+  ///
+  /// - Parameter time: the time of the commit.
+  func takeIDs(concernedBy assignments: [Assignment], at time: Int64) -> [Int] {
     state.withLock { state in
-      var ids = state.timed
-      for assignment in assignments { state.places.collect(assignment.location.path, into: &ids) }
+      var ids = Set(state.timed.takeDue(at: time))
+      for assignment in assignments {
+        state.places.forEach(overlapping: assignment.location.path) { ids.formUnion($0) }
+      }
       return ids.sorted()
     }
   }
@@ -153,53 +170,8 @@ final class ListenAuthorizations: Sendable {
       guard let old = state.entries[id]?.verdict else { return }
       state.removeDependencies(of: id, old)
       state.entries[id]?.verdict = verdict
-      state.addDependencies(of: id, verdict)
+      state.addDependencies(of: id, verdict, at: time)
     }
     return true
-  }
-}
-
-/// Numbers by places: those at a place, above it and below it.
-struct PlaceIndex {
-  private struct Level {
-    var ids: Set<Int> = []
-    var children: [Key: Level] = [:]
-
-    var isEmpty: Bool { ids.isEmpty && children.isEmpty }
-
-    mutating func modify(at keys: ArraySlice<Key>, _ body: (inout Set<Int>) -> Void) {
-      guard let key = keys.first else { return body(&ids) }
-      var child = children.removeValue(forKey: key) ?? Level()
-      child.modify(at: keys.dropFirst(), body)
-      if !child.isEmpty { children[key] = child }
-    }
-
-    func collect(into all: inout Set<Int>) {
-      all.formUnion(ids)
-      for child in children.values { child.collect(into: &all) }
-    }
-  }
-
-  private var root = Level()
-
-  var isEmpty: Bool { root.isEmpty }
-
-  mutating func insert(_ id: Int, at place: Path) {
-    root.modify(at: place.keys[...]) { $0.insert(id) }
-  }
-
-  mutating func remove(_ id: Int, at place: Path) {
-    root.modify(at: place.keys[...]) { $0.remove(id) }
-  }
-
-  /// Adds what stands at a place, above it and below it.
-  func collect(_ place: Path, into all: inout Set<Int>) {
-    var level = root
-    for key in place.keys {
-      all.formUnion(level.ids)
-      guard let child = level.children[key] else { return }
-      level = child
-    }
-    level.collect(into: &all)
   }
 }

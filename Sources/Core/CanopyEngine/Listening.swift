@@ -1,28 +1,28 @@
 public import CanopyTree
 internal import Synchronization
 
-/// What a listener listens to: a location, which of its children, and the form of the events.
+/// The target of a listener: a location, the selection of its children, and the form of the events.
 ///
-/// Listeners with the same wish share one view: what changed is found once for all of them.
+/// Listeners with the same target share one view: the events are computed once for all of them.
 public struct Listening: Hashable, Sendable {
-  /// The forms in which changes are told.
+  /// The forms of events.
   public enum Form: Hashable, Sendable, CaseIterable {
     /// Each child that was removed, added, moved or changed.
     case child
     /// The whole value, whenever it has changed.
     case value
-    /// What a copy needs to stay equal: which places have which values now.
+    /// The writes that a copy needs to stay equal: the places that changed, with their present values.
     case sync
   }
 
   /// The location.
   public var path: Path
-  /// Which of its children.
+  /// The selection of its children.
   public var query: Query
   /// The form.
   public var form: Form
 
-  /// A wish to listen.
+  /// Creates a target.
   public init(_ path: Path, _ query: Query = .all, form: Form = .child) {
     self.path = path
     self.query = query
@@ -30,29 +30,36 @@ public struct Listening: Hashable, Sendable {
   }
 }
 
-/// Something that a listener is told.
+/// An event of a listener.
 public enum ListenEvent: Sendable, Equatable {
-  /// A child of what the query shows has changed. (`Form.child`)
+  /// A child in the query's result has changed. (`Form.child`)
   case child(ChildChange)
-  /// The value that the query shows has changed, and the location is now this node. Of a query that
-  /// narrows it down, the value is `Query.value(of:)` the node, which takes as long as it is large.
-  /// (`Form.value`)
+  /// The query's result has changed, and the location is now this node. Unless the query selects all, the
+  /// value is `Query.value(of:)` the node, which costs as much as the value is large. (`Form.value`)
   case value(Node)
-  /// These places below the location have these values now, and all else is as it was; the location
+  /// These places below the location have these values now, and everything else is unchanged; the location
   /// itself is the root. (`Form.sync`)
   case put([Assignment])
 }
 
-/// Where a listener begins: the last commit that it is not told of, and what that left.
+/// The starting point of a listener: the last commit of which it is not notified, and the tree after it.
 public struct ListenStart: Sendable {
+  /// The reasons for which a listener does not begin.
+  public enum Refusal: Sendable, Equatable {
+    /// It may not listen.
+    case denied
+    /// Its owner has too many views.
+    case tooManyViews
+  }
+
   /// The location.
   public var node: Node { root.at(listening.path) }
   /// The sequence number of the commit.
   public let sequence: Int64
-  /// Whether the listener may not listen. Then it is not told what is there.
-  public let isDenied: Bool
-  /// Whether it may only by what the tree holds, or at this time: then it may not have been allowed to
-  /// see what was there before.
+  /// The reason for which the listener does not begin; nil if it begins. With one, the root is absent.
+  public let refusal: Refusal?
+  /// Whether the listener was allowed only because of the data in the tree, or at this time: then it may not have
+  /// been allowed to see earlier data.
   public let isConditional: Bool
   /// The location and query.
   public let listening: Listening
@@ -65,28 +72,28 @@ public struct ListenStart: Sendable {
     self.listening = listening
     root = snapshot.root
     sequence = snapshot.sequence
-    isDenied = false
+    refusal = nil
     isConditional = verdict.map { !$0.paths.isEmpty || $0.dependsOnTime } ?? false
   }
 
-  init(deniedAt sequence: Int64, _ listening: Listening) {
+  init(_ refusal: Refusal, at sequence: Int64, _ listening: Listening) {
     self.listening = listening
     root = .absent
     self.sequence = sequence
-    isDenied = true
+    self.refusal = refusal
     isConditional = false
   }
 }
 
 extension Listening {
-  /// Returns what a commit did to what this shows.
+  /// Returns the changes of the view between two versions of the tree.
   ///
-  /// The cost is that of what changed, where the location keeps the index of the query's order, however
-  /// large the value is.
+  /// - Complexity: O(changes), however large the value is, if the location keeps the index of the query's order.
   ///
   /// - Parameters:
   ///   - old: the root before the commit.
   ///   - new: the root after it.
+  ///   - assignments: the writes of the commit; only events of the form `sync` for a whole location need them.
   func events(from old: Node, to new: Node, by assignments: [Assignment]) -> [ListenEvent] {
     let before = old.at(path)
     let after = new.at(path)
@@ -104,8 +111,8 @@ extension Listening {
     }
   }
 
-  /// Returns how many children `events` may have to look at, besides those that were written one by
-  /// one. O(assignments).
+  /// Returns the number of children that `events` may look at, besides those that were written one by one.
+  /// O(assignments).
   func childrenCompared(from old: Node, to new: Node, by assignments: [Assignment]) -> Int {
     let before = old.at(path)
     let after = new.at(path)
@@ -120,7 +127,7 @@ extension Listening {
     return count
   }
 
-  /// The places written below the location, relative to it.
+  /// Returns the writes at and below the location, relative to it.
   func puts(_ before: Node, _ after: Node, _ assignments: [Assignment]) -> [Assignment] {
     guard before != after else { return [] }
     var puts: [Assignment] = []
@@ -136,7 +143,7 @@ extension Listening {
     return puts
   }
 
-  /// The children that came, changed or went from what a narrowed query shows.
+  /// Returns the children that entered, changed or left the query's result.
   private func puts(_ before: Node, _ after: Node) -> [Assignment] {
     query.changes(from: before, to: after).filter { $0.kind != .moved }.map { change in
       Assignment(Path.root.child(change.key), change.kind == .removed ? .absent : change.node)

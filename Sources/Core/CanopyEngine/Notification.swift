@@ -1,53 +1,105 @@
 internal import CanopyTree
 internal import Synchronization
 
-/// A commit, as one view is notified of it: made once and handed to all its listeners.
+/// The events of one commit for one view. All listeners of the view share it.
+///
+/// An event loop that is behind merges commits. The notification then has the events of several, as if they were
+/// one.
 public final class Notification: Sendable {
-  /// The sequence number of the commit.
+  /// The sequence number of the commit; of several, that of the last.
   public let sequence: Int64
   private let listening: Listening
   private let content: Mutex<Content>
-  private let derived = Mutex<[ObjectIdentifier: any Sendable]>([:])
+  private let derived = Mutex(Derived())
+  private let derivedBytes: DerivedBytes?
 
-  private enum Content {
-    /// The roots before and after the commit, and what it wrote.
-    case pending(Node, Node, [Assignment])
-    case found([ListenEvent])
+  private struct Content {
+    var change: CommittedChange?
+    var events: [ListenEvent]?
   }
 
-  init(_ listening: Listening, _ change: Change) {
-    sequence = change.commit.sequence
+  private struct Derived {
+    var values: [ObjectIdentifier: any Sendable] = [:]
+    /// The bytes that are reserved for them.
+    var bytes = 0
+  }
+
+  /// - Parameter derivedBytes: the memory for values that `shared` keeps; nil for no bound.
+  init(_ listening: Listening, _ change: CommittedChange, _ derivedBytes: DerivedBytes? = nil) {
+    sequence = change.sequence
     self.listening = listening
-    content = Mutex(.pending(change.before, change.after, change.commit.assignments))
+    content = Mutex(Content(change: change))
+    self.derivedBytes = derivedBytes
   }
 
-  /// The events, in the order in which they are told; none if the commit changed nothing that the
-  /// listeners are shown.
+  deinit {
+    derivedBytes?.release(derived.withLock { $0.bytes })
+  }
+
+  /// The events, in the order in which they are sent; empty if the commit changed nothing that the view shows.
   ///
-  /// Found when they are first asked for, by the thread that asks, while others that ask wait. That takes
-  /// as long as much has changed.
+  /// The first caller computes them, while others wait. That takes time in proportion to the change.
   public var events: [ListenEvent] {
     content.withLock { content in
-      switch content {
-      case .found(let events): return events
-      case .pending(let old, let new, let assignments):
-        let events = listening.events(from: old, to: new, by: assignments)
-        content = .found(events)
-        return events
-      }
+      if let events = content.events { return events }
+      let events = content.change?.events(for: listening) ?? []
+      content.events = events
+      return events
     }
   }
 
-  /// Returns what `make` makes of this. It is made once, by the first that asks, and shared by all: the
-  /// text that every subscriber is sent.
+  /// The commit, with the versions of the tree that it keeps in memory; nil after `releaseChange`.
+  public var change: CommittedChange? { content.withLock { $0.change } }
+
+  /// Computes the events if necessary, and releases the versions of the tree.
+  public func releaseChange() {
+    _ = events
+    content.withLock { $0.change = nil }
+  }
+
+  /// Returns a value that is made from this notification. It is made once and shared by all callers, while there
+  /// is memory to keep it: the text that every subscriber receives.
   ///
-  /// - Parameter make: the same for all that ask for the type. Others wait for it.
-  public func shared<Value: Sendable>(_ make: () -> Value) -> Value {
+  /// - Parameters:
+  ///   - make: the same for all callers that ask for the type. Others wait for it.
+  ///   - bytes: the memory that the value takes.
+  public func shared<Value: Sendable>(
+    _ make: () -> Value, bytes: (Value) -> Int = { _ in 0 }
+  ) -> Value {
     derived.withLock { derived in
-      if let value = derived[ObjectIdentifier(Value.self)] as? Value { return value }
+      if let value = derived.values[ObjectIdentifier(Value.self)] as? Value { return value }
       let value = make()
-      derived[ObjectIdentifier(Value.self)] = value
+      let bytes = bytes(value)
+      guard derivedBytes?.reserve(bytes) ?? true else { return value }
+      derived.bytes += bytes
+      derived.values[ObjectIdentifier(Value.self)] = value
       return value
     }
+  }
+}
+
+/// The memory for values that notifications share. A notification waits for its slowest event loop, so without a
+/// bound a busy loop would keep the texts of all commits in memory. Safe to use from any thread.
+final class DerivedBytes: Sendable {
+  private let bytesMax: Int
+  private let used = Atomic(0)
+
+  init(bytesMax: Int = 32 * 1024 * 1024) {
+    self.bytesMax = bytesMax
+  }
+
+  /// The bytes in use.
+  var count: Int { used.load(ordering: .relaxed) }
+
+  /// Reserves bytes. Returns whether there were as many.
+  func reserve(_ bytes: Int) -> Bool {
+    let total = used.add(bytes, ordering: .relaxed).newValue
+    if total <= bytesMax { return true }
+    release(bytes)
+    return false
+  }
+
+  func release(_ bytes: Int) {
+    used.subtract(bytes, ordering: .relaxed)
   }
 }

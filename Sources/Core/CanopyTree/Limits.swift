@@ -86,6 +86,14 @@ public struct Limits: Sendable, Equatable {
   /// The most subscriptions of one connection at one time.
   public var listenersMax = 1_000
 
+  /// The most different queries of one connection to one location. Each of them costs work when the
+  /// location changes.
+  public var queriesPerLocationMax = 100
+
+  /// The most different subscriptions of all connections of one remote address: each pair of a location
+  /// and a query counts once for each form of events. Connections from this machine are not counted.
+  public var viewsPerAddressMax = 10_000
+
   /// The most bytes of events that wait for one connection, besides one event that may be larger.
   /// The server disconnects a connection that exceeds it.
   public var queuedBytesMax = 16 * 1024 * 1024

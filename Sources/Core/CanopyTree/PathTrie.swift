@@ -9,7 +9,7 @@
 ///
 /// - Complexity: each operation at a path costs O(depth), whatever else the trie holds; a visit of the
 ///   values below a path also costs their number.
-public struct PathTrie<Value: Sendable>: Sendable {
+public struct PathTrie<Value> {
   /// The value at this level; nil if there is none.
   public var value: Value?
   /// The levels below, by key; none of them is empty.
@@ -90,6 +90,30 @@ public struct PathTrie<Value: Sendable>: Sendable {
     trie.forEach(body)
   }
 
+  /// Visits the values above a path, at it and below it, until `body` returns false; those above first,
+  /// outermost first.
+  ///
+  /// - Parameter body: receives the next key of the path for a value above it, nil for the others; and
+  ///   the value.
+  /// - Returns: whether all were visited.
+  @discardableResult
+  public func visit(
+    overlapping path: Path, _ body: (_ next: Key?, Value) -> Bool
+  ) -> Bool {
+    var trie = self
+    for key in path.keys {
+      if let value = trie.value, !body(key, value) { return false }
+      guard let child = trie.children[key] else { return true }
+      trie = child
+    }
+    return trie.visit { body(nil, $0) }
+  }
+
+  private func visit(_ body: (Value) -> Bool) -> Bool {
+    if let value, !body(value) { return false }
+    return children.values.allSatisfy { $0.visit(body) }
+  }
+
   /// Visits all values, in no particular order.
   public func forEach(_ body: (Value) -> Void) {
     if let value { body(value) }
@@ -108,3 +132,5 @@ public struct PathTrie<Value: Sendable>: Sendable {
     }
   }
 }
+
+extension PathTrie: Sendable where Value: Sendable {}

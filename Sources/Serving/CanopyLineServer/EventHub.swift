@@ -7,7 +7,8 @@ internal import NIOCore
 /// The subscriptions of all connections on one event loop, grouped by location and query.
 ///
 /// The events of a commit come to the loop once for each view and are handed to every subscription there:
-/// a commit with a thousand listeners costs the engine one call for each loop, and each loop one task.
+/// a commit with a thousand listeners costs the engine one call for each loop, and each loop one task. A commit
+/// that concerns many views comes to the loop once, and the hub searches the views.
 ///
 /// Call it on the loop only.
 final class EventHub: Sendable {
@@ -18,11 +19,23 @@ final class EventHub: Sendable {
   private let state: NIOLoopBoundBox<State>
 
   private struct State {
-    var views: [Listening: LocalView] = [:]
+    var views = PathTrie<[Listening: LocalView]>()
+    /// The number of the next view.
+    var nextView = 0
     /// The events that are taken from the inbox and not handled yet, in order.
     var pending: Deque<LoopInbox.Event> = []
     /// Whether events wait for the commits that are under way.
     var isHolding = false
+  }
+
+  /// The reasons for which a subscription does not begin.
+  enum Refusal: Error {
+    /// The engine is stopping.
+    case stopped
+    /// The client may not listen.
+    case denied
+    /// The address of the client has too many different subscriptions.
+    case tooManyViews
   }
 
   /// - Parameter limits: the bounds on events.
@@ -37,20 +50,23 @@ final class EventHub: Sendable {
   /// Begins to listen for a subscription.
   ///
   /// `started` is called on the loop. The subscription gets the events after that, until `authorization` denies
-  /// it. It fails when the engine is stopping or the authorization denies it at once.
+  /// it.
+  ///
+  /// - Parameter owner: the client network that the subscription counts for; nil for none.
   func begin(
     _ subscription: HubSubscription, _ listening: Listening, _ authorization: ListenAuthorization?,
-    started: @escaping (Result<ListenStart, EngineError>) -> Void
+    owner: ListenerOwner? = nil, started: @escaping (Result<ListenStart, Refusal>) -> Void
   ) {
-    let view = state.value.views[listening] ?? LocalView(listening, limits)
-    state.value.views[listening] = view
+    let view = findOrAddView(listening)
     view.starting += 1
     let boundView = NIOLoopBound(view, eventLoop: loop)
     let bound = NIOLoopBound((subscription, started), eventLoop: loop)
     let deny = { @Sendable [self] in inbox.collect(.call { self.deny(bound.value.0) }) }
     engine.listen(
-      listening, group: ObjectIdentifier(self), authorization: authorization,
-      { [inbox] notification in inbox.collect(.notification(boundView, notification)) },
+      listening, group: inbox, owner: owner, authorization: authorization,
+      { [inbox] notification in
+        inbox.collect(.notification(boundView, notification, notification.change))
+      },
       denied: subscription.isAuthorized ? deny : nil
     ) { [self] id, start in
       call { [self] in
@@ -64,9 +80,20 @@ final class EventHub: Sendable {
           drop(subscription)
         }
         removeIfUnused(view)
-        started(id == nil ? .failure(start.isDenied ? .denied : .stopped) : .success(start))
+        started(id == nil ? .failure(Refusal(start.refusal)) : .success(start))
       }
     }
+  }
+
+  private func findOrAddView(_ listening: Listening) -> LocalView {
+    if let view = state.value.views[listening.path]?[listening] { return view }
+    let view = LocalView(listening, limits, number: state.value.nextView)
+    state.value.nextView += 1
+    state.value.views.modify(at: listening.path) { views in
+      views = views ?? [:]
+      views?[listening] = view
+    }
+    return view
   }
 
   /// Gives subscriptions other authorizations. `done` is called on the loop when the subscriptions that they deny
@@ -99,7 +126,8 @@ final class EventHub: Sendable {
   /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
   /// can be sent together. So with many subscribers it waits for the commits that are under way.
   func drainSoon() {
-    guard inbox.countSubscriptions() >= EventHub.manySubscribers, engine.hasCommitsUnderWay else {
+    guard inbox.hasSubscriptions(atLeast: EventHub.manySubscribers), engine.hasCommitsUnderWay
+    else {
       return drain()
     }
     // The inbox wakes the loop after each batch. A slow disk delays the events for no longer than sending them
@@ -113,6 +141,9 @@ final class EventHub: Sendable {
     }
   }
 
+  /// An estimate of the bytes of the events that wait. Safe to call from any thread.
+  var waitingBytes: Int { inbox.waitingBytes }
+
   private static let manySubscribers = 64
   private static let waitMax = TimeAmount.milliseconds(3)
 
@@ -125,10 +156,11 @@ final class EventHub: Sendable {
     while let next = state.value.pending.popFirst() {
       switch next {
       case .call(let body): body()
-      case .notification(let view, let notification):
+      case .change(let change): prepend(change)
+      case .notification(let view, let notification, _):
         let view = view.value
         var notifications: Deque = [notification]
-        while case .notification(let other, let notification)? = state.value.pending.first,
+        while case .notification(let other, let notification, _)? = state.value.pending.first,
           other.value === view
         {
           notifications.append(notification)
@@ -139,13 +171,33 @@ final class EventHub: Sendable {
     }
   }
 
+  /// Puts the notifications of a commit for all views that it concerns before the other events.
+  ///
+  /// They are not handled at once, because handling one may lead to another call of `drain`.
+  private func prepend(_ change: CommittedChange) {
+    var views: [ObjectIdentifier: LocalView] = [:]
+    for path in change.paths {
+      state.value.views.visit(overlapping: path) { next, level in
+        for view in level.values where next.map(view.listening.query.mayShow) ?? true {
+          views[ObjectIdentifier(view)] = view
+        }
+        return true
+      }
+    }
+    for view in views.values.sorted(by: { $0.number > $1.number }) where view.count > 0 {
+      let notification = change.notification(for: view.listening)
+      state.value.pending.prepend(
+        .notification(NIOLoopBound(view, eventLoop: loop), notification, nil))
+    }
+  }
+
   /// Hands events to one subscription, for which they waited.
   func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
     var notifications = Deque(notifications)
     subscription.view?.deliver(&notifications, to: CollectionOfOne(subscription))
   }
 
-  /// Ends what `begin` began.
+  /// Ends a subscription that `begin` began. O(depth).
   func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
     let view = subscription.view
@@ -163,24 +215,39 @@ final class EventHub: Sendable {
   }
 
   private func removeIfUnused(_ view: LocalView) {
-    guard view.isUnused, state.value.views[view.listening] === view else { return }
-    state.value.views[view.listening] = nil
+    let listening = view.listening
+    guard view.isUnused, state.value.views[listening.path]?[listening] === view else { return }
+    state.value.views.modify(at: listening.path) { views in
+      views?[listening] = nil
+      if views?.isEmpty == true { views = nil }
+    }
+  }
+}
+
+extension EventHub.Refusal {
+  /// Creates the refusal for a listener that did not begin. Without a reason the engine is stopping.
+  fileprivate init(_ refusal: ListenStart.Refusal?) {
+    switch refusal {
+    case .denied: self = .denied
+    case .tooManyViews: self = .tooManyViews
+    case nil: self = .stopped
+    }
   }
 }
 
 /// A connection that receives events.
 protocol Subscriber: AnyObject {
-  /// Decides about events that come for a subscription: whether they are to be sent now.
+  /// Returns whether events of a subscription are to be sent now.
   func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool
-  /// Takes the lines of events that are to be sent.
+  /// Appends the lines of events to the output.
   func receive(_ lines: ByteBuffer)
-  /// Takes the lines of large events that are to be sent.
+  /// Appends the lines of large events to the output.
   func receive(_ lines: LinePieces)
-  /// Learns that a subscription cannot go on.
+  /// Ends a subscription that cannot go on.
   func cancel(_ subscription: Int64, _ code: WireError.Code)
 }
 
-/// The place of one subscription in the hub.
+/// One subscription of a connection, as the hub keeps it.
 final class HubSubscription {
   /// The number on its connection.
   let number: Int64
@@ -203,6 +270,8 @@ final class HubSubscription {
 /// The subscriptions on one loop with the same location, query and form.
 final class LocalView {
   let listening: Listening
+  /// Views are notified of a commit in the order of their numbers.
+  let number: Int
   /// The bytes of JSON in one event.
   private let bytesMax: Int
   /// The bytes of JSON up to which the events of a commit are encoded in one go: more than those of a reply,
@@ -212,8 +281,9 @@ final class LocalView {
   var starting = 0
   private var subscriptions: [HubSubscription] = []
 
-  init(_ listening: Listening, _ limits: Limits) {
+  init(_ listening: Listening, _ limits: Limits, number: Int) {
     self.listening = listening
+    self.number = number
     bytesMax = limits.replyBytesMax
     wholeBytesMax = min(4 * limits.wholeReplyBytesMax, limits.replyBytesMax)
   }
@@ -233,7 +303,7 @@ final class LocalView {
     guard subscriptions.indices.contains(index), subscriptions[index] === subscription else {
       return
     }
-    // The last one takes the place: the order has no meaning.
+    // The last subscription fills the gap: the order has no meaning.
     subscriptions.swapAt(index, subscriptions.count - 1)
     subscriptions[index].index = index
     subscriptions.removeLast()
@@ -303,7 +373,7 @@ final class LocalView {
   private func deliver(_ group: Group, to subscriptions: some Collection<HubSubscription>) {
     guard let first = group.lines.first else { return }
     let lines = group.lines.count == 1 ? first : EventLines(joining: group.lines)
-    // Most are the first of their connection: then all of them get the very same bytes.
+    // Most subscriptions are the first of their connection: then all of them share the same bytes.
     var last: (number: Int64, bytes: ByteBuffer)?
     for subscription in subscriptions where !subscription.hasEnded {
       let number = subscription.number
@@ -345,18 +415,26 @@ final class LocalView {
   }
 
   private func encoded(_ notification: Notification) -> Encoded {
-    notification.shared {
-      let events = notification.events
-      do throws(WireError) {
-        var budget = wholeBytesMax
-        if events.allSatisfy({ $0.fits(listening.query, budget: &budget) }) {
-          return Encoded.lines(
-            try EventLines(events, notification.sequence, of: listening, bytesMax: bytesMax))
-        }
-        return .large(bytes: try EventLines.size(of: events, listening, bytesMax: bytesMax))
-      } catch {
-        return .failed(error)
+    let encoded = notification.shared {
+      encode(notification.events, notification.sequence)
+    } bytes: { encoded in
+      guard case .lines(let lines) = encoded else { return 0 }
+      return lines.byteCount(for: 1)
+    }
+    // The events may wait for a client for long. They must not keep versions of the whole tree.
+    notification.releaseChange()
+    return encoded
+  }
+
+  private func encode(_ events: [ListenEvent], _ sequence: Int64) -> Encoded {
+    do throws(WireError) {
+      var budget = wholeBytesMax
+      if events.allSatisfy({ $0.fits(listening.query, budget: &budget) }) {
+        return .lines(try EventLines(events, sequence, of: listening, bytesMax: bytesMax))
       }
+      return .large(bytes: try EventLines.size(of: events, listening, bytesMax: bytesMax))
+    } catch {
+      return .failed(error)
     }
   }
 }

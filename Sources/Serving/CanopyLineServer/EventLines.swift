@@ -4,15 +4,14 @@ internal import CanopyTree
 internal import CanopyWire
 internal import NIOCore
 
-/// The lines of some events without the numbers of the subscriptions: made once for all subscribers.
+/// The lines of events without the numbers of their subscriptions, encoded once for all subscribers.
 struct EventLines: Sendable {
-  /// What follows `EventLine.begin` in each line, one after the other.
+  /// The parts of the lines after `EventLine.begin`, one after the other.
   private let rests: ByteBuffer
-  /// Where each of them ends.
+  /// The end of each of these parts.
   private let ends: [Int]
 
-  /// Lines that `write` writes one after the other into an output; it ends each with a call of its
-  /// argument.
+  /// Creates the lines that `write` writes into an output. It ends each with a call of its argument.
   private init(_ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void) {
     var ends: [Int] = []
     var output = JSONOutput(capacity: 512)
@@ -21,7 +20,7 @@ struct EventLines: Sendable {
     self.ends = ends
   }
 
-  /// Those of several, in order.
+  /// Creates the lines of several values, in order.
   init(joining all: [EventLines]) {
     var rests = ByteBuffer()
     var ends: [Int] = []
@@ -42,7 +41,7 @@ struct EventLines: Sendable {
   /// The number of lines.
   var count: Int { ends.count }
 
-  /// The lines for a subscription.
+  /// Returns the lines for a subscription.
   func bytes(for number: Int64) -> ByteBuffer {
     var output = JSONOutput(capacity: rests.readableBytes + 24 * count)
     append(to: &output, for: number)
@@ -89,15 +88,15 @@ struct EventLines: Sendable {
     }
   }
 
-  /// Everything that `listening` shows of a location.
+  /// Creates the lines of the present state of a view.
   ///
-  /// - Parameter isAgain: whether the client has an earlier version, which this replaces.
+  /// - Parameter isAgain: whether the client has an earlier version, which the lines replace.
   /// - Throws: `WireError` when one event is larger than a line may be.
   init(
     start: ListenStart, of listening: Listening, isAgain: Bool, bytesMax: Int
   ) throws(WireError) {
     let query = listening.query
-    // Before anything is collected. The present state as a whole is one reply.
+    // Checked before anything is collected. The present state as a whole is one reply.
     try EventLines.checkSize(of: start, listening, bytesMax: bytesMax)
     if listening.form == .child, !isAgain {
       var previous: Key?
@@ -116,7 +115,7 @@ struct EventLines: Sendable {
         EventLine.value(start.sequence, to: &output) { $0.append(query, of: start.node) }
       case .child:
         EventLine.put(.init(.root), start.sequence, to: &output) {
-          // In the order in which the children were told before: later events refer to it.
+          // In the order of the query, because later events refer to it.
           $0.append(query, of: start.node, isOrdered: true)
         }
       case .sync:
@@ -128,8 +127,7 @@ struct EventLines: Sendable {
     }
   }
 
-  /// Checks that a client can be told the present state as a whole. O(what is counted), without
-  /// collecting it.
+  /// Checks that the present state fits in one line. O(size), without collecting it.
   ///
   /// - Throws: `WireError` when it is larger than a line may be.
   private static func checkSize(
@@ -172,7 +170,7 @@ struct EventLines: Sendable {
     return sum
   }
 
-  /// A subscription has ended.
+  /// Creates the line that a subscription has ended.
   init(cancel code: WireError.Code) {
     self.init { output, endLine in
       EventLine.cancel(code, to: &output)
@@ -180,7 +178,7 @@ struct EventLines: Sendable {
     }
   }
 
-  /// A value that never changes.
+  /// Creates the lines of a value that never changes.
   init(constant node: Node, _ sequence: Int64, form: EventForm) {
     self.init { output, endLine in
       switch form {
@@ -216,8 +214,7 @@ extension ListenEvent {
     return fits(query, budget: &budget)
   }
 
-  /// Whether the event surely fits into what is left of a budget of bytes, which is less afterwards.
-  /// O(bytes) at most.
+  /// Whether the event surely fits into a budget of bytes, from which its bytes are subtracted. O(bytes) at most.
   func fits(_ query: Query, budget: inout Int) -> Bool {
     switch self {
     case .child(let change): change.node.fits(budget: &budget)
@@ -233,8 +230,8 @@ extension Query {
     return fits(node, budget: &budget)
   }
 
-  /// Whether the value that the query shows of a location surely fits into what is left of a budget of bytes,
-  /// which is less afterwards. O(bytes) at most; nothing is collected that does not fit by its number alone.
+  /// Whether the query's result surely fits into a budget of bytes, from which its bytes are subtracted. O(bytes)
+  /// at most. A result with too many children is not collected.
   fileprivate func fits(_ node: Node, budget: inout Int) -> Bool {
     if isUnbounded { return node.fits(budget: &budget) }
     // `"k":1,` has at least six bytes.
@@ -248,10 +245,10 @@ extension Query {
 }
 
 extension JSONOutput {
-  /// Writes the value that a query shows of a location. It is an object in the query's order if there
-  /// is one, even if the keys are integers, to keep that order.
+  /// Appends a query's result. If the query has an order, the result is an object in this order, even if the keys
+  /// are integers.
   ///
-  /// - Parameter isOrdered: whether it is one in any case.
+  /// - Parameter isOrdered: whether to write such an object without an order as well.
   fileprivate mutating func append(_ query: Query, of node: Node, isOrdered: Bool = false) {
     guard !query.isUnbounded || (node.isBranch && (isOrdered || query.order != .priority)) else {
       return append(node)

@@ -44,7 +44,7 @@ extension LinePieces {
       setHead(lines: events.count)
       next = { LinePieces.parts(of: events, $0, subscribed.sequence, listening, number) }
     case .constant(let node, _):
-      // Small always, and so never measured.
+      // Always small, and so never measured.
       setHead(lines: 0)
       next = { $0 == 0 ? [.node(node, .plain)] : nil }
     }
@@ -89,7 +89,7 @@ extension LinePieces {
     switch listening.form {
     case .value: return parts(.value(start.node), start.sequence, listening, isMore: false, number)
     case .child:
-      // In the order in which the children were told before: later events refer to it.
+      // In the order of the query, because later events refer to it.
       return parts(query.part(of: start.node, isOrdered: true)) {
         begin(number, to: &$0)
         EventLine.put(.init(.root), start.sequence, to: &$0, $1)
@@ -158,10 +158,10 @@ extension LinePieces {
 }
 
 extension Query {
-  /// Returns the value that the query shows of a location. It is an object in the query's order if there is
-  /// one, even if the keys are integers, to keep that order.
+  /// Returns the query's result. If the query has an order, the result is an object in this order, even if the
+  /// keys are integers.
   ///
-  /// - Parameter isOrdered: whether it is one in any case.
+  /// - Parameter isOrdered: whether to return such an object without an order as well.
   fileprivate func part(of node: Node, isOrdered: Bool = false) -> LinePieces.Part {
     guard !isUnbounded || (node.isBranch && (isOrdered || order != .priority)) else {
       return .node(node, .plain)

@@ -36,18 +36,19 @@ extension LineHandler {
       let subscription = HubSubscription(
         number: number, isAuthorized: wanted.isAuthorized, subscriber: self)
       subscribers[number] = subscription
-      shared.hub.begin(subscription, listening, authorization) { [self] result in
+      let owner = operations.listenerOwner(at: address, as: identity)
+      shared.hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
         started(number, result, isAuthorized: wanted.isAuthorized, identity)
       }
     }
   }
 
   private func started(
-    _ number: Int64, _ result: Result<ListenStart, EngineError>, isAuthorized: Bool,
+    _ number: Int64, _ result: Result<ListenStart, EventHub.Refusal>, isAuthorized: Bool,
     _ identity: Identity
   ) {
     let limits = operations.limits
-    let isWanted = session.started(number, result.mapError { operations.wireError($0) }) { start in
+    let isWanted = session.started(number, result.mapError(error)) { start in
       !EventLines.isSmall(start, bytesMax: min(limits.wholeReplyBytesMax, limits.replyBytesMax))
     } mayResume: {
       guard case .success(let start) = result else { return false }
@@ -56,6 +57,19 @@ extension LineHandler {
     if !isWanted { subscribers[number] = nil }
     // The reply goes out now: the next thing that the hub hands on may be an event.
     if let context { advance(context) }
+  }
+
+  private func error(_ refusal: EventHub.Refusal) -> WireError {
+    switch refusal {
+    case .stopped: operations.wireError(EngineError.stopped)
+    case .denied: operations.wireError(EngineError.denied)
+    case .tooManyViews:
+      WireError(
+        .tooLarge,
+        "the connections of your network address may have at most "
+          + "\(operations.limits.viewsPerAddressMax) different subscriptions; end some with UNLISTEN "
+          + "first")
+    }
   }
 
   /// Sends the answer to a request for a subscription, and the events that waited for it.
@@ -105,7 +119,7 @@ extension LineHandler {
     if let code { encode(cancel: code, of: number) }
   }
 
-  /// Has the rules decide about the subscriptions as those of another user.
+  /// Authorizes the subscriptions again, for another user.
   func reauthorize(
     _ context: ChannelHandlerContext, _ subscriptions: [(subscription: Int64, Listening)],
     _ identity: Identity
@@ -121,7 +135,7 @@ extension LineHandler {
     }
   }
 
-  /// Has the rules decide again when the user's session expires.
+  /// Schedules a new authorization for the time at which the user's session expires.
   private func expectExpiry(of identity: Identity) {
     guard case .user(let login) = identity else { return }
     expiry?.cancel()

@@ -4,7 +4,7 @@ internal import CanopyTree
 internal import CanopyWire
 internal import NIOCore
 
-/// The things that the connections of one event loop share. Use it on that loop only.
+/// The state that the connections of one event loop share. Use it on that loop only.
 final class LoopContext {
   let loop: any EventLoop
   /// Everything that other threads hand to the loop.
@@ -45,7 +45,7 @@ final class LoopContext {
     inbox.onWakeUp { [unowned self] in takeInbox() }
   }
 
-  /// Hands on the outcomes in the inbox, and then its events.
+  /// Handles the outcomes in the inbox, and then its events.
   ///
   /// A connection with subscriptions gets the events before an outcome first: see `LineHandler.send`.
   private func takeInbox() {
@@ -59,8 +59,8 @@ final class LoopContext {
     inbox.release()
   }
 
-  /// Carries out a read that does not take long, and appends the line of its reply. All who ask for the same
-  /// list get the same buffer.
+  /// Carries out a read that does not take long, and appends the line of its reply. All requests for the same list
+  /// share one buffer.
   ///
   /// - Returns: whether it was carried out.
   func read(
@@ -83,7 +83,7 @@ final class LoopContext {
     }
     let start = output.text.count
     encode(reply, to: &output)
-    // A list of which a part is not encoded is no line of its own.
+    // A list with a part that is not encoded yet cannot be shared.
     if !output.hasPieces { output.text.withBytes { lists.keep($0[start...], of: list) } }
     return true
   }

@@ -7,17 +7,12 @@ internal import Synchronization
 /// outcomes of requests.
 ///
 /// The engine hands over a whole batch at once. So a reply from `snapshot` that is sent after `takeEvents` comes
-/// after all events that led to that snapshot, and before all later ones.
+/// after all events that led to that snapshot, and before all later ones. The memory of the events that wait is
+/// bounded: see `PendingEvents`.
 ///
 /// Call it on the loop only, except where a method says otherwise.
-final class LoopInbox: BatchObserver {
-  /// Something that the engine hands to the loop, in its order.
-  enum Event: Sendable {
-    /// A change for a view.
-    case notification(NIOLoopBound<LocalView>, Notification)
-    /// Anything else, in order with the changes.
-    case call(@Sendable () -> Void)
-  }
+final class LoopInbox: BatchObserver, ListenerGroup {
+  typealias Event = PendingEvents.Event
 
   /// The outcome of a request.
   struct Outcome: Sendable {
@@ -28,9 +23,9 @@ final class LoopInbox: BatchObserver {
 
   private struct State {
     /// The events of the batch that the engine is publishing.
-    var collected: [Event] = []
+    var collected: PendingEvents
     /// The events of whole batches that the loop has not taken.
-    var events: [Event] = []
+    var events: PendingEvents
     var outcomes: [Outcome] = []
     /// The snapshot after those batches.
     var snapshot: Snapshot
@@ -45,9 +40,14 @@ final class LoopInbox: BatchObserver {
   /// Called on the loop when there is something to take.
   private let wakeUp: NIOLoopBoundBox<() -> Void>
 
-  init(_ engine: Engine, loop: any EventLoop) {
+  /// The memory for the events that wait, in bytes: an estimate.
+  static let eventBytesMax = 16 * 1024 * 1024
+
+  /// - Parameter eventBytesMax: the memory for the events that wait, in bytes.
+  init(_ engine: Engine, loop: any EventLoop, eventBytesMax: Int = LoopInbox.eventBytesMax) {
     self.loop = loop
-    state = Mutex(State(snapshot: engine.snapshot))
+    let events = PendingEvents(bytesMax: eventBytesMax)
+    state = Mutex(State(collected: events, events: events, snapshot: engine.snapshot))
     taken = .makeBoxSendingValue(nil, eventLoop: loop)
     wakeUp = .makeBoxSendingValue({}, eventLoop: loop)
     let snapshot = engine.add(self)
@@ -62,6 +62,11 @@ final class LoopInbox: BatchObserver {
     wakeUp.value = body
   }
 
+  /// Takes a commit of which the loop searches the views itself. Called on the engine's thread.
+  func notify(_ change: CommittedChange) {
+    collect(.change(change))
+  }
+
   /// Adds an event to the batch that the engine is publishing. Safe to call on the engine's thread.
   func collect(_ event: Event) {
     state.withLock { $0.collected.append(event) }
@@ -72,8 +77,7 @@ final class LoopInbox: BatchObserver {
     let isNews = state.withLock { state in
       state.snapshot = snapshot
       if state.collected.isEmpty && state.events.isEmpty { return false }
-      state.events += state.collected
-      state.collected.removeAll(keepingCapacity: true)
+      state.events.append(takingFrom: &state.collected)
       return schedule(&state)
     }
     if isNews { wake() }
@@ -117,23 +121,31 @@ final class LoopInbox: BatchObserver {
   /// Takes the events of all batches up to the newest snapshot, which reads see from now on.
   func takeEvents() -> [Event] {
     let (events, snapshot) = state.withLock { state in
-      var events: [Event] = []
-      swap(&events, &state.events)
-      return (events, state.snapshot)
+      (state.events.take(), state.snapshot)
     }
     taken.value = snapshot
     return events
   }
 
-  /// Returns the number of subscriptions that wait for events.
-  func countSubscriptions() -> Int {
+  /// Whether at least so many subscriptions wait for events. O(countMin).
+  func hasSubscriptions(atLeast countMin: Int) -> Bool {
     state.withLock { state in
-      state.events.reduce(0) { count, event in
-        guard case .notification(let view, _) = event else { return count }
-        return count + view.value.count
+      var count = 0
+      for event in state.events.events {
+        switch event {
+        case .notification(let view, _, _): count += view.value.count
+        // It concerns many views, or the loop is behind.
+        case .change: return true
+        case .call: continue
+        }
+        if count >= countMin { return true }
       }
+      return false
     }
   }
+
+  /// An estimate of the bytes of the events that wait. Safe to call from any thread.
+  var waitingBytes: Int { state.withLock { $0.collected.bytes + $0.events.bytes } }
 
   /// Takes the outcomes. The next read sees what they led to.
   func takeOutcomes() -> [Outcome] {

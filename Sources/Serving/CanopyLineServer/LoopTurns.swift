@@ -28,7 +28,7 @@ final class LoopTurns {
 
   convenience init(loop: any EventLoop) {
     self.init(loop: loop) { body in
-      // A task that a task of the loop adds runs before the loop looks for input. So it comes from outside.
+      // A task that a task of the loop adds runs before the loop looks for input. So another thread adds it.
       let bound = NIOLoopBound(body, eventLoop: loop)
       DispatchQueue.global().async { loop.execute { bound.value() } }
     }

@@ -1,3 +1,4 @@
+internal import CanopyAccounts
 public import CanopyEngine
 internal import CanopySocial
 public import CanopyTree
@@ -14,7 +15,7 @@ extension Operations {
   public func subscription(
     to path: Path, _ options: ListenOptions, as identity: Identity
   ) throws(WireError) -> SubscriptionRequest {
-    // Refused at once where that is plain already; the rules decide again when the listener begins.
+    // Refuses at once if the present rules and data do; the rules decide again when the listener begins.
     try checkRead(path, options.query, in: engine.root, as: identity)
     let listening = Listening(path, options.query, form: Listening.Form(options.form))
     return SubscriptionRequest(
@@ -43,6 +44,15 @@ extension Operations {
     } catch {
       throw wireError(error)
     }
+  }
+
+  /// Returns the network that the subscriptions of a client count for; nil for none: the administrator, and
+  /// programs on this machine, behind which there may be many people.
+  public func listenerOwner(at address: String, as identity: Identity) -> ListenerOwner? {
+    if case .administrator = identity { return nil }
+    let network = RemoteNetwork(address)
+    if network.isThisMachine { return nil }
+    return ListenerOwner("\(network)", viewsMax: limits.viewsPerAddressMax)
   }
 
   /// Whether a client may get the changes since a commit.

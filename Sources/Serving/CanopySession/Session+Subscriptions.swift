@@ -19,12 +19,31 @@ extension Session {
         "a connection may have at most \(limits.listenersMax) subscriptions; end some with UNLISTEN "
           + "first")
     }
+    try checkQueries(of: request)
     lastSubscription += 1
     addSubscription(
       lastSubscription,
       Subscription(
-        authorized: request.authorized, phase: .starting(slot, request), bytes: request.bytes))
+        listening: request.listening, isAuthorized: request.authorized != nil,
+        phase: .starting(slot, request), bytes: request.bytes))
     return lastSubscription
+  }
+
+  /// - Throws: `WireError` when the connection has too many different queries at the location.
+  private func checkQueries(of request: SubscriptionRequest) throws(WireError) {
+    let queriesMax = limits.queriesPerLocationMax
+    guard subscriptions.count >= queriesMax, let listening = request.listening else { return }
+    var queries: Set<Query> = []
+    for case let other? in subscriptions.values.map(\.listening) where other.path == listening.path
+    {
+      queries.insert(other.query)
+    }
+    guard queries.count < queriesMax || queries.contains(listening.query) else {
+      throw WireError(
+        .tooLarge,
+        "a connection may have at most \(queriesMax) different queries at one location; end some with "
+          + "UNLISTEN first")
+    }
   }
 
   /// Makes a subscription active whose value never changes, and answers its request.
@@ -127,7 +146,7 @@ extension Session {
     finish(slot, Completion(error))
   }
 
-  /// Decides about events that come for a subscription.
+  /// Returns the fate of the events of a subscription, and keeps them if they must wait.
   ///
   /// - Parameters:
   ///   - bytes: the bytes of the encoded events.
@@ -152,7 +171,7 @@ extension Session {
 
   /// Keeps events until the resumption of a subscription is complete, or drops all if they are too many.
   ///
-  /// The events are changed in place: a second reference to the array would have it copied for each event.
+  /// The events are changed in place: with a second reference to the array each event would copy it.
   private mutating func hold(_ notifications: [Notification], bytes: Int, for number: Int64) {
     var change = 0
     let bytesMax = limits.queuedBytesMax
@@ -162,9 +181,9 @@ extension Session {
     charge(reserved: 0, heldEvents: change)
   }
 
-  /// Ends a subscription at the wish of the client.
+  /// Ends a subscription because the client asks for it.
   ///
-  /// - Throws: `WireError` when the connection has none of this number.
+  /// - Throws: `WireError` when the connection has no subscription with this number.
   public mutating func unsubscribe(_ number: Int64) throws(WireError) {
     guard let subscription = removeSubscription(number) else {
       throw WireError(.notFound, "this connection has no subscription \(number)")
@@ -173,11 +192,11 @@ extension Session {
     append(.unlisten(subscription: number, nil))
   }
 
-  /// Ends a subscription that cannot go on, and has the client told.
+  /// Ends a subscription that cannot go on, and notifies the client.
   public mutating func cancel(_ number: Int64, _ code: WireError.Code) {
     guard let subscription = subscriptions[number] else { return }
     guard case .active = subscription.phase else {
-      // Its request is not answered yet: the answer will say so.
+      // Its request is not answered yet: the answer will have the error.
       updateSubscription(number) { $0.cancellation = code }
       return
     }
@@ -207,5 +226,21 @@ extension Session {
   /// Whether the rules decide about any subscription.
   public var hasAuthorizedSubscriptions: Bool {
     subscriptions.values.contains { $0.authorized != nil }
+  }
+}
+
+extension Identity {
+  /// Whether the rules see no difference to another identity, now and later: both are the same login, and the other
+  /// was not revoked.
+  func isSameCaller(as other: Identity) -> Bool {
+    switch (self, other) {
+    case (.anonymous, .anonymous), (.administrator, .administrator): true
+    case (.user(let login), .user(let other)):
+      login.uid == other.uid && login.token.hasSameBytes(as: other.token)
+        && login.email.hasSameBytes(as: other.email) && login.expiresAt == other.expiresAt
+        // At any time, because the expiry is the same.
+        && other.isValid(at: .min)
+    default: false
+    }
   }
 }

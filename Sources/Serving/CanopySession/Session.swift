@@ -210,6 +210,9 @@ public struct Session {
 
   /// Takes the answer to a request that is under way.
   public mutating func finish(_ slot: Slot, _ completion: Completion) {
+    if let identity = completion.identity, identity.isSameCaller(as: self.identity) {
+      return keepIdentity(slot, completion, instead: identity)
+    }
     if let identity = completion.identity, phase != .lost {
       let authorized = subscriptions.filter { $0.value.authorized != nil }.sorted {
         $0.key < $1.key
@@ -225,6 +228,17 @@ public struct Session {
         return
       }
     }
+    complete(slot, completion)
+  }
+
+  /// Completes a request that gives the connection the user that it has: its subscriptions stay as they are.
+  private mutating func keepIdentity(
+    _ slot: Slot, _ completion: Completion, instead other: Identity
+  ) {
+    // The connection keeps its own login, on which its subscriptions rest.
+    if case .user(let login) = other { actions.append(.release(login)) }
+    var completion = completion
+    completion.identity = nil
     complete(slot, completion)
   }
 

@@ -22,8 +22,12 @@ struct Subscription {
     var isOverflowing = false
   }
 
-  /// The location, if the rules decide about the subscription.
-  let authorized: Listening?
+  /// The location and query; nil for a constant.
+  let listening: Listening?
+  /// Whether the rules decide about it.
+  let isAuthorized: Bool
+  /// The location and query, if the rules decide about the subscription.
+  var authorized: Listening? { isAuthorized ? listening : nil }
   /// Whether the client has an earlier version, which the present state replaces.
   var isReplacement = false
   var phase: Phase

@@ -22,11 +22,14 @@ public struct SubscriptionRequest: Sendable {
   /// Whether the rules decide about it.
   public var isAuthorized: Bool
 
-  /// Returns the location, if the rules decide about it.
-  var authorized: Listening? {
-    guard isAuthorized, case .tree(let listening) = subject else { return nil }
+  /// The location and query; nil for a constant.
+  var listening: Listening? {
+    guard case .tree(let listening) = subject else { return nil }
     return listening
   }
+
+  /// The location and query, if the rules decide about it.
+  var authorized: Listening? { isAuthorized ? listening : nil }
 }
 
 extension SubscriptionRequest {

@@ -1,54 +1,41 @@
 internal import CanopyTree
 
-/// Locations as a trie: what is at or below another one is there with it.
+/// A set of locations without those at or below another one of the set.
 ///
-/// Collects what many commits wrote. A place that is written again and again costs a look-up each time
-/// and is there once; and only keys below one place are compared to bring all into order.
+/// Collects the locations that many commits write. A location that is written again and again costs a look-up
+/// each time and is kept once. Only keys below the same path are compared to sort the locations.
 struct LocationSet {
-  private struct Level {
-    /// Whether the place as a whole is in the set; then nothing below it is kept.
-    var isWhole = false
-    var hasPriority = false
-    var children: [Key: Level] = [:]
+  /// The parts of a node that are in the set.
+  private enum Part {
+    /// The node with everything below it. The trie has nothing below such a node.
+    case node
+    /// Its priority only.
+    case priority
   }
 
-  private var root = Level()
-  /// The number of locations that were added and not there; some may have gone since, with one above.
+  private var parts = PathTrie<Part>()
+  /// The number of locations that were new when they were added. Some may have been replaced since then by a
+  /// location above them.
   private(set) var count = 0
 
-  /// Adds a location.
+  /// Adds a location. O(depth) on average.
   mutating func insert(_ location: Location) {
-    if LocationSet.insert(location.path.keys[...], location.isPriority, into: &root) { count += 1 }
-  }
-
-  /// Returns whether it was not there.
-  private static func insert(
-    _ keys: ArraySlice<Key>, _ isPriority: Bool, into level: inout Level
-  ) -> Bool {
-    if level.isWhole { return false }
-    guard let key = keys.first else {
-      if isPriority {
-        defer { level.hasPriority = true }
-        return !level.hasPriority
-      }
-      level = Level(isWhole: true)
-      return true
+    let isNew = parts.forEach(along: location.path) { depth, part in
+      part == .priority && !(location.isPriority && depth == location.path.count)
     }
-    return insert(keys.dropFirst(), isPriority, into: &level.children[key, default: Level()])
+    guard isNew else { return }
+    count += 1
+    parts.modifySubtrie(at: location.path) { level in
+      if location.isPriority { level.value = .priority } else { level = PathTrie(.node) }
+    }
   }
 
-  /// The locations in order, none at or below another.
+  /// The locations in order.
   var sorted: [Location] {
     var result: [Location] = []
-    LocationSet.collect(root, .root, into: &result)
-    return result
-  }
-
-  private static func collect(_ level: Level, _ path: Path, into result: inout [Location]) {
-    if level.isWhole { return result.append(Location(path)) }
-    if level.hasPriority { result.append(Location(path, isPriority: true)) }
-    for (key, child) in level.children.sorted(by: { $0.key < $1.key }) {
-      collect(child, path.child(key), into: &result)
+    parts.forEachInOrder { path, part in
+      result.append(Location(path, isPriority: part == .priority))
     }
+    return result
   }
 }

@@ -4,10 +4,11 @@ import CanopyTree
 import Synchronization
 import Testing
 
-/// Judges of listeners: when they are asked, and that nobody is told what they deny.
+/// The authorizations of listeners: when they are repeated, and that a denied listener is not notified.
 @Suite(.timeLimit(.minutes(5))) struct ListenAuthorizationTests {
-  /// What has happened to a listener, in order.
-  private let told = Answers<String>()
+  /// The notifications of the listeners and the ends of listening, in order.
+  private let received = Answers<String>()
+  /// The times at which `authorization` was asked.
   private let asked = Answers<Int64>()
 
   /// Returns an authorization that allows listening as long as `open` is true.
@@ -24,27 +25,32 @@ import Testing
     let listening = Listening(try Path(path), form: .value)
     return await withCheckedContinuation { continuation in
       engine.listen(listening, authorization: authorization) { notification in
-        told.add("\(notification.sequence) \(notification.events)")
+        received.add("\(notification.sequence) \(notification.events)")
       } denied: {
-        told.add("denied")
+        received.add("denied")
       } started: { id, start in
-        if id == nil { told.add(start.isDenied ? "refused \(start.node)" : "stopped") }
+        if id == nil {
+          received.add(start.refusal == .denied ? "refused \(start.node)" : "stopped")
+        }
         continuation.resume(returning: id)
       }
     }
   }
 
-  @Test func `who may not listen is refused, and is not told what is there`() async throws {
+  @Test func `a listener that is not allowed is refused, and does not see the value`() async throws
+  {
     try await withEngine { engine in
       try await engine.set("secret", 1)
       #expect(try await listen(engine, authorization()) == nil)
-      #expect(told.values == ["refused \(Node.absent)"])
+      #expect(received.values == ["refused \(Node.absent)"])
       #expect(engine.listenerCounts == (0, 0))
       #expect(engine.authorizationCounts == (0, 0))
     }
   }
 
-  @Test func `a listener that no longer may ends before it is told of that commit`() async throws {
+  @Test func `a listener that a commit denies ends before it is notified of that commit`()
+    async throws
+  {
     try await withEngine { engine in
       try await engine.set("open", true)
       #expect(try await listen(engine, authorization()) != nil)
@@ -58,7 +64,7 @@ import Testing
       }
       try await engine.set("open", true)
       try await engine.set("secret", 3)
-      #expect(told.values == ["2 \([ListenEvent.value(1)])", "denied"])
+      #expect(received.values == ["2 \([ListenEvent.value(1)])", "denied"])
       #expect(engine.listenerCounts == (0, 0))
       #expect(engine.authorizationCounts == (0, 0))
     }
@@ -80,7 +86,7 @@ import Testing
       engine.submitSet("open", true, answers)
       gate.open()
       _ = await answers.wait(for: 6)
-      #expect(told.values == ["3 \([ListenEvent.value(1)])", "denied"])
+      #expect(received.values == ["3 \([ListenEvent.value(1)])", "denied"])
     }
   }
 
@@ -97,30 +103,105 @@ import Testing
       #expect(asked.values.count == before)
       try await engine.set("open/deeper", 1)
       #expect(asked.values.count == before + 1)
-      #expect(told.values.last == "denied")
+      #expect(received.values.last == "denied")
     }
   }
 
-  @Test func `an authorization that depends on the time is repeated with every commit`()
+  @Test
+  func `an authorization that depends on the time is repeated with the next commit after a second`()
     async throws
   {
     let clock = ManualClock()
     try await withEngine(clock: clock) { engine in
-      let end = clock.now + 1_000
+      let begin = clock.now
       let authorization = ListenAuthorization { _, time in
-        ListenVerdict(isAllowed: time < end, dependsOnTime: true)
+        asked.add(time - begin)
+        return ListenVerdict(isAllowed: time < begin + 2_000, dependsOnTime: true)
       }
       _ = try await listen(engine, authorization)
+      for _ in 0..<50 { try await engine.set("other", 1) }
+      clock.advance(999)
       try await engine.set("secret", 1)
+      #expect(asked.values == [0])
+      clock.advance(1)
+      for _ in 0..<50 { try await engine.set("other", 2) }
+      #expect(asked.values == [0, 1_000])
       clock.advance(1_000)
       try await engine.set("secret", 2)
-      #expect(told.values == ["1 \([ListenEvent.value(1)])", "denied"])
+      #expect(asked.values == [0, 1_000, 2_000])
+      #expect(received.values == ["51 \([ListenEvent.value(1)])", "denied"])
     }
   }
 
-  @Test func `what a verdict looked at is taken anew each time`() async throws {
+  @Test
+  func `an authorization that depends on the time is repeated at once when its place is written`()
+    async throws
+  {
+    try await withEngine(clock: ManualClock()) { engine in
+      try await engine.set("open", true)
+      let authorization = ListenAuthorization { root, time in
+        asked.add(time)
+        let place = Path.root.child("open")
+        return ListenVerdict(
+          isAllowed: root.at(place) == true, paths: [place], dependsOnTime: true)
+      }
+      _ = try await listen(engine, authorization)
+      try await engine.set("secret", 1)
+      #expect(asked.values.count == 1)
+      try await engine.set("open", true)
+      #expect(asked.values.count == 2)
+      try await engine.set("open", false)
+      #expect(asked.values.count == 3)
+      #expect(received.values.last == "denied")
+    }
+  }
+
+  @Test func `writes have their turns while many listeners get other authorizations`() async throws
+  {
+    // Each look at the time takes a millisecond: a turn authorizes one listener.
+    let reads = Mutex<Int64>(0)
+    var configuration = Engine.Configuration()
+    configuration.elapsed = {
+      reads.withLock { reads in
+        reads += 1
+        return .milliseconds(reads)
+      }
+    }
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      var changes: [(ListenerID, ListenAuthorization?)] = []
+      for _ in 0..<10 {
+        let id = try #require(
+          try await listen(engine, ListenAuthorization { _, _ in .init(isAllowed: true) }))
+        changes.append((id, authorization()))
+      }
+      try await engine.set("open", true)
+      let order = Answers<String>()
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      engine.setAuthorizations(changes) { order.add("authorized") }
+      for number in 1...3 {
+        engine.submit { _ in
+          Decision(try .set(Location("b"), WriteValue(Node(Int64(number)))), ())
+        } completion: { _ in
+          order.add("write \(number) after \(self.asked.values.count)")
+        }
+      }
+      gate.open()
+      #expect(
+        await order.wait(for: 4)
+          == ["write 1 after 1", "write 2 after 1", "write 3 after 1", "authorized"])
+      #expect(asked.values.count == 10)
+      try await engine.set("open", false)
+      #expect(received.values.count == 10 && Set(received.values) == ["denied"])
+    }
+  }
+
+  @Test func `the places of the last verdict count, not those of earlier ones`() async throws {
     try await withEngine { engine in
-      // Looks where it is told to look.
+      // Reads the place that another place names.
       let authorization = ListenAuthorization { root, _ in
         let name = root.child("where").stringValue ?? "a"
         let place = Path.root.child((try? Key(name)) ?? "a")
@@ -131,9 +212,9 @@ import Testing
       try await engine.set("where", "b")
       try await engine.set("a", 1)
       #expect(engine.authorizationCounts == (1, 2))
-      #expect(told.values.isEmpty)
+      #expect(received.values.isEmpty)
       try await engine.set("b", 1)
-      #expect(told.values == ["denied"])
+      #expect(received.values == ["denied"])
     }
   }
 
@@ -159,12 +240,12 @@ import Testing
           continuation.resume()
         }
       }
-      #expect(told.values == ["denied"])
+      #expect(received.values == ["denied"])
       #expect(engine.listenerCounts.listeners == 2)
       await withCheckedContinuation { continuation in
         engine.reauthorize(completion: { continuation.resume() })
       }
-      #expect(told.values == ["denied", "denied"])
+      #expect(received.values == ["denied", "denied"])
       #expect(engine.listenerCounts.listeners == 1)
       withExtendedLifetime((mine, other)) {}
     }
@@ -181,10 +262,10 @@ import Testing
       }
       await give(nil)
       try await engine.set("open", false)
-      #expect(told.values.isEmpty)
+      #expect(received.values.isEmpty)
       #expect(engine.authorizationCounts == (0, 0))
       await give(authorization())
-      #expect(told.values == ["denied"])
+      #expect(received.values == ["denied"])
       #expect(engine.listenerCounts == (0, 0))
     }
   }
@@ -197,7 +278,7 @@ import Testing
       engine.unlisten(id)
       #expect(engine.authorizationCounts == (0, 0))
       try await engine.set("open", false)
-      #expect(told.values.isEmpty)
+      #expect(received.values.isEmpty)
     }
   }
 }

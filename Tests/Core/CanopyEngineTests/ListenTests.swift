@@ -78,7 +78,9 @@ import Testing
     }
   }
 
-  @Test func `where the journal no longer reaches, everything is told anew`() async throws {
+  @Test func `a replica gets the whole state if the journal no longer reaches back to its commit`()
+    async throws
+  {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine in
       let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
@@ -93,7 +95,7 @@ import Testing
         #expect(isAnew)
         #expect(replica.problem(engine.root) == nil)
         engine.unlisten(id)
-        // They have the tenth commit now, and the journal has all that follow.
+        // It has the tenth commit now, and the journal has all later ones.
         try await engine.set("later", Node(engine.snapshot.sequence))
         #expect(try await replica.resume(engine)?.isAnew == false)
         #expect(replica.problem(engine.root) == nil)
@@ -101,7 +103,7 @@ import Testing
     }
   }
 
-  @Test func `nobody can resume from a commit that is yet to come`() async throws {
+  @Test func `a client cannot resume from a commit that does not exist yet`() async throws {
     try await withEngine { engine in
       let starts = Answers<ListenStart>()
       engine.listen(Listening(.root)) { _ in
@@ -120,7 +122,7 @@ import Testing
     let commits = 10_000
     try await withEngine { engine in
       let replicas = try (0..<100).map { i in
-        // Half of them listen to all, and must see every commit; the others to one writer's.
+        // Half of them listen to the root and must see every commit, the others to the place of one writer.
         let path = i % 2 == 0 ? Path.root : try Path("w\(i % 8)")
         return Replica(Listening(path, form: i % 3 == 0 ? .sync : .value))
       }
@@ -146,7 +148,8 @@ import Testing
     }
   }
 
-  @Test func `a listener is told before the writer is answered, and of nothing that fails`()
+  @Test
+  func `a listener is notified before the writer gets its answer, and not of a write that fails`()
     async throws
   {
     let journal = FaultyJournal(InMemoryJournal())
@@ -171,7 +174,8 @@ import Testing
     }
   }
 
-  @Test func `listeners with one wish share a view, and leave nothing behind`() async throws {
+  @Test func `listeners with the same target share a view, and leave nothing behind`() async throws
+  {
     try await withEngine { engine in
       var ids: [ListenerID] = []
       for i in 0..<1000 {
@@ -185,7 +189,7 @@ import Testing
     }
   }
 
-  @Test func `a write that changes nothing for a listener is not told`() async throws {
+  @Test func `a listener is not notified of a write that changes nothing for it`() async throws {
     try await withEngine { engine in
       try await engine.set("a", json(#"{"x":1,"y":2}"#))
       let replicas = Listening.Form.allCases.map {
@@ -201,7 +205,7 @@ import Testing
     }
   }
 
-  @Test func `nobody can begin to listen to an engine that has stopped`() async throws {
+  @Test func `a listener cannot begin when the engine has stopped`() async throws {
     let engine = try await withEngine { engine in
       try await engine.set("a", 1)
       return engine

@@ -3,20 +3,22 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// Listeners that are told together.
+/// Listeners of one group with the same view are notified by one call.
 @Suite(.timeLimit(.minutes(5))) struct ListenerGroupTests {
-  /// Whom a listener is one of.
-  private final class Group: Sendable {
-    var id: ObjectIdentifier { ObjectIdentifier(self) }
+  /// A group whose commits concern few views.
+  private final class Group: ListenerGroup {
+    func notify(_ change: CommittedChange) {
+      Issue.record("commit \(change.sequence) concerns few views")
+    }
   }
 
-  /// Begins to listen; what it is told is noted under a name.
+  /// Begins to listen. The notifications are noted under a name.
   private func listen(
     _ engine: Engine, _ listening: Listening, _ group: Group?, _ name: String,
     _ calls: Answers<String>
   ) async throws -> ListenerID {
     let id = await withCheckedContinuation { continuation in
-      engine.listen(listening, group: group?.id) { notification in
+      engine.listen(listening, group: group) { notification in
         calls.add("\(name) \(notification.sequence)")
       } started: { id, _ in
         continuation.resume(returning: id)
@@ -27,7 +29,7 @@ import Testing
 
   private let all = Listening(.root, form: .value)
 
-  @Test func `each group has one call for a view, whoever is in it, and loners one each`()
+  @Test func `each group has one call for a view, and each listener without a group has its own`()
     async throws
   {
     try await withEngine { engine in
@@ -48,7 +50,7 @@ import Testing
     }
   }
 
-  @Test func `a group is told as long as it has a member, be it the first one or not`()
+  @Test func `a group is notified while it has a member, also when the first one has left`()
     async throws
   {
     try await withEngine { engine in
@@ -56,27 +58,29 @@ import Testing
       let calls = Answers<String>()
       var ids: [ListenerID] = []
       for i in 0..<4 { ids.append(try await listen(engine, all, group, "member-\(i)", calls)) }
-      var told = 0
+      var notified = 0
       for (i, id) in ids.enumerated() {
         try await engine.set("n", Node(Int64(i)))
-        told += 1
-        #expect(calls.values.count == told)
+        notified += 1
+        #expect(calls.values.count == notified)
         #expect(engine.unlisten(id))
         #expect(!engine.unlisten(id))
       }
       #expect(engine.listenerCounts == (0, 0))
       try await engine.set("n", 9)
-      #expect(calls.values.count == told)
-      // A new first one is the one that is called.
+      #expect(calls.values.count == notified)
+      // The first member of a new group is called.
       _ = try await listen(engine, all, group, "again", calls)
       try await engine.set("n", 10)
       #expect(calls.values.last == "again 6")
-      #expect(calls.values.count == told + 1)
+      #expect(calls.values.count == notified + 1)
       withExtendedLifetime(group) {}
     }
   }
 
-  @Test func `the end of one group leaves the others and the loners`() async throws {
+  @Test func `the end of one group leaves the others and the listeners without a group`()
+    async throws
+  {
     try await withEngine { engine in
       let (one, two) = (Group(), Group())
       let calls = Answers<String>()
@@ -97,7 +101,7 @@ import Testing
     }
   }
 
-  @Test func `what is made of a notification is made once for all`() async throws {
+  @Test func `a text is made once for all listeners that share a notification`() async throws {
     try await withEngine { engine in
       let made = Answers<Int>()
       let seen = Answers<String>()

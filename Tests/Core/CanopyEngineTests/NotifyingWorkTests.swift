@@ -14,8 +14,8 @@ import Testing
       })
   }
 
-  /// Returns the nodes that the engine touches for one write to a place with so many children, where
-  /// listeners have as many different queries.
+  /// Returns the number of nodes that the engine touches for one write to a place with so many children, when
+  /// listeners have different queries there.
   private static func work(
     children count: Int, listeners: Int, _ form: Listening.Form, write: Write,
     costMax: Int = Engine.Configuration().notifyingCostMax
@@ -40,7 +40,7 @@ import Testing
         _ = try await engine.transact { _ in Decision(write, ()) }
         let work = counter.count - before
         #expect(notifications.values.count == listeners)
-        // They are told all the same.
+        // All of them are notified.
         for i in [0, listeners - 1] { #expect(!notifications.values[i].events.isEmpty) }
         if case .value(let node)? = notifications.values.first?.events.first {
           #expect(node == engine.value("a"))
@@ -53,7 +53,7 @@ import Testing
   }
 
   @Test(arguments: Listening.Form.allCases)
-  func `a small write costs the same however much its listeners are shown`(
+  func `a small write costs the same however large the results of its listeners are`(
     _ form: Listening.Form
   ) async throws {
     let write = try Write([Write.Item(try Path("a/400"), 1)])
@@ -118,14 +118,14 @@ import Testing
         try await engine.set(path, 1)
         #expect(calls.values.dropFirst(before).sorted() == shown.map(\.0).sorted())
       }
-      // A write of the whole location concerns all.
+      // A write of the whole location concerns all views.
       let before = calls.values.count
       try await engine.set("a", Node(children: [(key, 2)]))
       #expect(calls.values.count == before + 20)
     }
   }
 
-  @Test func `of a commit that changed nothing for it a listener may be notified, without events`()
+  @Test func `a listener may be notified, without events, of a commit that changed nothing for it`()
     async throws
   {
     var configuration = Engine.Configuration()
@@ -147,7 +147,7 @@ import Testing
       _ = try await engine.transact { _ in Decision(try Write(items), ()) }
       #expect(notifications.values.map(\.events) == [[]])
       #expect(first.problem(engine.root) == nil)
-      // The next small commits cost nothing that the large one has used up.
+      // The budget of the large commit is not that of the next small ones.
       try await engine.set("a/300", 2)
       #expect(notifications.values.count == 1)
       try await engine.set("a/1", 2)

@@ -3,7 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// Listening again with what one has: what was missed, and nothing twice.
+/// Replicas that resume receive the changes that they missed, once.
 @Suite(.timeLimit(.minutes(5))) struct ResumeTests {
   private static func writes() -> RandomWrites {
     var writes = RandomWrites()
@@ -12,7 +12,7 @@ import Testing
     return writes
   }
 
-  /// Writes so many times, what a generator decides.
+  /// Makes a number of random writes.
   private static func write(
     _ count: Int, _ random: SeededGenerator, _ engine: Engine
   ) async {
@@ -23,14 +23,14 @@ import Testing
     }
   }
 
-  /// Generators that differ, for tasks that run beside each other.
+  /// Returns different generators for concurrent tasks.
   private static func generators(_ count: Int, _ random: SeededGenerator) -> [SeededGenerator] {
     var random = random
     return (0..<count).map { _ in SeededGenerator(seed: random.next()) }
   }
 
   @Test(arguments: [false, true])
-  func `who comes and goes while eight write ends with the final state, and no child twice`(
+  func `a replica that leaves and resumes beside eight writers ends with the final state`(
     fails: Bool
   ) async throws {
     let random = SeededGenerator(printingSeedFor: "ResumeTests.concurrent")
@@ -60,7 +60,7 @@ import Testing
     #expect(resumptions.values.count > 500)
   }
 
-  /// Listens now and then until the writers have ended, and checks what it has then.
+  /// Listens from time to time until the writers have ended, and then checks the replica.
   private static func comeAndGo(
     _ random: SeededGenerator, _ faulty: FaultyJournal?, _ engine: Engine,
     _ count: @Sendable (ListenerID) -> Void
@@ -68,10 +68,10 @@ import Testing
     var random = random
     let replica = Replica(try .random(&random))
     var id = try #require(await replica.start(engine))
-    // Ends when nothing is written any more: then two visits begin at the same commit.
+    // Ends when there are no more writes: then two visits begin at the same commit.
     var last: Int64 = -1
     for visit in 0..<2000 {
-      // One write while it listens, which is told before it is answered, and perhaps one without.
+      // One write while it listens, with the notification before the answer, and perhaps one while it does not.
       let writes = [writes().next(&random), writes().next(&random)]
       if visit < 40 { _ = try? await engine.transact { _ in Decision(writes[0], ()) } }
       replica.leave(engine, id)
@@ -93,7 +93,7 @@ import Testing
       last = sequence
     }
     let ended = engine.snapshot
-    // Published, it may not have been told yet.
+    // The commit is published, and the notification may not have come yet.
     _ = try await engine.transact { _ in Decision(nil, ()) }
     if let problem = replica.problem(ended.root), engine.snapshot.sequence == ended.sequence {
       Issue.record("\(problem)")
@@ -101,7 +101,7 @@ import Testing
     replica.leave(engine, id)
   }
 
-  @Test func `what happens while the journal is read is told after it, once`() async throws {
+  @Test func `events that come while the journal is read follow the changes, once`() async throws {
     let journal = FaultyJournal(InMemoryJournal())
     try await withEngine(journal) { engine in
       let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
@@ -155,12 +155,12 @@ import Testing
           if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }
         }
       }
-      // Written while they are away: by another engine, between two of those that they know.
+      // Another engine writes while they are away, between two commits that they know.
       try await withEngine(journal) { await Self.write(30, random, $0) }
     }
   }
 
-  @Test func `a journal that cannot be read is told as an error, and listening goes on`()
+  @Test func `a journal that cannot be read gives an error, and listening goes on`()
     async throws
   {
     let journal = FaultyJournal(InMemoryJournal())
@@ -183,7 +183,8 @@ import Testing
     }
   }
 
-  @Test func `without before-images all is told anew, except what a copy of a whole place lacks`()
+  @Test
+  func `without before-images only a copy of a whole place gets changes, the others get the state`()
     async throws
   {
     let journal = InMemoryJournal()
@@ -200,7 +201,7 @@ import Testing
         (Replica(Listening(place, form: .sync)), false),
         (Replica(Listening(.root, form: .sync)), false),
         (Replica(Listening(place.child("x"), form: .sync)), false),
-        // Nothing was written there, so there is nothing that would have to be known.
+        // Nothing was written there, so no before-image is needed.
         (Replica(Listening(place.child("y"), form: .value)), false),
         (Replica(Listening(.root.child("elsewhere"), form: .child)), false),
       ]
@@ -218,7 +219,7 @@ import Testing
         #expect(resumed.isAnew == isAnew, "\(replica.listening)")
         #expect(replica.problem(engine.root) == nil)
         replica.leave(engine, resumed.id)
-        // What comes later is known again.
+        // Later commits have before-images again.
         try await engine.set("a/x", Node(engine.snapshot.sequence))
         let again = try #require(try await replica.resume(engine))
         #expect(!again.isAnew)
@@ -249,7 +250,7 @@ import Testing
   }
 
   @Test(arguments: ["", "t", "t/a", "t/a/b"], Listening.Form.allCases)
-  func `a leaf that became a branch and went meanwhile is not kept`(
+  func `a leaf that became a branch and was then removed is not kept`(
     path: String, form: Listening.Form
   ) async throws {
     try await withEngine(InMemoryJournal()) { engine in
@@ -270,7 +271,7 @@ import Testing
     }
   }
 
-  @Test func `what the journal no longer has is found out by one look`() async throws {
+  @Test func `one read finds that the journal no longer has a commit`() async throws {
     let store = InMemoryJournal()
     let journal = FaultyJournal(store)
     try await withEngine(journal) { engine in
@@ -289,12 +290,12 @@ import Testing
     }
   }
 
-  @Test func `a small place is told anew after more than so many commits, a large one resumed`()
+  @Test func `after many commits a small place is sent as a whole, and a large one is resumed`()
     async throws
   {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine in
-      // As many bytes as 1,200 commits are worth, and some more.
+      // A little more bytes than 1,200 commits cost.
       let text = Node(String(repeating: "x", count: 1_200 * Limits.resumedBytesPerCommit))
       try await engine.set("large/text", text)
       let forms = Listening.Form.allCases
@@ -323,7 +324,7 @@ import Testing
     }
   }
 
-  @Test func `commits that do not concern the place are passed over, and counted by their bytes`()
+  @Test func `commits to other places are skipped, and their bytes count`()
     async throws
   {
     let journal = InMemoryJournal()
@@ -354,7 +355,7 @@ import Testing
     }
   }
 
-  @Test func `one that is cancelled reads no further page, and leaves its turn to others`()
+  @Test func `a cancelled resumption reads no further page, and gives its turn to others`()
     async throws
   {
     let store = InMemoryJournal()
@@ -364,7 +365,7 @@ import Testing
       replica.leave(engine, try #require(await replica.start(engine)))
       let large = Node(String(repeating: "x", count: 900_000))
       for _ in 0..<6 { try await engine.set("a", large) }
-      // The oldest commit is looked for, and the first page read.
+      // The oldest commit and the first page have been read.
       var gates: [Gate] = []
       var tasks: [Task<Void, any Error>] = []
       for _ in 0..<Limits.resumptionsMax {

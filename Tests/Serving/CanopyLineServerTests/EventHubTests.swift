@@ -8,9 +8,12 @@ import Testing
 
 @testable import CanopyLineServer
 
-/// The number of deliveries to listeners while one commit follows another.
+/// The events that an event loop sends to its subscriptions, and when it sends them.
 struct EventHubTests {
-  @Test func `many listeners get the events of consecutive commits in one delivery`() async throws {
+  @Test
+  func `many listeners receive the events of several commits at once while commits are under way`()
+    async throws
+  {
     try await withHub(listeners: 64) { setting in
       let second = try await setting.commitAndHoldTheNext()
       await setting.loop.run()
@@ -55,7 +58,7 @@ struct EventHubTests {
     }
   }
 
-  @Test func `a reply sends the events before it first`() async throws {
+  @Test func `a reply that waits for earlier events has them sent at once`() async throws {
     try await withHub(listeners: 64) { setting in
       let second = try await setting.commitAndHoldTheNext()
       await setting.loop.run()
@@ -92,13 +95,100 @@ struct EventHubTests {
     }
   }
 
+  @Test func `a loop that is behind sends each commit as long as few wait`() async throws {
+    try await withHub(listeners: 1) { setting in
+      for number in 1...1_000 as ClosedRange<Int64> {
+        _ = try await setting.engine.transact { _ in try setting.write(number) }
+      }
+      await setting.loop.run()
+      let values = try await setting.lines().map { try Event($0) }
+      #expect(values.map(\.sequence) == (1...1_000).map { $0 })
+    }
+  }
+
+  @Test func `a loop that is behind by many commits sends the newest value`() async throws {
+    try await withHub(listeners: 1, eventBytesMax: 100 * PendingEvents.eventBytes) { setting in
+      // The first commit is one batch, and all others are the next one.
+      let first = setting.journal.holdNextAppend()
+      for number in 1...1_000 as ClosedRange<Int64> {
+        setting.engine.submit { _ in
+          try setting.write(number)
+        } completion: { _ in
+        }
+        if number == 1 { await first.reached() }
+      }
+      first.open()
+      try await setting.waitUntilIdle()
+      await setting.loop.run()
+      let events = try await setting.lines().map { try Event($0) }
+      #expect(events.count <= 101)
+      #expect(events.last?.sequence == 1_000 && events.last?.data == .leaf(1_000))
+      #expect(
+        zip(events, events.dropFirst()).allSatisfy { ($0.sequence ?? 0) < ($1.sequence ?? 0) })
+      // Later commits are sent one by one again.
+      for number in 1_001...1_010 as ClosedRange<Int64> {
+        _ = try await setting.engine.transact { _ in try setting.write(number) }
+      }
+      await setting.loop.run()
+      let later = try await setting.lines().dropFirst(events.count).map { try Event($0).sequence }
+      #expect(later == (1_001...1_010).map { $0 })
+    }
+  }
+
+  @Test(arguments: [1, 20], [0, 2])
+  func `copies equal their queries' answers however far their loop is behind`(
+    _ eventsMax: Int, _ depth: Int
+  ) async throws {
+    let random = SeededGenerator(printingSeedFor: "EventHubTests.behind")
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      var random = random
+      var writes = RandomWrites()
+      writes.keysMax = 4
+      writes.depthMax = 3
+      writes.bigOnceIn = 1_000
+      let loop = NIOAsyncTestingEventLoop()
+      let inbox = LoopInbox(
+        engine, loop: loop, eventBytesMax: eventsMax * PendingEvents.eventBytes)
+      let hub = EventHub(inbox, engine: engine, limits: Limits())
+      let setting = Setting(journal, engine, loop, hub)
+      try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
+      // With a depth of zero all of them listen to one place, more than the writer notifies one by one.
+      let count = depth == 0 ? 90 : 20
+      for round in 0..<60 {
+        // Some begin while commits wait.
+        if round % 5 == 0 {
+          for _ in 0..<count / 12 + 1 {
+            var listening = try Listening.random(&random)
+            listening.path = listening.path.prefix(min(depth, listening.path.count))
+            try await setting.begin(listening)
+          }
+        }
+        for _ in 0..<Int.random(in: 1...12, using: &random) {
+          let write = writes.next(&random)
+          _ = try? await engine.transact { _ in Decision(write, ()) }
+        }
+        guard random.oneIn(3) else { continue }
+        try await setting.waitUntilIdle()
+        let root = engine.root
+        let problems = try await loop.executeInContext {
+          try setting.copies.value.compactMap { try $0.problem(root) }
+        }
+        #expect(problems == [], "round \(round)")
+        if !problems.isEmpty { break }
+      }
+      await loop.shutdownGracefully()
+    }
+  }
+
   private func withHub(
-    listeners count: Int, _ body: @escaping @Sendable (Setting) async throws -> Void
+    listeners count: Int, eventBytesMax: Int = LoopInbox.eventBytesMax,
+    _ body: @escaping @Sendable (Setting) async throws -> Void
   ) async throws {
     let journal = FaultyJournal(InMemoryJournal())
     try await withEngine(journal) { engine in
       let loop = NIOAsyncTestingEventLoop()
-      let inbox = LoopInbox(engine, loop: loop)
+      let inbox = LoopInbox(engine, loop: loop, eventBytesMax: eventBytesMax)
       let hub = EventHub(inbox, engine: engine, limits: Limits())
       try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
       let setting = Setting(journal, engine, loop, hub)
@@ -109,7 +199,7 @@ struct EventHubTests {
   }
 }
 
-/// The lines that one listener has received.
+/// The events that one listener received.
 private struct Sent: Hashable {
   var times = 0
   var lines = 0
@@ -122,6 +212,7 @@ private final class Setting: Sendable {
   let loop: NIOAsyncTestingEventLoop
   let hub: EventHub
   private let listeners: NIOLoopBoundBox<[ListenerOfOne]>
+  let copies: NIOLoopBoundBox<[CopyOfOne]>
 
   init(
     _ journal: FaultyJournal, _ engine: Engine, _ loop: NIOAsyncTestingEventLoop, _ hub: EventHub
@@ -131,6 +222,24 @@ private final class Setting: Sendable {
     self.loop = loop
     self.hub = hub
     listeners = .makeBoxSendingValue([], eventLoop: loop)
+    copies = .makeBoxSendingValue([], eventLoop: loop)
+  }
+
+  /// Begins to listen with a copy of what the query shows.
+  func begin(_ listening: Listening) async throws {
+    try await loop.executeInContext { [self] in
+      let copy = CopyOfOne(listening)
+      copies.value.append(copy)
+      let subscription = HubSubscription(number: 1, isAuthorized: false, subscriber: copy)
+      hub.begin(subscription, listening, nil) { result in copy.begin(result) }
+    }
+    // The listener is registered, and the loop does not know of it yet.
+    _ = try await engine.transact { _ in Decision(nil, ()) }
+  }
+
+  /// Returns the lines that the first listener received.
+  func lines() async throws -> [String] {
+    try await loop.executeInContext { self.listeners.value.first?.lines ?? [] }
   }
 
   func begin(_ count: Int) async throws {
@@ -148,7 +257,7 @@ private final class Setting: Sendable {
     try await waitUntilIdle()
   }
 
-  /// Waits until the engine and then the loop have done all their work.
+  /// Waits until the engine and the loop have nothing left to do.
   func waitUntilIdle() async throws {
     for _ in 0..<2 {
       _ = try await engine.transact { _ in Decision(nil, ()) }
@@ -160,9 +269,9 @@ private final class Setting: Sendable {
     Decision(try Write([Write.Item(try Path("place"), Node(number))]), ())
   }
 
-  /// Makes a commit that notifies listeners while another commit waits for the disk.
+  /// Makes a commit that listeners are notified of, while another one waits for the disk.
   ///
-  /// - Returns: the gate at which the other commit waits.
+  /// - Returns: the gate at which it waits.
   func commitAndHoldTheNext() async throws -> Gate {
     let first = journal.holdNextAppend()
     let second = journal.holdNextAppend()
@@ -192,7 +301,7 @@ private final class Setting: Sendable {
     }
   }
 
-  /// The lines of each listener; one element if all listeners got the same lines.
+  /// Returns the events that each listener received: one element if all received the same.
   func sent() async throws -> Set<Sent> {
     try await loop.executeInContext { Set(self.listeners.value.map(\.sent)) }
   }
@@ -204,6 +313,7 @@ private final class ListenerOfOne: Subscriber, Flushable {
   private var waitingLines = 0
   private var isDue = false
   private(set) var sent = Sent()
+  private(set) var lines: [String] = []
   private(set) var asked: [Int] = []
   weak var subscription: HubSubscription?
   var onAsked: (Int, HubSubscription?) -> Void = { _, _ in }
@@ -219,6 +329,7 @@ private final class ListenerOfOne: Subscriber, Flushable {
   }
 
   func receive(_ lines: ByteBuffer) {
+    self.lines += String(buffer: lines).split(whereSeparator: \.isNewline).map(String.init)
     waitingLines += lines.readableBytesView.count { $0 == UInt8(ascii: "\n") }
     if !isDue { unflushed.append(self) }
     isDue = true
@@ -233,5 +344,52 @@ private final class ListenerOfOne: Subscriber, Flushable {
     sent.times += 1
     sent.lines += waitingLines
     waitingLines = 0
+  }
+}
+
+/// A copy of what one query shows, made of the lines of its events.
+private final class CopyOfOne: Subscriber {
+  private var replica: ListenReplica
+  private var problem: String?
+
+  init(_ listening: Listening) {
+    replica = ListenReplica(listening, options: "")
+  }
+
+  func begin(_ result: Result<ListenStart, EventHub.Refusal>) {
+    take {
+      guard case .success(let start) = result else { return problem = "it does not begin" }
+      let lines = try EventLines(
+        start: start, of: start.listening, isAgain: true, bytesMax: .max)
+      try replica.begin("+{\"sub\":1,\"seq\":\(start.sequence),\"initial\":\(lines.count)}")
+      receive(lines.bytes(for: 1))
+    }
+  }
+
+  func problem(_ root: Node) throws -> String? {
+    try problem ?? replica.problem(root)
+  }
+
+  func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool { true }
+
+  func receive(_ lines: ByteBuffer) {
+    take {
+      // By bytes: a carriage return and a newline are one character.
+      for line in lines.readableBytesView.split(separator: UInt8(ascii: "\n")) {
+        try replica.take(try Event(String(decoding: line, as: UTF8.self)))
+      }
+    }
+  }
+
+  func receive(_ lines: LinePieces) {
+    problem = "an event is large"
+  }
+
+  func cancel(_ subscription: Int64, _ code: WireError.Code) {
+    problem = "it is cancelled"
+  }
+
+  private func take(_ body: () throws -> Void) {
+    do { try body() } catch { problem = problem ?? "\(error)" }
   }
 }

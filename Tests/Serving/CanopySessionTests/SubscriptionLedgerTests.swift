@@ -96,8 +96,8 @@ struct SubscriptionLedgerTests {
     var moves = 0
     var last: UnsafeRawPointer?
     let commit = Commit(sequence: 1, time: 0, assignments: [])
-    let notification = Notification(
-      Listening(path), Change(commit: commit, views: [], before: .absent, after: .absent))
+    let change = Change(commit: commit, views: ConcernedViews(), before: .absent, after: .absent)
+    let notification = Notification(Listening(path), CommittedChange(change, bytes: 0))
     for _ in 0..<1_000 {
       let outcome = session.receive([notification], bytes: 1, for: number, unsentEventBytes: 0)
       guard case .held = outcome else { throw Unexpected() }

@@ -144,6 +144,7 @@ struct DocumentTests {
       "resumptionsMax": "no client is refused: they wait for their turn",
       "pushIDAgeMax": "the rules have it, and only for posts and comments",
       "pushIDLeadMax": "the rules have it, and only for posts and comments",
+      "viewsPerAddressMax": "it counts the connections of others at the same address as well",
       "connectionsMax": "whoever reads HELLO is connected",
       "connectionsPerAddressMax": "whoever reads HELLO is connected",
     ]

@@ -56,6 +56,17 @@ struct PathTrieTests {
         trie.forEach(overlapping: other) { overlapping.append($0) }
         let expected = model.filter { $0.key.hasPrefix(other) || other.hasPrefix($0.key) }
         #expect(overlapping.sorted() == expected.values.sorted())
+        var visited: [Int] = []
+        let isComplete = trie.visit(overlapping: other) { next, value in
+          visited.append(value)
+          // Values above the path come with the key that leads on.
+          let isAbove = next.map { key in
+            model.contains { $0.value == value && other.hasPrefix($0.key.child(key)) }
+          }
+          #expect(isAbove ?? model.contains { $0.value == value && $0.key.hasPrefix(other) })
+          return true
+        }
+        #expect(isComplete && visited.sorted() == overlapping.sorted())
 
         var below: [Int] = []
         trie.subtrie(at: other)?.forEach { below.append($0) }
@@ -79,5 +90,19 @@ struct PathTrieTests {
     }
     #expect(!isComplete && visited == [0, 1])
     #expect(trie.forEach(along: "c/d") { _, _ in true })
+  }
+
+  @Test func `a visit of overlapping values stops when the body returns false`() {
+    var trie = PathTrie(0)
+    for path: Path in ["a", "a/b", "a/b/c", "a/b/d"] { trie.modify(at: path) { $0 = path.count } }
+    for count in 1...4 {
+      var visited: [Int] = []
+      let isComplete = trie.visit(overlapping: "a/b") { _, value in
+        visited.append(value)
+        return visited.count < count
+      }
+      #expect(!isComplete && visited == Array([0, 1, 2, 3].prefix(count)))
+    }
+    #expect(trie.visit(overlapping: "c/d") { _, _ in true })
   }
 }

@@ -1,0 +1,119 @@
+public import CanopyTree
+internal import Synchronization
+
+/// One commit, or several successive ones, from which the events of any view can be computed.
+///
+/// Listeners in a group receive it when a commit concerns many views: finding and notifying them is then the
+/// work of the group's event loop, not of the writer. An event loop that is behind merges the changes that wait
+/// for it. Its listeners then receive the difference between the oldest and the newest tree, with the sequence
+/// number of the newest commit.
+///
+/// It keeps two versions of the tree in memory.
+public final class CommittedChange: Sendable {
+  /// The sequence number of the last commit.
+  public let sequence: Int64
+  /// An estimate of the bytes that the commits wrote and replaced. A merged change counts its locations only,
+  /// as the values between the two versions are gone.
+  public let bytes: Int
+  private let before: Node
+  private let after: Node
+  private let written: Written
+
+  private enum Written: Sendable {
+    /// The assignments of one commit, in order.
+    case assignments([Assignment])
+    /// The locations that several commits wrote.
+    case locations(Set<Location>)
+  }
+
+  /// The most locations that a merged change keeps. With more it stands for a write of the whole tree.
+  static let locationsMax = 1_024
+  /// An estimate of the memory for one location.
+  private static let locationBytes = 128
+
+  /// - Parameter bytes: an estimate of the bytes that the commit wrote and replaced.
+  init(_ change: Change, bytes: Int) {
+    sequence = change.commit.sequence
+    self.bytes = bytes
+    before = change.before
+    after = change.after
+    written = .assignments(change.commit.assignments)
+  }
+
+  /// Creates one change from several, which are successive for every view that they concern.
+  ///
+  /// - Precondition: there is at least one.
+  public init(merging changes: [CommittedChange]) {
+    precondition(!changes.isEmpty, "there is nothing to merge")
+    assert(zip(changes, changes.dropFirst()).allSatisfy { $0.sequence < $1.sequence })
+    sequence = changes[changes.count - 1].sequence
+    before = changes[0].before
+    after = changes[changes.count - 1].after
+    var locations: Set<Location> = []
+    for change in changes where locations.count <= CommittedChange.locationsMax {
+      locations.formUnion(change.locations.prefix(CommittedChange.locationsMax + 1))
+    }
+    if locations.count > CommittedChange.locationsMax { locations = [Location(.root)] }
+    bytes = locations.count * CommittedChange.locationBytes
+    written = .locations(locations)
+  }
+
+  private var locations: [Location] {
+    switch written {
+    case .assignments(let assignments): assignments.map(\.location)
+    case .locations(let locations): Array(locations)
+    }
+  }
+
+  /// The paths with a view above, at or below them for every view that the commits concern; a few at most.
+  public var paths: [Path] {
+    let locations = locations
+    guard locations.count > CommittedChange.pathsMax, let first = locations.first else {
+      return locations.map(\.path)
+    }
+    // Many paths would lead to the same views again and again: the place above all of them finds them once.
+    var count = first.path.count
+    for location in locations {
+      while !location.path.hasPrefix(first.path.prefix(count)) { count -= 1 }
+    }
+    return [first.path.prefix(count)]
+  }
+
+  private static let pathsMax = 16
+
+  /// Creates the notification of a view. O(1); its events are computed when they are asked for.
+  public func notification(for listening: Listening) -> Notification {
+    Notification(listening, self)
+  }
+
+  /// Returns the events of a view: see `Listening.events`.
+  func events(for listening: Listening) -> [ListenEvent] {
+    switch written {
+    case .assignments(let assignments):
+      return listening.events(from: before, to: after, by: assignments)
+    case .locations(let locations):
+      guard listening.form == .sync, listening.query.isUnbounded else {
+        return listening.events(from: before, to: after, by: [])
+      }
+      guard before.at(listening.path) != after.at(listening.path) else { return [] }
+      return listening.changes(
+        to: after, by: locations.union(lostPriorities(below: listening.path)))
+    }
+  }
+
+  /// Returns the priorities at and below a path that differ between the two versions, at and above the locations
+  /// that the commits wrote. A node that is removed with its last child loses its priority, although no commit
+  /// writes that, and a later commit may create the node again.
+  private func lostPriorities(below path: Path) -> [Location] {
+    var priorities: [Location] = []
+    for location in locations where location.path.hasPrefix(path) {
+      for count in path.count...location.path.count {
+        let place = location.path.prefix(count)
+        if before.at(place).priority != after.at(place).priority {
+          priorities.append(Location(place, isPriority: true))
+        }
+      }
+    }
+    return priorities
+  }
+}

@@ -1,0 +1,124 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyEngine
+
+/// Merging commits, and the memory that notifications share.
+struct CommittedChangeTests {
+  /// Applies a write, and returns its change.
+  private static func commit(
+    _ assignments: [Assignment], to tree: inout Tree, _ sequence: Int64
+  ) -> CommittedChange {
+    let before = tree.root
+    tree.apply(assignments)
+    let commit = Commit(sequence: sequence, time: 0, assignments: assignments)
+    let change = Change(
+      commit: commit, views: ConcernedViews(), before: before, after: tree.root)
+    return CommittedChange(change, bytes: 100)
+  }
+
+  @Test func `the events of merged commits lead a copy from the oldest tree to the newest`() throws
+  {
+    var random = SeededGenerator(printingSeedFor: "CommittedChangeTests")
+    var writes = RandomWrites()
+    writes.keysMax = 4
+    writes.bigOnceIn = 1_000
+    var tree = Tree()
+    for round in 0..<400 {
+      let old = tree.root
+      var changes: [CommittedChange] = []
+      for index in 0..<Int.random(in: 1...6, using: &random) {
+        let assignments = writes.next(&random).resolved(in: tree.root, at: 0)
+        changes.append(Self.commit(assignments, to: &tree, Int64(round * 10 + index)))
+      }
+      // Merging what was merged before gives the same.
+      let split = Int.random(in: 1...changes.count, using: &random)
+      let first = CommittedChange(merging: Array(changes[..<split]))
+      let merged = CommittedChange(merging: [first] + changes[split...])
+      #expect(merged.sequence == changes.last?.sequence)
+      for _ in 0..<8 {
+        let listening = try Listening.random(&random)
+        let events = merged.events(for: listening)
+        let (before, after) = (old.at(listening.path), tree.root.at(listening.path))
+        let isFound = merged.paths.contains {
+          $0.hasPrefix(listening.path) || listening.path.hasPrefix($0)
+        }
+        #expect(events.isEmpty || isFound, "a view that the paths do not lead to has events")
+        switch listening.form {
+        case .child:
+          #expect(
+            events == listening.query.changes(from: before, to: after).map(ListenEvent.child))
+        case .value:
+          let shown = listening.query.value(of: after)
+          #expect(
+            events.isEmpty ? listening.query.value(of: before) == shown : events == [.value(after)])
+        case .sync:
+          var copy = Tree(root: listening.query.value(of: before))
+          for case .put(let puts) in events { copy.apply(puts) }
+          #expect(copy.root == listening.query.value(of: after), "\(listening)")
+        }
+      }
+    }
+  }
+
+  @Test func `a merged change keeps so many locations, and with more stands for the whole tree`()
+    throws
+  {
+    var tree = Tree()
+    let listening = Listening(try Path("a"), form: .sync)
+    var changes: [CommittedChange] = []
+    for index in 0..<CommittedChange.locationsMax {
+      let location = Location(try Path("a/\(index)"))
+      changes.append(Self.commit([Assignment(location, 1)], to: &tree, Int64(index)))
+    }
+    let most = CommittedChange(merging: changes)
+    guard case .put(let puts)? = most.events(for: listening).first else {
+      Issue.record("there is no event")
+      return
+    }
+    #expect(puts.count == CommittedChange.locationsMax)
+    #expect(most.paths == [try Path("a")])
+    let location = Location(try Path("b"))
+    changes.append(Self.commit([Assignment(location, 1)], to: &tree, 10_000))
+    let more = CommittedChange(merging: changes)
+    #expect(more.events(for: listening) == [.put([Assignment(.root, tree.root.child("a"))])])
+    #expect(more.paths == [.root] && more.bytes < most.bytes)
+  }
+
+  @Test func `texts that notifications share have a bound, and are released with them`() throws {
+    var tree = Tree()
+    let change = Self.commit([Assignment(Location(try Path("a")), 1)], to: &tree, 1)
+    let memory = DerivedBytes(bytesMax: 100)
+    var made = 0
+    func text(_ notification: Notification, _ bytes: Int) -> String {
+      notification.shared {
+        made += 1
+        return "text"
+      } bytes: { _ in
+        bytes
+      }
+    }
+    do {
+      let first = Notification(Listening(.root), change, memory)
+      for _ in 0..<3 { #expect(text(first, 60) == "text") }
+      #expect(made == 1 && memory.count == 60)
+      let second = Notification(Listening(.root), change, memory)
+      for _ in 0..<3 { #expect(text(second, 41) == "text") }
+      #expect(made == 4 && memory.count == 60, "a text beyond the bound is made each time")
+      #expect(text(second, 40) == "text" && text(second, 40) == "text")
+      #expect(made == 5 && memory.count == 100)
+      withExtendedLifetime((first, second)) {}
+    }
+    #expect(memory.count == 0)
+  }
+
+  @Test func `a notification keeps its events without the versions of the tree`() throws {
+    var tree = Tree()
+    let change = Self.commit([Assignment(Location(try Path("a")), 1)], to: &tree, 1)
+    let notification = change.notification(for: Listening(.root, form: .value))
+    #expect(notification.change === change)
+    notification.releaseChange()
+    #expect(notification.change == nil && notification.events == [.value(tree.root)])
+  }
+}
