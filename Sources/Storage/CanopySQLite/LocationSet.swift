@@ -1,27 +1,27 @@
 internal import CanopyTree
 
-/// Locations as a trie: what is at or below another one is there with it.
+/// A set of locations as a trie. A location covers all locations at and below it, which are not stored separately.
 ///
-/// Collects what many commits wrote. A place that is written again and again costs a look-up each time
-/// and is there once; and only keys below one place are compared to bring all into order.
+/// It collects the locations that many commits wrote. Inserting a location again costs one look-up and no memory.
+/// Sorting compares only the keys of siblings.
 struct LocationSet {
   private struct Level {
-    /// Whether the place as a whole is in the set; then nothing below it is kept.
+    /// Whether the set has the location of this level. Then it has no levels below.
     var isWhole = false
     var hasPriority = false
     var children: [Key: Level] = [:]
   }
 
   private var root = Level()
-  /// The number of locations that were added and not there; some may have gone since, with one above.
+  /// The number of insertions that were not covered yet. A later insertion above them does not decrease it.
   private(set) var count = 0
 
-  /// Adds a location.
+  /// Inserts a location.
   mutating func insert(_ location: Location) {
     if LocationSet.insert(location.path.keys[...], location.isPriority, into: &root) { count += 1 }
   }
 
-  /// Returns whether it was not there.
+  /// Returns whether the location was not covered before.
   private static func insert(
     _ keys: ArraySlice<Key>, _ isPriority: Bool, into level: inout Level
   ) -> Bool {
@@ -37,7 +37,7 @@ struct LocationSet {
     return insert(keys.dropFirst(), isPriority, into: &level.children[key, default: Level()])
   }
 
-  /// The locations in order, none at or below another.
+  /// The locations in order. None is at or below another.
   var sorted: [Location] {
     var result: [Location] = []
     LocationSet.collect(root, .root, into: &result)
