@@ -7,21 +7,22 @@ extension TidyTests {
   /// The folders whose words are not plain yet. The list only shrinks: mend the words of a folder, then
   /// remove its entry.
   static let unmendedFolders: Set<String> = [
-    "Sources/Blog/CanopyAccounts", "Sources/Tools/CanopyBench", "Sources/Core/CanopyEngine",
+    "Sources/Tools/CanopyBench", "Sources/Core/CanopyEngine",
     "Sources/Serving/CanopyLineServer", "Sources/Serving/CanopySession",
-    "Sources/Blog/CanopySocial", "Sources/Storage/CanopySQLite",
     "Sources/Tools/CanopyTesting", "Sources/Serving/canopy",
-    "Tests/Blog/CanopyAccountsTests", "Tests/Tools/CanopyBenchTests",
+    "Tests/Tools/CanopyBenchTests",
     "Tests/Client/CanopyClientSampleTests",
     "Tests/Serving/CanopyEndToEndTests", "Tests/Core/CanopyEngineTests",
     "Tests/Tools/CanopyRepositoryTests",
     "Tests/Serving/CanopyLineServerTests", "Tests/Serving/CanopySessionTests",
-    "Tests/Blog/CanopySocialTests",
-    "Tests/Storage/CanopySQLiteTests",
   ]
 
   /// The files that are not mended yet, in folders that are.
-  static let unmendedFiles: Set<String> = ["Sources/Core/CanopyRules/BuiltInRules.swift"]
+  static let unmendedFiles: Set<String> = [
+    "Sources/Core/CanopyRules/BuiltInRules.swift",
+    "Sources/Storage/CanopySQLite/SQLiteStore+Disconnect.swift",
+    "Tests/Storage/CanopySQLiteTests/DisconnectWriteTests.swift",
+  ]
 
   /// A clipped or inverted phrase, with the plain one.
   struct Phrase: Sendable {
