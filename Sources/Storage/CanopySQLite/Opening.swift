@@ -170,7 +170,7 @@ struct Opening {
       try CommitRow.chain(db, after: tail.sequence) != tail.checksum
     {
       losses.append(
-        "commit \(tail.sequence) is not the commit that was stored: \(StoreError.waysOut)")
+        "commit \(tail.sequence) is not the one that was stored: \(StoreError.waysOut)")
     }
     let revision = meta[.revision]
     if tail.revision > revision {
