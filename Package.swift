@@ -86,8 +86,8 @@ let package = Package(
     .target(
       name: "CanopySession",
       dependencies: [
-        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
-        logging, deque,
+        "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
+        "CanopySocial", "CanopyWire", logging, deque,
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(
@@ -100,9 +100,9 @@ let package = Package(
     .executableTarget(
       name: "canopy",
       dependencies: [
-        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite", "CanopyAccounts",
-        "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle, signals,
-        argumentParser, nioCore, nioPosix,
+        "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite",
+        "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle,
+        signals, argumentParser, nioCore, nioPosix,
       ],
       path: "Sources/Serving/canopy", swiftSettings: settings),
 
@@ -164,7 +164,8 @@ let package = Package(
       ],
       path: "Tests/Blog/CanopySocialTests", swiftSettings: settings),
     .testTarget(
-      name: "CanopyAccountsTests", dependencies: ["CanopyAccounts", "CanopyTesting", "CArgon2"],
+      name: "CanopyAccountsTests",
+      dependencies: ["CanopyAccounts", "CanopySystem", "CanopyTesting", "CArgon2"],
       path: "Tests/Blog/CanopyAccountsTests", swiftSettings: settings),
     .testTarget(
       name: "CanopySQLiteTests",

@@ -1,31 +1,29 @@
-/// One identity: an e-mail address, the hash of a password, and the identifier that everything
-/// else in Canopy knows the person by.
+/// An account: an e-mail address, the hash of a password, and the uid by which all other modules know the user.
 ///
-/// A value as the store keeps it; changing a copy changes nothing. Its `description` and its
-/// mirror leave the password hash out, so that an account can be logged.
+/// A value as the store has it; changing a copy has no effect on the store. Its `description` and mirror do not
+/// contain the password hash, so an account can be logged.
 public struct Account: Sendable, Equatable {
-  /// The identifier, 20 characters of `[0-9A-Za-z]`; never reused and never changed.
+  /// The identifier: 20 characters of `[0-9A-Za-z]`. Never reused and never changed.
   public let uid: String
-  /// The e-mail address as its owner wrote it, for display.
+  /// The e-mail address as the user wrote it, for display.
   public var email: String
-  /// The address by which accounts are unique; see ``EmailAddress``.
+  /// The normalized address, which is unique among accounts. See ``EmailAddress``.
   public var emailNormalized: String
-  /// The user name asked for at sign-up. Opaque here: whether it is free and well formed is
-  /// decided by whoever claims it, and later changes of name do not come back to this module.
+  /// The user name of the sign-up. This module does not check it, and does not learn of later changes.
   public let username: String
-  /// The password's hash as text, with its parameters and salt; see ``PasswordHash``.
+  /// The hash of the password as text, with its parameters and salt. See ``PasswordHash``.
   public var passwordHash: String
-  /// When the account was inserted, in milliseconds since 1970.
+  /// The time of the sign-up, in milliseconds since 1970.
   public let createdAt: Int64
-  /// Whether an administrator has shut the account: its password opens nothing.
+  /// Whether an administrator has disabled the account. Logins are refused then.
   public var isDisabled: Bool
-  /// Whether sign-up has not yet finished: the account holds its e-mail address, no more.
+  /// Whether the sign-up has not finished. Until then, the account only reserves its e-mail address.
   public var isPending: Bool
 
-  /// Whether the account can be logged in to.
+  /// Whether the user can log in.
   var isActive: Bool { !isDisabled && !isPending }
 
-  /// An account with the given fields; nothing is checked here.
+  /// Creates an account with the given fields, without checking them.
   public init(
     uid: String,
     email: String,
@@ -48,7 +46,7 @@ public struct Account: Sendable, Equatable {
 }
 
 extension Account: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
-  /// The account without its password hash.
+  /// A text with the uid and the state, without the password hash.
   public var description: String {
     "Account(uid: \(uid), email: \(email), disabled: \(isDisabled), pending: \(isPending))"
   }
@@ -56,7 +54,7 @@ extension Account: CustomStringConvertible, CustomDebugStringConvertible, Custom
   /// The same as ``description``.
   public var debugDescription: String { description }
 
-  /// A mirror without the password hash, so that `dump` does not show it either.
+  /// A mirror without the password hash, so that `dump` does not print it.
   public var customMirror: Mirror {
     Mirror(
       self,
@@ -64,5 +62,35 @@ extension Account: CustomStringConvertible, CustomDebugStringConvertible, Custom
         "uid": uid, "email": email, "isDisabled": isDisabled, "isPending": isPending,
       ]
     )
+  }
+}
+
+/// The generator of the identifiers of accounts.
+enum AccountIdentifier {
+  /// The number of characters. An identifier has about 119 random bits, so two are never equal.
+  static let length = 20
+
+  private static let alphabet = Array(
+    "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz".unicodeScalars
+  )
+
+  /// Returns a new identifier.
+  ///
+  /// The low six bits of a byte select a character. Two of the 64 values select none; such a byte is skipped, because
+  /// mapping them to characters would make two characters more likely than the others.
+  ///
+  /// - Parameter random: the source of random bytes.
+  static func make(random: RandomBytes) -> String {
+    var scalars = String.UnicodeScalarView()
+    var made = 0
+    while made < length {
+      for byte in random(length) where made < length {
+        let choice = Int(byte & 0x3F)
+        guard choice < alphabet.count else { continue }
+        scalars.append(alphabet[choice])
+        made += 1
+      }
+    }
+    return String(scalars)
   }
 }

@@ -4,25 +4,25 @@
   import Musl
 #endif
 
-/// A source of random bytes: given a count, returns exactly that many, fit for secrets.
+/// A source of random bytes for secrets. Returns exactly `count` bytes.
 public typealias RandomBytes = @Sendable (_ count: Int) -> [UInt8]
 
-/// What the module takes from the world: the time and randomness.
+/// The clock and the random source of the module.
 ///
-/// Both are parameters so that a test, or a whole server replayed from a seed, decides them.
+/// Both are parameters, so that a test, or a server that is replayed from a seed, can choose them.
 public struct AccountEnvironment: Sendable {
-  /// The time, in milliseconds since 1970. It may step back; no wait grows by that.
+  /// Returns the time in milliseconds since 1970. It may go back, which does not extend a wait.
   public var now: @Sendable () -> Int64
-  /// Where identifiers, salts and tokens come from.
+  /// The source of identifiers, salts and tokens.
   public var random: RandomBytes
 
-  /// An environment with the given clock and random source.
+  /// Creates an environment with the given clock and random source.
   public init(now: @escaping @Sendable () -> Int64, random: @escaping RandomBytes) {
     self.now = now
     self.random = random
   }
 
-  /// The machine's own clock and random source: the only place here that reaches for them.
+  /// The machine's clock and random source. Only this property uses them.
   public static let live = AccountEnvironment(
     now: {
       var time = timespec()

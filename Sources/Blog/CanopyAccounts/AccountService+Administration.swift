@@ -1,17 +1,17 @@
 import Synchronization
 
-/// How an administrator names an account.
+/// The name of an account for an administrator.
 public enum AccountSelector: Sendable, Equatable {
-  /// By its identifier.
+  /// The account with a uid.
   case uid(String)
-  /// By its e-mail address, in any spelling that normalises to its own.
+  /// The account with an e-mail address, in any spelling with the same normalized form.
   case email(String)
 }
 
-/// For administrators only: nothing here is throttled, and errors do say which accounts exist.
+/// Operations for administrators. They are not throttled, and their errors reveal which accounts exist.
 extension AccountService {
-  /// A new account without limits on how many, and without a session; otherwise as
-  /// ``signUp(email:password:username:from:claim:)``.
+  /// Creates an account without a session. Otherwise like ``signUp(email:password:username:from:claim:)``, but without
+  /// its limit.
   public func createAccount(
     email: String, password: String, username: String, claim: Claim
   ) async throws -> Account {
@@ -19,7 +19,7 @@ extension AccountService {
     return try await register(candidate, from: .local, claim: claim)
   }
 
-  /// The account that `selector` names.
+  /// Returns the account that `selector` names.
   ///
   /// - Throws: ``AccountError/notFound``; ``AccountError/invalidEmail``.
   public func account(_ selector: AccountSelector) async throws -> Account {
@@ -35,16 +35,16 @@ extension AccountService {
     return account
   }
 
-  /// One page of all accounts, pending ones too, ordered by normalised e-mail address.
+  /// Returns a page of all accounts, including pending ones, in the order of the normalized e-mail addresses.
   ///
   /// - Parameters:
-  ///   - after: the `emailNormalized` of the last account of the page before, or nil.
-  ///   - limit: how many at most, from 1 to 1,000; other numbers are taken as the nearest.
+  ///   - after: the `emailNormalized` of the last account of the previous page, or nil for the first page.
+  ///   - limit: the maximum number of accounts, clamped to 1 to 1,000.
   public func accounts(after: String? = nil, limit: Int = 100) async throws -> [Account] {
     try await store.accounts(after: after, limit: min(max(1, limit), 1_000))
   }
 
-  /// Shuts an account and revokes its tokens, or opens it again.
+  /// Disables an account and revokes its tokens, or enables it again.
   ///
   /// - Throws: ``AccountError/notFound``; ``AccountError/invalidEmail``.
   public func setDisabled(_ isDisabled: Bool, _ selector: AccountSelector) async throws {
@@ -54,8 +54,7 @@ extension AccountService {
     }
   }
 
-  /// Gives an account a new password and revokes its tokens. Its owner need not wait for failures
-  /// made with the old one.
+  /// Sets the password of an account and revokes its tokens. Resets the count of failed logins.
   ///
   /// - Throws: ``AccountError/notFound``; ``AccountError/invalidEmail``;
   ///   ``AccountError/invalidPassword(_:)``; ``AccountError/overloaded``.

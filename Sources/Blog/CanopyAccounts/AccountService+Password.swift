@@ -1,21 +1,20 @@
 import Synchronization
 
 extension AccountService {
-  /// Changes a password for a caller that knows the current one. Every token of the account is
-  /// revoked, and a new one issued.
+  /// Changes a password for a caller that knows the current one. Revokes all tokens of the account and issues a new
+  /// one.
   ///
-  /// Two hashes. Failures are counted by session, apart from those of logins: so a stranger who
-  /// guesses at the login does not keep the owner from changing the password, and a borrowed session
-  /// has no more guesses than a login. Success forgets the failures of logins, which were made with
-  /// the password until now.
+  /// Costs two hashes. Failures are counted for each session, separately from those of logins. So a stranger who
+  /// guesses at the login does not prevent the user from changing the password, and a stolen session permits only as
+  /// many guesses as a login. Success resets the count of failed logins.
   ///
   /// - Parameters:
-  ///   - uid: the account, which the caller has authenticated.
-  ///   - session: the token of the session in which the caller asks.
-  ///   - current: the password until now.
-  ///   - new: the password from now on; see ``PasswordRejection``.
-  ///   - remote: the network that the request comes from.
-  /// - Throws: ``AccountError/tokenRefused`` if there is no such account any more;
+  ///   - uid: the account of the authenticated caller.
+  ///   - session: the token of the caller's session.
+  ///   - current: the current password.
+  ///   - new: the new password; see ``PasswordRejection``.
+  ///   - remote: the network of the caller.
+  /// - Throws: ``AccountError/tokenRefused`` if the account does not exist any more;
   ///   ``AccountError/invalidPassword(_:)``; ``AccountError/credentialsRefused``;
   ///   ``AccountError/disabled``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too
   ///   many failures in the session; ``AccountError/overloaded``.
@@ -35,7 +34,7 @@ extension AccountService {
       let hash = try await hash(accepted, for: remote).encoded
       let isReplaced = try await store.setPasswordHash(
         hash, uid: uid, ifCurrent: account.passwordHash, revokingTokens: true)
-      // Not replaced if it has changed since it was checked: then it is checked again.
+      // Not replaced if the password has changed since it was checked. Then the current one is checked again.
       guard isReplaced else { continue }
       account.passwordHash = hash
       loginThrottle.withLock { $0.forget(.email(owner.emailNormalized)) }
@@ -45,9 +44,67 @@ extension AccountService {
     throw AccountError.credentialsRefused
   }
 
-  /// The new password of an account, if it may be chosen.
+  /// Checks the new password of an account, and returns its normalized form.
   func accepted(_ password: String, for account: Account) throws -> NormalizedPassword {
     guard let email = EmailAddress(account.email) else { throw AccountError.invalidEmail }
     return try PasswordPolicy.accepted(password, email: email, username: account.username)
+  }
+}
+
+extension AccountService {
+  /// Returns the account that `find` returns, if the password matches.
+  ///
+  /// All checks of passwords go through this method. It always computes exactly one hash: of the account, or of the
+  /// decoy if no account can match.
+  ///
+  /// - Parameters:
+  ///   - key: the key by which failures are counted; see ``LoginThrottle``.
+  ///   - password: the password as typed.
+  ///   - remote: the network of the caller.
+  ///   - find: looks up the account.
+  /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)`` before any work;
+  ///   ``AccountError/credentialsRefused``; ``AccountError/disabled`` if the password was right.
+  func verified(
+    key: LoginThrottle.Key, password: String, from remote: RemoteNetwork,
+    find: () async throws -> Account?
+  ) async throws -> Account {
+    let now = environment.now()
+    if let wait = loginThrottle.withLock({ $0.reserve(key, now: now) }) {
+      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
+    }
+    let account: Account?
+    do {
+      account = try await matching(password, try await find(), for: remote)
+    } catch {
+      // The caller has learned nothing about the password, so this does not count as an attempt.
+      loginThrottle.withLock { $0.released(key) }
+      throw error
+    }
+    guard let account else {
+      let now = environment.now()
+      loginThrottle.withLock { $0.failed(key, now: now) }
+      throw AccountError.credentialsRefused
+    }
+    loginThrottle.withLock { $0.succeeded(key) }
+    guard !account.isDisabled else { throw AccountError.disabled }
+    return account
+  }
+
+  /// Returns the account if it exists, is not pending, and the password matches.
+  ///
+  /// An account with an unreadable hash counts as missing, because another error would reveal that it exists.
+  private func matching(
+    _ password: String, _ account: Account?, for remote: RemoteNetwork
+  ) async throws -> Account? {
+    let full = account.flatMap { $0.isPending ? nil : $0 }
+    let stored = full.flatMap { PasswordHash(encoded: $0.passwordHash) }
+    // A password that is too long matches no account. An empty one is hashed instead, so that the time is the same.
+    let typed = NormalizedPassword(password)
+    guard let stored, let typed else {
+      guard let decoy else { throw AccountError.hashingFailed }
+      _ = try await hasher.verify(typed?.bytes ?? [], against: decoy, for: remote)
+      return nil
+    }
+    return try await hasher.verify(typed.bytes, against: stored, for: remote) ? full : nil
   }
 }

@@ -1,15 +1,14 @@
 import Synchronization
 
 extension AccountService {
-  /// A new session for a caller that knows the password.
+  /// Returns a new session for a caller that knows the password.
   ///
-  /// One hash; a second one if the stored hash was made with other parameters than the current
-  /// ones, which is then replaced.
+  /// Costs one hash, or two if the stored hash has other parameters than the current ones. Then it is replaced.
   ///
   /// - Parameters:
-  ///   - email: the address, in any spelling that normalises to the account's.
-  ///   - password: as it was typed.
-  ///   - remote: the network that the request comes from, to limit attempts.
+  ///   - email: the address, in any spelling with the same normalized form.
+  ///   - password: the password as typed.
+  ///   - remote: the network of the caller, for the limits.
   /// - Throws: ``AccountError/invalidEmail``; ``AccountError/credentialsRefused`` for a wrong
   ///   password, an unknown address and an unfinished sign-up alike;
   ///   ``AccountError/disabled`` for the right password of a disabled account;
@@ -29,7 +28,7 @@ extension AccountService {
       ) {
         try await store.account(emailNormalized: email.normalized)
       }
-      // Refused if the account has changed since it was read: then it is read again.
+      // Nil if the account has changed since it was read. Then it is read again.
       if let session = try await issueSession(for: account) {
         await renewHash(of: account, password: password, for: remote)
         return session
@@ -38,10 +37,10 @@ extension AccountService {
     throw AccountError.credentialsRefused
   }
 
-  /// The session that a token stands for.
+  /// Returns the session of a token.
   ///
-  /// - Throws: ``AccountError/tokenRefused`` for a malformed, unknown, expired or revoked token
-  ///   and for that of a disabled account.
+  /// - Throws: ``AccountError/tokenRefused`` for a malformed, unknown, expired or revoked token, and for a token of a
+  ///   disabled account.
   public func authenticate(_ token: String) async throws -> Session {
     guard let token = SessionToken(token), let found = try await store.token(token.digest),
       environment.now() < found.token.expiresAt, found.account.isActive
@@ -54,40 +53,37 @@ extension AccountService {
     )
   }
 
-  /// Whether a token opens its account at present: it is known, neither expired nor revoked, and the
-  /// account is neither disabled nor in the middle of its sign-up. One look-up. Throws only errors of
-  /// the store.
+  /// Whether a token is valid: it is known, neither expired nor revoked, and its account is neither disabled nor
+  /// pending. One look-up. Throws only errors of the store.
   public func isValid(_ digest: TokenDigest) async throws -> Bool {
     guard let found = try await store.token(digest) else { return false }
     return environment.now() < found.token.expiresAt && found.account.isActive
   }
 
-  /// Whether an account can be logged in to: it exists, and is neither disabled nor in the middle of
-  /// its sign-up. One look-up. Throws only errors of the store.
+  /// Whether an account exists and is neither disabled nor pending. One look-up. Throws only errors of the store.
   public func isActive(uid: String) async throws -> Bool {
     try await store.account(uid: uid)?.isActive ?? false
   }
 
-  /// Revokes a token. Does nothing for one that is not valid: the wish is fulfilled already.
+  /// Revokes a token. Does nothing if the token is not valid.
   public func logOut(_ token: String) async throws {
     guard let token = SessionToken(token) else { return }
     try await store.deleteToken(token.digest)
   }
 
-  /// Removes expired tokens from the store, which otherwise would only grow; to be called now and
-  /// then, and again at once for as long as it returns as many as
+  /// Removes expired tokens from the store. Call regularly, and again at once while it returns
   /// ``AccountSettings/purgeBatchMax``.
   ///
-  /// - Returns: how many were removed.
+  /// - Returns: the number of tokens that were removed.
   public func purgeExpiredTokens() async throws -> Int {
     try await store.purgeExpired(now: environment.now(), limit: max(1, settings.purgeBatchMax))
   }
 
-  /// How often a check begins anew because the account changed while its password was hashed.
-  /// More than one such change in a row is no coincidence of two logins.
+  /// The maximum number of checks in one operation. A check is repeated if the account changes while its password is
+  /// hashed, which two simultaneous logins can cause once.
   static let roundsMax = 3
 
-  /// A new session, or nil if the account is no longer as it was when its password was checked.
+  /// Returns a new session; nil if the account has changed since its password was checked.
   func issueSession(for account: Account) async throws -> Session? {
     let token = SessionToken.make(random: environment.random)
     let expiresAt = environment.now().addingSaturated(settings.tokenLifetimeMilliseconds)
@@ -99,10 +95,8 @@ extension AccountService {
       uid: account.uid, email: account.email, token: token.text, expiresAt: expiresAt)
   }
 
-  /// Replaces a hash that was made with other parameters than the current ones.
-  ///
-  /// Only now is the password at hand. Failing is no reason to refuse the login: the next one
-  /// tries again.
+  /// Replaces a hash that has other parameters than the current ones. A login is the only time at which the password is
+  /// known. A failure does not affect the login; the next login tries again.
   private func renewHash(
     of account: Account, password: String, for remote: RemoteNetwork
   ) async {
@@ -113,5 +107,42 @@ extension AccountService {
     else { return }
     _ = try? await store.setPasswordHash(
       renewed.encoded, uid: account.uid, ifCurrent: account.passwordHash, revokingTokens: false)
+  }
+}
+
+/// The session of a user who has signed up or logged in.
+///
+/// `token` is a secret. The description and the mirror do not contain it.
+public struct Session: Sendable, Equatable {
+  /// The account's identifier.
+  public let uid: String
+  /// The e-mail address as the user wrote it.
+  public let email: String
+  /// The token that authenticates the user: 43 characters of base64url.
+  public let token: String
+  /// The time at which the token expires, in milliseconds since 1970.
+  public let expiresAt: Int64
+
+  /// Creates a session with the given fields.
+  public init(uid: String, email: String, token: String, expiresAt: Int64) {
+    self.uid = uid
+    self.email = email
+    self.token = token
+    self.expiresAt = expiresAt
+  }
+}
+
+extension Session: CustomStringConvertible, CustomDebugStringConvertible, CustomReflectable {
+  /// A text with all fields except the token.
+  public var description: String {
+    "Session(uid: \(uid), email: \(email), token: <redacted>, expiresAt: \(expiresAt))"
+  }
+
+  /// The same as ``description``.
+  public var debugDescription: String { description }
+
+  /// A mirror without the token, so that `dump` does not print it.
+  public var customMirror: Mirror {
+    Mirror(self, children: ["uid": uid, "email": email, "expiresAt": expiresAt])
   }
 }

@@ -1,42 +1,41 @@
 import Synchronization
 
-/// A claim whose outcome is not known: thrown by a `Claim` that may have made the profile.
+/// An error for a claim with an unknown outcome. A `Claim` throws it if it may have created the profile.
 public struct UncertainClaim: Error {
-  /// The error to tell the caller.
+  /// The error that the caller receives.
   public let reason: any Error
 
-  /// An error.
+  /// Creates an error for an unknown outcome.
   public init(_ reason: any Error) {
     self.reason = reason
   }
 }
 
 extension AccountService {
-  /// Makes what belongs to an account elsewhere, such as a profile with its user name; throws if
-  /// it cannot be had.
+  /// Creates the data of an account in other modules, such as a profile with the user name. Throws if that is
+  /// impossible, for example because the name is taken.
   public typealias Claim = @Sendable (_ uid: String) async throws -> Void
 
-  /// A new account and its first session.
+  /// Creates an account, and returns its first session.
   ///
-  /// The profile lives elsewhere, in another store, so no one transaction makes both. The account
-  /// is inserted as pending, which holds the e-mail address; then `claim` makes the profile; then
-  /// the account becomes a full one. If `claim` throws, the account is removed again. A crash in
-  /// between leaves a pending account, which ``recoverPending(isClaimed:)`` resolves, and so does an
-  /// ``UncertainClaim``.
+  /// The profile is in another store, so one transaction cannot create both. First the account is inserted as pending,
+  /// which reserves the e-mail address. Then `claim` creates the profile. Then the account is activated. If `claim`
+  /// throws, the account is removed. A crash in between, or an ``UncertainClaim``, leaves a pending account, which
+  /// ``recoverPending(isClaimed:)`` resolves.
   ///
-  /// One hash, also if the address turns out to be taken.
+  /// Costs one hash, even if the address is taken.
   ///
   /// - Parameters:
-  ///   - email: the address, unique among accounts in its normalised form.
-  ///   - password: see ``PasswordRejection`` for what it must not be.
-  ///   - username: opaque here; whether it is well formed is for the caller, whether it is free
-  ///     for `claim`.
-  ///   - remote: the network that the request comes from, to limit sign-ups.
-  ///   - claim: makes the profile of the uid. May be called for a uid whose account is then not
-  ///     activated, if the server stops in between.
+  ///   - email: the address. Its normalized form must be unique among accounts.
+  ///   - password: the password; see ``PasswordRejection`` for the rules.
+  ///   - username: the user name, which this method does not check. The caller checks its form, and `claim` whether it
+  ///     is free.
+  ///   - remote: the network of the caller, for the limit on sign-ups.
+  ///   - claim: creates the profile of the uid. If the server stops in between, the account may not be activated
+  ///     afterwards.
   /// - Throws: ``AccountError/invalidEmail``, ``AccountError/invalidPassword(_:)``,
   ///   ``AccountError/rateLimited(retryAfterMilliseconds:)``, ``AccountError/overloaded``,
-  ///   ``AccountError/taken``; what `claim` throws.
+  ///   ``AccountError/taken``; the errors of `claim`.
   public func signUp(
     email: String,
     password: String,
@@ -50,19 +49,19 @@ extension AccountService {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
     let account = try await register(candidate, from: remote, claim: claim)
-    // Nil if it was disabled or given another password within this moment.
+    // Nil if the account was disabled or got another password in this moment.
     guard let session = try await issueSession(for: account) else {
       throw AccountError.credentialsRefused
     }
     return session
   }
 
-  /// Resolves the sign-ups that a crash cut in two: each pending account is activated if
-  /// its profile was made, and removed if not.
+  /// Resolves sign-ups that a crash interrupted: activates each pending account whose profile exists, and removes the
+  /// others. O(pending).
   ///
-  /// To be run at start, before any sign-up: it cannot tell one that is under way. O(pending).
+  /// Precondition: no sign-up is running, because this cannot distinguish it from an interrupted one. Call at the start.
   ///
-  /// - Parameter isClaimed: whether the profile of a uid is there.
+  /// - Parameter isClaimed: returns whether the profile of a uid exists.
   public func recoverPending(
     isClaimed: @Sendable (_ uid: String) async throws -> Bool
   ) async throws {
@@ -81,25 +80,25 @@ extension AccountService {
     }
   }
 
-  /// A sign-up whose form is right.
+  /// A sign-up with an acceptable address and password.
   struct Candidate: Sendable {
     let email: EmailAddress
     let password: NormalizedPassword
     let username: String
   }
 
-  /// The sign-up, if the address and the password are acceptable. Costs no hash.
+  /// Checks the address and the password of a sign-up. Costs no hash.
   func candidate(email: String, password: String, username: String) throws -> Candidate {
     guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
     let password = try PasswordPolicy.accepted(password, email: email, username: username)
     return Candidate(email: email, password: password, username: username)
   }
 
-  /// Makes the account in two phases; see ``signUp(email:password:username:from:claim:)``.
+  /// Creates the account in two phases; see ``signUp(email:password:username:from:claim:)``.
   func register(
     _ candidate: Candidate, from remote: RemoteNetwork, claim: Claim
   ) async throws -> Account {
-    // Before the store is asked, so that a taken address takes as long as a free one.
+    // Hashed before the look-up, so that a taken address costs the same time as a free one.
     let hash = try await hash(candidate.password, for: remote)
     var account = Account(
       uid: AccountIdentifier.make(random: environment.random),
@@ -115,15 +114,14 @@ extension AccountService {
     do {
       try await claim(uid)
     } catch let error as UncertainClaim {
-      // Were the account removed, nobody could ever have the user name of a profile that was made.
+      // The account stays: without it, the user name of a created profile would be taken forever.
       throw error.reason
     } catch {
-      // If this fails as well, the claim's error is still the one to know about, and the next
-      // start removes the account.
+      // If this fails as well, the next start removes the account. The error of the claim is more important.
       _ = try? await uncancelled { [store] in try await store.deletePending(uid: uid) }
       throw error
     }
-    // Should this throw, the account stays pending, with its profile: the next start activates it.
+    // If this throws, the account stays pending with its profile, and the next start activates it.
     guard try await uncancelled({ [store] in try await store.activate(uid: uid) }) else {
       throw AccountError.taken
     }

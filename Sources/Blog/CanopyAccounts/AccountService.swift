@@ -1,6 +1,6 @@
-// CanopyAccounts owns identity: who has which e-mail address, whether a password is theirs, and
-// which token stands for it. It must not know the tree, sockets, SQL, posts or profiles: storage
-// comes in as an `AccountStore`, and a profile is made by a closure that sign-up is given.
+// CanopyAccounts owns identities: e-mail addresses, passwords and session tokens. It must not know the tree, sockets,
+// SQL, posts or profiles. The storage is an `AccountStore`, and a closure that the caller passes to the sign-up creates
+// the profile.
 
 import Synchronization
 
@@ -11,10 +11,9 @@ import Synchronization
 ///       email: "ada@example.org", password: password, from: RemoteNetwork("192.0.2.1"))
 ///     let same = try await service.authenticate(session.token)
 ///
-/// Safe to use from any task. Every check of a password costs one hash, made by the hasher's own
-/// threads; `authenticate` costs one SHA-256 and one look-up. What a stranger can ask is limited,
-/// and neither the answers nor the time that they take say whether an e-mail address has an
-/// account. Every error is an ``AccountError``, a `CancellationError`, or what the store threw.
+/// Safe to use from any task. Each check of a password costs one hash on the hasher's threads. `authenticate` costs one
+/// SHA-256 and one look-up. The requests of strangers are limited. Neither replies nor response times reveal whether an
+/// e-mail address has an account. Each error is an ``AccountError``, a `CancellationError` or an error of the store.
 public final class AccountService: Sendable {
   let store: any AccountStore
   let hasher: PasswordHasher
@@ -24,16 +23,16 @@ public final class AccountService: Sendable {
   let loginLimiter: Mutex<RateLimiter<RemoteNetwork>>
   let signUpThrottle: Mutex<SignUpThrottle>
 
-  /// Stands in for the hash of an account that does not exist: checking it takes as long. Its tag
-  /// is random, and a match would not be believed anyway.
+  /// A random hash that is checked if the account does not exist, so that the response takes the same time. Its result is
+  /// ignored.
   let decoy: PasswordHash?
 
-  /// A service over a store. Throttles are kept in memory and begin empty.
+  /// Creates a service on a store. The throttles are in memory and start empty.
   ///
   /// - Parameters:
-  ///   - store: where accounts last.
-  ///   - hasher: bounds the hashing; to be shared if there are several services.
-  ///   - settings: every number.
+  ///   - store: the storage of accounts and tokens.
+  ///   - hasher: the hasher of passwords. Services of one process should share it.
+  ///   - settings: the limits and durations.
   ///   - environment: the clock and the random source.
   public init(
     store: any AccountStore,
@@ -60,9 +59,9 @@ public final class AccountService: Sendable {
 }
 
 extension AccountService {
-  /// The hash of a password that was accepted, with a new salt and the current parameters.
+  /// Returns the hash of an accepted password, with a new salt and the current parameters.
   ///
-  /// - Parameter network: the remote network that asks for it.
+  /// - Parameter network: the network of the caller.
   func hash(
     _ password: NormalizedPassword, for network: RemoteNetwork
   ) async throws -> PasswordHash {
@@ -74,8 +73,8 @@ extension AccountService {
     )
   }
 
-  /// Does a step that must not be left half done because its caller went away: a store may refuse
-  /// to work for a cancelled task.
+  /// Runs a step in a task that cancellation does not reach. A store may refuse to work for a cancelled task, which would
+  /// leave the operation incomplete.
   func uncancelled<Result: Sendable>(
     _ step: @escaping @Sendable () async throws -> Result
   ) async throws -> Result {

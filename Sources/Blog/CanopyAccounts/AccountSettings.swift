@@ -1,40 +1,39 @@
-/// Every number of the module that an operator may want to change, with its default.
+/// The limits and durations of the module, with their defaults.
 ///
-/// Counts below one are taken as one.
+/// A count below one is treated as one.
 public struct AccountSettings: Sendable, Equatable {
-  /// What a new password hash costs. A hash made with other parameters is replaced by one with
-  /// these at its owner's next login.
+  /// The cost of a new password hash. A hash with other parameters is replaced at the user's next login.
   public var hashParameters = HashParameters.standard
 
-  /// How long a session token is valid, in milliseconds: 30 days.
+  /// The lifetime of a session token, in milliseconds: 30 days.
   public var tokenLifetimeMilliseconds: Int64 = 30 * 24 * 60 * 60 * 1_000
 
-  /// Wrong passwords in a row for one e-mail address before the next attempt must wait.
+  /// The number of consecutive wrong passwords for one e-mail address after which the next attempt must wait.
   public var loginFailuresMax = 5
-  /// The first wait after that, in milliseconds; each further failure doubles it.
+  /// The first wait, in milliseconds. Each further failure doubles it.
   public var loginDelayMillisecondsFirst: Int64 = 1_000
   /// The longest wait, in milliseconds: an hour.
   public var loginDelayMillisecondsMax: Int64 = 60 * 60 * 1_000
-  /// E-mail addresses, and sessions that change their password, whose failures are remembered; past
-  /// that the least recently tried is forgotten.
+  /// The maximum number of e-mail addresses and sessions whose failures are remembered. Beyond it, the least recently used
+  /// one is forgotten.
   public var loginAddressesMax = 100_000
 
-  /// Logins from one remote network: so many at once, and after that so many in each window.
+  /// The maximum number of logins from one remote network at once, and the number per window after that.
   public var loginsMax = 60
-  /// The window, in milliseconds: a minute.
+  /// The length of the window, in milliseconds: a minute.
   public var loginWindowMilliseconds: Int64 = 60 * 1_000
 
-  /// Sign-ups from one remote network within the window.
+  /// The maximum number of sign-ups from one remote network within the window.
   public var signUpsMax = 60
-  /// The window, in milliseconds: a minute.
+  /// The length of the window, in milliseconds: a minute.
   public var signUpWindowMilliseconds: Int64 = 60 * 1_000
-  /// Remote networks remembered, for logins and for sign-ups; past that the least recently seen is
-  /// forgotten.
+  /// The maximum number of remote networks that are remembered for logins and for sign-ups. Beyond it, the least recently
+  /// seen one is forgotten.
   public var remoteNetworksMax = 10_000
 
-  /// Expired tokens that one ``AccountService/purgeExpiredTokens()`` removes at most.
+  /// The maximum number of expired tokens that one ``AccountService/purgeExpiredTokens()`` removes.
   public var purgeBatchMax = 1_000
 
-  /// The defaults.
+  /// Creates the default settings.
   public init() {}
 }

@@ -1,79 +1,76 @@
-/// Where accounts and token digests last.
+/// A durable storage of accounts and token digests.
 ///
-/// Every operation is atomic, and those that return have lasted: what was inserted is there after
-/// a crash. Operations may come from any number of tasks at once and take effect one at a time.
-/// A store judges nothing: it compares texts byte by byte (never by Unicode equivalence; the
-/// normalised e-mail address is composed already) and has no clock. Whatever it throws reaches
-/// the caller of ``AccountService`` unchanged.
+/// Every operation is atomic, and its effect survives a crash once it has returned. Any number of tasks may call
+/// operations at once; they take effect one at a time. A store applies no rules of its own. It compares texts byte by
+/// byte, not by Unicode equivalence, because the normalized e-mail address is already composed. It has no clock. Its
+/// errors reach the caller of ``AccountService`` unchanged.
 ///
 /// An implementation is correct if it passes the checks in `AccountStoreContract.swift`.
 public protocol AccountStore: Sendable {
   /// Adds an account, pending or not.
   ///
-  /// - Returns: false, with nothing changed, if its uid or its normalised e-mail address is
-  ///   taken, be it by a pending account.
+  /// - Returns: false, without a change, if an account with the same uid or normalized e-mail address exists, pending
+  ///   or not.
   func insert(_ account: Account) async throws -> Bool
 
-  /// The account with this uid, pending or not.
+  /// Returns the account with this uid, pending or not.
   func account(uid: String) async throws -> Account?
 
-  /// The account with this normalised e-mail address, pending or not.
+  /// Returns the account with this normalized e-mail address, pending or not.
   func account(emailNormalized: String) async throws -> Account?
 
-  /// At most `limit` accounts, pending ones too, in ascending order of the bytes of their
-  /// normalised e-mail addresses, beginning just after `after` or, if it is nil, with the first.
+  /// Returns at most `limit` accounts, pending or not, whose normalized e-mail address comes after `after`, or from the
+  /// first one if it is nil. Ascending by the bytes of the address.
   func accounts(after: String?, limit: Int) async throws -> [Account]
 
-  /// At most `limit` pending accounts in ascending order of the bytes of their uids, beginning
-  /// just after `after` or, if it is nil, with the first.
+  /// Returns at most `limit` pending accounts whose uid comes after `after`, or from the first one if it is nil.
+  /// Ascending by the bytes of the uid.
   func pendingAccounts(after: String?, limit: Int) async throws -> [Account]
 
-  /// Makes a pending account a full one.
+  /// Activates a pending account.
   ///
-  /// - Returns: false, with nothing changed, if there is no pending account with this uid.
+  /// - Returns: false, without a change, if no pending account has this uid.
   func activate(uid: String) async throws -> Bool
 
-  /// Removes a pending account, which frees its e-mail address. Never removes a full one.
+  /// Removes a pending account, which frees its e-mail address. Never removes an active one.
   ///
-  /// - Returns: false, with nothing changed, if there is no pending account with this uid.
+  /// - Returns: false, without a change, if no pending account has this uid.
   func deletePending(uid: String) async throws -> Bool
 
-  /// Shuts an account and removes its tokens, in one step, or opens it again.
+  /// Disables an account and removes its tokens in one step, or enables it again.
   ///
-  /// - Returns: false if there is no account with this uid.
+  /// - Returns: false if no account has this uid.
   func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool
 
   /// Replaces an account's password hash.
   ///
   /// - Parameters:
   ///   - hash: the new hash.
-  ///   - uid: whose.
-  ///   - expected: if not nil, the hash is replaced only if it still is this one: so that a
-  ///     password that was changed a moment ago is not put back.
-  ///   - revokingTokens: whether all tokens of the account are removed in the same step.
-  /// - Returns: false, with nothing changed, if there is no account with this uid or its hash is
-  ///   not the expected one.
+  ///   - uid: the account.
+  ///   - expected: if not nil, the hash is replaced only if the current one is this. So a password that was changed a
+  ///     moment ago is not reset.
+  ///   - revokingTokens: whether to remove all tokens of the account in the same step.
+  /// - Returns: false, without a change, if no account has this uid, or its hash is not the expected one.
   func setPasswordHash(
     _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
   ) async throws -> Bool
 
-  /// Adds a token if its account is there, not pending, not disabled, and has this password hash
-  /// still; checked and added in one step. Without that, a login that overlaps a change of
-  /// password could leave a token of the old password behind.
+  /// Adds a token if its account exists, is neither pending nor disabled, and still has this password hash. Checks and adds
+  /// in one step. Otherwise a login that overlaps a change of the password could leave a token of the old password.
   ///
-  /// - Returns: false, with nothing changed, if the condition does not hold.
+  /// - Returns: false, without a change, if the condition does not hold.
   func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool
 
-  /// The token with this digest and its account, expired or disabled or not.
+  /// Returns the token with this digest and its account, even if the token has expired or the account is disabled.
   func token(
     _ digest: TokenDigest
   ) async throws -> (token: TokenRecord, account: Account)?
 
-  /// Removes the token with this digest, if it is there.
+  /// Removes the token with this digest, if it exists.
   func deleteToken(_ digest: TokenDigest) async throws
 
   /// Removes at most `limit` tokens whose `expiresAt` is at or before `now`.
   ///
-  /// - Returns: how many were removed.
+  /// - Returns: the number of tokens that were removed.
   func purgeExpired(now: Int64, limit: Int) async throws -> Int
 }

@@ -1,9 +1,16 @@
+internal import CanopySystem
 import Crypto
 
-/// The token of whoever may read the server's data folder: it opens administration.
+#if canImport(Glibc)
+  import Glibc
+#elseif canImport(Musl)
+  import Musl
+#endif
+
+/// The token that permits administration. Any user who may read the server's data folder has it.
 ///
-/// It is made at the first start, kept as a file that only the server's user can read, and never
-/// sent anywhere by the server. Description and mirror leave it out.
+/// The server creates it at the first start, in a file that only the server's user can read, and never sends it. Its
+/// description and mirror do not contain it.
 public struct AdministratorToken: Sendable {
   /// The file's name in the data folder.
   public static let fileName = "admin-token"
@@ -12,10 +19,10 @@ public struct AdministratorToken: Sendable {
   public let text: String
   private let digest: [UInt8]
 
-  /// Longer texts are no token, and are not worth hashing.
+  /// The maximum size of a candidate that is hashed. A longer text is not a token.
   private static let candidateBytesMax = 1_024
 
-  /// The token that `text` spells, or nil if it is none.
+  /// Creates the token from its text; nil if the text is not a token.
   init?(_ text: String) {
     guard let token = SessionToken(text) else { return nil }
     self.text = token.text
@@ -24,8 +31,8 @@ public struct AdministratorToken: Sendable {
 
   /// Whether `candidate` is the token.
   ///
-  /// Digests are compared, in constant time, so that neither the length nor the beginning of a
-  /// guess shows in the time that the answer takes. O(length), of which 1 KiB is looked at.
+  /// Compares digests in constant time, so that the response time reveals neither the length nor the beginning of the
+  /// token. O(length), at most 1 KiB.
   public func matches(_ candidate: String) -> Bool {
     guard candidate.utf8.count <= Self.candidateBytesMax else { return false }
     return ConstantTime.areEqual(Self.digest(of: candidate), digest)
@@ -39,7 +46,7 @@ public struct AdministratorToken: Sendable {
 extension AdministratorToken: CustomStringConvertible, CustomDebugStringConvertible,
   CustomReflectable
 {
-  /// Nothing of the token.
+  /// The name of the type, without the token.
   public var description: String { "AdministratorToken(<redacted>)" }
 
   /// The same as ``description``.
@@ -47,4 +54,116 @@ extension AdministratorToken: CustomStringConvertible, CustomDebugStringConverti
 
   /// A mirror without children.
   public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+extension AdministratorToken {
+  /// Returns the token in `folder`; creates it if it does not exist.
+  ///
+  /// Creates the file with mode 0600, by ``CanopySystem/AtomicFile``, so a crash leaves either no token or a complete one.
+  /// Blocks for a synchronization of the disk if it creates the file. Precondition: no other process uses the folder.
+  ///
+  /// - Parameters:
+  ///   - folder: the data folder, which must exist.
+  ///   - random: the source of a new token.
+  /// - Throws: ``AccountError/administratorTokenUnusable(path:problem:)`` if the file is malformed, if other users may
+  ///   read it, or if a system call fails. The permissions are not corrected silently, because other users may have
+  ///   read the token already.
+  public static func loadOrCreate(
+    in folder: String, random: RandomBytes = AccountEnvironment.live.random
+  ) throws -> AdministratorToken {
+    if let token = try load(from: folder) { return token }
+    let token = SessionToken.make(random: random).text
+    let path = path(in: folder)
+    do {
+      try AtomicFile.replace(path, with: Array((token + "\n").utf8))
+    } catch {
+      throw AccountError.administratorTokenUnusable(
+        path: path, problem: .system(operation: error.operation, reason: error.reason))
+    }
+    guard let loaded = try load(from: folder) else {
+      throw AccountError.administratorTokenUnusable(path: path, problem: .malformed)
+    }
+    return loaded
+  }
+
+  /// Returns the token in `folder`; nil if it does not exist. For commands on the same machine, which must not create
+  /// one. Throws the errors of ``loadOrCreate(in:random:)``.
+  public static func load(from folder: String) throws -> AdministratorToken? {
+    let path = path(in: folder)
+    do {
+      guard var content = try PrivateFile.read(path, bytesMax: SessionToken.characters + 1) else {
+        return nil
+      }
+      if content.last == UInt8(ascii: "\n") { content.removeLast() }
+      guard let token = AdministratorToken(String(decoding: content, as: UTF8.self)) else {
+        throw AdministratorTokenProblem.malformed
+      }
+      return token
+    } catch let problem as AdministratorTokenProblem {
+      throw AccountError.administratorTokenUnusable(path: path, problem: problem)
+    }
+  }
+
+  private static func path(in folder: String) -> String {
+    folder.utf8.last == UInt8(ascii: "/") ? folder + fileName : folder + "/" + fileName
+  }
+}
+
+/// The reading of a file that only its owner may read.
+private enum PrivateFile {
+  /// Returns the contents of a private file; nil if it does not exist.
+  ///
+  /// Checks the open file, and not its path, so that no other file can take its place after the check.
+  ///
+  /// - Throws: ``AdministratorTokenProblem``: `.notAFile`; `.exposed` if the group or others have any permission;
+  ///   `.malformed` if the file has more than `bytesMax` bytes.
+  static func read(_ path: String, bytesMax: Int) throws -> [UInt8]? {
+    // Without O_NONBLOCK, opening a pipe would wait for its other end.
+    let flags = O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC
+    var file = open(path, flags)
+    while file < 0 && errno == EINTR { file = open(path, flags) }
+    if file < 0 && errno == ENOENT { return nil }
+    if file < 0 && errno == ELOOP { throw AdministratorTokenProblem.notAFile }
+    guard file >= 0 else { throw problem("open") }
+    defer { close(file) }
+
+    var status = stat()
+    guard fstat(file, &status) == 0 else { throw problem("examine") }
+    guard status.st_mode & S_IFMT == S_IFREG else { throw AdministratorTokenProblem.notAFile }
+    let mode = UInt32(status.st_mode & 0o777)
+    guard mode & 0o077 == 0 else { throw AdministratorTokenProblem.exposed(mode: mode) }
+
+    var content: [UInt8] = []
+    var buffer = [UInt8](repeating: 0, count: bytesMax + 1)
+    while content.count <= bytesMax {
+      let count = try retrying("read") {
+        #if canImport(Glibc)
+          Glibc.read(file, &buffer, buffer.count)
+        #else
+          Musl.read(file, &buffer, buffer.count)
+        #endif
+      }
+      guard count > 0 else { return content }
+      content += buffer.prefix(count)
+    }
+    throw AdministratorTokenProblem.malformed
+  }
+
+  /// Repeats a system call while signals interrupt it.
+  @discardableResult
+  private static func retrying<Count: FixedWidthInteger>(
+    _ operation: String, _ call: () -> Count
+  ) throws -> Count {
+    while true {
+      let result = call()
+      if result >= 0 { return result }
+      guard errno == EINTR else { throw problem(operation) }
+    }
+  }
+
+  /// Returns the problem of the system call that has just failed.
+  private static func problem(_ operation: String) -> AdministratorTokenProblem {
+    let error = FileError(operation, "")
+    return .system(operation: operation, reason: error.reason)
+  }
 }

@@ -1,12 +1,27 @@
 import CArgon2
 
+/// A deliberately slow function that computes a tag from a password and a salt.
+///
+/// It is a protocol so that tests can count the calls, delay them and make them cheap. ``Argon2id`` is the real function.
+public protocol PasswordHashFunction: Sendable {
+  /// Returns the tag of a password. The same arguments give the same tag.
+  ///
+  /// Blocks its thread for a time that the parameters determine. Only the threads of ``PasswordHasher`` call it, several
+  /// at once.
+  ///
+  /// - Throws: ``AccountError/hashingFailed``.
+  func tag(
+    password: [UInt8], salt: [UInt8], parameters: HashParameters, tagBytes: Int
+  ) throws -> [UInt8]
+}
+
 /// Argon2id, version 1.3 (RFC 9106), by the reference library.
 ///
-/// Chosen because a thief of the hashes pays for every guess with memory, which graphics cards
-/// have little of for each of their cores. One call takes the memory that the parameters name,
-/// zeroes it and gives it back.
+/// It makes each guess expensive for an attacker who has stolen the hashes, because a guess needs memory, and graphics
+/// cards have little memory for each core. One call allocates the memory that the parameters specify, and overwrites it
+/// with zeros before freeing it.
 public struct Argon2id: PasswordHashFunction {
-  /// The function.
+  /// Creates the function.
   public init() {}
 
   /// See ``PasswordHashFunction/tag(password:salt:parameters:tagBytes:)``.

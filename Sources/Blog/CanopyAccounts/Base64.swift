@@ -1,13 +1,12 @@
-/// Base64 without padding, as hashes and tokens write it.
+/// Base64 without padding, for hashes and tokens.
 ///
-/// Decoding is strict: each sequence of bytes has exactly one text, so that two texts are the same
-/// token only if they are the same text.
+/// Decoding is strict: each byte string has exactly one text, so different texts are never the same token.
 enum Base64 {
-  /// The two alphabets in use.
+  /// An alphabet of Base64.
   enum Alphabet {
-    /// `+` and `/`: what a PHC string uses.
+    /// The alphabet with `+` and `/`, for PHC strings.
     case standard
-    /// `-` and `_`: what may stand in a URL or a header, for tokens.
+    /// The alphabet with `-` and `_`, which are allowed in URLs and headers, for tokens.
     case url
 
     fileprivate var characters: [UInt8] {
@@ -31,7 +30,7 @@ enum Base64 {
   private static let standardValues = inverse(of: standardCharacters)
   private static let urlValues = inverse(of: urlCharacters)
 
-  /// The text of the bytes. O(count).
+  /// Returns the text of the bytes. O(count).
   static func encode(_ bytes: [UInt8], as alphabet: Alphabet) -> String {
     let characters = alphabet.characters
     var text: [UInt8] = []
@@ -50,7 +49,7 @@ enum Base64 {
     return String(decoding: text, as: UTF8.self)
   }
 
-  /// The bytes of the text, or nil if it is not the one text of some bytes. O(count).
+  /// Returns the bytes of a text; nil if the text is not valid. O(count).
   static func decode(_ text: some StringProtocol, as alphabet: Alphabet) -> [UInt8]? {
     let values = alphabet.values
     var bytes: [UInt8] = []
@@ -65,7 +64,7 @@ enum Base64 {
         bytes.append(UInt8(truncatingIfNeeded: held >> UInt32(heldBits)))
       }
     }
-    // A lone last character says less than a byte, and leftover bits must be zero.
+    // A single last character has too few bits for a byte. Unused bits must be zero.
     guard heldBits < 6, held & (1 << UInt32(heldBits) - 1) == 0 else { return nil }
     return bytes
   }

@@ -1,14 +1,14 @@
-/// The passwords that a guesser tries first: `password1`, rows of keys, names, clubs.
+/// The most common passwords, which an attacker tries first.
 ///
-/// Only those of eight characters or more, because shorter ones are refused for their length. Held
-/// as a set of lower-case texts, made once; a look-up is O(length).
+/// The list has only passwords of eight or more characters, because shorter ones are refused anyway. It is a set of
+/// lower-case texts; a look-up is O(length).
 enum CommonPasswords {
-  /// Whether a lower-cased text is one of them.
+  /// Whether a lower-case text is a common password.
   static func contains(_ folded: String) -> Bool {
     all.contains(folded)
   }
 
-  /// All of them.
+  /// The common passwords in lower case.
   static let all = Set(text.split { $0.isWhitespace }.map(String.init))
 
   private static let text = """

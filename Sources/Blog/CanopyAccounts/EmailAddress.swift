@@ -1,23 +1,24 @@
-/// An e-mail address that could be one: exactly one `@`, something on both sides of it, no white
-/// space and nothing invisible, at most 254 bytes.
+import Foundation
+
+/// A plausible e-mail address: exactly one `@` with text on both sides, no white space, no invisible characters, and at
+/// most 254 bytes.
 ///
 ///     EmailAddress(" Ada@Example.org ")?.normalized   // "ada@example.org"
 ///
-/// More is not asked, because only a message sent there can show that an address exists.
-/// Caveat: lower-casing the part before the `@` merges addresses that a mail server may, by the
-/// letter of its standard, keep apart. None in use does, and people do not type capitals the same
-/// way twice.
+/// Stricter rules would be useless, because only a message to the address can prove that it exists.
+/// Caveat: the standard allows a mail server to distinguish upper and lower case before the `@`. Lower-casing merges such
+/// addresses. In practice no server distinguishes them, and users do not always type the same case.
 public struct EmailAddress: Sendable, Equatable {
-  /// The longest address that mail can carry, in bytes of UTF-8.
+  /// The maximum length of an address in the mail protocols, in bytes of UTF-8.
   public static let bytesMax = 254
 
-  /// The address as given, without the white space around it.
+  /// The address as the user wrote it, without the white space around it.
   public let given: String
-  /// The address by which accounts are unique: lower-cased, in Unicode's composed form (NFC), so
-  /// that two spellings that look the same are the same bytes to a store.
+  /// The address in lower case and in Unicode's composed form (NFC), by which accounts are unique. Spellings that look the
+  /// same have the same bytes.
   public let normalized: String
 
-  /// The address in `text`, or nil if it cannot be one. O(bytes of `text`).
+  /// Creates an address from a text; nil if the text cannot be an address. O(bytes of `text`).
   public init?(_ text: String) {
     let isSpace = { (scalar: Unicode.Scalar) in scalar.properties.isWhitespace }
     let scalars = text.unicodeScalars
@@ -28,7 +29,7 @@ public struct EmailAddress: Sendable, Equatable {
     guard trimmed.utf8.count <= Self.bytesMax,
       trimmed.unicodeScalars.allSatisfy(Self.isVisible)
     else { return nil }
-    // By scalars, not characters: an `@` with a combining mark is another character, yet a `@`.
+    // Split by scalars: an `@` with a combining mark is a different character, but still an `@`.
     let parts = trimmed.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
     guard parts.count == 2, parts.allSatisfy({ !$0.isEmpty }) else { return nil }
     let normalized = trimmed.lowercased().composed
@@ -37,14 +38,14 @@ public struct EmailAddress: Sendable, Equatable {
     self.normalized = normalized
   }
 
-  /// What stands before the `@` of the normalised address.
+  /// The part before the `@` of the normalized address.
   var localPart: String {
     let scalars = normalized.unicodeScalars
     return String(scalars.prefix { $0 != "@" })
   }
 
-  /// False for white space and for characters that show nothing, with which two addresses could
-  /// look the same and a log line could be broken in two.
+  /// Whether a scalar is neither white space nor invisible. With an invisible one, two addresses could look the same, and
+  /// a line break could split a line of the log.
   private static func isVisible(_ scalar: Unicode.Scalar) -> Bool {
     guard !scalar.properties.isWhitespace else { return false }
     switch scalar.properties.generalCategory {
@@ -54,4 +55,11 @@ public struct EmailAddress: Sendable, Equatable {
       return true
     }
   }
+}
+
+extension String {
+  /// The text in Unicode's composed form (NFC), which is the same for all equivalent spellings.
+  ///
+  /// The standard library has no public function for it, so this uses Foundation.
+  var composed: String { precomposedStringWithCanonicalMapping }
 }

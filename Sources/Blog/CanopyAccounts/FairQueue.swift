@@ -1,10 +1,9 @@
-/// A bounded queue that serves its keys in turn: one element of each key, then the next one of each.
+/// A bounded queue that serves its keys in turn: one element of each key, then the next element of each.
 ///
 ///     add a1 a2 a3 b1   →   next: a1 b1 a2 a3
 ///
-/// A key with many elements delays another key by one element at most, so the bounds protect those
-/// who ask little: no key has more than `perKeyMax` elements, and when `countMax` is reached, a key
-/// with fewer elements than the longest takes the place of that key's newest element.
+/// A key with many elements delays another key by at most one element. No key has more than `perKeyMax` elements. If the
+/// queue is full, an element of a key with few elements replaces the newest element of the key with the most.
 ///
 /// A value type. ``next()`` is O(elements of the key); the others are O(keys), of which there are at
 /// most `countMax`.
@@ -13,7 +12,7 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
   enum Addition: Sendable {
     /// The element is in the queue.
     case added
-    /// The element is in the queue, in the place of another one.
+    /// The element is in the queue, and the associated element was removed for it.
     case replaced(Element)
     /// The queue has no room for the element.
     case refused
@@ -22,18 +21,18 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
   private let countMax: Int
   private let perKeyMax: Int
   private var elements: [Key: [Element]] = [:]
-  /// The keys with elements, in the order in which their turns come.
+  /// The keys with elements, in the order of their turns.
   private var turns: [Key] = []
-  /// Elements in the queue.
+  /// The number of elements in the queue.
   private(set) var count = 0
 
-  /// An empty queue. A `perKeyMax` below one is taken as one, a `countMax` below zero as zero.
+  /// Creates an empty queue. A `perKeyMax` below one counts as one, and a `countMax` below zero as zero.
   init(countMax: Int, perKeyMax: Int) {
     self.countMax = max(0, countMax)
     self.perKeyMax = max(1, perKeyMax)
   }
 
-  /// Adds an element behind those of its key, if there is room.
+  /// Adds an element after the other elements of its key, if the queue has room.
   mutating func add(_ element: Element, for key: Key) -> Addition {
     let own = elements[key]?.count ?? 0
     guard own < perKeyMax else { return .refused }
@@ -49,11 +48,11 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     return replaced.map { .replaced($0) } ?? .added
   }
 
-  /// Removes and returns the element whose turn it is, or returns nil if the queue is empty.
+  /// Removes and returns the next element; nil if the queue is empty.
   mutating func next() -> Element? {
     guard let key = turns.first else { return nil }
     let element = remove(at: 0, of: key)
-    // The key waits for the others, if it has elements left.
+    // If the key has more elements, its next turn comes after the other keys.
     if elements[key] != nil {
       turns.removeFirst()
       turns.append(key)
@@ -61,8 +60,7 @@ struct FairQueue<Key: Hashable & Sendable, Element: Sendable>: Sendable {
     return element
   }
 
-  /// Removes and returns the first element of a key that satisfies a condition, or returns nil if
-  /// there is none.
+  /// Removes and returns the first element of a key that satisfies a condition; nil if none does.
   mutating func remove(of key: Key, where isWanted: (Element) -> Bool) -> Element? {
     guard let index = elements[key]?.firstIndex(where: isWanted) else { return nil }
     return remove(at: index, of: key)

@@ -1,40 +1,37 @@
-/// Slows guessing: after so many failures in a row under one key, the next attempt must wait, and
-/// twice as long after each further failure.
+/// A limit on guessing passwords. After a number of consecutive failures for a key, the next attempt must wait. Each
+/// further failure doubles the wait.
 ///
-/// Logins are counted by e-mail address, changes of password by session. So the failures of strangers
-/// do not stop the owner from changing the password in a live session, and a borrowed session gets
-/// the same few guesses.
+/// Logins are counted by e-mail address, and changes of a password by session. So failures of strangers do not prevent
+/// the user from changing the password in a session, and a stolen session permits only as many guesses as a login.
 ///
-/// A value-type state machine, driven under a lock. It knows e-mail addresses, not accounts, so it
-/// behaves the same whether or not an account exists. An attempt is reserved *before* its password is
-/// hashed and counts as a failure until it has succeeded: otherwise fifty guesses sent at once
-/// would all be let in before the first had failed.
+/// It is a value-type state machine under a lock. It knows e-mail addresses and not accounts, so its behaviour does not
+/// reveal whether an account exists. An attempt is reserved *before* its password is hashed, and counts as a failure until
+/// it has succeeded. Otherwise fifty guesses at once would all be admitted before the first one fails.
 ///
-///     idle ─ reserve ─▶ in flight ─ succeeded ─▶ forgotten
+///     idle ─ reserve ─▶ in flight ─ succeeded ─▶ count reset
 ///                           ├────── failed ────▶ one more failure, perhaps a wait
-///                           └────── released ──▶ as if it had not been (nothing was hashed)
+///                           └────── released ──▶ the previous state (nothing was hashed)
 ///
-/// Each operation is O(1). Memory is bounded by the number of keys; the least recently tried key is
-/// forgotten first, and each key that is kept cost its sender a hash.
+/// Each operation is O(1). The number of keys is bounded; the least recently used key is forgotten first. Each
+/// remembered key has cost its sender a hash.
 ///
-/// Caveat: failures are forgotten by success or by eviction only, so somebody who keeps guessing
-/// can keep an address waiting, an hour for each guess at worst. That is the price of not letting
-/// them guess.
+/// Caveat: only success or eviction resets the count. So an attacker who keeps guessing can keep an address waiting, up to
+/// an hour for each guess. Any limit on guesses has this effect.
 struct LoginThrottle: Sendable {
-  /// The account or session whose password is guessed.
+  /// The account or the session for which passwords are tried.
   enum Key: Hashable, Sendable {
-    /// Logins to an account, by its normalised e-mail address.
+    /// Logins, by the normalized e-mail address.
     case email(String)
-    /// Changes of password in a session, by the digest of its token.
+    /// Changes of the password, by the digest of the session's token.
     case session(TokenDigest)
   }
 
   private struct Entry: Sendable {
     var failures = 0
     var inFlight = 0
-    /// The wait began then …
+    /// The time at which the wait began.
     var waitSince: Int64 = 0
-    /// … and lasts so long.
+    /// The duration of the wait.
     var wait: Int64 = 0
   }
 
@@ -50,17 +47,15 @@ struct LoginThrottle: Sendable {
     entries = RecencyTable(capacity: settings.loginAddressesMax)
   }
 
-  /// Keys remembered.
+  /// The number of remembered keys.
   var count: Int { entries.count }
 
-  /// Asks for an attempt. Each that is let in must end in ``failed(_:now:)``, ``succeeded(_:)`` or
-  /// ``released(_:)``.
+  /// Reserves an attempt. Each admitted attempt must end with ``failed(_:now:)``, ``succeeded(_:)`` or ``released(_:)``.
   ///
-  /// - Returns: nil if the attempt may go on, else the milliseconds to wait. Being refused does
-  ///   not lengthen the wait.
+  /// - Returns: nil if the attempt is admitted; otherwise the milliseconds to wait. A refusal does not extend the wait.
   mutating func reserve(_ key: Key, now: Int64) -> Int64? {
     var entry = entries[key] ?? Entry()
-    // A clock that was set back must not add to the wait.
+    // A clock that was set back must not extend the wait.
     if now < entry.waitSince { entry.waitSince = now }
     let left = entry.wait.subtractingSaturated(now.subtractingSaturated(entry.waitSince))
     let assumed = entry.failures + entry.inFlight
@@ -74,7 +69,7 @@ struct LoginThrottle: Sendable {
     return nil
   }
 
-  /// The password was wrong.
+  /// Records that the password was wrong.
   mutating func failed(_ key: Key, now: Int64) {
     var entry = entries[key] ?? Entry()
     entry.inFlight = max(0, entry.inFlight - 1)
@@ -86,20 +81,20 @@ struct LoginThrottle: Sendable {
     entries.set(entry, for: key)
   }
 
-  /// The password was right: the failures before it are forgotten.
+  /// Records that the password was right, and resets the count of failures.
   mutating func succeeded(_ key: Key) {
     guard let entry = entries[key] else { return }
     keep(Entry(inFlight: max(0, entry.inFlight - 1)), for: key)
   }
 
-  /// The attempt ended before anything was learnt from it.
+  /// Records that the attempt ended before the password was checked.
   mutating func released(_ key: Key) {
     guard var entry = entries[key] else { return }
     entry.inFlight = max(0, entry.inFlight - 1)
     keep(entry, for: key)
   }
 
-  /// Forgets a key, for instance because the account has a new password.
+  /// Forgets a key, for example because the account has a new password.
   mutating func forget(_ key: Key) {
     entries.remove(key)
   }

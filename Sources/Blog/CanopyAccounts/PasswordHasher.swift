@@ -1,24 +1,24 @@
 internal import CanopySystem
 import Synchronization
 
-/// Hashes passwords on threads of its own. The number of hashes at one time is bounded, so that
-/// logins take neither all of the memory nor all of the cores. The number of waiting hashes is
-/// bounded too, so that a flood is refused at once.
+/// A hasher of passwords on threads of its own.
 ///
-/// Remote networks are served in turn (see ``FairQueue``): a network with a hundred waiting hashes
-/// delays another network by one hash, and cannot take its place in the queue. Hashes of one network
-/// begin in the order of their calls. A caller that is cancelled while it waits leaves the queue with
-/// `CancellationError`; a hash that has begun is finished. Safe to use from any task or thread; no
-/// call blocks its caller's thread.
+/// The number of simultaneous hashes is bounded, so that logins use neither all memory nor all cores. The number of
+/// waiting hashes is bounded too, so that a flood is refused at once.
+///
+/// Remote networks are served in turn (see ``FairQueue``). A network with a hundred waiting hashes delays another network
+/// by one hash, and cannot displace it from the queue. Hashes of one network begin in the order of the calls. A caller
+/// that is cancelled while waiting gets `CancellationError`; a running hash is completed. Safe to use from any task or
+/// thread. No call blocks the caller's thread.
 public final class PasswordHasher: Sendable {
-  /// How busy a hasher is at one moment.
+  /// The load of a hasher at one moment.
   public struct Load: Sendable, Equatable {
-    /// Hashes being made.
+    /// The number of running hashes.
     public let running: Int
-    /// Hashes that wait for one of those to end.
+    /// The number of waiting hashes.
     public let waiting: Int
 
-    /// A load of the given numbers.
+    /// Creates a load from its numbers.
     public init(running: Int, waiting: Int) {
       self.running = running
       self.waiting = waiting
@@ -42,13 +42,13 @@ public final class PasswordHasher: Sendable {
   private let concurrentMax: Int
   private let state: Mutex<State>
 
-  /// A hasher. No thread exists until there is a password to hash.
+  /// Creates a hasher. It has no threads until there is a password to hash.
   ///
   /// - Parameters:
-  ///   - function: makes the tags.
-  ///   - concurrentMax: hashes made at once, at least one. Each takes its parameters' memory.
-  ///   - waitingMax: callers that may wait for their turn, at least zero.
-  ///   - waitingPerNetworkMax: callers of one remote network that may wait, at least one.
+  ///   - function: computes the tags.
+  ///   - concurrentMax: the maximum number of simultaneous hashes, at least one. Each needs the memory of its parameters.
+  ///   - waitingMax: the maximum number of waiting callers, at least zero.
+  ///   - waitingPerNetworkMax: the maximum number of waiting callers of one remote network, at least one.
   public init(
     function: any PasswordHashFunction = Argon2id(), concurrentMax: Int = 2, waitingMax: Int = 64,
     waitingPerNetworkMax: Int = 32
@@ -59,20 +59,20 @@ public final class PasswordHasher: Sendable {
       State(waiting: FairQueue(countMax: waitingMax, perKeyMax: waitingPerNetworkMax)))
   }
 
-  /// How busy the hasher is; true for the moment at which it was read.
+  /// The current load.
   public var load: Load {
     state.withLock { Load(running: $0.running, waiting: $0.waiting.count) }
   }
 
-  /// The hash of a password.
+  /// Returns the hash of a password.
   ///
   /// - Parameters:
   ///   - password: the bytes to hash.
-  ///   - salt: random bytes, 8 to 64, used for this hash alone.
-  ///   - parameters: what the hash costs.
-  ///   - network: the remote network that the request comes from.
-  /// - Throws: ``AccountError/overloaded`` if too many wait already, or later, if another network
-  ///   needs the place more; ``AccountError/hashingFailed``; `CancellationError`.
+  ///   - salt: random bytes, 8 to 64, which no other hash has.
+  ///   - parameters: the cost of the hash.
+  ///   - network: the network of the caller.
+  /// - Throws: ``AccountError/overloaded`` if too many callers wait, or later if a network with fewer callers takes the
+  ///   place; ``AccountError/hashingFailed``; `CancellationError`.
   public func hash(
     _ password: [UInt8], salt: [UInt8], parameters: HashParameters,
     for network: RemoteNetwork = .local
@@ -85,9 +85,8 @@ public final class PasswordHasher: Sendable {
     return hash
   }
 
-  /// Whether `hash` is the hash of the password. Costs what that hash's parameters say, and takes
-  /// as long for a wrong password as for the right one. Throws as
-  /// ``hash(_:salt:parameters:for:)`` does.
+  /// Whether `hash` is the hash of the password. The cost is that of the hash's parameters, and the same for a wrong
+  /// password. Throws the errors of ``hash(_:salt:parameters:for:)``.
   public func verify(
     _ password: [UInt8], against hash: PasswordHash, for network: RemoteNetwork = .local
   ) async throws -> Bool {
@@ -120,7 +119,7 @@ extension PasswordHasher {
       try await withCheckedThrowingContinuation { continuation in
         submit(
           Job(identifier: identifier, network: network, work: work, continuation: continuation))
-        // If the cancellation came before the job was in the queue, the handler found nothing.
+        // If the cancellation came before the job was in the queue, the handler did not find it.
         if Task.isCancelled { leave(identifier, network) }
       }
     } onCancel: {
@@ -153,7 +152,7 @@ extension PasswordHasher {
     }
   }
 
-  /// Takes a cancelled job out of the queue. Does nothing if the job runs or has ended.
+  /// Removes a cancelled job from the queue. Does nothing if the job is running or has ended.
   private func leave(_ identifier: UInt64, _ network: RemoteNetwork) {
     let left = state.withLock { state in
       state.waiting.remove(of: network) { $0.identifier == identifier }
@@ -161,12 +160,12 @@ extension PasswordHasher {
     left?.continuation.resume(throwing: CancellationError())
   }
 
-  /// Starts a thread that works on `job` and then on the jobs that wait, until none does.
+  /// Starts a thread that runs `job` and then the waiting jobs, until none waits.
   private func launch(_ job: Job) {
     var job: Job? = job
     while let refused = job {
       if WorkerThread.start({ self.work(from: refused) }) { return }
-      // Without a thread the queue would not be worked off either: each job is tried in its turn.
+      // Without this thread, no thread would serve the queue, so each waiting job is tried in turn.
       job = next()
       refused.continuation.resume(throwing: AccountError.overloaded)
     }
@@ -176,13 +175,13 @@ extension PasswordHasher {
     var job: Job? = first
     while let current = job {
       let result = Result { try current.work() }
-      // The place is given on before the answer, so that whoever has an answer finds it free.
+      // Frees the slot before resuming, so that a caller with a result finds the slot free.
       job = next()
       current.continuation.resume(with: result)
     }
   }
 
-  /// The job whose turn it is, or nil, with one place freed.
+  /// Removes and returns the next job. If none waits, frees the slot and returns nil.
   private func next() -> Job? {
     state.withLock { state in
       if let job = state.waiting.next() { return job }

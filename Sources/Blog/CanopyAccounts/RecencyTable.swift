@@ -1,8 +1,8 @@
-/// A dictionary with a bounded number of entries that forgets the least recently touched one to
-/// make room: what is kept about strangers must not grow with their number.
+/// A dictionary with a bounded number of entries. If it is full, a new entry replaces the least recently used one. So the
+/// memory for strangers is bounded, whatever their number.
 ///
-/// A dictionary to slots, and through the slots a doubly linked list from the most to the least
-/// recently touched; O(1) for every operation. A value type.
+/// It has a dictionary from keys to slots, and a doubly linked list through the slots in the order of use. Every operation
+/// is O(1). A value type.
 struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
   private struct Slot: Sendable {
     var key: Key
@@ -11,22 +11,22 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     var older: Int?
   }
 
-  /// The most entries.
+  /// The maximum number of entries.
   let capacity: Int
   private var slots: [Slot] = []
   private var places: [Key: Int] = [:]
   private var newest: Int?
   private var oldest: Int?
 
-  /// An empty table with room for `capacity` entries, at least one.
+  /// Creates an empty table for `capacity` entries, at least one.
   init(capacity: Int) {
     self.capacity = max(1, capacity)
   }
 
-  /// Entries kept.
+  /// The number of entries.
   var count: Int { places.count }
 
-  /// The keys, most recently touched first. O(count); for tests.
+  /// The keys, most recently used first. O(count). For tests.
   var keysByRecency: [Key] {
     Array(
       sequence(state: newest) { place in
@@ -36,20 +36,20 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
       })
   }
 
-  /// The entry's value, without touching it.
+  /// The value of a key; nil if it has none. Does not count as a use.
   subscript(key: Key) -> Value? {
     guard let place = places[key] else { return nil }
     return slots[place].value
   }
 
-  /// Makes an entry the most recently touched, if it is there.
+  /// Makes an entry the most recently used one, if it exists.
   mutating func touch(_ key: Key) {
     guard let place = places[key] else { return }
     unlink(place)
     linkAsNewest(place)
   }
 
-  /// Sets an entry and touches it; a new one may drive out the least recently touched.
+  /// Sets the value of a key, as the most recently used entry. A new entry may replace the least recently used one.
   mutating func set(_ value: Value, for key: Key) {
     if let place = places[key] {
       slots[place].value = value
@@ -63,11 +63,11 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     linkAsNewest(place)
   }
 
-  /// Removes an entry, if it is there.
+  /// Removes an entry, if it exists.
   mutating func remove(_ key: Key) {
     guard let place = places.removeValue(forKey: key) else { return }
     unlink(place)
-    // The last slot moves into the hole, so that slots never outnumber entries.
+    // Moves the last slot into the gap, so that there are only as many slots as entries.
     let last = slots.count - 1
     if place != last {
       let moved = slots[last]
@@ -92,7 +92,7 @@ struct RecencyTable<Key: Hashable & Sendable, Value: Sendable>: Sendable {
     newest = place
   }
 
-  /// Points the neighbours of the slot that has moved to its new place.
+  /// Updates the links to a slot that has moved.
   private mutating func relink(from old: Int, to new: Int) {
     if let newer = slots[new].newer { slots[newer].older = new } else { newest = new }
     if let older = slots[new].older { slots[older].newer = new } else { oldest = new }

@@ -4,14 +4,13 @@
   import Musl
 #endif
 
-/// The part of a remote address that limits count by: an IPv4 address as a whole, an IPv6 address by
-/// its first 64 bits.
+/// The part of a remote address to which limits apply: a whole IPv4 address, or the first 64 bits of an IPv6 address.
 ///
 ///     RemoteNetwork("2001:db8::1") == RemoteNetwork("2001:db8::2")        // one /64
 ///     RemoteNetwork("::ffff:192.0.2.1") == RemoteNetwork("192.0.2.1")     // IPv4-mapped
 ///
-/// A /64 is the smallest block that a provider gives to a customer. A limit by full IPv6 addresses
-/// would limit nobody, as one machine has 2^64 of them.
+/// A /64 is the smallest block that a provider gives to a customer. A limit for each full IPv6 address would have no
+/// effect, because one machine has 2^64 of them.
 public enum RemoteNetwork: Hashable, Sendable {
   /// An IPv4 address, first byte highest.
   case ipv4(UInt32)
@@ -19,11 +18,11 @@ public enum RemoteNetwork: Hashable, Sendable {
   case ipv6(prefix: UInt64)
   /// `::1`, the loopback address of IPv6.
   case ipv6Loopback
-  /// The same machine without an IP address: a Unix socket, or a command that works on the folder.
+  /// The same machine without an IP address: a Unix socket, or a command that uses the data folder.
   case local
 
-  /// Creates the network of an address in text form, with or without a zone (`fe80::1%eth0`). Text
-  /// that is not an IP address is ``local``. O(length), which a socket address bounds.
+  /// Creates the network of an address from its text, with or without a zone (`fe80::1%eth0`). Text that is not an IP
+  /// address gives ``local``. O(length).
   public init(_ text: String) {
     let address = String(decoding: text.utf8.prefix { $0 != UInt8(ascii: "%") }, as: UTF8.self)
     var ipv4 = in_addr()

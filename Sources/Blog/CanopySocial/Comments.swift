@@ -1,9 +1,9 @@
 internal import CanopyEngine
 public import CanopyTree
 
-/// Comments on posts, and the number of them that both copies of a post carry.
+/// Comments on posts, and the count of comments in both copies of a post.
 public enum Comments {
-  /// Writes a comment. The result is its id.
+  /// Creates a comment. The result is its id.
   ///
   /// - Throws: `SocialError.invalid` for a text that breaks the rules.
   public static func create(
@@ -26,7 +26,7 @@ public enum Comments {
     }
   }
 
-  /// Removes a comment; for its author and the author of the post.
+  /// Removes a comment. Only its author and the author of the post may do that.
   public static func delete(_ comment: Key, on id: Key, by uid: Key) -> BlogTransaction<Void> {
     { proposal in
       let root = proposal.root
@@ -37,7 +37,7 @@ public enum Comments {
       }
       guard try uid == author || uid == Posts.author(of: post) else {
         throw SocialError.permissionDenied(
-          "only its author or the author of the post may delete a comment")
+          "only the author of a comment or of the post may delete the comment")
       }
       var items = try counts(of: id, post, in: root, adding: -1)
       items.append(.init(Layout.path(Layout.postComments, id, comment), .absent))
@@ -46,7 +46,7 @@ public enum Comments {
     }
   }
 
-  /// Returns the value of `commentCount`: nothing for 0.
+  /// Returns the value of `commentCount`; absent for 0.
   static func node(count: Int) -> Node {
     count > 0 ? Node(Int64(count)) : .absent
   }

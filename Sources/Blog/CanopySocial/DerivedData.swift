@@ -1,25 +1,25 @@
 public import CanopyEngine
 public import CanopyTree
 
-/// The places of the blog that follow from a client's own writes to the tree, made in the same commit.
+/// The data of the blog that the server derives from a client's own writes to the tree, in the same commit.
 ///
-/// POST, COMMENT and so on write all places themselves. A raw write, as the published samples have it, may
-/// name one place only: a star on one copy of a post, a comment without its count. From it follow:
+/// Requests such as POST and COMMENT write all copies themselves. A raw write, as in the published samples, may write only
+/// one: a star on one copy of a post, or a comment without the count. The server adds:
 ///
-/// - the other copy of a post, in `/posts` or `/user-posts`;
-/// - `commentCount` in both copies, and the entry in `/user-comments`, from a comment;
-/// - the removal of the comments, and the reservation of the id, from the removal of a post.
+/// - the same change to the other copy of a post, in `/posts` or `/user-posts`;
+/// - for a comment, `commentCount` in both copies and the entry in `/user-comments`;
+/// - for the removal of a post, the removal of its comments and the reservation of its id.
 ///
-/// So whatever the built-in rules allow, `SocialCheck` finds nothing. A write that says something else than
-/// what follows from it, such as another title for each copy, is refused as a whole.
+/// So after any write that the built-in rules allow, `SocialCheck` finds no problem. A write that contradicts the derived
+/// data, such as a different title for each copy, is refused as a whole.
 public enum DerivedData {
-  /// Returns all assignments of the commit, in the order of their locations and without overlaps; nil if
-  /// nothing follows from the write.
+  /// Returns all assignments of the commit, in the order of their locations and without overlaps; nil if there is no
+  /// derived data.
   ///
-  /// - Parameter commentsMax: the most comments that the commit may remove with their posts.
-  /// - Throws: `EngineError.denied` when the write contradicts itself.
-  /// - Complexity: O(assignments × log n), and O(`commentsMax`) where posts are removed. The number of
-  ///   stars on a post does not count.
+  /// - Parameter commentsMax: the maximum number of comments that the commit removes with their posts.
+  /// - Throws: `EngineError.denied` if the write contradicts the derived data.
+  /// - Complexity: O(assignments × log n), plus O(`commentsMax`) if posts are removed. Independent of the number of stars
+  ///   on a post.
   public static func assignments(
     following write: ProposedWrite, commentsMax: Int = UnfinishedWork.entriesMax
   ) throws(EngineError) -> [Assignment]? {
@@ -36,14 +36,14 @@ private struct Derivation {
   private var derived: [Assignment] = []
   /// The authors of the posts that are removed, by id.
   private var removed: [Key: Key] = [:]
-  /// The posts whose comments are more or fewer than before.
+  /// The posts whose number of comments has changed.
   private var counted: Set<Key> = []
 
   init(write: ProposedWrite) {
     self.write = write
   }
 
-  /// Adds the places that follow from one assignment.
+  /// Adds the assignments that are derived from one assignment.
   mutating func add(_ assignment: Assignment) throws(EngineError) {
     let keys = assignment.location.path.keys
     switch keys.first {
@@ -63,7 +63,7 @@ private struct Derivation {
     }
   }
 
-  /// The same assignment in `/user-posts`.
+  /// Adds the same assignment in `/user-posts`.
   private mutating func addCopy(of id: Key, at assignment: Assignment) throws(EngineError) {
     let place = Layout.path(Layout.posts, id)
     let (old, new) = (write.before.at(place), write.after.at(place))
@@ -71,14 +71,14 @@ private struct Derivation {
     guard let uid = Posts.uid(of: old) ?? Posts.uid(of: new) else { throw .denied }
     let copy = Layout.path(Layout.userPosts, uid, id)
     let oldCopy = write.before.at(copy)
-    // Half a post, which only the administrator can have left, is not made whole in passing.
+    // Only the administrator can have removed one of the copies. A write to the other does not restore it.
     guard !old.isAbsent || oldCopy.isAbsent else { throw .denied }
     if new.isAbsent { removed[id] = uid }
     guard old.isAbsent || oldCopy.child(Layout.uid).hasText(of: uid) else { return }
     move(assignment, from: place, to: copy)
   }
 
-  /// The same assignment in `/posts`.
+  /// Adds the same assignment in `/posts`.
   private mutating func addOriginal(
     of id: Key, by uid: Key, at assignment: Assignment
   ) throws(EngineError) {
@@ -104,7 +104,7 @@ private struct Derivation {
     derived.append(Assignment(location, assignment.value))
   }
 
-  /// The entry of a comment in `/user-comments`.
+  /// Adds or removes the entry of a comment in `/user-comments`.
   private mutating func addListing(of comment: Key, on id: Key) throws(EngineError) {
     let place = Layout.path(Layout.postComments, id, comment)
     let (old, new) = (write.before.at(place), write.after.at(place))
@@ -115,13 +115,13 @@ private struct Derivation {
     if new.isAbsent {
       derived.append(Assignment(listing, .absent))
     } else {
-      // A user's comment ids are different ones on all posts, as the list has one entry for each.
+      // A user's comments have distinct ids across all posts, because the list has one entry for each id.
       guard write.before.at(listing).isAbsent else { throw .denied }
       derived.append(Assignment(listing, Node(id.text)))
     }
   }
 
-  /// Refuses to list a comment elsewhere than where it is, or not at all.
+  /// Refuses an entry for a comment that does not exist, and the removal of the entry of a comment that exists.
   private func checkListing(of comment: Key, by uid: Key) throws(EngineError) {
     let place = Layout.path(Layout.userComments, uid, comment)
     let (old, new) = (write.before.at(place), write.after.at(place))
@@ -132,14 +132,14 @@ private struct Derivation {
     guard old.isAbsent || !isComment(comment, on: old, by: uid) else { throw .denied }
   }
 
-  /// Whether a comment is there after the write.
+  /// Whether a comment of the user exists after the write.
   private func isComment(_ comment: Key, on post: Node, by uid: Key) -> Bool {
     guard let id = post.stringValue.flatMap({ try? Key($0) }) else { return false }
     return write.after.at(Layout.path(Layout.postComments, id, comment, Layout.uid))
       .hasText(of: uid)
   }
 
-  /// The removal of everything that belongs to removed posts.
+  /// Adds the removal of all data of removed posts.
   mutating func addRemovals(commentsMax: Int) {
     guard !removed.isEmpty else { return }
     var removal = PostRemoval(root: write.after, now: write.time, commentsLeft: commentsMax)
@@ -149,7 +149,7 @@ private struct Derivation {
     derived += removal.expiredReservations(limit: 2 * removed.count)
   }
 
-  /// The number of comments, in both copies.
+  /// Adds the number of comments in both copies of a post.
   mutating func addCommentCounts() {
     for id in counted where removed[id] == nil {
       let post = write.after.at(Layout.path(Layout.posts, id))
@@ -163,9 +163,9 @@ private struct Derivation {
     }
   }
 
-  /// Puts the write and its consequences together.
+  /// Returns the assignments of the write and the derived ones, sorted and without overlaps; nil if none was derived.
   ///
-  /// - Throws: `EngineError.denied` when two of them put different things at the same place.
+  /// - Throws: `EngineError.denied` if two assignments give a location different values.
   func merged() throws(EngineError) -> [Assignment]? {
     if derived.isEmpty { return nil }
     var result: [Assignment] = []
@@ -181,7 +181,7 @@ private struct Derivation {
 }
 
 extension Assignment {
-  /// Returns the value that the assignment puts at a location at or below its own.
+  /// Returns the value that the assignment gives to a location at or below its own.
   fileprivate func value(at other: Location) -> Node {
     if location == other { return value }
     let node = value.at(other.path.relative(to: location.path) ?? .root)

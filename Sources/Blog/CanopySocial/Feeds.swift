@@ -1,21 +1,22 @@
 public import CanopyTree
 
-/// The lists of the blog. Each costs O(log n + answer).
+/// The lists of the blog. Each costs O(log n + entries).
 public enum Feeds {
   /// An entry of a list: a post or a comment, and its id.
   public typealias Entry = (key: Key, node: Node)
 
-  /// Which part of a list is wanted.
+  /// A page of a list.
   public struct Page: Equatable, Sendable {
-    /// The most entries on a page.
+    /// The maximum number of entries on a page.
     public static let limitMax = 100
 
-    /// How many entries.
+    /// The number of entries.
     public var limit: Int
-    /// Only entries older than this one; it need not exist any more.
+    /// The entry after which the page begins, because lists show the newest entries first. It may have been removed, except
+    /// for the list by stars.
     public var before: Key?
 
-    /// A page.
+    /// Creates a page.
     ///
     /// - Throws: `SocialError.invalid` for a limit out of bounds.
     public init(limit: Int = 20, before: Key? = nil) throws(SocialError) {
@@ -27,19 +28,19 @@ public enum Feeds {
     }
   }
 
-  /// All posts, newest first.
+  /// Returns posts of all users, newest first.
   public static func recent(_ page: Page, in root: Node) -> [Entry] {
     newest(page, of: root.child(Layout.posts))
   }
 
-  /// One user's posts, newest first.
+  /// Returns posts of one user, newest first.
   public static func posts(by uid: Key, _ page: Page, in root: Node) -> [Entry] {
     newest(page, of: root.child(Layout.userPosts).child(uid))
   }
 
-  /// The comments on a post, newest first.
+  /// Returns comments on a post, newest first.
   ///
-  /// - Throws: `SocialError.notFound` when there is no such post.
+  /// - Throws: `SocialError.notFound` if the post does not exist.
   public static func comments(
     on id: Key, _ page: Page, in root: Node
   ) throws(SocialError) -> [Entry] {
@@ -47,10 +48,11 @@ public enum Feeds {
     return newest(page, of: root.child(Layout.postComments).child(id))
   }
 
-  /// Returns the posts with the most stars, of one user or of all; among equals the newest first.
+  /// Returns the posts with the most stars, of one user or of all users if `uid` is nil. Posts with equal counts are in the
+  /// order newest first.
   ///
-  /// - Throws: `SocialError.notFound` when the post that the page goes on from is not there any more: its
-  ///   place in the order is not known then.
+  /// - Throws: `SocialError.notFound` if the post `before` does not exist any more, because its position in the order is
+  ///   unknown then.
   public static func top(
     by uid: Key?, _ page: Page, in root: Node
   ) throws(SocialError) -> [Entry] {

@@ -1,21 +1,21 @@
 public import CanopyEngine
 public import CanopyTree
 
-/// The places of the blog's data in the tree.
+/// The paths of the blog's data in the tree.
 ///
 /// ```
 /// /users/<uid>                  {username, createdAt}
 /// /usernames/<lower-case name>  uid
 /// /posts/<id>                   {uid, author, title, body, createdAt, starCount, stars?, commentCount?}
-/// /user-posts/<uid>/<id>        the same post once more: the fan-out
+/// /user-posts/<uid>/<id>        the second copy of the post, for the list of the user
 /// /post-comments/<id>/<cid>     {uid, author, text, createdAt}
-/// /user-comments/<uid>/<cid>    the post's id, so that a renamed author's comments can be found
-/// /removed-posts/<id>           uid of the author: nobody else may use the id again
-/// /renames/<uid>                {stage, after?}: copies of the user's name have yet to be changed
-/// /deletions/<id>               true: comments of the removed post have yet to be removed
+/// /user-comments/<uid>/<cid>    the post's id, to find the comments of a renamed author
+/// /removed-posts/<id>           uid of the author, for whom the id is reserved
+/// /renames/<uid>                {stage, after?}: a renaming is incomplete
+/// /deletions/<id>               true: the removal of the post's comments is incomplete
 /// ```
 ///
-/// Clients can neither read nor write the last three: the server keeps them for itself.
+/// Clients can neither read nor write the last three.
 public enum Layout {
   static let users: Key = "users"
   static let usernames: Key = "usernames"
@@ -38,10 +38,10 @@ public enum Layout {
   static let starCount: Key = "starCount"
   static let commentCount: Key = "commentCount"
 
-  /// Posts by their stars, among all and among one user's.
+  /// The order of posts by their stars.
   static let byStars = Order.child(path(starCount))
 
-  /// The indexes that the feeds need.
+  /// The indexes for the lists.
   public static var indexPlan: IndexPlan {
     var plan = IndexPlan()
     plan.declare(byStars, at: [posts])
@@ -49,23 +49,23 @@ public enum Layout {
     return plan
   }
 
-  /// A path of few keys, which cannot be too deep.
+  /// Returns the path of a few keys. Precondition: it is not too deep.
   static func path(_ keys: Key...) -> Path {
     keys.reduce(.root) { $0.child($1) }
   }
 
-  /// Both places of a post.
+  /// Returns the paths of both copies of a post.
   static func copies(of id: Key, by uid: Key) -> [Path] {
     [path(posts, id), path(userPosts, uid, id)]
   }
 
-  /// Those of the places of a post where it stands. The administrator may have removed one by a tree
-  /// request; a field written there would be a post without all the others.
+  /// Returns the paths of the copies of a post that exist. The administrator may have removed one by a request on the tree.
+  /// A write to one field would create an incomplete post there.
   static func presentCopies(of id: Key, by uid: Key, in root: Node) -> [Path] {
     copies(of: id, by: uid).filter { root.at($0).child(Layout.uid).hasText(of: uid) }
   }
 }
 
-/// A change of the blog, for `Engine.transact` or as the `decide` of a `Transaction`.
+/// A transaction of the blog, for `Engine.transact` or as the `decide` of a `Transaction`.
 public typealias BlogTransaction<Result: Sendable> =
   @Sendable (inout Proposal) throws -> Decision<Result>

@@ -1,11 +1,11 @@
 internal import CanopyTree
 
-/// The removal of a post, with everything that goes with it: both copies, the comments, and the id.
+/// The removal of a post: both copies, the comments, and the id.
 ///
-/// The id stays reserved for its author, in `/removed-posts`, for as long as the rules accept push ids of
-/// its age from clients. Otherwise somebody else could put another post where links lead. Older ids need no
-/// reservation, and each removal drops two that are no longer needed, so their number stays bounded by the
-/// posts that are removed in `Limits.pushIDAgeMax`.
+/// The id stays reserved for its author, in `/removed-posts`, while the rules accept push ids of its age from clients.
+/// Otherwise another user could create a post to which existing links lead. Older ids need no reservation. Each removal
+/// drops two reservations that are no longer needed, so their number is bounded by the number of posts that are removed
+/// within `Limits.pushIDAgeMax`.
 struct PostRemoval {
   let root: Node
   /// Milliseconds since 1970.
@@ -13,8 +13,8 @@ struct PostRemoval {
   /// The number of comments that may still be removed in the same commit.
   var commentsLeft: Int
 
-  /// Returns the assignments that remove a post. A post with more comments than may be removed now leaves
-  /// a mark in `/deletions`, and `UnfinishedWork` removes them in steps.
+  /// Returns the assignments that remove a post. If it has more than `commentsLeft` comments, they add a mark in
+  /// `/deletions`, and `UnfinishedWork` removes the comments in steps.
   ///
   /// - Complexity: O(`commentsLeft` × log n).
   mutating func assignments(of id: Key, by uid: Key) -> [Assignment] {
@@ -43,7 +43,7 @@ struct PostRemoval {
       .map { Assignment(Layout.path(Layout.removedPosts, $0.key), .absent) }
   }
 
-  /// Returns the assignments that remove comments of a removed post, as a step.
+  /// Returns the assignments of a step that removes comments of a removed post.
   static func assignments(
     of comments: [(key: Key, node: Node)], on id: Key
   ) -> [Assignment] {

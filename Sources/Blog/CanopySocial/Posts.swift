@@ -1,9 +1,9 @@
 internal import CanopyEngine
 public import CanopyTree
 
-/// Posts: each is written to two places, and every change touches both in one commit.
+/// Posts. Each has two copies, and every change writes both in one commit.
 public enum Posts {
-  /// Writes a post. The result is its id.
+  /// Creates a post. The result is its id.
   ///
   /// - Throws: `SocialError.invalid` for a text that breaks the rules.
   public static func create(
@@ -26,7 +26,7 @@ public enum Posts {
     }
   }
 
-  /// Gives a post another title and body; its author only.
+  /// Replaces the title and the body of a post. Only its author may do that.
   public static func edit(
     _ id: Key, by uid: Key, title: String, body: String
   ) throws(SocialError) -> BlogTransaction<Void> {
@@ -46,8 +46,8 @@ public enum Posts {
     }
   }
 
-  /// Removes a post and all its comments; its author only. A post with more than `commentsMax` comments
-  /// leaves a mark, and `UnfinishedWork` removes them.
+  /// Removes a post and its comments. Only its author may do that. If the post has more than `commentsMax` comments, the
+  /// commit adds a mark, and `UnfinishedWork` removes the comments.
   ///
   /// - Complexity: O(`commentsMax` × log n).
   public static func delete(
@@ -63,17 +63,17 @@ public enum Posts {
     }
   }
 
-  /// What a star has become.
+  /// The result of putting a star on a post or removing it.
   public struct StarState: Equatable, Sendable {
-    /// Whether the caller's star is on the post now.
+    /// Whether the post has the caller's star now.
     public var isStarred: Bool
-    /// The number of stars on it now.
+    /// The number of stars on the post now.
     public var starCount: Int64
   }
 
-  /// Puts the caller's star on a post, or takes it off. O(log stars).
+  /// Puts the caller's star on a post, or removes it. O(log stars).
   ///
-  /// The count is that of the stars themselves, so that the two cannot drift apart.
+  /// The count is computed from the stars, so that the two always agree.
   public static func toggleStar(_ id: Key, by uid: Key) -> BlogTransaction<StarState> {
     { proposal in
       let post = try find(id, in: proposal.root)
@@ -91,9 +91,9 @@ public enum Posts {
     }
   }
 
-  /// The post with an id.
+  /// Returns the post with an id. O(log posts).
   ///
-  /// - Throws: `SocialError.notFound`. O(log posts).
+  /// - Throws: `SocialError.notFound`.
   public static func find(_ id: Key, in root: Node) throws(SocialError) -> Node {
     let post = root.child(Layout.posts).child(id)
     guard !post.isAbsent else { throw .noPost }
@@ -114,7 +114,7 @@ public enum Posts {
     of id: Key, is uid: Key, in root: Node
   ) throws(SocialError) {
     guard try author(of: find(id, in: root)) == uid else {
-      throw .permissionDenied("only its author may change or delete a post")
+      throw .permissionDenied("only the author of a post may change or delete it")
     }
   }
 }

@@ -1,24 +1,24 @@
 internal import CanopyTree
 
-/// The part of a renaming that has yet to be done: posts first, then comments, each from the first key to
-/// the last. It stands in `/renames` between two steps.
+/// The remaining work of a renaming: first the posts, then the comments, each in the order of their keys. Between two steps
+/// it is stored in `/renames`.
 enum Renaming: Equatable {
-  /// The posts after a key; nil for all.
+  /// The posts after a key, or all posts if it is nil, and then the comments.
   case posts(after: Key?)
-  /// The comments after a key; nil for all.
+  /// The comments after a key, or all comments if it is nil.
   case comments(after: Key?)
 
   private static let stage: Key = "stage"
   private static let after: Key = "after"
 
-  /// Reads a mark. One that is damaged begins at the beginning: renaming twice does no harm.
+  /// Creates the remaining work from a mark. A damaged mark means all work, because renaming an entry twice has no effect.
   init(_ node: Node) {
     let after = node.child(Renaming.after).stringValue.flatMap { try? Key($0) }
     let isComments = node.child(Renaming.stage).stringValue?.hasSameBytes(as: "comments") == true
     self = isComments ? .comments(after: after) : .posts(after: after)
   }
 
-  /// The mark.
+  /// The mark in `/renames`.
   var node: Node {
     let (stage, after) =
       switch self {
@@ -29,13 +29,13 @@ enum Renaming: Equatable {
     return Node(children: key + [(Renaming.stage, Node(stage))])
   }
 
-  /// The number of a user's entries, each of which has one or two copies of the name. O(log n).
+  /// Returns the number of a user's posts and comments, each of which has one or two copies of the name. O(log n).
   static func entries(of uid: Key, in root: Node) -> Int {
     root.child(Layout.userPosts).child(uid).childCount
       + root.child(Layout.userComments).child(uid).childCount
   }
 
-  /// Returns the items that put a name to the next entries, and the rest; nil if there is none.
+  /// Returns the items that change the name in the next entries, and the remaining work; nil if none remains.
   ///
   /// - Complexity: O(`entriesMax` × log n).
   func step(

@@ -1,8 +1,8 @@
 public import CanopyTree
 
-/// Checks that the parts of the tree that say the same thing agree. For `canopy verify` and tests.
+/// A check that redundant data of the blog agrees. For `canopy verify` and tests.
 public enum SocialCheck {
-  /// What is wrong, a sentence each; empty if nothing is. O(size), and stops after `limit` findings.
+  /// Returns one sentence for each problem, at most `limit`; empty if there is none. O(size).
   public static func problems(in root: Node, limit: Int = 100) -> [String] {
     var check = Check(root: root, limit: limit)
     check.posts()
@@ -35,7 +35,7 @@ public enum SocialCheck {
           check.report("/posts/\(id) differs from its copy in /user-posts/\(author)")
         }
         let stars = post.child(Layout.stars).childCount
-        // The published sample's posts have no count before their first star.
+        // In the published samples, a post has no count before its first star.
         let starCount = post.child(Layout.starCount)
         if starCount.isAbsent ? stars > 0 : starCount.integerValue != Int64(stars) {
           check.report("/posts/\(id) has \(stars) stars and another starCount")
@@ -107,8 +107,7 @@ public enum SocialCheck {
       }
     }
 
-    /// Whether a user has the name that a post or comment of theirs carries. Any name will do while a
-    /// renaming is under way.
+    /// Whether a post or comment has the current name of its user. During a renaming, any name is accepted.
     private func isNamed(_ uid: Key, _ author: Node) -> Bool {
       guard root.child(Layout.renames).child(uid).isAbsent else { return true }
       return switch (Users.username(of: uid, in: root), author.stringValue) {

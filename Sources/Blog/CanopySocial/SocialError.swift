@@ -1,14 +1,14 @@
-/// Why the domain refused a request: a kind, and one sentence for a person.
+/// The reason why the blog refused a request: a kind, and one sentence for the user.
 public enum SocialError: Error, Equatable, Sendable {
-  /// The post, comment or user is not there.
+  /// The post, comment or user does not exist.
   case notFound(String)
-  /// It is somebody else's.
+  /// The post or comment belongs to another user.
   case permissionDenied(String)
-  /// A text or name breaks a rule.
+  /// A text, a name or a number is not valid.
   case invalid(String)
-  /// Somebody else has it.
+  /// The name is taken.
   case conflict(String)
-  /// The user has to wait before renaming again.
+  /// The user must wait before the next renaming.
   case rateLimited(milliseconds: Int64)
 
   /// One sentence that says what to do.
@@ -17,7 +17,7 @@ public enum SocialError: Error, Equatable, Sendable {
     case .notFound(let text), .permissionDenied(let text), .invalid(let text), .conflict(let text):
       text
     case .rateLimited(let milliseconds):
-      "a new name changes all that you have written, which is not possible so often; try again in "
+      "a new name changes all your posts and comments, so it is not possible that often; try again in "
         + "\(SocialError.seconds(milliseconds))"
     }
   }
@@ -30,6 +30,6 @@ public enum SocialError: Error, Equatable, Sendable {
 
   static let noPost = SocialError.notFound("there is no such post, or it is gone")
   static let noProfile = SocialError.notFound(
-    "your account has no profile any more; choose a user name with RENAME")
+    "your account has no profile any more; create it again by choosing a user name with RENAME")
   static let noUser = SocialError.notFound("there is no such user")
 }

@@ -1,17 +1,17 @@
-/// The rules for what people write, with the bounds in Unicode scalars.
+/// The rules for texts and names of users. Lengths are in Unicode scalars.
 public enum Texts {
-  /// The longest title.
+  /// The maximum length of a title.
   public static let titleMax = 200
-  /// The longest body of a post.
+  /// The maximum length of the body of a post.
   public static let bodyMax = 65_536
-  /// The longest comment.
+  /// The maximum length of a comment.
   public static let commentMax = 10_000
-  /// The longest user name.
+  /// The maximum length of a user name.
   public static let usernameMax = 32
 
   static func checkTitle(_ text: String) throws(SocialError) {
     try check(text, "a title", max: titleMax)
-    // The category of control characters is these; asking for it takes longer than all else here.
+    // These are exactly the control characters. To ask for the category of each scalar would be much slower.
     guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || 0x7F...0x9F ~= $0.value })
     else {
       throw .invalid("a title must be a single line without control characters")
@@ -27,9 +27,9 @@ public enum Texts {
   }
 
   private static func check(_ text: String, _ what: String, max: Int) throws(SocialError) {
-    // A text has at least as many bytes as characters: most are short enough without counting.
+    // A text has at least as many bytes as scalars, so most texts need no counting.
     guard text.utf8.count <= max || text.unicodeScalars.count <= max else {
-      throw .invalid("\(what) may have at most \(max) characters; this has more")
+      throw .invalid("\(what) may have at most \(max) characters; this one has more")
     }
     guard text.unicodeScalars.contains(where: { !$0.properties.isWhitespace }) else {
       throw .invalid("\(what) must have at least one character that is not a space")
@@ -38,8 +38,7 @@ public enum Texts {
 
   /// Checks a user name: 1 to 32 ASCII letters, digits, `_` or `-`.
   ///
-  /// ASCII alone, because letters of other scripts look like these, and names are how people know
-  /// each other here.
+  /// Only ASCII, because letters of other scripts look like these letters, and users recognize each other by their names.
   public static func checkUsername(_ name: String) throws(SocialError) {
     let isValid = name.utf8.allSatisfy { byte in
       switch byte {

@@ -1,29 +1,27 @@
 internal import CanopyEngine
 public import CanopyTree
 
-/// Work of the blog that is too long for one commit: the new name on everything that a user has written,
-/// and the removal of the comments of a removed post.
+/// Work of the blog that is too long for one commit: changing the name in all posts and comments of a user, and removing the
+/// comments of a removed post.
 ///
-/// The writer would keep everybody waiting meanwhile. So the first commit does at most `entriesMax` entries
-/// and leaves a mark in the tree, in `/renames` or `/deletions`; each further commit does as many more,
-/// and the last one removes the mark. Other requests are carried out in between. The marks are as durable as
-/// the rest of the tree, so a server that was killed goes on where it was.
+/// All other writes would wait for such a commit. So the first commit changes at most `entriesMax` entries, and adds a mark
+/// in `/renames` or `/deletions`. Each further commit changes as many more, and the last one removes the mark. Other
+/// requests run in between. The marks are durable, so a server continues the work after a crash.
 ///
-/// Until a renaming is complete, older entries carry an older name. Comments of a removed post can be
-/// neither read nor written by clients.
+/// Until a renaming is complete, some entries have the old name. Clients can neither read nor write the comments of a
+/// removed post.
 public enum UnfinishedWork {
-  /// The most posts and comments that one commit changes.
+  /// The maximum number of posts and comments that one commit changes.
   ///
-  /// Measured in a release build on a core that was busy otherwise: 500 kept the writer for 5 to 6
-  /// milliseconds, so these leave it room below the 10 that no request may exceed.
+  /// In a release build on a busy core, 500 entries occupied the writer for 5 to 6 ms. No request may exceed 10 ms.
   public static let entriesMax = 250
 
-  /// Whether a tree has a mark. O(1).
+  /// Whether a tree has unfinished work. O(1).
   public static func exists(in root: Node) -> Bool {
     !root.child(Layout.renames).isAbsent || !root.child(Layout.deletions).isAbsent
   }
 
-  /// Returns the transaction that does the next step; nil if nothing is unfinished.
+  /// Returns the transaction for the next step; nil if there is no unfinished work.
   ///
   /// - Complexity: O(`entriesMax` × log n).
   public static func step(
@@ -46,7 +44,7 @@ public enum UnfinishedWork {
     _ uid: Key, _ mark: Node, in root: Node, entriesMax: Int
   ) -> [Write.Item] {
     let place = Layout.path(Layout.renames, uid)
-    // Without a profile there is no name to put anywhere.
+    // Without a profile there is no new name.
     guard let name = Users.username(of: uid, in: root) else { return [.init(place, .absent)] }
     let (items, rest) = Renaming(mark).step(
       of: uid, named: Node(name), in: root, entriesMax: entriesMax)
@@ -65,7 +63,7 @@ public enum UnfinishedWork {
 }
 
 extension Write.Item {
-  /// The item that makes an assignment.
+  /// Creates the item for an assignment.
   init(_ assignment: Assignment) {
     self.init(assignment.location, WriteValue(assignment.value))
   }

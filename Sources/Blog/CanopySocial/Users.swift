@@ -3,32 +3,25 @@ public import CanopyTree
 
 /// Profiles and user names.
 public enum Users {
-  /// How a request names a user.
-  public enum Reference: Equatable, Sendable {
-    /// By uid.
-    case uid(String)
-    /// By user name, without regard to case.
-    case username(String)
-  }
-
-  /// The uid of a user.
+  /// Returns the key of the user with a uid. O(log users).
   ///
-  /// - Throws: `SocialError.notFound`. O(log users).
-  public static func find(_ reference: Reference, in root: Node) throws(SocialError) -> Key {
-    switch reference {
-    case .uid(let text):
-      if let uid = try? Key(text), profile(uid, in: root) != nil { return uid }
-    case .username(let name):
-      if let key = try? Key(name.asciiLowercased),
-        let text = root.child(Layout.usernames).child(key).stringValue, let uid = try? Key(text)
-      {
-        return uid
-      }
-    }
-    throw .noUser
+  /// - Throws: `SocialError.notFound`.
+  public static func find(uid text: String, in root: Node) throws(SocialError) -> Key {
+    guard let uid = try? Key(text), profile(uid, in: root) != nil else { throw .noUser }
+    return uid
   }
 
-  /// The user name of a uid; nil if there is no such user.
+  /// Returns the uid of the user with a name, in any case. O(log users).
+  ///
+  /// - Throws: `SocialError.notFound`.
+  public static func find(username name: String, in root: Node) throws(SocialError) -> Key {
+    guard let key = try? Key(name.asciiLowercased),
+      let text = root.child(Layout.usernames).child(key).stringValue, let uid = try? Key(text)
+    else { throw .noUser }
+    return uid
+  }
+
+  /// Returns the user name of a uid; nil if the user does not exist.
   public static func username(of uid: Key, in root: Node) -> String? {
     profile(uid, in: root)?.child(Layout.username).stringValue
   }
@@ -38,19 +31,19 @@ public enum Users {
     return node.isAbsent ? nil : node
   }
 
-  /// Makes the profile of a new account.
+  /// Creates the profile of a new account.
   ///
   /// - Throws: `SocialError.invalid` for a name that breaks the rules. The transaction throws
-  ///   `conflict` when the name is taken, or the account has a profile.
+  ///   `conflict` if the name is taken or the account has a profile.
   public static func claim(
     _ username: String, for uid: Key
   ) throws(SocialError) -> BlogTransaction<Void> {
     try Texts.checkUsername(username)
     let name = Node(username)
     return { proposal in
-      // A second one would leave the first name taken for ever.
+      // A second profile would leave the first name taken forever.
       guard profile(uid, in: proposal.root) == nil else {
-        throw SocialError.conflict("this account has a user name; change it by renaming")
+        throw SocialError.conflict("this account has a user name already; change it with RENAME")
       }
       let key = try nameKey(username, for: uid, in: proposal.root)
       let profile = Node(children: [
@@ -64,18 +57,18 @@ public enum Users {
     }
   }
 
-  /// Gives a user another name, on their profile and on everything that they have written.
+  /// Renames a user, in the profile and in all posts and comments.
   ///
-  /// The commit changes at most `entriesMax` posts and comments. If there are more, it leaves a mark, and
-  /// `UnfinishedWork` changes the rest; a further renaming meanwhile begins anew, with the newest name. A
-  /// profile that is missing (an import may not have had it) is created.
+  /// The commit changes at most `entriesMax` posts and comments. If there are more, it adds a mark, and `UnfinishedWork`
+  /// changes the others. Another renaming in the meantime restarts that work with the newest name. A missing profile (an
+  /// import may not have contained it) is created.
   ///
-  /// The transaction throws `conflict` when the name is taken, and `rateLimited` when `wait` returns a time.
+  /// The transaction throws `conflict` if the name is taken, and `rateLimited` if `wait` returns a time.
   ///
   /// - Parameters:
-  ///   - entriesMax: the most posts and comments that the commit changes.
-  ///   - wait: returns the milliseconds to wait, or nil to go on, given the number of posts and comments to
-  ///     change and the time. Called on the engine's thread.
+  ///   - entriesMax: the maximum number of posts and comments that the commit changes.
+  ///   - wait: returns the milliseconds to wait, or nil to continue, from the number of posts and comments to change and
+  ///     the time. Called on the engine's thread.
   /// - Complexity: O(`entriesMax` × log n).
   /// - Throws: `SocialError.invalid` for a name that breaks the rules.
   public static func rename(
@@ -110,7 +103,7 @@ public enum Users {
     }
   }
 
-  /// The key of a name that is free or the user's own.
+  /// Returns the key of a name in `/usernames`. Throws `conflict` if another user has the name.
   private static func nameKey(_ name: String, for uid: Key, in root: Node) throws -> Key {
     let key = try Key(name.asciiLowercased)
     let holder = root.child(Layout.usernames).child(key)

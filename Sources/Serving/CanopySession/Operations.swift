@@ -96,8 +96,8 @@ public final class Operations: Sendable {
   ) throws -> Key {
     switch reference {
     case .me: try user(identity)
-    case .uid(let text): try Users.find(.uid(text), in: root)
-    case .username(let name): try Users.find(.username(name), in: root)
+    case .uid(let text): try Users.find(uid: text, in: root)
+    case .username(let name): try Users.find(username: name, in: root)
     }
   }
 }

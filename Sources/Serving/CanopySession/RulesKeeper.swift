@@ -1,5 +1,6 @@
 public import CanopyEngine
 internal import CanopyRules
+internal import CanopySystem
 public import CanopyTree
 internal import Dispatch
 internal import Foundation
@@ -180,6 +181,10 @@ public struct RulesFileError: Error, Equatable, Sendable {
     let reason = String(cString: strerror(errno))
     sentence = "\(path) cannot be \(what): \(reason)"
   }
+
+  fileprivate init(_ error: FileError) {
+    sentence = "cannot \(error.operation) \(error.path): \(error.reason)"
+  }
 }
 
 extension RulesKeeper {
@@ -210,36 +215,17 @@ extension RulesKeeper {
     return bytes
   }
 
-  /// Replaces the file by one with the text, or removes it for nil. The change is atomic, and durable when this
-  /// returns.
+  /// Replaces the file, or removes it for nil. A crash leaves either the old file or the new one.
   private static func keep(_ text: String?, in folder: String) throws {
     let path = path(in: folder)
-    if let text {
-      let temporary = path + ".new"
-      try write(Array(text.utf8), to: temporary)
-      guard rename(temporary, path) == 0 else { throw RulesFileError(path, "replaced") }
-    } else {
-      guard unlink(path) == 0 || errno == ENOENT else { throw RulesFileError(path, "removed") }
+    do throws(FileError) {
+      if let text {
+        try AtomicFile.replace(path, with: Array(text.utf8))
+      } else {
+        try AtomicFile.remove(path)
+      }
+    } catch {
+      throw RulesFileError(error)
     }
-    // The name is durable when the folder is.
-    let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-    guard directory >= 0 else { throw RulesFileError(folder, "opened") }
-    defer { close(directory) }
-    guard fsync(directory) == 0 else { throw RulesFileError(folder, "synchronised") }
-  }
-
-  private static func write(_ bytes: [UInt8], to path: String) throws {
-    let flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC
-    let descriptor = open(path, flags, 0o600)
-    guard descriptor >= 0 else { throw RulesFileError(path, "written") }
-    defer { close(descriptor) }
-    var rest = bytes[...]
-    while !rest.isEmpty {
-      let count = rest.withUnsafeBytes { Foundation.write(descriptor, $0.baseAddress, $0.count) }
-      if count < 0, errno == EINTR { continue }
-      guard count > 0 else { throw RulesFileError(path, "written") }
-      rest = rest.dropFirst(count)
-    }
-    guard fsync(descriptor) == 0 else { throw RulesFileError(path, "synchronised") }
   }
 }

@@ -1,3 +1,4 @@
+import CanopySystem
 import CanopyTree
 import Foundation
 
@@ -62,62 +63,29 @@ struct ExportFile {
     case .stream:
       // An error says more than a signal if nobody reads the pipe any more.
       signal(SIGPIPE, SIG_IGN)
-      try withDescriptor(name, O_WRONLY | O_CLOEXEC | O_NOCTTY) { descriptor in
-        try body { try writeAll($0, to: descriptor) }
-        // A pipe or a terminal cannot be synced, and need not be.
-        if fsync(descriptor) != 0, ![EINVAL, EROFS, ENOTSUP].contains(errno) { throw failure() }
-      }
-    case .regular(let path): try replace(path, body)
-    }
-  }
-
-  private func replace(
-    _ path: String, _ body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void
-  ) throws {
-    let temporary = path + ".part-\(ProcessInfo.processInfo.processIdentifier)"
-    try withDescriptor(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC) { descriptor in
+      let descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY)
+      guard descriptor >= 0 else { throw failure(errno) }
+      defer { close(descriptor) }
       do {
-        try body { try writeAll($0, to: descriptor) }
-        guard fsync(descriptor) == 0, rename(temporary, path) == 0 else { throw failure() }
-      } catch {
-        unlink(temporary)
-        throw error
+        try body { try AtomicFile.writeAll($0, to: descriptor, name) }
+      } catch let error as FileError {
+        throw failure(error.code)
       }
-    }
-    // The name itself is durable once the folder is.
-    let folder = (path as NSString).deletingLastPathComponent
-    let directory = open(folder.isEmpty ? "." : folder, O_RDONLY | O_CLOEXEC)
-    if directory >= 0 {
-      fsync(directory)
-      close(directory)
-    }
-  }
-
-  private func withDescriptor(_ path: String, _ flags: Int32, _ body: (Int32) throws -> Void) throws
-  {
-    let descriptor = open(path, flags, 0o600)
-    guard descriptor >= 0 else {
-      throw Failure("\(path) cannot be written: \(ExportFile.reason(errno))")
-    }
-    defer { close(descriptor) }
-    try body(descriptor)
-  }
-
-  private func writeAll(_ bytes: UnsafeRawBufferPointer, to descriptor: Int32) throws {
-    var rest = bytes[...]
-    while !rest.isEmpty {
-      let piece = UnsafeRawBufferPointer(rebasing: rest)
-      let count = Foundation.write(descriptor, piece.baseAddress, piece.count)
-      if count > 0 {
-        rest = rest.dropFirst(count)
-      } else if count < 0, errno != EINTR {
-        throw failure()
+      // A pipe or a terminal cannot be synchronized, and need not be.
+      if fsync(descriptor) != 0, ![EINVAL, EROFS, ENOTSUP].contains(errno) { throw failure(errno) }
+    case .regular(let path):
+      // Two exports to the same file have different temporary files.
+      let temporary = path + ".part-\(ProcessInfo.processInfo.processIdentifier)"
+      do {
+        try AtomicFile.replace(path, temporary: temporary, body)
+      } catch let error as FileError {
+        throw failure(error.code)
       }
     }
   }
 
-  private func failure() -> Failure {
-    Failure("\(name) cannot be written: \(ExportFile.reason(errno))")
+  private func failure(_ code: Int32) -> Failure {
+    Failure("\(name) cannot be written: \(ExportFile.reason(code))")
   }
 
   /// Returns the system's reason, with an advice where there is one.

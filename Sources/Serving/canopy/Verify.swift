@@ -59,7 +59,7 @@ struct Verify: AsyncParsableCommand {
       guard let last = accounts.last else { return problems }
       after = last.emailNormalized
       for account in accounts where !account.isPending {
-        if (try? Users.find(.uid(account.uid), in: root)) == nil {
+        if (try? Users.find(uid: account.uid, in: root)) == nil {
           problems.append("the account \(account.uid) has no profile in /users")
         }
       }

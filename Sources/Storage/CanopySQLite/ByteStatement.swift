@@ -2,35 +2,35 @@ internal import Foundation
 internal import GRDB
 internal import GRDBSQLite
 
-/// A statement whose texts go to SQLite and come from it as the bytes that they are, where they lie.
+/// A prepared statement that passes texts to and from SQLite as bytes, without copies.
 ///
-/// For the few statements that run with every commit and for every row. What GRDB otherwise makes of a value
-/// on its way (a `String` that is validated, a `Data`, an array of arguments) costs as much there as the
-/// statement itself. All others are GRDB's, and this one is prepared, kept and freed by it.
+/// For the few statements that run for every commit or every row. GRDB converts each value (to a validated `String`, a
+/// `Data`, an array of arguments), which costs as much as such a statement itself. GRDB still prepares, caches and
+/// frees the statement.
 ///
-/// Used where the database is, and for one run at a time.
+/// Isolation: the queue of the database. One run at a time.
 struct ByteStatement {
   private let database: Database
   private let statement: Statement
   private var handle: SQLiteStatement { statement.sqliteStatement }
 
-  /// The statement of some text, which is prepared once.
+  /// Creates a statement from SQL. The database prepares the same SQL only once.
   init(_ db: Database, _ sql: String) throws {
     database = db
     statement = try db.cachedStatement(sql: sql)
-    // Whatever its last run left.
+    // The last run may have left rows and bindings.
     sqlite3_reset(handle)
     sqlite3_clear_bindings(handle)
   }
 
-  /// Gives an argument a number; the first argument is 1.
+  /// Binds a number to an argument. The first argument has the index 1.
   func bind(_ number: Int64, at index: Int32) throws {
     try check(sqlite3_bind_int64(handle, index, number))
   }
 
-  /// Gives an argument a text, which must stay where it is until the run has ended.
+  /// Binds a text to an argument. Precondition: the bytes stay valid until the run has ended.
   func bind(_ utf8: UnsafeRawBufferPointer, at index: Int32) throws {
-    // Without an address it would be null.
+    // SQLite takes a text without an address for null.
     let nowhere: StaticString = ""
     let base = utf8.baseAddress ?? UnsafeRawPointer(nowhere.utf8Start)
     try check(
@@ -39,37 +39,37 @@ struct ByteStatement {
         UInt8(SQLITE_UTF8)))
   }
 
-  /// Gives an argument no value.
+  /// Binds null to an argument.
   func bindNull(at index: Int32) throws {
     try check(sqlite3_bind_null(handle, index))
   }
 
-  /// Runs a statement that has no rows.
+  /// Runs a statement that returns no rows.
   func run() throws {
     while try next() {}
   }
 
-  /// Goes to the next row; false after the last, when the statement can be run again.
+  /// Advances to the next row. Returns false after the last row; then the statement can run again.
   func next() throws -> Bool {
     let code = sqlite3_step(handle)
     if code == SQLITE_ROW { return true }
-    // Says the same once more if it was an error.
+    // After an error, this returns the same error again.
     sqlite3_reset(handle)
     guard code == SQLITE_DONE else { throw error(code) }
     return false
   }
 
-  /// Ends the run before the last row.
+  /// Ends the run before its last row.
   func end() {
     sqlite3_reset(handle)
   }
 
-  /// The number in a column of the row; the first column is 0.
+  /// Returns the number in a column of the row. The first column has the index 0.
   func number(_ column: Int32) -> Int64 {
     sqlite3_column_int64(handle, column)
   }
 
-  /// The text in a column of the row, until the next step; empty for null.
+  /// Returns the text in a column of the row; empty for null. It is valid until the next call of `next` or `end`.
   func text(_ column: Int32) -> UnsafeRawBufferPointer {
     let base = sqlite3_column_text(handle, column)
     return UnsafeRawBufferPointer(start: base, count: Int(sqlite3_column_bytes(handle, column)))

@@ -1,9 +1,10 @@
-/// A 64-bit checksum of a sequence of numbers and runs of bytes, for damage that nobody intended.
+/// A 64-bit checksum of a sequence of numbers and byte strings. It finds accidental damage.
 ///
-/// The mixing of bytes is that of XXH64 (Yann Collet's specification), with the checksum so far as the seed: each
-/// part depends on all before it, and the length of each counts. Not for secrets: a collision is easy to make.
+/// Each part is mixed by XXH64 (Yann Collet's specification) with the checksum so far as the seed. So the checksum
+/// depends on the order and the lengths of the parts. It is no protection against an attacker, who can easily construct
+/// a collision.
 ///
-/// - Complexity: O(bytes), some 0.1 ns for each and 20 ns for each run.
+/// - Complexity: O(bytes): about 0.1 ns for each byte and 20 ns for each part.
 struct Checksum: Equatable, Sendable {
   private static let prime1: UInt64 = 0x9E37_79B1_85EB_CA87
   private static let prime2: UInt64 = 0xC2B2_AE3D_27D4_EB4F
@@ -11,10 +12,10 @@ struct Checksum: Equatable, Sendable {
   private static let prime4: UInt64 = 0x85EB_CA77_C2B2_AE63
   private static let prime5: UInt64 = 0x27D4_EB2F_1656_67C5
 
-  /// The checksum of all that was added.
+  /// The checksum of the parts that were added.
   private(set) var value: UInt64
 
-  /// Creates a checksum to which nothing has been added.
+  /// Creates the checksum of an empty sequence.
   init(seed: UInt64 = 0) {
     value = seed
   }
@@ -29,7 +30,7 @@ struct Checksum: Equatable, Sendable {
       Checksum.rotate(value ^ mixed, 27) &* Checksum.prime1 &+ Checksum.prime4)
   }
 
-  /// Adds a run of bytes.
+  /// Adds a byte string.
   mutating func add(_ bytes: UnsafeRawBufferPointer) {
     value = Checksum.xxh64(bytes, seed: value)
   }
@@ -66,7 +67,7 @@ struct Checksum: Equatable, Sendable {
     return avalanche(rest(of: bytes, from: offset, hash))
   }
 
-  /// Mixes in the last bytes, of which there are fewer than 32.
+  /// Mixes in the last bytes, at most 31.
   @inline(__always)
   private static func rest(
     of bytes: UnsafeRawBufferPointer, from start: Int, _ start64: UInt64
@@ -129,8 +130,8 @@ extension Checksum {
     return checksum
   }
 
-  /// Returns the checksum of a row of `commits`, which depends on that of the row before: so a row that is
-  /// missing, or that is at another place, is found as well as one that was changed.
+  /// Returns the checksum of a row of `commits`. It depends on the checksum of the row before, so a row that is missing
+  /// or in another position is found, as well as a row that was changed.
   static func commit(
     after previous: Checksum, _ sequence: Int64, _ time: Int64, _ body: UnsafeRawBufferPointer,
     _ before: UnsafeRawBufferPointer?
@@ -144,7 +145,7 @@ extension Checksum {
     return checksum
   }
 
-  /// Creates the checksum that SQLite stores as this number.
+  /// Creates a checksum from the number that SQLite stores.
   init(stored: Int64) {
     value = UInt64(bitPattern: stored)
   }

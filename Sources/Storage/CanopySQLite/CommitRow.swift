@@ -3,12 +3,12 @@ internal import CanopyTree
 internal import Foundation
 internal import GRDB
 
-/// A row of `commits`: its columns are `sequence, time, body, before, checksum`.
+/// A row of `commits`, with the columns `sequence, time, body, before, checksum`.
 enum CommitRow {
-  /// The columns, in the order that the other members expect.
+  /// The columns in the order that the other members expect.
   static let columns = "sequence, time, body, before, checksum"
 
-  /// Returns the checksum that a row must have after the one before it, and the row's bytes.
+  /// Returns the checksum that a row must have after its predecessor, and the row's size in bytes.
   static func checksum(
     _ row: Row, after previous: Checksum
   ) throws -> (checksum: Checksum, bytes: Int) {
@@ -26,7 +26,7 @@ enum CommitRow {
     }
   }
 
-  /// Checks a row against the one before it. Returns its checksum.
+  /// Checks a row against its predecessor. Returns its checksum.
   ///
   /// - Throws: `StoreError.damaged`.
   static func check(_ row: Row, after previous: Checksum) throws -> Checksum {
@@ -37,9 +37,9 @@ enum CommitRow {
     return checksum
   }
 
-  /// Returns the checksum that the commit after `sequence` follows.
+  /// Returns the checksum of the commit `sequence`, on which the checksum of the next commit depends.
   ///
-  /// - Throws: `StoreError.damaged` if neither the commit nor the beginning of the chain is there.
+  /// - Throws: `StoreError.damaged` if the commit does not exist and the chain does not begin after it.
   static func chain(_ db: Database, after sequence: Int64) throws -> Checksum {
     let stored = try Int64.fetchOne(
       db.cachedStatement(sql: "SELECT checksum FROM commits WHERE sequence = ?"),
@@ -52,8 +52,8 @@ enum CommitRow {
 
   /// Returns the number and the checksum of the last commit.
   ///
-  /// - Parameter known: the commit that is probably the last. If it is, its checksum is not looked for behind its
-  ///   values, which may be large.
+  /// - Parameter known: the commit that is probably the last. If it is, its checksum need not be read: the column comes
+  ///   after the values, which may be large.
   static func last(
     _ db: Database, known: Tail? = nil
   ) throws -> (sequence: Int64, checksum: Checksum) {
@@ -69,7 +69,7 @@ enum CommitRow {
     return (sequence, try chain(db, after: sequence))
   }
 
-  /// Reads a commit without its origin and before-image.
+  /// Decodes a commit without its origin and before-image.
   static func commit(_ row: Row) throws -> Commit {
     let sequence: Int64 = row[0]
     do {
@@ -82,7 +82,7 @@ enum CommitRow {
     }
   }
 
-  /// Reads a commit with its before-image.
+  /// Decodes a commit with its before-image.
   static func commitAndImage(_ row: Row) throws -> Commit {
     var commit = try commit(row)
     do {
@@ -95,5 +95,37 @@ enum CommitRow {
       throw StoreError.damagedRow("the before-image of commit \(commit.sequence)", error)
     }
     return commit
+  }
+}
+
+/// The sequence numbers that a folder may have. Arithmetic on them cannot overflow.
+///
+/// A server that makes a million commits in each second reaches the end after more than a hundred thousand years.
+/// So a number outside of the range is damage.
+enum SequenceRange {
+  /// The greatest sequence number.
+  static let max: Int64 = 1 << 62
+
+  /// Whether a number can be that of the last commit, or 0 for an empty journal.
+  static func contains(_ sequence: Int64) -> Bool { (0...max).contains(sequence) }
+
+  /// Checks the numbers of all commits. O(log commits).
+  ///
+  /// - Throws: `StoreError.damaged`.
+  static func check(_ db: Database) throws {
+    let range = try Row.fetchOne(db, sql: "SELECT min(sequence), max(sequence) FROM commits")
+    guard let range, let first: Int64 = range[0], let last: Int64 = range[1] else { return }
+    guard first >= 1, last <= max else {
+      throw StoreError.damaged(
+        "a commit has the number \(first < 1 ? first : last), which no commit can have: "
+          + StoreError.waysOut)
+    }
+  }
+
+  /// Removes the commits outside of the range. Returns their number.
+  static func removeOthers(_ db: Database) throws -> Int {
+    try db.execute(
+      sql: "DELETE FROM commits WHERE sequence < 1 OR sequence > ?", arguments: [max])
+    return db.changesCount
   }
 }

@@ -1,19 +1,19 @@
 internal import Foundation
 internal import Synchronization
 
-/// The open files of a store's database, kept to notice that one was removed.
+/// The open files of a store's database: `canopy.sqlite` and its write-ahead log.
 ///
-/// Writes to a removed file succeed, and are lost when the process ends. A removed file has no name left, which its
-/// link count says. A file that was moved keeps a name, and so its writes. If another file takes its place, the next
-/// start finds by `canopy.tail` that commits are missing.
+/// They are kept open to find out that one was removed. Writes to a removed file succeed, and are lost when the process
+/// ends. The link count of such a file is 0. A file that was moved keeps its name elsewhere, and with it the writes. If
+/// another file takes its place, the next start finds by `canopy.tail` that commits are missing.
 final class DatabaseFiles: Sendable {
   private let files: [(path: String, descriptor: Int32)]
   private let isClosed = Mutex(false)
 
-  /// Opens those of the files that exist.
+  /// Opens the files that exist.
   ///
-  /// Precondition for closing: SQLite has closed the files. Closing any descriptor of a file drops all POSIX locks
-  /// that the process has on it, SQLite's among them.
+  /// Precondition of `close`: SQLite has closed the files. Closing any descriptor of a file releases all POSIX locks
+  /// that the process has on the file, including SQLite's.
   init(_ paths: [String]) {
     files = paths.compactMap { path in
       let descriptor = open(path, O_RDONLY | O_CLOEXEC)
@@ -25,17 +25,28 @@ final class DatabaseFiles: Sendable {
 
   /// Closes the files. Later calls do nothing.
   func close() {
-    let wasClosed = isClosed.withLock { isClosed in
-      defer { isClosed = true }
-      return isClosed
+    isClosed.withLock { isClosed in
+      if !isClosed { for file in files { Foundation.close(file.descriptor) } }
+      isClosed = true
     }
-    if !wasClosed { for file in files { Foundation.close(file.descriptor) } }
   }
 
-  /// Waits until the disk has all that was written to the files.
+  /// Synchronizes the write-ahead log, if the files are open. Blocks until the disk has answered.
   ///
-  /// A process that was killed may have left commits that only the page cache has. They are about to be served, and
-  /// must not be lost after that.
+  /// Ignores an error: the system reports it to SQLite's descriptor as well, at the next durable transaction.
+  func synchronizeLog() {
+    isClosed.withLock { isClosed in
+      guard !isClosed else { return }
+      for file in files where file.path.utf8.suffix(4).elementsEqual("-wal".utf8) {
+        fdatasync(file.descriptor)
+      }
+    }
+  }
+
+  /// Waits until the disk has the contents of the files.
+  ///
+  /// A process that was killed may have left commits that only the page cache has. They are about to be served, so
+  /// they must not be lost afterwards.
   ///
   /// - Throws: `StoreError.inaccessible`.
   func synchronize() throws(StoreError) {
@@ -53,7 +64,7 @@ final class DatabaseFiles: Sendable {
       var status = stat()
       if fstat(file.descriptor, &status) == 0, status.st_nlink > 0 { continue }
       throw .inaccessible(
-        "\(file.path) was removed or replaced while the server was running, so nothing more can be stored: "
+        "\(file.path) was removed or replaced while the server was running, so nothing can be stored any more: "
           + "stop the server, and restore the data folder from a backup")
     }
   }

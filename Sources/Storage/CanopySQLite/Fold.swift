@@ -1,42 +1,41 @@
 internal import CanopyTree
 internal import GRDB
 
-/// The writing of one portion of a checkpoint: the part of it that is still to be done.
+/// The remaining work of writing one batch of a checkpoint to `leaves`.
 ///
-/// Each location that the portion's commits wrote is one of these cases:
-/// - A row stands above the path, and the row's subtree still fits into a row: that row is replaced.
-/// - A row stands above the path, and its subtree has grown: the row is replaced by a row for each of its
-///   children, with the same contents. Then the location is looked at again.
-/// - Otherwise the path's own subtree is written: its old rows are removed, then the new ones are inserted, in
-///   as many steps as it takes. Should the process die in between, the commit that wrote the path is still in
-///   the journal and repairs it.
-/// - For a priority, without such a row: only the row of the priority.
+/// Each location that the commits of the batch wrote is one of these cases:
+/// - A row at or above the path covers it, and the row's subtree still fits into a row: that row is replaced.
+/// - A row above the path covers it, but its subtree has grown: the row is replaced by a row for each of its
+///   children, with the old contents. Then the location is tried again.
+/// - No row covers the path: the old rows below it are removed, then rows for its subtree are inserted, in as many
+///   steps as necessary. If the process dies in between, the commit that wrote the path is still in the journal, and
+///   a start applies it.
+/// - No row covers the path, and the location is a priority: only the row of the priority is written.
 ///
-/// Nothing else changes: when a write takes a branch's last child, and with it the priority that the
-/// branch has in a row of its own, `Tree.apply` names the branch as removed.
+/// No other rows change. If a write removes the last child of a branch, and with it the priority that the branch has
+/// in a row of its own, `Tree.apply` returns the branch as a removed location.
 struct Fold {
-  /// Bytes of JSON up to which a subtree is one row, when rows are split; an existing row may grow to
-  /// twice that.
+  /// The maximum size of a branch in a new row, in bytes of JSON. An existing row may grow to twice that.
   static let rowBytes = 8 * 1024
 
   private let root: Node
-  /// The locations to write, in order, none below another. Not changed, so that a copy of this is cheap.
+  /// The locations to write, in order, none below another. Never changed, so that a copy of the fold is cheap.
   private let locations: [Location]
-  /// The index of the first location that is to be done.
+  /// The index of the next location to write.
   private var next = 0
   /// The number of keys in the path of the row that was found last.
   private var rowDepth = 0
-  /// A path at and above which there was no row.
+  /// A path such that no row exists at or above it.
   private var rowless: Path?
-  /// A stretch of the table in which there was no row.
+  /// A range of the table that had no rows.
   private var gap: RowGap?
   private var clearing: RowsBelow?
   private var emitting: RowEmitter?
   private var waiting: RowEmitter?
-  /// The row that was replaced last; all other locations below it are done with it.
+  /// The path of the row that was replaced last. The other locations below it are written with it.
   private var rewritten: Path?
 
-  /// Creates a fold of which nothing is done yet.
+  /// Creates a fold that has not begun.
   ///
   /// - Parameter locations: the locations to write, in order, none at or below another.
   init(root: Node, locations: [Location]) {
@@ -44,7 +43,7 @@ struct Fold {
     self.locations = locations
   }
 
-  /// Writes rows until the budget is spent. Returns whether nothing is left to do.
+  /// Writes rows until the budget is spent. Returns whether the fold is complete.
   mutating func step(_ table: inout LeafTable, _ budget: inout StepBudget) throws -> Bool {
     while !budget.isSpent {
       if var emitter = emitting.take() {
@@ -68,7 +67,7 @@ struct Fold {
     return false
   }
 
-  /// Begins with a location, or does all of it. Returns the bytes that this wrote.
+  /// Begins to write a location, and completes it if it is one row. Returns the number of bytes written.
   private mutating func begin(_ table: inout LeafTable, _ location: Location) throws -> Int {
     let path = location.path
     if let rewritten, path.hasPrefix(rewritten) { return 0 }
@@ -81,7 +80,7 @@ struct Fold {
     }
     let rows = RowsBelow(path)
     let emitter = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
-    // To look costs a fraction of removing nothing.
+    // A look-up costs a fraction of a DELETE that finds no row.
     if try isFree || rows.isEmpty(table.db) {
       emitting = emitter
     } else {
@@ -91,7 +90,7 @@ struct Fold {
     return 0
   }
 
-  /// Replaces the row at or above a location, or splits it if its subtree has grown too large for a row.
+  /// Replaces the row at or above a location, or splits the row if its subtree has become too large for one.
   private mutating func change(
     _ table: inout LeafTable, _ covering: Path, for location: Location
   ) throws -> Int {
@@ -101,7 +100,7 @@ struct Fold {
       return try table.put(Location(covering), node)
     }
     if location == Location(covering) {
-      // All of it is in the journal, so that it may be there in part when a step ends.
+      // A commit in the journal has all of it, so a step may end when only a part is written.
       try table.remove(location)
       emitting = RowEmitter(covering, node, rowBytes: Fold.rowBytes)
       return 0
@@ -110,10 +109,10 @@ struct Fold {
     return try split(&table, covering, node)
   }
 
-  /// Replaces a row by rows for its children, which have the same contents: other contents than the journal's
-  /// would be lost if the process died before the last of the locations below is written.
+  /// Replaces a row by rows for its children with the same contents. New contents would be wrong: if the process died
+  /// before the last location below is written, the old values of the others would be lost.
   ///
-  /// - Parameter node: the branch that is there now.
+  /// - Parameter node: the present branch at the path.
   private mutating func split(
     _ table: inout LeafTable, _ path: Path, _ node: Node
   ) throws -> Int {
@@ -129,8 +128,8 @@ struct Fold {
         bytes += try table.insert(location, node)
       }
     } else if !node.priority.isAbsent {
-      // A leaf has become a branch, and may have left it a priority that no commit tells. Such a row counts only
-      // where the branch has another one.
+      // A leaf has become a branch, and the branch has kept the leaf's priority, which no commit mentions. The row of
+      // a priority counts only if the branch has another row, so a child is written as well.
       var emitter = RowEmitter(path, node, rowBytes: Fold.rowBytes)
       if let (location, first) = emitter.next() {
         bytes += try table.insert(location, first)
@@ -140,8 +139,8 @@ struct Fold {
     return bytes
   }
 
-  /// Whether it is certain that no row stands at or below a path. What is new mostly comes behind all
-  /// of its neighbours, so that one look for the next row serves many.
+  /// Whether it is certain that no row exists at or below a path. New keys usually sort after all of their siblings, so
+  /// one look-up of the next row answers for many paths.
   private mutating func isFree(_ db: Database, _ path: Path) throws -> Bool {
     guard !path.isRoot else { return false }
     let text = Array(path.text.utf8)
@@ -154,11 +153,12 @@ struct Fold {
     return gap.holds(text)
   }
 
-  /// The path at or above the given one at which a row stands. There is at most one, and mostly as
-  /// deep as the last: so that is tried first. Where it is known that there is none above, because the
-  /// location before was a neighbour, it is not asked again.
+  /// Returns the path of the row at or above the given path; nil if there is none.
   ///
-  /// - Parameter isFree: whether there is none at the path itself.
+  /// At most one such row exists. It is usually as deep as the last one, so that depth is tried first. Paths at or above
+  /// which no row exists, because the location before had the same ancestors, are not looked up again.
+  ///
+  /// - Parameter isFree: whether no row exists at the path itself.
   private mutating func coveringRow(
     _ table: LeafTable, _ path: Path, butAbove isFree: Bool
   ) throws -> Path? {
@@ -185,15 +185,15 @@ struct Fold {
   }
 }
 
-/// A stretch of the table in which there is no row but those that the fold wrote since. They do not matter
-/// to a location that it comes to later: none of its locations is at or below another.
+/// A range of the table that had no rows when it was looked up. The fold may have inserted rows since. They do not
+/// affect its later locations, because none of its locations is at or below another.
 struct RowGap {
-  /// The first text that no row has, in bytes, as SQLite compares them.
+  /// The lower bound of the range, inclusive, as bytes, which SQLite compares.
   let from: [UInt8]
-  /// The next row; nil where there is none.
+  /// The upper bound of the range, exclusive: the location of the next row; nil if there is no next row.
   let to: [UInt8]?
 
-  /// Whether all the texts are in there that begin with `path/`, and that of the path itself.
+  /// Whether the range includes the path and all texts that begin with `path/`.
   func holds(_ path: [UInt8]) -> Bool {
     guard !path.lexicographicallyPrecedes(from) else { return false }
     guard let to else { return true }

@@ -1,18 +1,18 @@
 internal import Foundation
 internal import Synchronization
 
-/// The right to use a data folder: one process at a time, held until released or the process ends.
+/// The exclusive right of one process to use a data folder, until it is released or the process ends.
 ///
-/// An advisory lock (`flock`) on the folder itself: removing a file in it does not give it free. The
-/// kernel drops it when the process dies in whatever way, so a crash leaves nothing to clean up. The
-/// file `lock` holds the process id, for the message to the second comer.
+/// It is an advisory lock (`flock`) on the folder itself, so removing a file in the folder does not release it. The
+/// kernel releases it when the process ends for any reason, so a crash leaves nothing to clean up. The file `lock`
+/// contains the process id, for the error message in a second process.
 final class FolderLock: Sendable {
   private let descriptor: Mutex<Int32?>
 
   /// Takes the lock.
   ///
-  /// - Parameter isReading: whether nothing in the folder is to be changed; then the process id is not written.
-  /// - Throws: `StoreError.inUse` when another process has it.
+  /// - Parameter isReading: whether the folder must not be changed. Then the process id is not written.
+  /// - Throws: `StoreError.inUse` if another process has the lock.
   init(folder: String, isReading: Bool = false) throws(StoreError) {
     let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
     guard directory >= 0 else {
@@ -48,11 +48,11 @@ final class FolderLock: Sendable {
     release()
   }
 
-  /// Gives the lock back.
+  /// Releases the lock. Later calls do nothing.
   func release() {
     let directory = descriptor.withLock { $0.take() }
     guard let directory else { return }
-    // Unlocked by name: a process that is just being started may have a copy of the descriptor yet.
+    // Unlocked explicitly, because a child process that is just starting may still have a copy of the descriptor.
     flock(directory, LOCK_UN)
     close(directory)
   }

@@ -1,9 +1,10 @@
 internal import CanopyTree
 internal import GRDB
 
-/// The rows below a path: all whose texts begin with `path/`. `0` is the character after `/`.
+/// The rows below a path: those whose location begins with `path/`. In the order of the texts they come before
+/// `path0`, because `0` is the character after `/`.
 struct RowsBelow {
-  /// A condition of SQL.
+  /// The condition in SQL.
   let condition: String
   /// The arguments of the condition.
   let arguments: StatementArguments
@@ -13,7 +14,9 @@ struct RowsBelow {
     arguments = path.isRoot ? ["from": ""] : ["from": path.text + "/", "to": path.text + "0"]
   }
 
-  /// Whether there is none, or none but those of priorities.
+  /// Whether no such row exists.
+  ///
+  /// - Parameter butPriorities: whether to ignore rows of priorities.
   func isEmpty(_ db: Database, butPriorities: Bool = false) throws -> Bool {
     let kind = butPriorities ? "AND substr(path, -9) <> '.priority'" : ""
     let statement = try db.cachedStatement(
@@ -22,18 +25,18 @@ struct RowsBelow {
   }
 }
 
-/// The rows that store a subtree, one after the other.
+/// An iterator over the rows that store a subtree.
 ///
-/// Children are taken from a branch in pieces, so that neither a call of `next` nor a copy of the emitter costs
-/// more because a branch is large.
+/// It takes children from a branch in small groups, so that a call of `next` or a copy of the emitter costs the same
+/// for a branch of any size.
 struct RowEmitter {
-  /// A branch that is spread over rows, as far as it was emitted.
+  /// A branch that is spread over rows, and the position in it.
   private struct Level {
     let path: Path
     let node: Node
-    /// The next children, the last one first.
+    /// The next children, in reverse order.
     var piece: [(key: Key, node: Node)] = []
-    /// The last key that was in a piece.
+    /// The last key that was taken from the branch.
     var last: Key?
     var hasPriority: Bool
   }
@@ -44,11 +47,11 @@ struct RowEmitter {
   private var levels: [Level] = []
   private let rowBytes: Int
 
-  /// Creates an emitter for what stands at a path.
+  /// Creates an emitter for the node at a path.
   ///
   /// - Parameters:
-  ///   - rowBytes: the bytes of JSON up to which a branch is one row.
-  ///   - splittingTop: whether the node itself is spread over rows also if it would fit into one.
+  ///   - rowBytes: the maximum size of a branch in one row, in bytes of JSON.
+  ///   - splittingTop: whether to spread the node itself over rows even if it fits into one.
   init(_ path: Path, _ node: Node, rowBytes: Int, splittingTop: Bool = false) {
     self.rowBytes = rowBytes
     if splittingTop, node.isBranch {

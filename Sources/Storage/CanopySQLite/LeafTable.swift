@@ -3,8 +3,8 @@ internal import GRDB
 
 /// The table `leaves`, the rows of the checkpoint, with the changes that one transaction makes to it.
 ///
-/// Each row has the checksum of its path and value. `meta` has their number and sum, which `finish` changes with
-/// the rows: so a row that is lost is noticed as well as one that was altered.
+/// Each row has the checksum of its path and value. `meta` has the number of rows and the sum of their checksums, which
+/// `finish` updates. So a lost row is found, as well as an altered one.
 struct LeafTable {
   let db: Database
   private var added = LeafSums()
@@ -14,9 +14,9 @@ struct LeafTable {
     self.db = db
   }
 
-  /// Changes the numbers in `meta` as the rows were changed. Call once, at the end of the transaction.
+  /// Updates the number and the sum of the rows in `meta`. Call once, at the end of the transaction.
   ///
-  /// - Parameter change: changes other numbers with them.
+  /// - Parameter change: changes other numbers in `meta` as well.
   func finish(_ change: (inout Meta) throws -> Void = { _ in }) throws {
     var meta = try Meta.read(db)
     meta.leaves.count += added.count - removed.count
@@ -25,12 +25,13 @@ struct LeafTable {
     try meta.write(db)
   }
 
-  /// Inserts a row where there is none. Returns its bytes.
+  /// Inserts a row. Returns its size in bytes. Precondition: no row exists at the location.
   mutating func insert(_ location: Location, _ node: Node) throws -> Int {
     try write(location, node, "INSERT INTO leaves VALUES (?, ?, ?)")
   }
 
-  /// Inserts or replaces the row at a location; removes it if the node is absent. Returns the bytes of the row.
+  /// Inserts or replaces the row at a location, or removes it if the node is absent. Returns the size of the new row in
+  /// bytes.
   mutating func put(_ location: Location, _ node: Node) throws -> Int {
     guard let old = try checksum(location) else {
       return node.isAbsent ? 0 : try insert(location, node)
@@ -86,7 +87,7 @@ struct LeafTable {
 
   /// Returns the value of the row at a path; absent if there is no row.
   ///
-  /// - Throws: `StoreError.damaged` if it cannot be read or has another checksum.
+  /// - Throws: `StoreError.damaged` if it is unreadable or its checksum does not match.
   func node(_ path: Path) throws -> Node {
     let statement = try ByteStatement(db, "SELECT path, value, checksum FROM leaves WHERE path = ?")
     var text = path.text
@@ -103,7 +104,7 @@ struct LeafTable {
     }
   }
 
-  /// Checks a row against its checksum, which it returns.
+  /// Checks a row against its stored checksum. Returns the checksum.
   ///
   /// - Throws: `StoreError.damaged`.
   @discardableResult
@@ -117,7 +118,7 @@ struct LeafTable {
     return checksum
   }
 
-  /// Removes rows in order until none is left or the budget is spent. Returns whether none is left.
+  /// Removes rows in order until the budget is spent. Returns whether all rows are removed.
   mutating func clear(_ rows: RowsBelow, _ budget: inout StepBudget) throws -> Bool {
     let select = try db.cachedStatement(
       sql: "SELECT path, value, checksum FROM leaves WHERE \(rows.condition) ORDER BY path")

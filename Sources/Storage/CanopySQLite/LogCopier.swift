@@ -4,29 +4,35 @@ internal import GRDBSQLite
 internal import Logging
 internal import Synchronization
 
-/// Copies the write-ahead log back into the database file while commits go on.
+/// Copies the write-ahead log into the database file while commits go on.
 ///
-/// SQLite's automatic checkpoint does so in the commit that finds the log too long: all writes then wait until tens of
-/// megabytes are copied and synced. This one has a connection and a thread of its own. SQLite starts the log anew only
-/// when all of it is copied, and commits never pause, so the writing connection copies the last frames itself: those
-/// that were added during the last pass, a few hundred at most unless the disk cannot keep up.
+/// SQLite's automatic checkpoint runs in the commit that finds the log too long, so all writes wait until megabytes
+/// are copied and synchronized. This copier has a connection and a thread of its own.
 ///
-/// Isolation: the hook runs on the writing connection's queue, the copying on `queue`.
+/// SQLite restarts the log only when all of it has been copied. Commits never pause, so the writing connection copies
+/// the last frames itself: the frames that were added during the copier's last pass. Background steps wait while the
+/// log is copied, so these are the frames of a few commits unless the disk cannot keep up.
+///
+/// Isolation: the hook runs on the writing connection's queue, and copying on `queue`.
 final class LogCopier: Sendable {
   private struct State {
-    /// Frames in the log after the last commit.
+    /// The number of frames in the log after the last commit.
     var frames = 0
-    /// Frames from which on the log is copied.
+    /// The number of frames from which on the log is copied.
     var threshold: Int
+    /// The number of frames that background steps wrote since the log was last synchronized.
+    var unsyncedFrames = 0
     var isCopying = false
     var isClosed = false
   }
 
-  /// Frames of the last pass beside the writer at which the writer takes over.
+  /// The bytes of a frame: a page and its header.
+  private static let frameBytes = 4_096 + 24
+  /// The number of frames up to which the writer takes over from the copier.
   private static let lastFramesMax = 250
-  /// Passes beside the writer. A disk that cannot keep up with the commits must not let the log grow for ever.
+  /// The number of passes beside the writer. It bounds the log if the disk cannot keep up with the commits.
   private static let passesMax = 8
-  /// Frames by which the log grows before a copying that failed, or was held up by a reader, is tried again.
+  /// The number of frames by which the log must grow before a failed or incomplete copy is repeated.
   private static let retryFrames = 1_000
 
   private let path: String
@@ -38,7 +44,7 @@ final class LogCopier: Sendable {
   private let writer = Mutex<DatabasePool?>(nil)
   let queue = DispatchQueue(label: "canopy.store.log")
 
-  /// Creates a copier that begins when the log has `framesMax` frames, of a page each.
+  /// Creates a copier that starts when the log has `framesMax` frames of one page each.
   init(path: String, settings: GRDB.Configuration, framesMax: Int, logger: Logger) {
     self.path = path
     self.settings = settings
@@ -47,13 +53,13 @@ final class LogCopier: Sendable {
     state = Mutex(State(threshold: framesMax))
   }
 
-  /// Has each commit of the pool's writing connection report the length of the log, instead of copying it.
+  /// Replaces the automatic checkpoint of the pool's writing connection: each of its commits reports the length of the
+  /// log to this copier.
   ///
   /// Precondition: the copier lives as long as the connection.
   func attach(to pool: DatabasePool) {
     let copier = Unmanaged.passUnretained(self).toOpaque()
     _ = pool.writeWithoutTransaction { db in
-      // Replaces the hook of the automatic checkpoint.
       sqlite3_wal_hook(
         db.sqliteConnection,
         { copier, _, _, frames in
@@ -65,7 +71,41 @@ final class LogCopier: Sendable {
     writer.withLock { $0 = pool }
   }
 
-  /// Notes the length of the log after a commit, and starts copying if it is too long. O(1).
+  /// The number of frames in the log after the last commit.
+  var frames: Int { state.withLock { $0.frames } }
+
+  /// The number of bytes that background steps wrote to the log since it was last synchronized.
+  var unsyncedBytes: Int { state.withLock { $0.unsyncedFrames } * LogCopier.frameBytes }
+
+  /// Adds the frames of a background step. A log that was restarted meanwhile has fewer frames than before.
+  ///
+  /// - Parameter before: the number of frames before the step.
+  func noteStep(after before: Int) {
+    state.withLock { state in
+      state.unsyncedFrames += state.frames < before ? state.frames : state.frames - before
+    }
+  }
+
+  /// Subtracts bytes that are synchronized now; all of them if `bytes` is nil.
+  func noteSynced(_ bytes: Int? = nil) {
+    state.withLock { state in
+      let frames = bytes.map { $0 / LogCopier.frameBytes } ?? state.unsyncedFrames
+      state.unsyncedFrames = max(0, state.unsyncedFrames - frames)
+    }
+  }
+
+  /// Whether the log is being copied, or will be as soon as `queue` is free.
+  var isCopying: Bool { state.withLock { $0.isCopying } }
+
+  /// Waits until no copy is running. Returns at once if none is.
+  func waitUntilIdle() async {
+    guard isCopying else { return }
+    await withCheckedContinuation { (continuation: CheckedContinuation<Void, Never>) in
+      queue.async { continuation.resume() }
+    }
+  }
+
+  /// Records the length of the log after a commit, and starts copying if the log is too long. O(1).
   private func note(_ frames: Int) {
     let begins = state.withLock { state in
       if frames < state.frames { state.threshold = framesMax }
@@ -110,7 +150,7 @@ final class LogCopier: Sendable {
     }
   }
 
-  /// Waits until a copying that is under way has ended, and closes the connection. Call before the pool is closed.
+  /// Waits for a running copy to end, and closes the connection. Call before the pool is closed.
   func close() {
     state.withLock { $0.isClosed = true }
     queue.sync {

@@ -1,21 +1,21 @@
 internal import Foundation
 
-/// A reading of a write-ahead log before SQLite opens it.
+/// A scan of a write-ahead log, made before SQLite opens it.
 ///
-/// The format is SQLite's: a header of 32 bytes, then frames of 24 bytes and a page, each with the header's salts and
-/// a checksum over all frames so far. A frame that ends a transaction tells the size of the database. SQLite stops at
-/// the first frame that is not right. Where the process died in the middle of a transaction, that is all there
-/// is. Where frames behind it end other transactions, something damaged the log.
+/// The format is SQLite's: a header of 32 bytes, then frames. A frame has a header of 24 bytes, with the salts of the
+/// log and a checksum over all frames so far, and a page. The last frame of a transaction contains the size of the
+/// database. SQLite stops at the first invalid frame. After a crash in the middle of a transaction, no complete
+/// transaction follows that frame. If one follows, the log was damaged.
 struct LogScan: Equatable {
-  /// Transactions that SQLite finds.
+  /// The number of transactions that SQLite finds.
   private(set) var transactions = 0
-  /// Transactions behind the first frame that is not right, which SQLite does not find.
+  /// The number of transactions after the first invalid frame, which SQLite does not find.
   private(set) var lostTransactions = 0
 
   private static let headerBytes = 32
   private static let frameHeaderBytes = 24
 
-  /// Reads the log of a database file; nil if there is none, or an empty one. O(its bytes).
+  /// Scans the log of a database file. Returns nil if the log does not exist or is empty. O(bytes).
   ///
   /// - Throws: `StoreError.inaccessible`.
   static func scan(database path: String) throws(StoreError) -> LogScan? {
@@ -44,7 +44,7 @@ struct LogScan: Equatable {
       && sum.b == LogScan.word(header, 28)
     var salts = (LogScan.word(header, 16), LogScan.word(header, 20))
     let size = Int(LogScan.word(header, 8))
-    // The size of a page is in the database file as well; this one is that of all folders.
+    // 4,096 is the page size of all folders. It is used if the header is damaged.
     let pageBytes = isIntact && size >= 512 && size <= 65_536 ? size : 4_096
     var isFirst = true
     while let frame = try file.read(upToCount: LogScan.frameHeaderBytes + pageBytes),
@@ -55,7 +55,7 @@ struct LogScan: Equatable {
           UInt32(bigEndian: frame.loadUnaligned(fromByteOffset: offset, as: UInt32.self))
         }
         let own = (word(8), word(12))
-        // If the header is damaged, its salts may be.
+        // If the header is damaged, its salts may be damaged too.
         if isFirst, !isIntact { salts = own }
         isFirst = false
         let isCommit = word(4) != 0
@@ -85,7 +85,7 @@ private struct LogSum {
     self.isBigEndian = isBigEndian
   }
 
-  /// Adds bytes, of which there are a multiple of eight.
+  /// Adds bytes. Precondition: their count is a multiple of eight.
   mutating func add(_ bytes: UnsafeRawBufferPointer) {
     var (a, b) = (a, b)
     var offset = 0

@@ -1,6 +1,6 @@
 internal import GRDB
 
-/// The numbers of the table `meta`, which are read and written together and have a checksum of their own.
+/// The numbers of the table `meta`. They are read and written together, and have a common checksum.
 ///
 /// The sums of other tables (see `SealedTable.sumName`) are in `meta` as well. The checksum does not cover them.
 struct Meta: Equatable {
@@ -8,10 +8,10 @@ struct Meta: Equatable {
   enum Name: String, CaseIterable {
     /// The sequence number up to which all commits are in `leaves`.
     case checkpoint
-    /// The greatest time of those commits, and in any key that was made while the clock was set back, in
-    /// milliseconds since 1970.
+    /// The greatest time of those commits and in a key that was generated while the clock was set back, in milliseconds
+    /// since 1970.
     case keyTime = "key_time"
-    /// The sequence number after which the journal begins: that of the last commit that was dropped.
+    /// The sequence number of the last commit that was removed. The journal begins after it.
     case base
     /// The checksum of that commit, with which the chain begins.
     case baseChecksum = "base_checksum"
@@ -23,7 +23,7 @@ struct Meta: Equatable {
     case revision
     /// The checksum of the tables' definitions.
     case schema
-    /// 1 when all rows have their checksums: a file of an older schema gets them bit by bit.
+    /// 1 if all rows have checksums. A file of an older schema gets them step by step.
     case isSealed = "sealed"
   }
 
@@ -35,7 +35,7 @@ struct Meta: Equatable {
 
   /// Reads the numbers. O(1).
   ///
-  /// - Throws: `StoreError.damaged` if one is missing or their checksum is another.
+  /// - Throws: `StoreError.damaged` if a number is missing or the checksum does not match.
   static func read(_ db: Database) throws -> Meta {
     let meta = try readUnchecked(db)
     guard Name.allCases.allSatisfy({ $0 == .keyTime || meta.values[$0.rawValue] != nil }),
@@ -43,12 +43,13 @@ struct Meta: Equatable {
       SequenceRange.contains(meta[.checkpoint]), SequenceRange.contains(meta[.base])
     else {
       throw StoreError.damaged(
-        "the table of the checkpoint's number and sums is damaged: \(StoreError.waysOut)")
+        "the table meta, with the number and the sums of the checkpoint, is damaged: \(StoreError.waysOut)"
+      )
     }
     return meta
   }
 
-  /// Reads the numbers without a check.
+  /// Reads the numbers without checking them.
   static func readUnchecked(_ db: Database) throws -> Meta {
     let rows = try Row.fetchCursor(db.cachedStatement(sql: "SELECT name, value FROM meta"))
     var values: [String: Int64] = [:]
@@ -89,26 +90,27 @@ struct Meta: Equatable {
     set { values[name.rawValue] = newValue }
   }
 
-  /// The sequence number of the last commit when accounts, tokens or on-disconnect writes were last changed; 0 if it is
-  /// not known. It ties the commits to those tables: pages of different times do not fit together.
+  /// The sequence number of the last commit at the last change of accounts, tokens or on-disconnect writes; 0 if it is
+  /// unknown. It ties the commits to those tables, so that pages of different times are found.
   ///
-  /// The checksum does not cover it, because a folder of an older version has none. A number that no commit can have
-  /// was altered, and counts as not known.
+  /// The checksum does not cover it, because a folder of an older version does not have it. A number that no commit can
+  /// have is damage, and counts as unknown.
   var lastCommit: Int64 {
     get { values[Meta.lastCommitName].flatMap { SequenceRange.contains($0) ? $0 : nil } ?? 0 }
     set { values[Meta.lastCommitName] = newValue }
   }
 
-  /// A number that the checksum does not cover; nil if it is missing.
+  /// Returns a number that the checksum does not cover; nil if it is missing.
   func number(_ name: String) -> Int64? { values[name] }
 
-  /// Whether all rows have their checksums. Two things tell it, so that damage to one does not have them made anew.
+  /// Whether all rows have checksums. Two numbers prove it. So damage to one of them does not lead to new checksums, which
+  /// would make damaged rows valid.
   var isSealed: Bool { self[.isSealed] == 1 || original[Meta.checksumName] != nil }
 
-  /// The greatest time in a key; nil if there is none.
+  /// The greatest time in a key; nil if no key has one.
   var keyTime: Int64? { values[Name.keyTime.rawValue] }
 
-  /// Keeps a time as the greatest one in any key, if it is.
+  /// Raises the greatest time in a key to `time`, if that is later.
   mutating func noteKeyTime(_ time: Int64) {
     if keyTime.map({ $0 < time }) ?? true { self[.keyTime] = time }
   }
@@ -129,18 +131,18 @@ struct Meta: Equatable {
   }
 }
 
-/// The number of rows of `leaves` and the sum of their checksums: a row that is missing, or there twice, changes them.
+/// The number of rows of `leaves` and the sum of their checksums. A row that is missing or duplicated changes them.
 struct LeafSums: Equatable, Sendable {
   var count: Int64 = 0
   var sum: UInt64 = 0
 
-  /// Counts a row that is there.
+  /// Adds a row.
   mutating func add(_ checksum: Checksum) {
     count &+= 1
     sum &+= checksum.value
   }
 
-  /// Counts a row that is removed.
+  /// Subtracts a row.
   mutating func subtract(_ checksum: Checksum) {
     count &-= 1
     sum &-= checksum.value

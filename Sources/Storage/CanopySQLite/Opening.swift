@@ -3,7 +3,7 @@ internal import GRDB
 internal import GRDBSQLite
 internal import Logging
 
-/// The opening of a folder's database: what there is, what must be there, and what is missing.
+/// The opening of a folder's database: finds the losses, refuses or accepts them, and updates older versions.
 struct Opening {
   let path: String
   let folder: String
@@ -17,14 +17,14 @@ struct Opening {
     self.tail = tail
   }
 
-  /// Opens the database for writing. Returns the losses that the configuration accepts as well.
+  /// Opens the database for writing. Also returns the losses that the configuration accepts.
   ///
-  /// - Throws: `StoreError`, before anything was changed if it is about a loss.
+  /// - Throws: `StoreError`. Nothing was changed if the error is a loss.
   func open() throws(StoreError) -> (DatabasePool, losses: [String]) {
     do {
       try checkNotLost()
       let scan = try LogScan.scan(database: path)
-      // Opening the database would fold the log into it, so the log is looked at first.
+      // Opening the database would copy the log into it, so the log is scanned first.
       var losses = scan == nil ? [] : try inspect(scan)
       try refuse(losses)
       let pool = try openPool()
@@ -44,7 +44,7 @@ struct Opening {
     }
   }
 
-  /// Opens the database for reading alone; nil if an older version wrote it.
+  /// Opens the database for reading only; nil if an older version wrote it.
   func openForReading() throws(StoreError) -> (DatabasePool, losses: [String])? {
     do {
       try checkNotLost()
@@ -67,7 +67,7 @@ struct Opening {
     }
   }
 
-  /// Returns the end of what is stored.
+  /// Returns the end of the stored data.
   func currentTail(_ pool: DatabasePool) throws(StoreError) -> Tail {
     do {
       return try pool.read { db in
@@ -92,13 +92,13 @@ struct Opening {
   private func refuse(_ losses: [String]) throws(StoreError) {
     guard let loss = losses.first else { return }
     guard configuration.acceptsLoss else { throw .damaged(loss) }
-    for loss in losses { configuration.logger.warning("accepted: \(loss)") }
+    for loss in losses { configuration.logger.warning("the loss is accepted: \(loss)") }
   }
 
-  /// Checks that the files of a folder, where they exist, are regular files.
+  /// Checks that those files of a folder that exist are regular files.
   ///
   /// Through a symbolic link two folders could share a database, each with a lock of its own, and SQLite keeps its log
-  /// beside the target. To open a pipe would wait for ever.
+  /// beside the target. Opening a pipe would wait forever.
   ///
   /// - Throws: `StoreError.inaccessible`.
   static func checkFiles(in folder: String) throws(StoreError) {
@@ -107,12 +107,13 @@ struct Opening {
       var status = stat()
       guard lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { continue }
       throw .inaccessible(
-        "\(path) is not a regular file: put the file itself there, or name the folder that has it")
+        "\(path) is not a regular file: put the file itself there, or name the folder that contains it"
+      )
     }
   }
 
-  /// A missing or empty file beside traces of an earlier one is a loss, not a beginning: SQLite would
-  /// make a new file, and drop the commits that are still in the write-ahead log.
+  /// Refuses a missing or empty database file in a folder that has been used. SQLite would create a new file, and discard
+  /// the commits that are still in the write-ahead log.
   private func checkNotLost() throws(StoreError) {
     let files = FileManager.default
     func size(_ path: String) -> Int? {
@@ -129,9 +130,9 @@ struct Opening {
         + "name another data folder")
   }
 
-  // MARK: What must be there
+  // MARK: Losses
 
-  /// Reads a database that was not closed in good order without changing it or its log.
+  /// Returns the losses of a database that was not closed properly. Changes neither the database nor its log.
   private func inspect(_ scan: LogScan?) throws -> [String] {
     guard FileManager.default.fileExists(atPath: path) else { return [] }
     let pool = try readingPool(hasLog: true)
@@ -139,18 +140,18 @@ struct Opening {
     return try pool.read { try losses($0, scan) }
   }
 
-  /// Returns what was stored durably and is missing, or what keeps that from being known.
+  /// Returns a sentence for each loss of durable data, or the damage that prevents finding the losses.
   private func losses(_ db: Database, _ scan: LogScan?) throws -> [String] {
     do { return try findLosses(db, scan) } catch let error as StoreError { return [error.sentence] }
   }
 
   private func findLosses(_ db: Database, _ scan: LogScan?) throws -> [String] {
-    // A loss of power is allowed to take them.
+    // With relaxed durability, a power failure may lose the last commits.
     if let tail, tail.isRelaxed, !tail.isOfThisBoot { return [] }
     guard try Opening.isSealed(db) else {
       return tail.map {
         [
-          "\(path) is not the file in which \($0.tail.sequence) commits were stored: \(StoreError.waysOut)"
+          "\(path) does not contain the \($0.tail.sequence) commits that were stored: \(StoreError.waysOut)"
         ]
       } ?? logLosses(scan)
     }
@@ -179,13 +180,13 @@ struct Opening {
     }
     if let scan, losses.isEmpty, scan.lostTransactions > 0 {
       configuration.logger.warning(
-        "the write-ahead log ends with transactions that cannot be read; nothing that was answered is missing",
+        "the write-ahead log ends with unreadable transactions; no confirmed write is missing",
         metadata: ["transactions": "\(scan.lostTransactions)"])
     }
     return losses
   }
 
-  /// Returns the loss that the log alone tells, if there is one.
+  /// Returns the loss that the log itself proves, if there is one.
   private func logLosses(_ scan: LogScan?) -> [String] {
     guard let scan, scan.lostTransactions > 0 else { return [] }
     return [
@@ -194,21 +195,21 @@ struct Opening {
     ]
   }
 
-  /// Whether the database is of this version, and all its rows have checksums.
+  /// Whether the database has the current version and all rows have checksums.
   private static func isCurrent(_ db: Database) throws -> Bool {
     guard try db.tableExists("grdb_migrations"), try Schema.migrator.hasCompletedMigrations(db)
     else { return false }
     return try isSealed(db)
   }
 
-  /// Whether all rows have their checksums.
+  /// Whether all rows have checksums.
   private static func isSealed(_ db: Database) throws -> Bool {
     try db.tableExists("meta") && Meta.readUnchecked(db).isSealed
   }
 
   // MARK: Connections
 
-  /// Creates what copies the write-ahead log of the database into its file.
+  /// Creates the copier of the write-ahead log.
   func logCopier() -> LogCopier {
     LogCopier(
       path: path, settings: settings, framesMax: configuration.logFramesMax,
@@ -228,12 +229,15 @@ struct Opening {
     let pool = try DatabasePool(path: path, configuration: settings)
     try checkProgram(pool)
     try pool.writeWithoutTransaction { db in
-      // GRDB sets NORMAL for a pool, which a power cut may cost commits.
+      // GRDB sets NORMAL for a pool, and then a power failure may lose commits.
       try db.execute(sql: "PRAGMA synchronous = \(configuration.durability.pragma)")
       // See `LogCopier`.
       try db.execute(sql: "PRAGMA wal_autocheckpoint = 0")
-      // 8 MiB are plenty, as a checkpoint goes through the leaves in order. More would be worse: where
-      // rows come in between others, SQLite looks through all its cache with every commit.
+      // Some builds of SQLite overwrite each freed page with zeros. To remove a row of 900 KB would then write 900 KB
+      // to the log. FAST overwrites removed bytes only in pages that are written anyway.
+      try db.execute(sql: "PRAGMA secure_delete = FAST")
+      // 8 MiB suffice, because a checkpoint visits the leaves in order. A larger cache would be slower: with each
+      // commit that inserts rows between others, SQLite searches the whole cache.
       try db.execute(sql: "PRAGMA cache_size = -8192")
     }
     return pool
@@ -245,7 +249,7 @@ struct Opening {
       let tables = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
       guard id == Schema.applicationID || tables == 0 else {
         throw StoreError.damaged(
-          "\(path) is a database of another program; name another data folder")
+          "\(path) is the database of another program; name another data folder")
       }
       if try Schema.migrator.hasBeenSuperseded(db) {
         throw StoreError.newerSchema(
@@ -255,7 +259,7 @@ struct Opening {
     }
   }
 
-  /// Checks the definitions of the tables, brings them to this version, and gives all rows their checksums.
+  /// Checks the definitions of the tables, updates them to this version, and computes missing checksums.
   private func bringUpToDate(_ pool: DatabasePool) throws {
     let isSealed = try pool.read { try Opening.isSealed($0) }
     if isSealed {
@@ -270,19 +274,19 @@ struct Opening {
       try Schema.migrator.migrate(pool)
       if !isSealed { try Sealing.run(pool) { configuration.logger.info("\($0)") } }
     }
-    // A file that others may read would give them the tree and the hashes.
+    // The files contain the tree and the password hashes, so only their owner may read them.
     for suffix in ["", "-wal", "-shm"] { chmod(path + suffix, 0o600) }
   }
 
-  /// Opens the database so that neither it nor its log is written, and no other file is made.
+  /// Opens the database without writing to it or its log, and without creating a file.
   ///
-  /// SQLite keeps an index of a log in a file that it shares with other processes, and locks both. Here nobody else
-  /// may use the folder, as it is locked, so the index is in memory instead.
+  /// SQLite usually keeps an index of the log in a file that processes share, and locks both. The folder is locked, so no
+  /// other process uses it, and the index is in memory instead.
   private func readingPool(hasLog: Bool) throws -> DatabasePool {
     var settings = settings
     settings.readonly = true
     settings.prepareDatabase { db in
-      // Else SQLite removes a log in which it finds nothing when the connection is closed.
+      // Otherwise SQLite removes an empty log when the connection is closed.
       var isKept: Int32 = 1
       let code = sqlite3_file_control(
         db.sqliteConnection, "main", SQLITE_FCNTL_PERSIST_WAL, &isKept)
@@ -296,7 +300,7 @@ struct Opening {
     }
     let allowed = CharacterSet.alphanumerics.union(CharacterSet(charactersIn: "/-._~"))
     let encoded = path.addingPercentEncoding(withAllowedCharacters: allowed) ?? path
-    // Without a log the file cannot change at all.
+    // Without a log the file cannot change.
     let options = hasLog ? "vfs=unix-none" : "immutable=1"
     return try DatabasePool(path: "file:\(encoded)?mode=ro&\(options)", configuration: settings)
   }

@@ -6,24 +6,23 @@ internal import Logging
 internal import Synchronization
 
 extension SQLiteStore {
-  /// Removes the rows that were altered, and goes on with the rest: to be called once after a folder was opened whose
-  /// configuration accepts losses.
+  /// Removes damaged rows and keeps the others. Call once after opening a folder whose configuration accepts losses.
   ///
-  /// Each loss is logged as a warning. If there is any, the journal begins anew after all numbers that it had, so that
-  /// no listener resumes from a commit that is not there. O(size).
+  /// Logs a warning for each loss. If there is one, the journal is emptied and continues after all sequence numbers that
+  /// it had, so that no listener resumes from a lost commit. O(size).
   ///
   /// - Throws: `StoreError` if SQLite itself cannot read the file.
   public func acceptLosses() async throws {
     let found = foundTail?.tail
     do {
       let notes = try await pool.write { try Repair(db: $0, tail: found).run() }
-      for note in notes { configuration.logger.warning("given up: \(note)") }
+      for note in notes { configuration.logger.warning("removed: \(note)") }
       if notes.isEmpty, losses.isEmpty {
         tailFile.write(tail.withLock { $0 })
         return
       }
       var state = try await load(keeping: IndexPlan())
-      // Keys of commits that are lost were told, and are not to be made again.
+      // Clients have seen keys of lost commits, so these must not be generated again.
       if let found { state.lastTime = max(state.lastTime ?? 0, found.time) }
       let lastCommit = try await pool.read { try Meta.read($0).lastCommit }
       try await begin(
@@ -36,12 +35,12 @@ extension SQLiteStore {
   }
 }
 
-/// The removal of rows that were altered.
+/// The removal of damaged rows.
 private struct Repair {
   let db: Database
   let tail: Tail?
 
-  /// Removes them, and makes sums and chain right again. Returns what was given up.
+  /// Removes damaged rows, and corrects the sums and the chain. Returns a description of each loss.
   func run() throws -> [String] {
     var notes: [String] = []
     let removed = try SequenceRange.removeOthers(db)
@@ -53,7 +52,7 @@ private struct Repair {
     let isTrusted = (try? Meta.read(db)) != nil
     if !isTrusted {
       notes.append("the numbers of the checkpoint and its sums")
-      // Applying commits once more that are in the checkpoint changes nothing.
+      // Applying commits again that the checkpoint has changes nothing.
       let first = try Int64.fetchOne(db, sql: "SELECT min(sequence) FROM commits")
       meta[.checkpoint] = first.map { $0 - 1 } ?? max(0, meta[.checkpoint])
     }

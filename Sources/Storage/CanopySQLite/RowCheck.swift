@@ -2,15 +2,15 @@ internal import CanopyTree
 internal import Foundation
 internal import GRDB
 
-/// Checks the rows of the checkpoint one by one, in the order of their locations' text.
+/// A check of the rows of the checkpoint, one by one, in the order of their locations as text.
 ///
-/// No row may be at or below another. Text puts other rows between a row and what is below it (`a`,
-/// `a!`, `a/b`), so the rows before whose text the present one begins with are kept.
+/// No row may be at or below another. In this order, other rows can come between a row and a row below it (`a`, `a!`,
+/// `a/b`). So the check remembers all earlier rows whose text is a prefix of the present one.
 struct RowCheck {
   private(set) var problems: [String] = []
   private var before: [[UInt8]] = []
 
-  /// Goes through all rows. O(rows).
+  /// Returns the problems of all rows. O(rows).
   static func problems(_ db: Database) throws -> [String] {
     var check = RowCheck()
     var sums = LeafSums()
@@ -19,7 +19,7 @@ struct RowCheck {
     while try rows.next() {
       let (path, value) = (rows.text(0), rows.text(1))
       sums.add(Checksum(stored: rows.number(2)))
-      // The rest is read for the sums alone.
+      // The other rows are read only for the sums.
       guard check.problems.count < 100 else { continue }
       do throws(StoreError) { try LeafTable.check(path, value, rows.number(2)) } catch {
         check.problems.append(error.sentence)
@@ -36,18 +36,18 @@ struct RowCheck {
 
   private mutating func check(location text: String, json: String) {
     guard let location = try? Location(text), location.text.hasSameBytes(as: text) else {
-      problems.append("a row of the checkpoint has a location that is none: /\(text)")
+      problems.append("a row of the checkpoint has an invalid location: /\(text)")
       return
     }
     checkOverlap(Array(text.utf8), location)
     do {
       var limits = Limits()
       limits.stringBytesMax = .max
-      // As a write, so that a priority is held to be what one may be.
+      // Parsed as a write, which also checks that a priority is valid.
       let value = try WriteValue(json: json, limits: limits)
       _ = try Write.set(location, value)
       if value.node.isAbsent || !value.serverValues.isEmpty {
-        problems.append("the row /\(text) of the checkpoint holds nothing")
+        problems.append("the row /\(text) of the checkpoint has no value")
       }
     } catch {
       problems.append("the row /\(text) of the checkpoint cannot be read: \(error.sentence)")
@@ -59,10 +59,10 @@ struct RowCheck {
     for above in before
     where above.isEmpty || text.count == above.count || text[above.count] == UInt8(ascii: "/") {
       problems.append(
-        "two rows of the checkpoint stand at and below one place: "
+        "a row of the checkpoint is at or below another row: "
           + "/\(String(decoding: above, as: UTF8.self)) and /\(location.text)")
     }
-    // The priority of a branch stands below it, and nothing below the priority.
+    // The priority of a branch is below the branch. No location is below a priority.
     if !location.isPriority { before.append(text) }
   }
 }

@@ -1,15 +1,16 @@
 internal import CanopyTree
 internal import Foundation
 
-/// Hands the rows of a checkpoint from the thread that reads them to one that makes a tree of them, in
-/// batches: the two take about as long, and starting up is nothing else.
+/// A bounded queue of rows between the thread that reads the checkpoint and a thread that builds the tree.
 ///
-/// `@unchecked Sendable`: what is shared is touched with the condition's lock held.
+/// Reading and building take about the same time, and a start spends nearly all its time with them.
+///
+/// `@unchecked Sendable`: shared state is accessed only while the condition's lock is held.
 final class RowPipe: @unchecked Sendable {
-  /// Rows, the location and the value of each one after the other.
+  /// A batch of rows: the bytes of the location and the value of each row in turn.
   struct Batch {
     private(set) var bytes: [UInt8] = []
-    /// Where each location and each value ends.
+    /// The end offsets of each location and each value.
     private(set) var ends: [Int] = []
 
     mutating func append(_ location: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) {
@@ -20,20 +21,22 @@ final class RowPipe: @unchecked Sendable {
     }
   }
 
-  /// Bytes from which on a batch is handed on.
+  /// The number of bytes from which on a batch is passed to the builder.
   private let batchBytes: Int
-  /// Batches that wait at most.
+  /// The maximum number of waiting batches.
   private let batchesMax: Int
   private let condition = NSCondition()
   private var waiting: [Batch] = []
   private var isComplete = false
   private var result: Result<Node, TreeError>?
-  /// Of the reading thread alone.
+  /// The batch that is being filled. Only the reading thread uses it.
   private var batch = Batch()
 
   private let indexes: IndexPlan
 
-  /// - Parameter indexes: those that the tree is to have.
+  /// Creates a pipe and starts the building thread.
+  ///
+  /// - Parameter indexes: the indexes that the tree keeps.
   init(indexes: IndexPlan = IndexPlan(), batchBytes: Int = 256 * 1024, batchesMax: Int = 4) {
     self.indexes = indexes
     self.batchBytes = batchBytes
@@ -41,17 +44,17 @@ final class RowPipe: @unchecked Sendable {
     Thread.detachNewThread { [self] in build() }
   }
 
-  /// Adds a row. Waits while too much waits to be built.
+  /// Adds a row. Blocks while the maximum number of batches waits.
   ///
-  /// - Returns: false when a row before was refused, and no more are wanted.
+  /// - Returns: false if an earlier row was invalid, and the builder takes no more rows.
   func add(_ location: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool {
     batch.append(location, value)
     return batch.bytes.count < batchBytes || handOn()
   }
 
-  /// The tree of all rows; to be called once, also when the reading has failed.
+  /// Returns the tree of all rows. Call once, even if reading has failed: it ends the building thread.
   ///
-  /// - Throws: `TreeError` when there is a row that makes no sense.
+  /// - Throws: `TreeError` if a row is invalid.
   func finish() throws(TreeError) -> Node {
     _ = handOn()
     condition.lock()
@@ -74,7 +77,7 @@ final class RowPipe: @unchecked Sendable {
     return result == nil
   }
 
-  /// The next rows; nil when there are no more.
+  /// Returns the next batch; nil after the last one.
   private func next() -> Batch? {
     condition.lock()
     defer { condition.unlock() }

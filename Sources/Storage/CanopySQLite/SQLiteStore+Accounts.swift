@@ -3,7 +3,7 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore: AccountStore {
-  /// Inserts one row; false if the uid or the address is taken. One synced transaction.
+  /// Inserts one row. Returns false if the uid or the address is taken. One synchronized transaction.
   public func insert(_ account: Account) async throws -> Bool {
     try await writeCounted { db in
       try db.execute(
@@ -20,7 +20,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Looks an account up by its primary key.
+  /// Returns the account with a uid, by the primary key.
   public func account(uid: String) async throws -> Account? {
     try await pool.read { db in
       try Row.fetchOne(db, sql: "SELECT * FROM accounts WHERE uid = ?", arguments: [uid])
@@ -28,7 +28,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Looks an account up by the unique index of addresses.
+  /// Returns the account with an address, by the unique index of addresses.
   public func account(emailNormalized: String) async throws -> Account? {
     try await pool.read { db in
       try Row.fetchOne(
@@ -37,7 +37,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Walks the index of addresses from a point on.
+  /// Returns a page of accounts in the order of the index of addresses.
   public func accounts(after: String?, limit: Int) async throws -> [Account] {
     try await pool.read { db in
       try Row.fetchAll(
@@ -50,7 +50,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Walks the partial index of pending accounts from a point on.
+  /// Returns a page of pending accounts in the order of their partial index.
   public func pendingAccounts(after: String?, limit: Int) async throws -> [Account] {
     try await pool.read { db in
       try Row.fetchAll(
@@ -62,7 +62,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Makes a pending account a full one. One synced transaction.
+  /// Activates a pending account. One synchronized transaction.
   public func activate(uid: String) async throws -> Bool {
     try await writeCounted { db in
       try db.execute(
@@ -73,12 +73,12 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Deletes an account that is still pending. One synced transaction.
+  /// Deletes an account if it is still pending. One synchronized transaction.
   public func deletePending(uid: String) async throws -> Bool {
     try await change("DELETE FROM accounts WHERE uid = ? AND is_pending", [uid])
   }
 
-  /// Sets the mark and, when it shuts the account, deletes its tokens, in one transaction.
+  /// Enables or disables an account. Disabling also deletes its tokens in the same transaction.
   public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
     try await writeCounted { db in
       try db.execute(
@@ -90,7 +90,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Replaces a hash, if it still is the expected one, and deletes tokens, in one transaction.
+  /// Replaces a password hash if it is still the expected one, and deletes tokens, in one transaction.
   public func setPasswordHash(
     _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
   ) async throws -> Bool {
@@ -109,7 +109,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Inserts a token if its account still has that hash, by one statement.
+  /// Inserts a token if its account still has the given password hash, in one statement.
   public func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String
   ) async throws -> Bool {
@@ -125,7 +125,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Looks a token up by its primary key, with its account.
+  /// Returns a token and its account, by the primary key.
   public func token(
     _ digest: TokenDigest
   ) async throws -> (token: TokenRecord, account: Account)? {
@@ -151,7 +151,7 @@ extension SQLiteStore: AccountStore {
     _ = try await change("DELETE FROM tokens WHERE hash = ?", [Data(digest.bytes)])
   }
 
-  /// Deletes tokens by the index of their ends, at most `limit`.
+  /// Deletes at most `limit` expired tokens, by the index of expiry times.
   public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
     try await writeCounted { db in
       try db.execute(
@@ -163,7 +163,7 @@ extension SQLiteStore: AccountStore {
     }
   }
 
-  /// Runs one statement; whether it changed a row.
+  /// Runs one statement. Returns whether it changed a row.
   private func change(_ sql: String, _ arguments: StatementArguments) async throws -> Bool {
     try await writeCounted { db in
       try db.execute(sql: sql, arguments: arguments)
@@ -173,9 +173,9 @@ extension SQLiteStore: AccountStore {
 }
 
 extension Account {
-  /// Reads a row of `accounts`.
+  /// Creates an account from a row of `accounts`.
   ///
-  /// - Throws: `StoreError.damaged` if it was altered.
+  /// - Throws: `StoreError.damaged` if the row was altered.
   fileprivate init(checking row: Row) throws {
     try SealedTable.accounts.check(row)
     self.init(

@@ -2,18 +2,18 @@ internal import CanopyEngine
 internal import CanopyTree
 internal import GRDB
 
-/// The writes that clients may send again, kept in the transaction of their commits.
+/// The writes that clients may send again. They are stored in the transactions of their commits.
 extension SQLiteStore {
-  /// How long a client may be away before a write whose answer it did not get can be made twice.
+  /// The time, in milliseconds, that a client may be away. A write that it sends again later could be made twice.
   static let clientMilliseconds: Int64 = 30 * 24 * 3_600_000
 
-  /// Remembers a write, and forgets those that its client has seen the answers of.
+  /// Stores a write, and removes the client's writes whose replies the client has seen.
   ///
-  /// Each row keeps the number seen as of its write. A client's last row stays until the client has not
-  /// written for long, so its mark outlives all its other rows.
+  /// Each row has the number that the client had seen at the time of the write. The last row of a client stays until the
+  /// client has not written for `clientMilliseconds`, so the number in it survives the other rows.
   ///
-  /// The engine forgets clients of owners that have many: such a client may have a row with the number. A
-  /// client that has logged in or out has rows of each owner; their sequence numbers order them.
+  /// The engine forgets clients of owners that have many clients. So a row with the number may exist already. A client
+  /// that has logged in or out has rows of each owner, ordered by their sequence numbers.
   static func remember(_ write: ClientWrite, _ db: Database) throws {
     let origin = write.origin
     let client = origin.storedClient.databaseValue
@@ -32,7 +32,7 @@ extension SQLiteStore {
     ).execute(arguments: StatementArguments(values + [checksum.stored.databaseValue]))
   }
 
-  /// Returns the writes of commits after one, the oldest first.
+  /// Returns the writes of the commits after `sequence`, the oldest first.
   static func readClientWrites(
     _ db: Database, after sequence: Int64 = 0
   ) throws -> [ClientWrite] {

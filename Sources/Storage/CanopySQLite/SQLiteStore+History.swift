@@ -4,7 +4,7 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore {
-  /// Reads a page of the history backwards: see `Journal`.
+  /// Reads a page of the history backwards. See `Journal`.
   ///
   /// - Throws: `StoreError.damaged` at the first commit that was altered.
   public func history(
@@ -40,6 +40,33 @@ extension SQLiteStore {
       }
     } catch {
       throw StoreError.damagedRow("commit \(row[0] as Int64)", error)
+    }
+  }
+}
+
+extension SQLiteStore: RulesRecordStore {
+  /// Returns the record of the rules in force: since which commit they hold.
+  ///
+  /// - Throws: `StoreError.damaged` if it was altered.
+  public func rulesRecord() async throws -> RulesRecord? {
+    try await pool.read { db in
+      guard
+        let row = try Row.fetchOne(db, sql: "SELECT digest, sequence, checksum FROM rules_record")
+      else { return nil }
+      try SealedTable.rulesRecord.check(row)
+      return RulesRecord(digest: row[0], sequence: row[1])
+    }
+  }
+
+  /// Replaces the record of the rules in force, in one transaction.
+  public func setRulesRecord(_ record: RulesRecord?) async throws {
+    try await writeCounted { db in
+      try db.execute(sql: "DELETE FROM rules_record")
+      guard let record else { return }
+      try db.execute(
+        sql: "INSERT INTO rules_record(digest, sequence) VALUES (?, ?)",
+        arguments: [record.digest, record.sequence])
+      try SealedTable.rulesRecord.seal(db, where: "TRUE", [])
     }
   }
 }

@@ -4,10 +4,10 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore: Journal {
-  /// Reads the checkpoint in one ordered scan, and applies the commits since as it reads them. O(size of
-  /// the tree, and of the commits since), in the memory of the tree and one commit.
+  /// Reads the checkpoint in one ordered scan, then reads and applies the later commits one by one.
   ///
-  /// - Throws: `StoreError.damaged`, naming what cannot be read.
+  /// - Complexity: O(size of the tree and of the later commits). The memory is that of the tree and one commit.
+  /// - Throws: `StoreError.damaged`, whose sentence names the unreadable row.
   public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     do {
       return try await pool.read { db in
@@ -32,13 +32,13 @@ extension SQLiteStore: Journal {
     }
   }
 
-  /// Appends commits in one transaction. The disk has them (`full`) when this returns.
+  /// Appends commits in one transaction. With `Durability.full`, the disk has them when this returns.
   ///
-  /// Blocks the caller's thread: the engine has one for this, and passing the work to another thread and back takes as
-  /// long as a fast disk does.
+  /// Blocks the caller's thread. The engine has a thread for this, and passing the work to another thread and back would
+  /// take as long as a fast disk does.
   ///
-  /// One row for each commit, whose text is proven to read back. An append whose outcome was uncertain is noticed by
-  /// the next one, because the numbers of the rows must follow each other.
+  /// Each commit is one row, whose text has been proven to read back. The numbers of the rows must be consecutive, so the
+  /// next append finds out whether an earlier one with an uncertain outcome was stored.
   ///
   /// - Throws: `JournalError.conflict`, `StoreError`, or an error of SQLite. See `Journal`.
   public func append(_ commits: [Commit], after last: Int64) throws {
@@ -78,10 +78,11 @@ extension SQLiteStore: Journal {
     if let missed { throw JournalError.conflict(missed: missed) }
   }
 
-  /// Returns the commits after one. See `Journal`. Blocks the caller's thread.
+  /// Returns the commits after `last`, and makes that result final. See `Journal`. Blocks the caller's thread.
   ///
-  /// A commit whose synchronisation failed can be in the write-ahead log, where this process does not see it and a
-  /// recovery would find it. The transaction here is written in its place, so that either both see it or neither.
+  /// A commit whose synchronization failed can be in the write-ahead log, where this process does not see it but a
+  /// recovery would find it. The transaction of this method overwrites it there. So either this process and a recovery
+  /// both see the commit, or neither does.
   ///
   /// - Throws: `StoreError`, or an error of SQLite.
   public func resolveAppend(after last: Int64) throws -> [Commit] {
@@ -92,7 +93,7 @@ extension SQLiteStore: Journal {
         return try SQLiteStore.readMissed(db, after: last)
       }
     } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
-      // If there is no room for this transaction, the failed one is not in the log either.
+      // If the disk has no room for this transaction, the failed one is not in the log either.
       return try pool.read { db in try SQLiteStore.readMissed(db, after: last) }
     }
   }
@@ -101,7 +102,7 @@ extension SQLiteStore: Journal {
     try Meta.read(db)[.checkpoint]
   }
 
-  /// Reads the commits after one, with their origins.
+  /// Reads the commits after `sequence` with their origins.
   private static func readMissed(_ db: Database, after sequence: Int64) throws -> [Commit] {
     let writes = try readClientWrites(db, after: sequence)
     let origins = Dictionary(writes.map { ($0.sequence, $0.origin) }) { $1 }
@@ -113,11 +114,11 @@ extension SQLiteStore: Journal {
     return commits
   }
 
-  /// Reads the commits after one, in order, without their origins and before-images; each is handed on
-  /// before the next one is read.
+  /// Reads the commits after `sequence` in order, without their origins and before-images. Passes each to `body` before
+  /// it reads the next one.
   ///
-  /// - Returns: the number of the last.
-  /// - Throws: `StoreError.damaged` at the first that is missing or cannot be read.
+  /// - Returns: the sequence number of the last commit.
+  /// - Throws: `StoreError.damaged` at the first commit that is missing or unreadable.
   @discardableResult
   static func forEachCommit(
     _ db: Database, after sequence: Int64, _ body: (Commit) throws -> Void
@@ -155,7 +156,7 @@ extension SQLiteStore: Journal {
         guard pipe.add(location, value) else { break }
       }
     }
-    // Ended in any case. Of rows that were read in part it may complain, which is not what went wrong.
+    // Always ends the thread. If reading failed, the builder may fail as well, but the cause is the reading error.
     let built = Result { try pipe.finish() }
     do {
       try read.get()
@@ -167,15 +168,15 @@ extension SQLiteStore: Journal {
     }
   }
 
-  /// Whether this is the location of a branch's priority and the branch has no other row.
+  /// Whether the location is that of a branch's priority, and the branch has no other row.
   ///
-  /// A checkpoint that ended between two steps can leave that: it had removed the branch's last
-  /// children and not yet written the next ones. Those are in commits that it was folding, and the
-  /// priority is with them (see `Commit.assignments`).
+  /// A checkpoint that ended between two steps can leave such a row: it had removed the last children of the branch, but
+  /// not yet inserted the next ones. The commits that it was folding contain those children and the priority (see
+  /// `Commit.assignments`).
   private static func isPriorityOfNothing(
     _ db: Database, _ location: UnsafeRawBufferPointer
   ) throws -> Bool {
-    // Of most rows the last byte says that they are none.
+    // For most rows, the last byte is enough to decide.
     guard location.last == UInt8(ascii: "y"), location.suffix(9).elementsEqual(".priority".utf8)
     else { return false }
     let branch = try Location(String(decoding: location, as: UTF8.self)).path

@@ -4,18 +4,18 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore {
-  /// The tree as of the last commit, and that commit's number. O(size). For commands that work on a
-  /// folder without an engine.
+  /// Returns the tree after the last commit, and the sequence number of that commit. For commands that use a folder
+  /// without an engine. O(size).
   public func tree() async throws -> (root: Node, sequence: Int64) {
     let state = try await load(keeping: IndexPlan())
     return (state.tree.root, state.sequence)
   }
 
-  /// Replaces what stands at a path, in one transaction, whatever its size.
+  /// Replaces the node at a path in one transaction, whatever its size.
   ///
-  /// The journal begins anew after it: nothing before it can be resumed from.
+  /// The journal is empty afterwards, so no client can resume from an earlier commit.
   ///
-  /// - Parameter progress: gets the number of rows stored so far.
+  /// - Parameter progress: receives the number of rows stored so far.
   public func replace(
     _ path: Path, with node: Node, progress: @escaping @Sendable (Int) -> Void
   ) async throws {
@@ -26,16 +26,17 @@ extension SQLiteStore {
     try await begin(state, tree.root, replacing: locations, at: state.sequence + 1, progress)
   }
 
-  /// Makes a tree the checkpoint of a journal that begins anew with the commit after `sequence`.
+  /// Makes a tree the checkpoint of an empty journal, whose first commit will be the one after `sequence`.
   ///
   /// - Parameters:
   ///   - state: the contents of the folder.
-  ///   - root: the same tree, but for some locations.
+  ///   - root: the new tree.
+  ///   - replaced: the locations at which `root` differs from the tree of `state`.
   func begin(
     _ state: JournalState, _ root: Node, replacing replaced: LocationSet, at sequence: Int64,
     _ progress: @escaping @Sendable (Int) -> Void
   ) async throws {
-    try await writeDurably { [max = configuration.checkpointPortionLocations] db, tail in
+    try await writeDurably { [max = configuration.checkpointBatchLocations] db, tail in
       var rows = 0
       var table = LeafTable(db)
       func write(_ locations: LocationSet) throws {
@@ -49,10 +50,10 @@ extension SQLiteStore {
       }
       var folded = state.checkpoint
       while folded < state.sequence {
-        var portion = Portion(after: folded, through: state.sequence, locationsMax: max)
-        while !portion.isWhole { portion.add(try Portion.read(db, portion.nextCommits)) }
-        try write(portion.locations)
-        folded = portion.sequence
+        var batch = CheckpointBatch(after: folded, through: state.sequence, locationsMax: max)
+        while !batch.isFull { batch.add(try CheckpointBatch.read(db, batch.nextCommits)) }
+        try write(batch.locations)
+        folded = batch.sequence
       }
       try write(replaced)
       var checksum = try CommitRow.last(db).checksum
@@ -69,17 +70,16 @@ extension SQLiteStore {
     }
   }
 
-  /// The rows after which a replacement reports its progress.
+  /// The number of rows after which a replacement reports its progress.
   private static let replacingRows = 10_000
 
-  /// The budget of the rows until then.
+  /// A budget of that many rows.
   private static var replacingBudget: StepBudget {
     StepBudget(
       StepBudget.Limits(rows: replacingRows, bytes: .max, seconds: .infinity, uptime: { 0 }))
   }
 
-  /// Returns what is wrong with the files, the checkpoint or the journal, a sentence each; nothing if all is well.
-  /// O(size).
+  /// Returns one sentence for each problem of the files, the checkpoint or the journal; empty if there is none. O(size).
   public func problems() async throws -> [String] {
     do {
       return try await pool.read { [losses] db in
@@ -123,7 +123,7 @@ extension SQLiteStore {
     let rows = try Row.fetchCursor(
       db, sql: "SELECT \(CommitRow.columns) FROM commits ORDER BY sequence")
     while let row = try rows.next() {
-      // Where one is missing, which was told above, the next cannot be checked against it.
+      // After a gap, which is reported above, the next commit has no predecessor to check against.
       let isNext = row[0] == last.sequence + 1
       let previous = last.checksum
       last = (row[0], Checksum(stored: row[4]))

@@ -1,11 +1,11 @@
 internal import Foundation
 internal import GRDB
 
-/// The removal of old rows, in steps as those of a checkpoint. Each step's rows are chosen by a reader, so that
-/// the writer removes them and does nothing else.
+/// The removal of old rows, in background steps. A reader selects the rows of each step, so that the writer only
+/// removes them. The reader also brings their pages into memory.
 extension SQLiteStore {
-  /// Drops commits that are in the checkpoint and that no listener is to resume from any more: from the
-  /// oldest on, until one is to stay.
+  /// Removes the oldest commits: those that are in the checkpoint and are too old for a listener to resume from. Stops
+  /// at the first commit to keep.
   func dropCommits(
     upTo sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
@@ -39,12 +39,12 @@ extension SQLiteStore {
         arguments: [
           max(0, lastSequence.minusClamped(kept)), lastTime.minusClamped(max(0, span)),
         ])
-      // The last one stays in any case.
+      // The last commit always stays.
       return min(first ?? lastSequence, lastSequence, sequence == .max ? .max : sequence + 1)
     }
   }
 
-  /// Returns the last of the oldest commits that one step drops; nil if none is left to drop.
+  /// Returns the sequence number of the last commit that the next step removes; nil if no commit is left to remove.
   private static func commitsToDrop(
     _ db: Database, before end: Int64, bytes: Int
   ) throws -> Int64? {
@@ -62,7 +62,7 @@ extension SQLiteStore {
     return last
   }
 
-  /// Forgets the writes of clients that have not written for long.
+  /// Removes the remembered writes of clients that have not written for `clientMilliseconds`.
   func forgetClientWrites(resting rest: @Sendable () async throws -> Void) async throws {
     let end = try await pool.read { db in
       try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
@@ -86,7 +86,7 @@ extension SQLiteStore {
     }
   }
 
-  /// Returns the last of the next writes, in the order of their key, that one step forgets; nil if there is none.
+  /// Returns the key of the last write that the next step removes, in the order of the keys; nil if none is left.
   private static func clientWrites(
     _ db: Database, before end: Int64, after last: (String, Int64), limit: Int
   ) throws -> (String, Int64)? {

@@ -2,18 +2,17 @@ internal import Foundation
 internal import GRDB
 internal import Synchronization
 
-/// The two ways in which the store writes.
+/// The two kinds of transaction: durable ones and background ones.
 ///
-/// A connection has one level of synchronisation at a time, and background steps lower it. So every
-/// transaction that must be durable goes through `writeDurably`, which restores the level first where a step
-/// could not.
+/// A connection has one level of synchronization at a time, and background steps lower it. So every transaction that
+/// must be durable goes through `writeDurably`, which first restores the level if a step failed to.
 extension SQLiteStore {
-  /// Runs a transaction that is durable, as the configuration defines it, when this returns, and then notes the
-  /// end of what is stored in `canopy.tail`.
+  /// Runs a transaction that is durable, as the configuration defines it, when this returns. Then writes the end of the
+  /// durable data to `canopy.tail`.
   ///
   /// Blocks the caller's thread. Adds two `fstat` calls and a `pwrite` of 72 bytes to the transaction.
   ///
-  /// - Parameter body: changes the tail as it changes the database.
+  /// - Parameter body: changes the database, and the tail with it.
   /// - Throws: `StoreError.inaccessible` if a file of the database was removed; then nothing is written.
   func writeDurably<R>(_ body: (Database, inout Tail) throws -> R) throws -> R {
     try pool.writeWithoutTransaction { try durably($0, body) }
@@ -26,8 +25,8 @@ extension SQLiteStore {
     try await pool.writeWithoutTransaction { [self] in try durably($0, body) }
   }
 
-  /// Runs a durable transaction that changes accounts, tokens or on-disconnect writes: those changes are counted, so
-  /// that a lost one is noticed as a lost commit is.
+  /// Runs a durable transaction that changes accounts, tokens or on-disconnect writes. Counts such changes, so that the
+  /// next start finds a lost one, as it finds a lost commit.
   func writeCounted<R: Sendable>(
     _ body: @escaping @Sendable (Database) throws -> R
   ) async throws -> R {
@@ -49,10 +48,12 @@ extension SQLiteStore {
   ) throws -> R {
     try files.checkRemain()
     try restoreDurability(db)
-    // Read and written by the writing connection alone; the lock is never waited for.
+    // Only the writing connection uses the tail, so this never waits for the lock.
     let before = tail.withLock { $0 }
     var after = before
     let result = try SQLiteStore.transaction(db) { try body($0, &after) }
+    // The transaction synchronized the whole log, with the steps before it.
+    logCopier?.noteSynced()
     if after != before {
       tailFile.write(after)
       tail.withLock { $0 = after }
@@ -60,11 +61,11 @@ extension SQLiteStore {
     return result
   }
 
-  /// Runs a background transaction that does not wait for the disk. Its effect is durable, and in order, with
-  /// the next durable one: both are in the same write-ahead log.
+  /// Runs a background transaction that does not wait for the disk. It becomes durable with the next durable
+  /// transaction, and in order, because both are in the same write-ahead log.
   ///
-  /// Cancelling the task has an effect before the transaction only. The transaction itself runs outside of
-  /// the task, so that no cancellation can come between it and the statement that restores the level.
+  /// Cancelling the task has an effect only before the transaction. The transaction itself runs outside of the task,
+  /// so that no cancellation can prevent the statement that restores the level of synchronization.
   func writeInBackground<R: Sendable>(
     _ body: @escaping @Sendable (Database) throws -> R
   ) async throws -> R {
@@ -78,10 +79,13 @@ extension SQLiteStore {
 
   private func withoutSync<R>(_ db: Database, _ body: (Database) throws -> R) throws -> R {
     isUnsynced.withLock { $0 = true }
-    // If this fails, the next durable transaction tries it again before it begins.
+    // If this fails, the next durable transaction tries again before it begins.
     defer { try? restoreDurability(db) }
     try db.execute(sql: "PRAGMA synchronous = NORMAL")
-    return try SQLiteStore.transaction(db, body)
+    let frames = logCopier?.frames ?? 0
+    let result = try SQLiteStore.transaction(db, body)
+    logCopier?.noteStep(after: frames)
+    return result
   }
 
   private func restoreDurability(_ db: Database) throws {

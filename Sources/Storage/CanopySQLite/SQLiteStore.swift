@@ -1,3 +1,4 @@
+internal import Dispatch
 internal import Foundation
 internal import GRDB
 public import Logging
@@ -5,82 +6,85 @@ internal import Synchronization
 
 /// A data folder: the journal, the checkpoint and the accounts, in one SQLite file.
 ///
-/// SQLite runs in WAL mode. Asynchronous methods run their statements on GRDB's own queues. `append` and `resolveAppend` are
-/// synchronous: they block the caller's thread until the disk has answered.
-/// The folder is locked from opening until `close`, so that one process uses it at a time.
+/// SQLite runs in WAL mode. Asynchronous methods run their statements on GRDB's own queues. `append` and
+/// `resolveAppend` are synchronous: they block the caller's thread until the disk has answered. The folder is locked
+/// from opening until `close`, so that one process uses it at a time.
 public final class SQLiteStore: Sendable {
-  /// When an append counts as stored.
+  /// The point at which an append counts as stored.
   public enum Durability: String, Sendable, CaseIterable {
-    /// When it is on the disk: survives the loss of power.
+    /// An append is stored when it is on the disk. It survives a power failure.
     case full
-    /// When the operating system has it: survives the end of the process, not the loss of power.
+    /// An append is stored when the operating system has it. It survives a crash of the process, but not a power failure.
     case relaxed
   }
 
   /// Settings of a store.
   public struct Configuration: Sendable {
-    /// When an append counts as stored.
+    /// The point at which an append counts as stored.
     public var durability = Durability.full
-    /// Commits that are kept at most after they have been folded into the checkpoint, for those who
-    /// resume listening.
+    /// The maximum number of commits to keep after the checkpoint has them, for clients that resume listening.
     public var retainedCommits: Int64 = 100_000
-    /// Milliseconds before the last commit from which on commits are kept.
+    /// The age, in milliseconds before the last commit, up to which commits are kept.
     public var retainedMilliseconds: Int64 = 3_600_000
-    /// Rows that one step of a checkpoint writes or looks for at most. No append begins during a step.
+    /// The maximum number of rows that one step of a checkpoint writes or looks up. No append begins during a step.
     public var checkpointStepRows = 256
-    /// Bytes that one step of a checkpoint writes or removes at most, but for its last row.
+    /// The maximum number of bytes that one step of a checkpoint writes or removes, except for its last row.
     public var checkpointStepBytes = 256 * 1024
-    /// Seconds from which on a step of a checkpoint ends, after the row that it is at.
+    /// The maximum duration of one step of a checkpoint in seconds. The step finishes its last row.
     public var checkpointStepSeconds = 0.003
-    /// Different places, written by the commits that a checkpoint folds together: some 300 bytes of
-    /// memory each, while it is made.
-    public var checkpointPortionLocations = 250_000
-    /// Whether to open a folder also if commits, or other changes, were lost. `acceptLosses` must be called then.
+    /// The maximum number of distinct locations in one batch of a checkpoint. Each takes about 300 bytes of memory
+    /// during the checkpoint.
+    public var checkpointBatchLocations = 250_000
+    /// Whether to open a folder even if commits or other changes were lost. Then `acceptLosses` must be called.
     public var acceptsLoss = false
-    /// Where the store tells what it does beside its work.
+    /// The log for losses, repairs and failures of background work.
     public var logger = Logger(label: "canopy.store") { _ in SwiftLogNoOpLogHandler() }
-    /// Frames of the write-ahead log, of a page each, from which on it is copied into the database file: rarer than
-    /// SQLite's 1,000, with a file of some 32 MB.
+    /// The number of frames (pages) from which on the write-ahead log is copied into the database file. SQLite's own
+    /// default is 1,000; with 8,000 the copier runs less often, and the log has about 32 MB.
     var logFramesMax = 8_000
-    /// Seconds since some moment, by a clock that never goes back.
+    /// The number of bytes of background steps from which on the log is synchronized before the next step.
+    var unsyncedBytesMax = 512 * 1024
+    /// Returns the seconds since some fixed moment. It never goes back.
     var uptime: @Sendable () -> Double = { ProcessInfo.processInfo.systemUptime }
-    /// Called after every step of a checkpoint, for tests; an error that it throws ends the checkpoint.
+    /// A hook for tests, called after every step of a checkpoint. An error that it throws ends the checkpoint.
     var afterStep: @Sendable () async throws -> Void = {}
 
-    /// The defaults.
+    /// Creates the default settings.
     public init() {}
   }
 
   let pool: DatabasePool
   let configuration: Configuration
   private let lock: FolderLock
-  /// Nil if the folder is open for reading alone.
+  /// The copier of the write-ahead log; nil if the folder is open for reading only.
   let logCopier: LogCopier?
+  /// The queue that synchronizes the log after background steps.
+  let syncQueue = DispatchQueue(label: "canopy.store.sync")
   let files: DatabaseFiles
-  /// Whether the writing connection may be at a lower level of synchronisation than the configuration's.
+  /// Whether the writing connection may have a lower level of synchronization than the configuration asks for.
   let isUnsynced = Mutex(false)
   /// The changes of on-disconnect writes that wait for the next transaction.
   let disconnectChanges = Mutex(
     DisconnectChangeQueue<DisconnectWaiter>())
-  /// The end of what is stored durably, as `canopy.tail` has it.
+  /// The end of the durable data, as in `canopy.tail`.
   let tail: Mutex<Tail>
   let tailFile: TailFile
-  /// The contents of `canopy.tail` when the folder was opened.
+  /// The contents of `canopy.tail` at the time of opening.
   let foundTail: TailFile.Contents?
   private let isReading: Bool
 
-  /// The folder.
+  /// The path of the folder.
   public let folder: String
 
-  /// What was stored and is not in the folder any more, a sentence each; nothing if all is well.
+  /// One sentence for each loss that was found at opening; empty if nothing is missing.
   public let losses: [String]
 
-  /// Opens a data folder, creating what is missing.
+  /// Opens a data folder, and creates the folder and its files if they are missing.
   ///
-  /// A file of an older version is brought up to date first, in O(size).
+  /// Updates a file of an older version first, in O(size).
   ///
-  /// - Throws: `StoreError`, whose sentence says what to do; also when commits were lost that a crash cannot
-  ///   explain, unless the configuration accepts that.
+  /// - Throws: `StoreError`, whose sentence says what to do. One reason is a loss of commits that a crash cannot
+  ///   explain, unless the configuration accepts losses.
   public init(folder: String, configuration: Configuration = Configuration()) throws {
     self.folder = folder
     self.configuration = configuration
@@ -106,26 +110,26 @@ public final class SQLiteStore: Sendable {
     let now = try opening.currentTail(pool)
     tail = Mutex(now)
     try tailFile.open()
-    // Where a loss is still to be accepted, its traces stay until then.
+    // The old contents are the evidence of a loss, and stay until the loss is accepted.
     if !configuration.acceptsLoss { tailFile.write(now) }
   }
 
-  /// Opens a data folder for reading alone. Nothing in it is changed, and it need not be writable.
+  /// Opens a data folder for reading only. Changes nothing in the folder, which need not be writable.
   ///
-  /// A folder that an older version wrote is brought up to date, and must be writable for that.
+  /// The exception is a folder of an older version: it is updated, and must be writable for that.
   ///
-  /// - Throws: `StoreError`. Losses are in `losses`.
+  /// - Throws: `StoreError`. A loss is no error here; see `losses`.
   public static func reading(_ folder: String) throws -> SQLiteStore {
     if let store = try SQLiteStore(readingCurrent: folder) { return store }
     guard access(folder, W_OK) == 0, access(folder + "/canopy.sqlite", W_OK) == 0 else {
       throw StoreError.inaccessible(
-        "an older version wrote \(folder), which cannot be changed here: copy it to where it can be "
-          + "written, so that it is brought up to date")
+        "an older version wrote \(folder), which must be updated but cannot be written: copy the folder to a "
+          + "place where it can be written")
     }
     return try SQLiteStore(folder: folder)
   }
 
-  /// Opens a folder of this version; nil if it is to be brought up to date first.
+  /// Opens a folder of this version; nil if the folder must be updated first.
   private init?(readingCurrent folder: String) throws {
     self.folder = folder
     configuration = Configuration()
@@ -153,7 +157,7 @@ public final class SQLiteStore: Sendable {
     }
     logCopier?.close()
     if !isReading {
-      // So that a folder at rest is one file. A reader in another process may forbid it: no matter.
+      // Leaves one file without a log. A reader in another process may prevent that, which does no harm.
       try? pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
       tailFile.close()
     }

@@ -2,23 +2,20 @@ internal import GRDB
 
 /// The tables of `canopy.sqlite`, by version.
 ///
-/// - `commits`: the journal, one row a commit; `body` as `AssignmentCodec` writes it. `before` is what
-///   takes it back, as `BeforeImageCodec` writes it; null where that is not known, or large.
-/// - `disconnect_writes`: what connections want written when they end. `exceptions` is an array of
-///   paths.
-/// - `client_writes`: the commits of writes that clients may send again: those of which they have not
-///   said that they have seen the answer.
-/// - `leaves`: the checkpoint, a row for each leaf or small branch; no row is at or below another.
-///   A branch that is spread over rows has its priority at `path/.priority`.
-/// - `client_writes`: the writes that clients may send again, each with the number that its client had
-///   seen. `client` is `owner/name`, or the name alone in rows of earlier versions
-///   (`WriteOrigin.storedClient`).
-/// - `rules_record`: at most one row: the digest of the rules in force and the last commit before them.
-/// - `meta`: the numbers of `Meta`, and the sums of `SealedTable`, which triggers keep.
-/// - `accounts`, `tokens`: identity; passwords only as argon2id hashes, tokens only as SHA-256.
+/// - `commits`: the journal, one row for each commit. `AssignmentCodec` writes `body`. `before` is the before-image,
+///   written by `BeforeImageCodec`; null if it is unknown or large.
+/// - `disconnect_writes`: the writes that the server makes when connections end. `exceptions` is an array of paths.
+/// - `leaves`: the checkpoint, one row for each leaf or small branch. No row is at or below another. A branch that is
+///   spread over rows has its priority at `path/.priority`.
+/// - `client_writes`: the writes that clients may send again, until the client says that it has seen the reply. `seen` is
+///   the number that the client had seen at the time. `client` is `owner/name`, or the name alone in rows of earlier
+///   versions (`WriteOrigin.storedClient`).
+/// - `rules_record`: at most one row, with the digest of the rules in force and the last commit before them.
+/// - `meta`: the numbers of `Meta`, and the sums of `SealedTable`, which triggers update.
+/// - `accounts`, `tokens`: identities, with passwords only as argon2id hashes and tokens only as SHA-256.
 ///
-/// Every row has a checksum (see `Checksum` and `SealedTable`), of which SQLite has none. A file of an older
-/// version gets them from `Sealing`.
+/// Every row has a checksum (see `Checksum` and `SealedTable`), because SQLite has none. `Sealing` computes them for a
+/// file of an older version.
 enum Schema {
   static let applicationID: Int32 = 0x4341_4E50  // "CANP"
 
@@ -64,7 +61,7 @@ enum Schema {
             time INTEGER NOT NULL, PRIMARY KEY(client, number)) STRICT, WITHOUT ROWID;
           """)
     }
-    // Named, not numbered, so that it cannot be taken for another change of the same number.
+    // Has a name instead of a number, so that it cannot be confused with another change of the same number.
     migrator.registerMigration("client-seen") { db in
       try db.execute(
         sql: "ALTER TABLE client_writes ADD COLUMN seen INTEGER NOT NULL DEFAULT 0")
@@ -88,7 +85,7 @@ enum Schema {
     }
     migrator.registerMigration("sealed-sums") { db in
       for table in SealedTable.allCases { try table.beginSum(db) }
-      // Rows that have their checksums keep them. Were they made anew, damage would become valid.
+      // Existing checksums are kept. Computing them again would make damaged rows valid.
       guard try Meta.readUnchecked(db).isSealed else { return }
       var meta = try Meta.read(db)
       meta[.schema] = try checksum(db).stored

@@ -2,7 +2,7 @@ internal import CanopyTree
 internal import Foundation
 internal import GRDB
 
-/// A table of few rows, each of which has the checksum of its columns: all but `leaves` and `commits`.
+/// A table whose rows have a checksum over their columns: every table except `leaves`, `commits` and `meta`.
 enum SealedTable: String, CaseIterable {
   case accounts
   case tokens
@@ -25,7 +25,7 @@ enum SealedTable: String, CaseIterable {
     }
   }
 
-  /// The name of a row for people; nothing of it is secret.
+  /// The name of a row in messages. It reveals no data.
   private var title: String {
     switch self {
     case .accounts: "an account"
@@ -41,7 +41,7 @@ enum SealedTable: String, CaseIterable {
     SealedTable.checksum(values).stored
   }
 
-  /// SQL that computes the checksum of a row.
+  /// The SQL expression for the checksum of a row.
   var expression: String {
     "canopy_checksum('\(rawValue)', \(columns.map { "\(rawValue).\($0)" }.joined(separator: ", ")))"
   }
@@ -69,7 +69,7 @@ enum SealedTable: String, CaseIterable {
     return checksum
   }
 
-  /// Gives rows that were just written their checksum.
+  /// Computes and stores the checksums of the rows that satisfy a condition. Call after each change of a row.
   func seal(_ db: Database, where condition: String, _ arguments: StatementArguments) throws {
     try db.cachedStatement(
       sql: "UPDATE \(rawValue) SET checksum = \(expression) WHERE \(condition)"
@@ -87,7 +87,7 @@ enum SealedTable: String, CaseIterable {
     }
   }
 
-  /// Returns the problems of the table, a sentence each: its structure, its indexes and its rows. O(size).
+  /// Returns one sentence for each problem of the table's structure, indexes and rows. O(size).
   func problems(_ db: Database) throws -> [String] {
     let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(rawValue))")
     let problems = structure.filter { !$0.hasSameBytes(as: "ok") }.prefix(3).map {
@@ -108,17 +108,17 @@ enum SealedTable: String, CaseIterable {
   }
 }
 
-/// The sum of a table's checksums, in `meta`: a row that is lost as a whole is noticed by it.
+/// The sum of a table's checksums, in `meta`. It proves that no row is missing.
 ///
-/// Triggers keep it, so that no statement can forget it. It has 62 bits, because SQLite's sums do not wrap around.
+/// Triggers update it, so that no statement can forget to. It has 62 bits, because sums in SQLite do not wrap around.
 extension SealedTable {
   private static let sumMask: Int64 = (1 << 62) - 1
 
-  /// The name of the sum; nil for `client_writes`, which the commits of clients change: those need not write another
-  /// page for it.
+  /// The name of the sum; nil for `client_writes`. Commits of clients change that table, and a sum would cost them another
+  /// page.
   var sumName: String? { self == .clientWrites ? nil : "sum_" + rawValue }
 
-  /// Makes the triggers that keep the sum, and the sum itself.
+  /// Creates the triggers that update the sum, and computes the sum.
   func beginSum(_ db: Database) throws {
     guard let name = sumName else { return }
     let (mask, old, new) = (SealedTable.sumMask, "old.checksum", "new.checksum")
@@ -136,7 +136,7 @@ extension SealedTable {
     try writeSum(db)
   }
 
-  /// Computes the sum anew. O(rows).
+  /// Computes the sum from all rows. O(rows).
   func writeSum(_ db: Database) throws {
     guard let name = sumName else { return }
     var sum: Int64 = 0

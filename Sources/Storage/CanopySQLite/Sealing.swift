@@ -2,9 +2,9 @@ internal import CanopyTree
 internal import Foundation
 internal import GRDB
 
-/// The making of all checksums of a file, in bounded steps: a file of an older schema has none.
+/// The computation of all checksums of a file of an older schema, which has none, in bounded steps.
 ///
-/// A process that dies in the middle leaves the file unsealed, and the next start begins anew.
+/// If the process dies in between, the file stays unsealed, and the next start computes all checksums again.
 struct Sealing {
   private static let rowsMax = 2_000
 
@@ -13,9 +13,9 @@ struct Sealing {
   private var meta: Meta
   private var done = 0
 
-  /// Makes the checksums. O(size).
+  /// Computes and stores the checksums. O(size).
   ///
-  /// - Parameter report: gets a sentence about the progress from time to time.
+  /// - Parameter report: receives a sentence about the progress for every 100,000 rows.
   static func run(_ pool: DatabasePool, report: (String) -> Void = { _ in }) throws {
     try withoutActuallyEscaping(report) { report in
       var sealing = Sealing(
@@ -30,7 +30,7 @@ struct Sealing {
     let step = 100_000
     done += rows
     if done / step != (done - rows) / step {
-      report("\(done) rows of the data folder have got a checksum")
+      report("\(done) rows of the data folder have received a checksum")
     }
   }
 

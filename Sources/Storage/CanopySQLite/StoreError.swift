@@ -2,15 +2,15 @@ internal import CanopyTree
 internal import Foundation
 internal import GRDB
 
-/// Why a data folder cannot be used, in a sentence that says what to do.
+/// An error of a data folder, with a sentence that says what to do.
 public enum StoreError: Error, Equatable, Sendable {
   /// Another process uses the folder.
   case inUse(String)
   /// The folder or a file in it cannot be read or written.
   case inaccessible(String)
-  /// The folder was written by a newer program.
+  /// A newer program wrote the folder.
   case newerSchema(String)
-  /// What is stored makes no sense.
+  /// Stored data is damaged or missing.
   case damaged(String)
 
   /// One sentence that says what is wrong and what to do.
@@ -20,7 +20,7 @@ public enum StoreError: Error, Equatable, Sendable {
     }
   }
 
-  /// What a failure of SQLite means to the one who runs the server.
+  /// Returns the error of the folder for an error of SQLite.
   static func opening(_ path: String, _ error: any Error) -> StoreError {
     guard let error = error as? DatabaseError else {
       return .inaccessible("\(path) cannot be opened: \(error)")
@@ -28,7 +28,7 @@ public enum StoreError: Error, Equatable, Sendable {
     switch error.resultCode {
     case .SQLITE_NOTADB, .SQLITE_CORRUPT:
       return .damaged(
-        "\(path) is damaged or no Canopy database (\(error.message ?? "no details")): restore it from "
+        "\(path) is damaged or is not a Canopy database (\(error.message ?? "no details")): restore it from "
           + "a backup, or move the data folder away to begin with an empty one")
     default:
       return .inaccessible(
@@ -37,37 +37,40 @@ public enum StoreError: Error, Equatable, Sendable {
     }
   }
 
-  /// The error that the system does not open a file or a folder.
+  /// Returns the error for a file or a folder that the system does not open.
   static func unopenable(_ path: String, _ code: Int32) -> StoreError {
     .inaccessible(
       "\(path) cannot be opened: \(String(cString: strerror(code))); check the folder's owner, its "
         + "permissions and the space on the disk")
   }
 
-  /// The ways out of damage.
+  /// The advice for damage, as the end of a sentence.
   static let waysOut =
-    "restore the data folder from a backup, or have canopy serve --accept-loss go on with what is whole"
+    "restore the data folder from a backup, or run canopy serve --accept-loss to continue with the undamaged data"
 
-  /// The error that a row has another checksum than when it was written.
+  /// Returns the error for a row whose checksum does not match.
   static func altered(_ what: String) -> StoreError {
     .damaged("\(what) was altered on the disk (the checksum does not match): \(waysOut)")
   }
 
+  /// Returns the error for rows of the checkpoint whose number or sum does not match.
   static func missingRows(_ found: LeafSums, _ expected: LeafSums) -> StoreError {
     .damaged(
       "the checkpoint has \(found.count) rows, and \(expected.count) were written"
-        + (found.count == expected.count ? ", but not all are the same" : "") + ": \(waysOut)")
+        + (found.count == expected.count ? ", but some of them differ" : "") + ": \(waysOut)")
   }
 
-  /// The error that rows of a table are missing, or rows of an older time are in their place.
+  /// Returns the error for a table whose sum does not match: rows are missing, or are of an older time.
   static func missingRows(of table: String) -> StoreError {
-    .damaged("\(table) does not have the rows that were written last: \(waysOut)")
+    .damaged("rows of \(table) are missing or older than the last change: \(waysOut)")
   }
 
+  /// Returns the error for a missing commit.
   static func missing(commit sequence: Int64) -> StoreError {
     .damaged("commit \(sequence) is missing from the journal: \(waysOut)")
   }
 
+  /// Returns the error for a row that cannot be decoded.
   static func damagedRow(_ what: String, _ error: Any) -> StoreError {
     let reason = (error as? TreeError)?.sentence ?? "\(error)"
     return .damaged(

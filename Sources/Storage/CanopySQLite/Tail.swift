@@ -1,7 +1,7 @@
 internal import Foundation
 internal import Synchronization
 
-/// The end of what was stored durably: what the database must hold at the next start.
+/// The end of the durable data, which the database must have at the next start.
 struct Tail: Equatable, Sendable {
   /// The sequence number of the last commit.
   var sequence: Int64
@@ -9,24 +9,25 @@ struct Tail: Equatable, Sendable {
   var checksum: Checksum
   /// The number of changes to accounts, tokens and on-disconnect writes.
   var revision: Int64
-  /// The greatest time of a commit and in a key, in milliseconds since 1970.
+  /// The greatest time of a commit or in a key, in milliseconds since 1970.
   var time: Int64
 }
 
-/// The file `canopy.tail`, which tells the end of the journal from outside of it.
+/// The file `canopy.tail`, which contains the end of the journal outside of the database.
 ///
-/// SQLite takes the first damaged frame of a write-ahead log for the log's end, and says nothing of the commits
-/// after it. So their end is kept here as well. Every durable transaction writes it when it is on the disk, with one
-/// `pwrite` that is not synced: it survives the end of the process, as the page cache does, and a loss of power may
-/// leave an older version. An older one is right too: it tells of less. (With `--durability relaxed` the log may be
-/// the older one after a loss of power, which is why the file names the durability and the boot.)
+/// SQLite takes the first damaged frame of a write-ahead log for the end of the log, and does not report the commits
+/// after it. So this file has the end of the journal as well. Every durable transaction writes it, after the
+/// transaction is on the disk, with one `pwrite` that is not synchronized. The file survives a crash of the process. A
+/// power failure may leave an older version, which is correct too: it only proves fewer commits. (With
+/// `--durability relaxed`, a power failure may leave an older log. So the file also contains the durability and the
+/// boot.)
 final class TailFile: Sendable {
   /// The contents of a file.
   struct Contents: Sendable {
     var tail: Tail
-    /// Whether the system has been running since it was written, so that it is the latest version.
+    /// Whether the system has not been restarted since the file was written. Then it is the latest version.
     var isOfThisBoot: Bool
-    /// Whether commits need not have been on the disk when it was written.
+    /// Whether the durability was relaxed, so that the commits may not have been on the disk.
     var isRelaxed: Bool
   }
 
@@ -44,9 +45,9 @@ final class TailFile: Sendable {
 
   deinit { close() }
 
-  /// Reads the file; nil if it is missing or makes no sense.
+  /// Reads the file; nil if it is missing or damaged.
   ///
-  /// - Throws: `StoreError.inaccessible` if it is there and cannot be read.
+  /// - Throws: `StoreError.inaccessible` if it exists and the system does not allow reading it.
   func read() throws(StoreError) -> Contents? {
     guard let data = FileManager.default.contents(atPath: path) else {
       guard access(path, R_OK) == 0 || errno == ENOENT else { throw .unopenable(path, errno) }
@@ -75,7 +76,7 @@ final class TailFile: Sendable {
 
   /// Opens the file for writing, and creates it if it is missing.
   ///
-  /// - Throws: `StoreError.inaccessible`: without the file a loss would go unnoticed.
+  /// - Throws: `StoreError.inaccessible`, because without the file a loss would not be found.
   func open() throws(StoreError) {
     let opened = Foundation.open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0o600)
     guard opened >= 0 else { throw .unopenable(path, errno) }
@@ -86,7 +87,7 @@ final class TailFile: Sendable {
     if let before { Foundation.close(before) }
   }
 
-  /// Writes the file, with one system call, if it is open. A failure leaves an older version, which is right too.
+  /// Writes the file with one system call, if it is open. A failure leaves an older version, which is correct too.
   func write(_ tail: Tail) {
     let boot = Boot.id
     withUnsafeTemporaryAllocation(byteCount: TailFile.bytes, alignment: 8) { bytes in
@@ -111,7 +112,7 @@ final class TailFile: Sendable {
     }
   }
 
-  /// Has the disk take the file, and closes it.
+  /// Synchronizes the file and closes it.
   func close() {
     guard let descriptor = descriptor.withLock({ $0.take() }) else { return }
     fsync(descriptor)
@@ -119,9 +120,9 @@ final class TailFile: Sendable {
   }
 }
 
-/// The present boot of the system.
+/// The current boot of the system.
 private enum Boot {
-  /// A number that no other boot has; (0, 0) where the system does not tell one.
+  /// A unique number of the boot; (0, 0) if the system has none.
   static let id: (Int64, Int64) = {
     guard
       let text = try? String(contentsOfFile: "/proc/sys/kernel/random/boot_id", encoding: .utf8),

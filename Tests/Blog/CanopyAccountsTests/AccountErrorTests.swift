@@ -14,7 +14,7 @@ import Testing
     ] + PasswordRejection.allCases.map { .invalidPassword($0) }
     + problems.map { .administratorTokenUnusable(path: "/data/admin-token", problem: $0) }
 
-  @Test func `every error is one sentence that says what to do`() {
+  @Test func `each error is one sentence that says what to do`() {
     #expect(Set(Self.all.map(\.sentence)).count == Self.all.count)
     for error in Self.all {
       let sentence = error.sentence
@@ -36,7 +36,7 @@ import Testing
     }
   }
 
-  @Test func `the mode of an exposed file is told in octal`() {
+  @Test func `the sentence has the mode of an exposed file in octal`() {
     let error = AccountError.administratorTokenUnusable(
       path: "/data/admin-token", problem: .exposed(mode: 0o644))
     #expect(error.sentence.contains("/data/admin-token has mode 644"))

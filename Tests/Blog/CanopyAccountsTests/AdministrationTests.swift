@@ -11,7 +11,7 @@ import Testing
     ) { _ in }
   }
 
-  @Test func `an account can be made without a session`() async throws {
+  @Test func `an administrator creates an account without a session`() async throws {
     let account = try await create("Ada@example.org")
     #expect(!account.isPending)
     #expect(await fixture.store.digests.isEmpty)
@@ -43,7 +43,9 @@ import Testing
     #expect(try await fixture.service.accounts(limit: .max).count == 5)
   }
 
-  @Test func `a new password revokes all tokens and ends the wait`() async throws {
+  @Test func `a new password of the administrator revokes all tokens and ends the wait`()
+    async throws
+  {
     let session = try await fixture.signUp()
     for _ in 0..<5 { _ = await fixture.refusal(of: "wrong password") }
     await #expect(throws: AccountError.invalidPassword(.tooCommon)) {

@@ -7,7 +7,7 @@ import Testing
 @Suite struct AdministratorTokenTests {
   private let random = SeededBytes()
 
-  /// A folder of its own for one test.
+  /// Runs a test with a temporary folder.
   private func withFolder(_ body: (String) throws -> Void) throws {
     let folder = FileManager.default.temporaryDirectory
       .appendingPathComponent("canopy-\(UUID().uuidString)").path
@@ -33,7 +33,7 @@ import Testing
     try FileManager.default.setAttributes([.posixPermissions: mode], ofItemAtPath: path)
   }
 
-  @Test func `the first start makes a token and later ones find it`() throws {
+  @Test func `the first start creates a token, and later starts read it`() throws {
     try withFolder { folder in
       #expect(try AdministratorToken.load(from: folder) == nil)
       let made = try make(in: folder)
@@ -47,24 +47,17 @@ import Testing
     }
   }
 
-  @Test func `a private file is private whatever the umask`() throws {
+  @Test func `the file is private with any umask`() throws {
     try withFolder { folder in
       let before = umask(0)
       defer { umask(before) }
-      try PrivateFile.create(folder + "/f", content: [1, 2])
-      let file = try FileManager.default.attributesOfItem(atPath: folder + "/f")
+      _ = try make(in: folder)
+      let file = try FileManager.default.attributesOfItem(atPath: folder + "/admin-token")
       #expect(file[.posixPermissions] as? Int == 0o600)
-      #expect(throws: AdministratorTokenProblem.self) {
-        try PrivateFile.create(folder + "/f", content: [3])
-      }
-      #expect(try PrivateFile.read(folder + "/f", bytesMax: 2) == [1, 2])
-      #expect(throws: AdministratorTokenProblem.malformed) {
-        try PrivateFile.read(folder + "/f", bytesMax: 1)
-      }
     }
   }
 
-  @Test func `what a crash left does not hinder the next start`() throws {
+  @Test func `a file that a crash has left does not prevent the next start`() throws {
     try withFolder { folder in
       try Data("ab".utf8).write(to: URL(fileURLWithPath: folder + "/admin-token.new"))
       _ = try make(in: folder)
@@ -73,7 +66,7 @@ import Testing
     }
   }
 
-  @Test func `a file that group or others may use is refused and left alone`() throws {
+  @Test func `a file that other users may access is refused and not changed`() throws {
     try withFolder { folder in
       let text = try make(in: folder).text
       for bits in 1...0o77 {
@@ -85,7 +78,7 @@ import Testing
     }
   }
 
-  @Test func `a malformed file is refused and left alone`() throws {
+  @Test func `a malformed file is refused and not changed`() throws {
     try withFolder { folder in
       let text = try make(in: folder).text
       let malformed = [
@@ -101,7 +94,7 @@ import Testing
     }
   }
 
-  @Test func `what is no ordinary file is refused`() throws {
+  @Test func `a folder, a link or a pipe is refused`() throws {
     try withFolder { folder in
       try FileManager.default.createDirectory(
         atPath: folder + "/admin-token", withIntermediateDirectories: false)
@@ -118,7 +111,7 @@ import Testing
     }
   }
 
-  @Test func `a folder that is missing is named with the reason`() {
+  @Test func `the error names a missing folder and the reason`() {
     let error = #expect(throws: AccountError.self) { _ = try make(in: "/no/such/folder") }
     #expect(
       error?.sentence

@@ -2,7 +2,7 @@ import CanopyAccounts
 import Testing
 
 @Suite struct Argon2idTests {
-  // Made by the reference tool (Debian package argon2 0~20171227):
+  // Computed by the reference tool (Debian package argon2 0~20171227):
   //
   //   echo -n "correct horse battery staple" |
   //     argon2 canopysalt16byte -id -v 13 -t 2 -k 19456 -p 1 -l 32 -e
@@ -20,7 +20,9 @@ import Testing
 
   private static let password = Array("correct horse battery staple".utf8)
 
-  @Test func `a hash with the real parameters is the reference tool's`() async throws {
+  @Test func `a hash with the standard parameters is equal to that of the reference tool`()
+    async throws
+  {
     let hasher = PasswordHasher()
     let salt = Array("canopysalt16byte".utf8)
     let hash = try await hasher.hash(Self.password, salt: salt, parameters: .standard)
@@ -37,11 +39,11 @@ import Testing
     #expect(try await !hasher.verify([], against: hash))
   }
 
-  @Test func `another kind of argon2 is not taken for this one`() {
+  @Test func `a hash of argon2i does not match`() {
     #expect(PasswordHash(encoded: Self.otherKind) == nil)
   }
 
-  @Test func `lengths that the library would refuse are an error`() {
+  @Test func `lengths that the library refuses are an error`() {
     let function = Argon2id()
     for (salt, tag) in [(7, 32), (65, 32), (16, 15), (16, 65), (16, -1), (0, 32)] {
       #expect(throws: AccountError.hashingFailed) {

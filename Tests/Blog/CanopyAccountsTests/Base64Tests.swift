@@ -4,7 +4,7 @@ import Testing
 @testable import CanopyAccounts
 
 @Suite struct Base64Tests {
-  @Test func `known texts`() {
+  @Test func `the texts of the specification are encoded and decoded`() {
     let known: [(String, String)] = [
       ("", ""), ("f", "Zg"), ("fo", "Zm8"), ("foo", "Zm9v"), ("foob", "Zm9vYg"),
       ("fooba", "Zm9vYmE"), ("foobar", "Zm9vYmFy"),
@@ -18,11 +18,11 @@ import Testing
   }
 
   @Test(arguments: ["A", "AAAAA", "Zh", "Zm9", "Zg==", "Z g", "Zm+v", "Zmé", "\0\0\0\0"])
-  func `a text that encoding would not make is refused`(_ text: String) {
+  func `a text that encoding never returns is refused`(_ text: String) {
     #expect(Base64.decode(text, as: .url) == nil)
   }
 
-  @Test func `decoding undoes encoding and texts of two characters stand for bytes once`() {
+  @Test func `decoding reverses encoding, and each byte has one text of two characters`() {
     var generator = SeededGenerator(printingSeedFor: "Base64Tests")
     for count in 0...100 {
       let bytes = generator.bytes(count)

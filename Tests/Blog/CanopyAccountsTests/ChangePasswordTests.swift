@@ -21,7 +21,7 @@ import Testing
     _ = try await fixture.logIn(new)
   }
 
-  @Test func `a change that is refused changes nothing`() async throws {
+  @Test func `a refused change has no effect`() async throws {
     let session = try await fixture.signUp()
     let refused: [(current: String, new: String, error: AccountError)] = [
       ("wrong password", new, .credentialsRefused),
@@ -38,7 +38,9 @@ import Testing
     _ = try await fixture.logIn()
   }
 
-  @Test func `failed logins of strangers do not keep the owner from a change`() async throws {
+  @Test func `failed logins of strangers do not prevent the user's change of the password`()
+    async throws
+  {
     let session = try await fixture.signUp()
     for _ in 0..<5 {
       #expect(await fixture.refusal(of: "wrong password").error == .credentialsRefused)
@@ -51,7 +53,9 @@ import Testing
     _ = try await fixture.logIn(new)
   }
 
-  @Test func `a borrowed session has five guesses, and does not stop the owner's`() async throws {
+  @Test func `a stolen session permits five guesses, and does not affect the user's session`()
+    async throws
+  {
     let borrowed = try await fixture.signUp()
     let own = try await fixture.logIn()
     for _ in 0..<5 {
@@ -78,7 +82,7 @@ import Testing
     _ = try await fixture.changePassword(in: own, to: new)
   }
 
-  @Test func `an account that is gone or disabled is refused`() async throws {
+  @Test func `a missing or disabled account is refused`() async throws {
     let session = try await fixture.signUp()
     for (uid, token) in [("nobody", session.token), (session.uid, "no token")] {
       await #expect(throws: AccountError.tokenRefused) {
@@ -93,7 +97,7 @@ import Testing
     }
   }
 
-  @Test func `of five changes at once the last word is one password and one token`() async throws {
+  @Test func `after five simultaneous changes there is one password and one token`() async throws {
     let session = try await fixture.signUp()
     let fixture = fixture
     let changed = await withTaskGroup(of: (Int, Session)?.self) { group in

@@ -2,7 +2,7 @@ import CanopyAccounts
 import CanopyTesting
 import Synchronization
 
-/// A hash function that costs nothing and remembers what it was asked for.
+/// A cheap hash function that records its calls.
 final class CountingHash: PasswordHashFunction {
   struct Call: Equatable {
     let password: [UInt8]
@@ -27,7 +27,7 @@ final class CountingHash: PasswordHashFunction {
     return Self.tag(password, salt, parameters, tagBytes)
   }
 
-  /// FNV-1a over all arguments, drawn out to the length of a tag.
+  /// Returns FNV-1a of all arguments, extended to the length of a tag.
   static func tag(
     _ password: [UInt8], _ salt: [UInt8], _ parameters: HashParameters, _ tagBytes: Int
   ) -> [UInt8] {

@@ -6,7 +6,7 @@ import Testing
 @Suite struct FairQueueTests {
   private typealias Queue = FairQueue<String, String>
 
-  /// Adds elements named after their keys: `a1`.
+  /// Adds elements whose names begin with their keys, such as `a1`.
   private func add(_ names: [String], to queue: inout Queue) -> [String] {
     names.map { name in
       switch queue.add(name, for: String(name.prefix(1))) {
@@ -32,14 +32,15 @@ import Testing
     #expect(queue.count == 0)
   }
 
-  @Test func `a key has so many elements and not one more`() {
+  @Test func `a key has at most the maximum number of elements`() {
     var queue = Queue(countMax: 100, perKeyMax: 2)
     #expect(add(["a1", "a2", "a3", "b1"], to: &queue) == ["added", "added", "refused", "added"])
     #expect(queue.next() == "a1")
     #expect(add(["a3"], to: &queue) == ["added"])
   }
 
-  @Test func `a full queue gives the newest of its longest key for one that has less`() {
+  @Test
+  func `in a full queue, a key with few elements replaces the newest element of the longest key`() {
     var queue = Queue(countMax: 4, perKeyMax: 4)
     _ = add(["a1", "a2", "a3", "b1"], to: &queue)
     #expect(add(["a4"], to: &queue) == ["refused"])
@@ -48,7 +49,7 @@ import Testing
     #expect(drain(&queue) == ["a1", "b1", "c1", "a2"])
   }
 
-  @Test func `an element is removed wherever it stands`() {
+  @Test func `an element is removed from any position`() {
     var queue = Queue(countMax: 9, perKeyMax: 9)
     _ = add(["a1", "a2", "b1"], to: &queue)
     #expect(queue.remove(of: "a") { $0 == "a1" } == "a1")
@@ -58,14 +59,14 @@ import Testing
     #expect(drain(&queue) == ["a2"])
   }
 
-  @Test func `queues without room take nothing`() {
+  @Test func `a queue without room accepts no element`() {
     var none = Queue(countMax: .min, perKeyMax: 5)
     #expect(add(["a1"], to: &none) == ["refused"])
     var one = Queue(countMax: 5, perKeyMax: .min)
     #expect(add(["a1", "a2"], to: &one) == ["added", "refused"])
   }
 
-  @Test func `a random run keeps the bounds and the turns`() {
+  @Test func `the bounds and the turns hold after random operations`() {
     var generator = SeededGenerator(printingSeedFor: "FairQueueTests")
     var queue = FairQueue<Int, Int>(countMax: 12, perKeyMax: 5)
     var lengths = [Int: Int]()

@@ -2,7 +2,7 @@ import CanopyAccounts
 import Dispatch
 import Synchronization
 
-/// A hash function whose calls end one by one, when the test says so.
+/// A hash function whose calls wait until the test releases them.
 final class GatedHash: PasswordHashFunction {
   private struct Count {
     var running = 0
@@ -13,17 +13,17 @@ final class GatedHash: PasswordHashFunction {
   private let count = Mutex(Count())
   private let announce: AsyncStream<UInt8>.Continuation
 
-  /// The first byte of each password whose hash has begun, in that order.
+  /// The first byte of each password, in the order in which the hashes began.
   let started: AsyncStream<UInt8>
 
   init() {
     (started, announce) = AsyncStream.makeStream()
   }
 
-  /// The most calls that there were at once.
+  /// The greatest number of simultaneous calls.
   var runningMax: Int { count.withLock { $0.runningMax } }
 
-  /// Lets so many calls end.
+  /// Releases a number of calls.
   func release(_ calls: Int = 1) {
     for _ in 0..<calls { gate.signal() }
   }

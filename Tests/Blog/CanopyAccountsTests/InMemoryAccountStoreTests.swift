@@ -2,7 +2,7 @@ import CanopyTesting
 import Testing
 
 @Suite struct InMemoryAccountStoreTests {
-  @Test func `the store in memory keeps the contract`() async throws {
+  @Test func `the store in memory satisfies the contract`() async throws {
     try await verifyContract(of: InMemoryAccountStore())
   }
 }

@@ -5,7 +5,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct LogInTests {
   private let fixture = ServiceFixture()
 
-  @Test func `a password opens a session under any spelling of the address`() async throws {
+  @Test func `a login accepts any spelling of the address`() async throws {
     let first = try await fixture.signUp()
     let second = try await fixture.logIn(email: "\tADA@Example.ORG ")
     #expect(second.uid == first.uid)
@@ -15,12 +15,12 @@ import Testing
     #expect(try await fixture.service.authenticate(second.token) == second)
   }
 
-  @Test func `a password is the same in both spellings of an accent`() async throws {
+  @Test func `a login accepts both spellings of an accent in the password`() async throws {
     try await fixture.signUp(password: "caf\u{E9} noir")
     _ = try await fixture.logIn("cafe\u{301} noir")
   }
 
-  @Test func `an unknown address is answered and costs like a wrong password`() async throws {
+  @Test func `an unknown address has the same reply and cost as a wrong password`() async throws {
     try await fixture.signUp()
     let wrong = await fixture.refusal(of: "not the engine")
     let unknown = await fixture.refusal(of: "not the engine", email: "nobody@example.org")
@@ -33,7 +33,9 @@ import Testing
     #expect(calls.allSatisfy { $0.parameters == .cheapest })
   }
 
-  @Test func `a disabled account says so to the right password only`() async throws {
+  @Test func `only a login with the right password learns that the account is disabled`()
+    async throws
+  {
     let session = try await fixture.signUp()
     try await fixture.service.setDisabled(true, .uid(session.uid))
     let wrong = await fixture.refusal(of: "not the engine")
@@ -46,7 +48,9 @@ import Testing
     _ = try await fixture.logIn()
   }
 
-  @Test func `an over-long password is refused at the same cost and never cut`() async throws {
+  @Test func `a password that is too long is refused at the same cost, and never truncated`()
+    async throws
+  {
     let longest = String(repeating: "xq7z", count: 32)
     try await fixture.signUp(password: longest)
     _ = try await fixture.logIn(longest)
@@ -58,7 +62,7 @@ import Testing
   }
 
   @Test(arguments: ["", "garbage", "$argon2id$v=19$m=4294967295,t=4294967295,p=1$AAAA$AAAA"])
-  func `a stored hash that cannot be read is refused like a wrong password`(_ hash: String)
+  func `an unreadable stored hash has the same reply as a wrong password`(_ hash: String)
     async throws
   {
     let session = try await fixture.signUp()
@@ -70,14 +74,16 @@ import Testing
     #expect(hashes == 1)
   }
 
-  @Test func `what is no address is told so without work`() async {
+  @Test func `an invalid address is refused without a hash`() async {
     let (error, hashes) = await fixture.refusal(of: ServiceFixture.password, email: "ada")
     #expect(error == .invalidEmail)
     #expect(hashes == 0)
   }
 
   @Test(arguments: [true, false])
-  func `five failures delay the next attempts, known address or not`(_ isKnown: Bool) async throws {
+  func `five failures delay the next attempts for known and unknown addresses`(_ isKnown: Bool)
+    async throws
+  {
     if isKnown { try await fixture.signUp() }
     for _ in 0..<5 {
       #expect(await fixture.refusal(of: "wrong password").error == .credentialsRefused)
@@ -97,7 +103,8 @@ import Testing
       await fixture.refusal(of: "wrong password", email: "eve@x").error == .credentialsRefused)
   }
 
-  @Test func `logins from one network are limited, whatever the address, and others are not`()
+  @Test
+  func `logins from one network to any addresses are limited, and other networks are not affected`()
     async throws
   {
     let fixture = ServiceFixture { $0.loginsMax = 6 }
@@ -121,7 +128,8 @@ import Testing
     }
   }
 
-  @Test func `eighty connections of one network do not stop a login from another`() async throws {
+  @Test func `eighty connections of one network do not prevent a login from another`() async throws
+  {
     let gated = GatedHash()
     let hasher = PasswordHasher(function: gated, concurrentMax: 2)
     var settings = AccountSettings()
@@ -156,7 +164,7 @@ import Testing
     #expect(outcomes.count { $0 == .credentialsRefused } == 34)
   }
 
-  @Test func `success forgets the failures before it`() async throws {
+  @Test func `a successful login resets the count of failures`() async throws {
     try await fixture.signUp()
     for _ in 0..<3 {
       for _ in 0..<4 {
@@ -166,7 +174,7 @@ import Testing
     }
   }
 
-  @Test func `of fifty wrong guesses at once five are hashed`() async throws {
+  @Test func `five of fifty simultaneous guesses are hashed`() async throws {
     try await fixture.signUp()
     let before = fixture.function.count
     let fixture = fixture
@@ -188,7 +196,7 @@ import Testing
     #expect(errors.count { $0 == .rateLimited(retryAfterMilliseconds: 1_000) } == 45)
   }
 
-  @Test func `an attempt that was not decided is no failure`() async throws {
+  @Test func `an attempt without a result does not count as a failure`() async throws {
     try await fixture.signUp()
     await fixture.store.fail(with: Planned())
     for _ in 0..<20 {
@@ -206,7 +214,7 @@ import Testing
     _ = try await fixture.logIn()
   }
 
-  @Test func `a login renews a hash that has other parameters`() async throws {
+  @Test func `a login replaces a hash with other parameters`() async throws {
     let session = try await fixture.signUp()
     let dearer = try #require(HashParameters(memoryKibibytes: 16, passes: 2, lanes: 1))
     let service = fixture.restarted { $0.hashParameters = dearer }
@@ -231,7 +239,7 @@ import Testing
     #expect(fixture.function.count == before + 1, "a current hash is left alone")
   }
 
-  @Test func `a login that meets a renewal of its hash is checked again`() async throws {
+  @Test func `a login is checked again if its hash is replaced meanwhile`() async throws {
     let session = try await fixture.signUp()
     let (store, uid) = (fixture.store, session.uid)
     let salt = [UInt8](repeating: 9, count: 16)
@@ -244,7 +252,7 @@ import Testing
     _ = try await fixture.logIn()
   }
 
-  @Test func `a login that meets a change of password leaves no token`() async throws {
+  @Test func `a login during a change of the password leaves no token`() async throws {
     let session = try await fixture.signUp()
     let (store, service) = (fixture.store, fixture.service)
     await store.beforeNextToken {
@@ -255,7 +263,8 @@ import Testing
     _ = try await fixture.logIn("quite another")
   }
 
-  @Test func `too many logins at once are turned away and are no failures`() async throws {
+  @Test func `too many simultaneous logins are refused and do not count as failures`() async throws
+  {
     let gated = GatedHash()
     let hasher = PasswordHasher(function: gated, concurrentMax: 1, waitingMax: 0)
     let service = AccountService(store: InMemoryAccountStore(), hasher: hasher)

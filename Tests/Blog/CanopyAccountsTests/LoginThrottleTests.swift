@@ -26,13 +26,13 @@ import Testing
     #expect(waits == seconds.map { Int64($0) * 1_000 })
   }
 
-  @Test mutating func `being refused does not lengthen the wait`() {
+  @Test mutating func `a refusal does not extend the wait`() {
     for _ in 0..<5 { fail(at: 0) }
     for now in Int64(0)..<1_000 { #expect(throttle.reserve(key, now: now) == 1_000 - now) }
     #expect(throttle.reserve(key, now: 1_000) == nil)
   }
 
-  @Test mutating func `attempts under way count as failures`() {
+  @Test mutating func `running attempts count as failures`() {
     for _ in 0..<5 { #expect(throttle.reserve(key, now: 0) == nil) }
     #expect(throttle.reserve(key, now: 0) == 1_000)
     throttle.released(key)
@@ -43,7 +43,7 @@ import Testing
     #expect(throttle.reserve(key, now: 0) == nil, "three under way and none failed")
   }
 
-  @Test mutating func `after a wait one attempt at a time is let in`() {
+  @Test mutating func `after a wait, one attempt at a time is admitted`() {
     for _ in 0..<5 { fail(at: 0) }
     #expect(throttle.reserve(key, now: 1_000) == nil)
     #expect(throttle.reserve(key, now: 1_000) == 2_000)
@@ -53,7 +53,7 @@ import Testing
     #expect(throttle.reserve(key, now: 1_000) == 2_000)
   }
 
-  @Test mutating func `success and release leave nothing behind`() {
+  @Test mutating func `success and release leave no entry`() {
     for _ in 0..<4 { fail(at: 0) }
     #expect(throttle.reserve(key, now: 0) == nil)
     throttle.succeeded(key)
@@ -67,12 +67,12 @@ import Testing
     #expect(throttle.count == 0)
   }
 
-  @Test mutating func `addresses do not wait for each other`() {
+  @Test mutating func `a wait for one address does not affect another`() {
     for _ in 0..<5 { fail(at: 0) }
     #expect(throttle.reserve("grace@example.org", now: 0) == nil)
   }
 
-  @Test func `the number of addresses is bounded and the least recent is forgotten`() {
+  @Test func `the number of addresses is bounded, and the least recently used one is forgotten`() {
     var settings = AccountSettings()
     settings.loginAddressesMax = 2
     settings.loginFailuresMax = 1
@@ -88,7 +88,7 @@ import Testing
     #expect(throttle.reserve("b", now: 0) == nil)
   }
 
-  @Test mutating func `an attempt whose address was forgotten still ends`() {
+  @Test mutating func `an attempt can end after its address was forgotten`() {
     #expect(throttle.reserve(key, now: 0) == nil)
     throttle.forget(key)
     throttle.succeeded(key)
@@ -98,14 +98,14 @@ import Testing
     #expect(throttle.count == 1)
   }
 
-  @Test mutating func `a clock that is set back does not lengthen the wait`() {
+  @Test mutating func `a clock that was set back does not extend the wait`() {
     for _ in 0..<5 { fail(at: 1_000_000) }
     #expect(throttle.reserve(key, now: 0) == 1_000)
     #expect(throttle.reserve(key, now: 999) == 1)
     #expect(throttle.reserve(key, now: 1_000) == nil)
   }
 
-  @Test func `absurd settings and times do not trap`() {
+  @Test func `extreme settings and times do not overflow`() {
     var settings = AccountSettings()
     settings.loginFailuresMax = .min
     settings.loginDelayMillisecondsFirst = .max
@@ -125,7 +125,7 @@ import Testing
 }
 
 extension LoginThrottle.Key: ExpressibleByStringLiteral {
-  /// The key of an e-mail address.
+  /// Returns the key of an e-mail address.
   public init(stringLiteral text: String) {
     self = .email(text)
   }

@@ -7,7 +7,7 @@ import Testing
   private static let salt = "Y2Fub3B5c2FsdDE2Ynl0ZQ"
   private static let tag = "8tvnyF/Jt5CC11bYxFE3WFKlOxDNcYbOCqSghnNGPKk"
 
-  @Test func `a hash is written as it was read`() throws {
+  @Test func `the text of a hash is the same after parsing and writing`() throws {
     let text = "$argon2id$v=19$m=19456,t=2,p=1$\(Self.salt)$\(Self.tag)"
     let hash = try #require(PasswordHash(encoded: text))
     #expect(hash.parameters == .standard)
@@ -33,12 +33,12 @@ import Testing
     "$argon2id$v=19$m=64,t=1,p=1$S$dGFn", "$argon2id$v=19$m=64,t=1,p=1$S==$T",
     "$argon2id$v=19$m=٦٤,t=1,p=1$S$T",
   ])
-  func `a malformed stored hash is no hash`(_ pattern: String) {
+  func `a malformed stored hash is refused`(_ pattern: String) {
     let text = pattern.replacing("$S", with: "$" + Self.salt).replacing("$T", with: "$" + Self.tag)
     #expect(PasswordHash(encoded: text) == nil)
   }
 
-  @Test func `parameters are accepted at their bounds and not past them`() {
+  @Test func `parameters are accepted at their bounds, and refused beyond them`() {
     func isAccepted(_ memory: UInt32, _ passes: UInt32, _ lanes: UInt32) -> Bool {
       let text = "$argon2id$v=19$m=\(memory),t=\(passes),p=\(lanes)$\(Self.salt)$\(Self.tag)"
       let isParsed = PasswordHash(encoded: text) != nil
@@ -58,7 +58,7 @@ import Testing
     #expect(!isAccepted(64, 1, .max))
   }
 
-  @Test func `lengths of salt and tag are accepted at their bounds and not past them`() {
+  @Test func `lengths of salt and tag are accepted at their bounds, and refused beyond them`() {
     func isAccepted(salt: Int, tag: Int) -> Bool {
       let salt = [UInt8](repeating: 1, count: salt)
       let tag = [UInt8](repeating: 2, count: tag)
@@ -86,7 +86,9 @@ import Testing
     #expect(hash.encoded.utf8.count <= PasswordHash.textBytesMax)
   }
 
-  @Test func `a damaged stored hash is refused or read and written unchanged`() throws {
+  @Test func `a damaged stored hash is refused, or its text is the same after parsing and writing`()
+    throws
+  {
     var generator = SeededGenerator(printingSeedFor: "PasswordHashTests")
     let whole = Array("$argon2id$v=19$m=19456,t=2,p=1$\(Self.salt)$\(Self.tag)".utf8)
     let likely = Array("$=,0123456789mtpv argon2id+/".utf8) + [0, 0x80, 0xFF]

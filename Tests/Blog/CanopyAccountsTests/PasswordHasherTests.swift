@@ -13,8 +13,8 @@ import Testing
     }
   }
 
-  /// Gives way until the hasher is as busy as said; its callers are tasks that must be let run.
-  /// Ends with the test's time limit, and then lets every held hash go.
+  /// Yields until the hasher has the given load, so that the tasks of its callers can run.
+  /// At the time limit of the test, stops and releases all hashes.
   private func until(_ hasher: PasswordHasher, running: Int, waiting: Int) async {
     while hasher.load != PasswordHasher.Load(running: running, waiting: waiting) {
       guard !Task.isCancelled else {
@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  @Test func `no more than N hashes run and the others come in order`() async throws {
+  @Test func `at most N hashes run at once, and the others follow in order`() async throws {
     let hasher = PasswordHasher(function: function, concurrentMax: 3, waitingMax: 10)
     var tasks: [Task<PasswordHash, any Error>] = []
     for number in 0..<13 {
@@ -50,7 +50,7 @@ import Testing
     await until(hasher, running: 0, waiting: 0)
   }
 
-  @Test func `more hashes than cores are held and tasks still run`() async throws {
+  @Test func `tasks still run while more hashes than cores are blocked`() async throws {
     let hasher = PasswordHasher(function: function, concurrentMax: 16)
     let tasks = (0..<16).map { submit(UInt8($0), to: hasher) }
     await until(hasher, running: 16, waiting: 0)
@@ -62,7 +62,7 @@ import Testing
     #expect(function.runningMax == 16)
   }
 
-  @Test func `a network that floods the hasher delays another one by one hash`() async throws {
+  @Test func `a network with many hashes delays another network by one hash`() async throws {
     let hasher = PasswordHasher(
       function: function, concurrentMax: 1, waitingMax: 8, waitingPerNetworkMax: 4)
     let (greedy, honest) = (RemoteNetwork("192.0.2.1"), RemoteNetwork("192.0.2.2"))
@@ -90,7 +90,7 @@ import Testing
     for task in tasks { _ = try await task.value }
   }
 
-  @Test func `a full queue makes room for a network that has less in it`() async throws {
+  @Test func `in a full queue, a network with fewer hashes gets a place`() async throws {
     let hasher = PasswordHasher(
       function: function, concurrentMax: 1, waitingMax: 2, waitingPerNetworkMax: 2)
     let held = submit(0, to: hasher)
@@ -109,7 +109,7 @@ import Testing
     for task in [held, first, honest] { _ = try await task.value }
   }
 
-  @Test func `one that is cancelled leaves the line`() async throws {
+  @Test func `a cancelled caller leaves the queue`() async throws {
     let hasher = PasswordHasher(function: function, concurrentMax: 1, waitingMax: 1)
     let held = submit(1, to: hasher)
     await until(hasher, running: 1, waiting: 0)
@@ -129,7 +129,7 @@ import Testing
     #expect(await started.next() == 3)
   }
 
-  @Test func `one that was cancelled before it came does not wait`() async throws {
+  @Test func `a caller that is already cancelled does not wait`() async throws {
     let hasher = PasswordHasher(function: function, concurrentMax: 1, waitingMax: 1)
     let held = submit(1, to: hasher)
     await until(hasher, running: 1, waiting: 0)
@@ -143,7 +143,7 @@ import Testing
     _ = try await held.value
   }
 
-  @Test func `one that runs is finished although its caller is cancelled`() async throws {
+  @Test func `a running hash is completed if its caller is cancelled`() async throws {
     let hasher = PasswordHasher(function: function, concurrentMax: 1, waitingMax: 0)
     let held = submit(1, to: hasher)
     await until(hasher, running: 1, waiting: 0)
@@ -152,14 +152,14 @@ import Testing
     _ = try await held.value
   }
 
-  @Test func `whoever has an answer finds the place free`() async throws {
+  @Test func `a caller with a result finds the slot free`() async throws {
     let hasher = PasswordHasher(function: CountingHash(), concurrentMax: 1, waitingMax: 0)
     for number in UInt8(0)..<200 {
       _ = try await hasher.hash([number], salt: Self.salt, parameters: .cheapest)
     }
   }
 
-  @Test func `an error of the function reaches the caller and frees the place`() async throws {
+  @Test func `the caller gets an error of the function, and the slot is free`() async throws {
     let failing = CountingHash()
     let hasher = PasswordHasher(function: failing, concurrentMax: 1, waitingMax: 0)
     failing.fail(true)

@@ -31,11 +31,11 @@ import Testing
     #expect(NormalizedPassword(decomposed)?.scalarCount == 8)
     #expect(NormalizedPassword(decomposed)?.bytes == Array(composed.utf8))
     #expect(try rejection(String(decomposed.unicodeScalars.dropLast())) == .tooShort)
-    // U+1F82 is made of four scalars, the most there are in one.
+    // U+1F82 is composed of four scalars, which is the maximum.
     let four = "\u{3B1}\u{313}\u{300}\u{345}"
     #expect(NormalizedPassword(String(repeating: four, count: 128))?.scalarCount == 128)
     #expect(NormalizedPassword(String(repeating: four, count: 129)) == nil)
-    // 128 of the widest characters are not too many bytes.
+    // 128 of the longest characters do not exceed the limit in bytes.
     let wide = String(repeating: "\u{1F600}\u{1F680}", count: 64)
     #expect(try rejection(wide) == nil)
   }
@@ -47,7 +47,7 @@ import Testing
     #expect(try rejection(password) == .tooCommon)
   }
 
-  @Test func `the list has three hundred common passwords of which each is refused`() throws {
+  @Test func `the list has at least three hundred passwords, and each is refused`() throws {
     #expect(CommonPasswords.all.count >= 300)
     for password in CommonPasswords.all {
       #expect(password.unicodeScalars.count >= 8, "\(password) is refused for its length already")
@@ -61,16 +61,16 @@ import Testing
     "klmnopqr", "87654321", "zyxwvuts", "AbCdEfGh",
     "\u{E9}\u{E9}\u{E9}\u{E9}\u{E9}\u{E9}\u{E9}\u{E9}",
   ])
-  func `one character repeated or in a row is refused`(_ password: String) throws {
+  func `a repeated character or a sequence is refused`(_ password: String) throws {
     #expect(try rejection(password) == .tooSimple)
   }
 
   @Test(arguments: ["acegikmo", "aaaaaaab", "1234567x", "x2345678"])
-  func `what only looks like a row is let through`(_ password: String) throws {
+  func `a text that is almost a sequence is accepted`(_ password: String) throws {
     #expect(try rejection(password) == nil)
   }
 
-  @Test func `the address and the user name are no passwords`() throws {
+  @Test func `the address and the user name are refused as passwords`() throws {
     #expect(try rejection("ada.byron@example.org") == .sameAsEmail)
     #expect(try rejection("ADA.Byron@example.org") == .sameAsEmail)
     #expect(try rejection("Ada.Byron") == .sameAsEmail)

@@ -7,7 +7,7 @@ import Testing
   private var limiter = RateLimiter<String>(
     attemptsMax: 60, windowMilliseconds: 60_000, keysMax: 100)
 
-  @Test mutating func `sixty at once are let in, and one more each second`() {
+  @Test mutating func `sixty attempts at once are admitted, and one more each second`() {
     for _ in 0..<60 { #expect(limiter.take("a", now: 0) == nil) }
     #expect(limiter.take("a", now: 0) == 1_000)
     #expect(limiter.take("b", now: 0) == nil, "another key has its own")
@@ -21,7 +21,8 @@ import Testing
     #expect(limiter.take("a", now: 63_000) == 1_000)
   }
 
-  @Test mutating func `an attempt may cost several, also more than a bucket holds`() {
+  @Test mutating func `an attempt may count as several, even as more than the size of the bucket`()
+  {
     #expect(limiter.take("a", cost: 59, now: 0) == nil)
     #expect(limiter.take("a", cost: 100, now: 0) == nil)
     #expect(limiter.take("a", now: 0) == 100_000)
@@ -31,7 +32,7 @@ import Testing
     #expect(limiter.take("a", now: 101_000) == 1_000_000_000_000)
   }
 
-  @Test func `the wait that is told is enough, and a millisecond less is not`() {
+  @Test func `the returned wait suffices, and one millisecond less does not`() {
     var generator = SeededGenerator(printingSeedFor: "RateLimiterTests")
     for _ in 0..<50 {
       let attempts = Int.random(in: 1...100, using: &generator)
@@ -50,7 +51,7 @@ import Testing
     }
   }
 
-  @Test func `the number of keys is bounded and the least recent is forgotten`() {
+  @Test func `the number of keys is bounded, and the least recently used one is forgotten`() {
     var limiter = RateLimiter<String>(attemptsMax: 1, windowMilliseconds: 1_000, keysMax: 2)
     for key in ["a", "b", "c"] { #expect(limiter.take(key, now: 0) == nil) }
     #expect(limiter.count == 2)
@@ -58,13 +59,13 @@ import Testing
     #expect(limiter.take("a", now: 0) == nil)
   }
 
-  @Test mutating func `a clock that is set back does not lengthen the wait`() {
+  @Test mutating func `a clock that was set back does not extend the wait`() {
     for _ in 0..<60 { #expect(limiter.take("a", now: 1_000_000) == nil) }
     #expect(limiter.take("a", now: 0) == 1_000)
     #expect(limiter.take("a", now: 1_000) == nil)
   }
 
-  @Test func `absurd settings and times do not trap`() {
+  @Test func `extreme settings and times do not overflow`() {
     for (attempts, window) in [(Int.max, Int64.max), (.min, .min), (0, .max), (.max, 0)] {
       var limiter = RateLimiter<Int>(
         attemptsMax: attempts, windowMilliseconds: window, keysMax: .min)

@@ -4,7 +4,7 @@ import Testing
 @testable import CanopyAccounts
 
 @Suite struct RecencyTableTests {
-  @Test func `a full table forgets the least recently touched entry`() {
+  @Test func `a full table replaces the least recently used entry`() {
     var table = RecencyTable<String, Int>(capacity: 3)
     for (value, key) in ["a", "b", "c"].enumerated() { table.set(value, for: key) }
     table.touch("a")
@@ -19,7 +19,7 @@ import Testing
     #expect(table["c"] == 4)
   }
 
-  @Test func `a table has room for one entry at least`() {
+  @Test func `a table has room for at least one entry`() {
     for capacity in [Int.min, -1, 0, 1] {
       var table = RecencyTable<Int, Int>(capacity: capacity)
       table.set(1, for: 1)
@@ -28,7 +28,7 @@ import Testing
     }
   }
 
-  @Test func `a table behaves as a list that is sorted by last touch`() {
+  @Test func `a table behaves like a list in the order of the last use`() {
     var generator = SeededGenerator(printingSeedFor: "RecencyTableTests")
     for capacity in 1...6 {
       var table = RecencyTable<Int, Int>(capacity: capacity)

@@ -4,7 +4,7 @@ import Testing
 @testable import CanopyAccounts
 
 @Suite struct RedactionTests {
-  /// Everything that Swift makes of a value when it is logged.
+  /// Returns all texts that Swift can create from a value for a log.
   private func texts(of value: Any) -> String {
     var dumped = ""
     dump(value, to: &dumped)
@@ -12,14 +12,14 @@ import Testing
     return "\(value) \(String(reflecting: value)) \(String(describing: Optional(value))) \(dumped)"
   }
 
-  @Test func `a session shows no token`() {
+  @Test func `no text of a session has the token`() {
     let secret = "S3CRET-token"
     let shown = texts(of: Session(uid: "u1", email: "a@x", token: secret, expiresAt: 5))
     #expect(!shown.contains(secret))
     #expect(shown.contains("u1"))
   }
 
-  @Test func `an account shows no password hash`() {
+  @Test func `no text of an account has the password hash`() {
     let secret = "$argon2id$S3CRET"
     let account = Account(
       uid: "u1", email: "a@x", emailNormalized: "a@x", username: "a", passwordHash: secret,
@@ -29,7 +29,7 @@ import Testing
     #expect(shown.contains("u1"))
   }
 
-  @Test func `a hash shows neither salt nor tag`() throws {
+  @Test func `no text of a hash has the salt or the tag`() throws {
     let bytes = [UInt8](repeating: 0x5A, count: 32)
     let hash = try #require(PasswordHash(parameters: .standard, salt: bytes, tag: bytes))
     let shown = texts(of: hash)
@@ -37,7 +37,7 @@ import Testing
     #expect(shown.contains("19456"))
   }
 
-  @Test func `tokens and passwords show nothing`() throws {
+  @Test func `no text of a token or a password has the secret`() throws {
     let token = SessionToken.make(random: { [UInt8](repeating: 0x41, count: $0) })
     #expect(!texts(of: token).contains(token.text))
     #expect(!texts(of: token).contains("65"))
@@ -47,7 +47,7 @@ import Testing
     #expect(!texts(of: password).contains("S3CRET"))
   }
 
-  @Test func `no error names what was typed`() async throws {
+  @Test func `no error contains the text that was typed`() async throws {
     let fixture = ServiceFixture { $0.loginFailuresMax = 1 }
     let secret = "S3CRET-password"
     try await fixture.signUp(password: secret)

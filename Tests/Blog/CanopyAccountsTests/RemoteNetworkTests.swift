@@ -21,11 +21,11 @@ import Testing
   }
 
   @Test(arguments: ["", "local", "/run/canopy.sock", "192.0.2", "192.0.2.256", "1::2::3", "::g"])
-  func `text that is not an address is this machine`(_ text: String) {
+  func `text that is not an address counts as this machine`(_ text: String) {
     #expect(RemoteNetwork(text) == .local)
   }
 
-  @Test func `loopback addresses are this machine, others are not`() {
+  @Test func `loopback addresses count as this machine, and others do not`() {
     for text in ["127.0.0.1", "127.255.255.255", "::ffff:127.0.0.1", "::1", "local"] {
       #expect(RemoteNetwork(text).isThisMachine, "\(text)")
     }

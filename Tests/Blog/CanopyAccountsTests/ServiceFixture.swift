@@ -2,7 +2,7 @@ import CanopyAccounts
 import CanopyTesting
 import Testing
 
-/// A service with a clock, a random source, a store and a hash function that a test controls.
+/// A service whose clock, random source, store and hash function the test controls.
 struct ServiceFixture {
   let clock = ManualClock()
   let store = InMemoryAccountStore()
@@ -20,7 +20,7 @@ struct ServiceFixture {
     service = Self.service(store, function, clock, settings)
   }
 
-  /// Another service over the same store, as after a restart with other settings.
+  /// Returns another service on the same store, as after a restart with other settings.
   func restarted(_ change: (inout AccountSettings) -> Void) -> AccountService {
     var settings = AccountSettings()
     settings.hashParameters = .cheapest
@@ -51,7 +51,7 @@ struct ServiceFixture {
       uid: session.uid, session: session.token, current: current, new: new, from: Self.remote)
   }
 
-  /// The error of a log-in, and how many hashes it took.
+  /// Returns the error of a login and the number of its hashes.
   func refusal(
     of password: String, email: String = Self.email
   ) async -> (error: AccountError?, hashes: Int) {
@@ -78,5 +78,5 @@ struct ServiceFixture {
   }
 }
 
-/// What a test makes a store or a claim fail with.
+/// An error that a test injects into a store or a claim.
 struct Planned: Error, Equatable {}

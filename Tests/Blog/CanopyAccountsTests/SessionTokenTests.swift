@@ -39,7 +39,7 @@ import Testing
 }
 
 @Suite struct AccountIdentifierTests {
-  @Test func `an identifier is twenty letters and digits, each as likely as any other`() {
+  @Test func `an identifier has twenty letters and digits, all equally likely`() {
     let random = SeededBytes(seed: 20)
     var counts: [Character: Int] = [:]
     for _ in 0..<3_100 {
@@ -52,7 +52,7 @@ import Testing
     for (character, count) in counts { #expect((850...1_150).contains(count), "\(character)") }
   }
 
-  @Test func `the live random source gives what it is asked for`() {
+  @Test func `the live random source returns the requested number of bytes`() {
     let random = AccountEnvironment.live.random
     #expect(random(32).count == 32)
     #expect(random(0).isEmpty)

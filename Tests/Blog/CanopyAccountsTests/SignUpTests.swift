@@ -6,7 +6,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct SignUpTests {
   private let fixture = ServiceFixture()
 
-  @Test func `a sign-up makes an account, claims its profile and opens a session`() async throws {
+  @Test func `a sign-up creates an account, a profile and a session`() async throws {
     let claimed = Mutex<[String]>([])
     let session = try await fixture.service.signUp(
       email: " Ada@Example.org ", password: ServiceFixture.password, username: "ada",
@@ -29,7 +29,9 @@ import Testing
     #expect(try await fixture.logIn().uid == session.uid)
   }
 
-  @Test func `a taken address takes a hash, claims nothing and is not named`() async throws {
+  @Test func `a taken address costs a hash, creates no profile, and is not in the error`()
+    async throws
+  {
     try await fixture.signUp()
     let before = fixture.function.count
     let error = await #expect(throws: AccountError.self) {
@@ -42,10 +44,12 @@ import Testing
     #expect(fixture.function.count == before + 1)
     #expect(
       error?.sentence
-        == "that e-mail address or user name cannot be used; choose another or log in")
+        == "that e-mail address or user name is not available; choose another or log in")
   }
 
-  @Test func `when the claim fails, the account is gone and the error is the claim's`() async throws
+  @Test
+  func `if the claim fails, the account is removed and the caller gets the error of the claim`()
+    async throws
   {
     await #expect(throws: Planned.self) {
       _ = try await fixture.service.signUp(
@@ -57,7 +61,7 @@ import Testing
     try await fixture.signUp()
   }
 
-  @Test func `a sign-up that is cancelled while claiming leaves nothing`() async throws {
+  @Test func `a sign-up that is cancelled during its claim leaves no account`() async throws {
     let fixture = fixture
     let task = Task {
       try await fixture.service.signUp(
@@ -72,7 +76,7 @@ import Testing
     #expect(try await fixture.service.accounts().isEmpty)
   }
 
-  @Test func `what is not acceptable costs no hash and is not counted`() async throws {
+  @Test func `an invalid sign-up costs no hash and is not counted`() async throws {
     await #expect(throws: AccountError.invalidEmail) { try await fixture.signUp(email: "ada") }
     for _ in 0..<100 {
       await #expect(throws: AccountError.invalidPassword(.tooShort)) {
@@ -107,7 +111,7 @@ import Testing
     try await fixture.signUp(email: "a3@x")
   }
 
-  @Test func `a block of IPv6 addresses has the sign-ups of one address`() async throws {
+  @Test func `the limit for a block of IPv6 addresses is that of one address`() async throws {
     let fixture = ServiceFixture { $0.signUpsMax = 1 }
     func signUp(_ number: Int, from address: String) async throws {
       _ = try await fixture.service.signUp(
@@ -127,7 +131,7 @@ import Testing
     try await signUp(9, from: "2001:db8:0:1::1")
   }
 
-  @Test func `of twenty sign-ups for one address at once one succeeds`() async throws {
+  @Test func `one of twenty simultaneous sign-ups with one address succeeds`() async throws {
     let fixture = fixture
     let results = await withTaskGroup(of: Result<Session, any Error>.self) { group in
       for number in 0..<20 {
@@ -182,7 +186,7 @@ import Testing
     }
   }
 
-  @Test func `what is not known about a pending account leaves it pending`() async throws {
+  @Test func `an account stays pending while the outcome of its claim is unknown`() async throws {
     let account = Account(
       uid: "u", email: "p@x", emailNormalized: "p@x", username: "p", passwordHash: "h",
       createdAt: 1, isPending: true)

@@ -6,7 +6,7 @@ import Testing
 @Suite struct SignUpThrottleTests {
   private var throttle = SignUpThrottle(settings: AccountSettings())
 
-  @Test mutating func `sixty a minute are let in and not one more`() {
+  @Test mutating func `sixty sign-ups in a minute are admitted, and the next one is refused`() {
     for number in Int64(0)..<60 { #expect(throttle.admit(.ipv4(1), now: number * 100) == nil) }
     #expect(throttle.admit(.ipv4(1), now: 6_000) == 54_000)
     #expect(throttle.admit(.ipv4(2), now: 6_000) == nil, "another remote address has its own")
@@ -15,7 +15,7 @@ import Testing
     #expect(throttle.admit(.ipv4(1), now: 60_000) == 100)
   }
 
-  @Test mutating func `no minute ever has more than sixty`() {
+  @Test mutating func `no minute has more than sixty sign-ups`() {
     var generator = SeededGenerator(printingSeedFor: "SignUpThrottleTests")
     var now: Int64 = 0
     var admitted: [Int64] = []
@@ -28,7 +28,7 @@ import Testing
       case let wait?:
         #expect((1...60_000).contains(wait))
         var later = throttle
-        #expect(later.admit(.ipv4(1), now: now + wait) == nil, "the wait that is told is enough")
+        #expect(later.admit(.ipv4(1), now: now + wait) == nil, "the returned wait suffices")
       }
     }
   }
@@ -47,13 +47,13 @@ import Testing
     #expect(throttle.admit(.ipv4(2), now: 0) == nil)
   }
 
-  @Test mutating func `a clock that is set back does not lengthen the wait`() {
+  @Test mutating func `a clock that was set back does not extend the wait`() {
     for _ in 0..<60 { #expect(throttle.admit(.ipv4(1), now: 1_000_000) == nil) }
     #expect(throttle.admit(.ipv4(1), now: 0) == 60_000)
     #expect(throttle.admit(.ipv4(1), now: 60_000) == nil)
   }
 
-  @Test mutating func `absurd times do not trap`() {
+  @Test mutating func `extreme times do not overflow`() {
     for now in [Int64.max, .min, 0, .max, -1] {
       for _ in 0..<60 { _ = throttle.admit(.ipv4(1), now: now) }
       #expect(throttle.admit(.ipv4(1), now: now) == 60_000)

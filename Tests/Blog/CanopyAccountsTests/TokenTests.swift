@@ -5,7 +5,7 @@ import Testing
 @Suite struct TokenTests {
   private let fixture = ServiceFixture()
 
-  @Test func `a token is kept only as its hash`() async throws {
+  @Test func `the store has only the digest of a token`() async throws {
     let session = try await fixture.signUp()
     let digests = await fixture.store.digests
     #expect(digests.count == 1)
@@ -25,7 +25,7 @@ import Testing
     }
   }
 
-  @Test func `a token that never expires does not trap`() async throws {
+  @Test func `the time of a token that never expires does not overflow`() async throws {
     let fixture = ServiceFixture { $0.tokenLifetimeMilliseconds = .max }
     let session = try await fixture.signUp()
     #expect(session.expiresAt == .max)
@@ -44,7 +44,7 @@ import Testing
     try await fixture.service.logOut("no token")
   }
 
-  @Test func `a malformed or unknown token is refused and a malformed one asks no store`()
+  @Test func `a malformed or unknown token is refused, and a malformed one costs no look-up`()
     async throws
   {
     let unknown = String(repeating: "A", count: 43)
@@ -61,7 +61,7 @@ import Testing
     }
   }
 
-  @Test func `the tokens of a disabled account stop working for good`() async throws {
+  @Test func `the tokens of a disabled account are revoked permanently`() async throws {
     let session = try await fixture.signUp()
     try await fixture.service.setDisabled(true, .uid(session.uid))
     await #expect(throws: AccountError.tokenRefused) {

@@ -4,19 +4,19 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// A node from its JSON; text that is none is a string that says so.
+/// Returns the node of a JSON text. Invalid JSON gives a string that says so.
 func json(_ text: String) -> Node {
   (try? Node(json: text)) ?? Node("not JSON: \(text)")
 }
 
-/// The blog on an engine with a journal in memory. After every request the tree agrees with itself,
-/// and has one commit more, or is the same as before.
+/// The blog on an engine with a journal in memory. After every request, the tree must be consistent. It
+/// must have one more commit, or be unchanged.
 struct Blog: Sendable {
   let engine: Engine
   let journal: InMemoryJournal
   let clock: ManualClock
 
-  /// Runs a blog whose people are ada, bob and eve, with uids of the same names.
+  /// Runs a blog with the users ada, bob and eve, whose uids are their names.
   static func with<R: Sendable>(
     clock: ManualClock = ManualClock(1_000), seed: UInt64 = 1,
     _ body: @escaping @Sendable (Blog) async throws -> R
@@ -37,7 +37,7 @@ struct Blog: Sendable {
     (try? Path(path)).map { root.at($0) } ?? .absent
   }
 
-  /// Carries a request out and checks everything around it.
+  /// Runs a request, and checks the tree and the number of commits.
   @discardableResult
   func make<R: Sendable>(
     _ transaction: @escaping BlogTransaction<R>, at location: SourceLocation = #_sourceLocation

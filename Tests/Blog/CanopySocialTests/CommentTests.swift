@@ -4,7 +4,9 @@ import CanopyTree
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct CommentTests {
-  @Test func `a comment is written, found by its author and counted in both copies`() async throws {
+  @Test func `a comment is stored, listed for its author, and counted in both copies of the post`()
+    async throws
+  {
     try await Blog.with { blog in
       let id = try await blog.post()
       blog.clock.advance(50)
@@ -23,7 +25,7 @@ import Testing
     }
   }
 
-  @Test func `a comment that is deleted leaves no trace`() async throws {
+  @Test func `a deleted comment leaves no data`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()
       let plain = blog.root
@@ -37,7 +39,7 @@ import Testing
     }
   }
 
-  @Test func `its author and the author of the post may delete a comment, nobody else`()
+  @Test func `only the author of a comment and the author of the post may delete the comment`()
     async throws
   {
     try await Blog.with { blog in
@@ -51,7 +53,7 @@ import Testing
     }
   }
 
-  @Test func `a comment is found only on its own post`() async throws {
+  @Test func `a comment belongs to one post only`() async throws {
     try await Blog.with { blog in
       let one = try await blog.post()
       let two = try await blog.post()
@@ -63,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `nobody who is not a user comments`() async throws {
+  @Test func `a caller without a profile cannot comment`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()
       let error = await blog.refusal(of: try Comments.create(on: id, by: "nobody", text: "t"))

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct FeedTests {
-  /// Walks a feed page by page.
+  /// Reads a list page by page.
   private func walk(
     by limit: Int, _ feed: (Feeds.Page) throws -> [Feeds.Entry]
   ) throws -> [[Key]] {
@@ -18,7 +18,7 @@ import Testing
     }
   }
 
-  @Test func `paging goes through everything once, newest first, in equal pages`() async throws {
+  @Test func `the pages have every entry once, newest first`() async throws {
     try await Blog.with { blog in
       var all: [Key] = []
       var own: [Key: [Key]] = [:]
@@ -46,7 +46,7 @@ import Testing
     }
   }
 
-  @Test func `before an id that is gone, paging goes on where it was`() async throws {
+  @Test func `paging continues after an entry that was removed`() async throws {
     try await Blog.with { blog in
       var ids: [Key] = []
       for _ in 0..<10 { ids.append(try await blog.post()) }
@@ -60,7 +60,7 @@ import Testing
     }
   }
 
-  @Test func `comments are paged as posts are`() async throws {
+  @Test func `comments have pages like posts`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()
       let other = try await blog.post()
@@ -89,7 +89,7 @@ import Testing
     }
   }
 
-  @Test func `the most starred come first, and among equals the newest`() async throws {
+  @Test func `posts with more stars come first, and among equals the newest`() async throws {
     var random = SeededGenerator(printingSeedFor: "FeedTests")
     let seed = random.next()
     try await Blog.with { blog in
@@ -119,7 +119,7 @@ import Testing
         }
       }
       #expect(try Feeds.top(by: "eve", Feeds.Page(limit: 5), in: blog.root).isEmpty)
-      // Page by page, each from the last post of the page before.
+      // Page by page, each after the last post of the previous page.
       var paged: [Key] = []
       while paged.count < sorted.count {
         let page = try Feeds.Page(limit: 7, before: paged.last)

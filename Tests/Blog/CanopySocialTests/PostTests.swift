@@ -5,7 +5,7 @@ import CanopyTree
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct PostTests {
-  @Test func `a post stands in two places, the same in both`() async throws {
+  @Test func `a post has two equal copies`() async throws {
     try await Blog.with { blog in
       blog.clock.advance(234)
       let id = try await blog.post("ada", "Title", "Body")
@@ -20,7 +20,7 @@ import Testing
     }
   }
 
-  @Test func `editing changes title and body in both places and nothing else`() async throws {
+  @Test func `editing changes only the title and the body, in both copies`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()
       try await blog.star("bob", id)
@@ -37,7 +37,7 @@ import Testing
     }
   }
 
-  @Test func `deleting takes the post, its stars and all comments on it`() async throws {
+  @Test func `deleting a post removes its stars and its comments`() async throws {
     try await Blog.with { blog in
       let kept = try await blog.post("bob")
       let keptComment = try await blog.comment("eve", on: kept)
@@ -53,7 +53,7 @@ import Testing
     }
   }
 
-  @Test func `deleting everything leaves the users alone`() async throws {
+  @Test func `deleting all posts and comments keeps the users`() async throws {
     try await Blog.with { blog in
       let before = blog.root
       let id = try await blog.post()
@@ -65,7 +65,7 @@ import Testing
     }
   }
 
-  @Test func `a star is on the post or off it, and the count is that of the stars`() async throws {
+  @Test func `a star is added or removed, and the count is the number of stars`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()
       let plain = blog.root
@@ -86,7 +86,7 @@ import Testing
     return [Node(state.isStarred), Node(state.starCount)]
   }
 
-  @Test func `many who star at once are each counted once`() async throws {
+  @Test func `simultaneous stars of many users are each counted once`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -105,7 +105,7 @@ import Testing
     }
   }
 
-  @Test func `only its author may change or delete a post`() async throws {
+  @Test func `only the author of a post may change or delete it`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()
       for transaction in [
@@ -117,7 +117,7 @@ import Testing
     }
   }
 
-  @Test func `what is not there cannot be changed`() async throws {
+  @Test func `a post or comment that does not exist cannot be changed`() async throws {
     try await Blog.with { blog in
       let gone = try await blog.post()
       try await blog.make(Posts.delete(gone, by: "ada"))

@@ -4,7 +4,7 @@ import CanopyTree
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct RandomSocialTests {
-  /// What the blog should hold, kept the simple way.
+  /// A simple model of the blog.
   private struct Model {
     struct Post {
       var uid: Key
@@ -22,7 +22,7 @@ import Testing
     }
   }
 
-  @Test func `after whatever requests, all parts of the tree agree with each other and the model`()
+  @Test func `after random requests, the tree is consistent and equal to the model`()
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "RandomSocialTests")

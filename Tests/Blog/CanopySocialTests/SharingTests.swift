@@ -7,7 +7,7 @@ import Foundation
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct SharingTests {
-  /// Posts whose two copies do not share their memory.
+  /// Returns the posts whose two copies do not share their memory.
   private func unshared(in root: Node) -> [Key] {
     var result: [Key] = []
     root.child("posts").forEachChild { id, post in
@@ -18,7 +18,7 @@ import Testing
     return result
   }
 
-  /// Does everything that changes a post.
+  /// Makes every kind of change to a post.
   private func useBlog(_ engine: Engine, _ uids: [Key], check: (Node) -> Void) async throws {
     for (number, uid) in uids.enumerated() {
       _ = try await engine.transact(Users.claim("user\(number)", for: uid))
@@ -48,14 +48,14 @@ import Testing
     return configuration
   }
 
-  /// Uids as tests like them, and as accounts have them: 20 letters and digits.
+  /// Short uids, and uids like those of accounts: 20 letters and digits.
   static let uids: [[Key]] = [
     ["ada", "bob", "eve"],
     ["0aZ3456789abcdefghij", "1bY3456789abcdefghij", "zzZ3456789abcdefghij"],
   ]
 
   @Test(arguments: uids)
-  func `both copies of a post are one in memory, whatever happens to it`(uids: [Key]) async throws {
+  func `both copies of a post share their memory after any change`(uids: [Key]) async throws {
     let journal = InMemoryJournal()
     try await withEngine(journal, configuration: configuration) { engine in
       try await useBlog(engine, uids) { #expect(unshared(in: $0) == []) }
@@ -64,7 +64,7 @@ import Testing
   }
 
   @Test(arguments: uids)
-  func `they are one after a replay of the journal file`(uids: [Key]) async throws {
+  func `the copies share their memory after a replay of the journal`(uids: [Key]) async throws {
     try await withFolder { folder in
       let store = try SQLiteStore(folder: folder)
       try await withEngine(store, configuration: configuration) { engine in
@@ -76,13 +76,15 @@ import Testing
   }
 
   @Test(arguments: uids, [0, 20_000])
-  func `they are one after loading a checkpoint`(uids: [Key], bodyBytes: Int) async throws {
+  func `the copies share their memory after loading a checkpoint`(uids: [Key], bodyBytes: Int)
+    async throws
+  {
     try await withFolder { folder in
       let store = try SQLiteStore(folder: folder)
       let root = try await withEngine(store, configuration: configuration) { engine in
         try await useBlog(engine, uids) { _ in }
         if bodyBytes > 0 {
-          // So that the checkpoint spreads over rows.
+          // Large enough that the checkpoint spreads the posts over rows.
           for uid in uids {
             let body = String(repeating: "b", count: bodyBytes)
             _ = try await engine.transact(Posts.create(by: uid, title: "t", body: body))

@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 struct SocialCheckTests {
-  /// A small blog without a fault: ada's post p with bob's star and comment c; bob's post q.
+  /// A small consistent blog: ada's post p with bob's star and comment c, and bob's post q.
   static let sound = json(
     """
     {
@@ -28,13 +28,13 @@ struct SocialCheckTests {
     }
     """)
 
-  @Test func `a tree without a fault has no problem, nor has an empty one`() {
+  @Test func `a consistent tree and an empty tree have no problems`() {
     #expect(SocialCheckTests.sound.isBranch)
     #expect(SocialCheck.problems(in: SocialCheckTests.sound) == [])
     #expect(SocialCheck.problems(in: .absent) == [])
   }
 
-  /// Places to change, what to put there, and a word of the sentence that must come of it.
+  /// Paths to change, the new value, and a word that the reported sentence must have.
   @Test(
     arguments: [
       (["posts/q/uid"], "null", "has no uid"),
@@ -69,14 +69,14 @@ struct SocialCheckTests {
       (["usernames/eve"], "\"ada\"", "/usernames"),
       (["users/eve/username"], "\"bob\"", "not its own in /usernames"),
     ])
-  func `every disagreement is found`(places: [String], value: String, word: String) throws {
+  func `each inconsistency is found`(places: [String], value: String, word: String) throws {
     var root = SocialCheckTests.sound
     for place in places { root.set(json(value), at: try Path(place)) }
     let problems = SocialCheck.problems(in: root)
     #expect(problems.contains { $0.contains(word) }, "\(problems)")
   }
 
-  @Test func `no more is reported than asked for`() throws {
+  @Test func `at most the requested number of problems is reported`() throws {
     var root = SocialCheckTests.sound
     for number in 0..<20 { root.set("ada", at: try Path("users/u\(number)/username")) }
     #expect(SocialCheck.problems(in: root, limit: 5).count == 5)

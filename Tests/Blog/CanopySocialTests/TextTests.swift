@@ -3,7 +3,7 @@ import CanopyTree
 import Testing
 
 struct TextTests {
-  /// Characters of one scalar and 1 to 4 bytes.
+  /// Characters of one scalar with 1 to 4 bytes.
   static let characters = ["x", "é", "日", "🌳"]
 
   private func isRefused<R>(_ make: () throws -> R) -> Bool {
@@ -25,7 +25,7 @@ struct TextTests {
   }
 
   @Test(arguments: characters)
-  func `a text has at most so many characters, however many bytes`(character: String) throws {
+  func `the limit of a text is in characters and not in bytes`(character: String) throws {
     #expect(Texts.titleMax == 200 && Texts.bodyMax == 65_536 && Texts.commentMax == 10_000)
     for (max, make) in [
       (Texts.titleMax, { _ = try Posts.create(by: "ada", title: $0, body: "b") }),
@@ -40,8 +40,8 @@ struct TextTests {
     }
   }
 
-  @Test func `characters are counted as scalars, not as what they combine to`() throws {
-    // One character to the eye each: e and an accent; a family of seven scalars.
+  @Test func `characters are counted as scalars and not as combined characters`() throws {
+    // Each looks like one character: e with an accent, and a family of seven scalars.
     #expect(!isRefused { try Posts.create(by: "a", title: text("e\u{301}", 100), body: "b") })
     #expect(isRefused { try Posts.create(by: "a", title: text("e\u{301}", 101), body: "b") })
     let family = "👨\u{200D}👩\u{200D}👧\u{200D}👦"
@@ -60,7 +60,9 @@ struct TextTests {
     #expect(!isRefused { try Posts.create(by: "a", title: "t", body: blank + "x" + blank) })
   }
 
-  @Test func `a title is one line without control characters; bodies and comments need not be`() {
+  @Test
+  func `a title is one line without control characters, and bodies and comments may have several`()
+  {
     let controls = (0..<0x20).map { $0 } + [0x7F, 0x80, 0x85, 0x9F]
     for code in controls {
       let text = "a\(Unicode.Scalar(UInt8(code)))b"
@@ -74,7 +76,7 @@ struct TextTests {
     }
   }
 
-  @Test func `texts are stored as they came`() async throws {
+  @Test func `texts are stored unchanged`() async throws {
     try await Blog.with { blog in
       let title = "  e\u{301} \u{E9} 🌳 <b>\"quoted\"</b>  "
       let body = " \u{0}\r\n\ttext "
@@ -84,7 +86,7 @@ struct TextTests {
     }
   }
 
-  @Test func `a user name has 1 to 32 of a few characters`() throws {
+  @Test func `a user name has 1 to 32 allowed characters`() throws {
     let ok = ["a", "Z", "0", "_", "-", "Ada_Lovelace-1843", text("a", 32)]
     for name in ok {
       #expect(!isRefused { try Texts.checkUsername(name) }, "\(name)")

@@ -4,11 +4,11 @@ import CanopyTesting
 import CanopyTree
 import Testing
 
-/// Renamings and removals that take more than one commit, with steps of few entries.
+/// Renamings and removals that need more than one commit, with steps of few entries.
 @Suite(.timeLimit(.minutes(5))) struct UnfinishedWorkTests {
   private static let entriesMax = 3
 
-  /// Carries out one step and checks that it writes no more than it may.
+  /// Runs one step, and checks that it changes at most the allowed number of entries.
   private func step(_ blog: Blog) async throws {
     let step = try #require(
       UnfinishedWork.step(in: blog.root, entriesMax: Self.entriesMax))
@@ -17,7 +17,7 @@ import Testing
     #expect(commit.assignments.count <= 2 * Self.entriesMax + 1)
   }
 
-  /// Carries out all steps, and returns their number.
+  /// Runs all steps. Returns their number.
   private func finish(_ blog: Blog) async throws -> Int {
     var count = 0
     while UnfinishedWork.exists(in: blog.root) {
@@ -50,7 +50,7 @@ import Testing
   }
 
   @Test(arguments: 0...7)
-  func `a renaming of any number of posts and comments ends with all of them renamed`(
+  func `a renaming changes all posts and comments, whatever their number`(
     _ count: Int
   ) async throws {
     try await Blog.with { blog in
@@ -71,7 +71,8 @@ import Testing
     }
   }
 
-  @Test func `a later renaming begins anew, and other requests go on in between`() async throws {
+  @Test func `a second renaming restarts the work, and other requests run in between`() async throws
+  {
     try await Blog.with { blog in
       var ids: [Key] = []
       for _ in 0..<8 { ids.append(try await blog.post("ada")) }
@@ -89,7 +90,7 @@ import Testing
     }
   }
 
-  @Test func `a renaming goes on after a restart between any two steps`() async throws {
+  @Test func `a renaming continues after a restart between any two steps`() async throws {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine in
       _ = try await engine.transact(Users.claim("ada", for: "ada"))
@@ -117,7 +118,7 @@ import Testing
   }
 
   @Test(arguments: 0...7)
-  func `a post of any number of comments ends with all of them removed`(
+  func `the removal of a post removes all comments, whatever their number`(
     _ count: Int
   ) async throws {
     try await Blog.with { blog in
@@ -142,7 +143,7 @@ import Testing
     }
   }
 
-  @Test func `a user who renamed too much has to wait, and is told how long`() async throws {
+  @Test func `a user who renames too often must wait, and the error has the time`() async throws {
     try await Blog.with { blog in
       _ = try await blog.post("ada")
       let error = await blog.refusal(
@@ -154,7 +155,7 @@ import Testing
           }))
       #expect(error == .rateLimited(milliseconds: 1_001))
       #expect(error?.sentence.hasSuffix("try again in 2 seconds") == true)
-      // A name that is taken costs nothing.
+      // A name that is taken does not count.
       let taken = try Users.rename("ada", to: "bob") { _, _ in
         Issue.record("asked")
         return nil
@@ -163,7 +164,7 @@ import Testing
     }
   }
 
-  @Test func `ids of removed posts stay reserved as long as clients can make them`() async throws {
+  @Test func `ids of removed posts stay reserved while clients can generate them`() async throws {
     try await Blog.with(clock: ManualClock(1_700_000_000_000)) { blog in
       var ids: [Key] = []
       for _ in 0..<5 {
@@ -174,7 +175,7 @@ import Testing
       #expect(blog.at("removed-posts").childCount == 3)
       #expect(blog.at("removed-posts/\(ids[0])") == "ada")
       blog.clock.advance(Limits.pushIDAgeMax)
-      // Too old by now to be made by a client.
+      // Too old for a client to generate.
       try await blog.make(Posts.delete(ids[3], by: "ada"))
       #expect(blog.at("removed-posts").childCount == 1, "two of the three are dropped")
       let new = try await blog.post("ada")

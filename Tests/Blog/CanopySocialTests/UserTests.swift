@@ -5,7 +5,7 @@ import CanopyTree
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct UserTests {
-  @Test func `a user has a profile, and the name's key is in lower case`() async throws {
+  @Test func `a user has a profile, and the key of the name is in lower case`() async throws {
     try await Blog.with { blog in
       blog.clock.advance(5)
       try await blog.join("Grace_H", uid: "u9")
@@ -15,7 +15,7 @@ import Testing
     }
   }
 
-  @Test func `a name is taken without regard to case`() async throws {
+  @Test func `a name is taken in any case`() async throws {
     try await Blog.with { blog in
       for name in ["ada", "ADA", "aDa"] {
         for transaction in [try Users.claim(name, for: "u9"), try Users.rename("bob", to: name)] {
@@ -30,17 +30,17 @@ import Testing
     }
   }
 
-  @Test func `a name that only looks like another finds nobody`() async throws {
+  @Test func `a name that only looks like another name is not found`() async throws {
     try await Blog.with { blog in
       try await blog.join("kay", uid: "u9")
       let root = blog.root
-      #expect(try Users.find(.username("KAY"), in: root) == "u9")
-      // The sign of Kelvin, which Unicode puts into lower case as the letter k.
-      #expect(throws: SocialError.self) { try Users.find(.username("\u{212A}ay"), in: root) }
+      #expect(try Users.find(username: "KAY", in: root) == "u9")
+      // The Kelvin sign, whose lower case in Unicode is the letter k.
+      #expect(throws: SocialError.self) { try Users.find(username: "\u{212A}ay", in: root) }
     }
   }
 
-  @Test func `of many who want one name at once one gets it`() async throws {
+  @Test func `one of many simultaneous claims of a name succeeds`() async throws {
     try await Blog.with { blog in
       let winners = try await withThrowingTaskGroup(of: Bool.self) { group in
         for number in 0..<20 {
@@ -57,7 +57,7 @@ import Testing
     }
   }
 
-  @Test func `renaming touches the profile, every post in both places and every comment`()
+  @Test func `renaming changes the profile, both copies of every post, and every comment`()
     async throws
   {
     try await Blog.with { blog in
@@ -83,11 +83,11 @@ import Testing
       #expect(blog.root == expected)
 
       try await blog.join("ada", uid: "u9")
-      #expect(try Users.find(.username("ADA"), in: blog.root) == "u9", "the old name is free")
+      #expect(try Users.find(username: "ADA", in: blog.root) == "u9", "the old name is free")
     }
   }
 
-  @Test func `a name may change its case, or not change at all`() async throws {
+  @Test func `a renaming may change only the case, or nothing`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post("ada")
       for name in ["ADA", "Ada", "Ada"] {
@@ -99,7 +99,7 @@ import Testing
     }
   }
 
-  @Test func `whose profile is gone gets a new one by choosing a name`() async throws {
+  @Test func `a user without a profile gets a new one by renaming`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post("ada")
       _ = try await blog.engine.transact { _ in
@@ -120,7 +120,8 @@ import Testing
     }
   }
 
-  @Test func `what the administrator removed does not come back in fragments`() async throws {
+  @Test func `a write does not partly restore a copy that the administrator removed`() async throws
+  {
     try await Blog.with { blog in
       let id = try await blog.post("ada")
       let comment = try await blog.engine.transact(Comments.create(on: id, by: "ada", text: "t"))
@@ -137,7 +138,7 @@ import Testing
       #expect(blog.at("post-comments/\(id)") == .absent)
       #expect(blog.at("user-posts/ada/\(kept)") == .absent)
       #expect(blog.at("posts/\(kept)/starCount") == 1)
-      // What is left is not whole, as `SocialCheck` would say: the administrator removes it as well.
+      // `SocialCheck` would report the remaining copy, so the administrator removes it as well.
       _ = try await blog.engine.transact { _ in
         let places = ["posts", "user-posts", "post-comments", "user-comments"]
         return Decision(try Write(places.map { .init(try Path($0), .absent) }), ())
@@ -145,27 +146,29 @@ import Testing
     }
   }
 
-  @Test func `who has a profile does not get another by signing up again`() async throws {
+  @Test func `a user with a profile cannot create another by a second sign-up`() async throws {
     try await Blog.with { blog in
       let error = await blog.refusal(of: try Users.claim("Second", for: "ada"))
       if case .conflict = error {} else { Issue.record("\(String(describing: error))") }
     }
   }
 
-  @Test func `a user is found by uid as it is, and by name without regard to case`() async throws {
+  @Test func `a user is found by the exact uid, and by the name in any case`() async throws {
     try await Blog.with { blog in
       try await blog.join("Grace", uid: "U9")
       let root = blog.root
-      #expect(try Users.find(.uid("U9"), in: root) == "U9")
-      #expect(try Users.find(.username("gRACE"), in: root) == "U9")
+      #expect(try Users.find(uid: "U9", in: root) == "U9")
+      #expect(try Users.find(username: "gRACE", in: root) == "U9")
       #expect(Users.username(of: "U9", in: root) == "Grace")
       #expect(Users.username(of: "u9", in: root) == nil)
-      for reference in [
-        Users.Reference.uid("u9"), .uid("Grace"), .uid(""), .uid("a/b"), .uid("users"),
-        .username("U9"), .username(""), .username("a.b"), .username("grac"),
-      ] {
-        #expect(throws: SocialError.notFound("there is no such user"), "\(reference)") {
-          try Users.find(reference, in: root)
+      for uid in ["u9", "Grace", "", "a/b", "users"] {
+        #expect(throws: SocialError.notFound("there is no such user"), "\(uid)") {
+          try Users.find(uid: uid, in: root)
+        }
+      }
+      for name in ["U9", "", "a.b", "grac"] {
+        #expect(throws: SocialError.notFound("there is no such user"), "\(name)") {
+          try Users.find(username: name, in: root)
         }
       }
     }

@@ -5,13 +5,13 @@
   import CanopyTree
   import Testing
 
-  /// What requests cost: the tree nodes that they touch, which are the same on every machine.
+  /// The cost of requests in touched tree nodes, which is the same on every machine.
   @Suite(.serialized, .timeLimit(.minutes(5))) struct WorkTests {
-    /// A tree of posts by users with 100 posts each. The posts of one user are whole; all others are
-    /// of a few kinds that share their memory, so that a million take a moment.
+    /// A tree of posts, with 100 posts for each user. The posts of one user are complete. The others are
+    /// copies of a few posts and share their memory, so that a million are created quickly.
     struct World {
       let root: Node
-      /// The user whose posts are whole, and the posts.
+      /// The user with complete posts, and these posts.
       let uid: Key = "u5"
       let ids: [Key]
 
@@ -72,8 +72,8 @@
       }
     }
 
-    /// What requests touch: reads including the encoding of their answers; writes in deciding and
-    /// applying.
+    /// Returns the number of nodes that requests touch: for reads including the encoding of the
+    /// reply, and for writes while deciding and applying.
     private func touched(in world: World) async throws -> [(name: String, nodes: Int)] {
       let (uid, id) = (world.uid, world.ids[50])
       return try await world.withEngine { engine, counter in
@@ -107,7 +107,7 @@
       }
     }
 
-    @Test func `a request costs hardly more among a million posts than among a thousand`()
+    @Test func `a request costs about the same among a million posts as among a thousand`()
       async throws
     {
       let small = try await touched(in: World(posts: 1_000))
@@ -122,7 +122,8 @@
       }
     }
 
-    @Test func `a star costs hardly more on a post that has a hundred thousand`() async throws {
+    @Test func `a star costs about the same on a post with a hundred thousand stars`() async throws
+    {
       var counts: [Int] = []
       for stars in [3, 100_000] {
         let id: Key = "p"

@@ -4,12 +4,12 @@ import CanopyTesting
 import Testing
 
 struct AccountStoreTests {
-  @Test func `the store on SQLite keeps the contract of account stores`() async throws {
+  @Test func `the store satisfies the contract of account stores`() async throws {
     let folder = try Folder()
     try await folder.withStore { try await verifyContract(of: $0) }
   }
 
-  @Test func `accounts and tokens last`() async throws {
+  @Test func `accounts and tokens survive a restart`() async throws {
     let folder = try Folder()
     let account = Account(
       uid: "u1", email: "Ada@x", emailNormalized: "ada@x", username: "ada", passwordHash: "h",

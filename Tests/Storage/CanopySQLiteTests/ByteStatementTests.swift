@@ -4,7 +4,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Values come out of the database as they went in.
+/// Statements whose values are passed as bytes.
 struct ByteStatementTests {
   private func withTable(_ body: (Database) throws -> Void) throws {
     try DatabaseQueue().write { db in
@@ -25,7 +25,7 @@ struct ByteStatementTests {
     }
   }
 
-  @Test func `texts, empty ones, nulls and numbers`() throws {
+  @Test func `texts, empty texts, nulls and numbers are read as they were written`() throws {
     try withTable { db in
       try insert(db, 1, "é\u{0}\u{1F333}", nil)
       try insert(db, .max, "", "")
@@ -46,7 +46,7 @@ struct ByteStatementTests {
     }
   }
 
-  @Test func `what the database refuses is an error, and the next run goes well`() throws {
+  @Test func `an error of the database is thrown, and the next run succeeds`() throws {
     try withTable { db in
       try insert(db, 1, "a", nil)
       let error = #expect(throws: DatabaseError.self) { try insert(db, 1, "b", nil) }
@@ -61,7 +61,7 @@ struct ByteStatementTests {
     }
   }
 
-  @Test func `a run that was left begins anew`() throws {
+  @Test func `a run that was ended early starts again`() throws {
     try withTable { db in
       for i in 1...3 { try insert(db, Int64(i), "a", nil) }
       let first = try ByteStatement(db, "SELECT n FROM t ORDER BY n")
@@ -69,7 +69,7 @@ struct ByteStatementTests {
       let again = try ByteStatement(db, "SELECT n FROM t ORDER BY n")
       #expect(try again.next() && again.number(0) == 1)
       again.end()
-      // Nothing is left open that would forbid it.
+      // No open statement prevents it.
       try db.execute(sql: "DROP TABLE t")
       try db.execute(sql: "CREATE TABLE t(n INTEGER)")
     }

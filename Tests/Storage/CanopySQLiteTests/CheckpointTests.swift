@@ -15,7 +15,7 @@ import Testing
     folder = try Folder()
   }
 
-  /// Appends one commit for each location and value.
+  /// Appends one commit for each pair of a location and a value.
   private func append(
     _ store: SQLiteStore, _ writes: [(String, Node)]
   ) async throws -> (root: Node, sequence: Int64) {
@@ -31,7 +31,7 @@ import Testing
     return Node(children: (0..<count).map { (Key(index: Int32($0)), text) })
   }
 
-  @Test func `small branches are one row, big ones a row for each child`() async throws {
+  @Test func `a small branch is one row, and a large one is a row for each child`() async throws {
     try await folder.withStore { store in
       let tree = try await append(store, [("small", big(3)), ("big", big(40)), ("leaf", 7)])
       try await store.checkpoint(tree.root, through: tree.sequence)
@@ -44,7 +44,7 @@ import Testing
     }
   }
 
-  @Test func `a row that grows is split, and its branch stays whole`() async throws {
+  @Test func `a row that grows is split, and its branch stays complete`() async throws {
     try await folder.withStore { store in
       var tree = try await append(store, [("a", big(3))])
       try await store.checkpoint(tree.root, through: tree.sequence)
@@ -61,7 +61,8 @@ import Testing
     }
   }
 
-  @Test func `the priority of a branch in several rows comes, changes and goes`() async throws {
+  @Test func `the priority of a branch in several rows is added, changed and removed`() async throws
+  {
     try await folder.withStore { store in
       for (writes, row) in [
         ([("a", big(40)), ("a/.priority", 5)], "5"), ([("a/.priority", "p")], "\"p\""),
@@ -78,7 +79,7 @@ import Testing
     }
   }
 
-  @Test func `a priority whose branch has no rows just then outlasts a crash`() async throws {
+  @Test func `a priority survives a crash while its branch has no rows`() async throws {
     let crashes = Crashes()
     let root = try await folder.withStore(crashes.configuration(of: folder)) { store in
       try await withEngine(store) { engine in
@@ -92,7 +93,7 @@ import Testing
         let snapshot = engine.snapshot
         let (root, sequence) = (snapshot.root, snapshot.sequence)
         try await store.checkpoint(root, through: sequence)
-        // All of the only child's rows go before the first one comes back.
+        // All rows of the only child are removed before the first new one is inserted.
         _ = try await engine.transact { _ in
           Decision(try .set(Location("q/x"), WriteValue(big(40))), ())
         }
@@ -118,7 +119,7 @@ import Testing
     #expect(try await all.last?.withStore { try await $0.checkpointRoot() } == root)
   }
 
-  @Test func `commits are kept as long as is wanted, and the journal goes on after them`()
+  @Test func `the configured commits are kept, and the journal continues after them`()
     async throws
   {
     var configuration = SQLiteStore.Configuration()
@@ -145,7 +146,7 @@ import Testing
     }
   }
 
-  @Test func `a checkpoint that fails leaves its work to the next`() async throws {
+  @Test func `the next checkpoint completes the work of a failed one`() async throws {
     struct Planned: Error {}
     var configuration = SQLiteStore.Configuration()
     configuration.checkpointStepRows = 1
@@ -168,7 +169,7 @@ import Testing
     arguments: [
       "synchronous = NORMAL", "BEGIN", "INTO leaves", "COMMIT", "synchronous = FULL", "INTO meta",
     ])
-  func `appends wait for the disk after a checkpoint that was cancelled at any statement`(
+  func `appends are durable after a checkpoint was cancelled at any statement`(
     statement: String
   ) async throws {
     try await folder.withStore { store in
@@ -192,9 +193,9 @@ import Testing
     }
   }
 
-  @Test func `an append restores the level of synchronisation if a step could not`() async throws {
+  @Test func `an append restores the level of synchronization if a step failed to`() async throws {
     try await folder.withStore { store in
-      // As a step leaves it whose last statement fails.
+      // The state after a step whose last statement has failed.
       store.isUnsynced.withLock { $0 = true }
       try await store.pool.writeWithoutTransaction {
         try $0.execute(sql: "PRAGMA synchronous = NORMAL")
@@ -208,7 +209,7 @@ import Testing
     }
   }
 
-  @Test func `a row in which much has changed is written once`() async throws {
+  @Test func `a row with many changes is written once`() async throws {
     try await folder.withStore { store in
       let many = Node(children: (0..<200).map { (Key(index: $0), 1) })
       var tree = try await append(store, [("a/b", many), ("a/z", big(40))])
@@ -223,18 +224,18 @@ import Testing
         }
       }
       try await store.checkpoint(tree.root, through: tree.sequence)
-      // The row, and one that is new.
+      // The row and a new one.
       #expect(changes.next() == 3, "the number of the first is 1")
       #expect(try await store.checkpointRoot() == tree.root)
     }
   }
 
-  @Test func `for what is new behind its neighbours it is looked once`() async throws {
+  @Test func `new keys after all existing ones need one look-up`() async throws {
     var looks: [Int] = []
     for count in [10, 500] {
       let folder = try Folder()
       try await folder.withStore { store in
-        // In several rows, and with one behind them.
+        // In several rows, and with another row after them.
         var tree = try await append(store, [("a", big(40)), ("b", 1)])
         try await store.checkpoint(tree.root, through: tree.sequence)
         tree = try await append(store, (100..<100 + count).map { ("a/n\($0)", 1) })
@@ -252,7 +253,7 @@ import Testing
     #expect(looks[0] <= 3)
   }
 
-  @Test func `where nothing stood before, nothing is removed`() async throws {
+  @Test func `a location without rows needs no removal`() async throws {
     let folder = try Folder()
     try await folder.withStore { store in
       var tree = try await append(store, [("a", big(40)), ("z", 1)])
@@ -264,15 +265,14 @@ import Testing
       }
       try await store.checkpoint(tree.root, through: tree.sequence)
       #expect(removals.next() == 1, "the number of the first is 1")
-      // And it is counted where something goes.
+      // A location with rows does need one.
       tree = try await append(store, [("a", .absent), ("z", .absent)])
       try await store.checkpoint(tree.root, through: tree.sequence)
       #expect(removals.next() > 2)
     }
   }
 
-  @Test func `the writer's cache is small, as it is looked through with each commit`() async throws
-  {
+  @Test func `the cache of the writer is small, because each commit searches it`() async throws {
     let folder = try Folder()
     try await folder.withStore { store in
       let size = try await store.pool.writeWithoutTransaction {
@@ -283,7 +283,7 @@ import Testing
     }
   }
 
-  @Test func `a row among what is new is found, also where keys sort around the slash`()
+  @Test func `a row between new keys is found, even if keys sort around the slash`()
     async throws
   {
     for old in ["a/n", "a/n!", "a/n/x", "a/n0", "a/m", "a/o", "a/n1/x", "a/n.", "a"]
@@ -301,14 +301,14 @@ import Testing
     }
   }
 
-  @Test func `what a star costs a checkpoint does not depend on the number of posts`()
+  @Test func `the cost of a star in a checkpoint does not depend on the number of posts`()
     async throws
   {
     var written: [Int] = []
     for posts in [100, 2_000] {
       let folder = try Folder()
       var configuration = SQLiteStore.Configuration()
-      // However slow the machine is, it is one step.
+      // One step even on a slow machine.
       configuration.uptime = { 0 }
       try await folder.withStore(configuration) { store in
         let body = String(repeating: "b", count: 300)
@@ -339,7 +339,7 @@ import Testing
     }
     print("rows written by a checkpoint after one star: \(written)")
     #expect(written[0] == written[1])
-    // Among them the checkpoint's number and time, and the sum of the rows, each time with its checksum.
+    // They include the number and the time of the checkpoint, and the sum of the rows, each with the checksum.
     #expect(written[0] <= 9)
   }
 }

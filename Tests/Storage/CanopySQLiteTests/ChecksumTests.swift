@@ -8,8 +8,8 @@ struct ChecksumTests {
     bytes.withUnsafeBytes { Checksum.xxh64($0, seed: seed) }
   }
 
-  @Test func `it is the XXH64 of the specification`() {
-    // From the specification's own check: its generator, and these lengths and seeds.
+  @Test func `the checksum of bytes is the XXH64 of the specification`() {
+    // The specification's own test, with its generator, lengths and seeds.
     var generator: UInt64 = 2_654_435_761
     let bytes = (0..<222).map { _ -> UInt8 in
       defer { generator = generator &* 11_400_714_785_074_694_797 }
@@ -24,7 +24,7 @@ struct ChecksumTests {
     #expect(xxh64(Array("abc".utf8)) == 0x44BC_2CF5_AD77_0999)
   }
 
-  @Test func `every bit of bytes of any length counts`() {
+  @Test func `each bit changes the checksum, at any length`() {
     var random = SeededGenerator(printingSeedFor: "ChecksumTests")
     for count in Array(0...70) + [127, 128, 1_000] {
       let bytes = random.bytes(count)
@@ -39,7 +39,7 @@ struct ChecksumTests {
     }
   }
 
-  @Test func `it depends on the order and the borders of what is added`() {
+  @Test func `the checksum depends on the order and the lengths of the parts`() {
     func checksum(_ parts: [String], _ numbers: [Int64] = []) -> Checksum {
       var checksum = Checksum()
       for part in parts { checksum.add(part) }

@@ -7,7 +7,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// The memory of writes that clients may send again.
+/// The stored writes that clients may send again.
 struct ClientWriteTests {
   let folder: Folder
 
@@ -29,7 +29,7 @@ struct ClientWriteTests {
     }
   }
 
-  @Test func `a write is remembered with its commit until its client has seen the answer`()
+  @Test func `a write is stored with its commit until its client has seen the reply`()
     async throws
   {
     try await folder.withStore { store async throws in
@@ -44,7 +44,8 @@ struct ClientWriteTests {
     }
   }
 
-  @Test func `the owner is kept with a write, and rows of earlier versions have none`() async throws
+  @Test func `a write is stored with its owner, and rows of earlier versions have none`()
+    async throws
   {
     var owned = try write(1, by: "k", 1)
     owned.origin?.owner = "ada"
@@ -53,7 +54,7 @@ struct ClientWriteTests {
     let commits = [owned, anonymous, try write(3, by: "k", 1)]
     try await folder.withStore { store async throws in
       try store.append(commits, after: 0)
-      // Forgets only the owner's own.
+      // Removes only writes of the same owner.
       var later = try write(4, by: "k", 2, seen: 1)
       later.origin?.owner = "ada"
       try store.append([later], after: 3)
@@ -70,7 +71,7 @@ struct ClientWriteTests {
     }
   }
 
-  @Test func `a write of a client that the engine has forgotten is remembered anew`() async throws {
+  @Test func `a write of a client that the engine has forgotten is stored again`() async throws {
     try await folder.withStore { store async throws in
       try store.append([write(1, by: "a", 1)], after: 0)
       try store.append([write(2, by: "b", 1), write(3, by: "a", 1)], after: 1)
@@ -78,7 +79,7 @@ struct ClientWriteTests {
     }
   }
 
-  @Test func `an append that fails remembers nothing, and one that conflicts tells the origins`()
+  @Test func `a failed append stores no write, and a conflict returns the origins`()
     async throws
   {
     try await folder.withStore { store async throws in
@@ -96,7 +97,7 @@ struct ClientWriteTests {
     }
   }
 
-  @Test func `an engine that starts again knows the writes that were made`() async throws {
+  @Test func `a restarted engine knows the committed writes`() async throws {
     for turn in 1...3 {
       try await folder.withStore { store async throws in
         try await withEngine(store) { engine async throws in
@@ -124,7 +125,7 @@ struct ClientWriteTests {
         for line in lines { #expect(try await increment(engine, line.number, line.seen) == nil) }
       }
     }
-    // As after long: all but the last write are forgotten.
+    // As after a long time: all writes except the last are removed.
     try await folder.withStore { store async throws in
       try await store.pool.write { db in
         try db.execute(sql: "DELETE FROM client_writes WHERE number < 12")
@@ -144,7 +145,7 @@ struct ClientWriteTests {
     }
   }
 
-  /// Makes an increment of a client, and returns why it was refused.
+  /// Makes an increment of a client. Returns the error if it was refused.
   private func increment(
     _ engine: Engine, _ number: Int64, _ seen: Int64
   ) async throws -> EngineError? {
@@ -164,7 +165,7 @@ struct ClientWriteTests {
     }
   }
 
-  @Test func `a checkpoint forgets those of clients that did not write for thirty days`()
+  @Test func `a checkpoint removes the writes of clients that have not written for thirty days`()
     async throws
   {
     try await folder.withStore { store async throws in

@@ -7,9 +7,9 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Errors of SQLite in each statement of an operation, one after the other.
+/// Errors of SQLite at each statement of an operation.
 @Suite(.timeLimit(.minutes(5))) struct FaultTests {
-  /// Interrupts the writing connection at one of its statements.
+  /// Makes one statement of the writing connection fail.
   private final class Fault: Sendable {
     private let statements = Steps()
 
@@ -20,19 +20,19 @@ import Testing
       }
     }
 
-    /// Ends the tracing. Returns the number of statements that there were.
+    /// Ends the tracing. Returns the number of statements that were executed.
     func end(_ store: SQLiteStore) async throws -> Int {
       try await store.pool.writeWithoutTransaction { $0.trace(options: []) }
       return statements.next() - 1
     }
   }
 
-  /// Makes the transactions of a connection fail at their end.
+  /// An observer that makes one transaction of a connection fail when it commits.
   private final class FailingCommit: TransactionObserver, Sendable {
     struct Planned: Error {}
     private let left: Mutex<Int>
 
-    /// Creates a failure of the commit with this number, from 1.
+    /// Creates an observer that fails at the commit with the given number, from 1.
     init(_ number: Int) {
       left = Mutex(number)
     }
@@ -103,7 +103,7 @@ import Testing
     #expect(try await store.problems().isEmpty)
   }
 
-  @Test func `after an error in any statement of a checkpoint, appends wait for the disk`()
+  @Test func `after an error in any statement of a checkpoint, appends are durable`()
     async throws
   {
     var (failures, number, isOver) = (0, 0, false)
@@ -148,7 +148,7 @@ import Testing
     #expect(failures > 5)
   }
 
-  @Test func `an append that failed at any statement was made as a whole or not at all`()
+  @Test func `an append that fails at any statement is stored completely or not at all`()
     async throws
   {
     var (failures, number, isOver) = (0, 0, false)
@@ -172,7 +172,7 @@ import Testing
         #expect(store.tail.withLock { $0.sequence } == last + 2)
         try await goOn(store)
       }
-      // What canopy.tail tells is there at the next start.
+      // The next start finds the commits that canopy.tail requires.
       #expect(try await folder.withStore(configuration) { try await $0.tree().sequence } >= 8)
     }
     print("statements of an append: \(number - 1), that failed: \(failures)")

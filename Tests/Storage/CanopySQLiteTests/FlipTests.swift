@@ -8,7 +8,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// One byte of the database or of its log is another than it was. `Scripts/flip-test` does it thousands of times.
+/// Single bytes of the database or its log that were changed. `Scripts/flip-test` changes thousands.
 @Suite(.timeLimit(.minutes(5))) struct FlipTests {
   private static let addresses = (0..<30).map { "user\($0)@example.org" }
 
@@ -38,13 +38,13 @@ import Testing
   }
 
   @Test(arguments: [true, false])
-  func `a byte that was flipped is told, or did not matter`(afterCrash: Bool) async throws {
+  func `a changed byte is reported, or has no effect`(afterCrash: Bool) async throws {
     var random = SeededGenerator(printingSeedFor: "FlipTests")
     let folder = try Folder()
     let (expected, whole) = try await folder.withStore { store in
       try await fill(store, &random)
       if afterCrash {
-        // Half of it in the database file, the rest in its log.
+        // One half is in the database file, and the other in its log.
         try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.passive) }
         for number in 91...120 as ClosedRange<Int64> {
           try store.append([commit(number, "m/\(number)", Node(number))], after: number - 1)
@@ -68,11 +68,11 @@ import Testing
       } catch is StoreError {
         told += 1
       } catch {
-        // SQLite's own, of a page that makes no sense.
+        // An error of SQLite itself, for a damaged page.
         told += 1
       }
     }
-    print("flips that were told: \(told) of 30")
+    print("reported changes: \(told) of 30")
     #expect(told > 3)
   }
 }

@@ -1,7 +1,7 @@
 import CanopySQLite
 import Foundation
 
-/// A folder of a test's own, gone when the test is.
+/// A temporary folder, which is removed after the test.
 final class Folder: Sendable {
   let path: String
 
@@ -19,7 +19,7 @@ final class Folder: Sendable {
   /// The database file.
   var database: String { path + "/canopy.sqlite" }
 
-  /// Opens the folder while `body` uses it.
+  /// Opens the folder, runs `body`, and closes it.
   func withStore<R>(
     _ configuration: SQLiteStore.Configuration = .init(),
     isolation: isolated (any Actor)? = #isolation, _ body: (SQLiteStore) async throws -> R
@@ -31,10 +31,10 @@ final class Folder: Sendable {
     return try result.get()
   }
 
-  /// Returns a folder with a copy of the files as they are now: as a crash would leave them.
+  /// Returns a folder with copies of the current files, as a crash would leave them.
   func crashed() throws -> Folder {
     let copy = try Folder()
-    // The tail first: it may be older than the rest, and not newer.
+    // The tail first: it may be older than the other files, but not newer.
     for name in ["canopy.tail", "canopy.sqlite", "canopy.sqlite-wal"]
     where FileManager.default.fileExists(atPath: path + "/" + name) {
       try FileManager.default.copyItem(

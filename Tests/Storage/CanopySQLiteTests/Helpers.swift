@@ -7,26 +7,26 @@ import Testing
 
 @testable import CanopySQLite
 
-/// A node from its JSON; text that is none is a string that says so.
+/// Returns the node of a JSON text. Invalid JSON gives a string that says so.
 func json(_ text: String) -> Node {
   (try? Node(json: text)) ?? Node("not JSON: \(text)")
 }
 
-/// A commit that sets one place.
+/// Returns a commit that sets one location.
 func commit(_ sequence: Int64, _ location: String, _ value: Node) throws -> Commit {
   Commit(
     sequence: sequence, time: 1_000 + sequence,
     assignments: [Assignment(try Location(location), value)])
 }
 
-/// Copies of a folder as crashes would leave it, one after each step of its checkpoints.
+/// Copies of a folder after each step of its checkpoints, as crashes would leave it.
 final class Crashes: Sendable {
   private let copies = Mutex<[Folder]>([])
 
-  /// The copies until now.
+  /// The copies so far.
   var folders: [Folder] { copies.withLock { $0 } }
 
-  /// A configuration in which a step is a row, and after each a copy is taken.
+  /// Returns a configuration with steps of one row, after each of which the folder is copied.
   func configuration(of folder: Folder) -> SQLiteStore.Configuration {
     var configuration = SQLiteStore.Configuration()
     configuration.checkpointStepRows = 1
@@ -51,9 +51,9 @@ extension SQLiteStore {
     try await pool.read { try Int64.fetchOne($0, sql: sql) ?? -1 }
   }
 
-  /// Changes the file behind the store's back.
+  /// Changes the database without the knowledge of the store.
   ///
-  /// - Parameter isSealed: whether all checksums are made anew, as if the rows had always been such.
+  /// - Parameter isSealed: whether to compute all checksums again, so that the change is not found as damage.
   func damage(
     _ sql: String, _ arguments: StatementArguments = [], isSealed: Bool = true
   ) async throws {
@@ -61,13 +61,13 @@ extension SQLiteStore {
     if isSealed { try Sealing.run(pool) }
   }
 
-  /// The checkpoint alone, without the commits since.
+  /// Returns the tree of the checkpoint, without the later commits.
   func checkpointRoot() async throws -> Node {
     try await pool.read { try SQLiteStore.readLeaves($0) }
   }
 }
 
-/// Checks that the sentence of an error tells its reader what to do.
+/// Checks that the sentence of an error contains the given words.
 func expectAdvice(_ error: StoreError?, mentions words: String...) {
   guard let error else { return }
   for word in words {

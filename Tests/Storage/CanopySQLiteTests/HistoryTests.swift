@@ -7,7 +7,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// What the store tells of commits that were made before.
+/// Reading earlier commits from the store.
 @Suite(.timeLimit(.minutes(5))) struct HistoryTests {
   let folder: Folder
 
@@ -15,7 +15,7 @@ import Testing
     folder = try Folder()
   }
 
-  /// Commits that an engine made of random writes.
+  /// Returns the commits of an engine for random writes.
   private func write(
     _ count: Int, _ random: SeededGenerator, _ store: SQLiteStore
   ) async throws {
@@ -23,7 +23,7 @@ import Testing
       var random = random
       var writes = RandomWrites()
       writes.keysMax = 5
-      // Else the image of a removal might be too large to be kept.
+      // Otherwise the before-image of a removal may be too large to be stored.
       writes.bigOnceIn = .max
       for _ in 0..<count {
         let write = writes.next(&random)
@@ -32,7 +32,7 @@ import Testing
     }
   }
 
-  /// Checks that the commits lead from each version to the next, and their before-images back.
+  /// Checks that each commit leads to the next version, and its before-image back to the previous one.
   private func checkImages(_ commits: [Commit]) throws {
     var tree = Tree()
     for commit in commits {
@@ -46,7 +46,7 @@ import Testing
     #expect(tree.root.isAbsent)
   }
 
-  @Test func `commits come with what takes them back, also after a restart`() async throws {
+  @Test func `commits have their before-images, also after a restart`() async throws {
     let random = SeededGenerator(printingSeedFor: "HistoryTests.images")
     let folder = folder
     let before = try await folder.withStore { store in
@@ -69,7 +69,7 @@ import Testing
     }
   }
 
-  @Test func `a range has the commits after its beginning, up to its end`() async throws {
+  @Test func `a range has the commits after its start, up to and including its end`() async throws {
     var random = SeededGenerator(printingSeedFor: "HistoryTests.ranges")
     try await folder.withStore { store in
       try store.append(try (1...20).map { try commit($0, "n", Node($0)) }, after: 0)
@@ -92,14 +92,14 @@ import Testing
     }
   }
 
-  @Test func `a page is bounded by bytes and by commits, and has only those that are asked for`()
+  @Test func `a page is bounded by bytes and commits, and has only the requested commits`()
     async throws
   {
     try await folder.withStore { store in
       let large = Node(String(repeating: "x", count: 400_000))
       try store.append(try (1...7).map { try commit($0, "large", large) }, after: 0)
       try store.append(try (8...10).map { try commit($0, "a/b", Node($0)) }, after: 7)
-      // Images of the others are not read at all.
+      // Before-images of the others are not read.
       try await store.damage("UPDATE commits SET before = '[1' WHERE sequence <= 6")
       let place = try Path("a")
       func page(_ first: Int64, _ last: Int64) async throws -> HistoryPage {
@@ -121,7 +121,7 @@ import Testing
         try await store.history(after: 0, through: 3) { _ in true }
       }
       try await store.damage("DELETE FROM commits WHERE sequence = 9")
-      // Nothing says any more whether commit 10 follows what is there.
+      // The predecessor of commit 10 is missing, so its checksum cannot be checked.
       await #expect(throws: StoreError.self) { try await page(0, 10) }
       let last = Int64(10 + HistoryPage.commitsMax + 5)
       try store.append(try (11...last).map { try commit($0, "n", Node($0)) }, after: 10)
@@ -129,7 +129,7 @@ import Testing
     }
   }
 
-  @Test func `an image that is large is not kept, and the commit comes without it`()
+  @Test func `a large before-image is not stored, and the commit is read without it`()
     async throws
   {
     try await folder.withStore { store in
@@ -149,7 +149,7 @@ import Testing
     }
   }
 
-  @Test func `a file of the first schema is opened, and its commits have no image`()
+  @Test func `a file of the first schema is opened, and its commits have no before-images`()
     async throws
   {
     let queue = try DatabaseQueue(path: folder.database)
@@ -178,7 +178,7 @@ import Testing
           let place = Path.root.child("a")
           for (form, isExact) in [(Listening.Form.child, false), (.value, false), (.sync, true)] {
             let start = await engine.start(Listening(place, form: form))
-            // All of them were made by the older program, or before this run.
+            // All were made by the older program or before this run.
             #expect(try await (engine.changes(since: 3, to: start) != nil) == isExact)
             let newest = try await engine.changes(since: start.sequence, to: start)
             #expect(newest == [])
@@ -196,7 +196,7 @@ import Testing
               Decision(try .set(Location("a/n0"), WriteValue(7)), ())
             }
           }
-          // What is written from now on has its image.
+          // Later commits have before-images.
           let child = await engine.start(Listening(place, form: .value))
           let changes = try await engine.changes(since: 6, to: child)
           #expect(changes?.count == 1)
@@ -205,7 +205,7 @@ import Testing
     }
   }
 
-  @Test func `who listened to an engine resumes at the next one on the same file`() async throws {
+  @Test func `a listener resumes at the next engine on the same file`() async throws {
     var random = SeededGenerator(printingSeedFor: "HistoryTests.resuming")
     let replicas = try (0..<40).map { _ in Replica(try .random(&random, keysMax: 5)) }
     let random0 = random
@@ -227,7 +227,7 @@ import Testing
             if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }
           }
         }
-        // Written when they are gone.
+        // Written while the listeners are disconnected.
         var seeds = random0
         for _ in 0...run { seeds = SeededGenerator(seed: seeds.next()) }
         try await write(40, seeds, store)
@@ -235,7 +235,7 @@ import Testing
     }
   }
 
-  @Test func `an import ends history: nobody resumes across it`() async throws {
+  @Test func `a listener cannot resume across an import`() async throws {
     try await folder.withStore { store in
       let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
       try await withEngine(store) { engine in
@@ -263,7 +263,7 @@ import Testing
     }
   }
 
-  @Test func `an image that cannot be read is an error that says what to do`() async throws {
+  @Test func `an unreadable before-image is an error that says what to do`() async throws {
     try await folder.withStore { store in
       try await withEngine(store) { engine in
         for i in 1...3 {
@@ -278,14 +278,14 @@ import Testing
       }
       expectAdvice(error, mentions: "commit 2", "backup")
       #expect(try await store.commits(after: 2, through: 3).count == 1)
-      // Nothing but resuming needs it.
+      // Only resuming needs the before-image.
       #expect(try await store.tree().root == json(#"{"n":3}"#))
     }
   }
 }
 
 extension Engine {
-  /// Where a listener would begin now.
+  /// Returns the current sequence number, from which a listener would resume.
   fileprivate func start(_ listening: Listening) async -> ListenStart {
     let (id, start) = await withCheckedContinuation { continuation in
       listen(listening) { _ in

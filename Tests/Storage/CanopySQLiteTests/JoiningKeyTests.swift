@@ -5,8 +5,8 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Keys that end with a character which joins with the slash after it, so that `key/.priority` has no slash
-/// as far as characters go. (U+0600 is written before a number and joins with what follows.)
+/// Keys whose last scalar combines with the slash after it into one character, so that `key/.priority` has
+/// no character `/`. (U+0600 combines with the next scalar.)
 @Suite(.timeLimit(.minutes(5))) struct JoiningKeyTests {
   let folder: Folder
   let key: Key
@@ -20,7 +20,7 @@ import Testing
     try Path(["notes", "u", key] + name.map { try Key($0) })
   }
 
-  /// Checks that a checkpoint is made, and that the folder opens again with the same tree.
+  /// Makes a checkpoint, and checks that the folder opens again with the same tree.
   private func expectDurable(_ expected: Node) async throws {
     for _ in 0..<2 {
       try await folder.withStore { store in

@@ -14,7 +14,7 @@ struct JournalTests {
     folder = try Folder()
   }
 
-  @Test func `a new folder holds nothing`() async throws {
+  @Test func `a new folder is empty`() async throws {
     try await folder.withStore { store in
       let state = try await store.load()
       #expect(state.tree.root.isAbsent)
@@ -24,7 +24,7 @@ struct JournalTests {
     }
   }
 
-  @Test func `commits come back as they were`() async throws {
+  @Test func `commits are read as they were written`() async throws {
     var random = SeededGenerator(printingSeedFor: "JournalTests")
     let writes = RandomWrites()
     var commits: [Commit] = []
@@ -64,7 +64,7 @@ struct JournalTests {
     }
   }
 
-  @Test func `keys that sort around the slash keep apart what is below them`() async throws {
+  @Test func `keys that sort around the slash have separate subtrees`() async throws {
     let keys = ["a", "a!", "a-b", "a0", "a/b", "a%", "a'", "a\"", "a 🌳", "A", "1", "01"]
     for key in keys {
       let value = json(#"{"x":{"y":"\#(String(repeating: "t", count: 9_000))"},"z":1}"#)
@@ -88,7 +88,9 @@ struct JournalTests {
     }
   }
 
-  @Test func `an append after another number is refused, and says what was missed`() async throws {
+  @Test func `an append after a wrong number is refused, and the error has the missed commits`()
+    async throws
+  {
     try await folder.withStore { store in
       let commits = try (1...5).map { try commit($0, "n", Node($0)) }
       try store.append(Array(commits[..<3]), after: 0)
@@ -105,7 +107,7 @@ struct JournalTests {
     }
   }
 
-  @Test func `an append whose numbers are taken or do not follow stores nothing`() async throws {
+  @Test func `an append with existing or non-consecutive numbers stores nothing`() async throws {
     try await folder.withStore { store in
       try store.append([commit(1, "n", 1)], after: 0)
       #expect(throws: (any Error).self) {
@@ -116,7 +118,7 @@ struct JournalTests {
     }
   }
 
-  @Test func `what an engine wrote is there when it is opened again`() async throws {
+  @Test func `the writes of an engine survive a restart`() async throws {
     var random = SeededGenerator(printingSeedFor: "JournalTests.engine")
     let run = (0..<30).map { _ in RandomWrites().next(&random) }
     let folder = folder
@@ -159,7 +161,7 @@ struct JournalTests {
   }
 
   @Test(arguments: SQLiteStore.Durability.allCases)
-  func `an append waits for the disk, or for the operating system`(
+  func `an append waits for the disk or the operating system, as configured`(
     durability: SQLiteStore.Durability
   ) async throws {
     var configuration = SQLiteStore.Configuration()
@@ -175,7 +177,7 @@ struct JournalTests {
       try store.append([commit(2, "n", 2)], after: 1)
       return try folder.crashed()
     }
-    // Either way it survives the end of the process.
+    // In both cases it survives the end of the process.
     try await crashed.withStore { store async throws in
       #expect(try await store.tree().root == json(#"{"n":2}"#))
     }
@@ -191,10 +193,10 @@ struct JournalTests {
     }
   }
 
-  @Test func `each commit is handed on before the next one is read`() async throws {
+  @Test func `each commit is passed on before the next one is read`() async throws {
     try await folder.withStore { store in
       try store.append(try (1...9).map { try commit($0, "n", Node($0)) }, after: 0)
-      // From the last to the first, so that all behind the damaged one are damaged as well.
+      // From the last to the first, so that all commits after the damaged one are damaged as well.
       for damaged in (1...9).reversed() as ReversedCollection<ClosedRange<Int64>> {
         try await store.damage("UPDATE commits SET body = '[' WHERE sequence = ?", [damaged])
         try await store.pool.read { db in
@@ -213,7 +215,7 @@ struct JournalTests {
       "", "[", "[[[\"n\"],1]", "[[[\"n\"],]]", "{}", "[[[\"n$\"],1]]", "[[[\"n\"],1]] x",
       "[[[\"n\"],{\".sv\":\"timestamp\"}]]", "[[[\"n\"],1e999]]",
     ])
-  func `a commit that cannot be read is refused by name`(body: String) async throws {
+  func `the error of an unreadable commit has its number`(body: String) async throws {
     try await folder.withStore { store in
       try store.append(try (1...3).map { try commit($0, "n", Node($0)) }, after: 0)
       try await store.damage("UPDATE commits SET body = ? WHERE sequence = 2", [body])
@@ -228,7 +230,7 @@ struct JournalTests {
       ("n", ""), ("n", "{"), ("n", "1 2"), ("n", "NaN"), ("a$b", "1"), ("a//b", "1"),
       ("m/x", "1"),
     ])
-  func `a row of the checkpoint that makes no sense is refused`(
+  func `an invalid row of the checkpoint is refused`(
     path: String, value: String
   ) async throws {
     try await folder.withStore { store in
@@ -241,7 +243,7 @@ struct JournalTests {
 }
 
 extension SQLiteStore {
-  /// Rows that the writer has changed since the store was opened.
+  /// Returns the number of rows that the writer has changed since the store was opened.
   func totalChanges() async throws -> Int {
     try await pool.writeWithoutTransaction { $0.totalChangesCount }
   }

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Keys ascend through restarts, whatever the clock does.
+/// Generated keys ascend across restarts, even if the clock is set back.
 @Suite(.timeLimit(.minutes(5))) struct KeyTimeTests {
   let folder: Folder
 
@@ -14,7 +14,7 @@ import Testing
     folder = try Folder()
   }
 
-  /// Opens the folder at a time, and makes a commit with a key, or without one.
+  /// Opens the folder at a given time, and makes a commit with or without a generated key.
   private func key(
     at milliseconds: Int64, isUsed: Bool = true, checkpoint: Bool = false
   ) async throws -> Key {
@@ -38,11 +38,10 @@ import Testing
   }
 
   @Test(arguments: [false, true])
-  func `keys ascend through restarts with a clock that was set back`(checkpoint: Bool) async throws
-  {
+  func `keys ascend across restarts with a clock that was set back`(checkpoint: Bool) async throws {
     var keys = [try await key(at: 900_000, checkpoint: checkpoint)]
     for time in [1_000, 2_000, 1_000, 1_000] as [Int64] {
-      // The last commit of all was made by the clock that was set back.
+      // The last commit was made after the clock was set back.
       _ = try await key(at: time, isUsed: false, checkpoint: checkpoint)
       keys.append(try await key(at: time, checkpoint: checkpoint))
     }
@@ -51,14 +50,16 @@ import Testing
     #expect(Set(keys).count == keys.count)
   }
 
-  @Test func `the time of a commit without a key counts, also when it was dropped`() async throws {
+  @Test func `the time of a commit without a key counts, even after the commit is removed`()
+    async throws
+  {
     _ = try await key(at: 900_000, isUsed: false, checkpoint: true)
     _ = try await key(at: 1_000, isUsed: false, checkpoint: true)
     _ = try await key(at: 1_000, isUsed: false, checkpoint: true)
     #expect(try await folder.withStore { try await $0.load().lastTime } == 900_000)
   }
 
-  @Test func `keys sort after those made before an import`() async throws {
+  @Test func `keys sort after those generated before an import`() async throws {
     let first = try await key(at: 900_000)
     try await folder.withStore { try await $0.replace(.root, with: 1) { _ in } }
     #expect(try await key(at: 1_000) > first)

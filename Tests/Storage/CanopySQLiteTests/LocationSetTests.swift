@@ -11,7 +11,7 @@ struct LocationSetTests {
     return set.sorted.map(\.text)
   }
 
-  @Test func `what is below another, or the same again, is not there twice`() throws {
+  @Test func `a location at or below another is not stored`() throws {
     #expect(try sorted([]) == [])
     #expect(try sorted(["a/b", "a/b", "a/b/c", "a/d"]) == ["a/b", "a/d"])
     #expect(try sorted(["a/b/c", "a/b", "a"]) == ["a"])
@@ -21,7 +21,7 @@ struct LocationSetTests {
     #expect(try sorted([".priority", "a!", "a", "a/b"]) == [".priority", "a", "a!"])
   }
 
-  @Test func `it counts what was not there when it was added`() throws {
+  @Test func `the count is the number of insertions that were not covered`() throws {
     var set = LocationSet()
     let counts = try ["a/b", "a/b", "a/.priority", "a/.priority", "a/c", "a", "a/b", "a", "b"].map {
       set.insert(try Location($0))
@@ -30,7 +30,7 @@ struct LocationSetTests {
     #expect(counts == [1, 1, 2, 2, 3, 4, 4, 4, 5])
   }
 
-  @Test func `it holds what sorting and comparing each with the one before would`() throws {
+  @Test func `the set is equal to a sorted list without covered locations`() throws {
     var random = SeededGenerator(printingSeedFor: "LocationSetTests")
     let writes = RandomWrites()
     for _ in 0..<300 {

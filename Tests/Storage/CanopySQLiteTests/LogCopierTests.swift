@@ -32,7 +32,7 @@ import Testing
     try store.append([commit(number, "n/\(number % 10)", Node(number))], after: number - 1)
   }
 
-  @Test func `no commit copies the log, however long it is`() async throws {
+  @Test func `no commit copies the log, even if it is long`() async throws {
     try await folder.withStore { _ in }
     try await folder.withStore(configuration) { store in
       let copier = try #require(store.logCopier)
@@ -45,7 +45,7 @@ import Testing
       gate.signal()
       copier.queue.sync {}
       #expect(try Data(contentsOf: URL(filePath: folder.database)) != before)
-      // All of it was copied, so the next commit starts it anew.
+      // The log was copied completely, so the next commit restarts it.
       let bytes = try logBytes
       try append(store, 101)
       #expect(try logBytes == bytes)
@@ -65,8 +65,7 @@ import Testing
     }
   }
 
-  @Test func `a copying that a reader holds up is tried again when the log has grown`() async throws
-  {
+  @Test func `a copy that a reader delays is repeated when the log has grown`() async throws {
     try await folder.withStore(configuration) { store in
       let copier = try #require(store.logCopier)
       try append(store, 1)

@@ -8,7 +8,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Files of one folder that are of different times, as a careless restore from backups leaves them.
+/// Files of one folder from different times, as an incomplete restore from backups leaves them.
 @Suite(.timeLimit(.minutes(5))) struct MixedFilesTests {
   /// A copy of the files, taken while the store was open.
   private struct Backup {
@@ -17,7 +17,7 @@ import Testing
     var state: Int
   }
 
-  /// A folder's past: its contents at some moments, and backups that were taken at some of them.
+  /// The history of a folder: its contents at some moments, and backups of some of them.
   private struct Past {
     var states: [StoredContents] = []
     var backups: [Backup] = []
@@ -30,7 +30,7 @@ import Testing
     try await folder.withStore { _ in }
     let store = try SQLiteStore(folder: folder.path)
     for round in 0..<6 as Range<Int64> {
-      // Rounds differ in the tables that they change.
+      // Each round changes other tables.
       if round != 3 { try await signUp(store, &past, &random) }
       for _ in 0..<25 {
         let last = try await store.number("SELECT coalesce(max(sequence), 0) FROM commits")
@@ -49,7 +49,7 @@ import Testing
         past.states.append(try await StoredContents(store, [], tokens: []))
         try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
       }
-      // In the log alone, and not in each round everywhere.
+      // The changes stay in the log, and not every round changes every table.
       if round != 2 { try await signUp(store, &past, &random) }
       let last = try await store.number("SELECT coalesce(max(sequence), 0) FROM commits")
       try store.append([commit(last + 1, "m/\(round)", Node(round))], after: last)
@@ -75,7 +75,7 @@ import Testing
       adding: ("administrator", "SET /gone/\(random.next()) 1"), exceptions: [:], removing: [])
   }
 
-  /// Puts files of different backups together; nil leaves one out.
+  /// Combines files of different backups. Nil omits a file.
   private func mix(_ database: Backup, _ log: Backup?, _ tail: Backup?) throws -> Folder {
     let folder = try Folder()
     for (name, backup) in [
@@ -88,7 +88,7 @@ import Testing
     return folder
   }
 
-  /// Names what differs from the last state of the same sequence number.
+  /// Returns the differences from the last state with the same sequence number.
   private func difference(_ found: StoredContents, _ states: [StoredContents]) -> String {
     guard let state = states.last(where: { $0.sequence == found.sequence }) else {
       return "no state has the sequence number \(found.sequence)"
@@ -102,7 +102,7 @@ import Testing
     return parts.filter { !$0.1 }.map(\.0).joined(separator: ", ")
   }
 
-  @Test func `files of different times are refused, or are what there was at one time`()
+  @Test func `files of different times are refused, or are equal to one earlier state`()
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "MixedFilesTests")

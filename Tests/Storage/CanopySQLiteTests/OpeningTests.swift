@@ -23,7 +23,7 @@ struct OpeningTests {
     #expect(throws: StoreError.self) { try open() }
   }
 
-  @Test func `a folder that is missing is made, with those above it`() async throws {
+  @Test func `a missing folder is created with its parents`() async throws {
     let store = try SQLiteStore(folder: folder.path + "/deep/er")
     try store.append([commit(1, "n", 1)], after: 0)
     try store.close()
@@ -32,7 +32,7 @@ struct OpeningTests {
     #expect(mode as? Int == 0o700)
   }
 
-  @Test func `nobody else may read the files`() async throws {
+  @Test func `only the owner may read the files`() async throws {
     try FileManager.default.setAttributes(
       [.posixPermissions: 0o755], ofItemAtPath: folder.path)
     for _ in 0..<2 {
@@ -53,7 +53,7 @@ struct OpeningTests {
     }
   }
 
-  @Test func `a file of a newer program is refused and left as it is`() async throws {
+  @Test func `a file of a newer program is refused and not changed`() async throws {
     try await folder.withStore { store in
       try store.append([commit(1, "n", 1)], after: 0)
       try await store.damage("INSERT INTO grdb_migrations VALUES ('99')")
@@ -68,7 +68,7 @@ struct OpeningTests {
     #expect(commits == 1)
   }
 
-  @Test func `a database of another program is refused and left as it is`() async throws {
+  @Test func `the database of another program is refused and not changed`() async throws {
     let queue = try DatabaseQueue(path: folder.database)
     try await queue.write { try $0.execute(sql: "CREATE TABLE songs(name TEXT)") }
     try queue.close()
@@ -80,15 +80,15 @@ struct OpeningTests {
     #expect(tables == ["songs"])
   }
 
-  @Test func `a file that is no database is refused and left as it is`() throws {
+  @Test func `a file that is not a database is refused and not changed`() throws {
     let garbage = Data((0..<20_000).map { UInt8(truncatingIfNeeded: $0 * 31 + 7) })
     try garbage.write(to: URL(filePath: folder.database))
-    expectAdvice(refusal(), mentions: "no Canopy database", "backup", "move the data folder")
+    expectAdvice(refusal(), mentions: "is not a Canopy database", "backup", "move the data folder")
     #expect(try Data(contentsOf: URL(filePath: folder.database)) == garbage)
   }
 
   @Test(arguments: [100, 4_000, 4_096, 6_000, 8_192, 20_480, 40_000])
-  func `a file that was cut off is refused when it is opened, loaded or verified`(
+  func `a truncated file is refused when it is opened, loaded or verified`(
     bytes: Int
   ) async throws {
     try await folder.withStore { store in
@@ -124,7 +124,7 @@ struct OpeningTests {
 
   @Test(
     arguments: ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock"])
-  func `a file that is a symbolic link, a folder or a pipe is refused and left as it is`(
+  func `a symbolic link, a folder or a pipe is refused and not changed`(
     name: String
   ) throws {
     try open().close()
@@ -147,7 +147,7 @@ struct OpeningTests {
     #expect(try Data(contentsOf: URL(filePath: file)) == Data("precious".utf8))
   }
 
-  @Test func `a folder is used by one at a time`() throws {
+  @Test func `only one store uses a folder at a time`() throws {
     let store = try open()
     let error = refusal()
     if case .inUse = error {} else { Issue.record("\(String(describing: error))") }
@@ -156,14 +156,14 @@ struct OpeningTests {
     try open().close()
   }
 
-  @Test func `a folder that could not be opened is free again`() throws {
+  @Test func `a failed opening releases the folder`() throws {
     try Data("garbage, garbage, garbage".utf8).write(to: URL(filePath: folder.database))
-    expectAdvice(refusal(), mentions: "no Canopy database")
+    expectAdvice(refusal(), mentions: "is not a Canopy database")
     try FileManager.default.removeItem(atPath: folder.database)
     try open().close()
   }
 
-  @Test func `removing the file with the process id does not give the folder free`() throws {
+  @Test func `removing the file with the process id does not release the folder`() throws {
     let store = try open()
     try FileManager.default.removeItem(atPath: folder.path + "/lock")
     expectAdvice(refusal(), mentions: "in use by another process;")
@@ -172,7 +172,7 @@ struct OpeningTests {
   }
 
   @Test(arguments: ["canopy.sqlite-wal", "admin-token"])
-  func `a database file that is gone or empty is a loss, where there are traces of one`(
+  func `a missing or empty database file is a loss if the folder has been used`(
     trace: String
   ) throws {
     try open().close()
@@ -194,7 +194,7 @@ struct OpeningTests {
       ("", false), ("/canopy.sqlite", false), ("/canopy.sqlite", true),
       ("/canopy.sqlite-wal", false), ("/canopy.sqlite-wal", true),
     ])
-  func `nothing is stored any more when a file was removed or replaced under the store`(
+  func `no append succeeds after a file was removed or replaced`(
     removed: String, isReplaced: Bool
   ) async throws {
     try await folder.withStore { store in
@@ -221,7 +221,7 @@ struct OpeningTests {
     }
   }
 
-  @Test func `a file that was moved keeps what is stored, and another in its place is noticed`()
+  @Test func `a moved file keeps the commits, and another file in its place is found`()
     async throws
   {
     let moved = folder.database + ".moved"
@@ -239,7 +239,7 @@ struct OpeningTests {
     #expect(try await folder.withStore { try await $0.load().sequence } == 2)
   }
 
-  @Test func `what another writer appended is folded in by the next checkpoint`() async throws {
+  @Test func `the next checkpoint includes the commits of another writer`() async throws {
     try await folder.withStore { store in
       let other = [try commit(1, "a", 1), try commit(2, "b", 2)]
       try store.append(other, after: 0)
@@ -257,8 +257,8 @@ struct OpeningTests {
     }
   }
 
-  @Test func `a folder is free when the process that had it has died`() throws {
-    // util-linux' flock takes the same lock; the shell that it becomes writes its id as we do.
+  @Test func `the end of a process releases its folder`() throws {
+    // The command flock takes the same lock. The shell writes its process id as the store does.
     let holder = Process()
     holder.executableURL = URL(filePath: "/usr/bin/flock")
     holder.arguments = [
@@ -277,9 +277,11 @@ struct OpeningTests {
     try open().close()
   }
 
-  @Test func `when the rows cannot all be read, that is the error, and not what they lack`() throws
+  @Test
+  func `an error while reading rows is reported, and not the rows that are missing because of it`()
+    throws
   {
-    // The number of the second row cannot be worked out. Without it the first one makes no sense.
+    // The second row has an invalid number. Without it, the first row is invalid too.
     let database = try DatabaseQueue()
     try database.write { db in
       try db.execute(

@@ -6,10 +6,10 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Random commits, checkpoints of few rows a step and few places a portion between and among them, and
+/// Random commits with checkpoints in between and at the same time, in small steps and small batches, and
 /// crashes after any step.
 @Suite(.timeLimit(.minutes(8))) struct RandomCheckpointTests {
-  @Test func `whatever the step after which it crashes, all that was appended is there`()
+  @Test func `after a crash at any step, all appended commits exist`()
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "RandomCheckpointTests")
@@ -17,7 +17,7 @@ import Testing
   }
 }
 
-/// One database's life. Its tree is known to a naive model as well.
+/// A database and a simple model of its tree.
 private final class Run: Sendable {
   private struct State {
     var random: SeededGenerator
@@ -31,13 +31,13 @@ private final class Run: Sendable {
 
   private let state: Mutex<State>
   private let stepRows: Int
-  private let portionLocations: Int
+  private let batchLocations: Int
   private let retained: Int64
   private let writes: RandomWrites
 
   init(_ random: inout SeededGenerator) {
     stepRows = Int.random(in: 1...10, using: &random)
-    portionLocations = random.pick([1, 2, 3, 5, 10, 1_000])
+    batchLocations = random.pick([1, 2, 3, 5, 10, 1_000])
     retained = Int64.random(in: 0...5, using: &random)
     var writes = RandomWrites()
     writes.keysMax = random.pick([2, 3, 6, RandomWrites.keys.count])
@@ -67,12 +67,12 @@ private final class Run: Sendable {
     }
   }
 
-  /// Opens the folder and uses it until it has had enough, or crashes.
+  /// Opens the folder and uses it for a random time or until a crash.
   private func live(in folder: Folder) async throws {
     let hook = Mutex<(@Sendable () async throws -> Void)?>(nil)
     var configuration = SQLiteStore.Configuration()
     configuration.checkpointStepRows = stepRows
-    configuration.checkpointPortionLocations = portionLocations
+    configuration.checkpointBatchLocations = batchLocations
     configuration.retainedCommits = retained
     configuration.durability = .relaxed
     configuration.afterStep = { try await hook.withLock { $0 }?() }
@@ -117,7 +117,7 @@ private final class Run: Sendable {
     }
   }
 
-  /// Opens what a crash would have left.
+  /// Opens a folder that a crash has left.
   private func check(_ folder: Folder) async throws {
     let root = state.withLock { $0.root }
     try await folder.withStore { store in

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Going on from what is whole.
+/// Opening a damaged folder with its undamaged data.
 @Suite(.timeLimit(.minutes(5))) struct RepairTests {
   let folder: Folder
 
@@ -14,7 +14,7 @@ import Testing
     folder = try Folder()
   }
 
-  /// Damages a folder with ten commits, six of them in the checkpoint, and accepts it.
+  /// Damages a folder with ten commits, of which the checkpoint has six, and accepts the loss.
   private func accept(after sql: String) async throws -> (root: Node, sequence: Int64) {
     let big = Node(
       children: (0..<20).map { (Key(index: $0), Node(String(repeating: "x", count: 600))) })
@@ -43,7 +43,7 @@ import Testing
     }
   }
 
-  @Test func `of a damaged commit and those after it, nothing is kept`() async throws {
+  @Test func `a damaged commit and all later ones are removed`() async throws {
     let (root, sequence) = try await accept(
       after: "UPDATE commits SET body = '[[[\"n/9\"],8]]' WHERE sequence = 9")
     #expect(root.child("n").childCount == 8)
@@ -68,7 +68,7 @@ import Testing
     #expect(root.child("n").childCount >= 8)
   }
 
-  @Test func `a commit that was already in the checkpoint is missed by those who resume alone`()
+  @Test func `a damaged commit that the checkpoint has affects only listeners that resume`()
     async throws
   {
     let (root, sequence) = try await accept(after: "DELETE FROM commits WHERE sequence = 2")
@@ -76,19 +76,19 @@ import Testing
     #expect(sequence == 11)
   }
 
-  @Test func `a row that was altered is removed, and the others stay`() async throws {
+  @Test func `an altered row is removed, and the others stay`() async throws {
     let (root, _) = try await accept(after: "UPDATE leaves SET value = '5' WHERE path = 'n/1/3'")
     #expect(root.child("n").childCount == 10)
     #expect(root.at(try Path("n/1")).childCount == 19)
   }
 
-  @Test func `rows that are missing are missing`() async throws {
+  @Test func `missing rows are accepted`() async throws {
     let (root, _) = try await accept(after: "DELETE FROM leaves WHERE path = 'n/1/3'")
     #expect(root.at(try Path("n/1")).childCount == 19)
   }
 
   @Test(arguments: ["value = value + 3 WHERE name = 'checkpoint'", "value = 0"])
-  func `without the numbers, all commits that there are are applied once more`(
+  func `without the numbers of the checkpoint, all existing commits are applied again`(
     change: String
   ) async throws {
     let (root, sequence) = try await accept(after: "UPDATE meta SET " + change)
@@ -97,13 +97,13 @@ import Testing
     #expect(sequence == 11)
   }
 
-  @Test func `an account that was altered is removed`() async throws {
+  @Test func `an altered account is removed`() async throws {
     let (root, _) = try await accept(after: "UPDATE accounts SET password_hash = 'mine'")
     #expect(root.child("n").childCount == 10)
     #expect(try await folder.withStore { try await $0.account(uid: "u") } == nil)
   }
 
-  @Test func `where nothing is wrong, nothing is changed`() async throws {
+  @Test func `an undamaged folder is not changed`() async throws {
     try await folder.withStore { try $0.append([commit(1, "n", 1)], after: 0) }
     var configuration = SQLiteStore.Configuration()
     configuration.acceptsLoss = true

@@ -6,7 +6,7 @@ import Testing
 @testable import CanopySQLite
 
 @Suite(.timeLimit(.minutes(5))) struct ReplaceTests {
-  @Test func `an import replaces what it names and keeps the rest, pending commits included`()
+  @Test func `an import replaces its path and keeps all other data, including recent commits`()
     async throws
   {
     var random = SeededGenerator(printingSeedFor: "ReplaceTests")
@@ -38,7 +38,7 @@ import Testing
         #expect(state.checkpoint == before.sequence + 1)
         #expect(try await store.problems().isEmpty)
       }
-      // An engine goes on from it.
+      // An engine continues from it.
       let more = writes.next(&random)
       try await folder.withStore { store in
         let after = try await withEngine(store) { engine in
@@ -54,7 +54,7 @@ import Testing
     }
   }
 
-  @Test func `an import below a row that covers it changes that row alone`() async throws {
+  @Test func `an import below a row changes only that row`() async throws {
     let folder = try Folder()
     try await folder.withStore { store in
       try await store.replace(.root, with: json(#"{"a":{"b":{"c":1,"d":2}},"e":3}"#)) { _ in }
@@ -68,7 +68,7 @@ import Testing
     }
   }
 
-  @Test func `an import of nothing takes the branches that it empties, and their priorities`()
+  @Test func `an import of null removes the branches that become empty, and their priorities`()
     async throws
   {
     let folder = try Folder()
@@ -87,7 +87,7 @@ import Testing
     }
   }
 
-  @Test func `an import that does not end leaves everything as it was`() async throws {
+  @Test func `an interrupted import changes nothing`() async throws {
     let folder = try Folder()
     let text = Node(String(repeating: "x", count: 9_000))
     let many = Node(children: (0..<12_000).map { (Key(index: $0), $0 % 6_000 == 0 ? text : 1) })
@@ -95,7 +95,7 @@ import Testing
       try store.append([commit(1, "a", 1)], after: 0)
       try await store.checkpoint(json(#"{"a":1}"#), through: 1)
       try store.append([commit(2, "b", 2)], after: 1)
-      // Cancelled when the first rows have been written.
+      // Cancelled after the first rows are written.
       let task = Cancellation().start { cancellation in
         try await store.replace(.root, with: many) { rows in
           #expect(rows == 10_000)

@@ -6,7 +6,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Finding out what a failed append has stored.
+/// Finding out whether a failed append was stored.
 struct ResolveAppendTests {
   private func commit(_ sequence: Int64, by client: String? = nil) throws -> Commit {
     Commit(
@@ -14,7 +14,7 @@ struct ResolveAppendTests {
       origin: try client.map { try WriteOrigin(client: $0, number: 9, seen: 3) })
   }
 
-  @Test func `the commits after one are told with their origins`() async throws {
+  @Test func `the later commits are returned with their origins`() async throws {
     let folder = try Folder()
     try await folder.withStore { store async throws in
       try store.append([commit(1), commit(2, by: "a"), commit(3)], after: 0)
@@ -26,10 +26,10 @@ struct ResolveAppendTests {
     }
   }
 
-  /// A synchronisation that fails can leave a whole commit in the write-ahead log behind the end that
-  /// the process knows.
+  /// A failed synchronization can leave a complete commit in the write-ahead log, after the end that the
+  /// process knows.
   @Test(arguments: [false, true])
-  func `a commit that was not stored when its append was resolved does not turn up after a crash`(
+  func `a commit that was missing when its append was resolved stays missing after a crash`(
     isResolved: Bool
   ) async throws {
     let folder = try Folder()

@@ -5,7 +5,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// How long commits are kept after they have been folded into the checkpoint.
+/// The retention of commits that the checkpoint has.
 @Suite(.timeLimit(.minutes(5))) struct RetentionTests {
   let folder: Folder
 
@@ -13,7 +13,7 @@ import Testing
     folder = try Folder()
   }
 
-  /// The numbers of the commits that are left of some with these times after a checkpoint.
+  /// Returns the sequence numbers that remain after a checkpoint, for commits with the given times.
   private func kept(
     times: [Int64], commits: Int64 = 1_000_000, milliseconds: Int64 = .max,
     through sequence: Int64? = nil
@@ -40,14 +40,15 @@ import Testing
 
   private static let ten = (1...10).map { Int64($0 * 1_000) }
 
-  @Test func `so many are kept and not one more`() async throws {
+  @Test func `exactly the configured number of commits is kept`() async throws {
     for count in 1...12 as ClosedRange<Int64> {
       #expect(
         try await kept(times: Self.ten, commits: count) == Array(max(1, 11 - count)...10))
     }
   }
 
-  @Test func `those of so many milliseconds before the last are kept, the first one included`()
+  @Test
+  func `commits within the configured milliseconds before the last are kept, including the bound`()
     async throws
   {
     for (milliseconds, first) in [
@@ -60,17 +61,17 @@ import Testing
     }
   }
 
-  @Test func `both bounds hold at once`() async throws {
+  @Test func `both limits apply at once`() async throws {
     #expect(try await kept(times: Self.ten, commits: 4, milliseconds: 2_000) == [8, 9, 10])
     #expect(try await kept(times: Self.ten, commits: 2, milliseconds: 5_000) == [9, 10])
   }
 
-  @Test func `the last one stays, however little is to be kept`() async throws {
+  @Test func `the last commit always stays`() async throws {
     #expect(try await kept(times: Self.ten, commits: 0, milliseconds: 0) == [10])
     #expect(try await kept(times: [5], commits: 0, milliseconds: 0) == [1])
   }
 
-  @Test func `what is not yet in the checkpoint is kept`() async throws {
+  @Test func `commits that the checkpoint does not have are kept`() async throws {
     for through in 1...10 as ClosedRange<Int64> {
       let expected = Array(min(through + 1, 10)...10)
       #expect(
@@ -79,17 +80,17 @@ import Testing
     }
   }
 
-  @Test func `a clock that was set back takes nothing that is to be kept, and leaves no gap`()
+  @Test func `a clock that was set back removes no commit that must be kept, and leaves no gap`()
     async throws
   {
-    // From the oldest on, until one is to stay.
+    // Removed from the oldest on, up to the first that is kept.
     let times: [Int64] = [9_000, 1_000, 2_000, 9_500, 3_000, 4_000, 5_000]
     #expect(try await kept(times: times, milliseconds: 1_000) == Array(1...7))
     #expect(try await kept(times: Array(times[1...]), milliseconds: 1_000) == Array(3...6))
     #expect(try await kept(times: [0, 0, 0], milliseconds: 5) == [1, 2, 3])
   }
 
-  @Test func `who knows the last commit that was dropped can resume, one before it cannot`()
+  @Test func `a listener can resume from the last removed commit, but not from an earlier one`()
     async throws
   {
     var configuration = SQLiteStore.Configuration()

@@ -3,7 +3,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// What goes in as rows comes out as their tree, however it is cut into batches.
+/// The tree of rows that pass through the pipe in batches of any size.
 struct RowPipeTests {
   private func add(_ location: String, _ json: String, to pipe: RowPipe) -> Bool {
     Array(location.utf8).withUnsafeBytes { location in
@@ -12,7 +12,7 @@ struct RowPipeTests {
   }
 
   @Test(arguments: [1, 100, 1_000_000], [1, 3])
-  func `all rows arrive in their order`(batchBytes: Int, batchesMax: Int) throws {
+  func `all rows arrive in order`(batchBytes: Int, batchesMax: Int) throws {
     let pipe = RowPipe(batchBytes: batchBytes, batchesMax: batchesMax)
     for i in 100..<1_000 { #expect(add("a/k\(i)", #"{"n":\#(i)}"#, to: pipe)) }
     let root = try pipe.finish()
@@ -25,11 +25,11 @@ struct RowPipeTests {
     #expect(next == 1_000)
   }
 
-  @Test func `of no rows the tree is empty`() throws {
+  @Test func `without rows, the tree is empty`() throws {
     #expect(try RowPipe().finish().isAbsent)
   }
 
-  @Test func `after a row that makes no sense no more are wanted, and the end says why`() {
+  @Test func `after an invalid row no more are accepted, and the end throws the reason`() {
     let pipe = RowPipe(batchBytes: 1, batchesMax: 1)
     var added = 0
     while add("a/k\(10_000 + added)", added == 20 ? "{" : "1", to: pipe), added < 5_000 {

@@ -5,7 +5,7 @@ import Testing
 @testable import CanopySQLite
 
 struct RulesRecordStoreTests {
-  @Test func `the record of the rules in force survives a restart, and there is one at most`()
+  @Test func `the record of the rules in force survives a restart, and at most one exists`()
     async throws
   {
     let folder = try Folder()

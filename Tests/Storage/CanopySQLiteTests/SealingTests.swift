@@ -10,7 +10,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Folders that an older version wrote, and folders that cannot be written.
+/// Folders of an older version, and folders that cannot be written.
 @Suite(.timeLimit(.minutes(5))) struct SealingTests {
   let folder: Folder
 
@@ -18,7 +18,7 @@ import Testing
     folder = try Folder()
   }
 
-  /// Writes a file as the third version did.
+  /// Creates a file of the third version.
   private func writeThirdVersion(leaves: Int = 5_000) async throws {
     let queue = try DatabaseQueue(path: folder.database)
     try Schema.migrator.migrate(queue, upTo: "3")
@@ -58,7 +58,8 @@ import Testing
     #expect(try await store.problems().isEmpty)
   }
 
-  @Test func `a file of the third version gets its checksums at the first start`() async throws {
+  @Test func `the first start computes the checksums of a file of the third version`() async throws
+  {
     try await writeThirdVersion()
     for _ in 0..<2 { try await folder.withStore { store in try await check(store) } }
     try await folder.withStore { store in
@@ -68,7 +69,7 @@ import Testing
     }
   }
 
-  @Test func `a start that was ended while it made them is made good by the next`() async throws {
+  @Test func `the next start completes the checksums after an interrupted one`() async throws {
     try await writeThirdVersion()
     try await folder.withStore { _ in }
     let queue = try DatabaseQueue(path: folder.database)
@@ -78,12 +79,12 @@ import Testing
       try db.execute(sql: "UPDATE commits SET checksum = 0")
     }
     try queue.close()
-    // It is written when all are made.
+    // Written when all checksums are computed.
     try FileManager.default.removeItem(atPath: folder.path + "/canopy.tail")
     try await folder.withStore { store in try await check(store) }
   }
 
-  @Test func `the log tells how far it has come`() async throws {
+  @Test func `the log reports the progress`() async throws {
     try await writeThirdVersion(leaves: 100_010)
     let lines = Mutex<[String]>([])
     var configuration = SQLiteStore.Configuration()
@@ -94,7 +95,7 @@ import Testing
       try await $0.number("SELECT count(*) FROM leaves WHERE checksum = 0")
     }
     #expect(unsealed == 0)
-    #expect(lines.withLock { $0 } == ["100000 rows of the data folder have got a checksum"])
+    #expect(lines.withLock { $0 } == ["100000 rows of the data folder have received a checksum"])
   }
 
   @Test func `reading changes nothing, with a log and without one`() async throws {
@@ -103,13 +104,13 @@ import Testing
       return try folder.crashed()
     }
     for folder in [folder, crashed] {
-      // Signs in the path have no meaning in an address of a file.
+      // Special characters in the path have no meaning in the URI of a file.
       let odd = try Folder()
       let path = odd.path + "/a ?#%41&b"
       try FileManager.default.moveItem(atPath: folder.path, toPath: path)
       func listing() throws -> [String: Data] {
         var files: [String: Data] = [:]
-        // The second comer, which is refused, looks for the process id in that.
+        // A second process reads the process id from it for its error.
         for name in try FileManager.default.contentsOfDirectory(atPath: path) where name != "lock" {
           files[name] = FileManager.default.contents(atPath: path + "/" + name)
         }
@@ -126,14 +127,14 @@ import Testing
     }
   }
 
-  @Test func `reading a folder of an older version brings it up to date`() async throws {
+  @Test func `reading a folder of an older version updates it`() async throws {
     try await writeThirdVersion()
     let store = try SQLiteStore.reading(folder.path)
     try await check(store)
     try store.close()
   }
 
-  @Test func `a definition of a table that was altered is refused`() async throws {
+  @Test func `an altered definition of a table is refused`() async throws {
     try await folder.withStore { store in
       try await store.damage("DROP INDEX tokens_by_expiry", isSealed: false)
     }

@@ -1,6 +1,7 @@
 import CanopyEngine
 import CanopyTesting
 import CanopyTree
+import Dispatch
 import Foundation
 import GRDB
 import Synchronization
@@ -8,7 +9,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// The work of one background step, which holds the writer, whatever the sizes.
+/// The bound on the work of one background step, which occupies the writer.
 @Suite(.timeLimit(.minutes(5))) struct StepTests {
   let folder: Folder
 
@@ -16,7 +17,7 @@ import Testing
     folder = try Folder()
   }
 
-  /// Measures the write-ahead log between steps: all bytes that a step wrote are in it.
+  /// The size of the write-ahead log after each step. The log has all bytes that a step wrote.
   private final class Log: Sendable {
     private let state = Mutex<(last: Int, steps: [Int])>((0, []))
     private let path: String
@@ -29,7 +30,7 @@ import Testing
       (try? FileManager.default.attributesOfItem(atPath: path))?[.size] as? Int ?? 0
     }
 
-    /// Begins anew.
+    /// Forgets the steps so far.
     func reset() {
       state.withLock { $0 = (bytes, []) }
     }
@@ -50,15 +51,15 @@ import Testing
     configuration.retainedCommits = 1
     configuration.durability = .relaxed
     configuration.afterStep = { log.note() }
-    // By bytes alone, so that the number of steps is always the same.
+    // Only the bytes limit a step, so that the number of steps is always the same.
     configuration.uptime = { 0 }
     return configuration
   }
 
-  /// A page for each row that is changed somewhere, and those above it.
+  /// The bytes of the pages that steps change in addition: one for each row, and the inner pages.
   private static let slack = 64 * 4_120
 
-  @Test func `commits are dropped by their bytes, not by their number`() async throws {
+  @Test func `the bytes of commits limit their removal in a step`() async throws {
     let log = Log(folder)
     try await folder.withStore(configuration(log)) { store in
       try await store.pool.writeWithoutTransaction {
@@ -77,14 +78,107 @@ import Testing
     }
   }
 
-  @Test func `a row whose branch has grown is split, and the rest is folded in steps`() async throws
+  @Test func `the removal of a large commit does not write its pages`() async throws {
+    let log = Log(folder)
+    var kept = configuration(log)
+    kept.retainedCommits = 100
+    try await folder.withStore(kept) { store in
+      let text = String(repeating: "x", count: 900_000)
+      for number in 1...5 as ClosedRange<Int64> {
+        try store.append([commit(number, "n", Node("\(number)" + text))], after: number - 1)
+      }
+      try await store.checkpoint(try await store.tree().root, through: 5)
+    }
+    try await folder.withStore(configuration(log)) { store in
+      try store.append([commit(6, "n", 6)], after: 5)
+      log.reset()
+      try await store.dropCommits(upTo: 5) {}
+      #expect(try await store.commits(after: 0, through: 6).map(\.sequence) == [6])
+      #expect(log.steps.count == 5)
+      // An overwritten commit would need 220 pages.
+      #expect(try #require(log.steps.max()) < 20 * 4_120, "\(log.steps)")
+    }
+  }
+
+  @Test func `the bytes of steps are synchronized before they exceed the limit`() async throws {
+    var configuration = SQLiteStore.Configuration()
+    configuration.unsyncedBytesMax = 100_000
+    let unsyncedMax = Mutex(0)
+    let opened = Opened()
+    configuration.afterStep = {
+      let bytes = opened.store?.logCopier?.unsyncedBytes ?? 0
+      unsyncedMax.withLock { $0 = max($0, bytes) }
+    }
+    try await folder.withStore(configuration) { store in
+      opened.store = store
+      defer { opened.store = nil }
+      let text = Node(String(repeating: "x", count: 9_000))
+      let many = Node(children: (0..<200).map { (Key(index: $0), text) })
+      try store.append([commit(1, "a", many)], after: 0)
+      try await store.checkpoint(try await store.tree().root, through: 1)
+      let copier = try #require(store.logCopier)
+      #expect(unsyncedMax.withLock { $0 } < 100_000)
+      // A step below the limit stays unsynchronized, and the next append synchronizes it.
+      copier.noteSynced()
+      try await store.step { db, _ in
+        try db.execute(sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('settled', 7)")
+      }
+      #expect(copier.unsyncedBytes > 0 && copier.unsyncedBytes < 20_000)
+      try store.append([commit(2, "b", 1)], after: 1)
+      #expect(copier.unsyncedBytes == 0)
+    }
+  }
+
+  @Test func `no step begins while the log is copied`() async throws {
+    let opened = Opened()
+    let during = Steps()
+    var configuration = SQLiteStore.Configuration()
+    configuration.durability = .relaxed
+    configuration.logFramesMax = 20
+    // A step reads the clock when it begins.
+    configuration.uptime = {
+      if opened.store?.logCopier?.isCopying == true { _ = during.next() }
+      return 0
+    }
+    try await folder.withStore(configuration) { store in
+      opened.store = store
+      defer { opened.store = nil }
+      let copier = try #require(store.logCopier)
+      let gate = DispatchSemaphore(value: 0)
+      copier.queue.async { gate.wait() }
+      for number in 1...50 as ClosedRange<Int64> {
+        try store.append([commit(number, "n/\(number)", Node(number))], after: number - 1)
+      }
+      #expect(copier.isCopying)
+      let root = try await store.tree().root
+      let checkpoint = Task { try await store.checkpoint(root, through: 50) }
+      for _ in 0..<1_000 { await Task.yield() }
+      gate.signal()
+      try await checkpoint.value
+      #expect(during.next() == 1, "only this call")
+      #expect(try await store.checkpointRoot() == root)
+    }
+  }
+
+  /// The store of a test, for the hooks in its configuration.
+  private final class Opened: Sendable {
+    private let state = Mutex<SQLiteStore?>(nil)
+
+    var store: SQLiteStore? {
+      get { state.withLock { $0 } }
+      set { state.withLock { $0 = newValue } }
+    }
+  }
+
+  @Test func `a row whose branch has grown is split, and the other rows are written in steps`()
+    async throws
   {
     let log = Log(folder)
     try await folder.withStore(configuration(log)) { store in
       try store.append([commit(1, "list/0", "the first")], after: 0)
       try await store.checkpoint(json(#"{"list":{"0":"the first"}}"#), through: 1)
       #expect(try await store.leaves() == ["list/0": #""the first""#])
-      // Two commits make a row of it, which the third one has outgrown by far.
+      // The first two commits give one row. The third makes it much too large.
       try store.append(
         [commit(2, "list", json(#"{".priority":5,"0":"a","1":"b"}"#))], after: 1)
       try await store.checkpoint(try await store.tree().root, through: 2)
@@ -146,7 +240,7 @@ import Testing
   @Test func `a large subtree is removed and replaced in steps of bounded bytes`() async throws {
     let log = Log(folder)
     var configuration = configuration(log)
-    // The commit is one large row.
+    // The commit is one large row, so it is kept.
     configuration.retainedCommits = 10
     try await folder.withStore(configuration) { store in
       let text = Node(String(repeating: "x", count: 6_000))
@@ -167,13 +261,13 @@ import Testing
     }
   }
 
-  @Test func `a step ends when its time is over, after one row at least`() async throws {
+  @Test func `a step ends after its time, but writes at least one row`() async throws {
     let steps = Steps()
     let clock = Mutex(0.0)
     var configuration = SQLiteStore.Configuration()
     configuration.checkpointStepSeconds = 1
     configuration.afterStep = { _ = steps.next() }
-    // Each look at the clock finds that half of the time has passed.
+    // At each reading of the clock, half of the time has passed.
     configuration.uptime = {
       clock.withLock {
         $0 += 0.5
@@ -190,7 +284,7 @@ import Testing
     #expect(steps.next() > 20)
   }
 
-  @Test func `writes of clients are forgotten a few at a time`() async throws {
+  @Test func `writes of clients are removed in steps`() async throws {
     let steps = Steps()
     var configuration = SQLiteStore.Configuration()
     configuration.checkpointStepRows = 10

@@ -1,6 +1,6 @@
 import Synchronization
 
-/// Counts calls.
+/// A counter of calls.
 final class Steps: Sendable {
   private let count = Mutex(0)
 
@@ -13,11 +13,11 @@ final class Steps: Sendable {
   }
 }
 
-/// A task that is to be cancelled from within.
+/// A task that can cancel itself.
 final class Cancellation: Sendable {
   private let task = Mutex<Task<Void, any Error>?>(nil)
 
-  /// Starts something that may cancel itself.
+  /// Starts a task that may cancel itself.
   func start(
     _ body: @escaping @Sendable (Cancellation) async throws -> Void
   ) -> Task<Void, any Error> {

@@ -5,7 +5,7 @@ import CanopyTree
 
 @testable import CanopySQLite
 
-/// Everything that a server reads of a folder.
+/// All data that a server reads from a folder.
 struct StoredContents: Equatable {
   var root: Node
   var sequence: Int64
@@ -17,7 +17,7 @@ struct StoredContents: Equatable {
   var commits: [Commit]
   var lastTime: Int64?
 
-  /// Reads a folder, and looks some of its accounts and tokens up one by one.
+  /// Reads a folder, and looks up some accounts and tokens one by one.
   init(_ store: SQLiteStore, _ addresses: [String], tokens digests: [TokenDigest] = [])
     async throws
   {

@@ -8,7 +8,7 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Commits that were stored and are not there at the next start.
+/// Stored commits that are missing at the next start.
 @Suite(.timeLimit(.minutes(5))) struct TailTests {
   let folder: Folder
 
@@ -18,9 +18,9 @@ import Testing
 
   private var log: URL { URL(filePath: folder.database + "-wal") }
 
-  /// Fills the folder, and leaves it as a crash would, with commits in the log alone.
+  /// Fills the folder, and leaves it as a crash would, with commits that only the log has.
   private func crash(_ commits: Int64 = 12) async throws -> Folder {
-    // So that the tables are in the database file.
+    // Closed once, so that the tables are in the database file.
     try await folder.withStore { _ in }
     return try await folder.withStore { store in
       for number in 1...commits {
@@ -37,7 +37,7 @@ import Testing
     try data.write(to: url)
   }
 
-  /// Removes the end of the log, and returns the size that it had.
+  /// Removes the end of the log. Returns its previous size.
   private func truncate(_ folder: Folder, to bytes: Int) throws {
     let file = try FileHandle(forUpdating: URL(filePath: folder.database + "-wal"))
     try file.truncate(atOffset: UInt64(bytes))
@@ -52,7 +52,7 @@ import Testing
     return files
   }
 
-  @Test func `a frame of the log that is damaged loses no commit in silence`() async throws {
+  @Test func `a damaged frame of the log is reported if a commit is lost`() async throws {
     let crashed = try await crash()
     let bytes = try Data(contentsOf: URL(filePath: crashed.database + "-wal")).count
     var offsets = [0, 8, 16, 24, 31]
@@ -65,7 +65,7 @@ import Testing
         try SQLiteStore(folder: copy.path)
       }
       expectAdvice(error, mentions: "backup", "--accept-loss")
-      // The refusal changes nothing, so that it is the same the next time.
+      // The refusal changes nothing, so the next start has the same error.
       #expect(try names(copy) == before)
     }
   }
@@ -82,11 +82,11 @@ import Testing
     try reading.close()
   }
 
-  @Test func `a log that ends in the middle of a transaction that was not answered is no loss`()
+  @Test func `a log that ends in an incomplete transaction is not a loss`()
     async throws
   {
     let crashed = try await crash()
-    // The next transaction began, and did not end.
+    // The next transaction has begun but not ended.
     let url = URL(filePath: crashed.database + "-wal")
     var data = try Data(contentsOf: url)
     var frame = data.suffix(4_120)
@@ -99,7 +99,7 @@ import Testing
     }
   }
 
-  @Test func `without the file, transactions behind a damaged frame are a loss`() async throws {
+  @Test func `without canopy.tail, transactions after a damaged frame are a loss`() async throws {
     let crashed = try await crash()
     try FileManager.default.removeItem(atPath: crashed.path + "/canopy.tail")
     let whole = try crashed.crashed()
@@ -111,7 +111,7 @@ import Testing
     expectAdvice(error, mentions: "write-ahead log is damaged", "--accept-loss")
   }
 
-  @Test func `a file that makes no sense, or is older, stops nobody`() async throws {
+  @Test func `a damaged or older canopy.tail does not prevent a start`() async throws {
     let first = try await folder.withStore { store in
       try store.append([commit(1, "n", 1)], after: 0)
       return try Data(contentsOf: URL(filePath: folder.path + "/canopy.tail"))
@@ -128,7 +128,7 @@ import Testing
     }
   }
 
-  @Test func `an older copy of the database beside the file is a loss`() async throws {
+  @Test func `an older copy of the database is a loss`() async throws {
     try await folder.withStore { store in
       try store.append([commit(1, "n", 1)], after: 0)
     }
@@ -162,7 +162,8 @@ import Testing
     expectAdvice(error, mentions: "commit 1 is not the one")
   }
 
-  @Test func `after a loss of power, a relaxed log may be shorter than the file says`() async throws
+  @Test func `after a power failure, a relaxed log may be shorter than canopy.tail says`()
+    async throws
   {
     var configuration = SQLiteStore.Configuration()
     configuration.durability = .relaxed
@@ -186,7 +187,7 @@ import Testing
     }
   }
 
-  @Test func `an accepted loss is logged, and the journal goes on after all of its numbers`()
+  @Test func `an accepted loss is logged, and the journal continues after all its numbers`()
     async throws
   {
     let crashed = try await crash()
@@ -204,7 +205,7 @@ import Testing
       #expect(state.sequence == 13)
       #expect(state.lastTime == 1_012, "that of the last commit that was stored")
       #expect(1..<12 ~= state.tree.root.child("n").childCount)
-      #expect(try await store.problems().isEmpty == false, "what was found stays known")
+      #expect(try await store.problems().isEmpty == false, "the problem is reported again")
       try store.append([commit(14, "m", 1)], after: 13)
     }
     #expect(
@@ -218,7 +219,7 @@ import Testing
   }
 }
 
-/// A log that hands on its lines.
+/// A log handler that passes its lines to a closure.
 struct LogLines: LogHandler {
   let handle: @Sendable (String) -> Void
   var metadata: Logger.Metadata = [:]

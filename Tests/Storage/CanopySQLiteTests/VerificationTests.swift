@@ -18,7 +18,7 @@ struct VerificationTests {
     self.folder = folder
   }
 
-  /// The problems of a store with a checkpoint at 4 of 8 commits, once it has been damaged.
+  /// Returns the problems of a damaged store with 8 commits and a checkpoint at the fourth.
   private func problems(
     after sql: String..., isSealed: Bool = true
   ) async throws -> [String] {
@@ -39,7 +39,7 @@ struct VerificationTests {
     }
   }
 
-  @Test func `a commit that is missing is found`() async throws {
+  @Test func `a missing commit is found`() async throws {
     #expect(
       try await problems(after: "DELETE FROM commits WHERE sequence = 6") == [
         "the journal has gaps"
@@ -54,13 +54,13 @@ struct VerificationTests {
     #expect(problems.first?.contains("has the number \(number)") == true)
   }
 
-  @Test func `the greatest number that a commit can have is only a gap`() async throws {
+  @Test func `the greatest valid sequence number is only a gap`() async throws {
     let problems = try await problems(
       after: "UPDATE commits SET sequence = \(SequenceRange.max) WHERE sequence = 8")
     #expect(problems.contains("the journal has gaps"))
   }
 
-  @Test func `commits that are missing after the checkpoint are found`() async throws {
+  @Test func `missing commits after the checkpoint are found`() async throws {
     let problems = try await problems(after: "DELETE FROM commits WHERE sequence < 6")
     #expect(problems.count == 1)
     #expect(problems.first?.contains("between the checkpoint and the journal") == true)
@@ -77,7 +77,7 @@ struct VerificationTests {
     #expect(problems.first?.contains("checkpoint's number") == true)
   }
 
-  @Test func `a commit that cannot be read is found, be it folded already or not`() async throws {
+  @Test func `an unreadable commit is found before and after the checkpoint`() async throws {
     let problems = try await problems(
       after: "UPDATE commits SET body = '[' WHERE sequence IN (3, 7)")
     #expect(problems.count == 2)
@@ -107,7 +107,7 @@ struct VerificationTests {
         "a write that a client may send again"
       ),
     ])
-  func `a row that makes sense, but is not what was stored, is found`(
+  func `a valid row that differs from the stored one is found`(
     sql: String, name: String
   ) async throws {
     let problems = try await problems(after: sql, isSealed: false)
@@ -118,7 +118,7 @@ struct VerificationTests {
         && problems.first?.contains("--accept-loss") == true)
   }
 
-  @Test func `a before-image that cannot be read is found`() async throws {
+  @Test func `an unreadable before-image is found`() async throws {
     for image in ["", "[", "[1,2]", "{\"of\":[]", "[{\".sv\":\"timestamp\"}]"] {
       let problems = try await Self(folder: Folder()).problems(
         after: "UPDATE commits SET before = '\(image)' WHERE sequence IN (4, 7)")
@@ -128,13 +128,13 @@ struct VerificationTests {
     }
   }
 
-  @Test func `commits whose before-image is not known are no problem`() async throws {
+  @Test func `commits without a before-image are no problem`() async throws {
     #expect(try await problems(after: "UPDATE commits SET before = NULL").isEmpty)
     let images = Self(folder: try Folder())
     #expect(try await images.problems(after: "UPDATE commits SET before = '[null]'").isEmpty)
   }
 
-  @Test func `on-disconnect writes that cannot be read are found`() async throws {
+  @Test func `unreadable on-disconnect writes are found`() async throws {
     let problems = try await problems(
       after: """
         INSERT INTO disconnect_writes(identity, request, exceptions) VALUES
@@ -156,7 +156,7 @@ struct VerificationTests {
       "INSERT INTO leaves(path, value) VALUES('n', '1')",
       "INSERT INTO leaves(path, value) VALUES('n', '1'), ('n!', '1'), ('n-x', '1')",
     ])
-  func `rows at or below one another are found`(sql: String) async throws {
+  func `a row at or below another row is found`(sql: String) async throws {
     let problems = try await problems(
       after: "DELETE FROM leaves",
       "INSERT INTO leaves(path, value) VALUES('n/1', '1'), ('n/1!', '1'), ('n/10', '1')", sql)
@@ -175,13 +175,13 @@ struct VerificationTests {
       "INSERT INTO leaves(path, value) VALUES('x/.priority', '{\"a\":1}')",
       "INSERT INTO leaves(path, value) VALUES('x/.priority', 'true')",
     ])
-  func `rows that make no sense are found`(sql: String) async throws {
+  func `invalid rows are found`(sql: String) async throws {
     let problems = try await problems(after: sql)
     #expect(problems.count == 1, "\(problems)")
     #expect(problems.first?.contains("row") == true)
   }
 
-  @Test func `pages that are damaged are found`() async throws {
+  @Test func `damaged pages are found`() async throws {
     let folder = folder
     try await folder.withStore { store in
       for sequence in 1...100 as ClosedRange<Int64> {

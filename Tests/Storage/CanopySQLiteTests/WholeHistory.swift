@@ -2,7 +2,7 @@ import CanopyEngine
 import CanopySQLite
 
 extension SQLiteStore {
-  /// Reads all commits of a part of the journal, in order, with their before-images.
+  /// Returns the commits of a range in order, with their before-images.
   func commits(after first: Int64, through last: Int64) async throws -> [Commit] {
     var commits: [Commit] = []
     var next = last

@@ -70,7 +70,8 @@ struct ModuleTests {
     Rule(
       "Serving", "CanopySession",
       [
-        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
+        "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
+        "CanopySocial", "CanopyWire",
         "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
       ]),
     // Not SQL.
@@ -87,8 +88,8 @@ struct ModuleTests {
       "Serving", "canopy",
       [
         "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyRules", "CanopyLineServer",
-        "CanopySession", "CanopySocial", "CanopySQLite", "CanopyTree", "Foundation", "Logging",
-        "NIOCore",
+        "CanopySession", "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree",
+        "Foundation", "Logging", "NIOCore",
         "NIOPosix", "ServiceLifecycle", "Synchronization", "UnixSignals",
       ]),
 

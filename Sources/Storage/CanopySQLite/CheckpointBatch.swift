@@ -2,11 +2,11 @@ internal import CanopyTree
 internal import Foundation
 internal import GRDB
 
-/// The commits that a checkpoint folds together, as the locations that they wrote.
+/// A run of commits that a checkpoint folds together, as the locations that they wrote.
 ///
-/// The number of different locations is bounded, and so is the memory for them, however many commits there are.
-struct Portion {
-  /// Commits that are read in one go.
+/// The number of distinct locations is bounded. So is the memory for them, however many commits there are.
+struct CheckpointBatch {
+  /// The number of commits that one read returns at most.
   static let readCommits: Int64 = 1_000
 
   /// A commit without its values.
@@ -19,32 +19,32 @@ struct Portion {
 
   /// The locations that the commits wrote.
   private(set) var locations = LocationSet()
-  /// The sequence number of the last commit that is in it.
+  /// The sequence number of the last commit in the batch.
   private(set) var sequence: Int64
-  /// The greatest time of a commit that is in it, in milliseconds since 1970.
+  /// The greatest time of a commit in the batch, in milliseconds since 1970.
   private(set) var latestTime: Int64 = 0
   private let last: Int64
   private let locationsMax: Int
 
-  /// A portion of the commits after one and up to another; nothing has been read yet.
+  /// Creates an empty batch for the commits after `first`, up to and including `last`.
   init(after first: Int64, through last: Int64, locationsMax: Int) {
     sequence = first
     self.last = last
-    // With none no portion would ever come further.
+    // A batch without room for a location would never advance.
     self.locationsMax = max(1, locationsMax)
   }
 
-  /// Whether nothing more belongs to it.
-  var isWhole: Bool { sequence >= last || locations.count >= locationsMax }
+  /// Whether the batch takes no more commits.
+  var isFull: Bool { sequence >= last || locations.count >= locationsMax }
 
-  /// The commits to be read next.
+  /// The sequence numbers of the commits to read next.
   var nextCommits: ClosedRange<Int64> {
-    sequence + 1...max(sequence + 1, min(sequence + Portion.readCommits, last))
+    sequence + 1...max(sequence + 1, min(sequence + CheckpointBatch.readCommits, last))
   }
 
-  /// Adds the next commits, up to the one with which the portion is whole.
+  /// Adds the next commits until the batch is full.
   mutating func add(_ commits: [Entry]) {
-    for commit in commits where !isWhole {
+    for commit in commits where !isFull {
       for location in commit.locations { locations.insert(location) }
       sequence = commit.sequence
       latestTime = max(latestTime, commit.time)
@@ -53,7 +53,7 @@ struct Portion {
 
   /// Reads commits without their values.
   ///
-  /// - Throws: `StoreError.damaged` at the first that is missing or cannot be read.
+  /// - Throws: `StoreError.damaged` at the first commit that is missing or unreadable.
   static func read(
     _ db: Database, _ range: ClosedRange<Int64>
   ) throws -> [Entry] {

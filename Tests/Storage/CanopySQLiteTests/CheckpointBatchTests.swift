@@ -7,15 +7,15 @@ import Testing
 
 @testable import CanopySQLite
 
-/// Checkpoints that fold commits a portion at a time, and rest in between.
-@Suite(.timeLimit(.minutes(5))) struct PortionTests {
+/// Checkpoints that fold commits in batches, and rest in between.
+@Suite(.timeLimit(.minutes(5))) struct CheckpointBatchTests {
   let folder: Folder
 
   init() throws {
     folder = try Folder()
   }
 
-  /// The last commits of the portions that some commits, of these places each, come in.
+  /// Returns the last commit of each batch, for commits with the given locations.
   private func ends(_ commits: [[String]], locationsMax: Int) async throws -> [Int64] {
     let folder = try Folder()
     return try await folder.withStore { store in
@@ -28,17 +28,17 @@ import Testing
       return try await store.pool.read { db in
         var ends: [Int64] = []
         while ends.last ?? 0 < Int64(all.count) {
-          var portion = Portion(
+          var batch = CheckpointBatch(
             after: ends.last ?? 0, through: Int64(all.count), locationsMax: locationsMax)
-          while !portion.isWhole { portion.add(try Portion.read(db, portion.nextCommits)) }
-          ends.append(portion.sequence)
+          while !batch.isFull { batch.add(try CheckpointBatch.read(db, batch.nextCommits)) }
+          ends.append(batch.sequence)
         }
         return ends
       }
     }
   }
 
-  @Test func `a portion ends with the commit that makes it as many places`() async throws {
+  @Test func `a batch ends with the commit that reaches the number of locations`() async throws {
     let apart = (1...6).map { ["n/\($0)"] }
     #expect(try await ends(apart, locationsMax: 5) == [5, 6])
     #expect(try await ends(apart, locationsMax: 6) == [6])
@@ -46,27 +46,27 @@ import Testing
     #expect(try await ends(apart.map { $0 + ["m"] }, locationsMax: 3) == [2, 4, 6])
   }
 
-  @Test func `a portion comes further, however few places it may have`() {
+  @Test func `a batch advances even without room for a location`() {
     for locationsMax in [-1, 0, 1] {
-      let portion = Portion(after: 3, through: 6, locationsMax: locationsMax)
-      #expect(!portion.isWhole && portion.nextCommits == 4...6)
+      let batch = CheckpointBatch(after: 3, through: 6, locationsMax: locationsMax)
+      #expect(!batch.isFull && batch.nextCommits == 4...6)
     }
   }
 
-  @Test func `places that are written again and again count once`() async throws {
+  @Test func `locations that are written repeatedly count once`() async throws {
     let commits = (1...2_500).map { ["stars/\($0 % 3)"] }
     #expect(try await ends(commits, locationsMax: 4) == [2_500])
     #expect(try await ends(commits + [["a"], ["b"]], locationsMax: 4) == [2_501, 2_502])
   }
 
-  @Test func `with each portion the checkpoint has come further, and a crash loses none of it`()
+  @Test func `each batch advances the checkpoint, and a crash does not undo it`()
     async throws
   {
     let crashes = Crashes()
     var configuration = crashes.configuration(of: folder)
-    configuration.checkpointPortionLocations = 2
+    configuration.checkpointBatchLocations = 2
     let root = try await folder.withStore(configuration) { store in
-      // Each writes a place and the one before it again, so that portions share places.
+      // Each commit writes its location and that of the commit before, so that batches share locations.
       for sequence in 1...7 as ClosedRange<Int64> {
         let assignments = [sequence - 1, sequence].map {
           Assignment(Path.root.child(Key(index: Int32($0))), Node(sequence))
@@ -94,7 +94,9 @@ import Testing
     #expect(checkpoints == checkpoints.sorted())
   }
 
-  @Test func `it rests after every reading, step and deletion, and appends go on`() async throws {
+  @Test func `a checkpoint rests after every read, step and removal, and appends continue`()
+    async throws
+  {
     var configuration = SQLiteStore.Configuration()
     configuration.checkpointStepRows = 2
     configuration.retainedCommits = 1
@@ -102,7 +104,7 @@ import Testing
     let rests = Steps()
     configuration.afterStep = { _ = steps.next() }
     try await folder.withStore(configuration) { store in
-      let count = 2 * Portion.readCommits + 1
+      let count = 2 * CheckpointBatch.readCommits + 1
       let all = try (1...count).map { try commit($0, "n/\($0 % 7)", Node($0)) }
       try store.append(all, after: 0)
       let (root, _) = try await store.tree()
@@ -112,7 +114,7 @@ import Testing
           Issue.record(error)
         }
       }
-      // All steps but the one that notes how far the checkpoint came.
+      // All steps except the one that advances the number of the checkpoint.
       let readings = 3
       #expect(rests.next() - 1 == readings + (steps.next() - 2))
       #expect(try await store.tree().root.child("n") == root.child("n"))
@@ -120,7 +122,7 @@ import Testing
     }
   }
 
-  @Test func `a checkpoint does not pass over a commit that is missing`() async throws {
+  @Test func `a checkpoint does not skip a missing commit`() async throws {
     try await folder.withStore { store in
       try store.append(try (1...5).map { try commit($0, "n", Node($0)) }, after: 0)
       try await store.damage("DELETE FROM commits WHERE sequence = 3")
