@@ -30,8 +30,8 @@ public final class Engine: Sendable {
     /// Commits after which the journal is asked to fold them into its checkpoint. Starting up replays
     /// at most about twice as many.
     public var checkpointEvery = 1_000_000
-    /// How long a commit waits at most until that is asked for, when there are not so many: from when
-    /// it was made, or from the start of an engine that found it in the journal.
+    /// The longest time from a commit to the next checkpoint if fewer commits were made. It counts from the
+    /// commit, or from the start of an engine that found the commit in the journal.
     public var checkpointAfter = Duration.seconds(300)
     /// Indexes that queries may add to those of the plan.
     public var addedIndexesMax = 64
@@ -42,8 +42,8 @@ public final class Engine: Sendable {
     /// nothing. The rest is found out there: so writers do not wait longer the more others listen, or
     /// the more they are shown.
     public var notifyingCostMax = 4_096
-    /// How long writers wait, after an append has failed, for a journal that cannot say whether it was
-    /// stored. Then they are told that the outcome is unknown.
+    /// The longest time for which writers wait, after a failed append, until the journal reports whether it
+    /// stored the commits. After this time they receive `EngineError.outcomeUnknown`.
     public var outcomeUnknownAfter = Duration.seconds(5)
 
     /// Returns the time since any moment, which never goes back. It measures the work that holds the writer.
