@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct PasswordHasherTests {
@@ -13,15 +14,12 @@ import Testing
     }
   }
 
-  /// Gives way until the hasher is as busy as said; its callers are tasks that must be let run.
-  /// Ends with the test's time limit, and then lets every held hash go.
+  /// Waits until the hasher has a load. After the test's time limit it releases every held hash.
   private func until(_ hasher: PasswordHasher, running: Int, waiting: Int) async {
-    while hasher.load != PasswordHasher.Load(running: running, waiting: waiting) {
-      guard !Task.isCancelled else {
-        Issue.record("the hasher has \(hasher.load), not \(running) running, \(waiting) waiting")
-        return function.release(1_000)
-      }
-      await Task.yield()
+    let load = PasswordHasher.Load(running: running, waiting: waiting)
+    do { try await eventually { hasher.load == load } } catch {
+      Issue.record("the hasher has \(hasher.load), not \(load)")
+      function.release(1_000)
     }
   }
 

@@ -33,7 +33,7 @@ struct TestSettings: Sendable {
   /// Bytes that the kernel, or what stands in for it, takes for a client that does not read.
   var receiveBytes: Int?
   /// The journal of an earlier server, which this one goes on with.
-  var journal = LineJournal()
+  var journal = FaultyJournal()
   /// Where rules are kept; nil for nowhere.
   var rulesFolder: String?
 }
@@ -98,13 +98,13 @@ final class TestServer: Sendable {
 
   static func password(_ name: String) -> String { "secret words of \(name)" }
 
-  /// Waits for something that happens elsewhere and tells nobody. The test's time limit is the
-  /// deadline.
-  func eventually(_ condition: () async throws -> Bool) async throws {
-    while try await !condition() {
-      try Task.checkCancellation()
-      await Task.yield()
-    }
+  /// Calls the function of the same name, which waits until a condition is true.
+  func eventually(
+    sourceLocation: SourceLocation = #_sourceLocation, filePath: String = #filePath,
+    isolation: isolated (any Actor)? = #isolation, _ isTrue: () async throws -> Bool
+  ) async throws {
+    try await CanopyTesting.eventually(
+      sourceLocation: sourceLocation, filePath: filePath, isolation: isolation, isTrue)
   }
 }
 
@@ -130,7 +130,7 @@ func withServer(
   } catch {
     result = .failure(error)
   }
-  parts.journal.gate.release()
+  parts.journal.gate.open()
   parts.hash.release()
   parts.engine.stop()
   await engine.value
@@ -171,7 +171,7 @@ private func withListener(
   }
   let result: Result<Void, any Error>
   do { result = .success(try await body(test)) } catch { result = .failure(error) }
-  parts.journal.gate.release()
+  parts.journal.gate.open()
   parts.hash.release()
   await clients.disconnect()
   await group.triggerGracefulShutdown()

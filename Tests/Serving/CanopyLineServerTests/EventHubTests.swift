@@ -117,14 +117,15 @@ private struct Sent: Hashable {
 
 /// A hub with listeners to one place, on a loop that runs when a test says so.
 private final class Setting: Sendable {
-  let journal: FaultyJournal
+  let journal: FaultyJournal<InMemoryJournal>
   let engine: Engine
   let loop: NIOAsyncTestingEventLoop
   let hub: EventHub
   private let listeners: NIOLoopBoundBox<[ListenerOfOne]>
 
   init(
-    _ journal: FaultyJournal, _ engine: Engine, _ loop: NIOAsyncTestingEventLoop, _ hub: EventHub
+    _ journal: FaultyJournal<InMemoryJournal>, _ engine: Engine, _ loop: NIOAsyncTestingEventLoop,
+    _ hub: EventHub
   ) {
     self.journal = journal
     self.engine = engine

@@ -53,7 +53,7 @@ import Testing
       #expect(refused["committed"] == .leaf(false))
       try await client.value("REMOVE /n")
       #expect(try await client.value("ONCE k 1 0 CAS /n \(tag) 1")["committed"] == .leaf(true))
-      server.parts.journal.failNext(.failBefore)
+      server.parts.journal.plan(.failBefore)
       #expect(try await client.code("ONCE k 2 0 SET /m 1") == "UNAVAILABLE")
       try await client.value("ONCE k 2 0 SET /m 1")
       #expect(try await client.request("GET /m") == "+1")
@@ -67,7 +67,7 @@ import Testing
     try await withServer(depth) { server async throws in
       let client = try await server.connectAsAdministrator()
       let line = "ONCE k 1 0 SET /n {\".sv\":{\"increment\":1}}"
-      server.parts.journal.failNext(.failAfter)
+      server.parts.journal.plan(.failAfter)
       let answer = try await client.value(line)
       #expect(try await client.value(line) == answer)
       #expect(try await client.request("GET /n") == "+1")

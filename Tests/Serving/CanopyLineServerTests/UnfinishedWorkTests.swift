@@ -39,7 +39,7 @@ import Testing
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
+      let ada = try await Person(server, "ada")
       _ = try await importing(server, posts: 1_300, comments: 700, of: ada.uid, "ada")
       let first = server.parts.engine.snapshot.sequence
       #expect(try await ada.client.request("RENAME Countess") == "+null")
@@ -61,8 +61,8 @@ import Testing
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
-      let bob = try await RawWriteTests.Person(server, "bob")
+      let ada = try await Person(server, "ada")
+      let bob = try await Person(server, "bob")
       let id = try await importing(server, posts: 1, comments: 1_200, of: ada.uid, "ada")
       let place = "/post-comments/\(id)"
       // As a removal leaves it. Nothing tells the server to go on before the next raw write.
@@ -96,7 +96,7 @@ extension UnfinishedWorkTests {
     _ verb: String
   ) async throws {
     try await withServer(.inProcess) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
+      let ada = try await Person(server, "ada")
       let id = try await importing(server, posts: 1, comments: 1_200, of: ada.uid, "ada")
       let first = server.parts.engine.snapshot.sequence
       #expect(try await ada.client.request("\(verb)\(id)").first == "+")
@@ -109,9 +109,9 @@ extension UnfinishedWorkTests {
   }
 
   @Test func `a server that starts goes on with what the last one left`() async throws {
-    let journal = LineJournal()
+    let journal = FaultyJournal()
     try await withServer(.inProcess, { $0.journal = journal }) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
+      let ada = try await Person(server, "ada")
       _ = try await importing(server, posts: 1_200, comments: 0, of: ada.uid, "ada")
       // The first commit of a renaming; nothing tells the server to go on.
       _ = try await server.parts.engine.transact(Users.rename(Key(ada.uid), to: "Countess"))
@@ -124,9 +124,9 @@ extension UnfinishedWorkTests {
   }
 
   @Test func `a step that the journal refuses is tried again`() async throws {
-    let journal = LineJournal()
+    let journal = FaultyJournal()
     try await withServer(.inProcess, { $0.journal = journal }) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
+      let ada = try await Person(server, "ada")
       _ = try await importing(server, posts: 1_200, comments: 0, of: ada.uid, "ada")
       _ = try await server.parts.engine.transact(Users.rename(Key(ada.uid), to: "Countess"))
     }

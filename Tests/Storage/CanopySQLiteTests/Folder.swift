@@ -1,21 +1,10 @@
 import CanopySQLite
+import CanopyTesting
 import Foundation
 
-/// A folder of a test's own, gone when the test is.
-final class Folder: Sendable {
-  let path: String
+typealias Folder = TemporaryFolder
 
-  init() throws {
-    let url = FileManager.default.temporaryDirectory
-      .appending(path: "canopy-test-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
-    path = url.path
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(atPath: path)
-  }
-
+extension TemporaryFolder {
   /// The database file.
   var database: String { path + "/canopy.sqlite" }
 
@@ -31,7 +20,7 @@ final class Folder: Sendable {
     return try result.get()
   }
 
-  /// Returns a folder with a copy of the files as they are now: as a crash would leave them.
+  /// Returns a folder with a copy of the files as they are now, as after a crash.
   func crashed() throws -> Folder {
     let copy = try Folder()
     // The tail first: it may be older than the rest, and not newer.

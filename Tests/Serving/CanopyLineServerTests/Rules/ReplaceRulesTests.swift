@@ -193,7 +193,7 @@ import Testing
   func `several who replace the rules at once do so one after the other`(
     _ depth: Depth
   ) async throws {
-    let folder = try Folder()
+    let folder = try TemporaryFolder()
     try await withServer(depth, { $0.rulesFolder = folder.path }) { server in
       let texts = (0..<8).map { rules(read: "\($0) === 0") }
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -210,7 +210,7 @@ import Testing
   }
 
   @Test func `rules are kept, and what cannot be kept is not in force`() async throws {
-    let folder = try Folder()
+    let folder = try TemporaryFolder()
     let text = rules(read: "true")
     try await withServer(.inProcess, { $0.rulesFolder = folder.path }) { server in
       try await server.set(rules: text)
@@ -232,7 +232,7 @@ import Testing
   }
 
   @Test func `a file that cannot be used is told`() throws {
-    let folder = try Folder()
+    let folder = try TemporaryFolder()
     let file = folder.path + "/rules.json"
     #expect(try RulesKeeper(folder: folder.path).current.isBuiltIn)
     #expect(try RulesKeeper(folder: folder.path + "/missing").current.isBuiltIn)
@@ -303,22 +303,5 @@ import Testing
       #expect(server.root == before)
       #expect(try await ada.code("EXPLAIN null READ /a") == "PERMISSION_DENIED")
     }
-  }
-}
-
-/// A folder that goes with the last reference to it.
-private final class Folder {
-  let path = FileManager.default.temporaryDirectory.path + "/canopy-\(UUID().uuidString)"
-
-  init() throws {
-    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-  }
-
-  func files() throws -> [String] {
-    try FileManager.default.contentsOfDirectory(atPath: path).sorted()
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(atPath: path)
   }
 }
