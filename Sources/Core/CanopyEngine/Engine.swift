@@ -29,8 +29,8 @@ public final class Engine: Sendable {
     /// The number of commits after which the journal folds them into its checkpoint. A start replays
     /// at most about twice as many.
     public var checkpointEvery = 1_000_000
-    /// The longest time for which a commit waits for a checkpoint if there are fewer commits. It begins with the
-    /// commit, or with the start of an engine that found the commit in the journal.
+    /// The longest time from a commit to the next checkpoint if fewer commits were made. It counts from the
+    /// commit, or from the start of an engine that found the commit in the journal.
     public var checkpointAfter = Duration.seconds(300)
     /// The number of indexes that queries may add to the plan.
     public var addedIndexesMax = 64
@@ -40,8 +40,8 @@ public final class Engine: Sendable {
     /// For small commits that is cheaper than waking the threads of the listeners without need. The threads of the
     /// listeners do the remaining work, so writers do not wait longer when there are more listeners.
     public var notifyingCostMax = 4_096
-    /// The time for which writers wait after an append has failed and the journal cannot say whether it was
-    /// stored. Then they get `EngineError.outcomeUnknown`.
+    /// The longest time for which writers wait, after a failed append, until the journal reports whether it
+    /// stored the commits. After this time they receive `EngineError.outcomeUnknown`.
     public var outcomeUnknownAfter = Duration.seconds(5)
 
     /// A clock: returns the time since any moment, which never goes back. It measures the work that holds the writer,

@@ -6,22 +6,23 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// The folder of a running server, with the socket at which it listens for commands, and with the
-/// token of its administrator.
+/// The folder of a running server. It holds the server's socket for commands and the administrator's token.
 struct AdministratorOptions: ParsableArguments {
   @OptionGroup var folder: FolderOption
 
-  /// Lets `body` talk to the server of the folder as its administrator.
+  /// Connects to the server of the folder as its administrator while `body` runs.
   ///
-  /// The token goes to the server of the folder only. It is sent at the socket in the folder, where no
-  /// other user's program can listen, and never to a port, where any program can.
+  /// The token is sent only through the socket in the folder, where no other user's program can listen. It is never
+  /// sent to a port, where any program can listen.
   func use<R: Sendable>(
     _ body: @Sendable (inout AdministratorConnection) async throws -> R
   ) async throws -> R {
     try OpenFiles.raised().checkClient()
     let folder = try folder.folder()
     guard let token = try AdministratorToken.load(from: folder) else {
-      throw Failure("there is no \(AdministratorToken.fileName) in \(folder)")
+      throw Failure(
+        "\(folder) has no \(AdministratorToken.fileName); "
+          + "name the data folder of a server that was started at least once")
     }
     return try await AdministratorConnection.open(folder: folder) { connection in
       _ = try await connection.success("AUTH \(token.text)")
@@ -30,15 +31,15 @@ struct AdministratorOptions: ParsableArguments {
   }
 }
 
-/// A connection to the server of a folder: one request, one reply.
+/// A connection to the server of a folder, with one request at a time.
 struct AdministratorConnection {
   private var inbound: NIOAsyncChannelInboundStream<ByteBuffer>.AsyncIterator
   private let outbound: NIOAsyncChannelOutboundWriter<ByteBuffer>
   private var received: [UInt8] = []
 
-  /// Connects, and closes when `body` has ended.
+  /// Connects, and closes the connection after `body`.
   ///
-  /// - Throws: `Failure` if no server listens, or if it is not one of the folder's owner.
+  /// - Throws: `Failure` if no server listens, or if the server belongs to another user than the folder.
   static func open<R: Sendable>(
     folder: String,
     _ body: @Sendable (inout AdministratorConnection) async throws -> R
@@ -50,7 +51,7 @@ struct AdministratorConnection {
     else {
       try? await channel.channel.close()
       throw Failure(
-        "the program that listens in \(folder) is another user's; nothing was sent to it")
+        "the program that listens in \(folder) belongs to another user; nothing was sent to it")
     }
     return try await channel.executeThenClose { inbound, outbound in
       var connection = AdministratorConnection(
@@ -77,7 +78,7 @@ struct AdministratorConnection {
     }
   }
 
-  /// The user that owns the administrator's token in a folder.
+  /// Returns the id of the user who owns the administrator's token in a folder.
   private static func owner(of folder: String) throws -> UInt32 {
     var status = stat()
     let path = folder + "/" + AdministratorToken.fileName
@@ -87,14 +88,14 @@ struct AdministratorConnection {
     return status.st_uid
   }
 
-  /// Sends a line, and returns the JSON of a reply that is a success.
+  /// Sends a line, and returns the JSON of a successful reply.
   ///
-  /// - Throws: `Failure` with the sentence of one that is a failure.
+  /// - Throws: `Failure` with the sentence of an unsuccessful reply.
   mutating func success(_ line: String) async throws -> JSONValue {
     try await outbound.write(ByteBuffer(string: line + "\n"))
     let reply = try await readLine()
     guard reply.utf8.first == UInt8(ascii: "+") else {
-      throw Failure("the server says: " + reply.dropFirst())
+      throw Failure("the server refused the request: " + reply.dropFirst())
     }
     return try JSONValue(json: String(reply.dropFirst()), limits: .none)
   }
@@ -107,7 +108,7 @@ struct AdministratorConnection {
         return line
       }
       guard let buffer = try await inbound.next() else {
-        throw Failure("the server has closed the connection")
+        throw Failure("the server closed the connection before its reply; see the server's log")
       }
       received += buffer.readableBytesView
     }

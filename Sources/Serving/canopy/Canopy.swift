@@ -1,6 +1,6 @@
 import ArgumentParser
 
-/// The command: each subcommand parses its options, composes what it needs, and runs.
+/// The command. Each subcommand parses its options, creates the parts that it needs, and runs.
 @main
 struct Canopy: AsyncParsableCommand {
   static let version = "0.1.0"
@@ -9,8 +9,8 @@ struct Canopy: AsyncParsableCommand {
     commandName: "canopy",
     abstract: "A social-blogging backend on a realtime tree database.",
     discussion: """
-      Every option can also be given as an environment variable: --data as CANOPY_DATA, \
-      --signups-per-minute as CANOPY_SIGNUPS_PER_MINUTE, and so on. The option wins.
+      An option with a value can also be set by an environment variable: --data by CANOPY_DATA, \
+      --signups-per-minute by CANOPY_SIGNUPS_PER_MINUTE, and so on. If both are set, the option applies.
       """,
     version: version,
     subcommands: [

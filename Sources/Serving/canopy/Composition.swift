@@ -10,9 +10,9 @@ import CanopyTree
 import Foundation
 import Logging
 
-/// The parts of a database put together: store, engine, accounts.
+/// The store, the engine and the accounts of one data folder.
 ///
-/// The one place that knows which implementation stands behind each protocol.
+/// Only this type knows which implementation each protocol has.
 struct Composition: Sendable {
   let store: SQLiteStore
   let engine: Engine
@@ -21,8 +21,8 @@ struct Composition: Sendable {
   /// Opens a data folder.
   ///
   /// - Parameters:
-  ///   - hasher: bounds the hashing of passwords.
-  ///   - now: milliseconds since 1970, for everything that is timed.
+  ///   - hasher: the hasher of passwords, which bounds their number.
+  ///   - now: the clock of commits, accounts and tokens, in milliseconds since 1970.
   init(
     folder: String, store configuration: SQLiteStore.Configuration = .init(),
     engine: Engine.Configuration = Composition.unwatched, settings: AccountSettings = .init(),
@@ -43,8 +43,9 @@ struct Composition: Sendable {
       environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))
   }
 
-  /// Ends what sign-ups left undone when the process last ended. To be called before there are new
-  /// ones.
+  /// Completes or removes the sign-ups that the end of the last process interrupted.
+  ///
+  /// Precondition: no new sign-up has begun, because it would look like an interrupted one.
   func recover() async throws {
     try await accounts.recoverPending { [engine] uid in
       guard let key = try? Key(uid) else { return false }
@@ -52,7 +53,7 @@ struct Composition: Sendable {
     }
   }
 
-  /// Runs the engine while `body` uses it, and closes the folder.
+  /// Runs the engine during `body`, then closes the folder.
   func use<R: Sendable>(_ body: @Sendable (Composition) async throws -> R) async throws -> R {
     let result = await withTaskGroup(of: Void.self) { group in
       group.addTask { await engine.run() }
@@ -71,22 +72,22 @@ struct Composition: Sendable {
     return try result.get()
   }
 
-  /// The configuration of a command that works on a folder. Nobody waits for its writer, so the log does not name
-  /// what holds it.
+  /// The configuration of a command that works on a folder. No client waits for its writer, so the engine does not
+  /// measure and log long work.
   static var unwatched: Engine.Configuration {
     var configuration = Engine.Configuration()
     configuration.elapsed = { .zero }
     return configuration
   }
 
-  /// The clock by which background work waits and rests.
+  /// The clock of the waits of background work.
   static let clock = ContinuousClock()
 
   /// The system's clock.
   static let now: @Sendable () -> Int64 = AccountEnvironment.live.now
 }
 
-/// How commands end when something is wrong: one sentence on stderr, exit code 1.
+/// An error that ends a command with one sentence on stderr and exit code 1.
 struct Failure: Error, CustomStringConvertible {
   let description: String
 
@@ -94,7 +95,7 @@ struct Failure: Error, CustomStringConvertible {
     description = sentence
   }
 
-  /// The sentence of an error that has one.
+  /// Takes the sentence of an error, or its description if it has none.
   init(_ error: any Error) {
     switch error {
     case let error as Failure: self = error
@@ -112,7 +113,7 @@ struct Failure: Error, CustomStringConvertible {
     }
   }
 
-  /// Runs `body` and gives every error its sentence; those of the parser have theirs.
+  /// Runs `body`, and turns each error except those of the parser into a `Failure`.
   static func explaining<R>(
     isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> R
   ) async throws -> R {

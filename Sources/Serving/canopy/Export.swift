@@ -5,21 +5,21 @@ import Foundation
 
 struct Export: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Write the tree, or a part of it, as JSON.",
+    abstract: "Write the tree, or one path of it, as JSON.",
     discussion: """
-      The file is written beside its final name, synced and renamed: it is whole or not there. A \
-      symbolic link is followed, and a device or a pipe is written to. The server must not be running \
-      on the folder. Accounts are not part of the tree.
+      The command writes a temporary file, syncs it and renames it, so that the file is complete or \
+      does not exist. It follows a symbolic link, and writes into a device or a pipe. Stop the server of \
+      the folder first. The export has no accounts, because they are not part of the tree.
       """)
 
   @OptionGroup var folder: FolderOption
-  @Argument(help: "The path to export (/).") var path = "/"
-  @Argument(help: "The file to write; - for stdout.") var file = "-"
+  @Argument(help: "The path to export.") var path = "/"
+  @Argument(help: "The file to write; - is stdout.") var file = "-"
 
   func run() async throws {
     try await Failure.explaining {
       let path = try Path(path)
-      // Before the folder is read, which may take long.
+      // Check the file first: reading the folder may take long.
       let target = file == "-" ? nil : try ExportFile(file)
       let store = try SQLiteStore.reading(try folder.existingFolder())
       if let loss = store.losses.first { throw Failure(loss) }

@@ -2,14 +2,14 @@ import CanopySystem
 import CanopyTree
 import Foundation
 
-/// The file that an export is written to.
+/// The output file of an export.
 ///
-/// A regular file is replaced as a whole: the bytes go to a file beside it, which is synced and renamed. A
-/// symbolic link stays, and the file that it leads to is replaced. A device, a pipe or a terminal is written to.
+/// A regular file is replaced as a whole: the bytes go to a temporary file, which is synced and renamed. A symbolic
+/// link stays, and its target is replaced. The bytes for a device, a pipe or a terminal are written into it.
 struct ExportFile {
-  /// What a name stands for.
+  /// The kind of a file.
   private enum Kind {
-    /// A regular file, or none yet, at a path without symbolic links.
+    /// A regular file, or a file that does not exist yet, at a path without symbolic links.
     case regular(String)
     /// A device or a pipe.
     case stream
@@ -18,7 +18,7 @@ struct ExportFile {
   private let name: String
   private let kind: Kind
 
-  /// Finds out what a name stands for. Nothing is opened.
+  /// Finds the kind of the file with a name, without opening it.
   ///
   /// - Throws: `Failure` for a directory, a socket, and a link to a missing file.
   init(_ name: String) throws {
@@ -30,7 +30,7 @@ struct ExportFile {
       guard isMissing, lstat(name, &link) != 0 else {
         throw Failure(
           isMissing
-            ? "\(name) is a symbolic link to a missing file; create that file, or name it itself"
+            ? "\(name) is a symbolic link to a missing file; create that file, or give its own name"
             : "\(name) cannot be written: \(ExportFile.reason(errno))")
       }
       kind = .regular(name)
@@ -44,8 +44,8 @@ struct ExportFile {
     }
   }
 
-  /// Follows links to a regular file. Links of `/proc` (`/dev/stdout`) lead to open files, which may have no
-  /// name any more; those are written to.
+  /// Follows links to a regular file. A link of `/proc` (`/dev/stdout`) leads to an open file, which may have no
+  /// name any more; it counts as a stream.
   private static func kind(ofRegular name: String, _ status: stat) -> Kind {
     guard let path = realpath(name, nil) else { return .stream }
     defer { free(path) }
@@ -55,13 +55,13 @@ struct ExportFile {
     return .regular(String(cString: path))
   }
 
-  /// Writes the bytes that `body` gives to its argument.
+  /// Writes the bytes that `body` passes to its argument.
   ///
-  /// - Throws: `Failure` if they cannot be written; a regular file is then as it was before.
+  /// - Throws: `Failure` if they cannot be written. A regular file is then unchanged.
   func write(_ body: ((UnsafeRawBufferPointer) throws -> Void) throws -> Void) throws {
     switch kind {
     case .stream:
-      // An error says more than a signal if nobody reads the pipe any more.
+      // If the reader of a pipe has gone, report an error instead of ending by a signal.
       signal(SIGPIPE, SIG_IGN)
       let descriptor = open(name, O_WRONLY | O_CLOEXEC | O_NOCTTY)
       guard descriptor >= 0 else { throw failure(errno) }
@@ -88,13 +88,13 @@ struct ExportFile {
     Failure("\(name) cannot be written: \(ExportFile.reason(code))")
   }
 
-  /// Returns the system's reason, with an advice where there is one.
+  /// Returns the system's reason, followed by advice if there is any.
   static func reason(_ code: Int32) -> String {
     let text = String(cString: strerror(code))
     switch code {
-    case ENOSPC, EDQUOT, EFBIG: return "\(text); make room, or name a file on another disk"
-    case EPIPE: return "nobody reads it any more"
-    case EACCES, EPERM, EROFS: return "\(text); name a file in a folder that can be written"
+    case ENOSPC, EDQUOT, EFBIG: return "\(text); free space, or name a file on another disk"
+    case EPIPE: return "its reader has closed it"
+    case EACCES, EPERM, EROFS: return "\(text); name a file in a folder that you may write"
     default: return text
     }
   }

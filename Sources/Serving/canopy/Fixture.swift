@@ -4,7 +4,7 @@ import CanopySocial
 import CanopyTree
 import Foundation
 
-/// A fixture community: who joined, posted, commented and starred, and when.
+/// A community for demonstrations: accounts, posts, comments and stars, each with its time.
 struct Fixture: Sendable {
   struct Counts: Sendable {
     var people = 0
@@ -30,7 +30,7 @@ struct Fixture: Sendable {
 
   /// Reads a fixture.
   ///
-  /// - Throws: `Failure` naming the entry that is not as it should be.
+  /// - Throws: `Failure`, which names the invalid entry.
   init(_ json: JSONValue) throws {
     for (i, person) in try Fixture.list(json, "people", "the fixture").enumerated() {
       let place = "person \(i + 1)"
@@ -45,8 +45,7 @@ struct Fixture: Sendable {
     for (i, post) in try Fixture.list(json, "posts", "the fixture").enumerated() {
       try addPost(post, i)
     }
-    // Sorting keeps the sequence of events that happen at one time: first joins, then each post
-    // before what belongs to it.
+    // Events of the same time keep their order: first the accounts, then each post before its comments and stars.
     let order = events.indices.sorted {
       events[$0].at != events[$1].at ? events[$0].at < events[$1].at : $0 < $1
     }
@@ -74,24 +73,28 @@ struct Fixture: Sendable {
   private static func list(
     _ json: JSONValue, _ name: String, _ place: String
   ) throws -> [JSONValue] {
-    guard let list = json[name]?.elements else { throw Failure("\(place) has no list \(name)") }
+    guard let list = json[name]?.elements else {
+      throw Failure("\(place) has no list named \(name); add it to the fixture")
+    }
     return list
   }
 
   private static func text(_ json: JSONValue, _ name: String, _ place: String) throws -> String {
-    guard let text = json[name]?.string else { throw Failure("\(place) has no text \(name)") }
+    guard let text = json[name]?.string else {
+      throw Failure("\(place) has no text named \(name); add it to the fixture")
+    }
     return text
   }
 
   private static func time(_ json: JSONValue, _ name: String, _ place: String) throws -> Int64 {
     let text = try text(json, name, place)
     guard let date = try? Date(text, strategy: .iso8601) else {
-      throw Failure("\(place) has a time that is not ISO 8601: \(text)")
+      throw Failure("\(place) has an invalid time: \(text); write it as 2026-01-31T12:00:00Z")
     }
     return Int64(date.timeIntervalSince1970 * 1000)
   }
 
-  /// Lets everything happen, in order of time, at its time.
+  /// Performs all events in the order of their times, with the clock set to the time of each.
   func load(into parts: Composition, clock: FixtureClock) async throws -> Counts {
     var counts = Counts()
     var uids: [String: Key] = [:]
@@ -109,7 +112,7 @@ struct Fixture: Sendable {
         continue
       }
       guard let uid = uids[event.by] else {
-        throw Failure("\(event.by) acts before having joined, or is nobody")
+        throw Failure("\(event.by) has no account at the time of an event; add one to people")
       }
       switch event.act {
       case .join: break
@@ -119,13 +122,19 @@ struct Fixture: Sendable {
         ).result
         counts.posts += 1
       case .comment(let post, let text):
-        guard let id = posts[post] else { throw Failure("a comment is older than its post") }
+        guard let id = posts[post] else {
+          throw Failure("a comment on post \(post + 1) is older than the post")
+        }
         _ = try await parts.engine.transact(Comments.create(on: id, by: uid, text: text))
         counts.comments += 1
       case .star(let post):
-        guard let id = posts[post] else { throw Failure("a star is older than its post") }
+        guard let id = posts[post] else {
+          throw Failure("a star on post \(post + 1) is older than the post")
+        }
         let star = try await parts.engine.transact(Posts.toggleStar(id, by: uid)).result
-        guard star.isStarred else { throw Failure("\(event.by) stars post \(post + 1) twice") }
+        guard star.isStarred else {
+          throw Failure("\(event.by) stars post \(post + 1) twice; remove one star")
+        }
         counts.stars += 1
       }
     }

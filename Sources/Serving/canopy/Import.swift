@@ -5,15 +5,16 @@ import Foundation
 
 struct Import: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Replace the tree, or a part of it, by JSON.",
+    abstract: "Replace the tree, or one path of it, with JSON.",
     discussion: """
-      All or nothing: the file is read and checked as a whole, then stored in one transaction. The \
-      server must not be running on the folder. What happened before can no longer be resumed from.
+      The command reads and checks the whole file, then stores it in one transaction: all of it or \
+      nothing. Stop the server of the folder first. Afterwards clients cannot resume from earlier \
+      commits; they receive the present state.
       """)
 
   @OptionGroup var folder: FolderOption
-  @Argument(help: "The path to replace (/).") var path = "/"
-  @Argument(help: "The file to read; - for stdin.") var file = "-"
+  @Argument(help: "The path to replace.") var path = "/"
+  @Argument(help: "The file to read; - is stdin.") var file = "-"
 
   func run() async throws {
     try await Failure.explaining {
@@ -46,7 +47,9 @@ struct Import: AsyncParsableCommand {
       while got < 0, errno == EINTR {
         got = Foundation.read(descriptor, buffer.baseAddress, buffer.count)
       }
-      guard got >= 0 else { throw Failure("reading failed: \(String(cString: strerror(errno)))") }
+      guard got >= 0 else {
+        throw Failure("the input cannot be read: \(String(cString: strerror(errno)))")
+      }
       count += got
       if count / 4_194_304 != (count - got) / 4_194_304 {
         Output.progress("read \(Output.megabytes(count))")
@@ -58,7 +61,8 @@ struct Import: AsyncParsableCommand {
       try reader.readEnd()
       if let failure = reader.failure { throw failure }
       guard value.serverValues.isEmpty else {
-        throw Failure("an import may not hold server values (.sv)")
+        throw Failure(
+          "an import cannot contain server values (.sv); replace them with plain values")
       }
       return value.node
     } catch {

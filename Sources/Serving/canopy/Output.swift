@@ -1,24 +1,24 @@
 import Foundation
 
-/// What commands print: results to stdout, progress and notes to stderr.
+/// The output of commands: results on stdout, progress and notes on stderr.
 enum Output {
-  /// Prints a line to stdout, at once.
+  /// Prints a line to stdout without buffering.
   ///
-  /// - Throws: `Failure` when nobody takes it.
+  /// - Throws: `Failure` if stdout cannot be written.
   static func line(_ text: String) throws {
     try bytes(Data((text + "\n").utf8))
   }
 
-  /// Writes bytes to stdout, at once.
+  /// Writes bytes to stdout without buffering.
   static func bytes(_ data: Data) throws {
     try data.withUnsafeBytes { try bytes($0) }
   }
 
-  /// Writes bytes to stdout, at once.
+  /// Writes bytes to stdout without buffering.
   static func bytes(_ bytes: UnsafeRawBufferPointer) throws {
     do { try FileHandle.standardOutput.write(contentsOf: bytes) } catch {
       throw Failure(
-        "stdout cannot be written: nobody reads it, or the disk that it goes to is full")
+        "stdout cannot be written: its reader has closed it, or its disk is full")
     }
   }
 
@@ -27,14 +27,14 @@ enum Output {
     try? FileHandle.standardError.write(contentsOf: Data((text + "\n").utf8))
   }
 
-  /// Rewrites one line on stderr, if that is a terminal; ends it when `isDone`.
+  /// Replaces the line of progress on stderr if that is a terminal, and ends the line if `isDone`.
   static func progress(_ text: String, isDone: Bool = false) {
     guard isatty(2) == 1 else { return }
     try? FileHandle.standardError.write(
       contentsOf: Data(("\r\u{1B}[K" + text + (isDone ? "\n" : "")).utf8))
   }
 
-  /// A number of bytes for people.
+  /// Returns a number of bytes as text in MiB.
   static func megabytes(_ bytes: Int) -> String {
     "\(bytes / 1_048_576) MiB"
   }

@@ -6,7 +6,7 @@ struct Rules: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Check, test, explain and replace security rules.",
     discussion: """
-      Where a file with rules is wanted, the word built-in stands for the built-in rules.
+      In place of a file with rules, the word built-in names the built-in rules.
       """,
     subcommands: [
       Check.self, Test.self, ExplainRules.self, GetRules.self, SetRules.self,
@@ -14,9 +14,9 @@ struct Rules: AsyncParsableCommand {
 
   struct Check: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Check a file with rules: one line for each problem.",
-      discussion: "The exit code is 1 if anything is wrong.")
-    @Argument(help: "The file; - for stdin.") var file: String
+      abstract: "Check a file with rules, and print one line for each problem.",
+      discussion: "The exit code is 1 if there is a problem.")
+    @Argument(help: "The file with the rules; - is stdin.") var file: String
 
     func run() async throws {
       try await Failure.explaining {
@@ -28,17 +28,18 @@ struct Rules: AsyncParsableCommand {
 
   struct Test: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Ask rules about requests, and compare with what they are expected to say.",
+      abstract: "Test rules: compare their decisions about requests with expected ones.",
       discussion: """
-        Of each case that goes otherwise it is told how the rules came to that. The exit code is 1 if \
-        there is one.
+        For each case with another decision than expected, the command prints how the rules decided. \
+        The exit code is 1 if there is such a case.
         """)
-    @Argument(help: "The file with the rules; - for stdin.") var file: String
-    @Argument(help: "The file with the cases; - for stdin.") var cases: String
+    @Argument(help: "The file with the rules; - is stdin.") var file: String
+    @Argument(help: "The file with the cases; - is stdin.") var cases: String
 
     func validate() throws {
       guard file != "-" || cases != "-" else {
-        throw ValidationError("the rules and the cases cannot both come from stdin")
+        throw ValidationError(
+          "the rules and the cases cannot both be stdin; name a file for one of them")
       }
     }
 
@@ -47,7 +48,7 @@ struct Rules: AsyncParsableCommand {
         let rules = try RulesSource(file).load()
         let name = RulesSource.name(of: cases)
         guard let text = String(validating: try RulesSource.bytes(cases), as: UTF8.self) else {
-          throw Failure("\(name): the file is not UTF-8")
+          throw Failure("\(name): the file is not UTF-8; save it as UTF-8")
         }
         let outcomes: [RuleCases.Outcome]
         do throws(RuleCaseError) { outcomes = try RuleCases(json: text).run(rules) } catch {
@@ -69,9 +70,9 @@ struct Rules: AsyncParsableCommand {
   }
 }
 
-/// Rules as a command is given them.
+/// The source of rules in the arguments of a command: a file, stdin or the built-in rules.
 struct RulesSource {
-  /// The word that stands for the built-in rules.
+  /// The word that names the built-in rules.
   static let builtIn = "built-in"
 
   private let name: String
@@ -82,25 +83,25 @@ struct RulesSource {
 
   var isBuiltIn: Bool { name == RulesSource.builtIn }
 
-  /// The rules, checked.
+  /// Returns the rules after checking them.
   func load() throws -> RuleSet {
     if isBuiltIn { return try BuiltInRules.load() }
     return try RuleSet(utf8: try RulesSource.bytes(name), file: Self.name(of: name))
   }
 
-  /// Their text, checked.
+  /// Returns the text of the rules after checking it.
   func checkedText() throws -> String {
     let bytes = try RulesSource.bytes(name)
     _ = try RuleSet(utf8: bytes, file: Self.name(of: name))
     return String(decoding: bytes, as: UTF8.self)
   }
 
-  /// What errors call a file.
+  /// Returns the name of a file for errors.
   static func name(of file: String) -> String {
     file == "-" ? "stdin" : file
   }
 
-  /// What is in a file, which may be a pipe; of stdin for `-`.
+  /// Returns the bytes of a file or a pipe, or of stdin for `-`.
   static func bytes(_ file: String) throws -> [UInt8] {
     func failure() -> Failure {
       Failure("\(name(of: file)) cannot be read: \(String(cString: strerror(errno)))")

@@ -6,7 +6,7 @@ import Foundation
 /// `canopy rules get`.
 struct GetRules: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    commandName: "get", abstract: "Print the rules that are in force on a running server.")
+    commandName: "get", abstract: "Print the rules in force on a running server.")
   @OptionGroup var server: AdministratorOptions
   @Flag(help: "Print the built-in rules instead; no server is needed.") var builtIn = false
 
@@ -17,7 +17,7 @@ struct GetRules: AsyncParsableCommand {
         let reply = try await server.use { connection in try await connection.success("RULES") }
         text = reply["text"]?.string ?? ""
       }
-      // As they were written: what is set again is the same.
+      // The text is unchanged, so that setting it again changes nothing.
       try Output.bytes(Data((text.hasSuffix("\n") ? text : text + "\n").utf8))
     }
   }
@@ -28,11 +28,11 @@ struct SetRules: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "set", abstract: "Replace the rules of a running server.",
     discussion: """
-      They are checked first. When this ends, they are in force and kept in the data folder, and \
-      every listener has been judged anew; or nothing has changed.
+      The command checks the rules first. If it succeeds, they are in force and stored in the data \
+      folder, and the server has authorized all subscriptions again. If it fails, nothing has changed.
       """)
   @OptionGroup var server: AdministratorOptions
-  @Argument(help: "The file with the rules; - for stdin.") var file: String
+  @Argument(help: "The file with the rules; - is stdin.") var file: String
 
   func run() async throws {
     try await Failure.explaining {
@@ -43,9 +43,9 @@ struct SetRules: AsyncParsableCommand {
         let lineBytes = try await connection.success("HELLO")["limits"]?["lineBytes"]
         if case .leaf(let node) = lineBytes, let most = node.integerValue, line.utf8.count > most {
           throw Failure(
-            "\(RulesSource.name(of: file)) takes \(line.utf8.count) bytes as a line of the protocol, and the server allows "
-              + "\(most); start it with a larger --line-bytes-max, or put the file into the data "
-              + "folder as rules.json while the server is stopped")
+            "\(RulesSource.name(of: file)) takes \(line.utf8.count) bytes as a line of the protocol, and the server "
+              + "allows \(most); start the server with a larger --line-bytes-max, or stop it and copy the file "
+              + "to rules.json in the data folder")
         }
         _ = try await connection.success(line)
       }
@@ -58,19 +58,19 @@ struct SetRules: AsyncParsableCommand {
 struct ExplainRules: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "explain",
-    abstract: "Say which rules of a running server decide about a request, and why.",
+    abstract: "Explain which rules of a running server decide a request, and why.",
     discussion: """
-      Nothing is read or written. Examples:
+      The command changes nothing and shows no data. Examples:
         canopy rules explain --data data @ada read /posts '{"limitToLast":10}'
         canopy rules explain --data data null set /posts/x/title '"Hello"'
         canopy rules explain --data data '{"uid":"x"}' update / '{"a":1,"b":null}'
       """)
   @OptionGroup var server: AdministratorOptions
-  @Argument(help: "Who asks: a uid, @username, an auth as JSON, or null for nobody.")
+  @Argument(help: "The user: a uid, @username, auth as JSON, or null for an anonymous client.")
   var who: String
-  @Argument(help: "What for: read, set, update or remove.") var operation: String
+  @Argument(help: "The operation: read, set, update or remove.") var operation: String
   @Argument(help: "The path.") var path: String
-  @Argument(help: "The new value, or the query of a read, as JSON.") var json: String?
+  @Argument(help: "The new value of a write, or the query of a read, as JSON.") var json: String?
 
   func run() async throws {
     try await Failure.explaining {
@@ -100,14 +100,14 @@ struct ExplainRules: AsyncParsableCommand {
 
 /// Arguments of the line protocol.
 private enum Line {
-  /// Text as a JSON string.
+  /// Returns a text as a JSON string.
   static func quoted(_ text: String) -> String {
     var output = JSONOutput()
     output.append(string: text)
     return output.text
   }
 
-  /// JSON of several lines in one: a line break in JSON stands only where a space may.
+  /// Returns JSON on one line. A line break in JSON can always be a space.
   static func joined(_ json: String) -> String {
     String(json.map { $0.isNewline ? " " : $0 })
   }

@@ -8,14 +8,14 @@ import Synchronization
 
 struct Seed: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Load a fixture community into an empty data folder.",
+    abstract: "Create a data folder with a demo community.",
     discussion: """
-      Everything goes through the same domain as requests do, in the order of time, so it cannot \
-      disagree with it.
+      The command performs the sign-ups, posts, comments and stars of the file in the order of their \
+      times, by the same code as the server. The data folder must be new or empty.
       """)
 
   @OptionGroup var folder: FolderOption
-  @Argument(help: "The fixture, such as Seeds/demo.json.") var file: String
+  @Argument(help: "The JSON file of the community, such as Seeds/demo.json.") var file: String
 
   func run() async throws {
     try await Failure.explaining { try await seed() }
@@ -23,13 +23,13 @@ struct Seed: AsyncParsableCommand {
 
   private func seed() async throws {
     guard let data = FileManager.default.contents(atPath: file) else {
-      throw Failure("\(file) cannot be read")
+      throw Failure("\(file) cannot be read; check its name and its permissions")
     }
     let json = try data.withUnsafeBytes { try JSONValue(json: $0, limits: .none) }
     let fixture = try Fixture(json)
     let clock = FixtureClock()
     let logger = Logger(label: "canopy.seed") { StreamLogHandler.standardError(label: $0) }
-    // Filled under another name, so that a seeding that is cut short leaves no half-filled folder.
+    // The folder gets its name when it is complete, so that an interrupted command leaves no incomplete folder.
     let folder = try folder.folder()
     try checkIsFree(folder)
     let filling = folder + ".seeding-\(ProcessInfo.processInfo.processIdentifier)"
@@ -37,9 +37,9 @@ struct Seed: AsyncParsableCommand {
     do {
       let parts = try await Composition(folder: filling, now: { clock.now }, logger: logger)
       counts = try await parts.use { try await fixture.load(into: $0, clock: clock) }
-      // Replaces an empty folder as well.
+      // An empty folder is replaced too.
       guard rename(filling, folder) == 0 else {
-        throw Failure("\(folder) cannot be made: \(String(cString: strerror(errno)))")
+        throw Failure("\(folder) cannot be created: \(String(cString: strerror(errno)))")
       }
     } catch {
       try? FileManager.default.removeItem(atPath: filling)
@@ -54,12 +54,12 @@ struct Seed: AsyncParsableCommand {
     let files = FileManager.default
     guard files.fileExists(atPath: folder) else { return }
     guard let contents = try? files.contentsOfDirectory(atPath: folder), contents.isEmpty else {
-      throw Failure("\(folder) is in use already; name a folder that is new or empty")
+      throw Failure("\(folder) is not empty; name a folder that is new or empty")
     }
   }
 }
 
-/// A clock that stands where the fixture says.
+/// A clock that the fixture sets.
 final class FixtureClock: Sendable {
   private let milliseconds = Mutex<Int64>(0)
 

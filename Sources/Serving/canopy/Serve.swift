@@ -12,48 +12,52 @@ import UnixSignals
 
 struct Serve: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Serve a data folder until SIGTERM or SIGINT.",
+    abstract: "Serve a data folder until SIGTERM or SIGINT arrives.",
     discussion: """
-      When it is ready it prints one line to stdout for each listener: "ready line 127.0.0.1:7070".
+      When the server is ready, it prints a line to stdout for each listener: "ready line 127.0.0.1:7070".
       """)
 
   @OptionGroup var folder: FolderOption
   @Option(help: "The address to listen on (127.0.0.1).") var host: String?
-  @Option(help: "The port; 0 for any that is free (7070).") var port: UInt16?
-  @Option(help: "When a write counts as stored: full or relaxed (full).")
+  @Option(help: "The port; 0 selects a free one (7070).") var port: UInt16?
+  @Option(
+    help:
+      "When a write is stored: full, on the disk; relaxed, in the operating system (full).")
   var durability: SQLiteStore.Durability?
-  @Option(help: "The most bytes in a line (1048576).") var lineBytesMax: Int?
+  @Option(help: "The most bytes in a line of the protocol (1048576).") var lineBytesMax: Int?
   @Option(help: "The most connections at one time (20000).") var connectionsMax: Int?
-  @Option(help: "The most connections of one address beyond this machine (256).")
+  @Option(help: "The most connections from one address of another machine (256).")
   var connectionsPerAddressMax: Int?
   @Option(help: "The most subscriptions of a connection (1000).") var listenersMax: Int?
-  @Option(help: "The most bytes of events that wait for a connection (16777216).")
+  @Option(help: "The most bytes of unsent events of a connection (16777216).")
   var queuedBytesMax: Int?
   @Option(
     help:
-      "Bytes of memory that connections may make the server hold besides the tree (an eighth of the memory)."
+      "The most bytes that all connections together may make the server hold (an eighth of the memory)."
   )
   var memoryMax: Int?
-  @Option(help: "Seconds of silence after which a connection is probed (15).")
+  @Option(help: "Seconds without data after which the server probes a connection (15).")
   var heartbeatSeconds: Int?
-  @Option(help: "Seconds without a sign of life after which a connection has ended (45).")
+  @Option(help: "Seconds without an answer after which the server closes a connection (45).")
   var timeoutSeconds: Int?
-  @Option(help: "Sign-ups a minute from one address (60).") var signupsPerMinute: Int?
-  @Option(help: "Logins a minute from one address (60).") var loginsPerMinute: Int?
-  @Option(help: "Passwords hashed at one time, 19 MiB each (2).") var hashersMax: Int?
-  @Option(help: "Passwords that wait to be hashed (64).") var hashesWaitingMax: Int?
-  @Option(help: "Passwords from one address that wait to be hashed (32).")
+  @Option(help: "The most sign-ups in a minute from one address (60).") var signupsPerMinute: Int?
+  @Option(help: "The most logins in a minute from one address (60).") var loginsPerMinute: Int?
+  @Option(help: "The most passwords hashed at one time, with 19 MiB of memory each (2).")
+  var hashersMax: Int?
+  @Option(help: "The most passwords that wait to be hashed (64).") var hashesWaitingMax: Int?
+  @Option(help: "The most passwords from one address that wait to be hashed (32).")
   var hashesWaitingPerAddressMax: Int?
   @Option(help: "Commits between checkpoints (1000000).") var checkpointEvery: Int?
-  @Option(help: "Seconds that a commit waits at most for a checkpoint to begin (300).")
+  @Option(help: "The most seconds from a commit to the next checkpoint (300).")
   var checkpointAfter: Int64?
-  @Option(help: "The most commits kept after a checkpoint, to resume from (100000).")
+  @Option(help: "The most commits kept after a checkpoint, for clients that resume (100000).")
   var retainedCommits: Int64?
-  @Option(help: "Seconds that they are kept at most (3600).") var retainedSeconds: Int64?
-  @Flag(help: "Start also if stored data were lost or altered; what is given up is logged.")
+  @Option(help: "The most seconds that these commits are kept (3600).") var retainedSeconds: Int64?
+  @Flag(help: "Start even if stored data were lost or altered; the log names the losses.")
   var acceptLoss = false
-  @Option(help: "Threads that serve connections (one per two cores).") var threads: Int?
-  @Option(help: "trace, debug, info, notice, warning, error or critical (info).")
+  @Option(help: "The number of threads that serve connections (one per two cores).") var threads:
+    Int?
+  @Option(help: "The log level: trace, debug, info, notice, warning, error or critical (info).")
   var logLevel: Logger.Level?
 
   func run() async throws {
@@ -126,10 +130,10 @@ struct Serve: AsyncParsableCommand {
 
     if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
       logger.warning(
-        "listening beyond this machine without TLS: passwords travel in the clear",
+        "other machines can connect without TLS: passwords are sent unencrypted",
         metadata: ["host": "\(listener.host)"])
     }
-    // First of all: with rules that are wrong nothing is begun.
+    // The rules come first: with invalid rules the server creates and opens nothing.
     let rules = try RulesKeeper(folder: folder)
     engine.indexPlan.formUnion(rules.indexPlan)
     let parts = try await Composition(
@@ -143,7 +147,7 @@ struct Serve: AsyncParsableCommand {
         "the limit of open files leaves room for fewer connections than --connections-max",
         metadata: ["connections": "\(room)"])
     }
-    // Before there are new sign-ups, which would look the same.
+    // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover()
     try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
     let operations = Operations(
@@ -154,10 +158,10 @@ struct Serve: AsyncParsableCommand {
     let server = LineServer(operations, configuration: listener, logger: logger) {
       [log = logger] host, port in
       let ready = "ready line \(host.contains(":") ? "[\(host)]" : host):\(port)"
-      // A closed stdout is no reason not to serve.
-      do { try Output.line(ready) } catch { log.warning("\(ready), but nobody reads stdout") }
+      // The server also serves if stdout is closed.
+      do { try Output.line(ready) } catch { log.warning("\(ready), but stdout is closed") }
     }
-    // Services are shut down in reverse: first the listener, last the engine that it answers from.
+    // Services shut down in reverse order: first the listener, last the engine, on which all others depend.
     let group = ServiceGroup(
       services: [
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),

@@ -4,12 +4,12 @@ import CanopySession
 import Logging
 import ServiceLifecycle
 
-/// The engine's place among the services: it runs until everything that uses it has stopped.
+/// The engine as a service. It runs until all services that use it have stopped.
 struct EngineService: Service {
   let parts: Composition
 
   func run() async throws {
-    // Cancelled when another service fails: then the engine also answers what it has accepted.
+    // If another service fails, the task is cancelled. Then, too, the engine answers all accepted requests.
     await withTaskCancellationHandler {
       await withGracefulShutdownHandler {
         await parts.engine.run()
@@ -22,8 +22,8 @@ struct EngineService: Service {
   }
 }
 
-/// Continues renamings and removals that take more than one commit. Those that are not complete when the
-/// server shuts down are continued at the next start.
+/// The service that continues renamings and removals of more than one commit. The next start continues those that
+/// the server did not complete before it shut down.
 struct UnfinishedWorkService: Service {
   let operations: Operations
 
@@ -34,7 +34,7 @@ struct UnfinishedWorkService: Service {
   }
 }
 
-/// Removes expired tokens, at the start and once an hour.
+/// The service that removes expired tokens at the start and once an hour.
 struct TokenPurge: Service {
   let parts: Composition
   let logger: Logger

@@ -1,21 +1,21 @@
 import ArgumentParser
 import Foundation
 
-/// Options that can come from the environment as well.
+/// Options that the environment can set too.
 enum Setting {
-  /// The option if it was given, else the variable of its name, else the default.
+  /// Returns the value of an option: from the command line, else from the environment, else the default.
   ///
   /// - Parameters:
-  ///   - name: of the option, without dashes in front: `signups-per-minute`.
-  ///   - given: what the command line says.
-  /// - Throws: `ValidationError` for a variable that cannot be read as a value.
+  ///   - name: the option's name without the dashes in front: `signups-per-minute`.
+  ///   - given: the value on the command line.
+  /// - Throws: `ValidationError` for a variable that is not a value of the type.
   static func value<Value: ExpressibleByArgument>(
     _ name: String, _ given: Value?, default: Value
   ) throws -> Value {
     try value(name, given) ?? `default`
   }
 
-  /// The same without a default.
+  /// Returns the value of an option without a default; nil if it is not set.
   static func value<Value: ExpressibleByArgument>(
     _ name: String, _ given: Value?
   ) throws -> Value? {
@@ -25,13 +25,13 @@ enum Setting {
       return nil
     }
     guard let value = Value(argument: text) else {
-      throw ValidationError("the value of \(variable) is not valid: \(text)")
+      throw ValidationError("the value of \(variable) is not valid: \(text); see canopy help serve")
     }
     return value
   }
 }
 
-/// The data folder, which almost every command works on.
+/// The option for the data folder, which almost every command has.
 struct FolderOption: ParsableArguments {
   @Option(name: .long, help: "The data folder.")
   var data: String?
@@ -43,11 +43,12 @@ struct FolderOption: ParsableArguments {
     return folder
   }
 
-  /// A folder that is there already.
+  /// Returns the path of a data folder that exists.
   func existingFolder() throws -> String {
     let folder = try folder()
     guard FileManager.default.fileExists(atPath: folder + "/canopy.sqlite") else {
-      throw ValidationError("there is no Canopy data in \(folder)")
+      throw ValidationError(
+        "\(folder) is not a Canopy data folder; name one with a file canopy.sqlite")
     }
     return folder
   }

@@ -6,8 +6,8 @@ import NIOPosix
 
 struct Shell: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Talk to a server, line by line.",
-    discussion: "Type HELP for the verbs, QUIT or end of input to leave.")
+    abstract: "Send requests to a server, one line each, and print its replies.",
+    discussion: "HELP lists the verbs. QUIT or the end of the input ends the command.")
 
   @Option(help: "The server's address (127.0.0.1).") var host: String?
   @Option(help: "The server's port (7070).") var port: UInt16?
@@ -35,7 +35,7 @@ struct Shell: AsyncParsableCommand {
       throw Failure(
         "no server answers at \(host):\(port); start one with canopy serve --data DIR")
     }
-    // Reading a terminal blocks, so it has a thread of its own; it ends with the process.
+    // Reading a terminal blocks, so it has its own thread, which ends with the process.
     let input = Thread {
       while let line = readLine(strippingNewline: true) {
         channel.writeAndFlush(ByteBuffer(string: line + "\n"), promise: nil)
@@ -47,14 +47,14 @@ struct Shell: AsyncParsableCommand {
   }
 }
 
-/// Prints what the server says as it comes.
+/// A handler that prints the bytes of the server as they arrive.
 private final class PrintHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let buffer = unwrapInboundIn(data)
     let text = Data(buffer.readableBytesView.filter { $0 != 0x0D })
-    // Nobody reads what is said: there is nothing to go on for.
+    // Nothing more can be printed, so the connection ends.
     do { try Output.bytes(text) } catch { context.close(promise: nil) }
   }
 }

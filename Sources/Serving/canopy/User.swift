@@ -13,7 +13,7 @@ struct User: AsyncParsableCommand {
 
   /// Opens the folder for one operation.
   ///
-  /// - Parameter creates: whether a folder that is missing is made.
+  /// - Parameter creates: whether to create a missing folder.
   static func with<R: Sendable>(
     _ folder: FolderOption, creates: Bool = false,
     _ body: @escaping @Sendable (Composition) async throws -> R
@@ -28,10 +28,12 @@ struct User: AsyncParsableCommand {
 
   struct Add: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Open an account; the password is asked for, or read from stdin.")
+      abstract: "Create an account.",
+      discussion:
+        "The command asks for the password on a terminal; otherwise it reads it from stdin.")
     @OptionGroup var folder: FolderOption
-    @Argument var email: String
-    @Argument var username: String
+    @Argument(help: "The e-mail address.") var email: String
+    @Argument(help: "The user name.") var username: String
 
     func run() async throws {
       let password = try Password.read()
@@ -49,7 +51,7 @@ struct User: AsyncParsableCommand {
 
   struct List: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "List accounts: uid, e-mail address, user name, state.")
+      abstract: "List the accounts: uid, e-mail address, user name and state, separated by tabs.")
     @OptionGroup var folder: FolderOption
 
     func run() async throws {
@@ -74,7 +76,7 @@ struct User: AsyncParsableCommand {
 
   struct Disable: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Shut an account and revoke its tokens.")
+      abstract: "Disable an account and revoke its tokens.")
     @OptionGroup var folder: FolderOption
     @Argument(help: "The e-mail address or the uid.") var account: String
 
@@ -85,7 +87,7 @@ struct User: AsyncParsableCommand {
   }
 
   struct Enable: AsyncParsableCommand {
-    static let configuration = CommandConfiguration(abstract: "Open a disabled account again.")
+    static let configuration = CommandConfiguration(abstract: "Enable a disabled account.")
     @OptionGroup var folder: FolderOption
     @Argument(help: "The e-mail address or the uid.") var account: String
 
@@ -97,8 +99,9 @@ struct User: AsyncParsableCommand {
 
   struct SetPassword: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
-      abstract: "Give an account another password and revoke its tokens.",
-      discussion: "The password is asked for, or read from stdin.")
+      abstract: "Set the password of an account and revoke its tokens.",
+      discussion:
+        "The command asks for the password on a terminal; otherwise it reads it from stdin.")
     @OptionGroup var folder: FolderOption
     @Argument(help: "The e-mail address or the uid.") var account: String
 
@@ -116,12 +119,14 @@ extension AccountSelector {
   }
 }
 
-/// Passwords never come as arguments, where other users of the machine could see them.
+/// The input of a password. A password is never an argument: other users of the machine could see it.
 private enum Password {
-  /// Asks on a terminal, without echo; else takes the first line of stdin.
+  /// Asks on a terminal without echo, or reads the first line of stdin.
   static func read() throws -> String {
     guard isatty(0) == 1 else {
-      guard let line = readLine() else { throw Failure("no password came on stdin") }
+      guard let line = readLine() else {
+        throw Failure("stdin has no password; write it on the first line")
+      }
       return line
     }
     try? FileHandle.standardError.write(contentsOf: Data("Password: ".utf8))
@@ -135,7 +140,7 @@ private enum Password {
       tcsetattr(0, TCSANOW, &restored)
       try? FileHandle.standardError.write(contentsOf: Data("\n".utf8))
     }
-    guard let line = readLine() else { throw Failure("no password was given") }
+    guard let line = readLine() else { throw Failure("no password was typed") }
     return line
   }
 }

@@ -9,11 +9,11 @@ import Foundation
 
 struct Verify: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Check a data folder against itself.",
+    abstract: "Check that a data folder is undamaged and consistent.",
     discussion: """
-      The database file, the checkpoint and the journal; the structure of the tree; both copies of \
-      every post, its stars and comments; user names and accounts; the rules. Changes nothing. The \
-      exit code is 1 if anything is wrong.
+      The command checks the database file, the checkpoint and the journal; the structure of the tree; \
+      both copies of every post with its stars and comments; user names and accounts; and the rules. It \
+      prints one line for each problem and changes nothing. The exit code is 1 if there is a problem.
       """)
 
   @OptionGroup var folder: FolderOption
@@ -40,7 +40,7 @@ struct Verify: AsyncParsableCommand {
     if !problems.isEmpty { throw ExitCode(1) }
   }
 
-  /// Rules that stop a server from starting.
+  /// Returns the problems of rules that prevent a server from starting.
   private func rulesProblems() throws -> [String] {
     let folder = try folder.folder()
     do { _ = try RulesKeeper(folder: folder) } catch let error as RulesError {
@@ -49,8 +49,8 @@ struct Verify: AsyncParsableCommand {
     return []
   }
 
-  /// Every account that is not in the middle of its sign-up has a profile. (A profile without an
-  /// account is no fault: imported data has such.)
+  /// Returns the accounts without a profile, except those with an unfinished sign-up. A profile without an account
+  /// is allowed: imported data has such profiles.
   private func accountProblems(_ store: SQLiteStore, _ root: Node) async throws -> [String] {
     var problems: [String] = []
     var after: String?

@@ -3,14 +3,14 @@ import CanopyClient
 import CanopyTree
 import Foundation
 
-/// What a write costs in the client library, without any server: from the call to its events.
+/// Measures a write in the client library without a server, from the call to its events.
 struct ClientCore: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Time local writes and queued offline writes in the client library.")
+    abstract: "Measure local writes and queued offline writes of the client library.")
 
-  @Option(help: "Children of the list that is listened to.") var children = 100_000
-  @Option(help: "Writes that are timed one by one.") var samples = 20_000
-  @Option(help: "Writes that are queued offline and then confirmed.") var queued = 10_000
+  @Option(help: "The number of children in the observed list.") var children = 100_000
+  @Option(help: "The number of writes measured one by one.") var samples = 20_000
+  @Option(help: "The number of writes queued offline and then confirmed.") var queued = 10_000
 
   func run() throws {
     let list = try Path("list")
@@ -48,7 +48,7 @@ struct ClientCore: ParsableCommand {
     }
     report("one of \(queued) new children queued offline", adds)
     let starts = offline.connected().starts
-    guard let tag = starts.first?.tag else { throw BenchFailure("nothing is listened to") }
+    guard let tag = starts.first?.tag else { throw BenchFailure("the client has no listener") }
     let sends = measure(queued) { _ in { offline.nextRequest() == nil ? 0 : 1 } }
     report("taking one of them to send", sends)
     let confirmations = measure(queued) { index in
@@ -61,16 +61,16 @@ struct ClientCore: ParsableCommand {
       }
     }
     report("the server's data and confirmation of one of them", confirmations)
-    guard confirmations.events == 0 else { throw BenchFailure("a confirmation was seen") }
+    guard confirmations.events == 0 else { throw BenchFailure("a confirmation caused an event") }
   }
 
-  /// A client that listens to a list that the server has told of.
+  /// Creates a client that listens to a list and has received it.
   private func filled(_ list: Path) throws -> SyncTree {
     var tree = SyncTree()
     let spec = QuerySpec(list)
     _ = tree.listen(ListenerID(1), to: spec, for: .all)
     guard let tag = tree.connected().starts.first?.tag else {
-      throw BenchFailure("nothing is listened to")
+      throw BenchFailure("the client has no listener")
     }
     let nodes = (0..<Int32(truncatingIfNeeded: children)).map { index in
       let members: [(Key, Node)] = [("n", Node(Int64(index))), ("text", "hello")]
@@ -87,7 +87,7 @@ struct ClientCore: ParsableCommand {
     var events: Int
   }
 
-  /// Times what `prepare` returns, and not the preparation.
+  /// Measures the closures that `prepare` returns, without the preparation.
   private func measure(_ count: Int, _ prepare: (Int) throws -> () -> Int) rethrows -> Times {
     var times = Times(nanoseconds: [], events: 0)
     times.nanoseconds.reserveCapacity(count)

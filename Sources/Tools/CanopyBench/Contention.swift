@@ -5,7 +5,7 @@ import Synchronization
 
 struct Contention: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Let many connections star one post at random, and compare all the counts.")
+    abstract: "Star one post from many connections at random, and compare all counts.")
 
   @Option var connections = 50
   @Option var seconds = 5.0
@@ -49,7 +49,7 @@ struct Contention: ParsableCommand {
     print(verdict.output, terminator: "")
     guard sum == count, count == stars, copyCount == count, copyStars == stars,
       verdict.status == 0, !sockets.contains(where: \.hasFailed)
-    else { throw BenchFailure("the counts do not agree") }
+    else { throw BenchFailure("the counts differ") }
   }
 
   private static func count(_ post: JSONValue?) -> Int {
@@ -61,7 +61,7 @@ struct Contention: ParsableCommand {
   }
 }
 
-/// `@unchecked Sendable`: used by its own thread, and by the main thread after that has ended.
+/// `@unchecked Sendable`: its own thread uses it, and then the main thread after that thread has ended.
 private final class Starrer: @unchecked Sendable {
   let socket: LineSocket
   let uid: String

@@ -5,17 +5,18 @@ import Synchronization
 
 struct Crash: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Kill a server again and again under load and look for what was lost.",
+    abstract: "Kill a server under load many times, and look for lost writes.",
     discussion: """
-      Every write that was acknowledged before a kill must be there after the restart; a write that \
-      was under way may be there or not, but whole. After each kill, canopy verify must find nothing.
+      Every write that was acknowledged before a kill must exist after the restart. A write that was \
+      under way must be complete or absent. After each kill, canopy verify must find no problem.
       """)
 
-  @Argument(help: "How many kills.") var kills: Int
+  @Argument(help: "The number of kills.") var kills: Int
   @Option var connections = 16
-  @Option(help: "Commits between checkpoints; few, so that kills fall into them.")
+  @Option(
+    help: "The number of commits between checkpoints; a small one, so that kills hit checkpoints.")
   var checkpointEvery = 200
-  @Option(help: "0 for a new one.") var seed: UInt64 = 0
+  @Option(help: "The seed of all random numbers; 0 draws one.") var seed: UInt64 = 0
 
   func run() throws {
     let seed = self.seed == 0 ? UInt64.random(in: 1...UInt64.max) : self.seed
@@ -67,7 +68,7 @@ struct Crash: ParsableCommand {
       for user in users { board.posts.append(contentsOf: user.takeNewPosts()) }
       if kill % 10 == 0 { print("\(kill) kills, \(checked) acknowledged writes checked") }
     }
-    // Everything once more, whenever it was written.
+    // Check all writes again, also the old ones.
     let socket = try LineSocket(port: server.port)
     for user in users {
       let missing = try user.checkAll(socket)
@@ -87,9 +88,9 @@ private struct Board {
   var posts: [String] = []
 }
 
-/// One user of a crash test: writes, and remembers what was acknowledged.
+/// A user of a crash test, which writes and records the acknowledged writes.
 ///
-/// `@unchecked Sendable`: used by its own thread while there is load, and by the main thread between.
+/// `@unchecked Sendable`: its own thread uses it during the load, and the main thread between loads.
 private final class CrashUser: @unchecked Sendable {
   private enum Star {
     case known(Bool)
@@ -160,7 +161,7 @@ private final class CrashUser: @unchecked Sendable {
     return newPosts
   }
 
-  /// Checks what was acknowledged since the last time.
+  /// Checks the writes that were acknowledged since the last check.
   func check(_ socket: LineSocket) throws -> (count: Int, missing: [String]) {
     let missing = try missing(socket, newPosts, newComments, Array(newStars))
     return (newPosts.count + newComments.count + newStars.count, missing)
@@ -182,7 +183,7 @@ private final class CrashUser: @unchecked Sendable {
       }
     }
     for (post, id) in comments {
-      // The page before a key one above the comment's begins with the comment.
+      // The page before a key that is just above the comment's key begins with the comment.
       let reply = try socket.success("COMMENTS \(post) {\"limit\":1,\"before\":\"\(id)~\"}")
       if reply.elements?.first?["id"]?.string != id { missing.append("comment \(id) on \(post)") }
     }

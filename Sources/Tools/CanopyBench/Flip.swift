@@ -5,19 +5,19 @@ import Foundation
 struct Flip: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
-      "Flip bytes of a data folder, one in each trial, and look for data served wrong in silence.",
+      "Change one byte of a data folder in each trial, and look for wrong data that is served.",
     discussion: """
-      Half of the trials are on the write-ahead log of a folder whose server was killed, the other half on the \
-      database file of that folder or of one whose server was stopped in good order. A server must refuse to start, \
-      or serve what was there before.
+      Half of the trials change the write-ahead log of a folder whose server was killed. The others change the \
+      database file of that folder, or of one whose server was shut down. A server must refuse to start, or serve \
+      the data from before the change.
       """)
 
-  @Argument(help: "How many trials.") var trials = 2_000
-  @Option(help: "How many posts the folder has.") var posts = 1_000
-  @Option(help: "0 for a new one.") var seed: UInt64 = 0
+  @Argument(help: "The number of trials.") var trials = 2_000
+  @Option(help: "The number of posts in the folder.") var posts = 1_000
+  @Option(help: "The seed of all random numbers; 0 draws one.") var seed: UInt64 = 0
 
   private struct Counts {
-    var told = 0
+    var refused = 0
     var harmless = 0
     var wrong = 0
   }
@@ -42,7 +42,7 @@ struct Flip: ParsableCommand {
       let place = try flip(copy + "/" + name, &random)
       let kind = "\(name), \(isKilled ? "killed" : "stopped")"
       switch try verdict(copy, expected) {
-      case .told: counts[kind, default: Counts()].told += 1
+      case .refused: counts[kind, default: Counts()].refused += 1
       case .harmless: counts[kind, default: Counts()].harmless += 1
       case .wrong(let what):
         counts[kind, default: Counts()].wrong += 1
@@ -52,19 +52,19 @@ struct Flip: ParsableCommand {
     }
     for (kind, counts) in counts.sorted(by: { $0.key < $1.key }) {
       print(
-        "\(kind): refused \(counts.told), served as before \(counts.harmless), wrong \(counts.wrong)"
+        "\(kind): refused \(counts.refused), served as before \(counts.harmless), wrong \(counts.wrong)"
       )
     }
     if counts.values.contains(where: { $0.wrong > 0 }) { throw ExitCode(1) }
   }
 
-  /// Everything that a client can see.
+  /// All data that a client can see.
   private struct Expected {
     var tree: String
     var tokens: [String]
   }
 
-  /// Fills two folders with the same data: one whose server is killed, and one whose server is stopped.
+  /// Fills two folders with the same data. The server of one is killed, and that of the other is shut down.
   private func fill(
     _ killed: String, _ stopped: String, _ random: inout SplitMix64
   ) throws -> Expected {
@@ -74,7 +74,7 @@ struct Flip: ParsableCommand {
     let users = try sockets.enumerated().map { try $1.signUp("flip\($0)") }
     for number in 0..<posts {
       if number == posts * 3 / 4 {
-        // The last quarter is in the log alone, and most of the other pages are in the database file alone.
+        // The last quarter is only in the log, and most other pages are only in the database file.
         try server.stop()
         server = try Server(folder: killed, arguments: arguments)
         sockets = try users.map { user in
@@ -99,13 +99,13 @@ struct Flip: ParsableCommand {
     try copyFiles(of: killed, to: stopped)
     server = try Server(folder: stopped, arguments: arguments)
     guard try tree(server, stopped) == expected.tree else {
-      throw BenchFailure("a server that was killed does not serve what it did before")
+      throw BenchFailure("a killed server serves other data after its restart")
     }
     try server.stop()
     return expected
   }
 
-  /// Copies the regular files of a folder. A server that was killed leaves its socket as well, which cannot be copied.
+  /// Copies the regular files of a folder. A killed server leaves its socket, which cannot be copied.
   private func copyFiles(of folder: String, to copy: String) throws {
     let files = FileManager.default
     try files.createDirectory(atPath: copy, withIntermediateDirectories: false)
@@ -140,23 +140,23 @@ struct Flip: ParsableCommand {
   }
 
   private enum Verdict {
-    case told
+    case refused
     case harmless
     case wrong(String)
   }
 
-  /// Starts a server on a folder and asks it for everything.
+  /// Starts a server on a folder, and reads all data.
   private func verdict(_ folder: String, _ expected: Expected) throws -> Verdict {
     let trial = try Server.start(folder: folder)
     guard let server = trial.server else {
       return trial.errors.hasPrefix("Error: ") && trial.status == 1
-        ? .told : .wrong("it ended with \(trial.status): \(trial.errors.suffix(300))")
+        ? .refused : .wrong("it ended with \(trial.status): \(trial.errors.suffix(300))")
     }
     defer { server.kill() }
     guard try tree(server, folder) == expected.tree else { return .wrong("another tree") }
     let socket = try LineSocket(port: server.port)
     for token in expected.tokens where socket.request("AUTH \(token)")?.hasPrefix("+") != true {
-      // An error that names the damage is no silence.
+      // An error that names the damage is a correct result.
       return .wrong("a session is gone")
     }
     return .harmless

@@ -6,25 +6,26 @@ import Synchronization
 
 struct Flood: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Flood a server with what makes it hold memory or work, beside an honest client.",
+    abstract: "Flood a server with requests that cost memory or work, beside an honest client.",
     discussion: """
-      For each flood, the server's peak memory may exceed its idle memory by --memory-max and a share for \
-      the allocator, and no STAR of the honest client may take 100 ms. A bound that is missed is an error.
+      During each flood, the server's memory may grow by --memory-max and a share for the allocator, and \
+      each STAR of the honest client must take less than 100 ms. A missed bound is an error.
       """)
 
-  @Option(help: "The server's --memory-max, in MiB.") var memoryMebibytes = 256
-  @Option(help: "Seconds of each flood.") var seconds = 8.0
-  @Option(help: "Bytes of JSON in /posts.") var postBytes = 15_600_000
-  @Option(help: "Only floods whose names contain this.") var only = ""
-  @Flag(help: "Small values instead of posts: many more nodes for the same bytes.") var small =
+  @Option(help: "The --memory-max of the server in MiB.") var memoryMebibytes = 256
+  @Option(help: "The seconds of each flood.") var seconds = 8.0
+  @Option(help: "The bytes of JSON in /posts.") var postBytes = 15_600_000
+  @Option(help: "Run only the floods whose names contain this text.") var only = ""
+  @Flag(help: "Store small values instead of posts: many more nodes for the same bytes.")
+  var small =
     false
 
-  /// A share of the allowed memory that the allocator and the kernel may take on top.
+  /// The share of the allowed memory that the allocator and the kernel may take in addition.
   private static let allocatorShare = 0.1
   private static let worstMillisecondsMax = 100.0
-  /// The honest client's 99th percentile during a flood may be so many times that of an idle server.
+  /// The largest ratio of the honest client's 99th percentile during a flood to that of an idle server.
   private static let slowdownMax = 3.0
-  /// A percentile below this is as good as none: a turn of the scheduler with more threads than cores.
+  /// A percentile below this is noise: one turn of the scheduler with more threads than cores.
   private static let noiseMilliseconds = 3.0
 
   func run() throws {
@@ -86,7 +87,7 @@ struct Flood: ParsableCommand {
     for number in 0..<300 { _ = try administrator.success("SET /ticks \(number)") }
   }
 
-  /// What an honest client has seen.
+  /// The latencies that an honest client has measured.
   private struct Latencies {
     var p50 = 0.0
     var p99 = 0.0
@@ -99,7 +100,7 @@ struct Flood: ParsableCommand {
     }
   }
 
-  /// Stars a post some hundred times a second while a flood goes on.
+  /// Stars a post up to two hundred times a second during a flood.
   private func stars(
     _ socket: LineSocket, _ post: String, while flood: FloodKind?, _ server: Server
   ) throws -> Latencies {
@@ -108,7 +109,7 @@ struct Flood: ParsableCommand {
     let port = server.port
     for number in 0..<(flood?.connections ?? 0) {
       let thread = Thread {
-        // Attackers have machines of their own: they are not to take the cores of the others.
+        // Real attackers have their own machines, so these must not take the cores from the others.
         setpriority(__priority_which_t(PRIO_PROCESS.rawValue), 0, 19)
         while !isOver.value {
           guard let attacker = try? Attacker(port: port, isOver) else {
@@ -146,7 +147,7 @@ struct Flood: ParsableCommand {
   }
 }
 
-/// A flag that is set once.
+/// A flag that can be set once.
 final class EndFlag: Sendable {
   private let flag = Mutex(false)
 
@@ -155,7 +156,7 @@ final class EndFlag: Sendable {
   func end() { flag.withLock { $0 = true } }
 }
 
-/// One kind of flood.
+/// A kind of flood.
 struct FloodKind: Sendable {
   var name: String
   var connections: Int
@@ -167,7 +168,7 @@ struct FloodKind: Sendable {
       attacker.send(String(repeating: "CAS /posts x 1\n", count: 1_024))
       attacker.wait()
     },
-    FloodKind(name: "CAS of what may not be read", connections: 8) { attacker, _ in
+    FloodKind(name: "CAS of a value that may not be read", connections: 8) { attacker, _ in
       while attacker.send("CAS /users x 1\n"), attacker.read(1) {}
     },
     FloodKind(name: "GET of a large value, unread", connections: 150) { attacker, _ in
@@ -221,7 +222,7 @@ final class Attacker {
     self.isOver = isOver
   }
 
-  /// Sends text. Returns whether the connection takes it before the flood is over.
+  /// Sends text. Returns whether the server has accepted it before the end of the flood.
   @discardableResult
   func send(_ text: String) -> Bool {
     let bytes = Array(text.utf8)
@@ -242,7 +243,7 @@ final class Attacker {
     return true
   }
 
-  /// Reads so many lines of replies, and drops them and all events. Returns whether the connection goes on.
+  /// Reads a number of lines, and ignores them. Returns false if the connection or the flood has ended.
   func read(_ lines: Int) -> Bool {
     var left = lines
     var chunk = [UInt8](repeating: 0, count: 256 * 1024)
@@ -260,7 +261,7 @@ final class Attacker {
     return true
   }
 
-  /// Waits, reading nothing, until the server closes or the flood is over.
+  /// Waits without reading until the server closes the connection or the flood is over.
   func wait() {
     while !isOver.value {
       var descriptor = pollfd(fd: socket.descriptor, events: 0, revents: 0)

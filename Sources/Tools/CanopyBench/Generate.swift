@@ -6,7 +6,7 @@ struct Generate: ParsableCommand {
 
   @Option var posts = 1_000_000
   @Option var users = 1_000
-  @Option(help: "Bytes in each body.") var bodyBytes = 300
+  @Option(help: "The number of bytes in each body.") var bodyBytes = 300
   @Argument var file: String
 
   func run() throws {

@@ -6,19 +6,21 @@ struct Judging: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Count the instructions of a raw star update, with and without the rules.",
     discussion: """
-      The same updates, of stars/<uid> and starCount of a post in one request, are made by a user, whom \
-      the rules bind, and by the administrator, whom they do not; one request after the other, under \
-      callgrind. Judging is what the one costs more: the rules themselves, and keeping the tree as it \
-      was before. It fails when that is more than the bound. Scripts/judging-cost builds what this needs.
+      A user, whose writes need the permission of the rules, and the administrator, whose writes do not, make \
+      the same updates of stars/<uid> and starCount of a post in one request, one after the other, under \
+      callgrind. The difference is the cost of authorization: evaluating the rules, and keeping the tree \
+      from before the write. The command fails if the cost exceeds the bound. Scripts/judging-cost builds \
+      the required programs.
       """)
 
-  @Option(help: "The canopy to measure, without debug information: valgrind cannot read it.")
+  @Option(help: "The canopy to measure, without debug information, which valgrind cannot read.")
   var program: String
-  @Option(help: "A library that is loaded before it; see Scripts/judging-cost.")
+  @Option(help: "A library to load before it; see Scripts/judging-cost.")
   var preload: String
-  @Option(help: "Updates that are counted, of each kind.") var requests = 400
-  @Option(help: "Posts that are there besides.") var posts = 200
-  @Option(help: "The most that judging may be of a request, in percent.") var percentMax = 20.0
+  @Option(help: "The number of counted updates of each kind.") var requests = 400
+  @Option(help: "The number of other posts.") var posts = 200
+  @Option(help: "The largest share of authorization in a request, in percent.") var percentMax =
+    20.0
 
   func run() throws {
     let signals = Children.endAllOnSignals()
@@ -56,22 +58,23 @@ struct Judging: ParsableCommand {
 
     let percent = 100 * (judged - unjudged) / judged
     print("instructions of one request, of \(requests):")
-    print("  a star by UPDATE, judged by the rules     \(Int(judged))")
-    print("  the same as the administrator, not judged \(Int(unjudged))")
+    print("  a star by UPDATE, with the rules          \(Int(judged))")
+    print("  the same as the administrator, without    \(Int(unjudged))")
     print("  a star by STAR, of both copies            \(Int(blog))")
-    print("judging: \(Int(judged - unjudged)), \(String(format: "%.1f", percent)) % of a request")
+    print(
+      "authorization: \(Int(judged - unjudged)), \(String(format: "%.1f", percent)) % of a request")
     guard percent <= percentMax else { throw BenchFailure("more than \(percentMax) %") }
   }
 
-  /// The instructions that the server takes for one of these requests.
+  /// Returns the number of instructions of the server for one of these requests.
   private func count(
     _ lines: [String], _ socket: LineSocket, _ server: Server, _ output: String
   ) throws -> Double {
-    // What is made once is not counted.
+    // Work that happens once is not counted.
     for line in lines.prefix(20) { _ = try socket.success(line) }
     let before = try dumps(output)
     try control(server, "--instr=on")
-    // What was counted before it was switched off last comes back otherwise.
+    // Otherwise the counts from before the last stop would be included.
     try control(server, "--zero")
     for line in lines { _ = try socket.success(line) }
     try control(server, "--dump")
@@ -80,7 +83,7 @@ struct Judging: ParsableCommand {
       let line = try String(contentsOfFile: dump, encoding: .utf8).split(separator: "\n")
         .first(where: { $0.hasPrefix("totals: ") || $0.hasPrefix("summary: ") }),
       let total = line.split(separator: " ").last.flatMap({ Double($0) }), total > 0
-    else { throw BenchFailure("callgrind has counted nothing") }
+    else { throw BenchFailure("callgrind has counted no instructions") }
     return total / Double(lines.count)
   }
 

@@ -1,7 +1,7 @@
 import CanopyTree
 import Foundation
 
-/// A blocking connection to a server: one request, one reply.
+/// A blocking connection to a server, with one request at a time.
 final class LineSocket {
   private let socket: TCPSocket
   private var buffer: [UInt8] = []
@@ -11,7 +11,7 @@ final class LineSocket {
     socket = try TCPSocket(port: port)
   }
 
-  /// Sends a line and returns the reply's line; nil if the connection ended first.
+  /// Sends a line, and returns the line of the reply; nil if the connection ended before.
   func request(_ line: String) -> String? {
     let bytes = Array((line + "\n").utf8)
     var sent = 0
@@ -43,14 +43,14 @@ final class LineSocket {
     }
   }
 
-  /// Sends a line and reads the JSON of a successful reply.
+  /// Sends a line, and returns the JSON of a successful reply.
   func success(_ line: String) throws -> JSONValue {
     guard let reply = request(line) else { throw BenchFailure("no reply to \(line.prefix(60))") }
     guard reply.hasPrefix("+") else { throw BenchFailure("\(line.prefix(60)): \(reply)") }
     return try JSONValue(json: String(reply.dropFirst()), limits: .none)
   }
 
-  /// Opens an account named after a number and returns its uid and token.
+  /// Creates an account, and returns its uid and token.
   func signUp(_ name: String) throws -> (uid: String, token: String) {
     let reply = try success("SIGNUP \(name)@bench.example tall-oaks-\(name)-grow \(name)")
     guard let uid = reply["uid"]?.string, let token = reply["token"]?.string else {

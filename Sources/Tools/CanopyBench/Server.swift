@@ -1,18 +1,18 @@
 import Foundation
 
-/// A `canopy serve` of this build, run as a process of its own.
+/// A `canopy serve` of this build that is a process of its own.
 final class Server {
   let port: Int
   private let process: Process
   let folder: String
 
-  /// The `canopy` that was built beside this program.
+  /// The `canopy` command, built beside this program.
   static var executable: URL {
     URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
       .deletingLastPathComponent().appendingPathComponent("canopy")
   }
 
-  /// Starts a server on a free port and returns when it is ready.
+  /// Starts a server on a free port, and returns when it is ready.
   ///
   /// - Parameter command: a program, with its first arguments, that becomes the server.
   convenience init(
@@ -23,7 +23,7 @@ final class Server {
 
   /// Starts a server on a folder that may be damaged.
   ///
-  /// - Returns: nil as the server if it ended before it was ready, with its exit code and the text on stderr.
+  /// - Returns: the server, or nil if it ended before it was ready, with its exit code and the text on stderr.
   static func start(folder: String) throws -> (server: Server?, status: Int32, errors: String) {
     let path = folder + ".errors"
     try Data().write(to: URL(fileURLWithPath: path))
@@ -78,14 +78,14 @@ final class Server {
 
   var processID: Int32 { process.processIdentifier }
 
-  /// Ends it as a power cut would, as far as the process is concerned.
+  /// Kills the process, as a loss of power would end it.
   func kill() {
     Foundation.kill(process.processIdentifier, SIGKILL)
     process.waitUntilExit()
     Children.remove(process.processIdentifier)
   }
 
-  /// Ends it in good order.
+  /// Shuts the server down.
   func stop() throws {
     process.terminate()
     process.waitUntilExit()
@@ -95,7 +95,7 @@ final class Server {
     }
   }
 
-  /// Runs another subcommand of `canopy` and returns what it printed and its exit code.
+  /// Runs another subcommand of `canopy`, and returns its output and exit code.
   static func run(_ arguments: [String]) throws -> (output: String, status: Int32) {
     let process = Process()
     process.executableURL = executable
@@ -110,12 +110,12 @@ final class Server {
     return (String(decoding: data, as: UTF8.self), process.terminationStatus)
   }
 
-  /// Begins anew to note the peak of its memory, `VmHWM`.
+  /// Sets the peak of its memory, `VmHWM`, to the memory in use now.
   func forgetPeakMemory() {
     try? "5".write(toFile: "/proc/\(processID)/clear_refs", atomically: false, encoding: .utf8)
   }
 
-  /// A number from `/proc/PID/status`, in KiB: `VmHWM`, `VmRSS`.
+  /// Returns an entry of `/proc/PID/status` in KiB: `VmHWM` or `VmRSS`.
   func memoryKibibytes(_ name: String) -> Int? {
     let path = "/proc/\(processID)/status"
     guard let text = try? String(contentsOfFile: path, encoding: .utf8) else { return nil }

@@ -3,21 +3,21 @@ import Foundation
 
 struct SlowReader: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Compare what fast listeners see with and without one that does not read.",
+    abstract: "Measure fast listeners with and without a slow one, which does not read.",
     discussion: """
-      Rounds without and with a slow listener alternate on one server. It fails when the medians of \
-      the 99th percentiles differ by more than a fifth, when the server's memory exceeds the bound of \
-      the queue by more than some, or when the slow listener was not told.
+      Rounds without and with a slow listener alternate on one server. The command fails if the medians of \
+      the 99th percentiles differ by more than a fifth, if the server's memory grows by much more than the \
+      bound of the queue, or if the slow listener does not receive OVERLOADED.
       """)
 
-  @Option(help: "Fast listeners, a connection each.") var listeners = 100
-  @Option(help: "Pairs of rounds.") var rounds = 7
-  @Option(help: "Seconds of a round.") var seconds = 4.0
-  @Option(help: "Bytes of text in an event.") var bytes = 8_000
-  @Option(help: "The server's bound on what waits for one connection.") var queuedBytesMax =
+  @Option(help: "The number of fast listeners, with a connection each.") var listeners = 100
+  @Option(help: "The number of pairs of rounds.") var rounds = 7
+  @Option(help: "The seconds of a round.") var seconds = 4.0
+  @Option(help: "The bytes of text in an event.") var bytes = 8_000
+  @Option(help: "The --queued-bytes-max of the server.") var queuedBytesMax =
     1_048_576
 
-  /// What a busy server's memory may differ by from one round to the next, for other reasons.
+  /// The bytes by which the memory of a busy server differs between rounds for other reasons.
   private static let noiseBytes = 16 * 1024 * 1024
 
   func run() throws {
@@ -39,13 +39,13 @@ struct SlowReader: ParsableCommand {
     var without: [Double] = []
     var with: [Double] = []
     var growths: [Int] = []
-    var told = 0
+    var refused = 0
     for round in 1...rounds {
       let alone = try measure()
       let slow = try Channel<LineFramer>(port: server.port, receiveBytes: 65_536)
       for request in dialect.subscribe { _ = try slow.exchange(request) }
       let together = try measure()
-      if try Self.isTold(slow) { told += 1 }
+      if try Self.endsWithOverload(slow) { refused += 1 }
       without.append(alone.p99)
       with.append(together.p99)
       growths.append(together.peak - alone.peak)
@@ -66,10 +66,11 @@ struct SlowReader: ParsableCommand {
     print(
       String(
         format:
-          "median of what the peak of memory grew by: %.0f KiB; %d of %d slow readers were told",
-        growth / 1024, told, rounds))
-    guard change <= 0.2, growth <= Double(queuedBytesMax + Self.noiseBytes), told == rounds else {
-      throw BenchFailure("a slow reader harms others, or is not told")
+          "median growth of the peak of memory: %.0f KiB; %d of %d slow readers received OVERLOADED",
+        growth / 1024, refused, rounds))
+    guard change <= 0.2, growth <= Double(queuedBytesMax + Self.noiseBytes), refused == rounds
+    else {
+      throw BenchFailure("a slow reader delays others, or does not receive OVERLOADED")
     }
   }
 
@@ -78,9 +79,9 @@ struct SlowReader: ParsableCommand {
     return sorted.isEmpty ? 0 : sorted[sorted.count / 2]
   }
 
-  /// Reads what a slow reader has left unread: whether it ends with being told so.
-  private static func isTold(_ channel: Channel<LineFramer>) throws -> Bool {
-    // A reader that is not too slow goes on hearing nothing, for ever.
+  /// Reads the remaining bytes of a slow reader. Returns whether they end with OVERLOADED.
+  private static func endsWithOverload(_ channel: Channel<LineFramer>) throws -> Bool {
+    // The connection of a reader that is not too slow stays open without data.
     channel.socket.waitAtMost(seconds: 2)
     while true {
       let before = monotonicNanoseconds()
@@ -94,7 +95,7 @@ struct SlowReader: ParsableCommand {
 }
 
 extension FanOutDialect<LineFramer> {
-  /// Listeners of a value, and an administrator who sets it.
+  /// Returns the requests of the listeners to a value and of the administrator, who sets it.
   static func values(_ server: Server, textBytes: Int) throws -> Self {
     let token = try String(contentsOfFile: server.folder + "/admin-token", encoding: .utf8)
       .trimmingCharacters(in: .whitespacesAndNewlines)

@@ -1,9 +1,9 @@
 public import CanopyAccounts
 internal import Testing
 
-/// Checks that a store keeps the promises of ``AccountStore``.
+/// Checks that a store meets the requirements of ``AccountStore``. The same checks apply to every store.
 ///
-/// Every store is tested with this one body. The store must be empty, and is not afterwards.
+/// Precondition: the store is empty. It is not empty afterwards.
 public func verifyContract(of store: any AccountStore) async throws {
   let contract = AccountStoreContract(store: store)
   try await contract.checkEmptyStore()
@@ -174,7 +174,7 @@ private struct AccountStoreContract {
     #expect(
       try await store.setPasswordHash(
         "second", uid: "owner", ifCurrent: owner.passwordHash, revokingTokens: false))
-    #expect(try await store.token(digest(5)) != nil, "tokens stay unless they are to go")
+    #expect(try await store.token(digest(5)) != nil, "tokens stay unless they are revoked")
     #expect(
       try await !store.setPasswordHash(
         "third", uid: "owner", ifCurrent: "first", revokingTokens: true))

@@ -7,8 +7,8 @@ public enum Checkout {
     .deletingLastPathComponent().deletingLastPathComponent().deletingLastPathComponent()
     .deletingLastPathComponent()
 
-  /// The folder of the conformance data, which are not part of the repository: the value of the environment
-  /// variable `CANOPY_CONFORMANCE`, or a folder beside the repository.
+  /// The folder of the conformance data: the value of the environment variable `CANOPY_CONFORMANCE`, or a folder
+  /// beside the repository. The data are not part of the repository.
   public static let conformance: URL = {
     if let path = ProcessInfo.processInfo.environment["CANOPY_CONFORMANCE"] {
       return URL(filePath: path)

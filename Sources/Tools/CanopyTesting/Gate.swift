@@ -1,53 +1,61 @@
 internal import Synchronization
 
-/// A place where one task waits until another lets it go on: how tests hold something without
-/// sleeping.
+/// A place where tasks wait until a test lets them go on. Tests hold work with it instead of sleeping.
 public final class Gate: Sendable {
   private struct State {
-    var isOpen = false
-    var arrivals = 0
-    var held: [CheckedContinuation<Void, Never>] = []
+    /// The number of tasks that are still to wait.
+    var holds: Int
+    var waiting: [CheckedContinuation<Void, Never>] = []
     var watchers: [CheckedContinuation<Void, Never>] = []
   }
 
-  private let state = Mutex(State())
+  private let state: Mutex<State>
 
-  /// A closed gate.
-  public init() {}
-
-  /// Waits until the gate is open.
-  public func pass() async {
-    await withCheckedContinuation { continuation in
-      let ready = state.withLock { state in
-        state.arrivals += 1
-        var ready = state.watchers
-        state.watchers = []
-        if state.isOpen { ready.append(continuation) } else { state.held.append(continuation) }
-        return ready
-      }
-      for continuation in ready { continuation.resume() }
-    }
+  /// Creates a gate, which is closed unless `isOpen` is true.
+  public init(isOpen: Bool = false) {
+    state = Mutex(State(holds: isOpen ? 0 : .max))
   }
 
-  /// Waits until somebody has come to the gate.
+  /// Makes the next `count` tasks wait; all later ones if no count is given.
+  public func hold(_ count: Int = .max) {
+    state.withLock { $0.holds = count }
+  }
+
+  /// Opens the gate for all waiting and all later tasks.
+  public func open() {
+    let waiting = state.withLock { state in
+      state.holds = 0
+      defer { state.waiting = [] }
+      return state.waiting
+    }
+    for continuation in waiting { continuation.resume() }
+  }
+
+  /// Returns as soon as a task waits at the gate.
   public func reached() async {
     await withCheckedContinuation { continuation in
       let isReached = state.withLock { state in
-        if state.arrivals == 0 { state.watchers.append(continuation) }
-        return state.arrivals > 0
+        guard state.waiting.isEmpty else { return true }
+        state.watchers.append(continuation)
+        return false
       }
       if isReached { continuation.resume() }
     }
   }
 
-  /// Lets everybody through, now and later.
-  public func open() {
-    let held = state.withLock { state in
-      state.isOpen = true
-      let held = state.held
-      state.held = []
-      return held
+  /// Waits while the gate holds tasks.
+  public func pass() async {
+    await withCheckedContinuation { continuation in
+      let (isOpen, watchers) = state.withLock {
+        state -> (Bool, [CheckedContinuation<Void, Never>]) in
+        guard state.holds > 0 else { return (true, []) }
+        state.holds -= 1
+        state.waiting.append(continuation)
+        defer { state.watchers = [] }
+        return (false, state.watchers)
+      }
+      for watcher in watchers { watcher.resume() }
+      if isOpen { continuation.resume() }
     }
-    for continuation in held { continuation.resume() }
   }
 }

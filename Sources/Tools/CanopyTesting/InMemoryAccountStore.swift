@@ -1,9 +1,9 @@
 public import CanopyAccounts
 
-/// An account store that forgets everything with the process: for tests.
+/// An account store in memory.
 ///
-/// An actor, so every operation is atomic. It can be told to fail, and to do something just
-/// before a token is inserted, which is where two operations can meet.
+/// It is an actor, so every operation is atomic. A test can make it fail, hold reads of tokens at a gate, and run a
+/// step just before a token is inserted, where two operations can overlap.
 public actor InMemoryAccountStore: AccountStore {
   private var accounts: [[UInt8]: Account] = [:]
   private var uids: [[UInt8]: [UInt8]] = [:]
@@ -11,23 +11,31 @@ public actor InMemoryAccountStore: AccountStore {
   private var failure: (any Error)?
   private var beforeInsertToken: (@Sendable () async throws -> Void)?
 
-  /// An empty store.
+  /// The gate of reads of tokens, between the read and its result. It is open at first.
+  public nonisolated let tokenGate = Gate(isOpen: true)
+
+  /// Creates an empty store.
   public init() {}
 
-  /// Digests of all tokens that are kept.
+  /// All accounts, pending ones too.
+  public var all: [Account] {
+    page(Array(accounts.values), by: \.emailNormalized, after: nil, limit: .max)
+  }
+
+  /// The digests of all tokens.
   public var digests: Set<TokenDigest> { Set(tokens.keys) }
 
-  /// Makes every operation throw, or, with nil, work again.
+  /// Makes every operation throw an error; with nil, makes them work again.
   public func fail(with error: (any Error)?) {
     failure = error
   }
 
-  /// Does something, once, before the next token is inserted.
+  /// Runs a step once, before the next token is inserted.
   public func beforeNextToken(_ step: @escaping @Sendable () async throws -> Void) {
     beforeInsertToken = step
   }
 
-  /// Adds an account; false if its uid or address is taken.
+  /// Adds an account. Returns false if its uid or address is taken.
   public func insert(_ account: Account) async throws -> Bool {
     try check()
     let (email, uid) = (Array(account.emailNormalized.utf8), Array(account.uid.utf8))
@@ -37,31 +45,31 @@ public actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  /// The account with a uid.
+  /// Returns the account with a uid.
   public func account(uid: String) async throws -> Account? {
     try check()
     return find(uid)
   }
 
-  /// The account with an address.
+  /// Returns the account with an address.
   public func account(emailNormalized: String) async throws -> Account? {
     try check()
     return accounts[Array(emailNormalized.utf8)]
   }
 
-  /// A page of the accounts, by address.
+  /// Returns a page of the accounts in the order of their addresses.
   public func accounts(after: String?, limit: Int) async throws -> [Account] {
     try check()
     return page(Array(accounts.values), by: \.emailNormalized, after: after, limit: limit)
   }
 
-  /// A page of the accounts whose sign-up has not ended, by uid.
+  /// Returns a page of the pending accounts in the order of their uids.
   public func pendingAccounts(after: String?, limit: Int) async throws -> [Account] {
     try check()
     return page(accounts.values.filter(\.isPending), by: \.uid, after: after, limit: limit)
   }
 
-  /// Ends a sign-up; false if there is none.
+  /// Completes a sign-up. Returns false if no such sign-up is pending.
   public func activate(uid: String) async throws -> Bool {
     try check()
     guard var account = find(uid), account.isPending else { return false }
@@ -70,9 +78,9 @@ public actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  /// Takes a sign-up back; false if there is none.
+  /// Removes a pending account. Returns false if it does not exist.
   public func deletePending(uid: String) async throws -> Bool {
-    // As a store on disk may do; see `AccountService.uncancelled`.
+    // A store on disk may check this too; see `AccountService.uncancelled`.
     try Task.checkCancellation()
     try check()
     guard let account = find(uid), account.isPending else { return false }
@@ -81,7 +89,7 @@ public actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  /// Shuts an account, whose tokens go, or opens it; false if there is none.
+  /// Disables an account and removes its tokens, or enables it. Returns false if it does not exist.
   public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
     try check()
     guard var account = find(uid) else { return false }
@@ -91,7 +99,7 @@ public actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  /// Replaces a password hash, if it is the one expected.
+  /// Replaces a password hash if the present one is as expected.
   public func setPasswordHash(
     _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
   ) async throws -> Bool {
@@ -105,7 +113,7 @@ public actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  /// Adds a token, if its account may have one and has this password hash.
+  /// Adds a token if its account is active and has this password hash.
   public func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool {
     let step = beforeInsertToken
     beforeInsertToken = nil
@@ -118,11 +126,12 @@ public actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  /// A token and its account.
+  /// Returns a token and its account.
   public func token(_ digest: TokenDigest) async throws -> (token: TokenRecord, account: Account)? {
     try check()
-    guard let token = tokens[digest], let account = find(token.uid) else { return nil }
-    return (token, account)
+    let found = tokens[digest].flatMap { token in find(token.uid).map { (token, $0) } }
+    await tokenGate.pass()
+    return found
   }
 
   /// Removes a token.
@@ -131,7 +140,7 @@ public actor InMemoryAccountStore: AccountStore {
     tokens[digest] = nil
   }
 
-  /// Removes tokens that have expired; returns how many.
+  /// Removes expired tokens, and returns their number.
   public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
     try check()
     let expired = tokens.values.filter { $0.expiresAt <= now }.prefix(limit)

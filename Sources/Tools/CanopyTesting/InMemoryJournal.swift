@@ -2,9 +2,7 @@ public import CanopyEngine
 public import CanopyTree
 internal import Synchronization
 
-/// A journal that forgets everything with the process: for tests.
-///
-/// Keeps the promises of `Journal`, and remembers what was asked of it.
+/// A journal in memory. It records the operations for tests.
 public final class InMemoryJournal: Journal {
   private struct State {
     var root: Node
@@ -20,21 +18,21 @@ public final class InMemoryJournal: Journal {
 
   private let state: Mutex<State>
 
-  /// A journal that holds a tree as its checkpoint, and no commits.
+  /// Creates a journal with a tree as its checkpoint and no commits.
   public init(root: Node = .absent, checkpoint: Int64 = 0) {
     state = Mutex(State(root: root, checkpoint: checkpoint))
   }
 
-  /// All commits that were ever appended.
+  /// All commits that were appended.
   public var commits: [Commit] { state.withLock { $0.commits } }
 
   /// The number of commits of each append that succeeded.
   public var groups: [Int] { state.withLock { $0.groups } }
 
-  /// The sequence numbers through which checkpoints were asked for.
+  /// The sequence number of each checkpoint.
   public var checkpoints: [Int64] { state.withLock { $0.checkpoints } }
 
-  /// What was appended and checkpointed.
+  /// Returns the state of the checkpoint and the commits after it.
   public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     state.withLock { state in
       var tree = Tree(root: state.root, indexPlan: indexes)
@@ -49,8 +47,7 @@ public final class InMemoryJournal: Journal {
     }
   }
 
-  /// Reads a page of the history. A commit counts as so many bytes as its assignments and its image
-  /// have as JSON.
+  /// Reads a page of the history. The bytes of a commit are those of its assignments and its image as JSON.
   public func history(
     after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
   ) async throws -> HistoryPage {
@@ -73,12 +70,12 @@ public final class InMemoryJournal: Journal {
   /// The pages of the history that were read.
   public var pages: [HistoryPage] { state.withLock { $0.pages } }
 
-  /// Forgets the commits up to one, as a journal does that keeps only so many.
+  /// Removes the commits up to a sequence number, as a journal that keeps a bounded number.
   public func forget(through sequence: Int64) {
     state.withLock { $0.commits.removeAll { $0.sequence <= sequence } }
   }
 
-  /// Forgets what takes the commits up to one back, as a journal does where that is large.
+  /// Removes the before-images of the commits up to a sequence number, as a journal does with large images.
   public func forgetImages(through sequence: Int64) {
     state.withLock { state in
       for i in state.commits.indices where state.commits[i].sequence <= sequence {
@@ -112,7 +109,7 @@ public final class InMemoryJournal: Journal {
     }
   }
 
-  /// Keeps the tree as the checkpoint, in one step.
+  /// Stores the tree as the checkpoint, in one step.
   public func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
@@ -176,7 +173,7 @@ extension InMemoryJournal: RulesRecordStore {
 }
 
 extension Sequence<Commit> {
-  /// The tree that the commits lead to, one after the other.
+  /// Returns the tree after all commits.
   public func folded(onto root: Node = .absent) -> Node {
     var tree = Tree(root: root)
     for commit in self { tree.apply(commit.assignments) }

@@ -2,7 +2,7 @@ public import CanopyEngine
 public import CanopyTree
 
 extension Journal {
-  /// What the journal holds, without indexes.
+  /// Loads the state without indexes.
   public func load() async throws -> JournalState {
     try await load(keeping: IndexPlan())
   }

@@ -1,65 +1,65 @@
 public import CanopyTree
 
-/// A client's end of one connection, whatever the connection is made of.
+/// A client's end of a connection, over a socket or in the process.
 public protocol LineClient: Sendable {
-  /// What the server has sent.
+  /// The lines that the server sent.
   var mailbox: LineMailbox { get }
 
-  /// Sends bytes as they are; returns when the server's side has taken them.
+  /// Sends bytes unchanged, and returns when the server's side has accepted them.
   func send(_ bytes: [UInt8]) async throws
 
   /// Ends the sending side; replies can still be read.
   func shutDownSending() async throws
 
-  /// Leaves what the server sends where it is.
+  /// Stops reading.
   func pauseReading() async throws
 
   /// Reads again.
   func resumeReading() async throws
 
-  /// Breaks the connection off, without a word.
+  /// Aborts the connection.
   func disconnect() async
 }
 
-/// What a client did not expect.
+/// A reply or an end of the connection that a client did not expect.
 public enum LineClientError: Error, Equatable {
-  /// The server has closed.
+  /// The server closed the connection.
   case closed
-  /// A reply that is a failure, where success was expected.
+  /// The reply is a failure instead of a success.
   case refused(request: String, reply: String)
-  /// A reply that is a success, where failure was expected.
+  /// The reply is a success instead of a failure.
   case accepted(request: String, reply: String)
-  /// A line where the server should have closed.
+  /// The server sent a line instead of closing the connection.
   case unexpected(String)
 }
 
 extension LineClient {
-  /// Sends text as it is.
+  /// Sends text unchanged.
   public func send(_ text: String) async throws {
     try await send(Array(text.utf8))
   }
 
-  /// The next line of the server, without its end.
+  /// Returns the next line of the server without its line end.
   public func readLine() async throws -> String {
     guard let line = try await mailbox.next() else { throw LineClientError.closed }
     return line
   }
 
-  /// The next so many lines.
+  /// Returns the next `count` lines.
   public func readLines(_ count: Int) async throws -> [String] {
     var lines: [String] = []
     for _ in 0..<count { lines.append(try await readLine()) }
     return lines
   }
 
-  /// All lines until the server closes.
+  /// Returns all lines until the server closes the connection.
   public func readToEnd() async throws -> [String] {
     var lines: [String] = []
     while let line = try await mailbox.next() { lines.append(line) }
     return lines
   }
 
-  /// Returns when the server has closed; a line before that is an error.
+  /// Waits until the server closes the connection. A line before that is an error.
   public func expectClosed() async throws {
     if let line = try await mailbox.next() { throw LineClientError.unexpected(line) }
   }
@@ -70,7 +70,7 @@ extension LineClient {
     return try await readLine()
   }
 
-  /// The value of a reply that is a success.
+  /// Sends a request, and returns the value of its successful reply.
   @discardableResult
   public func value(_ line: String) async throws -> JSONValue {
     let reply = try await request(line)
@@ -80,12 +80,12 @@ extension LineClient {
     return try JSONValue(json: String(reply.dropFirst()))
   }
 
-  /// The code of a reply that is a failure.
+  /// Sends a request, and returns the code of its failure.
   public func code(_ line: String) async throws -> String {
     try await refusal(line).code
   }
 
-  /// The code and the sentence of a reply that is a failure.
+  /// Sends a request, and returns the code and the sentence of its failure.
   public func refusal(_ line: String) async throws -> (code: String, sentence: String) {
     let reply = try await request(line)
     guard reply.first == "-", let space = reply.firstIndex(of: " ") else {
@@ -97,7 +97,7 @@ extension LineClient {
     )
   }
 
-  /// The text at a name in the reply to a request.
+  /// Sends a request, and returns a text member of its reply.
   public func text(_ name: String, _ line: String) async throws -> String {
     let value = try await value(line)
     guard let text = value[name]?.string else {
@@ -108,12 +108,12 @@ extension LineClient {
 }
 
 extension JSONValue {
-  /// The integer, if this is one.
+  /// The value as an integer; nil if it is not one.
   public var integer: Int64? {
     if case .leaf(let node) = self { node.integerValue } else { nil }
   }
 
-  /// The names of the members, if this is an object.
+  /// The names of the members; nil if the value is not an object.
   public var names: [String]? {
     if case .object(let members) = self { members.map(\.name) } else { nil }
   }

@@ -2,8 +2,8 @@ import Synchronization
 
 /// The lines that a client has received and not yet read.
 ///
-/// Waiting ends when a line comes, when the server closes, or when the task is cancelled: a test's
-/// time limit is the only deadline.
+/// A reader waits until a line arrives, the server closes the connection, or the task is cancelled. The test's time
+/// limit is the only deadline.
 public final class LineMailbox: Sendable {
   private struct State {
     var partial: [UInt8] = []
@@ -26,17 +26,17 @@ public final class LineMailbox: Sendable {
 
   private let state = Mutex(State())
 
-  /// An empty mailbox.
+  /// Creates an empty mailbox.
   public init() {}
 
-  /// Takes what the server sent.
+  /// Adds bytes from the server.
   public func receive(_ bytes: [UInt8]) {
     let waiter = state.withLock { state -> CheckedContinuation<Void, any Error>? in
       var rest = bytes[...]
       while let end = rest.firstIndex(of: UInt8(ascii: "\n")) {
         state.partial += rest[..<end]
         rest = rest[(end + 1)...]
-        // Lines of the server end in CRLF; one that does not is kept with a mark that no test expects.
+        // Lines of the server end in CRLF. Another line gets a mark that no test expects.
         let hasReturn = state.partial.last == UInt8(ascii: "\r")
         if hasReturn { state.partial.removeLast() }
         let line = String(decoding: state.partial, as: UTF8.self)
@@ -49,7 +49,7 @@ public final class LineMailbox: Sendable {
     waiter?.resume()
   }
 
-  /// Notes that nothing more comes.
+  /// Marks the end of the input.
   public func close() {
     let waiter = state.withLock { state in
       state.isClosed = true
@@ -58,13 +58,13 @@ public final class LineMailbox: Sendable {
     waiter?.resume()
   }
 
-  /// Lines that wait to be read.
+  /// The number of unread lines.
   public var count: Int { state.withLock { $0.lines.count - $0.next } }
 
-  /// Whether the server has closed.
+  /// Whether the server closed the connection.
   public var isClosed: Bool { state.withLock { $0.isClosed } }
 
-  /// The next line; nil when the server has closed after all that it sent. One reader at a time.
+  /// Returns the next line; nil after the last one. Precondition: no other task reads.
   public func next() async throws -> String? {
     while true {
       let (line, isClosed) = state.withLock { ($0.takeLine(), $0.isClosed) }
@@ -87,7 +87,7 @@ public final class LineMailbox: Sendable {
 
   private func cancel(_ continuation: CheckedContinuation<Void, any Error>, _ isReady: Bool) {
     if isReady { return continuation.resume() }
-    // If the cancellation came before the continuation was kept, its handler found nothing.
+    // If the cancellation came before the continuation was stored, its handler found none.
     let waiter = state.withLock { $0.waiter.take() }
     waiter?.resume(throwing: CancellationError())
   }

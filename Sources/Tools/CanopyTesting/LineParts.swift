@@ -3,28 +3,27 @@ public import CanopyEngine
 public import CanopySession
 import CanopySocial
 public import CanopyTree
-import Foundation
 import Synchronization
 
-/// What stands behind a listener, with everything that comes from outside in the test's hand.
+/// The parts of a server behind its listener. The test controls time, journal, accounts and hashing.
 public final class LineParts: Sendable {
   /// The time, for accounts, tokens and commits.
   public let clock = ManualClock()
-  /// The clock by which the engine waits and rests.
+  /// The clock of the engine's waits.
   public let waits = StepClock()
   /// The journal.
-  public let journal: LineJournal
+  public let journal: FaultyJournal<InMemoryJournal>
   /// The accounts.
-  public let accountStore = LineAccountStore()
-  /// The hash function: the cheapest.
+  public let accountStore = InMemoryAccountStore()
+  /// The hash function.
   public let hash = LineHash()
-  /// Everything that was logged.
+  /// The log.
   public let log = LineLog()
-  /// The engine; the caller runs it, with `run`.
+  /// The engine. The caller runs it with `run`.
   public let engine: Engine
-  /// The accounts' service.
+  /// The service of the accounts.
   public let accounts: AccountService
-  /// What AUTH takes for the administrator.
+  /// The administrator's token, for `AUTH`.
   public let administratorToken: AdministratorToken
   /// The operations that every connection uses.
   public let operations: Operations
@@ -32,18 +31,18 @@ public final class LineParts: Sendable {
   public let rules: RulesKeeper
   private let hasher: PasswordHasher
 
-  /// Passwords that wait for others to be hashed.
+  /// The number of passwords that wait to be hashed.
   public var hashesWaiting: Int { hasher.load.waiting }
 
-  /// The parts.
+  /// Creates the parts.
   ///
   /// - Parameters:
-  ///   - journal: that of an earlier server, to be started again with.
-  ///   - rulesFolder: where rules are kept; nil to keep them nowhere.
+  ///   - journal: a journal; that of an earlier server for a restart.
+  ///   - rulesFolder: the folder that stores the rules; nil to store them nowhere.
   public init(
     limits: Limits = Limits(), settings: AccountSettings = AccountSettings(),
     engine configuration: Engine.Configuration = .forTests, hashersMax: Int = 2,
-    journal: LineJournal = LineJournal(), rulesFolder: String? = nil
+    journal: FaultyJournal<InMemoryJournal> = FaultyJournal(), rulesFolder: String? = nil
   ) async throws {
     self.journal = journal
     rules = try RulesKeeper(folder: rulesFolder)
@@ -71,7 +70,7 @@ public final class LineParts: Sendable {
       version: "test", now: { clock.now }, logger: log.logger)
   }
 
-  /// Runs the engine, and beside it the steps of unfinished work, until the engine is stopped.
+  /// Runs the engine and the steps of unfinished work until the engine stops.
   public func run() async {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { [operations, waits] in await operations.unfinishedWork.run(clock: waits) }
@@ -81,9 +80,7 @@ public final class LineParts: Sendable {
   }
 
   private static let token = Result {
-    let folder = FileManager.default.temporaryDirectory.path + "/canopy-\(UUID().uuidString)"
-    try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-    defer { try? FileManager.default.removeItem(atPath: folder) }
-    return try AdministratorToken.loadOrCreate(in: folder)
+    let folder = try TemporaryFolder()
+    return try AdministratorToken.loadOrCreate(in: folder.path)
   }
 }

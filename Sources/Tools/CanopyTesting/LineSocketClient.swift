@@ -4,15 +4,15 @@ import NIOPosix
 
 /// A client on a socket.
 public final class LineSocketClient: LineClient, Sendable {
-  /// What the server has sent.
+  /// The lines that the server sent.
   public let mailbox: LineMailbox
   private let channel: any Channel
 
   /// Connects.
   ///
   /// - Parameters:
-  ///   - receiveBytes: the size of the kernel's buffer for what comes in; nil for the usual.
-  ///   - staysOpen: whether this side stays open when the server has ended its own.
+  ///   - receiveBytes: the bytes of the kernel's receive buffer; nil for the default.
+  ///   - staysOpen: whether this side stays open after the server has closed its own.
   public init(
     host: String = "127.0.0.1", port: Int, receiveBytes: Int? = nil, staysOpen: Bool = false
   ) async throws {
@@ -32,7 +32,7 @@ public final class LineSocketClient: LineClient, Sendable {
     channel = try await bootstrap.connect(host: host, port: port).get()
   }
 
-  /// See `LineClient`. The server's side is the kernel: it takes no more when the server does not read.
+  /// See `LineClient`. The kernel accepts a bounded number of bytes while the server does not read.
   public func send(_ bytes: [UInt8]) async throws {
     try await channel.writeAndFlush(ByteBuffer(bytes: bytes)).get()
   }
@@ -52,7 +52,7 @@ public final class LineSocketClient: LineClient, Sendable {
     do {
       try await channel.setOption(.autoRead, value: true).get()
     } catch ChannelError.ioOnClosedChannel {
-      // It has ended meanwhile. What came before can be read still, and then the end.
+      // The connection has ended. Lines received before can still be read, then the end.
     }
   }
 

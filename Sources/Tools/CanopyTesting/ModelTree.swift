@@ -1,17 +1,17 @@
 public import CanopyTree
 
-/// What the tree is, said as plainly as possible: a table of leaves and one of priorities.
+/// The simplest model of a tree: a table of leaves and a table of priorities.
 ///
-/// Every change goes through both tables, so it is slow, and too simple to be wrong in the ways in
-/// which a tree of shared pages can be.
+/// Every change searches both tables, so the model is slow. It shares no pages, so it cannot have the errors that a
+/// tree of shared pages can have.
 public struct ModelTree: Sendable {
   private var leaves: [[Key]: Node] = [:]
   private var priorities: [[Key]: Node] = [:]
 
-  /// An empty tree.
+  /// Creates an empty tree.
   public init() {}
 
-  /// Carries out the assignments of one commit; of one place, what is below it before its priority.
+  /// Applies the assignments of one commit. At one path, values precede the priority.
   public mutating func apply(_ assignments: [Assignment]) {
     let sorted = assignments.sorted { $0.location < $1.location }
     for assignment in sorted where !assignment.location.isPriority {
@@ -21,8 +21,8 @@ public struct ModelTree: Sendable {
       let path = assignment.location.path.keys
       priorities[path] = assignment.value.isAbsent ? nil : assignment.value
     }
-    // A branch that has no child any more is gone, and its priority with it. A commit is judged as a
-    // whole: it may take the last child and bring another.
+    // A branch without children does not exist and has no priority. Only the state after the whole commit counts: a
+    // commit may remove the last child and add another.
     priorities = priorities.filter { place, _ in leaves.keys.contains { $0.starts(with: place) } }
   }
 
@@ -31,7 +31,7 @@ public struct ModelTree: Sendable {
     priorities = priorities.filter { !$0.key.starts(with: path) }
     insert(node, at: path)
     if !node.isAbsent {
-      // What is above has children now, so it is no leaf.
+      // The nodes above have children now, so they are not leaves.
       for count in 0..<path.count { leaves[Array(path.prefix(count))] = nil }
     }
   }

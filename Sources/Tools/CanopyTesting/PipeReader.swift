@@ -2,11 +2,11 @@ public import Foundation
 
 /// Reads the output of a child process until its end.
 public enum PipeReader {
-  /// Starts a thread that hands on the bytes of a pipe as they come, then an empty array at the end.
+  /// Starts a thread that passes on the bytes of a pipe as they arrive, then an empty array at the end.
   ///
-  /// It is a thread and not `readabilityHandler`, because that is unsafe beside other processes: a child that was
-  /// started meanwhile may hold a copy of the descriptor, so that closing it leaves it registered with `epoll`, and
-  /// Dispatch then reads the memory of a source that is gone.
+  /// `readabilityHandler` is unsafe beside other processes. A child that was started meanwhile may hold a copy of the
+  /// descriptor. Then closing the descriptor leaves it registered with `epoll`, and Dispatch reads the memory of a
+  /// source that it has freed.
   public static func start(
     _ pipe: Pipe, receive: @escaping @Sendable ([UInt8]) -> Void
   ) {

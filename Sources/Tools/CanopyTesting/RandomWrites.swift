@@ -1,9 +1,9 @@
 public import CanopyTree
 
-/// Makes random writes that get in each other's way: few places, all kinds of values.
+/// A generator of random writes to few paths, with all kinds of values, so that many writes overlap.
 public struct RandomWrites: Sendable {
-  /// Keys that are awkward where paths are text: some sort between a key and what is below it, and some
-  /// begin or end with a character that joins with the slash.
+  /// Keys that reveal errors in paths as text. Some sort between a key and its children; some begin or end with a
+  /// character that forms a grapheme with the slash.
   public static let keys: [Key] = [
     "a", "a!", "a-b", "a0", "b c", "q\"u'o;te", "%", "🌳", "é", "e\u{301}", "1", "-7", "a_z",
     "-OaBcDeFgHiJkLmNoPqR", "k\u{600}", "\u{301}k",
@@ -11,15 +11,15 @@ public struct RandomWrites: Sendable {
 
   /// The most keys in a location.
   public var depthMax = 4
-  /// How many of `keys` are used; fewer get in each other's way more often.
+  /// The number of `keys` in use. With fewer keys more writes overlap.
   public var keysMax = RandomWrites.keys.count
-  /// Once in so many values, one is too big for one row of a checkpoint.
+  /// One of this many values is too big for one row of a checkpoint.
   public var bigOnceIn = 12
 
-  /// The defaults.
+  /// Creates a generator with the defaults.
   public init() {}
 
-  /// A write to one place, or to several.
+  /// Returns a write to one path or to several.
   public func next(_ random: inout SeededGenerator) -> Write {
     while true {
       let count = random.oneIn(3) ? Int.random(in: 2...4, using: &random) : 1
@@ -50,7 +50,7 @@ public struct RandomWrites: Sendable {
     random.oneIn(2) ? Node(Int64.random(in: -3...3, using: &random)) : Node("p")
   }
 
-  /// A leaf or a branch, now and then with a priority.
+  /// Returns a leaf or a branch, sometimes with a priority.
   public func value(_ random: inout SeededGenerator, depth: Int) -> Node {
     var node = leaf(&random)
     if random.oneIn(bigOnceIn) {

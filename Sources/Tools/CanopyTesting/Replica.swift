@@ -2,10 +2,10 @@ public import CanopyEngine
 public import CanopyTree
 internal import Synchronization
 
-/// What a listener makes of what it is told: a copy that must equal the answer of its query.
+/// A copy of the data of a query that a listener builds from its events. It must equal the result of the query.
 ///
-/// Strict: a child that arrives twice, or leaves or changes without being there, is a problem, as is
-/// a commit that is told late or twice.
+/// The replica records a problem if a child is added twice, or removed or changed without being present, and if the
+/// events of a commit arrive late or twice.
 public final class Replica: Sendable {
   fileprivate struct State {
     var children: [(key: Key, node: Node)] = []
@@ -14,30 +14,30 @@ public final class Replica: Sendable {
     var copy = Tree()
     var sequences: [Int64] = []
     var problem: String?
-    /// Told since it resumed, as long as it is not known what was missed before.
+    /// The notifications since it resumed, until the missed changes are known.
     var held: [Notification]?
-    /// Grows whenever it begins or ends to listen: who is told by an earlier beginning is late.
+    /// A number that grows when listening begins or ends. A notification of an earlier number is late and ignored.
     var turn = 0
   }
 
-  /// What it listens to.
+  /// The path and the query.
   public let listening: Listening
   private let state = Mutex(State())
 
-  /// A replica that does not listen yet.
+  /// Creates a replica that does not listen yet.
   public init(_ listening: Listening) {
     self.listening = listening
   }
 
-  /// Begins to listen, and returns when that has begun; nil when the engine is stopping.
+  /// Begins to listen. Returns nil if the engine is stopping.
   public func start(_ engine: Engine) async -> ListenerID? {
     await listen(engine) { $0.reset($1, self.listening) }.id
   }
 
-  /// Begins to listen again, with what it has, and is told what it missed.
+  /// Begins to listen again with its present copy, and receives the missed changes.
   ///
-  /// - Returns: the id, and whether everything was told anew; nil when the engine is stopping.
-  /// - Throws: what the journal throws; then it is as before, and does not listen.
+  /// - Returns: the id, and whether the engine sent the whole state again; nil if the engine is stopping.
+  /// - Throws: the error of the journal. Then the copy is unchanged, and the replica does not listen.
   public func resume(_ engine: Engine) async throws -> (id: ListenerID, isAnew: Bool)? {
     let (id, start) = await listen(engine) { state, _ in state.held = [] }
     guard let id else { return nil }
@@ -61,7 +61,7 @@ public final class Replica: Sendable {
     return (id, changes == nil)
   }
 
-  /// Ends to listen: nothing that is told from now on counts.
+  /// Stops listening, and ignores later notifications.
   public func leave(_ engine: Engine, _ id: ListenerID) {
     state.withLock { state in
       state.turn += 1
@@ -94,10 +94,10 @@ public final class Replica: Sendable {
     }
   }
 
-  /// The commits of which it was told, after the one that it began or resumed at.
+  /// The sequence number at which it began or resumed, then those of all notifications.
   public var sequences: [Int64] { state.withLock { $0.sequences } }
 
-  /// What is wrong with the replica, given the tree; nil if nothing is.
+  /// Returns the first problem of the replica for a tree; nil if it has none.
   public func problem(_ root: Node) -> String? {
     state.withLock { state in
       let node = root.at(listening.path)
@@ -142,12 +142,12 @@ extension Replica.State {
     insertArrived()
   }
 
-  /// Children that arrived in this commit wait until all that leave have left.
+  /// Applies a change. Added children wait in `arrived` until all removals of the commit are applied.
   private mutating func take(_ change: ChildChange) {
     let index = children.firstIndex { $0.key == change.key }
     if (index == nil) != (change.kind == .added), !arrived.contains(where: { $0.key == change.key })
     {
-      problem = problem ?? "\(change.key.text) was \(change.kind), being there: \(index != nil)"
+      problem = problem ?? "\(change.key.text) was \(change.kind); it was present: \(index != nil)"
     }
     switch change.kind {
     case .removed: children.removeAll { $0.key == change.key }
@@ -165,7 +165,7 @@ extension Replica.State {
         change.previous.map { key in children.contains { $0.key == key } } ?? true
       }
       guard let ready else {
-        problem = problem ?? "a neighbour is not there"
+        problem = problem ?? "the previous child is missing"
         return
       }
       let change = arrived.remove(at: ready)
@@ -176,7 +176,7 @@ extension Replica.State {
 }
 
 extension Listening {
-  /// A wish for a place that `RandomWrites` with few keys writes to: all of it, or a part.
+  /// Returns a random query at a path to which `RandomWrites` with few keys writes.
   public static func random(
     _ random: inout SeededGenerator, keysMax: Int = 4
   ) throws -> Listening {

@@ -1,18 +1,18 @@
 internal import Synchronization
 
-/// A clock for those who sleep, which moves only when it is told to, and notes who slept for how long.
+/// A clock for sleeping tasks that moves only when a test advances it. It records each sleep.
 public final class StepClock: Clock {
-  /// A time since the clock was made.
+  /// A time since the clock was created.
   public struct Instant: InstantProtocol {
     var offset: Duration
 
-    /// A later time.
+    /// Returns a later time.
     public func advanced(by duration: Duration) -> Instant { Instant(offset: offset + duration) }
 
-    /// The time from this one to another.
+    /// Returns the duration from this time to another.
     public func duration(to other: Instant) -> Duration { other.offset - offset }
 
-    /// Whether one is before another.
+    /// Whether `a` is before `b`.
     public static func < (a: Instant, b: Instant) -> Bool { a.offset < b.offset }
   }
 
@@ -26,22 +26,22 @@ public final class StepClock: Clock {
 
   private let state = Mutex(State())
 
-  /// A clock that stands.
+  /// Creates a clock at time zero.
   public init() {}
 
   /// The time.
   public var now: Instant { state.withLock { $0.now } }
 
-  /// Any step.
+  /// The resolution, which is unlimited.
   public var minimumResolution: Duration { .zero }
 
-  /// How long was slept, or is to be, each time that somebody went to sleep.
+  /// The duration of each sleep that began.
   public var sleeps: [Duration] { state.withLock { $0.sleeps } }
 
-  /// How many sleep.
+  /// The number of sleeping tasks.
   public var sleepers: Int { state.withLock { $0.sleepers.count } }
 
-  /// Waits until somebody has gone to sleep so many times since the clock was made.
+  /// Waits until `count` sleeps have begun since the clock was created.
   public func slept(_ count: Int) async {
     await withCheckedContinuation { continuation in
       let isReached = state.withLock { state in
@@ -52,7 +52,7 @@ public final class StepClock: Clock {
     }
   }
 
-  /// Moves the clock on, and wakes those whose time has come.
+  /// Advances the clock, and wakes the tasks whose deadline has passed.
   public func advance(by duration: Duration) {
     let woken = state.withLock { state in
       state.now = state.now.advanced(by: duration)
@@ -63,7 +63,7 @@ public final class StepClock: Clock {
     for continuation in woken { continuation.resume() }
   }
 
-  /// Waits until the clock is moved to a time, or the task is cancelled.
+  /// Waits until the clock reaches a time, or the task is cancelled.
   public func sleep(until deadline: Instant, tolerance: Duration? = nil) async throws {
     let id = state.withLock { state in
       state.sleeps.append(state.now.duration(to: deadline))

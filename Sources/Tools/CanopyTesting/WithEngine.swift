@@ -1,12 +1,12 @@
 public import CanopyEngine
 internal import Logging
 
-/// Runs an engine while `body` uses it, then stops it and waits until it has ended.
+/// Runs an engine during `body`, then stops it and waits until it has ended.
 ///
 /// - Parameters:
-///   - clock: the engine's time.
-///   - waits: what the waits and rests of checkpoints go by.
-///   - seed: decides the push ids.
+///   - clock: the clock of commits.
+///   - waits: the clock of the waits of checkpoints.
+///   - seed: the seed of the push ids.
 public func withEngine<R: Sendable>(
   _ journal: any Journal = InMemoryJournal(), configuration: Engine.Configuration = .forTests,
   clock: ManualClock = ManualClock(), waits: StepClock = StepClock(), seed: UInt64 = 1,
@@ -25,7 +25,7 @@ public func withEngine<R: Sendable>(
 }
 
 extension Engine {
-  /// An engine that does not run yet, and logs nothing.
+  /// Creates an engine that does not run yet and has no log.
   public static func forTests(
     _ journal: any Journal, configuration: Configuration = .forTests,
     clock: ManualClock = ManualClock(), waits: StepClock = StepClock(), seed: UInt64 = 1

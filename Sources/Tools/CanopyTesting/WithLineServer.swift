@@ -3,10 +3,10 @@ import CanopyEngine
 import CanopyLineServer
 import ServiceLifecycle
 
-/// Runs a test's body with a server that listens on a free port of the loopback interface, and ends it in
-/// good order.
+/// Runs the body of a test with a server that listens on a free port of the loopback interface, then shuts the server
+/// down.
 ///
-/// - Parameter body: gets what stands behind the server, and its port.
+/// - Parameter body: receives the parts of the server, and its port.
 public func withLineServer(
   limits: Limits = Limits(), _ body: (LineParts, Int) async throws -> Void
 ) async throws {
@@ -29,7 +29,7 @@ public func withLineServer(
   guard let port = await ports.first(where: { _ in true }) else { return try await running.value }
   let result: Result<Void, any Error>
   do { result = .success(try await body(parts, port)) } catch { result = .failure(error) }
-  parts.journal.gate.release()
+  parts.journal.gate.open()
   await group.triggerGracefulShutdown()
   _ = await running.result
   parts.engine.stop()

@@ -142,14 +142,14 @@ import Testing
           email: "a\(number)@x", password: "wrong password", from: RemoteNetwork("192.0.2.66"))
       }
     }
-    while hasher.load != .init(running: 2, waiting: 32) { await Task.yield() }
+    try await eventually { hasher.load == .init(running: 2, waiting: 32) }
     var started = gated.started.makeAsyncIterator()
     for _ in 0..<2 { _ = await started.next() }
     let honest = Task {
       try await service.logIn(
         email: "ada@x", password: "Ada's password", from: RemoteNetwork("192.0.2.1"))
     }
-    while hasher.load.waiting < 33 { await Task.yield() }
+    try await eventually { hasher.load.waiting >= 33 }
     gated.release(3)
     var begun: [UInt8?] = []
     for _ in 0..<3 { begun.append(await started.next()) }
@@ -271,7 +271,7 @@ import Testing
     let held = Task {
       try await service.logIn(email: "a@x", password: "wrong password", from: ServiceFixture.remote)
     }
-    while hasher.load.running < 1 { await Task.yield() }
+    try await eventually { hasher.load.running >= 1 }
     for _ in 0..<20 {
       await #expect(throws: AccountError.overloaded) {
         _ = try await service.logIn(

@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyTesting
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct PasswordHasherTests {
@@ -13,15 +14,12 @@ import Testing
     }
   }
 
-  /// Yields until the hasher has the given load, so that the tasks of its callers can run.
-  /// At the time limit of the test, stops and releases all hashes.
+  /// Waits until the hasher has a load. After the test's time limit it releases every held hash.
   private func until(_ hasher: PasswordHasher, running: Int, waiting: Int) async {
-    while hasher.load != PasswordHasher.Load(running: running, waiting: waiting) {
-      guard !Task.isCancelled else {
-        Issue.record("the hasher has \(hasher.load), not \(running) running, \(waiting) waiting")
-        return function.release(1_000)
-      }
-      await Task.yield()
+    let load = PasswordHasher.Load(running: running, waiting: waiting)
+    do { try await eventually { hasher.load == load } } catch {
+      Issue.record("the hasher has \(hasher.load), not \(load)")
+      function.release(1_000)
     }
   }
 

@@ -104,9 +104,7 @@ import Testing
   }
 
   private func withFolder(_ body: (String) async throws -> Void) async throws {
-    let folder = FileManager.default.temporaryDirectory
-      .appending(path: "canopy-test-\(UUID().uuidString)").path
-    defer { try? FileManager.default.removeItem(atPath: folder) }
-    try await body(folder)
+    let folder = try TemporaryFolder()
+    try await body(folder.path)
   }
 }

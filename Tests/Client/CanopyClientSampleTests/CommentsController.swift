@@ -1,9 +1,9 @@
 // swift-format-ignore-file: NeverForceUnwrap, NeverUseImplicitlyUnwrappedOptionals
-// As the published samples have it.
+// The published samples unwrap in this way.
 
 import CanopyClient
 
-/// The shapes of code that the original's pages show about lists: comments in a table, and queries.
+/// The code shapes of the original's pages about lists: comments in a table, and queries.
 @MainActor final class CommentsController {
   let kSectionComments = 2
   var ref: DatabaseReference?

@@ -1,7 +1,6 @@
 import CanopyClient
 
-/// The Swift samples of README.md and of the articles, each as it stands there; a test of the repository
-/// compares them.
+/// The Swift samples of README.md and of the articles. A test of the repository compares them with the documents.
 enum DocumentedSamples {
   static func signIn() async throws -> User {
     let auth = Auth.auth()

@@ -1,6 +1,6 @@
 import CanopyClient
 
-// What stands around the samples in an application for a phone, as far as they use it.
+// The parts of a phone application that the samples use.
 
 /// A table on a screen.
 @MainActor final class UITableView {
@@ -28,7 +28,7 @@ extension IndexPath {
   var row: Int { self[1] }
 }
 
-/// A person, as an application has them.
+/// The profile of a user in an application.
 struct Profile: Sendable, Equatable {
   var username: String
 }

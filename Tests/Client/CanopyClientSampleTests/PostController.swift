@@ -1,12 +1,12 @@
 // swift-format-ignore-file: NeverForceUnwrap, NeverUseImplicitlyUnwrappedOptionals
-// As the published samples have it.
+// The published samples unwrap in this way.
 
 import CanopyClient
 
-/// The shapes of code that the original's pages show about one post: what an application has in a view's
-/// controller, on the main actor, with the calls as they stand there.
+/// The code shapes of the original's pages about one post, in the controller of a view, with the same calls. The
+/// controller runs on the main actor.
 @MainActor final class PostController {
-  // The reference is made when the view appears.
+  // The reference is created when the view appears.
   var ref: DatabaseReference!
   var postRef: DatabaseReference!
   var refHandle: DatabaseHandle!
@@ -66,7 +66,7 @@ import CanopyClient
     }
   }
 
-  // MARK: Several places at once
+  // MARK: Several paths at once
 
   func publish(userID: String, username: String, title: String, body: String) {
     guard let key = ref.child("posts").childByAutoId().key else { return }

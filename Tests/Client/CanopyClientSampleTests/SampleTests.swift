@@ -7,18 +7,17 @@ import Foundation
 import Synchronization
 import Testing
 
-/// The published samples and those of the documents, run against a server. What is compiled here is compiled
-/// as an application is, and on the main actor where an application's would be.
+/// The published samples and those of the documents, run with a server. They are compiled as an application is, and
+/// run on the main actor where an application would.
 ///
-/// One after the other, as `Database.database()` is the database of the environment, and one test's server
-/// is not another's.
+/// The tests run one after the other, because `Database.database()` uses the environment and each test has its server.
 @Suite(.serialized, .timeLimit(.minutes(5))) struct SampleTests {
   /// Runs a body with a server that `Database.database()` uses, signed in as a new user.
   private func withServer(
     _ body: @MainActor (Engine, User) async throws -> Void
   ) async throws {
     try await withLineServer { parts, port in
-      // The library makes keys by the time of this machine, and the rules compare them with the server's.
+      // The library creates keys by the time of this machine, and the rules compare them with the server's time.
       parts.clock.advance(Int64(Date().timeIntervalSince1970 * 1_000) - parts.clock.now)
       setenv("CANOPY_URL", "canopy://127.0.0.1:\(port)", 1)
       defer { unsetenv("CANOPY_URL") }
@@ -35,11 +34,6 @@ import Testing
     }
   }
 
-  /// Waits, letting others run, for what comes of callbacks on the main actor.
-  @MainActor private func until(_ isDone: () -> Bool) async {
-    while !isDone() { await Task.yield() }
-  }
-
   private func at(_ engine: Engine, _ path: String) throws -> Node {
     engine.root.at(try Path(path))
   }
@@ -50,14 +44,14 @@ import Testing
       let controller = PostController()
       controller.appear()
       controller.readProfileOnce()
-      await until { controller.profiles.count == 1 }
+      try await eventually { controller.profiles.count == 1 }
       #expect(controller.profiles == [Profile(username: "ada")])
       controller.publish(userID: user.uid, username: "ada", title: "A title", body: "A body")
       let posts = Database.database().reference().child("posts")
       let (first, _) = try await posts.observeSingleEventAndPreviousSiblingKey(of: .childAdded)
       controller.postRef = posts.child(first.key)
       controller.observePost()
-      await until { !controller.shownPosts.isEmpty }
+      try await eventually { !controller.shownPosts.isEmpty }
       #expect(controller.shownPosts.last?["title"] as? String == "A title")
       _ = try await posts.child(first.key).getData()
       let copies = [
@@ -65,7 +59,7 @@ import Testing
       ]
       #expect(copies[0] == copies[1] && copies[0].childCount == 4)
       controller.remove(first.key, of: user.uid)
-      await until { controller.shownPosts.last?.isEmpty == true }
+      try await eventually { controller.shownPosts.last?.isEmpty == true }
       controller.disappear()
       _ = try await posts.getData()
       #expect(try at(engine, "posts").isAbsent)
@@ -73,7 +67,7 @@ import Testing
     }
   }
 
-  @Test func `a star is given and taken back by transaction`() async throws {
+  @Test func `transactions add and remove a star`() async throws {
     try await withServer { engine, user in
       let controller = PostController()
       controller.appear()
@@ -82,7 +76,7 @@ import Testing
       let (post, _) = try await posts.observeSingleEventAndPreviousSiblingKey(of: .childAdded)
       for count in [1, 0] {
         controller.toggleStar(on: post.ref)
-        await until { controller.outcomes.count == 2 - count }
+        try await eventually { controller.outcomes.count == 2 - count }
         #expect(controller.outcomes.last == "committed true \(post.key)")
         let stored = try at(engine, "posts/\(post.key)")
         #expect(stored.child("starCount") == Node(Int64(count)))
@@ -97,12 +91,12 @@ import Testing
       let controller = PostController()
       controller.appear()
       controller.setUserAndTell(user, "somebody else")
-      await until { controller.outcomes.count == 1 }
+      try await eventually { controller.outcomes.count == 1 }
       #expect(controller.outcomes[0].hasPrefix("not saved: permissionDenied"))
       controller.readProfileOnce()
-      await until { controller.profiles.count == 1 }
+      try await eventually { controller.profiles.count == 1 }
       #expect(controller.profiles == [Profile(username: "ada")])
-      // Those without a completion are refused as quietly.
+      // Writes without a completion are refused too.
       controller.setUser(user, "b")
       controller.setUsername(user, "c")
       _ = try await controller.ref.child("users").child(user.uid).getData()
@@ -110,7 +104,7 @@ import Testing
     }
   }
 
-  @Test func `comments are rows of a table as they come and go`() async throws {
+  @Test func `added and removed comments are rows of a table`() async throws {
     try await withServer { engine, user in
       let key = try #require(try await DocumentedSamples.publish("A title", "A body", by: user))
       let controller = CommentsController(post: key)
@@ -122,10 +116,12 @@ import Testing
           "uid": user.uid, "author": "ada", "text": "Comment \(id)",
         ])
       }
-      await until { controller.comments.count == 3 && controller.listed.last == ids }
+      try await eventually { controller.comments.count == 3 && controller.listed.last == ids }
       #expect(controller.tableView.inserted.map(\.row) == [0, 1, 2])
       try await controller.commentsRef.child(ids[1]).removeValue()
-      await until { controller.comments.count == 2 && controller.listed.last == [ids[0], ids[2]] }
+      try await eventually {
+        controller.comments.count == 2 && controller.listed.last == [ids[0], ids[2]]
+      }
       #expect(controller.tableView.deleted == [IndexPath(row: 1, section: 2)])
       controller.disappear()
       try await controller.commentsRef.child(ids[0]).removeValue()
@@ -154,7 +150,8 @@ import Testing
     }
   }
 
-  @Test func `the samples of the documents do what they say`() async throws {
+  @Test func `the samples of the documents have the results that the documents state`() async throws
+  {
     try await withServer { engine, _ in
       let user = try await DocumentedSamples.signIn()
       #expect(user.displayName == "Harriet" && Auth.auth().currentUser?.uid == user.uid)
@@ -162,7 +159,7 @@ import Testing
       let stop = DocumentedSamples.watch { snapshot in shown.withLock { $0.append(snapshot.key) } }
       let key = try #require(
         try await DocumentedSamples.publish("Rain gauge", "Eleven mm.", by: user))
-      await until { shown.withLock { $0 } == [key] }
+      try await eventually { shown.withLock { $0 } == [key] }
       stop()
       #expect(try await DocumentedSamples.titlesWhenThereAre(1) == ["Rain gauge"])
       let place = Database.database().reference(withPath: "posts/\(key)")
@@ -171,12 +168,12 @@ import Testing
       #expect(post.title == "Rain gauge" && post.starCount == 1 && post.stars == [user.uid: true])
       #expect(try await DocumentedSamples.toggleStar(place, by: user.uid))
       #expect(try at(engine, "posts/\(key)/starCount") == 0)
-      let told = Mutex<[String]>([])
+      let outcomes = Mutex<[String]>([])
       DocumentedSamples.workOffline(place.child("title")) { text in
-        told.withLock { $0.append(text) }
+        outcomes.withLock { $0.append(text) }
       }
-      await until { told.withLock { $0.count } == 2 }
-      #expect(told.withLock { $0 } == ["seen: Written on a train", "at the server"])
+      try await eventually { outcomes.withLock { $0.count } == 2 }
+      #expect(outcomes.withLock { $0 } == ["seen: Written on a train", "at the server"])
       #expect(try at(engine, "posts/\(key)/title") == "Written on a train")
     }
   }

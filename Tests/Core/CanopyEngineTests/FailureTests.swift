@@ -15,7 +15,7 @@ import Testing
       let decisions = try ["a", "a/b", "c"].enumerated().map { i, path in
         Decision(try Write.set(Location(path), WriteValue(Node(Int64(i)))), ())
       }
-      for fault in [FaultyJournal.Fault.failBefore, nil] {
+      for fault in [JournalFault.failBefore, nil] {
         if let fault { journal.plan(fault) }
         let result = await withCheckedContinuation { continuation in
           engine.submit(decisions) { continuation.resume(returning: $0) }
@@ -93,26 +93,34 @@ import Testing
     }
   }
 
+  /// Listens to the value at a path, and collects the sequence numbers of its events.
+  private func notifiedSequences(
+    of path: String, _ engine: Engine
+  ) async throws -> Answers<Int64> {
+    let sequences = Answers<Int64>()
+    let started = Answers<Bool>()
+    engine.listen(Listening(try Path(path), form: .value)) {
+      sequences.add($0.sequence)
+    } started: { id, _ in
+      started.add(id != nil)
+    }
+    #expect(await started.wait(for: 1) == [true])
+    return sequences
+  }
+
   @Test func `commits that were stored though the journal said no are answered as made`()
     async throws
   {
     let journal = FaultyJournal(store)
     try await withEngine(journal) { engine in
       try await engine.set("n", 1)
-      let told = Answers<Int64>()
-      let started = Answers<Bool>()
-      engine.listen(Listening(try Path("n"), form: .value)) {
-        told.add($0.sequence)
-      } started: { id, _ in
-        started.add(id != nil)
-      }
-      #expect(await started.wait(for: 1) == [true])
+      let notified = try await notifiedSequences(of: "n", engine)
       journal.plan(.failAfter)
       #expect(try await engine.increment("n") == 2)
       #expect(engine.snapshot.sequence == 2)
       #expect(engine.value("n") == 2)
       #expect(try await engine.increment("n") == 3)
-      #expect(told.values == [2, 3])
+      #expect(notified.values == [2, 3])
     }
     #expect(store.commits.map(\.sequence) == [1, 2, 3])
     #expect(store.commits.folded() == json(#"{"n":3}"#))
@@ -183,14 +191,7 @@ import Testing
     configuration.outcomeUnknownAfter = .milliseconds(300)
     try await withEngine(journal, configuration: configuration, waits: waits) { engine in
       try await engine.set("n", 1)
-      let told = Answers<Int64>()
-      let started = Answers<Bool>()
-      engine.listen(Listening(try Path("n"), form: .value)) {
-        told.add($0.sequence)
-      } started: { id, _ in
-        started.add(id != nil)
-      }
-      #expect(await started.wait(for: 1) == [true])
+      let notified = try await notifiedSequences(of: "n", engine)
       let gate = Gate()
       journal.plan(.delay(gate), isStored ? .failAfter : .failBefore)
       // After 0, 100 and 300 milliseconds, and twice more.
@@ -207,7 +208,7 @@ import Testing
       }
       #expect(
         await answers.wait(for: 2) == [.failed(.outcomeUnknown), .failed(.journalFailed)])
-      #expect(told.values.isEmpty)
+      #expect(notified.values.isEmpty)
       // Reads and listening go on meanwhile.
       #expect(engine.value("n") == 1)
       await waits.slept(4)
@@ -224,10 +225,10 @@ import Testing
       await #expect(throws: EngineError.journalFailed) { try await engine.set("more", 1) }
       waits.advance(by: .seconds(1))
       // When it is resolved, writes are accepted again.
-      while (try? await engine.set("after", 1)) == nil { await Task.yield() }
+      try await eventually { (try? await engine.set("after", 1)) != nil }
       #expect(engine.value("n") == (isStored ? 2 : 1))
       #expect(engine.value("waits").isAbsent)
-      #expect(told.values == (isStored ? [2] : []))
+      #expect(notified.values == (isStored ? [2] : []))
       #expect(answers.values.count == 2)
     }
     #expect(store.commits.count == (isStored ? 3 : 2))

@@ -50,7 +50,9 @@ import Testing
       journaled.count == acknowledged.count, "a write was stored without an answer")
   }
 
-  private static func planFaults(_ journal: FaultyJournal, _ random: SeededGenerator) {
+  private static func planFaults(
+    _ journal: FaultyJournal<InMemoryJournal>, _ random: SeededGenerator
+  ) {
     var random = random
     for _ in 0..<60 {
       switch Int.random(in: 0..<5, using: &random) {

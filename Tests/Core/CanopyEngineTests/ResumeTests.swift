@@ -62,7 +62,7 @@ import Testing
 
   /// Listens from time to time until the writers have ended, and then checks the replica.
   private static func comeAndGo(
-    _ random: SeededGenerator, _ faulty: FaultyJournal?, _ engine: Engine,
+    _ random: SeededGenerator, _ faulty: FaultyJournal<InMemoryJournal>?, _ engine: Engine,
     _ count: @Sendable (ListenerID) -> Void
   ) async throws {
     var random = random
@@ -85,7 +85,7 @@ import Testing
           #expect(!isAnew)
           id = newID
           break
-        } catch is FaultyJournal.Failure {}
+        } catch is PlannedFailure {}
       }
       count(id)
       let sequence = engine.snapshot.sequence
@@ -170,7 +170,7 @@ import Testing
         replica.leave(engine, try #require(await replica.start(engine)))
         try await engine.set("a", Node(engine.snapshot.sequence))
         journal.planRead(.failBefore)
-        await #expect(throws: FaultyJournal.Failure.self) { try await replica.resume(engine) }
+        await #expect(throws: PlannedFailure.self) { try await replica.resume(engine) }
         #expect(engine.listenerCounts == (0, 0))
         try await engine.set("b", Node(engine.snapshot.sequence))
         let (id, isAnew) = try #require(try await replica.resume(engine))

@@ -10,12 +10,12 @@ import Testing
   /// Begins a task of a group that waits for a turn, and returns when it waits.
   private func wait(
     _ queue: TurnQueue, _ name: String, _ group: Group?, _ done: Answers<String>
-  ) async -> Task<Void, any Error> {
+  ) async throws -> Task<Void, any Error> {
     let waiting = queue.waiting
     let task = Task {
       try await queue.withTurn(of: group.map { ObjectIdentifier($0) }) { done.add(name) }
     }
-    while queue.waiting == waiting { await Task.yield() }
+    try await eventually { queue.waiting != waiting }
     return task
   }
 
@@ -32,7 +32,7 @@ import Testing
     for (name, group) in [
       ("a1", a), ("a2", a), ("a3", a), ("b1", b), ("c", nil), ("b2", b), ("d", nil),
     ] as [(String, Group?)] {
-      tasks.append(await wait(queue, name, group, done))
+      tasks.append(try await wait(queue, name, group, done))
     }
     #expect(queue.waiting == 7)
     #expect(done.values.isEmpty)
@@ -55,8 +55,8 @@ import Testing
     let done = Answers<String>()
     let group = Group()
     var tasks: [Task<Void, any Error>] = []
-    for name in ["1", "2", "3"] { tasks.append(await wait(queue, name, group, done)) }
-    let single = await wait(queue, "4", nil, done)
+    for name in ["1", "2", "3"] { tasks.append(try await wait(queue, name, group, done)) }
+    let single = try await wait(queue, "4", nil, done)
     tasks[0].cancel()
     single.cancel()
     for task in [tasks[0], single] {

@@ -14,10 +14,12 @@ struct BuiltInRulesTests {
     builtIn = try BuiltInRules.load()
   }
 
+  private static let casesPath = "Tests/Core/CanopyRulesTests/BuiltInCases.json"
+
   /// Returns the cases of the table, with those about `/posts` alone repeated for the copy by
   /// author.
   private static func cases() throws -> RuleCases {
-    let file = Checkout.root.appending(path: "Tests/Core/CanopyRulesTests/BuiltInCases.json")
+    let file = Checkout.root.appending(path: casesPath)
     var cases = try RuleCases(json: try String(contentsOf: file, encoding: .utf8))
     cases.cases += try cases.cases.compactMap { try $0.aboutCopy() }
     return cases
@@ -26,7 +28,7 @@ struct BuiltInRulesTests {
   @Test func `honest requests are allowed and tampering is refused`() throws {
     let cases = try Self.cases()
     for outcome in cases.run(builtIn) where !outcome.isAsExpected {
-      Issue.record("\(outcome.name):\n\(outcome.explanation.text)")
+      Issue.record("\(Self.casesPath): \(outcome.name):\n\(outcome.explanation.text)")
     }
     for test in cases.cases { #expect(test.verdict(by: builtIn) == test.isAllowed) }
     #expect(cases.cases.count { !$0.isAllowed } >= 60)
@@ -104,7 +106,10 @@ struct BuiltInRulesTests {
         count += 1
         #expect(
           cases.cases.contains { $0.verdict(by: rules) != $0.isAllowed },
-          "no case notices that this is missing: \(condition[..<end])")
+          """
+          no case fails without the condition \(condition[..<end]); add a case that it denies to \
+          \(Self.casesPath)
+          """)
       }
     }
     #expect(count > 100)

@@ -1,10 +1,10 @@
 import CanopyTesting
 import Foundation
 
-/// Two machines and the cable between them, which can be cut: network namespaces of their own, joined
-/// by a pair of virtual interfaces. They are removed when the object is released.
+/// Two machines and the cable between them, which a test can cut. The machines are network namespaces, and the cable
+/// is a pair of virtual interfaces. They are removed with the object.
 final class Cable: Sendable {
-  /// The address of the machine that has the server.
+  /// The address of the machine of the server.
   static let address = "10.77.0.1"
   private static let otherAddress = "10.77.0.2"
   /// A hardware address that no device has.
@@ -13,7 +13,7 @@ final class Cable: Sendable {
   private let near: Namespace
   private let far: Namespace
 
-  /// Whether this process may make such machines.
+  /// Whether this process may create network namespaces.
   static let isPossible: Bool = {
     let probe = Process()
     probe.executableURL = URL(fileURLWithPath: "/usr/bin/unshare")
@@ -39,16 +39,16 @@ final class Cable: Sendable {
     try await far.ip("link set cable up")
   }
 
-  /// What runs a program on the machine that has the server.
+  /// The command that runs a program on the machine of the server.
   var here: [String] { near.command }
 
-  /// What runs a program at the other end of the cable.
+  /// The command that runs a program at the other end of the cable.
   var there: [String] { far.command }
 
-  /// From now on everything that is sent is lost, and neither end is notified: it goes to a hardware
-  /// address that no device has, as through a switch from which the cable was pulled.
+  /// Cuts the cable. All later packets go to a hardware address that no device has, as behind a switch without the
+  /// cable, and neither end is notified.
   ///
-  /// - Returns: the times before and after the cut, to be compared with the server's clock. On a busy machine they
+  /// - Returns: the times before and after the cut, for comparison with the server's clock. On a busy machine they
   ///   may be seconds apart.
   func cut() async throws -> ClosedRange<Date> {
     let before = Date()
@@ -61,7 +61,7 @@ final class Cable: Sendable {
   }
 }
 
-/// A network namespace, which lasts as long as a process that does nothing else.
+/// A network namespace. It lasts as long as its process, which does nothing else.
 private final class Namespace: Sendable {
   let pid: Int32
   private let input = Pipe()

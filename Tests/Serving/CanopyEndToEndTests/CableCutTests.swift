@@ -3,7 +3,7 @@ import CanopyTree
 import Foundation
 import Testing
 
-/// What becomes of connections whose packets are lost from one moment on, without a word to anybody.
+/// Connections whose packets are lost from one moment on, without a notification to either end.
 @Suite(
   .timeLimit(.minutes(5)), .serialized,
   .enabled("needs root and iproute2, for network namespaces; see Scripts/cable-cut") {
@@ -12,10 +12,10 @@ import Testing
 struct CableCutTests {
   private static let heartbeatSeconds = 1
   private static let timeoutSeconds = 2
-  /// As the documents say; and a moment for a machine that is busy.
+  /// The time that the documents promise, and a second for a busy machine.
   private static let secondsMax = Double(heartbeatSeconds + timeoutSeconds) + 1
 
-  /// A server at one end of a cable, and somebody beside it who sees what is written.
+  /// A server at one end of a cable, and an observer of its writes at the same end.
   private struct Scene {
     let folder: TemporaryFolder
     let cable: Cable
@@ -40,7 +40,7 @@ struct CableCutTests {
       try await client.value(try ServerProcess.authentication(data: folder.path))
     }
 
-    /// Clients at the other end, each of which is to leave the time of its end below `/gone`.
+    /// Connects clients at the other end. Each has an on-disconnect write of the time below `/gone`.
     func clients(_ count: Int) async throws -> [ClientProcess] {
       var clients: [ClientProcess] = []
       for number in 0..<count {
@@ -53,9 +53,9 @@ struct CableCutTests {
       return clients
     }
 
-    /// Cuts the cable and waits until the observer has heard that so many have gone.
+    /// Cuts the cable, and waits until the observer has received the writes of `count` clients.
     ///
-    /// - Returns: the fewest and the most seconds from the cut to the last one's write, by the server's clock.
+    /// - Returns: the fewest and the most seconds from the cut to the last write, by the server's clock.
     func secondsUntilGone(
       _ count: Int, afterCut body: () async throws -> Void = {}
     ) async throws -> ClosedRange<Double> {
@@ -82,24 +82,26 @@ struct CableCutTests {
     }
   }
 
-  /// - Parameter heardBefore: whether there were signs of life until the cut.
+  /// - Parameter heardBefore: whether the server received data until the cut.
   private func check(_ time: ClosedRange<Double>, _ what: String, heardBefore: Bool = true) {
     let text = String(format: "%.2f to %.2f", time.lowerBound, time.upperBound)
     print("CableCutTests: \(what): \(text) seconds from the cut to the write")
     #expect(time.lowerBound <= Self.secondsMax, "\(what)")
-    // Else it was told, and this is no cut. The last sign of life was some time before.
+    // A faster write would mean that the server was notified. The last data came some time before the cut.
     guard heardBefore else { return }
     #expect(time.upperBound >= 0.5, "\(what)")
   }
 
-  @Test func `an idle connection's write is made within timeout and heartbeat`() async throws {
+  @Test func `the on-disconnect write of an idle connection is made within timeout and heartbeat`()
+    async throws
+  {
     let scene = try await Scene()
     let clients = try await scene.clients(1)
     check(try await scene.secondsUntilGone(1), "an idle connection")
     try await scene.end(clients)
   }
 
-  @Test func `events that nobody acknowledges do not delay it`() async throws {
+  @Test func `unacknowledged events do not delay the write`() async throws {
     let scene = try await Scene()
     let clients = try await scene.clients(1)
     try await clients[0].value("LISTEN /news {\"events\":\"value\"}")
@@ -111,27 +113,29 @@ struct CableCutTests {
     try await scene.end(clients)
   }
 
-  @Test func `a client that had stopped reading before is no exception`() async throws {
+  @Test func `the write of a client that had stopped reading is made in the same time`()
+    async throws
+  {
     let scene = try await Scene()
     let clients = try await scene.clients(1)
     try await clients[0].value("LISTEN /news {\"events\":\"value\"}")
     _ = try await clients[0].readLine()
     try await clients[0].pauseReading()
-    // More than the other end takes that does not read.
+    // This is more than the other end accepts without reading.
     let text = String(repeating: "x", count: 500_000)
     for number in 0..<2 { try await scene.observer.value("SET /news \"\(number)\(text)\"") }
-    // It has taken nothing since a moment before, which counts like silence.
+    // It has accepted nothing since then, which counts as silence.
     check(
       try await scene.secondsUntilGone(1), "a connection whose buffers are full",
       heardBefore: false)
     try await scene.end(clients)
   }
 
-  @Test func `many behind one cable, who hear of each other, all go within the same time`()
+  @Test func `the writes of many clients that listen to each other are made within the same time`()
     async throws
   {
     let scene = try await Scene()
-    // Says nothing and does nothing all the while, but its kernel is there.
+    // This client sends nothing, but its kernel answers probes.
     let silent = try ClientProcess(
       host: Cable.address, port: scene.server.port, through: scene.cable.here)
     #expect(try await silent.request("PING") == "+\"PONG\"")

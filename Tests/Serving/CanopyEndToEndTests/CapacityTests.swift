@@ -3,11 +3,11 @@ import CanopyTree
 import Foundation
 import Testing
 
-/// What a server does where the machine ends.
+/// A server at the limits of the machine.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct CapacityTests {
   private static let connections = 10_000
 
-  /// Raises the limit on open files; returns what it is then.
+  /// The limit on open files, which the first use raises.
   private static let filesMax: UInt = {
     var limit = rlimit()
     let files = __rlimit_resource_t(RLIMIT_NOFILE.rawValue)
@@ -17,7 +17,7 @@ import Testing
     return limit.rlim_cur
   }()
 
-  /// A socket that is connected and does nothing.
+  /// Connects a socket that does nothing.
   private static func idleSocket(port: Int) -> Int32? {
     let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     guard descriptor >= 0 else { return nil }
@@ -41,7 +41,8 @@ import Testing
     .enabled(
       if: filesMax > UInt(connections + 500),
       "the hard limit on open files is too low for 10,000 connections"))
-  func `ten thousand idle connections leave others served, at little memory each`() async throws {
+  func `ten thousand idle connections take little memory each, and others are served`() async throws
+  {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path)
     let client = try await server.connect()
@@ -51,8 +52,8 @@ import Testing
     defer { for descriptor in idle { close(descriptor) } }
     while idle.count < Self.connections {
       for _ in 0..<250 { idle.append(try #require(Self.idleSocket(port: server.port))) }
-      // Answered when those before it have been accepted: the kernel keeps few that have not, and
-      // lets the rest wait for seconds.
+      // The reply shows that the server has accepted the connections before. The kernel queues few unaccepted
+      // connections, and lets others wait for seconds.
       let late = try await server.connect()
       #expect(try await late.request("PING") == "+\"PONG\"")
       await late.disconnect()
@@ -66,7 +67,7 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
-  /// Connections, each with further subscriptions in every step.
+  /// Connections to which each step adds subscriptions.
   private struct Listeners {
     static let connections = 1_000
     static let perConnection = 10
@@ -85,7 +86,7 @@ import Testing
       }
     }
 
-    /// Has each connection listen to some more.
+    /// Adds subscriptions to each connection.
     func listen(_ requests: (_ connection: Int) -> [String]) async throws {
       for (number, client) in clients.enumerated() {
         let lines = requests(number)
@@ -98,7 +99,7 @@ import Testing
       }
     }
 
-    /// The server's memory that has come since the last call, for each of so many.
+    /// Returns the growth of the server's memory since the last call, divided by `count`.
     mutating func bytes(_ what: String, of count: Int) throws -> Int {
       let now = try server.residentBytes()
       defer { before = now }
@@ -135,7 +136,7 @@ import Testing
       "subscription, each to a place of its own", of: connections * each)
     for bytes in [first, equal, distinct] { #expect(bytes <= 4_096) }
 
-    // They are there: each hears what concerns it, and nothing else.
+    // Each connection receives its own events and no others.
     try await listeners.clients[0].send("SET /users/7/3 1\nSET /news/5 1\n")
     #expect(try await listeners.clients[7].readLine().contains("\"data\":1"))
     for client in [listeners.clients[7], listeners.clients[999]] {
@@ -147,7 +148,7 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
-  /// A folder on a disk of its own that is soon full.
+  /// A folder on a small disk of its own.
   private final class SmallDisk: Sendable {
     let folder: TemporaryFolder
     private let filler: String
@@ -161,7 +162,7 @@ import Testing
       else { return nil }
     }
 
-    /// Takes all the space that is left.
+    /// Fills the disk.
     func fill() {
       let file = open(filler, O_WRONLY | O_CREAT | O_APPEND, 0o600)
       let piece = [UInt8](repeating: 0, count: 4_096)
@@ -178,7 +179,7 @@ import Testing
     }
   }
 
-  @Test func `a full disk refuses writes, reads go on, and writes work again when there is space`()
+  @Test func `writes are refused while the disk is full, and reads are served`()
     async throws
   {
     guard let disk = try await SmallDisk()

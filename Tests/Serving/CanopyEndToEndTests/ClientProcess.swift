@@ -1,14 +1,14 @@
 import CanopyTesting
 import Foundation
 
-/// A client in a process of its own, which is `canopy shell`.
+/// A client that is a process of its own: `canopy shell`.
 final class ClientProcess: LineClient {
   let mailbox = LineMailbox()
   private let pid: Int32
   private let input = Pipe()
   private let ending = ProcessEnding()
 
-  /// Starts it.
+  /// Starts the process.
   ///
   /// - Parameter command: a program, with its first arguments, that becomes the client.
   init(
@@ -51,7 +51,7 @@ final class ClientProcess: LineClient {
     kill(pid, SIGCONT)
   }
 
-  /// Ends the process without asking.
+  /// Kills the process.
   func disconnect() async {
     kill(pid, SIGKILL)
     _ = try? await ending.status()

@@ -3,9 +3,9 @@ import Foundation
 import Synchronization
 import Testing
 
-/// The `canopy` command as it was built beside the tests.
+/// The `canopy` command, built beside the tests.
 enum Command {
-  /// How a command ended.
+  /// The exit status and the output of a command.
   struct Ending {
     var status: Int32
     var output: [UInt8]
@@ -13,7 +13,7 @@ enum Command {
 
     var text: String { String(decoding: output, as: UTF8.self) }
 
-    /// Whether it ended by itself with something to say on stderr, and nothing that looks like a trap.
+    /// Whether the command ended with an error sentence on stderr, and not by a trap.
     var isSentence: Bool {
       status > 0 && status < 128 && errors.hasPrefix("Error: ") && !errors.contains("Fatal error")
         && !errors.contains("NSError") && !errors.contains("errno")
@@ -25,7 +25,7 @@ enum Command {
     return tests.deletingLastPathComponent().appendingPathComponent("canopy").path
   }()
 
-  /// Runs it to its end.
+  /// Runs a program to its end.
   @discardableResult
   static func run(
     _ arguments: [String], input: String = "", environment: [String: String] = [:],
@@ -58,11 +58,11 @@ enum Command {
       errors: String(decoding: try Data(contentsOf: URL(fileURLWithPath: errors)), as: UTF8.self))
   }
 
-  /// The environment without what would change a command.
+  /// The environment without the variables of the command.
   static let base = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CANOPY_") }
 }
 
-/// The exit status of a process, above 128 by the signal that ended it; to be waited for.
+/// The end of a process, for which a test can wait. The status of a process that a signal ended is 128 and its number.
 final class ProcessEnding: Sendable {
   private let value = Mutex<Int32?>(nil)
   private let mailbox = LineMailbox()
@@ -74,7 +74,7 @@ final class ProcessEnding: Sendable {
     mailbox.close()
   }
 
-  /// Nil as long as the process runs.
+  /// The status; nil while the process runs.
   var now: Int32? { value.withLock { $0 } }
 
   func status() async throws -> Int32 {
@@ -85,31 +85,17 @@ final class ProcessEnding: Sendable {
 }
 
 extension LineMailbox {
-  /// Takes the lines that come through a pipe.
+  /// Adds the lines of a pipe.
   func receive(from pipe: Pipe) {
     PipeReader.start(pipe) { bytes in
-      // The mailbox is made for lines of the protocol.
+      // The mailbox expects the line ends of the protocol.
       self.receive(bytes.flatMap { $0 == 0x0A ? [0x0D, 0x0A] : [$0] })
       if bytes.isEmpty { self.close() }
     }
   }
 }
 
-/// A folder that goes with the last reference to it.
-final class TemporaryFolder: Sendable {
-  let path: String
-
-  init() throws {
-    path = FileManager.default.temporaryDirectory.path + "/canopy-\(UUID().uuidString)"
-    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(atPath: path)
-  }
-}
-
-/// A server in a process of its own.
+/// A server that is a process of its own.
 final class ServerProcess: Sendable {
   let pid: Int32
   let port: Int
@@ -165,7 +151,7 @@ final class ServerProcess: Sendable {
     if ending.now == nil { kill(pid, SIGKILL) }
   }
 
-  /// What it has logged.
+  /// The log so far.
   var log: String {
     (try? String(contentsOfFile: errorsPath, encoding: .utf8)) ?? ""
   }
@@ -174,25 +160,25 @@ final class ServerProcess: Sendable {
     try await LineSocketClient(port: port)
   }
 
-  /// The request that makes a connection the administrator's.
+  /// Returns the request that authenticates a connection as the administrator.
   static func authentication(data: String) throws -> String {
     let token = try String(contentsOfFile: data + "/admin-token", encoding: .utf8)
     return "AUTH \(token.trimmingCharacters(in: .whitespacesAndNewlines))"
   }
 
-  /// Asks it to end; returns its exit status.
+  /// Sends SIGTERM, and returns the exit status.
   func terminate() async throws -> Int32 {
     kill(pid, SIGTERM)
     return try await end()
   }
 
-  /// Ends it without asking.
+  /// Kills the process.
   func destroy() async throws {
     kill(pid, SIGKILL)
     _ = try await end()
   }
 
-  /// Returns its exit status when it has ended.
+  /// Waits for the end, and returns the exit status.
   func end() async throws -> Int32 {
     try await withTaskCancellationHandler {
       try await ending.status()
@@ -201,12 +187,19 @@ final class ServerProcess: Sendable {
     }
   }
 
-  /// Memory that is in use, in bytes.
-  func residentBytes() throws -> Int {
+  /// Returns the bytes of memory in use.
+  func residentBytes() throws -> Int { try memoryBytes("VmRSS") }
+
+  /// Returns an entry of `/proc/PID/status` in bytes: `VmRSS`, or `VmHWM` for the peak.
+  func memoryBytes(_ name: String) throws -> Int {
     let status = try String(contentsOfFile: "/proc/\(pid)/status", encoding: .utf8)
-    let line = try #require(status.split(separator: "\n").first { $0.hasPrefix("VmRSS:") })
-    let kibibytes = try #require(
-      line.split(whereSeparator: { $0 == " " || $0 == "\t" }).dropFirst().first)
+    let line = try #require(status.split(separator: "\n").first { $0.hasPrefix(name + ":") })
+    let kibibytes = try #require(line.split { !$0.isNumber }.first)
     return try #require(Int(kibibytes)) * 1_024
+  }
+
+  /// Sets the peak of memory, `VmHWM`, to the memory in use now.
+  func forgetPeak() throws {
+    try "5".write(toFile: "/proc/\(pid)/clear_refs", atomically: false, encoding: .utf8)
   }
 }

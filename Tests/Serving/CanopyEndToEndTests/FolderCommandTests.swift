@@ -3,7 +3,7 @@ import CanopyTree
 import Foundation
 import Testing
 
-/// Commands that work on a data folder which no server uses.
+/// Commands for a data folder that no server uses.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct FolderCommandTests {
   private static let fixture = Checkout.root.appending(path: "Seeds/demo.json").path
 
@@ -32,7 +32,7 @@ import Testing
     #expect(verified.status == 0, "\(verified.text)")
   }
 
-  @Test func `an export through a symbolic link replaces the file that it leads to`() async throws {
+  @Test func `an export through a symbolic link replaces the target of the link`() async throws {
     let folder = try TemporaryFolder()
     let (data, files) = (folder.path + "/data", FileManager.default)
     try await Command.run(["import", "--data", data], input: "{\"a\":1}")
@@ -52,7 +52,7 @@ import Testing
     #expect(try files.contentsOfDirectory(atPath: folder.path).sorted() == ["data", "link"])
   }
 
-  @Test func `an export to a pipe goes through the pipe`() async throws {
+  @Test func `an export to a pipe is written into the pipe`() async throws {
     let folder = try TemporaryFolder()
     try await Command.run(["import", "--data", folder.path], input: "{\"a\":1}")
     let pipe = folder.path + "/pipe"
@@ -69,23 +69,25 @@ import Testing
     #expect(lstat(pipe, &status) == 0 && status.st_mode & S_IFMT == S_IFIFO)
   }
 
-  @Test func `an export to a device is written to it, and a full disk is told in a sentence`()
+  @Test func `an export to a device is written into it, and a full disk is reported`()
     async throws
   {
     let folder = try TemporaryFolder()
     try await Command.run(["import", "--data", folder.path], input: "{\"a\":1}")
-    // A device of the test's own where the system allows it; elsewhere nobody could replace this one.
+    // The test creates its own device if the system allows it. Otherwise this device cannot be replaced anyway.
     let own = folder.path + "/full"
     let device = mknod(own, S_IFCHR | 0o600, dev_t(0x107)) == 0 ? own : "/dev/full"
     let ending = try await Command.run(["export", "--data", folder.path, "/", device])
     #expect(ending.isSentence, "\(ending.status) \(ending.errors)")
     #expect(
-      ending.errors.contains("\(device) cannot be written: No space left on device; make room"))
+      ending.errors.contains("\(device) cannot be written: No space left on device; free space"))
     var status = stat()
     #expect(lstat(device, &status) == 0 && status.st_mode & S_IFMT == S_IFCHR)
   }
 
-  @Test func `awkward values survive an export and an import`() async throws {
+  @Test func `values at the limits of JSON are the same after an export and an import`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     let json = #"""
       {"a":{".value":1.5,".priority":"p"},"b":{".priority":3,"x":"\u0000\u001f\"\\/é\u2028"},\#
@@ -102,7 +104,7 @@ import Testing
     #expect(text.contains("9007199254740993") && text.contains("-9223372036854775808"))
   }
 
-  @Test func `broken JSON changes nothing and is told with its byte`() async throws {
+  @Test func `invalid JSON changes nothing, and the error names the byte`() async throws {
     let folder = try TemporaryFolder()
     try await Command.run(["import", "--data", folder.path], input: "{\"a\":{\"b\":1}}")
     let before = try await export(folder.path)
@@ -125,7 +127,7 @@ import Testing
     #expect(try await export(folder.path) == before)
   }
 
-  @Test func `an import below a path leaves the rest alone`() async throws {
+  @Test func `an import below a path leaves all other data unchanged`() async throws {
     let folder = try TemporaryFolder()
     try await Command.run(
       ["import", "--data", folder.path], input: "{\"a\":{\"b\":1,\"c\":2},\"d\":3}")

@@ -3,11 +3,11 @@ import CanopyTree
 import Foundation
 import Testing
 
-/// On-disconnect writes are made however a connection ends.
+/// On-disconnect writes after each way in which a connection can end.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct OnDisconnectTests {
   private static let shown = "made on-disconnect writes"
 
-  /// An administrator's connection to a server.
+  /// Connects to a server as the administrator.
   private func administrator(_ server: ServerProcess, _ data: String) async throws
     -> LineSocketClient
   {
@@ -16,7 +16,9 @@ import Testing
     return client
   }
 
-  @Test func `when the client is killed, says QUIT, or ends its input`() async throws {
+  @Test func `the writes are made when the client is killed, sends QUIT, or ends its input`()
+    async throws
+  {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path)
     let observer = try await administrator(server, folder.path)
@@ -49,7 +51,7 @@ import Testing
     #expect(try await again.terminate() == 0)
   }
 
-  @Test func `when the server is killed: at the next start, before it is ready, and once`()
+  @Test func `the writes of a killed server are made once, before the next server is ready`()
     async throws
   {
     let folder = try TemporaryFolder()
@@ -62,10 +64,10 @@ import Testing
       "ONDISCONNECT UPDATE /presence {\"times\":{\".sv\":{\"increment\":1}}}")
     try await second.value("ONDISCONNECT REMOVE /presence/b")
     try await second.value("ONDISCONNECT CANCEL /presence/b")
-    // Taken back in part.
+    // One part is cancelled.
     try await second.value("ONDISCONNECT UPDATE /presence/c {\"x\":2,\"y\":2}")
     try await second.value("ONDISCONNECT CANCEL /presence/c/y")
-    // Replaced by one that was asked for later.
+    // A later request replaces this one.
     try await second.value("ONDISCONNECT SET /presence/d 1")
     try await second.value("ONDISCONNECT SET /presence/d 2")
     try await server.destroy()
@@ -80,7 +82,7 @@ import Testing
     var client = try await administrator(server, folder.path)
     #expect(try await client.request("GET /presence") == expected)
 
-    // Killed again, and started once more: they are not made again.
+    // After another kill and start they are not made again.
     try await client.value("SET /presence/b 5")
     try await server.destroy()
     server = try await ServerProcess(data: folder.path)
@@ -94,7 +96,7 @@ import Testing
     #expect(verified.status == 0, "\(verified.text)")
   }
 
-  @Test func `not when the session was revoked, or the account disabled, before the next start`()
+  @Test func `the writes are not made if the session was revoked or the account disabled before`()
     async throws
   {
     let folder = try TemporaryFolder()
@@ -127,7 +129,7 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
-  @Test func `when the server shuts down in good order`() async throws {
+  @Test func `the writes are made when the server shuts down`() async throws {
     let folder = try TemporaryFolder()
     var server = try await ServerProcess(data: folder.path)
     var client = try await administrator(server, folder.path)

@@ -6,7 +6,8 @@ import Testing
 @Suite(.timeLimit(.minutes(5)), .serialized) struct OpenFilesTests {
   private static let limiter = "/usr/bin/prlimit"
 
-  @Test func `too low a limit is told before anything is begun`() async throws {
+  @Test func `a limit that is too low is reported before the server creates anything`() async throws
+  {
     let folder = try TemporaryFolder()
     let data = folder.path + "/data"
     for limit in [16, 83] {
@@ -30,7 +31,7 @@ import Testing
     }
   }
 
-  @Test func `the connections that fit are served, and others are told`() async throws {
+  @Test func `connections within the limit are served, and others receive an error`() async throws {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(
       data: folder.path, ["--threads", "1"], through: [Self.limiter, "--nofile=100"])
@@ -54,14 +55,14 @@ import Testing
     #expect(!server.log.contains("no connection can be accepted"))
   }
 
-  @Test func `without a descriptor it rests, says so once, and goes on when there is one`()
+  @Test func `without a descriptor the server waits, logs it once, and accepts again later`()
     async throws
   {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path, ["--threads", "1"])
     let client = try await server.connect()
     try await client.value("SIGNUP ada@example.org \"engine of 1843\" ada")
-    // From outside, and below the number of files that are open: each attempt to accept fails.
+    // A limit below the number of open files, set from outside, makes each attempt to accept fail.
     try await Command.run(
       ["--pid", "\(server.pid)", "--nofile=8:20000"], program: Self.limiter)
     var waiting: [LineSocketClient] = []

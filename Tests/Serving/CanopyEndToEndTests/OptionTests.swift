@@ -5,7 +5,7 @@ import Testing
 
 /// Options of `canopy serve`, from the command line and from the environment.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct OptionTests {
-  /// Each option, a value that is right, and values that are not.
+  /// Each option with a valid value and invalid ones.
   private static let options: [(name: String, right: String, wrong: [String])] = [
     ("data", "", []), ("host", "127.0.0.1", []), ("port", "0", ["65536", "-1", "http", "1.5"]),
     ("durability", "relaxed", ["fast"]), ("line-bytes-max", "2000", ["0", "-1", "1k"]),
@@ -34,12 +34,12 @@ import Testing
       line.drop { $0 == " " }.hasPrefix("--")
         ? line.drop { $0 == " " }.dropFirst(2).prefix { $0 != " " } : nil
     }
-    // A loss is accepted for one start, so not by the environment, which stays.
+    // A loss is accepted for one start. The environment, which lasts, cannot accept it.
     let listed = Set(names.map(String.init)).subtracting(["help", "version", "accept-loss"])
     #expect(listed == Set(Self.options.map(\.name)))
   }
 
-  @Test func `every option can be given in the environment`() async throws {
+  @Test func `the environment can set every option`() async throws {
     let folder = try TemporaryFolder()
     var environment: [String: String] = [:]
     for option in Self.options { environment[Self.variable(option.name)] = option.right }
@@ -63,7 +63,7 @@ import Testing
     #expect(server.log.contains(" debug "))
   }
 
-  @Test func `the command line wins over the environment`() async throws {
+  @Test func `an option on the command line overrides the environment`() async throws {
     let folder = try TemporaryFolder()
     let environment = ["CANOPY_LINE_BYTES_MAX": "2000", "CANOPY_DATA": "/nowhere/at/all"]
     let server = try await ServerProcess(
@@ -73,7 +73,7 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
-  @Test func `a wrong value is answered with a sentence that names the option`() async throws {
+  @Test func `the error for an invalid value names the option`() async throws {
     let folder = try TemporaryFolder()
     for option in Self.options {
       for value in option.wrong {
@@ -90,7 +90,7 @@ import Testing
     }
   }
 
-  @Test func `a folder that is missing or cannot be made is told`() async throws {
+  @Test func `the error for a folder that is missing or cannot be created names it`() async throws {
     let missing = try await Command.run(["serve"])
     #expect(missing.isSentence && missing.errors.contains("CANOPY_DATA"))
     let impossible = try await Command.run(["serve", "--data", "/proc/canopy"])

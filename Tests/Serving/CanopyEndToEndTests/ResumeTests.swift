@@ -3,7 +3,7 @@ import CanopyTree
 import Foundation
 import Testing
 
-/// Listening again at a server that was killed meanwhile.
+/// Clients that listen again after the server was killed and restarted.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct ResumeTests {
   private func connect(_ server: ServerProcess, _ data: String) async throws -> LineSocketClient {
     let client = try await server.connect()
@@ -11,8 +11,7 @@ import Testing
     return client
   }
 
-  /// Listens; returns the lines of the events that come at the beginning, without the subscription's
-  /// number.
+  /// Listens, and returns the lines of the first events without the subscription's number.
   private func listen(
     _ client: LineSocketClient, _ path: String, _ options: String
   ) async throws -> (sequence: Int64, events: [String]) {
@@ -27,7 +26,7 @@ import Testing
     )
   }
 
-  @Test func `a client is told exactly what changed, in each form`() async throws {
+  @Test func `a client receives exactly the changes, in each form`() async throws {
     let folder = try TemporaryFolder()
     var server = try await ServerProcess(data: folder.path, ["--checkpoint-every", "3"])
     var client = try await connect(server, folder.path)
@@ -74,14 +73,14 @@ import Testing
       try await listen(client, "/list", since("sync")).events == [
         "{\"event\":\"patch\",\"path\":\"/\",\"data\":{\(patch)},\"seq\":\(seq)}"
       ])
-    // Where nothing has changed nothing is told, and from the last commit on neither.
+    // There are no events without changes, and none since the last commit.
     for form in ["child", "value", "sync"] {
       #expect(try await listen(client, "/list/c", since(form)).events == [])
       let last = "{\"events\":\"\(form)\",\"since\":\(seq)}"
       #expect(try await listen(client, "/list", last).events == [])
     }
 
-    // Then it goes on.
+    // Later events arrive as usual.
     let reply = try await client.value("LISTEN /list \(since("child"))")
     _ = try await client.readLines(Int(try #require(reply["initial"]?.integer)))
     try await client.send("SET /list/f 5\n")
@@ -90,7 +89,7 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
-  @Test func `an import ends history: what is asked for across it is told anew`() async throws {
+  @Test func `a client that resumes from before an import receives the whole state`() async throws {
     let folder = try TemporaryFolder()
     var server = try await ServerProcess(data: folder.path)
     var client = try await connect(server, folder.path)

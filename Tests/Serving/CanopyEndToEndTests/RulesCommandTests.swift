@@ -19,7 +19,8 @@ import Testing
     try Data(text.utf8).write(to: URL(fileURLWithPath: path))
   }
 
-  @Test func `the cases of the built-in rules run, from their text as well`() async throws {
+  @Test func `the cases of the built-in rules run with the rules and with their text`() async throws
+  {
     let builtIn = try await Command.run(["rules", "test", "built-in", Self.cases])
     #expect(builtIn.status == 0, "\(builtIn.text)\(builtIn.errors)")
     #expect(builtIn.text.hasSuffix(" cases, 0 failed\n"))
@@ -32,7 +33,7 @@ import Testing
     #expect(checked.status == 0 && checked.text == "ok\n")
   }
 
-  @Test func `what is wrong with rules is told a line each, with file, line and column`()
+  @Test func `each problem of rules is one line with file, line and column`()
     async throws
   {
     try write("{\"rules\":{\n  \".read\": \"auth ==\",\n  \"a\": {\".foo\": 1}}}", to: rules)
@@ -53,7 +54,7 @@ import Testing
     }
   }
 
-  @Test func `a file that cannot be read is told with the reason`() async throws {
+  @Test func `the error for an unreadable file has the reason`() async throws {
     for (path, reason) in [
       (folder.path + "/missing", "No such file or directory"), (folder.path, "Is a directory"),
     ] {
@@ -66,23 +67,25 @@ import Testing
     #expect(both.isSentence && both.errors.contains("both"), "\(both.errors)")
     try Data([0x7B, 0xFF, 0x7D]).write(to: URL(fileURLWithPath: rules))
     let ending = try await Command.run(["rules", "test", "built-in", rules])
-    #expect(ending.errors == "Error: \(rules): the file is not UTF-8\n")
+    #expect(ending.errors == "Error: \(rules): the file is not UTF-8; save it as UTF-8\n")
   }
 
-  @Test func `rules and cases may come through pipes`() async throws {
+  @Test func `rules and cases can be read from pipes`() async throws {
     let script = "cat \"$0\" | \"$1\" rules test built-in /dev/stdin"
     let ending = try await Command.run(
       ["-c", script, Self.cases, Command.path], program: "/bin/sh")
     #expect(ending.status == 0 && ending.text.hasSuffix(" cases, 0 failed\n"), "\(ending.errors)")
   }
 
-  @Test func `a case that goes otherwise is told with how it came to that`() async throws {
+  @Test func `a case with another decision than expected is printed with its explanation`()
+    async throws
+  {
     let cases = folder.path + "/cases.json"
     try write("{\"rules\":{\"a\":{\".read\":\"auth != null\"}}}", to: rules)
     try write(
       #"""
       {"cases":[
-        {"name":"nobody reads","operation":"read","path":"/a","expect":"deny"},
+        {"name":"no user reads","operation":"read","path":"/a","expect":"deny"},
         {"name":"all read","operation":"read","path":"/a","expect":"allow"}]}
       """#, to: cases)
     let ending = try await Command.run(["rules", "test", rules, cases])
@@ -99,7 +102,7 @@ import Testing
         """)
   }
 
-  @Test func `rules that are wrong stop the server from starting`() async throws {
+  @Test func `a server with invalid rules does not start`() async throws {
     let data = folder.path + "/data"
     try FileManager.default.createDirectory(
       atPath: data, withIntermediateDirectories: false)
@@ -110,10 +113,10 @@ import Testing
     #expect(ending.errors.hasPrefix("Error: \(data)/rules.json:1:"))
     #expect(
       try FileManager.default.contentsOfDirectory(atPath: data) == ["rules.json"],
-      "nothing has begun")
+      "the server has created nothing")
   }
 
-  @Test func `rules of a running server are replaced, told, explained, and last`() async throws {
+  @Test func `rules of a running server are replaced, printed, explained, and kept`() async throws {
     let data = folder.path + "/data"
     let server = try await ServerProcess(data: data)
     func run(_ arguments: String..., input: String = "") async throws -> Command.Ending {
@@ -147,7 +150,7 @@ import Testing
       #expect(ending.status == 0 && last.hasPrefix(outcome), "\(ending.text)\(ending.errors)")
     }
 
-    // What is wrong is told here, before the server is asked; and nothing changes.
+    // The command reports problems itself, before it asks the server, and nothing changes.
     let wrong = try await run("set", "-", input: "{\"rules\":{\".read\":1}}")
     #expect(wrong.isSentence && wrong.errors.hasPrefix("Error: stdin:1:"), "\(wrong.errors)")
     let long = "{\"rules\":{}}" + String(repeating: " ", count: 1_048_576)
@@ -174,7 +177,9 @@ import Testing
     #expect(try await Command.run(["verify", "--data", data]).status == 0)
   }
 
-  @Test func `the administrator's token goes to no program that has taken the port`() async throws {
+  @Test func `the administrator's token is not sent to a program that has taken the port`()
+    async throws
+  {
     let data = folder.path + "/data"
     let server = try await ServerProcess(data: data)
     #expect(try await server.terminate() == 0)
@@ -198,10 +203,10 @@ import Testing
     #expect(
       ending.errors
         == "Error: no server is running on \(data); start one with canopy serve --data \(data)\n")
-    #expect(accept(thief, nil, nil) == -1 && errno == EAGAIN, "nobody has connected")
+    #expect(accept(thief, nil, nil) == -1 && errno == EAGAIN, "no client has connected")
   }
 
-  @Test func `an on-disconnect write that a killed server left is judged as its user's`()
+  @Test func `an on-disconnect write of a killed server is authorized as its user`()
     async throws
   {
     let data = folder.path + "/data"

@@ -3,13 +3,13 @@ import CanopyTree
 import Foundation
 import Testing
 
-/// A server in its own process, over its public interfaces.
+/// A server that is a process of its own, through its public interfaces.
 @Suite(.timeLimit(.minutes(5)), .serialized) struct ServeTests {
   private static let fixture = Checkout.root.appending(path: "Seeds/demo.json").path
 
   private static let login = "LOGIN harriet.adeyemi@example.org chalk-dust-and-litmus-7"
 
-  @Test func `a seeded folder is served, ends in good order, and keeps what was written`()
+  @Test func `a server of a seeded folder shuts down, and a restarted one has all writes`()
     async throws
   {
     let folder = try TemporaryFolder()
@@ -61,7 +61,7 @@ import Testing
   }
 
   @Test
-  func `a folder that lost commits is refused, verified as such, and served when that is accepted`()
+  func `a folder that lost commits is refused, and served with --accept-loss`()
     async throws
   {
     let folder = try TemporaryFolder()
@@ -91,7 +91,7 @@ import Testing
     #expect(verified.status == 0, "\(verified.text)")
   }
 
-  @Test func `acknowledged posts survive the death of the process under load`() async throws {
+  @Test func `acknowledged posts survive a kill of the server under load`() async throws {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path, ["--checkpoint-every", "50"])
     let posts = try await withThrowingTaskGroup(of: [String].self) { group in
@@ -110,7 +110,7 @@ import Testing
               if ids.count >= 160, number == 0 { try await server.destroy() }
             }
           } catch {
-            // The server is gone. What was acknowledged until then must be there.
+            // The server has ended. All acknowledged posts must exist.
             return ids
           }
         }
@@ -139,10 +139,10 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
-  @Test func `a port that is taken ends a server with a sentence`() async throws {
+  @Test func `the error for a port in use says what to do`() async throws {
     let (folder, other) = (try TemporaryFolder(), try TemporaryFolder())
     let server = try await ServerProcess(data: folder.path)
-    // Bounded from outside: it must not be a test that hangs when the server does.
+    // A time limit from outside: the test must not hang if the server does.
     let limited = [
       "-s", "KILL", "5", Command.path, "serve", "--data", other.path, "--port", "\(server.port)",
     ]
@@ -153,7 +153,7 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
-  @Test func `a server shuts down with connections open`() async throws {
+  @Test func `a server with open connections shuts down`() async throws {
     let folder = try TemporaryFolder()
     let server = try await ServerProcess(data: folder.path)
     var clients: [LineSocketClient] = []

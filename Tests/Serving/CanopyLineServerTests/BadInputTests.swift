@@ -209,8 +209,8 @@ import Testing
       server.parts.journal.gate.hold()
       server.parts.journal.fail(true)
       try await client.send("SET /a 1\nSET /b 2\nGET /a\nPING\n")
-      await server.parts.journal.gate.arrival()
-      server.parts.journal.gate.release()
+      await server.parts.journal.gate.reached()
+      server.parts.journal.gate.open()
       let replies = try await client.readLines(4)
       #expect(replies.prefix(2).allSatisfy { $0.hasPrefix("-UNAVAILABLE ") })
       #expect(replies.suffix(2) == ["+null", "+\"PONG\""])
@@ -226,7 +226,7 @@ import Testing
     try await withServer(depth) { server in
       let ada = try await server.connect(as: "ada")
       let visitor = try await server.connect()
-      await server.parts.accountStore.fail(true)
+      await server.parts.accountStore.fail(with: PlannedFailure())
       for line in ["LOGIN ada@example.org \"secret words of ada\"", TestServer.signUp("eve")] {
         try await visitor.expect(line, failsWith: "UNAVAILABLE")
       }
@@ -235,7 +235,7 @@ import Testing
       try await ada.expect("LOGOUT", failsWith: "UNAVAILABLE")
       try await ada.expect("WHOAMI", contains: "\"username\":\"ada\"")
       try await ada.value("POST title body")
-      await server.parts.accountStore.fail(false)
+      await server.parts.accountStore.fail(with: nil)
       try await ada.expect("LOGOUT", "+null")
     }
   }

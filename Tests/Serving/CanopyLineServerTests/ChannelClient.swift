@@ -246,7 +246,7 @@ func withChannels(
   }
   let result: Result<Void, any Error>
   do { result = .success(try await body(server)) } catch { result = .failure(error) }
-  parts.journal.gate.release()
+  parts.journal.gate.open()
   parts.hash.release()
   await clients.disconnect()
   try result.get()

@@ -33,7 +33,7 @@ struct TestSettings: Sendable {
   /// The bytes that the kernel, or its replacement, holds for a client that does not read.
   var receiveBytes: Int?
   /// The journal, perhaps that of an earlier server.
-  var journal = LineJournal()
+  var journal = FaultyJournal()
   /// The folder of the rules; nil if they are not stored.
   var rulesFolder: String?
 }
@@ -98,12 +98,13 @@ final class TestServer: Sendable {
 
   static func password(_ name: String) -> String { "secret words of \(name)" }
 
-  /// Waits for a condition that sends no notification. The test's time limit is the deadline.
-  func eventually(_ condition: () async throws -> Bool) async throws {
-    while try await !condition() {
-      try Task.checkCancellation()
-      await Task.yield()
-    }
+  /// Calls the function of the same name, which waits until a condition is true.
+  func eventually(
+    sourceLocation: SourceLocation = #_sourceLocation, filePath: String = #filePath,
+    isolation: isolated (any Actor)? = #isolation, _ isTrue: () async throws -> Bool
+  ) async throws {
+    try await CanopyTesting.eventually(
+      sourceLocation: sourceLocation, filePath: filePath, isolation: isolation, isTrue)
   }
 }
 
@@ -129,7 +130,7 @@ func withServer(
   } catch {
     result = .failure(error)
   }
-  parts.journal.gate.release()
+  parts.journal.gate.open()
   parts.hash.release()
   parts.engine.stop()
   await engine.value
@@ -170,7 +171,7 @@ private func withListener(
   }
   let result: Result<Void, any Error>
   do { result = .success(try await body(test)) } catch { result = .failure(error) }
-  parts.journal.gate.release()
+  parts.journal.gate.open()
   parts.hash.release()
   await clients.disconnect()
   await group.triggerGracefulShutdown()

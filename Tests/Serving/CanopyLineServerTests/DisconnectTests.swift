@@ -67,9 +67,9 @@ import Testing
       let client = try await server.connectAsAdministrator()
       server.parts.journal.gate.hold()
       try await client.send("SET /a 1\nSET /b 2\nGET /a\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       await client.disconnect()
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       let other = try await server.connectAsAdministrator()
       try await server.eventually { server.parts.journal.count >= 1 }
       try await other.value("SET /c 3")
@@ -89,12 +89,12 @@ import Testing
       // The engine is busy with another write, so this one is authorized after the disconnection.
       server.parts.journal.gate.hold()
       try await other.send("SET /x 1\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       try await ada.send("PING\nSET /a 1\n")
       #expect(try await ada.readLine() == "+\"PONG\"")
       await ada.disconnect()
       try await server.eventually { server.parts.operations.sessions.count == 1 }
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       try await server.eventually { server.root.at(try Path("/a")) == 1 }
     }
   }
@@ -107,9 +107,9 @@ import Testing
       let client = try await server.connect()
       server.parts.journal.gate.hold()
       try await client.send(TestServer.signUp("ada") + "\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       await client.disconnect()
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       try await server.eventually { await server.parts.accountStore.all.first?.isPending == false }
       try await expectNothingLeft(server)
       let again = try await server.connect()
@@ -140,9 +140,9 @@ import Testing
       // The store has found the token, and its answer has not arrived yet.
       server.parts.accountStore.tokenGate.hold(1)
       try await second.send("AUTH \(token)\n")
-      await server.parts.accountStore.tokenGate.arrival()
+      await server.parts.accountStore.tokenGate.reached()
       try await first.expect("LOGOUT", "+null")
-      server.parts.accountStore.tokenGate.release()
+      server.parts.accountStore.tokenGate.open()
       #expect(try await second.readLine().hasPrefix("-UNAUTHENTICATED "))
       try await second.expect("WHOAMI", "+null")
       try await second.expect("POST a b", failsWith: "UNAUTHENTICATED")
@@ -159,9 +159,9 @@ import Testing
       let token = try await first.text("token", TestServer.signUp("ada"))
       server.parts.accountStore.tokenGate.hold(1)
       try await second.send("AUTH \(token)\n")
-      await server.parts.accountStore.tokenGate.arrival()
+      await server.parts.accountStore.tokenGate.reached()
       try await first.value("PASSWORD \"secret words of ada\" \"other words of ada\"")
-      server.parts.accountStore.tokenGate.release()
+      server.parts.accountStore.tokenGate.open()
       #expect(try await second.readLine().hasPrefix("-UNAUTHENTICATED "))
       try await first.expect("WHOAMI", hasPrefix: "+{")
       #expect(server.parts.operations.sessions.count == 1)

@@ -276,7 +276,7 @@ import Testing
         try await client.value("ONDISCONNECT SET /a/\(i) 1")
         try await client.value("ONDISCONNECT SET /a/\(i)/b 2")
       }
-      server.parts.journal.failNext(.failBefore)
+      server.parts.journal.plan(.failBefore)
       await client.disconnect()
       try await server.eventually {
         server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
@@ -303,7 +303,7 @@ import Testing
       let other = try await server.connectAsAdministrator()
       try await client.value("ONDISCONNECT SET /a {\".sv\":{\"increment\":1}}")
       try await client.value("ONDISCONNECT SET /b {\".sv\":{\"increment\":1}}")
-      server.parts.journal.failNext(.failAfter)
+      server.parts.journal.plan(.failAfter)
       server.parts.journal.failResolving(true)
       await client.disconnect()
       try await server.eventually {
@@ -335,9 +335,9 @@ import Testing
       try await client.value("ONDISCONNECT SET /a {\".sv\":{\"increment\":1}}")
       server.parts.journal.gate.hold()
       try await client.send("ONDISCONNECT SET /b {\".sv\":{\"increment\":1}}\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       await client.disconnect()
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       try await server.eventually { server.root.at(try Path("b")) == 1 }
       try await server.eventually { try await isDone(server) }
       #expect(server.root.at(try Path("a")) == 1)
@@ -354,10 +354,10 @@ import Testing
       try await client.value("ONDISCONNECT SET /a 1")
       server.parts.journal.gate.hold()
       try await client.send("ONDISCONNECT SET /b 1\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       await client.disconnect()
       server.parts.journal.fail(true)
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       try await server.eventually {
         server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
       }
@@ -376,9 +376,9 @@ import Testing
       let client = try await server.connectAsAdministrator()
       server.parts.journal.gate.hold()
       try await client.send("ONDISCONNECT SET /a 1\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       await client.disconnect()
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       try await server.eventually { server.root.at(try Path("a")) == 1 }
       try await server.eventually { try await isDone(server) }
     }

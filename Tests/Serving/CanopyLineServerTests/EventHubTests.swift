@@ -207,7 +207,7 @@ private struct Sent: Hashable {
 
 /// A hub with listeners to one location, on a loop that a test runs.
 private final class Setting: Sendable {
-  let journal: FaultyJournal
+  let journal: FaultyJournal<InMemoryJournal>
   let engine: Engine
   let loop: NIOAsyncTestingEventLoop
   let hub: EventHub
@@ -215,7 +215,8 @@ private final class Setting: Sendable {
   let copies: NIOLoopBoundBox<[CopyOfOne]>
 
   init(
-    _ journal: FaultyJournal, _ engine: Engine, _ loop: NIOAsyncTestingEventLoop, _ hub: EventHub
+    _ journal: FaultyJournal<InMemoryJournal>, _ engine: Engine, _ loop: NIOAsyncTestingEventLoop,
+    _ hub: EventHub
   ) {
     self.journal = journal
     self.engine = engine

@@ -44,13 +44,10 @@ import Testing
   private func withFolder(
     _ name: String = "data", _ body: (String) async throws -> Void
   ) async throws {
-    let root = FileManager.default.temporaryDirectory.path + "/canopy-\(UUID().uuidString)"
-    let folder = root + "/" + name
+    let root = try TemporaryFolder()
+    let folder = root.file(name)
     try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-    let result: Result<Void, any Error>
-    do { result = .success(try await body(folder)) } catch { result = .failure(error) }
-    try FileManager.default.removeItem(atPath: root)
-    try result.get()
+    try await body(folder)
   }
 
   private func connect(in folder: String) async throws -> any Channel {

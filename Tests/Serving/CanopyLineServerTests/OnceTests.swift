@@ -55,7 +55,7 @@ import Testing
       #expect(refused["committed"] == .leaf(false))
       try await client.value("REMOVE /n")
       try await client.expect("ONCE k 1 0 CAS /n \(tag) 1", contains: "\"committed\":true")
-      server.parts.journal.failNext(.failBefore)
+      server.parts.journal.plan(.failBefore)
       try await client.expect("ONCE k 2 0 SET /m 1", failsWith: "UNAVAILABLE")
       try await client.value("ONCE k 2 0 SET /m 1")
       try await client.expect("GET /m", "+1")
@@ -69,7 +69,7 @@ import Testing
     try await withServer(depth) { server async throws in
       let client = try await server.connectAsAdministrator()
       let line = "ONCE k 1 0 SET /n {\".sv\":{\"increment\":1}}"
-      server.parts.journal.failNext(.failAfter)
+      server.parts.journal.plan(.failAfter)
       let answer = try await client.value(line)
       #expect(try await client.value(line) == answer)
       try await client.expect("GET /n", "+1")

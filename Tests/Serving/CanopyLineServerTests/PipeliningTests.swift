@@ -115,11 +115,11 @@ import Testing
       server.parts.journal.gate.hold()
       let text = (0..<500).map { "SET /n \($0)\nGET /n\n" }.joined()
       async let sent: Void = client.send(text)
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       let other = try await server.connect()
       try await other.expect("PING", "+\"PONG\"")
       #expect(client.mailbox.count == 0)
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       try await sent
       for number in 0..<500 {
         #expect(try await client.readLine().hasPrefix("+{\"seq\":"))
@@ -142,8 +142,8 @@ import Testing
       let client = try await server.connectAsAdministrator()
       server.parts.journal.gate.hold()
       async let sent: Void = client.send(script.text + "SET /unfinished 1")
-      await server.parts.journal.gate.arrival()
-      server.parts.journal.gate.release()
+      await server.parts.journal.gate.reached()
+      server.parts.journal.gate.open()
       try await sent
       try await client.shutDownSending()
       #expect(try await client.readToEnd() == script.replies)

@@ -21,10 +21,10 @@ import Testing
         return try await group.reduce(into: []) { $0.append($1) }
       }
       for client in clients { try await client.send("LISTEN /a {\"since\":1}\n") }
-      await journal.historyGate.arrival()
+      await journal.historyGate.reached()
       for client in clients { await client.disconnect() }
       try await server.eventually { server.parts.engine.listenerCounts.listeners == 0 }
-      journal.historyGate.release()
+      journal.historyGate.open()
       // Another resumption, whose turn follows.
       let (_, sequence, events) = try await writer.begin(
         "LISTEN /a {\"since\":6,\"events\":\"value\"}")

@@ -16,12 +16,12 @@ import Testing
       let idle = try await server.connect()
       server.parts.journal.gate.hold()
       try await client.send("SET /a 1\nSET /b 2\nGET /a\nSET /c")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       async let end: Void = server.shutDown()
       try await idle.expectClosed()
       await #expect(throws: (any Error).self) { _ = try await server.connect() }
       #expect(client.mailbox.count == 0)
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       #expect(try await client.readToEnd() == ["+{\"seq\":1}", "+{\"seq\":2}", "+1"])
       try await end
       #expect(server.parts.journal.count == 2)
@@ -53,12 +53,12 @@ import Testing
       let idle = try await server.connect()
       server.parts.journal.gate.hold()
       try await client.send("SET /a 1\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       async let end: Void = server.shutDown()
       // This connection is notified last.
       try await idle.expectClosed()
       try await client.send("SET /b 2\nPING\n")
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       #expect(try await client.readToEnd() == ["+{\"seq\":1}"])
       try await end
       #expect(server.parts.journal.count == 1)
@@ -106,10 +106,10 @@ import Testing
       let client = try await server.connectAsAdministrator()
       server.parts.journal.gate.hold()
       try await client.send("SET /a 1\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       let cancel = try #require(server.cancel)
       async let end: Void = cancel()
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       #expect(try await client.readToEnd() == ["+{\"seq\":1}"])
       try await end
     }

@@ -39,7 +39,7 @@ import Testing
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
+      let ada = try await Person(server, "ada")
       _ = try await importing(server, posts: 1_300, comments: 700, of: ada.uid, "ada")
       let first = server.parts.engine.snapshot.sequence
       try await ada.client.expect("RENAME Countess", "+null")
@@ -60,8 +60,8 @@ import Testing
     _ depth: Depth
   ) async throws {
     try await withServer(depth) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
-      let bob = try await RawWriteTests.Person(server, "bob")
+      let ada = try await Person(server, "ada")
+      let bob = try await Person(server, "bob")
       let id = try await importing(server, posts: 1, comments: 1_200, of: ada.uid, "ada")
       let place = "/post-comments/\(id)"
       // The state after the first step of a removal. The server goes on at the next raw write.
@@ -95,7 +95,7 @@ extension UnfinishedWorkTests {
     _ verb: String
   ) async throws {
     try await withServer(.inProcess) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
+      let ada = try await Person(server, "ada")
       let id = try await importing(server, posts: 1, comments: 1_200, of: ada.uid, "ada")
       let first = server.parts.engine.snapshot.sequence
       try await ada.client.expectSuccess(of: "\(verb)\(id)")
@@ -108,9 +108,9 @@ extension UnfinishedWorkTests {
   }
 
   @Test func `a server completes the unfinished work of the last one at its start`() async throws {
-    let journal = LineJournal()
+    let journal = FaultyJournal()
     try await withServer(.inProcess, { $0.journal = journal }) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
+      let ada = try await Person(server, "ada")
       _ = try await importing(server, posts: 1_200, comments: 0, of: ada.uid, "ada")
       // The first commit of a renaming. The server does not go on by itself.
       _ = try await server.parts.engine.transact(Users.rename(Key(ada.uid), to: "Countess"))
@@ -123,9 +123,9 @@ extension UnfinishedWorkTests {
   }
 
   @Test func `a step that the journal refuses is tried again`() async throws {
-    let journal = LineJournal()
+    let journal = FaultyJournal()
     try await withServer(.inProcess, { $0.journal = journal }) { server in
-      let ada = try await RawWriteTests.Person(server, "ada")
+      let ada = try await Person(server, "ada")
       _ = try await importing(server, posts: 1_200, comments: 0, of: ada.uid, "ada")
       _ = try await server.parts.engine.transact(Users.rename(Key(ada.uid), to: "Countess"))
     }

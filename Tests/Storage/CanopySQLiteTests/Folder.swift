@@ -1,21 +1,10 @@
 import CanopySQLite
+import CanopyTesting
 import Foundation
 
-/// A temporary folder, which is removed after the test.
-final class Folder: Sendable {
-  let path: String
+typealias Folder = TemporaryFolder
 
-  init() throws {
-    let url = FileManager.default.temporaryDirectory
-      .appending(path: "canopy-test-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
-    path = url.path
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(atPath: path)
-  }
-
+extension TemporaryFolder {
   /// The database file.
   var database: String { path + "/canopy.sqlite" }
 

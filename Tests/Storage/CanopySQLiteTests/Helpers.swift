@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyTesting
 import CanopyTree
 import Foundation
 import GRDB

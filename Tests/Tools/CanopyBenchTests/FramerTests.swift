@@ -2,9 +2,9 @@ import Testing
 
 @testable import CanopyBench
 
-/// Where replies end must not depend on how they are cut up on their way.
+/// Framers must find the same replies however the bytes are divided into pieces.
 struct FramerTests {
-  /// Replies one after the other, and what a framer is to find.
+  /// The bytes of several replies, and the frames that a framer must find in them.
   private struct Stream: Sendable {
     var bytes: [UInt8] = []
     var frames: [Frame] = []
@@ -56,7 +56,7 @@ struct FramerTests {
     try Self.check(stream, LineFramer.self)
   }
 
-  @Test func `a reply of Redis is an element with all that is in it`() throws {
+  @Test func `a reply of Redis is an element with all its nested elements`() throws {
     var stream = Stream()
     stream.add("+PONG\r\n")
     stream.add(":-12\r\n")
@@ -71,13 +71,13 @@ struct FramerTests {
     try Self.check(stream, RESPFramer.self)
   }
 
-  @Test func `what is not Redis' protocol is told`() {
+  @Test func `bytes that are not the protocol of Redis are an error`() {
     #expect(throws: BenchFailure.self) {
       try Self.frames(of: Array("HTTP/1.1 400\r\n".utf8), piece: 5, RESPFramer.self)
     }
   }
 
-  @Test func `a reply of PostgreSQL is all messages up to the one that says ready`() throws {
+  @Test func `a reply of PostgreSQL is all messages up to ReadyForQuery`() throws {
     func message(_ kind: Unicode.Scalar, _ body: [UInt8] = []) -> [UInt8] {
       var bytes: [UInt8] = []
       bytes.append(message: kind) { $0 += body }

@@ -10,7 +10,7 @@ struct ReportTests {
     #expect(median([4, 1, 9, 2]) == 3)
   }
 
-  @Test func `a goal is met at its bound, and never by nothing`() {
+  @Test func `a goal is met at its bound, and never by a value of zero`() {
     func isMet(_ canopy: Double, _ other: Double, _ goal: Report.Goal) -> Bool {
       Report.Finding(
         work: "", measure: "", canopy: canopy, against: "", other: other, goal: goal
@@ -29,11 +29,11 @@ struct ReportTests {
     (1_234.5, "1,235"), (1_000_000, "1,000,000"), (-1_234, "-1,234"), (-123, "-123"),
     (.infinity, "–"),
   ])
-  func `a number is shown with the digits that matter`(number: Double, text: String) {
+  func `a number is shown with three significant digits`(number: Double, text: String) {
     #expect(shortText(number) == text)
   }
 
-  @Test func `each work has a name of its own and a goal`() {
+  @Test func `each work has a unique name and a goal`() {
     #expect(Set(Work.names).count == Work.names.count)
     #expect(Work.all.allSatisfy { !$0.goals.isEmpty })
   }

@@ -6,7 +6,7 @@ import Testing
 struct RequestTests {
   private let data = DataSet(posts: 100, users: 10)
 
-  @Test func `a body has the length that is wanted, and its mark once`() {
+  @Test func `a body has the requested length, and contains its mark once`() {
     for post in [0, 9, 10, 123_456_789] {
       let body = data.bodyBytes(of: post)
       #expect(body.count == 300)
@@ -14,7 +14,7 @@ struct RequestTests {
     }
   }
 
-  @Test func `a request to Redis says truly how long its words are`() throws {
+  @Test func `a request to Redis states the correct lengths of its words`() throws {
     let hash = String(repeating: "0", count: 40)
     let dialect = RedisDialect(data, hashes: (hash, hash, hash))
     let requests: [BlogRequest] = [
@@ -24,14 +24,14 @@ struct RequestTests {
     for request in requests {
       var bytes: [UInt8] = []
       dialect.write(request, as: 3, to: &bytes)
-      // A command is an array, so what finds the end of replies finds that of requests.
+      // A command is an array, so the framer of replies finds the end of requests too.
       var framer = RESPFramer()
       let frame = try bytes.withUnsafeBytes { try framer.next(in: $0) }
       #expect(frame?.count == bytes.count, "\(request)")
     }
   }
 
-  @Test func `a request to PostgreSQL is whole messages that end in a Sync`() throws {
+  @Test func `a request to PostgreSQL is complete messages, the last of which is a Sync`() throws {
     for request in [BlogRequest.post(number: 7), .star(post: 9), .comment(post: 1), .recent] {
       var bytes: [UInt8] = []
       PostgresDialect(data).write(request, as: 3, to: &bytes)
@@ -46,7 +46,7 @@ struct RequestTests {
     }
   }
 
-  @Test func `the mix has the parts that it says`() {
+  @Test func `the mix has the documented shares`() {
     var random = SplitMix64(seed: 1)
     var counts: [String: Int] = [:]
     for _ in 0..<60_000 {

@@ -1,7 +1,7 @@
 import Foundation
 import Testing
 
-/// README.md or an article of the documentation, cut into the parts that can be checked.
+/// README.md or an article of the documentation, and the parts of it that tests check.
 struct Document: CustomTestStringConvertible, Sendable {
   /// The path from the root of the repository.
   let path: String
@@ -12,13 +12,13 @@ struct Document: CustomTestStringConvertible, Sendable {
   /// The folder of the articles.
   static let catalog = "Sources/Documentation.docc"
 
-  /// README.md and all articles.
+  /// Returns README.md and all articles.
   static func all() throws -> [Document] {
     let articles = Repository.files(in: catalog, suffix: ".md")
     return try (["README.md"] + articles).map { try Document($0) }
   }
 
-  /// The article with a name.
+  /// Returns the article with a name.
   static func article(_ name: String) throws -> Document {
     try Document("\(catalog)/\(name).md")
   }
@@ -95,19 +95,19 @@ struct Document: CustomTestStringConvertible, Sendable {
   static var word: Regex<Substring> { /[-0-9A-Z_a-z]+/ }
 }
 
-/// Compares replies with those of a document. There `…` stands for anything, and every id stands for the
-/// id that the server has made in its place: for the same one everywhere.
+/// Compares replies with those of a document. In the document, `…` matches any text, and each id matches one id of the
+/// server, which is the same everywhere.
 struct ReplyMatcher {
   private var actual: [String: String] = [:]
 
-  /// What to send for a typed line: with the server's own ids.
+  /// Returns a typed line with the server's own ids.
   func sent(_ typed: String) -> String {
     typed.replacing(Document.word) { match in
       actual[String(match.output)] ?? String(match.output)
     }
   }
 
-  /// Whether a reply is as the document has it. Notes the ids that it contains for the first time.
+  /// Returns whether a reply matches that of the document. Records ids that it contains for the first time.
   mutating func matches(_ expected: String, _ reply: String) throws -> Bool {
     var pattern = ""
     var new: [String] = []

@@ -3,12 +3,12 @@ import Testing
 
 /// The links of README.md and of the articles, and their form.
 ///
-/// `Scripts/docs` checks the links between articles and to symbols as well. These tests need no documentation
-/// compiler and take milliseconds.
+/// `Scripts/docs` checks the links between articles and to symbols too. These tests take milliseconds, and need no
+/// documentation compiler.
 struct DocumentLinkTests {
   private static let documents = Result { try Document.all() }
 
-  /// The names that the files of each module declare. Comments count as well: this reads words, not Swift.
+  /// The names that the files of each module declare. Comments count too: this reads words, not Swift.
   private static let declarations = Result {
     let keywords = Set(
       [

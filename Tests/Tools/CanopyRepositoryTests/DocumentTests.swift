@@ -1,17 +1,18 @@
+import CanopyTesting
 import Foundation
 import Testing
 
-/// README.md and the articles, compared with the program that they are about.
+/// README.md and the articles, compared with the program.
 struct DocumentTests {
   @Test(.timeLimit(.minutes(5)))
-  func `the data that the article about the layout shows has the fields of real data`()
+  func `the data in the article about the layout has the fields of real data`()
     async throws
   {
     let blocks = try Document.article("DataLayout").blocks
     let block = try #require(blocks.first { $0.language == "json" })
     let shown = Data(block.lines.joined(separator: "\n").utf8)
     let folder = try TemporaryFolder()
-    let (data, file) = (folder.path("data"), folder.path("tree.json"))
+    let (data, file) = (folder.file("data"), folder.file("tree.json"))
     let seed = [
       "seed", "--data", data, Repository.root.appending(path: SeedTests.path).path,
     ]
@@ -24,12 +25,13 @@ struct DocumentTests {
     #expect(
       expected == actual,
       """
-      only in the article: \(expected.subtracting(actual).sorted())
-      only in real data: \(actual.subtracting(expected).sorted())
+      the example of DataLayout.md differs from data of the server
+      only in the article: \(expected.subtracting(actual).sorted().joined(separator: ", "))
+      only in real data: \(actual.subtracting(expected).sorted().joined(separator: ", "))
       """)
   }
 
-  /// The locations of leaves with their types, all ids being one: `/users/ID/username text`.
+  /// Returns the paths of leaves with their types, with ID for every id: `/users/ID/username text`.
   private static func fields(in json: Data) throws -> Set<String> {
     var fields: Set<String> = []
     func visit(_ value: JSON, _ path: String) {
@@ -49,7 +51,7 @@ struct DocumentTests {
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `the commands for a data folder that an article shows succeed one after the other`()
+  func `the commands for a data folder in an article succeed one after the other`()
     async throws
   {
     let folder = try TemporaryFolder()
@@ -67,11 +69,11 @@ struct DocumentTests {
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `the rules that an article shows can be used, and the cases go as it says`() async throws {
+  func `the rules in an article load, and its cases pass`() async throws {
     let shown = try Document.article("SecurityRules").blocks.filter { $0.language == "jsonc" }
     try #require(shown.count == 2)
     let folder = try TemporaryFolder()
-    let files = [folder.path("rules.json"), folder.path("cases.json")]
+    let files = [folder.file("rules.json"), folder.file("cases.json")]
     for (file, block) in zip(files, shown) {
       try Data(block.lines.joined(separator: "\n").utf8).write(to: URL(filePath: file))
     }
@@ -130,23 +132,24 @@ struct DocumentTests {
     #expect(options == Set(rows.map { String($0.1) }), "each option of serve has its row")
   }
 
-  @Test func `every bound in Limits is told by HELLO, except those that say why not`() throws {
-    // Seen by a client only in what they lead to, or implied by another.
+  @Test func `HELLO reports every limit, except those with a reason`() throws {
+    // A client sees only the effect of these limits, or another limit implies them.
     let untold = [
       "writeBytesMax": "a write is never larger than its line",
       "requestBytesMax": "requests wait to be read, and none is refused",
       "memoryMax": "a client that reads its replies does not meet it",
-      "unreadReplyBytesMax": "whoever reads their replies never meets it",
+      "unreadReplyBytesMax": "a client that reads its replies does not meet it",
       "wholeReplyBytesMax": "a larger reply has the same bytes",
-      "clientsMax": "no client is refused: those that wrote longest ago are forgotten",
-      "resumedCommitsMax": "no client is refused: everything is told anew",
-      "resumedSizeMax": "a bound on what is measured for resumedCommitsMax",
+      "clientsMax":
+        "no client is refused: the record of the client that wrote longest ago is removed",
+      "resumedCommitsMax": "no client is refused: the server sends the whole state",
+      "resumedSizeMax": "a bound of a measurement for resumedCommitsMax",
       "resumptionsMax": "no client is refused: they wait for their turn",
-      "pushIDAgeMax": "the rules have it, and only for posts and comments",
-      "pushIDLeadMax": "the rules have it, and only for posts and comments",
+      "pushIDAgeMax": "the rules contain it, only for posts and comments",
+      "pushIDLeadMax": "the rules contain it, only for posts and comments",
       "viewsPerAddressMax": "it counts the connections of others at the same address as well",
-      "connectionsMax": "whoever reads HELLO is connected",
-      "connectionsPerAddressMax": "whoever reads HELLO is connected",
+      "connectionsMax": "a client that reads HELLO is connected",
+      "connectionsPerAddressMax": "a client that reads HELLO is connected",
     ]
     let hello = try #require(
       try Document.all().flatMap(\.transcripts).flatMap(\.exchanges)
@@ -195,7 +198,7 @@ extension DocumentTests {
       let factors = limit.2.replacing("_", with: "").split(separator: " * ").compactMap { Int($0) }
       values[String(limit.1)] = String(factors.reduce(1, *))
     }
-    // Computed from two others.
+    // This limit is computed from two others.
     values["resumedCommitsMax"] = "16384"
     #expect(values.count >= 20)
     #expect(
@@ -204,7 +207,7 @@ extension DocumentTests {
   }
 }
 
-/// Tree data: no null, and here no arrays.
+/// Data of a tree, which has no null and, in the articles, no arrays.
 private enum JSON: Decodable {
   case object([String: JSON])
   case bool

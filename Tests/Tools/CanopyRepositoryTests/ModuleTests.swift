@@ -32,14 +32,14 @@ struct ModuleTests {
   /// Modules of a floor that others may import only because they are C libraries.
   private static let libraries: Set<String> = ["CArgon2", "CEpoll"]
 
-  /// A module may import modules that stand before it, never one that stands after it.
+  /// The rules in their order. A module may import only modules that precede it.
   private static let rules = [
     Rule("Tools", "CArgon2", []),
     Rule("Tools", "CEpoll", []),
 
     // Calls of the operating system that several modules need.
     Rule("Core", "CanopySystem", ["Glibc", "Musl", "Synchronization"]),
-    // No input or output, clock or logging: values, and what is computed from them.
+    // No input or output, clock or logging: values and pure functions.
     Rule("Core", "CanopyTree", ["Crypto", "Foundation", "Synchronization"]),
     // Not sockets, storage or accounts: a tree, a caller and a decision.
     Rule("Core", "CanopyRules", ["CanopyTree"]),
@@ -130,7 +130,7 @@ struct ModuleTests {
       ]),
   ]
 
-  @Test func `every module has a rule, and stands on the floor of its rule`() throws {
+  @Test func `every module has a rule, and is on the floor of its rule`() throws {
     #expect(
       try Set(Repository.modules().map(\.path))
         == Set(Self.rules.map { "Sources/\($0.floor)/\($0.module)" }),
@@ -150,7 +150,7 @@ struct ModuleTests {
   }
 
   @Test
-  func `a module imports only modules that stand before it, on floors that its floor may use`()
+  func `a module imports only modules that precede it, on floors that its floor may use`()
     throws
   {
     var earlier: [String: String] = [:]
@@ -158,7 +158,7 @@ struct ModuleTests {
       let floors = try #require(Self.floors[rule.floor], "\(rule.floor) is not a floor")
       for name in rule.imports where Self.rules.contains(where: { $0.module == name }) {
         guard let floor = earlier[name] else {
-          Issue.record("\(rule.module) imports \(name), which stands after it")
+          Issue.record("\(rule.module) imports \(name), which follows it")
           continue
         }
         #expect(
@@ -172,7 +172,7 @@ struct ModuleTests {
     }
   }
 
-  @Test func `every import is seen, however it is written`() {
+  @Test func `imports in all forms are found`() {
     let source = """
       import A
       public import struct B.C

@@ -1,24 +1,7 @@
+import CanopyTesting
 import Foundation
 
-/// A folder that is gone when nobody refers to it any more.
-final class TemporaryFolder: Sendable {
-  let url: URL
-
-  init() throws {
-    url = FileManager.default.temporaryDirectory
-      .appending(path: "canopy-repository-tests-\(UUID().uuidString)")
-    try FileManager.default.createDirectory(at: url, withIntermediateDirectories: false)
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(at: url)
-  }
-
-  /// The path of something in it.
-  func path(_ name: String) -> String { url.appending(path: name).path }
-}
-
-/// Other programs, run to their end.
+/// Other programs, which tests run to their end.
 enum Program {
   struct Outcome: Sendable {
     var status: Int32
@@ -26,14 +9,14 @@ enum Program {
     var errors: String
   }
 
-  /// The built command: it lies beside the bundle of the tests.
+  /// The path of the built command, beside the bundle of the tests.
   static let canopy = URL(filePath: CommandLine.arguments[0])
     .resolvingSymlinksInPath().deletingLastPathComponent().appending(path: "canopy").path
 
-  /// Runs a program and returns what it said. A test that is cancelled ends it.
+  /// Runs a program, and returns its status and output. Cancelling the test ends the program.
   ///
   /// - Parameters:
-  ///   - environment: all of it: nothing of the caller's settings gets through.
+  ///   - environment: the whole environment of the program.
   ///   - current: the folder in which it runs.
   static func run(
     _ program: String, _ arguments: [String], environment: [String: String] = standardEnvironment,
@@ -46,7 +29,7 @@ enum Program {
     process.environment = environment
     process.currentDirectoryURL = current
     process.standardInput = FileHandle.nullDevice
-    // Files, unlike pipes, take any amount without being read meanwhile.
+    // Unlike a pipe, a file accepts any amount of output without a reader.
     let files = try ["output", "errors"].map { name in
       try Data().write(to: folder.url.appending(path: name))
       return try FileHandle(forWritingTo: folder.url.appending(path: name))
@@ -63,8 +46,8 @@ enum Program {
     for file in files { try file.close() }
     return Outcome(
       status: process.terminationStatus,
-      output: try String(contentsOfFile: folder.path("output"), encoding: .utf8),
-      errors: try String(contentsOfFile: folder.path("errors"), encoding: .utf8))
+      output: try String(contentsOfFile: folder.file("output"), encoding: .utf8),
+      errors: try String(contentsOfFile: folder.file("errors"), encoding: .utf8))
   }
 
   static let standardEnvironment: [String: String] = {
@@ -73,7 +56,7 @@ enum Program {
   }()
 }
 
-/// Work that blocks its thread, done on a thread on which nobody else waits.
+/// Runs blocking work on a new thread.
 func blocking<R: Sendable>(_ body: @escaping @Sendable () throws -> R) async throws -> R {
   try await withCheckedThrowingContinuation { done in
     Thread.detachNewThread { done.resume(with: Result { try body() }) }

@@ -1,11 +1,11 @@
 import CanopyTesting
 import Foundation
 
-/// The files of this repository, found from where this one is.
+/// The files of this repository, found relative to this file.
 enum Repository {
   static let root = Checkout.root
 
-  /// The text of a file, by its path from the root.
+  /// Returns the text of the file at a path from the root.
   static func text(_ path: String) throws -> String {
     try String(contentsOf: root.appending(path: path), encoding: .utf8)
   }
@@ -14,7 +14,7 @@ enum Repository {
     FileManager.default.fileExists(atPath: root.appending(path: path).path)
   }
 
-  /// The paths of the files in a folder and below it, sorted.
+  /// Returns the paths of the files below a folder, sorted.
   static func files(in folder: String, suffix: String = "") -> [String] {
     let files = FileManager.default.enumerator(atPath: root.appending(path: folder).path)
     return (files?.compactMap { $0 as? String } ?? [])
@@ -38,12 +38,12 @@ enum Repository {
     var path: String { "Sources/\(floor)/\(name)" }
   }
 
-  /// The modules, sorted by path.
+  /// Returns the modules, sorted by path.
   static func modules() throws -> [Module] {
     try folders(in: "Sources").map { floor, name in Module(name: name, floor: floor) }
   }
 
-  /// The folders of the second level in Sources or Tests, sorted, without the documentation.
+  /// Returns the folders of the second level in Sources or Tests, sorted, without the documentation.
   static func folders(in top: String) throws -> [(floor: String, name: String)] {
     try names(in: top).filter { !$0.hasSuffix(".docc") }.flatMap { floor in
       try names(in: "\(top)/\(floor)").map { (floor, $0) }
@@ -54,7 +54,7 @@ enum Repository {
     try FileManager.default.contentsOfDirectory(atPath: root.appending(path: folder).path).sorted()
   }
 
-  /// Every file that people write: code, scripts, settings, texts.
+  /// Returns the paths of all files that people write: code, scripts, settings and texts.
   static func writtenFiles() throws -> [String] {
     let folders = ["Sources", "Tests", "Scripts", "Seeds", ".ci"].flatMap { files(in: $0) }
     let single = [

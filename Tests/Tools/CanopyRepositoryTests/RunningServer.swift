@@ -7,7 +7,7 @@ final class RunningServer: Sendable {
   }
 
   private let process: Process
-  /// Where it says that it listens.
+  /// The address in its ready line.
   let host: String
   let port: UInt16
 
@@ -27,7 +27,7 @@ final class RunningServer: Sendable {
     guard let match = line.firstMatch(of: /^ready line (.+):([0-9]+)$/), let port = UInt16(match.2)
     else {
       process.terminate()
-      throw Failure(description: "instead of a ready line the server said: \(line)")
+      throw Failure(description: "instead of a ready line the server printed: \(line)")
     }
     host = String(match.1)
     self.port = port
@@ -37,7 +37,7 @@ final class RunningServer: Sendable {
     if process.isRunning { kill(process.processIdentifier, SIGKILL) }
   }
 
-  /// Asks it to stop, and returns its exit code.
+  /// Sends SIGTERM, and returns the exit code.
   func stop() async throws -> Int32 {
     process.terminate()
     return try await blocking { [process] in
@@ -62,7 +62,7 @@ final class RunningServer: Sendable {
   }
 }
 
-/// A connection that sends and receives lines; each waits half a minute at most.
+/// A connection that sends and receives lines, and waits for each at most half a minute.
 final class LineConnection {
   private let descriptor: Int32
   private var received: [UInt8] = []
@@ -104,7 +104,7 @@ final class LineConnection {
     }
   }
 
-  /// The next line without its end, or nil when the server has closed the connection.
+  /// Returns the next line without its end; nil if the server has closed the connection.
   func receive() throws -> String? {
     while true {
       if let end = received.firstIndex(of: UInt8(ascii: "\n")) {

@@ -1,3 +1,4 @@
+import CanopyTesting
 import Foundation
 import Testing
 
@@ -5,7 +6,7 @@ struct ScriptTests {
   static let scripts = Repository.files(in: "Scripts") + [".ci/run"]
 
   @Test(arguments: scripts)
-  func `a script can be run, says in two lines what it does, and stops at the first error`(
+  func `a script is executable, has a comment about its purpose, and stops at the first error`(
     path: String
   ) throws {
     let file = Repository.root.appending(path: path).path
@@ -28,17 +29,17 @@ struct ScriptTests {
   }
 }
 
-/// Scripts/dependencies on machines of many kinds, each made of stand-ins for the system's commands.
+/// Scripts/dependencies on many kinds of machines, with stubs for the system's commands.
 struct DependenciesScriptTests {
   private static let swift = "echo 'Swift version 6.2 (swift-6.2-RELEASE)'"
 
-  /// A machine: a folder that is all of PATH. `calls` lists what apt-get was asked for.
+  /// A machine, which is a folder that is the whole PATH. `calls` lists the arguments of apt-get.
   private final class Machine {
     private let folder: TemporaryFolder
 
     /// - Parameters:
-    ///   - swift: what the compiler's stand-in does; nil for none.
-    ///   - installed: packages that are there.
+    ///   - swift: the commands of the compiler's stub; nil for no compiler.
+    ///   - installed: the installed packages.
     ///   - hasLists: whether apt-get knows any package before an update.
     init(
       swift: String? = DependenciesScriptTests.swift, installed: [String], isRoot: Bool = true,
@@ -49,11 +50,11 @@ struct DependenciesScriptTests {
         let real = ["/usr/bin/", "/bin/"].map { $0 + tool }
           .first { FileManager.default.isExecutableFile(atPath: $0) }
         try FileManager.default.createSymbolicLink(
-          atPath: folder.path(tool), withDestinationPath: try #require(real))
+          atPath: folder.file(tool), withDestinationPath: try #require(real))
       }
       try write("dpkg-query", #"[[ -e $HOME/${@: -1} ]] && printf installed"#)
       try write("id", "echo \(isRoot ? 0 : 1000)")
-      // As apt-get does, this installs only what it has heard of, and only for root.
+      // Like apt-get, the stub installs only packages in its lists, and only for root.
       try write(
         "apt-get",
         """
@@ -63,7 +64,7 @@ struct DependenciesScriptTests {
         [[ -e $HOME/lists && \(offers) == true ]] || exit 100
         for word in "$@"; do [[ $word != lib* ]] || touch "$HOME/$word"; done
         """)
-      // Becomes root by putting another id in place of the first.
+      // The stub becomes root by replacing the command id.
       if hasSudo { try write("sudo", "shift; id() { echo 0; }; export -f id; \"$@\"") }
       if let swift { try write("swift", swift) }
       for name in installed + (hasLists ? ["lists"] : []) {
@@ -74,17 +75,17 @@ struct DependenciesScriptTests {
     private func write(_ name: String, _ body: String) throws {
       try Data("#!/usr/bin/env bash\n\(body)\n".utf8).write(to: folder.url.appending(path: name))
       try FileManager.default.setAttributes(
-        [.posixPermissions: 0o755], ofItemAtPath: folder.path(name))
+        [.posixPermissions: 0o755], ofItemAtPath: folder.file(name))
     }
 
     func run(_ packages: String...) async throws -> Program.Outcome {
       try await Program.run(
         Repository.root.appending(path: "Scripts/dependencies").path, packages,
-        environment: ["PATH": folder.url.path, "HOME": folder.url.path])
+        environment: ["PATH": folder.path, "HOME": folder.path])
     }
 
     var calls: [String] {
-      let text = try? String(contentsOfFile: folder.path("calls"), encoding: .utf8)
+      let text = try? String(contentsOfFile: folder.file("calls"), encoding: .utf8)
       return (text ?? "").split(separator: "\n").map(String.init)
     }
   }
@@ -92,7 +93,7 @@ struct DependenciesScriptTests {
   private static let both = ["libsqlite3-dev", "libargon2-dev"]
   private static let install = "install --yes --no-install-recommends"
 
-  @Test func `nothing happens where everything is there`() async throws {
+  @Test func `nothing happens if all packages are installed`() async throws {
     let machine = try Machine(installed: Self.both)
     let outcome = try await machine.run()
     #expect(outcome.status == 0)
@@ -100,7 +101,7 @@ struct DependenciesScriptTests {
     #expect(machine.calls == [])
   }
 
-  @Test func `root installs only what is missing, without an update where none is needed`()
+  @Test func `root installs only missing packages, without an unnecessary update`()
     async throws
   {
     let machine = try Machine(installed: ["libsqlite3-dev"])
@@ -110,13 +111,13 @@ struct DependenciesScriptTests {
     #expect(machine.calls == ["\(Self.install) libargon2-dev"])
   }
 
-  @Test func `what a caller needs besides is installed too`() async throws {
+  @Test func `further packages of the caller are installed too`() async throws {
     let machine = try Machine(installed: Self.both)
     #expect(try await machine.run("libmore").status == 0)
     #expect(machine.calls == ["\(Self.install) libmore"])
   }
 
-  @Test func `package lists are fetched when apt-get does not know the packages`() async throws {
+  @Test func `package lists are fetched if apt-get does not know the packages`() async throws {
     let machine = try Machine(installed: [], hasLists: false)
     let outcome = try await machine.run()
     #expect(outcome.status == 0, "\(outcome.errors)")
@@ -124,14 +125,14 @@ struct DependenciesScriptTests {
     #expect(machine.calls == [install, "update", install])
   }
 
-  @Test func `sudo is used where it asks for no password`() async throws {
+  @Test func `sudo is used if it needs no password`() async throws {
     let machine = try Machine(installed: [], isRoot: false, hasSudo: true)
     let outcome = try await machine.run()
     #expect(outcome.status == 0, "\(outcome.errors)")
     #expect(machine.calls == ["\(Self.install) libsqlite3-dev libargon2-dev"])
   }
 
-  @Test func `without the right to install it says exactly what to install`() async throws {
+  @Test func `a user without the right to install receives the exact command`() async throws {
     let machine = try Machine(installed: ["libargon2-dev"], isRoot: false)
     let outcome = try await machine.run()
     #expect(outcome.status == 1)
@@ -139,7 +140,7 @@ struct DependenciesScriptTests {
     #expect(machine.calls == [])
   }
 
-  @Test func `a package that cannot be had is named`() async throws {
+  @Test func `the error names a package that is not available`() async throws {
     let machine = try Machine(installed: ["libsqlite3-dev"], offers: false)
     let outcome = try await machine.run()
     #expect(outcome.status == 1)
@@ -152,7 +153,7 @@ struct DependenciesScriptTests {
     ("echo 'Apple Swift version 5.10 (swiftlang)'", "Swift 5.10 is too old"),
     ("exit 1", "cannot be read"),
   ])
-  func `a compiler that is missing or too old is told in a sentence`(
+  func `the error names a missing compiler and a compiler that is too old`(
     swift: String?, sentence: String
   ) async throws {
     let machine = try Machine(swift: swift, installed: Self.both)
@@ -163,7 +164,7 @@ struct DependenciesScriptTests {
   }
 
   @Test(arguments: ["6.2", "6.3.1", "7.0", "10.1"])
-  func `a newer compiler will do`(version: String) async throws {
+  func `a newer compiler is accepted`(version: String) async throws {
     let machine = try Machine(
       swift: "echo 'Swift version \(version) (swift-\(version)-RELEASE)'", installed: Self.both)
     #expect(try await machine.run().status == 0)

@@ -1,7 +1,8 @@
+import CanopyTesting
 import Foundation
 import Testing
 
-/// The demo community: valid by itself, and loaded as it stands.
+/// The demo community: its file is consistent, and all of it loads.
 struct SeedTests {
   static let path = "Seeds/demo.json"
 
@@ -41,17 +42,18 @@ struct SeedTests {
   private var comments: Int { community.posts.reduce(0) { $0 + $1.comments.count } }
   private var stars: Int { community.posts.reduce(0) { $0 + $1.stars.count } }
 
-  @Test func `the community is large enough to look around in`() {
+  @Test func `the community has enough people, posts, comments and stars for a demonstration`() {
     #expect(community.people.count == 10)
     #expect(community.posts.count >= 60)
     #expect(comments >= 200)
     #expect(stars >= 400)
   }
 
-  @Test func `nobody acts who has not joined, and nothing is older than what it is about`() throws {
+  @Test func `each event is after its author joined, and after the post that it belongs to`() throws
+  {
     let joined = Dictionary(uniqueKeysWithValues: community.people.map { ($0.username, $0.joined) })
     func check(_ name: String, at time: Date, not before: Date? = nil, _ what: String) throws {
-      let joined = try #require(joined[name], "\(what): \(name) is nobody")
+      let joined = try #require(joined[name], "\(what): \(name) has no account")
       #expect(time > joined, "\(what): \(name) has not joined")
       if let before { #expect(time > before, "\(what) is older than the post") }
     }
@@ -66,7 +68,7 @@ struct SeedTests {
     }
   }
 
-  @Test func `people, posts, and the comments on each post stand in the order of time`() {
+  @Test func `people, posts, and the comments on each post are in the order of time`() {
     #expect(community.people.map(\.joined) == community.people.map(\.joined).sorted())
     #expect(community.posts.map(\.at) == community.posts.map(\.at).sorted())
     for post in community.posts {
@@ -74,7 +76,7 @@ struct SeedTests {
     }
   }
 
-  @Test func `nobody stars a post twice, and names and addresses differ`() {
+  @Test func `each person stars a post at most once, and names and addresses are unique`() {
     for post in community.posts {
       #expect(Set(post.stars.map(\.by)).count == post.stars.count, "on \(post.title)")
     }
@@ -82,13 +84,13 @@ struct SeedTests {
     #expect(Set(community.people.map { $0.email.lowercased() }).count == community.people.count)
   }
 
-  @Test func `addresses are of domains that nobody can own`() {
+  @Test func `addresses are in domains reserved for examples`() {
     for person in community.people {
       #expect(person.email.contains(/@example\.(com|net|org)$/), "\(person.email)")
     }
   }
 
-  @Test func `each person stands on a line of their own, as Scripts/demo reads them`() throws {
+  @Test func `each person is on one line, as Scripts/demo expects`() throws {
     let lines = try Repository.text(Self.path).split(separator: "\n")
     let people = lines.compactMap { line in
       line.firstMatch(
@@ -100,9 +102,9 @@ struct SeedTests {
   }
 
   @Test(.timeLimit(.minutes(5)))
-  func `it loads through the domain, completely, and the folder is sound`() async throws {
+  func `all of it loads, and verify finds no problem`() async throws {
     let folder = try TemporaryFolder()
-    let data = folder.path("data")
+    let data = folder.file("data")
     let seed = try await Program.run(
       Program.canopy, ["seed", "--data", data, Repository.root.appending(path: Self.path).path])
     #expect(seed.status == 0)

@@ -1,5 +1,5 @@
-/// Swift source with its comments and the contents of its string literals blanked, line by line, so
-/// that a search finds code alone.
+/// Swift source without its comments and the contents of its string literals, line by line, so that a search finds
+/// only code.
 struct SwiftCode {
   let lines: [String]
 
@@ -9,8 +9,8 @@ struct SwiftCode {
     lines = scanner.code.split(separator: "\n", omittingEmptySubsequences: false).map(String.init)
   }
 
-  /// Enough of Swift's lexical grammar: comments, and strings of all four kinds. What is interpolated
-  /// into a string counts as its content.
+  /// The part of Swift's lexical grammar that is needed: comments, and strings of all four kinds. An interpolation
+  /// counts as content of its string.
   private struct Scanner {
     private let source: [Character]
     private var index = 0
@@ -40,7 +40,7 @@ struct SwiftCode {
       }
     }
 
-    /// Goes on to where `isEnd` holds, keeping only line breaks.
+    /// Advances until `isEnd` is true, and keeps only line breaks.
     private mutating func skip(until isEnd: (Self) -> Bool) {
       while index < source.count, !isEnd(self) {
         if source[index] == "\n" { code.append("\n") }

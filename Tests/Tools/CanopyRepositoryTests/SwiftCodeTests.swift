@@ -1,7 +1,7 @@
 import Testing
 
 struct SwiftCodeTests {
-  @Test func `comments and the contents of strings are blanked and code is kept`() {
+  @Test func `comments and the contents of strings are removed, and code is kept`() {
     let cases = [
       (#"let a = 1 // print("x")"#, "let a = 1 "),
       (#"let a = "print(\"x\")" + b"#, #"let a = "" + b"#),

@@ -10,7 +10,7 @@ struct SwiftSampleTests {
     var count = 0
     for document in try Document.all() {
       for block in document.blocks where block.language == "swift" {
-        // In the source they stand inside a type.
+        // In the source they are members of a type.
         let text = block.lines.map { $0.isEmpty ? "" : "  " + $0 }.joined(separator: "\n")
         #expect(
           source.contains("\n" + text + "\n"),

@@ -1,16 +1,16 @@
 import Foundation
 import Testing
 
-/// Something that must not come back into the code, and what to use in its place.
+/// A pattern that must not return to the code, with its replacement.
 struct Ban: CustomTestStringConvertible, Sendable {
-  /// A regular expression, searched for in each line.
+  /// A regular expression that is searched in each line.
   var pattern: String
-  /// What to do instead.
+  /// The replacement.
   var instead: String
-  /// The folders and files of Swift code that are searched, without comments and contents of strings;
-  /// nil for every line of every file that people write.
+  /// The folders and files of Swift code that are searched, without comments and contents of strings; nil for every
+  /// line of every file that people write.
   var places: [String]?
-  /// Files, or folders with a `/` at the end, that need it, and why.
+  /// The files, and folders with a `/` at the end, that need the pattern, with the reason.
   var allowed: [String: String] = [:]
 
   var testDescription: String { pattern }
@@ -21,12 +21,12 @@ extension Ban {
     Ban(
       pattern:
         #"\bDate\(\)|\bDate\.now\b|clock_gettime|gettimeofday|\b(Continuous|Suspending)Clock\b"#,
-      instead: "take the time as a parameter (`now`), so that a test or a replay decides it",
+      instead: "take the time as a parameter (`now`), so that a test or a replay sets it",
       places: ["Sources"],
       allowed: [
         "Sources/Blog/CanopyAccounts/AccountEnvironment.swift": "the one live clock of the server",
         "Sources/Client/CanopyClient/ClientEnvironment.swift": "the one live clock of a client",
-        "Sources/Serving/canopy/Composition.swift": "what the waits of checkpoints go by",
+        "Sources/Serving/canopy/Composition.swift": "the clock of the waits of checkpoints",
         "Sources/Tools/CanopyClientBench/": "measures time, and is not part of the library",
         "Sources/Tools/CanopyBench/": "measures time, and is not part of the server",
       ]),
@@ -40,7 +40,7 @@ extension Ban {
         "Sources/Serving/canopy/Composition.swift": "the live source for push ids",
         "Sources/Client/CanopyClient/ClientEnvironment.swift": "the live source of a client",
         "Sources/Tools/CanopyClientBench/": "draws a seed, which it prints",
-        "Sources/Tools/CanopyBench/": "draws a seed, which it prints, and names nobody else has",
+        "Sources/Tools/CanopyBench/": "draws a seed, which it prints, and unique names",
         "Sources/Tools/CanopyTesting/": "draws a seed, which it prints",
       ]),
     Ban(
@@ -48,18 +48,18 @@ extension Ban {
       instead: "write to the Logger; in the command, results go through `Output`",
       places: ["Sources"],
       allowed: [
-        "Sources/Tools/CanopyBench/": "what it measures is its output",
-        "Sources/Client/CanopyBlogSample/": "what it shows is its output",
-        "Sources/Tools/CanopyClientBench/": "what it measures is its output",
+        "Sources/Tools/CanopyBench/": "its measurements are its output",
+        "Sources/Client/CanopyBlogSample/": "its results are its output",
+        "Sources/Tools/CanopyClientBench/": "its measurements are its output",
         "Sources/Tools/CanopyTesting/": "the seed of a run, in the output of a test",
       ]),
     Ban(
       pattern: #"\b(sleep|usleep|nanosleep)\(|\b(Task|Thread)\.sleep"#,
       instead:
-        "wait for what the test is about (a reply, a continuation, the end of a process), or "
+        "wait for the event itself (a reply, a continuation, the end of a process, `eventually`), or "
         + "move a manual clock",
       places: ["Tests", "Sources/Tools/CanopyTesting"],
-      allowed: ["Sources/Tools/CanopyTesting/StepClock.swift": "a clock that is moved by hand"]),
+      allowed: ["Sources/Tools/CanopyTesting/StepClock.swift": "a clock that a test advances"]),
     Ban(
       pattern: #"\btry!"#, instead: "`try`, and let the test or the caller have the error",
       places: ["Sources", "Tests"]),
@@ -72,15 +72,15 @@ extension Ban {
     Ban(
       pattern: #"\bfatalError\("#,
       instead:
-        "throw an error with a sentence; `precondition` for what only a mistake in this code "
+        "throw an error with a sentence; use `precondition` for a state that only an error in this code "
         + "can cause",
       places: ["Sources", "Tests"]),
     Ban(
       pattern: #"\bimport XCTest\b"#,
       instead: "Swift Testing; Scripts/test runs no others", places: ["Tests"]),
     Ban(
-      // Operations of `String` that compare or take apart characters: with text in quotes, on anything that
-      // is no `Path`, in a closure, or of the texts of keys and nodes; and those that fold case.
+      // Operations of `String` that compare or split characters: with a string literal, on a value that is not a
+      // `Path`, in a closure, or on the texts of keys and nodes; and operations that fold case.
       pattern:
         #"([^h]|[^t]h|[^a]th|[^pP]ath)\.has(Prefix|Suffix)\("#
         + #"|\.(contains|split|(first|last)Index|(firstR|r)anges?|components|replacing\w*|starts"#
@@ -90,33 +90,33 @@ extension Ban {
         + #"|\.(text|stringValue) (==|!=) (?!nil)|(==|!=) [\w.?()$]*\.(text|stringValue)\b"#,
       instead:
         "data is bytes: `hasBytePrefix`, `hasSameBytes`, `asciiLowercased` and so on (CanopyTree), the "
-        + "`utf8` view, or a `Key`; a character may join with its neighbour, and texts with other bytes "
-        + "may be equal",
+        + "`utf8` view, or a `Key`; a character may form one grapheme with the next, and texts with other "
+        + "bytes may be equal",
       places: ["Sources"],
       allowed: [
         "Sources/Core/CanopyRules/Evaluator+Values.swift":
           "the language has a method that folds case",
         "Sources/Blog/CanopyAccounts/EmailAddress.swift":
-          "people type addresses in many ways: folded and composed once, then compared by bytes; the "
-          + "parts are scalars",
+          "people type addresses in many ways, so they are folded and composed once, then compared by "
+          + "bytes; the parts are scalars",
         "Sources/Blog/CanopyAccounts/PasswordPolicy.swift":
           "passwords that look alike are as easily guessed",
         "Sources/Blog/CanopyAccounts/CommonPasswords.swift": "a list in the program",
         "Sources/Client/CanopyClient/Auth/AuthError.swift": "a sentence of the server",
         "Sources/Storage/CanopySQLite/SQLiteStore+Maintenance.swift":
-          "what SQLite says of its file",
+          "an error text of SQLite",
         "Sources/Serving/canopy/": "options of the command, and text for people",
-        "Sources/Tools/CanopyBench/": "text that it made itself, and that of other programs",
-        "Sources/Tools/CanopyClientBench/": "text that it made itself",
-        "Sources/Tools/CanopyTesting/": "text that tests made themselves",
+        "Sources/Tools/CanopyBench/": "its own text, and that of other programs",
+        "Sources/Tools/CanopyClientBench/": "its own text",
+        "Sources/Tools/CanopyTesting/": "the text of tests",
       ]),
     Ban(
       pattern: #"\bunsafeFlags\b"#,
       instead: "the settings that all targets share", places: ["Package.swift"]),
-    // Spelt so that this file does not hold what it forbids.
+    // The pattern is written so that it does not match itself.
     Ban(
       pattern: #"\b(TO"# + #"DO|FIX"# + #"ME|XX"# + #"X|HA"# + #"CK)\b"#,
-      instead: "finish it, or say plainly in a comment what is not done and why"),
+      instead: "finish it, or state the missing part and the reason in a comment"),
     Ban(
       pattern: #"(^|[^\w.)-])/(work|home|root|Users)/"#,
       instead: "a path from the root of the repository, or one that is given as a parameter"),
@@ -125,7 +125,7 @@ extension Ban {
 
 struct TidyTests {
   @Test(arguments: Ban.all)
-  func `what is banned is not there, except where a reason is given`(_ ban: Ban) throws {
+  func `no file contains a banned pattern, except those with a reason`(_ ban: Ban) throws {
     let pattern = try Regex(ban.pattern)
     var allowedThatAreNeeded: Set<String> = []
     for (path, lines) in try Self.lines(ban.places) {
@@ -142,7 +142,7 @@ struct TidyTests {
     #expect(allowedThatAreNeeded == Set(ban.allowed.keys), "an exception is no longer needed")
   }
 
-  @Test func `operations on the characters of data are found, and those on bytes are not`() throws {
+  @Test func `the ban on operations on characters does not match operations on bytes`() throws {
     let ban = try #require(Ban.all.first { $0.pattern.contains("lowercased") })
     let pattern = try Regex(ban.pattern)
     for line in [
@@ -163,8 +163,7 @@ struct TidyTests {
     }
   }
 
-  @Test func `whatever the compiler is told to trust has its reason in a comment beside it`() throws
-  {
+  @Test func `each promise to the compiler has its reason in a comment beside it`() throws {
     let pattern = /@unchecked Sendable|nonisolated\(unsafe\)|unowned\(unsafe\)|@preconcurrency/
     for path in Repository.files(in: "Sources", suffix: ".swift") {
       let source = try Repository.text(path)
@@ -178,7 +177,7 @@ struct TidyTests {
     }
   }
 
-  @Test(.enabled("in a clone, where git says what is tracked") { Repository.contains(".git") })
+  @Test(.enabled("in a clone, where git lists the tracked files") { Repository.contains(".git") })
   func `no build product and no data is tracked`() async throws {
     let tracked = try await Program.run(
       "/usr/bin/env", ["git", "-C", Repository.root.path, "ls-files"])

@@ -1,3 +1,4 @@
+import CanopyTesting
 import Foundation
 import Testing
 
@@ -15,9 +16,9 @@ struct TranscriptTests {
   @Test(
     .timeLimit(.minutes(5)),
     arguments: try Document.all().filter { !$0.transcripts.isEmpty })
-  func `a server says the replies that a document shows`(_ document: Document) async throws {
+  func `a server sends the replies of a transcript`(_ document: Document) async throws {
     let folder = try TemporaryFolder()
-    let data = folder.path("data")
+    let data = folder.file("data")
     let seed = try await Program.run(
       Program.canopy,
       ["seed", "--data", data, Repository.root.appending(path: SeedTests.path).path])
@@ -58,17 +59,18 @@ struct TranscriptTests {
         exchange.typed == "QUIT"
         || exchange.replies.last?.hasSuffix("the connection closes") == true
     }
-    // No other line came.
+    // The server has sent no other line.
     if !isOver { try connection.send("PING") }
     let last = try connection.receive()
     guard last == (isOver ? nil : "+\"PONG\"") else {
       throw Mismatch(
         description:
-          "\(document.path):\(transcript.line): the server says more: \(last ?? "nothing")")
+          "\(document.path):\(transcript.line): the server sent more: \(last ?? "nothing")")
     }
   }
 
-  @Test func `in a transcript an ellipsis is anything, and an id is the same one everywhere`()
+  @Test
+  func `in a transcript an ellipsis matches any text, and an id matches the same id everywhere`()
     throws
   {
     let (mine, other) = ("-OkNdt6cBe5Vp3NTAr2j", "-OkOM3i7rRkXifX_caNQ")

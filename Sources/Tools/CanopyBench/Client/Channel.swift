@@ -1,6 +1,6 @@
-/// One connection of the client: requests out, whole replies in.
+/// A connection of the client, which sends requests and receives complete replies.
 final class Channel<Framer: ReplyFramer> {
-  /// A whole reply. Its bytes are valid until something is received.
+  /// A complete reply. Its bytes are valid until the next receive.
   struct Reply {
     var frame: Frame
     var bytes: UnsafeRawBufferPointer
@@ -9,12 +9,12 @@ final class Channel<Framer: ReplyFramer> {
   }
 
   let socket: TCPSocket
-  /// Requests that are to be sent; add to it, then `flush`.
+  /// The requests to send. Append to it, then call `flush`.
   var output: [UInt8] = []
   private var sent = 0
   private var framer = Framer()
   private var input: UnsafeMutableRawBufferPointer
-  /// The first byte of the reply that comes next, and the end of what has arrived.
+  /// The first byte of the next reply, and the end of the received bytes.
   private var start = 0
   private var end = 0
 
@@ -27,9 +27,9 @@ final class Channel<Framer: ReplyFramer> {
     input.deallocate()
   }
 
-  /// Sends what is in `output`, as far as there is room.
+  /// Sends the bytes of `output` that the socket accepts.
   ///
-  /// - Returns: whether all is sent.
+  /// - Returns: whether all bytes are sent.
   func flush() throws -> Bool {
     while sent < output.count {
       let count = try output.withUnsafeBytes { try socket.send(.init(rebasing: $0[sent...])) }
@@ -52,11 +52,11 @@ final class Channel<Framer: ReplyFramer> {
     end += try socket.receive(into: .init(rebasing: input[end...]))
   }
 
-  /// Moves what has arrived to the front, or to a larger buffer if it is in the front.
+  /// Moves the received bytes to the start of the buffer, or to a larger buffer if they are at the start.
   private func makeRoom() {
     let rest = UnsafeRawBufferPointer(rebasing: input[start..<end])
     if start > 0 {
-      // The two may overlap, which is allowed here.
+      // The source and the destination may overlap, which `memmove` allows.
       input.copyMemory(from: rest)
     } else {
       let larger = UnsafeMutableRawBufferPointer.allocate(
@@ -69,7 +69,7 @@ final class Channel<Framer: ReplyFramer> {
     start = 0
   }
 
-  /// The next whole reply that has arrived.
+  /// Returns the next complete reply; nil if none has arrived.
   func nextReply() throws -> Reply? {
     guard start < end else { return nil }
     let bytes = UnsafeRawBufferPointer(rebasing: input[start..<end])
@@ -78,14 +78,14 @@ final class Channel<Framer: ReplyFramer> {
     return Reply(frame: frame, bytes: .init(rebasing: bytes[..<frame.count]))
   }
 
-  /// Sends a request and waits for its reply: before `stopWaiting`, and with nothing else under way.
+  /// Sends a request, and waits for its reply. Precondition: no `stopWaiting` yet, and no other request under way.
   func exchange(_ request: [UInt8]) throws -> Reply {
     output += request
     _ = try flush()
     return try awaitReply()
   }
 
-  /// Waits for a reply, before `stopWaiting`.
+  /// Waits for a reply. Precondition: no `stopWaiting` yet.
   func awaitReply() throws -> Reply {
     while true {
       if let reply = try nextReply() { return reply }

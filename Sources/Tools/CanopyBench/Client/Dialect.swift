@@ -1,14 +1,14 @@
-/// How a system is asked, and what a right answer looks like.
+/// The requests of a system as bytes, and the check of its replies.
 protocol Dialect<Framer> {
   associatedtype Framer: ReplyFramer
 
-  /// Appends a request of a user.
+  /// Appends the bytes of a request of a user.
   func write(_ request: BlogRequest, as user: Int, to output: inout [UInt8])
 
-  /// Judges the answer to a request.
+  /// Checks the reply to a request.
   ///
-  /// - Parameter isThorough: whether to look at the contents too. That is asked for one answer in many,
-  ///   as looking through fifty kilobytes of a list takes the client longer than receiving them.
+  /// - Parameter isThorough: whether to check the contents too. The client does so for few replies, because searching
+  ///   fifty kilobytes of a list takes longer than receiving them.
   func judge(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, to request: BlogRequest, as user: Int,
     isThorough: Bool
@@ -17,7 +17,7 @@ protocol Dialect<Framer> {
 
 enum Verdict: Equatable {
   case right
-  /// A right answer to a star: it is on the post now, or off it.
+  /// A correct reply to a star, which is now on the post, or not.
   case starred(Bool)
   case wrong
 }
@@ -35,7 +35,7 @@ extension UnsafeRawBufferPointer {
       .elementsEqual(UnsafeBufferPointer(start: text.utf8Start, count: text.utf8CodeUnitCount))
   }
 
-  /// How often a text occurs, not counting overlaps.
+  /// Returns the number of occurrences of a text, without overlaps.
   func occurrences(of text: [UInt8]) -> Int {
     guard let first = text.first else { return 0 }
     var found = 0

@@ -1,20 +1,20 @@
 import Foundation
 import Histogram
 
-/// How a system tells many listeners of one write.
+/// The protocol by which a system notifies many listeners of a write.
 struct FanOutDialect<Framer: ReplyFramer> {
-  /// What each listener sends, one request after the other.
+  /// The requests of each listener, one after the other.
   var subscribe: [[UInt8]]
-  /// What the publisher sends before anything else.
+  /// The first requests of the publisher.
   var logIn: [[UInt8]]
-  /// The request that has the listeners told of a text.
+  /// Returns the request that publishes a text.
   var publish: (_ text: String) -> [UInt8]
-  /// What begins an event.
+  /// The first characters of an event.
   var eventPrefix: StaticString
-  /// Bytes of the text.
+  /// The number of bytes in the text.
   var textBytes: Int
 
-  /// The text of an event: its number and something to fill it up.
+  /// Returns the text of an event: its number and padding.
   func text(_ number: Int) -> String {
     let digits = String(number)
     let head = String(repeating: "0", count: max(0, 12 - digits.count)) + digits
@@ -22,12 +22,12 @@ struct FanOutDialect<Framer: ReplyFramer> {
   }
 }
 
-/// One publisher and many listeners: how fast does a write reach all?
+/// One publisher and many listeners. Measures the time until a write reaches all.
 ///
-/// Some writes are under way at a time; the next one follows when one has reached every listener. A
-/// latency is the time from sending a write until the last listener has it.
+/// A fixed number of writes is under way at a time. The next one follows when one has reached every listener. A latency
+/// is the time from sending a write until the last listener has received it.
 final class FanOutClient<Framer: ReplyFramer> {
-  /// One listener in so many has the contents of its events checked.
+  /// The contents of events are checked for one of this many listeners.
   private static var checkedListeners: Int { 16 }
 
   private let dialect: FanOutDialect<Framer>
@@ -35,10 +35,10 @@ final class FanOutClient<Framer: ReplyFramer> {
   private let listeners: [Channel<Framer>]
   private let publisher: Channel<Framer>
   private let poller: Poller
-  /// Bytes of an event as it was received.
+  /// The number of bytes in a received event.
   let eventBytes: Int
 
-  /// - Parameter window: writes under way.
+  /// - Parameter window: the number of writes under way.
   init(
     _ dialect: FanOutDialect<Framer>, port: Int, listeners count: Int, window: Int = 4
   ) throws {
@@ -51,7 +51,7 @@ final class FanOutClient<Framer: ReplyFramer> {
       for request in dialect.subscribe { try Self.succeed(listener, request) }
       return listener
     }
-    // Whatever a subscription begins with is over when the first event of ours has come.
+    // The first events of a subscription are over when the first event of this publisher has arrived.
     try Self.succeed(publisher, dialect.publish(dialect.text(0)))
     let first = dialect.text(0)
     var bytes = 0
@@ -73,10 +73,10 @@ final class FanOutClient<Framer: ReplyFramer> {
     guard !reply.frame.isError else { throw BenchFailure(reply.text) }
   }
 
-  /// - Parameter usage: CPU seconds that the server has used.
+  /// - Parameter usage: returns the CPU seconds that the server has used.
   func run(warmUpSeconds: Double, seconds: Double, usage: () throws -> Double) throws -> Sample {
     var sample = Sample()
-    // Listeners receive in order, so its count tells a listener which event is next.
+    // Listeners receive events in order, so the count of a listener is the number of its next event.
     var received = Array(repeating: 0, count: listeners.count)
     var missing = Array(repeating: listeners.count, count: window)
     var sentAt = Array(repeating: Int64(0), count: window)
@@ -93,7 +93,7 @@ final class FanOutClient<Framer: ReplyFramer> {
       sentAt[published % window] = monotonicNanoseconds()
       published += 1
       publisher.output += dialect.publish(dialect.text(published))
-      guard try publisher.flush() else { throw BenchFailure("there is no room for a write") }
+      guard try publisher.flush() else { throw BenchFailure("the socket accepts no further write") }
     }
 
     for _ in 0..<window { try publish() }

@@ -2,21 +2,20 @@ import CanopyTree
 import Foundation
 import Histogram
 
-/// The load generator: connections that each keep so many requests in flight, driven by one thread.
+/// The load generator: connections with a fixed number of requests in flight each, driven by one thread.
 ///
-/// The same for every system; only the bytes differ. A closed loop: the next request goes out when a
-/// reply has come in.
+/// It is the same for every system; only the bytes differ. It is a closed loop: a reply makes it send the next request.
 final class LoadClient<D: Dialect> {
   private let dialect: D
   private let users: [User]
   private let poller: Poller
 
-  /// A connection, and what it is waiting for: replies come in the order of requests.
+  /// A connection and its requests in flight. Replies arrive in the order of requests.
   private final class User {
     let channel: Channel<D.Framer>
     var random = SplitMix64(seed: 0)
     var inFlight: [(request: BlogRequest, sentAt: Int64)] = []
-    /// Where the oldest request in flight is in the ring.
+    /// The index of the oldest request in flight in the ring.
     var oldest = 0
     var waiting = 0
     var wantsRoom = false
@@ -27,7 +26,7 @@ final class LoadClient<D: Dialect> {
     }
   }
 
-  /// - Parameter channels: one for each user, logged in, with nothing under way.
+  /// - Parameter channels: a connection for each user, logged in, without requests under way.
   init(_ dialect: D, _ channels: [Channel<D.Framer>]) throws {
     self.dialect = dialect
     poller = try Poller()
@@ -38,9 +37,10 @@ final class LoadClient<D: Dialect> {
     }
   }
 
-  /// Loads the server, first unmeasured, then measured, then until all is answered.
+  /// Loads the server: first without measuring, then measuring, then until all replies have arrived.
   ///
-  /// - Parameter usage: CPU seconds that the server has used; asked at both ends of the measured time.
+  /// - Parameter usage: returns the CPU seconds that the server has used. It is called at both ends of the measured
+  ///   time.
   func run(_ round: Round, usage: () throws -> Double) throws -> Sample {
     var sample = Sample()
     var isSending = true
@@ -92,7 +92,7 @@ final class LoadClient<D: Dialect> {
     _ sample: inout Sample
   ) {
     guard user.waiting > 0 else {
-      sample.addWrong("a reply that nobody asked for: \(reply.text.prefix(200))")
+      sample.addWrong("a reply without a request: \(reply.text.prefix(200))")
       return
     }
     let (request, sentAt) = user.inFlight[user.oldest]

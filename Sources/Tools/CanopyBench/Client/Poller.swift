@@ -1,10 +1,10 @@
 import CEpoll
 import Foundation
 
-/// Says which of many sockets have something to read, or room to write.
+/// Waits until some of many sockets can be read or written.
 ///
-/// Plain epoll, level-triggered: one call for a batch of sockets, and nothing allocated per event. The
-/// client shares the machine with the server that it measures, so what it costs falsifies the result.
+/// It uses epoll, level-triggered: one call for a batch of sockets, and no allocation for an event. The client shares
+/// the machine with the server that it measures, so its own cost distorts the result.
 final class Poller {
   private let descriptor: Int32
   private let events: UnsafeMutableBufferPointer<epoll_event>
@@ -20,12 +20,12 @@ final class Poller {
     events.deallocate()
   }
 
-  /// Watches a socket; `wait` then names it by `id`.
+  /// Watches a socket, which `wait` names by `id`.
   func add(_ socket: TCPSocket, id: Int) throws {
     try control(EPOLL_CTL_ADD, socket, id, wantsRoom: false)
   }
 
-  /// Says whether room to write is waited for, besides something to read.
+  /// Sets whether `wait` also waits until the socket can be written.
   func change(_ socket: TCPSocket, id: Int, wantsRoom: Bool) throws {
     try control(EPOLL_CTL_MOD, socket, id, wantsRoom: wantsRoom)
   }
@@ -41,10 +41,9 @@ final class Poller {
     }
   }
 
-  /// Waits for the next events and hands each to `body`.
+  /// Waits for the next events, and passes each to `body`.
   ///
-  /// - Throws: what `body` throws, or a failure when nothing has happened for ten seconds: a reply
-  ///   that does not come is a wrong answer.
+  /// - Throws: errors of `body`, and a failure after ten seconds without an event: a missing reply is a wrong one.
   func wait(_ body: (_ id: Int, _ hasRoom: Bool) throws -> Void) throws {
     var count: Int32
     repeat {
@@ -59,7 +58,7 @@ final class Poller {
   }
 }
 
-/// The last error of the system, as a text.
+/// Returns the last error of the system as text.
 func systemError() -> String {
   String(cString: strerror(errno))
 }

@@ -1,7 +1,7 @@
-/// PostgreSQL's protocol, version 3: messages of a type, a length and contents. A reply is all of them
+/// The framer of PostgreSQL's protocol, version 3: messages of a type, a length and contents. A reply is all messages
 /// up to ReadyForQuery, which answers a Sync.
 struct PostgresFramer: ReplyFramer {
-  /// Where the next message begins.
+  /// The index of the next message.
   private var offset = 0
   private var rows = 0
   private var firstRow = 0
@@ -32,7 +32,7 @@ struct PostgresFramer: ReplyFramer {
 }
 
 extension UnsafeRawBufferPointer {
-  /// A number in network order, wherever it lies.
+  /// Returns a number in network byte order, at any alignment.
   func bigEndian<Number: FixedWidthInteger>(_: Number.Type, at offset: Int) -> Number {
     Number(bigEndian: loadUnaligned(fromByteOffset: offset, as: Number.self))
   }

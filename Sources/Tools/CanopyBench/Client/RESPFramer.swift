@@ -1,9 +1,9 @@
-/// Redis' protocol, version 2: `+text`, `-error`, `:number`, `$length` with as many bytes, and `*count`
-/// with as many elements, which may be arrays.
+/// The framer of Redis' protocol, version 2: `+text`, `-error`, `:number`, `$length` with that number of bytes, and
+/// `*count` with that number of elements, which may be arrays.
 struct RESPFramer: ReplyFramer {
-  /// Everything before this is understood.
+  /// The end of the parsed bytes.
   private var offset = 0
-  /// Elements that are still to come; an array adds its own.
+  /// The number of missing elements. An array adds its own.
   private var awaited = 1
   private var rows = 0
   private var isError = false
@@ -18,7 +18,7 @@ struct RESPFramer: ReplyFramer {
       case UInt8(ascii: "-"):
         isError = true
       case UInt8(ascii: "$"):
-        // Minus one stands for null and has no bytes.
+        // Minus one means null, which has no bytes.
         if header.number >= 0 { end += header.number + 2 }
         guard end <= bytes.count else { return nil }
       case UInt8(ascii: "*"):
@@ -37,12 +37,12 @@ struct RESPFramer: ReplyFramer {
 
   private struct Header {
     var kind: UInt8
-    /// The number after the kind, if there is one.
+    /// The number after the kind; nil if there is no number.
     var number = 0
-    /// Just after the end of the line.
+    /// The index after the end of the line.
     var end: Int
 
-    /// - Returns: nil while the line is not whole.
+    /// - Returns: nil if the line is not complete.
     init?(in bytes: UnsafeRawBufferPointer, at start: Int) throws {
       guard start < bytes.count else { return nil }
       kind = bytes[start]

@@ -1,32 +1,32 @@
 import Foundation
 
-/// Finds where replies end in the bytes of one connection.
+/// Finds the ends of replies in the bytes of one connection.
 ///
-/// A value that is fed the same reply again and again as it grows, and remembers how much of it it has
-/// understood: no byte is looked at twice, however a long reply is cut up on its way.
+/// The framer receives a reply again whenever more of it has arrived, and stores the end of the parsed bytes. So it
+/// parses no byte twice, however a long reply is divided.
 protocol ReplyFramer {
   init()
 
-  /// Goes on with a reply.
+  /// Continues with a reply.
   ///
-  /// - Parameter bytes: all that has arrived since the reply's first byte.
-  /// - Returns: the reply, or nil while it is not whole.
-  /// - Throws: when the bytes are not of the protocol.
+  /// - Parameter bytes: all received bytes from the reply's first byte on.
+  /// - Returns: the reply; nil if it is not complete.
+  /// - Throws: `BenchFailure` if the bytes do not conform to the protocol.
   mutating func next(in bytes: UnsafeRawBufferPointer) throws -> Frame?
 }
 
-/// What a framer has learnt of a reply on its way to the end.
+/// The size and the kind of a reply.
 struct Frame: Equatable {
-  /// Bytes of the reply.
+  /// The number of bytes in the reply.
   var count: Int
-  /// Its elements (Redis) or rows (PostgreSQL).
+  /// The number of elements (Redis) or rows (PostgreSQL).
   var rows = 0
-  /// Where its first row begins.
+  /// The index of the first row.
   var firstRow = 0
   var isError = false
 }
 
-/// The line protocol: a reply is a line, and `-` begins an error.
+/// The framer of the line protocol. A reply is a line, and an error begins with `-`.
 struct LineFramer: ReplyFramer {
   private var scanned = 0
 

@@ -1,34 +1,34 @@
 import Foundation
 import Histogram
 
-/// How a server is loaded once.
+/// The load of a server in one round.
 struct Round {
   var mix: Mix
-  /// Requests in flight on each connection.
+  /// The number of requests in flight on each connection.
   var depth = 1
   var warmUpSeconds: Double
   var seconds: Double
-  /// Posts that there were at the start.
+  /// The number of posts at the start.
   var posts: Int
   var seed: UInt64
 }
 
-/// What one round has shown.
+/// The results of one round.
 struct Sample {
   var operations = 0
   var seconds = 0.0
-  /// Nanoseconds from sending a request to having its reply, to three digits, up to a minute.
+  /// The nanoseconds from a request to its reply, to three digits, up to a minute.
   var latencies = Histogram<UInt64>(
     highestTrackableValue: 60_000_000_000, numberOfSignificantValueDigits: .three)
   var serverCPUSeconds = 0.0
   var clientCPUSeconds = 0.0
-  /// Of all programs on the machine.
+  /// The CPU seconds of all programs on the machine.
   var machineCPUSeconds = 0.0
-  /// The most memory that the server had.
+  /// The peak of the server's memory.
   var peakBytes = 0
-  /// Stars put on posts less those taken off, warm-up included.
+  /// The number of added stars minus that of removed ones, with the warm-up.
   var stars = 0
-  /// Posts written, warm-up included.
+  /// The number of created posts, with the warm-up.
   var posts = 0
   private(set) var wrong = 0
   private(set) var firstWrong: String?
@@ -45,21 +45,21 @@ struct Sample {
   }
 }
 
-/// Nanoseconds of a clock that only goes forward.
+/// Returns the nanoseconds of a monotonic clock.
 func monotonicNanoseconds() -> Int64 {
   var time = timespec()
   clock_gettime(CLOCK_MONOTONIC, &time)
   return Int64(time.tv_sec) * 1_000_000_000 + Int64(time.tv_nsec)
 }
 
-/// What was used until a moment; the difference of two goes into a sample.
+/// The CPU time used until a moment. The difference of two marks goes into a sample.
 struct UsageMark {
   private let at: Int64
   private let server: Double
   private let client: Double
   private let machine: Double
 
-  /// - Parameter server: CPU seconds that the server has used.
+  /// - Parameter server: the CPU seconds that the server has used.
   init(_ server: () throws -> Double) throws {
     self.server = try server()
     client = ownCPUSeconds()
@@ -67,7 +67,7 @@ struct UsageMark {
     at = monotonicNanoseconds()
   }
 
-  /// Writes what was used since an earlier mark.
+  /// Writes the use since an earlier mark into a sample.
   func fill(_ sample: inout Sample, since earlier: UsageMark) {
     sample.seconds = Double(at - earlier.at) / 1e9
     sample.serverCPUSeconds = server - earlier.server
@@ -76,7 +76,7 @@ struct UsageMark {
   }
 }
 
-/// CPU seconds of this process.
+/// Returns the CPU seconds of this process.
 func ownCPUSeconds() -> Double {
   var time = timespec()
   clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)

@@ -4,7 +4,7 @@ import Foundation
 final class TCPSocket {
   let descriptor: Int32
 
-  /// - Parameter receiveBytes: what the kernel takes that is not read; nil for the usual.
+  /// - Parameter receiveBytes: the bytes of the kernel's receive buffer; nil for the default.
   init(port: Int, receiveBytes: Int32? = nil) throws {
     descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     if var bytes = receiveBytes {
@@ -32,21 +32,21 @@ final class TCPSocket {
     close(descriptor)
   }
 
-  /// From here on neither `receive` nor `send` waits.
+  /// Makes `receive` and `send` return without waiting from now on.
   func stopWaiting() {
     _ = fcntl(descriptor, F_SETFL, fcntl(descriptor, F_GETFL) | O_NONBLOCK)
   }
 
-  /// From here on `receive` waits no longer than this.
+  /// Sets the longest time for which `receive` waits.
   func waitAtMost(seconds: Int) {
     var time = timeval(tv_sec: seconds, tv_usec: 0)
     setsockopt(
       descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
   }
 
-  /// Reads what is there. Zero when there is nothing now.
+  /// Reads the available bytes. Returns zero if there are none now.
   ///
-  /// - Throws: when the other side has ended the connection, or it has broken.
+  /// - Throws: `BenchFailure` if the connection has ended.
   func receive(into buffer: UnsafeMutableRawBufferPointer) throws -> Int {
     let count = recv(descriptor, buffer.baseAddress, buffer.count, 0)
     if count > 0 { return count }
@@ -55,7 +55,7 @@ final class TCPSocket {
       count == 0 ? "the server closed a connection" : "recv: \(systemError())")
   }
 
-  /// Sends as much as there is room for, and returns how much that was.
+  /// Sends the bytes that the kernel accepts, and returns their number.
   func send(_ bytes: UnsafeRawBufferPointer) throws -> Int {
     let count = Foundation.send(descriptor, bytes.baseAddress, bytes.count, Int32(MSG_NOSIGNAL))
     if count >= 0 { return count }

@@ -1,17 +1,17 @@
 import CanopyTree
 
-/// One thing that a user asks for, in the words of no system: each `Dialect` puts it into its own.
+/// A request of a user, independent of the system. Each `Dialect` encodes it.
 enum BlogRequest: Equatable {
   case ping
-  /// A new post, told from others by a number.
+  /// A new post with a number of its own.
   case post(number: Int)
-  /// A star put on a post or taken off.
+  /// Adds a star to a post, or removes it.
   case star(post: Int)
   case comment(post: Int)
   case show(post: Int)
-  /// The newest hundred posts, whole.
+  /// The newest hundred posts with all fields.
   case recent
-  /// The ten of the user's own posts with the most stars.
+  /// The ten posts of the user with the most stars.
   case top
 
   static let recentCount = 100
@@ -19,25 +19,25 @@ enum BlogRequest: Equatable {
   static let comment = "A comment of a length that comments have when they say thank you."
 }
 
-/// What a work asks for, request by request.
+/// The shares of requests in a work.
 enum Mix {
   case ping
   case post
-  /// Everyone on one post.
+  /// Stars of all users on one post.
   case starOne
   case starAll
   case show
   case recent
   case top
-  /// Four fifths reading in equal parts, a tenth stars, a twentieth comments, a twentieth posts.
+  /// Four fifths reads of all kinds, one tenth stars, one twentieth comments, one twentieth posts.
   case blog
 
-  /// The post that everyone stars. No other work stars it, so that its stars can be counted.
+  /// The post that all users star. No other work stars it, so that its stars can be counted.
   static let popularPost = 0
 
-  /// Draws the next request.
+  /// Returns the next random request.
   ///
-  /// - Parameter posts: how many posts there were at the start; those are shown and starred.
+  /// - Parameter posts: the number of posts at the start, which are shown and starred.
   func next(posts: Int, _ random: inout SplitMix64) -> BlogRequest {
     switch self {
     case .ping: .ping
@@ -61,8 +61,8 @@ enum Mix {
 }
 
 extension SplitMix64 {
-  /// A number from 0 up to, and without, a bound below 2³². Faster than `Int.random(in:using:)`, and as
-  /// even as a benchmark needs (Lemire 2019, without the rejection).
+  /// Returns a number from 0 to below a bound, which is below 2³². It is faster than `Int.random(in:using:)`, and
+  /// uniform enough for a benchmark (Lemire 2019, without the rejection).
   mutating func below(_ bound: Int) -> Int {
     Int(((next() >> 32) &* UInt64(bound)) >> 32)
   }

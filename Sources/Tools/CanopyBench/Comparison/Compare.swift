@@ -3,27 +3,28 @@ import Foundation
 
 struct Compare: ParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Canopy beside Redis and PostgreSQL: the same work, durable before each reply.",
+    abstract:
+      "Compare Canopy with Redis and PostgreSQL at the same work, durable before each reply.",
     discussion: """
-      Starts all servers on this machine, fills them with the same posts, and loads one after the \
-      other, round by round. Ends with exit code 1 when an answer was wrong, not when a goal is missed.
+      The command starts all servers on this machine, fills them with the same posts, and loads one after \
+      the other in each round. The exit code is 1 if a reply was wrong, but not if a goal is missed.
       """)
 
-  @Flag(help: "About two minutes instead of ten.") var quick = false
+  @Flag(help: "Run for about two minutes instead of ten.") var quick = false
   @Option(
-    help: "Only this work; may be repeated. \(Work.names.joined(separator: ", ")).")
+    help: "Run only this work; may be repeated. \(Work.names.joined(separator: ", ")).")
   var only: [String] = []
-  @Option(help: "Only this system besides; may be repeated. canopy, redis, postgresql, echo.")
+  @Option(help: "Measure only this system; may be repeated. canopy, redis, postgresql, echo.")
   var system: [String] = []
-  @Option(help: "Connections, each a user of its own.") var connections = 50
-  @Option(help: "Posts there are at the start.") var posts = 100_000
-  @Option(help: "Their authors.") var users = 1_000
-  @Option(help: "Connections that listen in fan-out.") var listeners = 1_000
-  @Option(help: "Rounds of each work, if not the usual.") var rounds: Int?
-  @Option(help: "Measured seconds of each round, if not the usual.") var seconds: Double?
-  @Option(help: "0 for a new one.") var seed: UInt64 = 0
-  @Option(help: "A file for the tables.") var markdown: String?
-  @Option(help: "A file for all numbers.") var json: String?
+  @Option(help: "The number of connections, each with its own user.") var connections = 50
+  @Option(help: "The number of posts at the start.") var posts = 100_000
+  @Option(help: "The number of authors of these posts.") var users = 1_000
+  @Option(help: "The number of listening connections in fan-out.") var listeners = 1_000
+  @Option(help: "The number of rounds of each work, instead of the default.") var rounds: Int?
+  @Option(help: "The measured seconds of each round, instead of the default.") var seconds: Double?
+  @Option(help: "The seed of all random numbers; 0 draws one.") var seed: UInt64 = 0
+  @Option(help: "The file to write the tables to.") var markdown: String?
+  @Option(help: "The file to write all numbers to.") var json: String?
 
   func validate() throws {
     for name in only where !Work.names.contains(name) {
@@ -76,7 +77,7 @@ struct Compare: ParsableCommand {
     if !report.failures.isEmpty { throw ExitCode(1) }
   }
 
-  /// A thousand listeners are two thousand open files.
+  /// Raises the limit on open files: a thousand listeners need two thousand.
   private func raiseFileLimit() {
     var limit = rlimit()
     guard getrlimit(__rlimit_resource_t(RLIMIT_NOFILE.rawValue), &limit) == 0 else { return }

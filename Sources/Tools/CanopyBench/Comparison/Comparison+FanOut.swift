@@ -1,7 +1,7 @@
 extension Comparison {
-  /// One write to many listeners: Canopy's event of a value, and Redis' PUBLISH of as many bytes.
+  /// Measures one write to many listeners: a value event of Canopy, and a PUBLISH of Redis with the same bytes.
   ///
-  /// Canopy's write is on the disk before anyone is told of it; what Redis publishes is never stored.
+  /// Canopy stores the write on the disk before it sends events. Redis does not store published messages.
   func measureFanOut(_ peers: [any Peer]) throws {
     guard let canopy = peers.lazy.compactMap({ $0 as? CanopyPeer }).first else { return }
     let client = try FanOutClient(

@@ -1,7 +1,7 @@
 import CanopyTree
 
 extension Comparison {
-  /// What becomes of the time to start, and of the time of a list, when there is ten times as much.
+  /// Measures the time to start, and the time of a list, with ten times as many posts.
   func measureManyPosts() throws {
     guard let folders else { return }
     var many = data
@@ -12,7 +12,7 @@ extension Comparison {
     if works.contains("scale") { try measureScale(folders, many) }
   }
 
-  /// From starting the process until it has answered with a post. The files are in the system's cache.
+  /// Measures the time from starting the process to its reply with a post. The files are in the system's cache.
   private func measureStartUp(_ folders: CanopyFolders, _ many: DataSet) throws {
     var redis: RedisPeer?
     if systems.contains(.redis) {
@@ -50,9 +50,9 @@ extension Comparison {
         other: median(other), goal: .atMost(2)))
   }
 
-  /// The same lists from few posts and from many: O(log n) shows here or not at all.
+  /// Measures the same lists of few posts and of many, which must differ only by O(log n).
   private func measureScale(_ folders: CanopyFolders, _ many: DataSet) throws {
-    // So few users that each has a full list of posts.
+    // There are few users, so that each has a full list of posts.
     let few = DataSet(
       posts: plan.fewPosts, users: max(connections, 50), bodyBytes: data.bodyBytes,
       uids: data.uids)

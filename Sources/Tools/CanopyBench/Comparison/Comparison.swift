@@ -1,8 +1,8 @@
 import Foundation
 import NIOCore
 
-/// One run: prepares the data, starts the systems, measures work after work, and checks at the end that
-/// what the systems hold is what their answers said.
+/// A run of the comparison. It prepares the data, starts the systems, measures one work after the other, and checks
+/// at the end that the data of the systems agree with their replies.
 final class Comparison {
   let plan: Plan
   let connections: Int
@@ -13,7 +13,7 @@ final class Comparison {
   let folder: String
   let folders: CanopyFolders?
   var report: Report
-  /// Resident bytes that the posts take.
+  /// The resident bytes of the posts.
   private var memory: [PeerName: Int] = [:]
   private let seed: UInt64
   private var roundNumber: UInt64 = 0
@@ -45,7 +45,7 @@ final class Comparison {
         + "\(shortText(Double(data.posts))) posts by \(shortText(Double(data.users))) users, "
         + "bodies of \(data.bodyBytes) bytes",
       "medians of \(plan.rounds) rounds of \(plan.seconds) s; seed \(seed)",
-      "4 KiB are on the disk after \(String(format: "%.2f", try Machine.syncMilliseconds(in: folder))) ms",
+      "a sync of 4 KiB takes \(String(format: "%.2f", try Machine.syncMilliseconds(in: folder))) ms",
       "Canopy --durability full; Redis appendfsync always; PostgreSQL synchronous_commit on",
     ])
   }
@@ -64,7 +64,7 @@ final class Comparison {
     }
   }
 
-  /// A failure here is told at the end, and the rest goes on.
+  /// Runs a part. A failure is reported at the end, and the other parts run.
   private func attempt(_ what: String, _ body: () throws -> Void) throws {
     do {
       try body()
@@ -78,7 +78,7 @@ final class Comparison {
     report.failures.append(text)
   }
 
-  /// The next round's seed: each round asks for something else, the same of each system.
+  /// Returns the seed of the next round. Each round has other requests, which are the same for each system.
   func nextSeed() -> UInt64 {
     roundNumber += 1
     return seed &+ roundNumber
@@ -161,7 +161,7 @@ extension Comparison {
     }
   }
 
-  /// The data must have grown by what was acknowledged, no more and no less.
+  /// Checks that the data have grown by exactly the acknowledged writes.
   private func check(
     _ work: Work, _ name: PeerName, _ before: Totals, _ after: Totals, _ samples: [Sample]
   ) {
@@ -192,7 +192,7 @@ extension Comparison {
     report.rows.append(row)
   }
 
-  /// Compares the rates of Canopy and a peer at a work that both have rows for.
+  /// Compares the rates of Canopy and a peer at a work for which both have rows.
   func find(_ work: String, _ measure: String, _ peer: PeerName, _ goal: Report.Goal) {
     func rate(_ name: PeerName) -> Double? {
       report.rows.last { $0.work == work && $0.system == name }?.perSecond
@@ -205,7 +205,7 @@ extension Comparison {
   }
 }
 
-/// Tells what goes on, at once also where the output is a file.
+/// Prints a line of progress without buffering, even if the output is a file.
 func say(_ text: some StringProtocol) {
   print(text)
   fflush(nil)

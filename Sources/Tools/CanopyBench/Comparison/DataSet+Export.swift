@@ -2,7 +2,7 @@ import CanopyTree
 import Foundation
 
 extension DataSet {
-  /// Writes the posts in both places, as JSON for `canopy import`.
+  /// Writes both copies of the posts as JSON for `canopy import`.
   func writeExport(to file: String) throws {
     guard FileManager.default.createFile(atPath: file, contents: nil),
       let handle = FileHandle(forWritingAtPath: file)

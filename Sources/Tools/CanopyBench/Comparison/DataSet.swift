@@ -1,14 +1,14 @@
 import CanopyTree
 import Foundation
 
-/// What every system holds before it is measured: posts by users, in turn, none with a star.
+/// The data of every system before the measurement: posts by users, in turn, without stars.
 ///
-/// All of it follows from the numbers, so that an answer can be checked without keeping the data.
+/// All data follow from their numbers, so that the client can check a reply without storing the data.
 struct DataSet {
   var posts: Int
   var users: Int
   var bodyBytes = 300
-  /// In Canopy, the ids of the first users; the others get ids of their own.
+  /// The ids of the first users in Canopy. All others get generated ids.
   var uids: [String] = []
 
   func author(of post: Int) -> Int { post % users }
@@ -20,12 +20,12 @@ struct DataSet {
     user < uids.count ? uids[user] : "u" + String(1_000_000_000_000_000_000 + user)
   }
 
-  /// A post's body, in which `DataSet.mark` stands once.
+  /// Returns the body of a post, which contains `DataSet.mark` once.
   func body(_ post: Int) -> String {
     String(decoding: bodyBytes(of: post), as: UTF8.self)
   }
 
-  /// Stands once in every body and nowhere else.
+  /// A text that occurs once in every body and nowhere else.
   static let mark = Array(" of a data set.".utf8)
   private static let filler = Array(
     String(repeating: " It has a body of the usual length.", count: 100).utf8)
@@ -46,7 +46,7 @@ struct DataSet {
     if rest > 0 { bytes += Self.filler[..<min(rest, Self.filler.count)] }
   }
 
-  /// The ids of the posts in Canopy: push ids, the same ones each time.
+  /// The ids of the posts in Canopy: push ids, the same in each run.
   func keys() -> [Key] {
     var ids = PushIDGenerator()
     var random = SplitMix64(seed: 42)
@@ -55,7 +55,7 @@ struct DataSet {
 }
 
 extension [UInt8] {
-  /// Appends a number in decimal digits, without making a text of it.
+  /// Appends a number in decimal digits without creating a string.
   mutating func append(decimal number: Int) {
     if number >= 10 { append(decimal: number / 10) }
     append(UInt8(ascii: "0") + UInt8(number % 10))

@@ -1,10 +1,10 @@
-/// A kind of load that all systems are measured by, and how far ahead Canopy is to be.
+/// A kind of load for all systems, with the goals for Canopy.
 struct Work {
   var name: String
   var title: String
   var mix: Mix
   var depth = 1
-  /// At least so many times as many operations per second as each of these.
+  /// The least ratio of operations per second to each of these systems.
   var goals: [(peer: PeerName, ratio: Double)]
 
   static let all = [
@@ -26,7 +26,7 @@ struct Work {
     Work(name: "ping", title: "PING", mix: .ping, goals: [(.echo, 0.9), (.redis, 1)]),
   ]
 
-  /// What is measured in a way of its own.
+  /// The names of the works with a measurement of their own.
   static let others = ["fan-out", "memory", "start-up", "scale"]
 
   static var names: [String] { all.map(\.name) + others }

@@ -1,7 +1,7 @@
 import CanopyTree
 import Foundation
 
-/// Canopy on a data folder.
+/// Canopy as a peer, on a data folder.
 final class CanopyPeer: Peer {
   let name = PeerName.canopy
   let server: Server
@@ -16,7 +16,7 @@ final class CanopyPeer: Peer {
     self.data = data
     self.tokens = tokens
     dialect = LineDialect(data)
-    // As with the others: no checkpoint in the midst of a round.
+    // As for the other systems, no checkpoint happens during a round.
     server = try Server(
       folder: folder,
       arguments: ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"])
@@ -38,7 +38,7 @@ final class CanopyPeer: Peer {
     return try client.run(round, usage: usage.cpuSeconds)
   }
 
-  /// A connection that may read and write the whole tree.
+  /// Connects as the administrator, who may read and write the whole tree.
   func administrator() throws -> LineSocket {
     let socket = try LineSocket(port: server.port)
     _ = try socket.success("AUTH \(try administratorToken())")
@@ -50,7 +50,7 @@ final class CanopyPeer: Peer {
       .trimmingCharacters(in: .whitespacesAndNewlines)
   }
 
-  /// What a server takes that has no posts.
+  /// Returns the resident bytes of a server without posts.
   static func residentBytes(_ folders: CanopyFolders) throws -> Int {
     let server = try Server(folder: folders.accounts)
     let bytes = Usage(processID: server.processID).residentBytes()
@@ -92,14 +92,14 @@ final class CanopyPeer: Peer {
   }
 }
 
-/// Folders of data for Canopy, with accounts for the users that connect.
+/// The data folders for Canopy, with accounts for the connected users.
 struct CanopyFolders {
-  /// Has the accounts and no posts.
+  /// The folder with the accounts and without posts.
   let accounts: String
   let uids: [String]
   let tokens: [String]
 
-  /// Signs up the users. Once for all folders: hashing a password is slow, as it should be.
+  /// Signs up the users, once for all folders: hashing a password is slow by design.
   init(in folder: String, users: Int) throws {
     accounts = folder + "/canopy-accounts"
     let server = try Server(folder: accounts)
@@ -110,7 +110,7 @@ struct CanopyFolders {
     try server.stop()
   }
 
-  /// Makes a folder with the posts of a data set, by way of an export.
+  /// Creates a folder with the posts of a data set, through an export.
   func make(_ folder: String, holding data: DataSet) throws {
     try FileManager.default.copyItem(atPath: accounts, toPath: folder)
     let file = folder + ".json"

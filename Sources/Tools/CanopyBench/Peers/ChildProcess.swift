@@ -1,6 +1,6 @@
 import Foundation
 
-/// A program of the system that runs until it is stopped, and says nothing but into a file.
+/// A program of the system that runs until it is stopped, with its output in a file.
 final class ChildProcess {
   private let process = Process()
   private let log: String
@@ -21,7 +21,7 @@ final class ChildProcess {
     Children.add(processID, endedBy: signal)
   }
 
-  /// Tries until it succeeds, which is when the program is ready.
+  /// Repeats an attempt until it succeeds, which shows that the program is ready.
   func waitUntilReady<Result>(_ attempt: () throws -> Result) throws -> Result {
     let end = Date().addingTimeInterval(120)
     while true {
@@ -62,7 +62,7 @@ final class ChildProcess {
   }
 }
 
-/// A port that nobody listens on now.
+/// Returns a port on which no program listens now.
 func freePort() throws -> Int {
   let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
   defer { close(descriptor) }

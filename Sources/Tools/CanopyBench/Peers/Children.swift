@@ -1,12 +1,12 @@
 import Foundation
 import Synchronization
 
-/// The servers that run beside this program, and the folder that they work in: none outlives it,
-/// whether it ends by itself, by a failure or by a signal.
+/// The servers beside this program, and their folder. They end with this program, even if it ends by a failure or a
+/// signal.
 enum Children {
   private static let state = Mutex<(signals: [Int32: Int32], folder: String?)>(([:], nil))
 
-  /// - Parameter signal: what ends the process at once and cleanly enough that nothing of it is left.
+  /// - Parameter signal: the signal that ends the process at once, with its own child processes.
   static func add(_ processID: Int32, endedBy signal: Int32) {
     state.withLock { $0.signals[processID] = signal }
   }
@@ -15,8 +15,7 @@ enum Children {
     state.withLock { $0.signals[processID] = nil }
   }
 
-  /// Makes a folder that is removed at the end. Others may pass through it, as PostgreSQL does not run
-  /// as root.
+  /// Creates a folder that is removed at the end. Other users may enter it, because PostgreSQL does not run as root.
   static func makeFolder() throws -> String {
     let folder = FileManager.default.temporaryDirectory
       .appendingPathComponent("canopy-bench-\(ProcessInfo.processInfo.processIdentifier)").path
@@ -26,15 +25,15 @@ enum Children {
     return folder
   }
 
-  /// Ends them, and removes the folder.
+  /// Ends the servers, and removes the folder.
   ///
-  /// - Parameter code: with which this program then ends, if it is to. Nobody else gets past here
-  ///   meanwhile: whoever fails because its server is gone waits, and the code is this one.
+  /// - Parameter code: the exit code with which this program then ends; nil to continue. A thread that fails because
+  ///   its server has ended waits here, so it cannot change the exit code.
   static func endAll(thenExitWith code: Int32? = nil) {
     state.withLock { state in
       for (processID, signal) in state.signals { kill(processID, signal) }
       for processID in state.signals.keys {
-        // Those that are waited for elsewhere are gone here: that is the end of them, too.
+        // If another thread waits for the process, this call fails, which also means that the process has ended.
         var status: Int32 = 0
         waitpid(processID, &status, 0)
       }
@@ -44,9 +43,9 @@ enum Children {
     }
   }
 
-  /// Has the signals that ask a program to end do so only after `endAll`.
+  /// Makes the signals that end a program call `endAll` first.
   ///
-  /// - Returns: what is to be kept as long as this should be so.
+  /// - Returns: the sources of the signals, which the caller must keep.
   static func endAllOnSignals() -> [any DispatchSourceSignal] {
     [SIGINT, SIGTERM, SIGHUP].map { number in
       signal(number, SIG_IGN)

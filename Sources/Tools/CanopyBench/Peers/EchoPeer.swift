@@ -3,8 +3,7 @@ import Foundation
 import NIOCore
 import NIOPosix
 
-/// The ceiling of Canopy's design: a server that does nothing but see a line and answer it, on as many
-/// event loops as Canopy has.
+/// The upper bound for Canopy's design: a server that only answers lines, on as many event loops as Canopy has.
 struct EchoServer: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Answer every line with +PONG, and do nothing else.", shouldDisplay: false)
@@ -38,7 +37,7 @@ private final class EchoHandler: ChannelInboundHandler {
   }
 }
 
-/// The echo server as a peer, which only answers `ping`.
+/// The echo server as a peer. It only answers `ping`.
 final class EchoPeer: Peer {
   let name = PeerName.echo
   private let port: Int

@@ -1,11 +1,11 @@
 import CanopyTree
 
-/// Canopy's line protocol.
+/// The dialect of Canopy: its line protocol.
 struct LineDialect: Dialect {
   typealias Framer = LineFramer
 
   private let data: DataSet
-  /// The keys of all posts, one after the other: every push id has twenty characters.
+  /// The keys of all posts, one after the other. Every push id has twenty characters.
   private let keys: [UInt8]
   private static let keyBytes = 20
 

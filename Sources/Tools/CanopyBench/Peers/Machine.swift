@@ -1,18 +1,18 @@
 import Foundation
 
-/// What the machine is like, beside the servers: a table without it says little.
+/// The properties of the machine, without which the results cannot be compared.
 enum Machine {
-  /// CPU seconds that all programs have used since the machine began, to a hundredth.
+  /// The CPU seconds of all programs since the start of the machine, to a hundredth.
   static func busySeconds() -> Double {
     let text = (try? String(contentsOfFile: "/proc/stat", encoding: .utf8)) ?? ""
-    // The first line: user, nice, system, idle, iowait, irq, softirq, steal.
+    // The first line has user, nice, system, idle, iowait, irq, softirq and steal.
     let ticks = text.prefix { $0 != "\n" }.split(separator: " ").dropFirst().compactMap { Int($0) }
     guard ticks.count >= 8 else { return 0 }
     let idle = ticks[3] + ticks[4]
     return Double(ticks.prefix(8).reduce(0, +) - idle) / Double(sysconf(Int32(_SC_CLK_TCK)))
   }
 
-  /// The median time, in milliseconds, for four kilobytes more in a file to be on the disk.
+  /// Returns the median milliseconds to append four kilobytes to a file and sync it.
   static func syncMilliseconds(in folder: String) throws -> Double {
     let path = folder + "/sync"
     guard FileManager.default.createFile(atPath: path, contents: nil),

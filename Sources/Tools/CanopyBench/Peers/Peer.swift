@@ -1,15 +1,15 @@
-/// A system under measurement: a server that runs, and fifty users connected to it.
+/// A system under measurement: a running server with connected users.
 protocol Peer: AnyObject {
   var name: PeerName { get }
   var usage: Usage { get }
 
-  /// Opens connections, one for each of the first users, logged in.
+  /// Opens a logged-in connection for each of the first users.
   func connect(_ connections: Int) throws
 
-  /// Loads it for one round.
+  /// Loads the server for one round.
   func run(_ round: Round) throws -> Sample
 
-  /// What it holds, asked of itself; nil for one that holds nothing.
+  /// Returns the counts of the server; nil if it stores no data.
   func totals() throws -> Totals?
 
   func stop() throws
@@ -22,20 +22,20 @@ enum PeerName: String, CaseIterable, Codable {
   case echo = "echo"
 }
 
-/// What can be told of a system's data from what was asked of it, if its answers were right.
+/// The counts of a system's data, which must agree with its replies.
 struct Totals: Equatable {
-  /// In the list of all.
+  /// The number of posts in the list of all.
   var posts: Int
-  /// In the lists of their authors.
+  /// The number of posts in the lists of their authors.
   var copies: Int
-  /// How often the popular post says that it is starred.
+  /// The star count of the popular post.
   var starCount: Int
-  /// The stars that are on it.
+  /// The number of its stars.
   var stars: Int
 }
 
 extension Peer {
-  /// A round, with the peak of memory that belongs to it.
+  /// Runs a round, and adds its peak of memory.
   func measure(_ round: Round) throws -> Sample {
     usage.resetPeak()
     var sample = try run(round)

@@ -1,15 +1,13 @@
-/// PostgreSQL: each request is one prepared statement with one Sync, so one round trip and one
+/// The dialect of PostgreSQL. Each request is one prepared statement with one Sync, so one round trip and one
 /// transaction.
 ///
-/// Bind, Execute and Sync go out together; what writes to several tables does so in a common table
-/// expression or a function, which spares the messages of BEGIN and COMMIT and all planning but the
-/// first.
+/// The client sends Bind, Execute and Sync together. A request that writes to several tables uses a common table
+/// expression or a function, which avoids the messages of BEGIN and COMMIT and repeated planning.
 struct PostgresDialect: Dialect {
   typealias Framer = PostgresFramer
 
-  /// Ids are integers, of posts and users alike: what one would choose there. The count of stars
-  /// stands in one of the two places only, as joining is what a relational database is good at; Canopy
-  /// and the sorted sets of Redis write it twice.
+  /// The ids of posts and users are integers, as usual in a relational database. The count of stars is stored once,
+  /// because a join is cheap there; Canopy and the sorted sets of Redis store it twice.
   static let schema = """
     CREATE TABLE posts (
       id bigserial PRIMARY KEY, uid integer NOT NULL, author text NOT NULL, title text NOT NULL,
@@ -28,8 +26,8 @@ struct PostgresDialect: Dialect {
     CREATE INDEX comments_of_post ON comments (post, id);
     """
 
-  /// All who star one post queue up at a lock of the transaction's own before they touch the row: that
-  /// is two to three times as fast as to have them meet at the row, and no slower where they do not meet.
+  /// Transactions that star one post take an advisory lock before they change the row. This is two to three times as
+  /// fast as contention for the row, and not slower without contention.
   static let functions = """
     CREATE FUNCTION toggle_star(
       starred_post bigint, user_id integer, OUT starred boolean, OUT count integer)
@@ -137,7 +135,7 @@ struct PostgresDialect: Dialect {
     case .ping, .post, .comment:
       return Verdict(frame.rows == 1)
     case .star:
-      // A row: type, length, number of columns, length of the first, and the first: one byte.
+      // A row has its type, length, number of columns, length of the first column, and that column, which is one byte.
       guard frame.rows == 1, frame.firstRow + 12 <= bytes.count else { return .wrong }
       return .starred(bytes[frame.firstRow + 11] == 1)
     case .show(let post):
@@ -167,7 +165,7 @@ extension [UInt8] {
     append(parameter: { $0.append(bigEndian: Int32(user)) })
   }
 
-  /// The id of a post: they begin with one.
+  /// Returns the id of a post. Ids begin at one.
   fileprivate mutating func append(post: Int) {
     append(parameter: { $0.append(bigEndian: Int64(post + 1)) })
   }

@@ -1,4 +1,4 @@
-/// Messages of PostgreSQL's protocol, version 3, that a client sends.
+/// The messages of a client in PostgreSQL's protocol, version 3.
 enum PostgresMessages {
   /// The first message of a connection.
   static func startup(user: String, database: String) -> [UInt8] {
@@ -11,14 +11,14 @@ enum PostgresMessages {
     return message + body
   }
 
-  /// A text of SQL that is carried out without more ado.
+  /// Returns a simple query.
   static func query(_ text: String) -> [UInt8] {
     var message: [UInt8] = []
     message.append(message: "Q") { $0.append(zeroTerminated: text) }
     return message
   }
 
-  /// Prepares statements under names, all at once.
+  /// Returns the messages that prepare named statements.
   static func prepare(_ statements: [(name: String, text: String)]) -> [UInt8] {
     var messages: [UInt8] = []
     for (name, text) in statements {
@@ -32,9 +32,9 @@ enum PostgresMessages {
     return messages
   }
 
-  /// Ends a request: what came before is committed, and answered.
+  /// A message that ends a request: the server commits and replies.
   static let sync: [UInt8] = [UInt8(ascii: "S"), 0, 0, 0, 4]
-  /// Carries out what was bound, without bounds on the rows.
+  /// A message that executes the bound statement, without a limit on the rows.
   static let execute: [UInt8] = [UInt8(ascii: "E"), 0, 0, 0, 9, 0, 0, 0, 0, 0]
 }
 
@@ -48,7 +48,7 @@ extension [UInt8] {
     append(0)
   }
 
-  /// Appends a message: its type, its length, and what `contents` appends.
+  /// Appends a message: its type, its length, and its contents.
   mutating func append(message kind: Unicode.Scalar, _ contents: (inout [UInt8]) -> Void) {
     append(UInt8(ascii: kind))
     let start = count
@@ -58,7 +58,7 @@ extension [UInt8] {
     for i in 0..<4 { self[start + i] = UInt8(truncatingIfNeeded: length >> (24 - 8 * UInt32(i))) }
   }
 
-  /// Appends a parameter of a Bind: its length and what `contents` appends.
+  /// Appends a parameter of a Bind: its length and its contents.
   mutating func append(parameter contents: (inout [UInt8]) -> Void) {
     let start = count
     append(bigEndian: UInt32(0))
@@ -70,7 +70,7 @@ extension [UInt8] {
   /// Appends a Bind of a prepared statement to parameters in text or binary form, for rows in binary
   /// form, and its execution.
   ///
-  /// - Parameter formats: of the parameters: 0 for text, 1 for binary.
+  /// - Parameter formats: the formats of the parameters: 0 is text, 1 is binary.
   mutating func append(
     call statement: String, formats: [UInt16], _ parameters: (inout [UInt8]) -> Void
   ) {

@@ -1,6 +1,6 @@
 import Foundation
 
-/// PostgreSQL on a data folder of its own, in which a commit is on the disk before it is answered.
+/// PostgreSQL as a peer, on a data folder of its own. A commit is on the disk before its reply.
 final class PostgresPeer: Peer {
   static let folderOfPrograms = "/usr/lib/postgresql/15/bin"
 
@@ -16,7 +16,7 @@ final class PostgresPeer: Peer {
   init(_ data: DataSet, folder: String) throws {
     self.data = data
     port = try freePort()
-    // It refuses to run as root; Debian's package has made a user for it.
+    // PostgreSQL refuses to run as root; Debian's package has created a user for it.
     let isRoot = getuid() == 0
     user = isRoot ? "postgres" : NSUserName()
     let programs = Self.folderOfPrograms
@@ -40,17 +40,17 @@ final class PostgresPeer: Peer {
     try ChildProcess.run(initialize, options)
     let settings = [
       "listen_addresses": "127.0.0.1", "unix_socket_directories": "", "max_connections": "100",
-      // Durable as it is by default; room for all data, and no checkpoint in the midst of a round.
+      // The defaults are durable. There is memory for all data, and no checkpoint happens during a round.
       "synchronous_commit": "on", "fsync": "on", "shared_buffers": "1GB",
       "max_wal_size": "8GB", "checkpoint_timeout": "30min", "jit": "off",
       "max_parallel_workers_per_gather": "0", "plan_cache_mode": "force_generic_plan",
-      // Plans are made once, some when their table is still empty; they are to be those of full ones.
+      // Some plans are created once, while their table is still empty. They must suit full tables.
       "enable_seqscan": "off",
     ]
     let (serve, arguments) = command(
       ["\(programs)/postgres", "-D", folder, "-p", "\(port)"]
         + settings.flatMap { ["-c", "\($0)=\($1)"] })
-    // By SIGQUIT it ends at once and takes its processes along.
+    // SIGQUIT ends it at once, with its processes.
     process = try ChildProcess(serve, arguments, log: folder + ".log", endedBy: SIGQUIT)
     _ = try process.waitUntilReady { try open() }
   }
@@ -68,7 +68,7 @@ final class PostgresPeer: Peer {
     throw BenchFailure("\(what): \(String(text))")
   }
 
-  /// Makes the tables and fills them by COPY; indexes come after, which is faster.
+  /// Creates the tables, fills them with COPY, and then creates the indexes, which is faster in this order.
   func load() throws {
     let channel = try open()
     try query(channel, PostgresDialect.schema)
@@ -127,7 +127,7 @@ final class PostgresPeer: Peer {
       stars: try number(channel, "SELECT count(*) FROM stars WHERE post = \(post)"))
   }
 
-  /// The only number of a row of text.
+  /// Returns the only number of a row in text format.
   private func number(_ channel: Channel<PostgresFramer>, _ text: String) throws -> Int {
     let reply = try channel.exchange(PostgresMessages.query(text))
     try check(reply, text)

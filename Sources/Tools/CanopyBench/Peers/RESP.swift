@@ -1,4 +1,4 @@
-/// Redis' commands as bytes.
+/// The encoding of Redis' commands.
 enum RESP {
   static func command(_ words: [String]) -> [UInt8] {
     var bytes: [UInt8] = []
@@ -33,7 +33,7 @@ extension [UInt8] {
   }
 }
 
-/// How many digits a number has that is not negative.
+/// Returns the number of digits of a number. Precondition: it is not negative.
 func decimalDigits(_ number: Int) -> Int {
   var digits = 1
   var rest = number / 10

@@ -1,8 +1,8 @@
-/// Redis: each request is one command, the fastest one found for it.
+/// The dialect of Redis. Each request is the fastest single command found for it.
 ///
-/// What takes several steps is a script, so that it is atomic and one round trip. Lists are not: `SORT
-/// … BY nosort` walks a sorted set from its end and collects fields of hashes in C, and is two to three
-/// times as fast as a script with ZREVRANGE and HGETALL, the result of which goes through Lua's tables.
+/// A request of several steps is a script, so that it is atomic and one round trip. A list is not a script: `SORT … BY
+/// nosort` walks a sorted set from its end and collects fields of hashes in C. It is two to three times as fast as a
+/// script with ZREVRANGE and HGETALL, whose result passes through Lua's tables.
 ///
 /// ```
 /// post:<id>      hash {uid, author, title, body, createdAt, starCount, commentCount?}
@@ -24,7 +24,7 @@ struct RedisDialect: Dialect {
     redis.call('ZADD', 'user:' .. ARGV[1], 0, id)
     return id
     """
-  /// The set says whether the star was there; the counts in the hash and among the user's posts follow.
+  /// The script that toggles a star. The set decides; the counts in the hash and in the author's list follow.
   static let star = """
     local change = 1
     if redis.call('SADD', 'stars:' .. ARGV[1], ARGV[2]) == 0 then
@@ -47,7 +47,7 @@ struct RedisDialect: Dialect {
     return id
     """
 
-  /// What a list has of each post; the first is the id.
+  /// The fields of each post in a list. The first is the id.
   private static let fields = [
     "#", "post:*->uid", "post:*->author", "post:*->title", "post:*->body", "post:*->createdAt",
     "post:*->starCount", "post:*->commentCount",
@@ -60,7 +60,7 @@ struct RedisDialect: Dialect {
   private let recent: [UInt8]
   private let top: [[UInt8]]
 
-  /// - Parameter hashes: of the three scripts, as Redis has told them.
+  /// - Parameter hashes: the hashes of the three scripts from Redis.
   init(_ data: DataSet, hashes: (post: String, star: String, comment: String)) {
     self.data = data
     postHash = Array(hashes.post.utf8)

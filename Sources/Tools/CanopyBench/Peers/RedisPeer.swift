@@ -1,6 +1,6 @@
 import Foundation
 
-/// Redis with an append-only file that is on the disk before it replies.
+/// Redis as a peer, with an append-only file. A write is on the disk before its reply.
 final class RedisPeer: Peer {
   static let executable = "/usr/bin/redis-server"
 
@@ -22,7 +22,7 @@ final class RedisPeer: Peer {
     try waitUntilReady()
   }
 
-  /// Hashes may be packed lists up to a kilobyte, so that posts are: a third less memory, and no slower.
+  /// Starts Redis. Hashes are packed lists up to a kilobyte, which includes posts: a third less memory, and not slower.
   private static func process(_ folder: String, _ port: Int) throws -> ChildProcess {
     try ChildProcess(
       executable,
@@ -33,7 +33,7 @@ final class RedisPeer: Peer {
       ], log: folder + ".log", endedBy: SIGKILL)
   }
 
-  /// It replies while it still loads its file, but only to say so.
+  /// Waits until Redis has loaded its file. Before, it replies with an error.
   private func waitUntilReady() throws {
     try process.waitUntilReady {
       let reply = try Channel<RESPFramer>(port: port).exchange(RESP.command(["PING"]))
@@ -41,7 +41,7 @@ final class RedisPeer: Peer {
     }
   }
 
-  /// Fills it, and leaves it with a file that is quickest to load: a snapshot, and nothing after it.
+  /// Loads the data, and makes Redis write the file that is fastest to load: a snapshot without later commands.
   func load() throws {
     let channel = try Channel<RESPFramer>(port: port)
     _ = try ask(channel, "CONFIG", "SET", "appendfsync", "no")
@@ -78,7 +78,7 @@ final class RedisPeer: Peer {
     RESP.append(["ZADD", "user:\(user)", "0", "\(post + 1)"], to: &output)
   }
 
-  /// Starts it again on its file.
+  /// Restarts Redis with its file.
   func start() throws {
     process = try Self.process(folder, port)
     try waitUntilReady()
@@ -108,7 +108,7 @@ final class RedisPeer: Peer {
     return try client.run(round, usage: usage.cpuSeconds)
   }
 
-  /// How many posts it has.
+  /// Returns the number of posts.
   func posts() throws -> Int {
     try number(Channel<RESPFramer>(port: port), "ZCARD", "recent")
   }
@@ -136,7 +136,7 @@ final class RedisPeer: Peer {
     return reply.split(separator: "\r\n").last.flatMap { Int($0.drop { $0 == ":" }) } ?? -1
   }
 
-  /// A number from INFO.
+  /// Returns a number from INFO.
   func info(_ name: String) throws -> Int {
     let text = try ask(Channel<RESPFramer>(port: port), "INFO")
     let line = text.split(separator: "\r\n").first { $0.hasPrefix(name + ":") }

@@ -1,9 +1,9 @@
 import Foundation
 
-/// What a server has used, as `/proc` tells.
+/// The use of CPU and memory by a server, from `/proc`.
 struct Usage {
   let processID: Int32
-  /// Whether its processes are many (PostgreSQL has one for each connection).
+  /// Whether the server has many processes. PostgreSQL has one for each connection.
   var hasChildren = false
 
   private var processIDs: [Int32] {
@@ -13,14 +13,14 @@ struct Usage {
     return [processID] + text.split(separator: " ").compactMap { Int32($0) }
   }
 
-  /// CPU seconds, in user and kernel, of all its processes, to a hundredth.
+  /// The CPU seconds of all its processes in user and kernel mode, to a hundredth.
   func cpuSeconds() throws -> Double {
     var ticks = 0
     for id in processIDs {
       guard let text = try? String(contentsOfFile: "/proc/\(id)/stat", encoding: .utf8),
         let name = text.lastIndex(of: ")")
       else { continue }
-      // The fields after the name, which may have spaces: utime and stime are the 12th and 13th.
+      // Utime and stime are the 12th and 13th field after the name, which may contain spaces.
       let fields = text[name...].split(separator: " ").dropFirst()
       ticks += fields.dropFirst(11).prefix(2).reduce(0) { $0 + (Int($1) ?? 0) }
     }
@@ -28,13 +28,13 @@ struct Usage {
     return Double(ticks) / Double(sysconf(Int32(_SC_CLK_TCK)))
   }
 
-  /// Forgets the peak of memory so far.
+  /// Sets the peak of memory to the memory in use now.
   func resetPeak() {
     try? "5".write(toFile: "/proc/\(processID)/clear_refs")
   }
 
-  /// The most memory since `resetPeak`. Of many processes: the sum of their proportional shares now, as
-  /// what they share must not be counted often and nobody keeps the peak of that.
+  /// The peak of memory since `resetPeak`. For many processes it is the sum of their proportional shares now: shared
+  /// memory must count once, and the system keeps no peak of the shares.
   func peakBytes() -> Int {
     hasChildren
       ? processIDs.reduce(0) { $0 + field("Pss", of: "/proc/\($1)/smaps_rollup") }
@@ -54,7 +54,7 @@ struct Usage {
 }
 
 extension String {
-  /// Writes to a file that is there: those in `/proc` cannot be replaced.
+  /// Writes to an existing file. Files in `/proc` cannot be replaced.
   fileprivate func write(toFile path: String) throws {
     guard let handle = FileHandle(forWritingAtPath: path) else { return }
     try handle.write(contentsOf: Data(utf8))

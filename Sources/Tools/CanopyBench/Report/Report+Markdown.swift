@@ -1,7 +1,7 @@
 import Foundation
 
 extension Report {
-  /// The tables, for people.
+  /// The tables in Markdown.
   var markdown: String {
     var text = setting.map { "- \($0)\n" }.joined() + "\n"
     if !failures.isEmpty {
@@ -55,7 +55,7 @@ extension Report.Row {
   }
 }
 
-/// A number with about three digits that matter, and commas between thousands.
+/// Returns a number with about three significant digits, and commas between thousands.
 func shortText(_ number: Double) -> String {
   guard number.isFinite else { return "–" }
   guard abs(number) >= 100 else {

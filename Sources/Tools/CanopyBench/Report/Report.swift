@@ -1,8 +1,8 @@
 import Foundation
 
-/// All that a run has shown, as it is written to JSON.
+/// The results of a run, as they are written to JSON.
 struct Report: Codable {
-  /// One system under one work: medians of all rounds.
+  /// The medians of all rounds of one system at one work.
   struct Row: Codable {
     var work: String
     var system: PeerName
@@ -11,21 +11,21 @@ struct Report: Codable {
     var millisecondsP50: Double
     var millisecondsP99: Double
     var millisecondsP999: Double
-    /// Of the server, in a round.
+    /// The CPU seconds of the server in a round.
     var cpuSeconds: Double
     var cpuMicrosecondsPerOperation: Double
-    /// Of the server.
+    /// The peak of the memory of the server.
     var peakMebibytes: Double
-    /// The part of a core that the client took. Near 1, the client was as fast as it can be.
+    /// The share of a core that the client took. Near 1, the client limits the result.
     var clientCores: Double
-    /// The part of a core that neither server nor client took: other programs, and the network's work
-    /// that is nobody's. Well above the least of them, a row tells of a machine that was busy.
+    /// The share of a core that other programs and the network took. If it is far above the lowest of all rows, the
+    /// machine was busy.
     var otherCores: Double
-    /// Operations per second of each round, in order.
+    /// The operations per second of each round, in order.
     var rounds: [Double]
   }
 
-  /// Canopy against a peer, or against itself.
+  /// A comparison of Canopy with a peer, or with itself.
   struct Finding: Codable {
     var work: String
     var measure: String
@@ -41,7 +41,7 @@ struct Report: Codable {
     }
   }
 
-  /// What a ratio is to be.
+  /// The goal of a ratio.
   enum Goal: Codable, Equatable {
     case atLeast(Double)
     case atMost(Double)
@@ -54,11 +54,11 @@ struct Report: Codable {
     }
   }
 
-  /// What was measured: machine, programs, sizes.
+  /// The conditions of the run: machine, programs, sizes.
   var setting: [String]
   var rows: [Row] = []
   var findings: [Finding] = []
-  /// Wrong answers and errors. Where there is one, nothing else counts.
+  /// The wrong replies and errors. If there is one, the other results are not valid.
   var failures: [String] = []
 }
 
@@ -83,7 +83,7 @@ extension Report.Row {
   }
 }
 
-/// The middle of numbers, or the mean of the two in the middle; 0 of none.
+/// Returns the median: the middle number, or the mean of the two in the middle; 0 if there are none.
 func median(_ numbers: [Double]) -> Double {
   let sorted = numbers.sorted()
   guard !sorted.isEmpty else { return 0 }

@@ -13,13 +13,12 @@ import Testing
   @Test func `only a server with a trusted certificate is accepted`() async throws {
     try await withBackend { backend in
       let (port, channel) = try await Self.terminator(for: backend.port)
-      let folder = NSTemporaryDirectory() + "canopy-\(UUID().uuidString)"
-      try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-      defer { try? FileManager.default.removeItem(atPath: folder) }
-      try Self.certificate.write(toFile: folder + "/ca.pem", atomically: true, encoding: .utf8)
+      let folder = try TemporaryFolder()
+      let certificateFile = folder.file("ca.pem")
+      try Self.certificate.write(toFile: certificateFile, atomically: true, encoding: .utf8)
       for host in ["127.0.0.1", "localhost"] {
         var options = DatabaseOptions()
-        options.trustedCertificatesFile = folder + "/ca.pem"
+        options.trustedCertificatesFile = certificateFile
         let database = try Database(url: "canopys://\(host):\(port)", options: options)
         try await Auth.auth(database: database).signIn(
           withAdministratorToken: backend.parts.administratorToken.text)

@@ -33,17 +33,17 @@ import Testing
 
   @Test func `each pending write of a killed process is applied once`() async throws {
     try await withBackend { backend in
-      let folder = NSTemporaryDirectory() + "canopy-\(UUID().uuidString)"
-      defer { try? FileManager.default.removeItem(atPath: folder) }
+      let temporaryFolder = try TemporaryFolder()
+      let folder = temporaryFolder.file("client")
       let gate = backend.parts.journal.gate
       gate.hold()
       let first = try start(backend, folder, writes: 50)
       // The server has received the first and answered none; the client has recorded all.
-      await gate.arrival()
+      await gate.reached()
       await first.printed.wait { $0.joined() == "recorded\n" }
       kill(first.process.processIdentifier, SIGKILL)
       #expect(await first.ended.wait(for: 1) == [SIGKILL])
-      gate.release()
+      gate.open()
       for _ in 1...2 {
         let next = try start(backend, folder, writes: 0)
         #expect(await next.ended.wait(for: 1) == [0])

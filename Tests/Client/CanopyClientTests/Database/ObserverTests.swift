@@ -79,7 +79,7 @@ import Testing
         _ = await iteration.result
       }
       try await useOne()
-      while Counted.count > 0 || released != nil { await Task.yield() }
+      try await eventually { Counted.count == 0 && released == nil }
       #expect(Counted.count == 0)
     }
   }

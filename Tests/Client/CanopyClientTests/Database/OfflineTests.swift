@@ -75,11 +75,11 @@ import Testing
         andCompletionBlock: { error, isCommitted, snapshot in
           reported.add(error.map { "\($0)" } ?? "\(isCommitted) \(snapshot?.value ?? "")")
         })
-      await backend.parts.journal.gate.arrival()
+      await backend.parts.journal.gate.reached()
       // All requests have arrived before the connection ends; none is answered.
       _ = try? await backend.client { $0.requestMilliseconds = 1 }
       database.goOffline()
-      backend.parts.journal.gate.release()
+      backend.parts.journal.gate.open()
       database.goOnline()
       await reported.wait { $0.contains("saved 3") && $0.contains("true 1") }
       #expect(try backend.node("count") == 3 && backend.node("shared") == 1)
@@ -166,14 +166,14 @@ import Testing
       let database = try await backend.client()
       backend.parts.journal.gate.hold()
       database.reference(withPath: "a").setValue("x") { _, _ in }
-      await backend.parts.journal.gate.arrival()
+      await backend.parts.journal.gate.reached()
       database.goOffline()
       let counts = Received<Int>()
       database.repository.use { counts.add($0.unanswered.count) }
       database.purgeOutstandingWrites()
       database.repository.use { counts.add($0.unanswered.count) }
       #expect(await counts.wait(for: 2) == [1, 0])
-      backend.parts.journal.gate.release()
+      backend.parts.journal.gate.open()
       database.goOnline()
       try await database.reference(withPath: "b").setValue("y")
       #expect(try backend.node("b") == "y")

@@ -16,7 +16,14 @@ import Testing
     return database
   }
 
-  private func newFolder() -> String { NSTemporaryDirectory() + "canopy-\(UUID().uuidString)" }
+  private let temporaryFolder: TemporaryFolder
+
+  init() throws {
+    temporaryFolder = try TemporaryFolder()
+  }
+
+  /// Returns the path of a folder that does not exist yet.
+  private func newFolder() -> String { temporaryFolder.file(UUID().uuidString) }
 
   /// Returns a copy of the folder after all changes are recorded, and takes the database offline.
   private func crash(_ database: Database, _ folder: String) async throws -> String {
@@ -41,11 +48,11 @@ import Testing
       _ = try await root.observeSingleEventAndPreviousSiblingKey(of: .value)
       backend.parts.journal.gate.hold()
       root.child("count").setValue(CanopyClient.ServerValue.increment(1)) { _, _ in }
-      await backend.parts.journal.gate.arrival()
+      await backend.parts.journal.gate.reached()
       database.goOffline()
       root.child("offline").setValue("written") { _, _ in }
       folder = try await crash(database, folder)
-      backend.parts.journal.gate.release()
+      backend.parts.journal.gate.open()
       for turn in 1...2 {
         let database = try open(backend, folder)
         #expect(Auth.auth(database: database).currentUser?.isAdministrator == true)

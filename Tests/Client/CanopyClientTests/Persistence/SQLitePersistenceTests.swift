@@ -6,10 +6,11 @@ import Testing
 @testable import CanopyClient
 
 struct SQLitePersistenceTests {
-  private let file: TemporaryFile
+  private let folder: TemporaryFolder
+  private var file: String { folder.file("new/client.sqlite") }
 
   init() throws {
-    file = TemporaryFile()
+    folder = try TemporaryFolder()
   }
 
   @Test
@@ -21,7 +22,7 @@ struct SQLitePersistenceTests {
     writes.keysMax = 5
     writes.bigOnceIn = 100
     var naive = NaiveStore()
-    var store = try SQLitePersistence(path: file.path)
+    var store = try SQLitePersistence(path: file)
     let specs = [
       QuerySpec(.root), try QuerySpec("a/b"),
       QuerySpec(
@@ -58,7 +59,7 @@ struct SQLitePersistenceTests {
       #expect(try store.record(changes).isEmpty)
       guard random.oneIn(60) || step == 600 else { continue }
       try store.close()
-      store = try SQLitePersistence(path: file.path)
+      store = try SQLitePersistence(path: file)
       let (found, expected) = (try store.load(), naive.load())
       try #require(Set(found.queries.keys) == Set(expected.queries.keys))
       for (spec, saved) in expected.queries {
@@ -77,10 +78,10 @@ struct SQLitePersistenceTests {
   @Test func `server values of a pending write are stored unresolved`() throws {
     let json = #"{"n":{".sv":{"increment":2}},"t":{".sv":"timestamp"},"x":1}"#
     let write = try Write.set(Location("a"), try WriteValue(json: json))
-    let store = try SQLitePersistence(path: file.path)
+    let store = try SQLitePersistence(path: file)
     _ = try store.record([.writeAdded(WriteID(3), write, milliseconds: 1_000)])
     try store.close()
-    let saved = try SQLitePersistence(path: file.path).load()
+    let saved = try SQLitePersistence(path: file).load()
     var tree = SyncTree(restoring: saved)
     #expect(tree.value(of: try QuerySpec("a"))?.json() == #"{"n":2,"t":1000,"x":1}"#)
     _ = tree.connected()
@@ -96,7 +97,7 @@ struct SQLitePersistenceTests {
   func `the least recently used data is dropped first, but none in use or to be kept`()
     throws
   {
-    let store = try SQLitePersistence(path: file.path, bytesMax: 1_000)
+    let store = try SQLitePersistence(path: file, bytesMax: 1_000)
     let (kept, old, new) = (try QuerySpec("kept"), try QuerySpec("old"), try QuerySpec("new"))
     let data = [Assignment(Path.root.child("x"), Node(String(repeating: "x", count: 396)))]
     let write = try Write.set(Location("w"), WriteValue(Node(String(repeating: "w", count: 5_000))))
@@ -120,8 +121,9 @@ struct SQLitePersistenceTests {
 
   @Test func `data at the size limit is kept, and one byte more is not`() throws {
     for (bytesMax, isKept) in [(12, true), (11, false)] {
-      let file = TemporaryFile()
-      let store = try SQLitePersistence(path: file.path, bytesMax: bytesMax)
+      let folder = try TemporaryFolder()
+      let file = folder.file("client.sqlite")
+      let store = try SQLitePersistence(path: file, bytesMax: bytesMax)
       let spec = try QuerySpec("a")
       // `bc` and `"12345678"`.
       let data = [Assignment(Path.root.child("bc"), "12345678")]
@@ -133,7 +135,7 @@ struct SQLitePersistenceTests {
   }
 
   @Test func `changes are recorded all or none`() throws {
-    let store = try SQLitePersistence(path: file.path)
+    let store = try SQLitePersistence(path: file)
     let write = try Write.set(Location("a"), WriteValue(1))
     let added = StateChange.writeAdded(WriteID(1), write, milliseconds: 0)
     _ = try store.record([added])
@@ -146,22 +148,22 @@ struct SQLitePersistenceTests {
   }
 
   @Test func `a damaged file is refused`() throws {
-    let store = try SQLitePersistence(path: file.path)
+    let store = try SQLitePersistence(path: file)
     let write = try Write.set(Location("a"), WriteValue(1))
     _ = try store.record([.writeAdded(WriteID(1), write, milliseconds: 0x3B9A_CA07)])
     try store.close()
-    var data = try Data(contentsOf: URL(filePath: file.path))
+    var data = try Data(contentsOf: URL(filePath: file))
     // The row's columns, a null and an integer of four bytes, become two nulls.
     let row = try #require(data.range(of: Data([3, 0, 4, 0x3B, 0x9A, 0xCA, 0x07])))
     data[row.lowerBound + 2] = 0
-    try data.write(to: URL(filePath: file.path))
-    let damaged = try SQLitePersistence(path: file.path)
+    try data.write(to: URL(filePath: file))
+    let damaged = try SQLitePersistence(path: file)
     #expect(throws: PersistenceError.self) { try damaged.load() }
   }
 
   @Test(arguments: [-1, Int64.max / 2 + 1, .max])
   func `a write number close to overflow is refused`(_ number: Int64) throws {
-    let store = try SQLitePersistence(path: file.path)
+    let store = try SQLitePersistence(path: file)
     let write = try Write.set(Location("a"), WriteValue(1))
     _ = try store.record([.writeAdded(WriteID(Int64.max / 2), write, milliseconds: 0)])
     #expect(try store.load().writes.count == 1)
@@ -170,28 +172,15 @@ struct SQLitePersistenceTests {
   }
 
   @Test func `a file of another program is not changed, and a file in use is refused`() throws {
-    try FileManager.default.createDirectory(at: file.folder, withIntermediateDirectories: true)
+    let file = folder.file("foreign.sqlite")
     try Data("not a database, but long enough to be taken for one".utf8).write(
-      to: URL(filePath: file.path))
-    #expect(throws: PersistenceError.self) { try SQLitePersistence(path: file.path) }
-    let other = TemporaryFile()
-    let store = try SQLitePersistence(path: other.path)
-    let error = #expect(throws: PersistenceError.self) { try SQLitePersistence(path: other.path) }
+      to: URL(filePath: file))
+    #expect(throws: PersistenceError.self) { try SQLitePersistence(path: file) }
+    let other = self.file
+    let store = try SQLitePersistence(path: other)
+    let error = #expect(throws: PersistenceError.self) { try SQLitePersistence(path: other) }
     #expect(error?.description.contains("in use by another process") == true)
     try store.close()
-    _ = try SQLitePersistence(path: other.path)
+    _ = try SQLitePersistence(path: other)
   }
-}
-
-/// A file that is removed with the test.
-final class TemporaryFile {
-  let folder: URL
-  var path: String { folder.appending(path: "client.sqlite").path }
-
-  init() {
-    folder = FileManager.default.temporaryDirectory.appending(
-      path: "canopy-client-\(UUID().uuidString)")
-  }
-
-  deinit { try? FileManager.default.removeItem(at: folder) }
 }

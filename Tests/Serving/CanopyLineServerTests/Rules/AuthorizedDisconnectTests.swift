@@ -84,13 +84,13 @@ import Testing
       try await server.set(rules: Self.rules)
       let (nobody, other) = (try await server.connect(), try await server.connect())
       try await nobody.value("ONDISCONNECT SET /anyone/x 1")
-      server.parts.journal.failNext(.failBefore)
+      server.parts.journal.plan(.failBefore)
       server.parts.journal.gate.hold()
       await nobody.disconnect()
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       // Changes the rules as soon as the first attempt has failed, long before the second one.
       try await other.send("SET /gate false\n")
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       try await server.eventually {
         server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
       }

@@ -59,11 +59,11 @@ import Testing
       _ = try await reader.begin("LISTEN /secret {\"events\":\"value\"}")
       server.parts.journal.gate.hold(1)
       try await writer.send("SET /public 1\n")
-      await server.parts.journal.gate.arrival()
+      await server.parts.journal.gate.reached()
       try await writer.send(
         "SET /secret 1\nSET /gate false\nSET /secret 2\nSET /secret 3\nSET /gate true\n")
       try await server.eventually { server.parts.engine.hasCommitsUnderWay }
-      server.parts.journal.gate.release()
+      server.parts.journal.gate.open()
       _ = try await writer.readLines(6)
       let events = try await reader.events(until: "PING").events
       #expect(events.map(\.brief) == ["value", "cancel PERMISSION_DENIED"])

@@ -15,8 +15,8 @@ import Testing
     try await withServer(.inProcess) { server in
       var random = SeededGenerator(seed: seed)
       let people = [
-        try await RawWriteTests.Person(server, "ada"),
-        try await RawWriteTests.Person(server, "bob"),
+        try await Person(server, "ada"),
+        try await Person(server, "bob"),
       ]
       let ids = ["p", "q", "r"].map { RawWriteTests.id($0) } + ["zzz"]
       let attacker = Attacker(people: people, ids: ids)
@@ -42,12 +42,12 @@ import Testing
   }
 
   private struct Attacker {
-    let people: [RawWriteTests.Person]
+    let people: [Person]
     let ids: [String]
 
     /// A request of one or several random changes.
     func line(
-      of person: RawWriteTests.Person, in root: Node, _ random: inout SeededGenerator
+      of person: Person, in root: Node, _ random: inout SeededGenerator
     ) -> String {
       let id = random.pick(ids)
       switch Int.random(in: 0..<12, using: &random) {
@@ -86,7 +86,7 @@ import Testing
     }
 
     private func change(
-      by person: RawWriteTests.Person, in root: Node, _ random: inout SeededGenerator
+      by person: Person, in root: Node, _ random: inout SeededGenerator
     ) -> (path: String, value: String) {
       let id = random.pick(ids)
       let owner = random.pick(people)
@@ -149,7 +149,7 @@ import Testing
     }
 
     private func extra(
-      _ person: RawWriteTests.Person, _ random: inout SeededGenerator
+      _ person: Person, _ random: inout SeededGenerator
     ) -> String {
       random.pick([
         "", "", #","starCount":0"#, #","starCount":1,"stars":{"\#(person.uid)":true}"#,

@@ -6,53 +6,6 @@ import Testing
 
 /// Attacks on the blog by ordinary accounts with raw writes. After each of them all parts of the tree agree.
 @Suite(.timeLimit(.minutes(5))) struct RawWriteTests {
-  /// A user with a connection.
-  struct Person {
-    let client: any LineClient
-    let uid: String
-    let name: String
-
-    init(_ server: TestServer, _ name: String) async throws {
-      client = try await server.connect()
-      uid = try await client.text("uid", TestServer.signUp(name))
-      self.name = name
-    }
-
-    /// The post of the published sample, with further members.
-    func post(_ members: String = "") -> String {
-      #"{"uid":"\#(uid)","author":"\#(name)","title":"Title","body":"Body"\#(members)}"#
-    }
-
-    func comment(_ text: String = "Text") -> String {
-      #"{"uid":"\#(uid)","author":"\#(name)","text":"\#(text)"}"#
-    }
-
-    /// Writes both copies of a post.
-    func write(_ id: String) async throws {
-      try await client.value(
-        #"UPDATE / {"posts/\#(id)":\#(post()),"user-posts/\#(uid)/\#(id)":\#(post())}"#)
-    }
-
-    /// Expects that a request is refused and changes nothing.
-    func expectDenied(
-      _ line: String, _ server: TestServer, at location: SourceLocation = #_sourceLocation
-    ) async throws {
-      let before = server.root
-      let code = try await client.code(line)
-      #expect(code == "PERMISSION_DENIED", "\(line)", sourceLocation: location)
-      #expect(server.root == before, "\(line)", sourceLocation: location)
-    }
-
-    /// Expects that a request is carried out, and that all parts of the tree agree afterwards.
-    func expectAllowed(
-      _ line: String, _ server: TestServer, at location: SourceLocation = #_sourceLocation
-    ) async throws {
-      let reply = try await client.request(line)
-      #expect(reply.first == "+", "\(line): \(reply)", sourceLocation: location)
-      #expect(SocialCheck.problems(in: server.root) == [], "\(line)", sourceLocation: location)
-    }
-  }
-
   /// Returns a push id of a time. `suffix` distinguishes it from others.
   static func id(_ suffix: String, at milliseconds: Int64 = 1_700_000_000_000) -> String {
     let alphabet = Array("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")

@@ -190,7 +190,7 @@ import Testing
   func `concurrent replacements of the rules take effect one after the other`(
     _ depth: Depth
   ) async throws {
-    let folder = try Folder()
+    let folder = try TemporaryFolder()
     try await withServer(depth, { $0.rulesFolder = folder.path }) { server in
       let texts = (0..<8).map { rules(read: "\($0) === 0") }
       try await withThrowingTaskGroup(of: Void.self) { group in
@@ -207,7 +207,7 @@ import Testing
   }
 
   @Test func `rules are stored, and rules that cannot be stored do not take effect`() async throws {
-    let folder = try Folder()
+    let folder = try TemporaryFolder()
     let text = rules(read: "true")
     try await withServer(.inProcess, { $0.rulesFolder = folder.path }) { server in
       try await server.set(rules: text)
@@ -228,7 +228,7 @@ import Testing
   }
 
   @Test func `an unusable rules file is an error with its reason`() throws {
-    let folder = try Folder()
+    let folder = try TemporaryFolder()
     let file = folder.path + "/rules.json"
     #expect(try RulesKeeper(folder: folder.path).current.isBuiltIn)
     #expect(try RulesKeeper(folder: folder.path + "/missing").current.isBuiltIn)
@@ -299,22 +299,5 @@ import Testing
       #expect(server.root == before)
       try await ada.expect("EXPLAIN null READ /a", failsWith: "PERMISSION_DENIED")
     }
-  }
-}
-
-/// A folder that is removed with the last reference to it.
-private final class Folder {
-  let path = FileManager.default.temporaryDirectory.path + "/canopy-\(UUID().uuidString)"
-
-  init() throws {
-    try FileManager.default.createDirectory(atPath: path, withIntermediateDirectories: true)
-  }
-
-  func files() throws -> [String] {
-    try FileManager.default.contentsOfDirectory(atPath: path).sorted()
-  }
-
-  deinit {
-    try? FileManager.default.removeItem(atPath: path)
   }
 }
