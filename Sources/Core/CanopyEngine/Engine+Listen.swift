@@ -94,7 +94,7 @@ extension Engine {
   private static let authorizingMax = Duration.milliseconds(1)
 
   /// Changes something that authorizations depend on, and authorizes listeners again, between two commits.
-  /// Listeners that may no longer listen are notified of no later commit.
+  /// Listeners that may no longer listen are notified of no commit that is proposed after `completion` was called.
   ///
   /// - Parameters:
   ///   - group: the group of authorizations to repeat; nil for all.

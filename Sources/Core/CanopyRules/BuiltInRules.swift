@@ -50,7 +50,7 @@ public enum BuiltInRules {
         "usernames": {
           "$name": {
             ".read": true,
-            ".write": "auth.uid != null && auth.uid === (data.exists() ? data.val() : newData.val())
+            ".write": "auth.uid === (data.exists() ? data.val() : newData.val())
               && (newData.exists()
                 || \#(up(2)).child('users').child(auth.uid).child('username').val().toLowerCase()
                   !== $name)",

@@ -28,6 +28,9 @@ extension LineHandler {
   }
 
   private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
+    guard line.count < LineHandler.longLineBytes else {
+      return decodeBeside(context, Array(line))
+    }
     countWork()
     do throws(WireError) {
       let request = try Request(line: line, limits: operations.limits)
@@ -40,6 +43,51 @@ extension LineHandler {
       session.refuse(error)
     }
     perform(context)
+  }
+
+  /// The length from which on a line is decoded beside the event loop: a line of 1 MiB takes up to 100 ms.
+  static let longLineBytes = 32 * 1024
+
+  /// Decodes a long line beside the event loop. Until the end of that the connection decodes no other line and
+  /// begins no request.
+  private func decodeBeside(_ context: ChannelHandlerContext, _ line: [UInt8]) {
+    input.bytesBeside = line.count
+    session.pause(true)
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
+    let connection = ObjectIdentifier(self)
+    scheduled.decoding = Task { [operations] in
+      let decoded: Result<(request: Request, bytes: Int), WireError>
+      do {
+        decoded = .success(
+          try await operations.beside(connection) {
+            try line.withUnsafeBytes { line in
+              (try Request(line: line, limits: operations.limits), LineHandler.memory(of: line))
+            }
+          })
+      } catch {
+        decoded = .failure(operations.wireError(error))
+      }
+      loop.execute {
+        let (handler, context) = bound.value
+        handler.receive(context, decoded)
+      }
+    }
+  }
+
+  /// Receives the request of a long line, and goes on with the lines that follow.
+  private func receive(
+    _ context: ChannelHandlerContext, _ decoded: Result<(request: Request, bytes: Int), WireError>
+  ) {
+    scheduled.decoding = nil
+    input.bytesBeside = 0
+    session.pause(false)
+    switch decoded {
+    case .success(let (request, bytes)):
+      session.receive(request, bytes: bytes, runsAlone: operations.runsAlone(request))
+    case .failure(let error): session.refuse(error)
+    }
+    advance(context)
   }
 
   /// Returns an estimate of the memory that the request of a line takes, in bytes.

@@ -158,7 +158,8 @@ extension LineHandler: Flushable {
 extension LineHandler: TurnTaker {
   func takeTurn(bytes: Int) -> Int {
     scheduled.takesTurn = false
-    guard session.isPaused else { return sendPiece(bytes: bytes) }
+    // A long line that is decoded beside the loop ends the pause itself.
+    guard session.isPaused, input.bytesBeside == 0 else { return sendPiece(bytes: bytes) }
     session.pause(false)
     guard let context, context.channel.isActive else { return 0 }
     scheduled.turn = shared.work.nextTurn()

@@ -36,7 +36,7 @@ extension LineHandler {
       let subscription = HubSubscription(
         number: number, isAuthorized: wanted.isAuthorized, subscriber: self)
       subscribers[number] = subscription
-      let owner = operations.listenerOwner(at: address, as: identity)
+      let owner = operations.listenerOwner(at: client.address, as: identity)
       shared.hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
         started(number, result, isAuthorized: wanted.isAuthorized, identity)
       }
@@ -144,12 +144,12 @@ extension LineHandler {
     expiry = shared.loop.assumeIsolated().scheduleTask(in: .milliseconds(milliseconds)) { [self] in
       guard session.hasAuthorizedSubscriptions else { return }
       if login.isValid(at: operations.now()) { return expectExpiry(of: identity) }
-      operations.reauthorize([login])
+      Task { [operations] in await operations.reauthorize([login]) }
     }
   }
 
-  /// A day: the clock may be set meanwhile.
-  private static let expiryMillisecondsMax: Int64 = 24 * 60 * 60 * 1000
+  /// A minute: the clock may be set meanwhile.
+  private static let expiryMillisecondsMax: Int64 = 60 * 1000
 }
 
 extension Operations {

@@ -39,6 +39,8 @@ final class LineHandler: ChannelInboundHandler, Connection {
     var takesTurn = false
     /// The requests of the present turn.
     var turn = WorkBudget.Turn()
+    /// Decodes a long line beside the event loop.
+    var decoding: Task<Void, Never>?
   }
 
   /// The end of the connection.
@@ -86,6 +88,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
     closing.lingering?.cancel()
     expiry?.cancel()
     for task in tasks.values { task.cancel() }
+    scheduled.decoding?.cancel()
     session.lose()
     perform(context)
     output.removeAll()

@@ -22,16 +22,18 @@ final class LineInput {
   private var backlog: ByteBuffer?
   /// Whether a buffer is being decoded.
   private(set) var isDecoding = false
+  /// The bytes of a long line that is decoded beside the event loop; 0 if there is none.
+  var bytesBeside = 0
 
   init(lineBytesMax: Int) {
     decoder = LineDecoder(lineBytesMax: lineBytesMax)
   }
 
   /// The bytes that are kept.
-  var byteCount: Int { decoder.keptBytes + (backlog?.readableBytes ?? 0) }
+  var byteCount: Int { decoder.keptBytes + (backlog?.readableBytes ?? 0) + bytesBeside }
 
   /// Whether whole lines may be among the bytes that are kept.
-  var hasBacklog: Bool { backlog != nil }
+  var hasBacklog: Bool { backlog != nil || bytesBeside > 0 }
 
   /// Keeps a buffer behind the backlog. Returns whether there is one; if not, the buffer is not kept.
   func keep(_ buffer: inout ByteBuffer) -> Bool {

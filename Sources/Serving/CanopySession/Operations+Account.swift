@@ -54,7 +54,7 @@ extension Operations {
     case .logOut:
       if case .user(let session) = identity {
         try await accounts.logOut(session.token)
-        reauthorize(sessions.revoke(session.uid, token: session.token))
+        await reauthorize(sessions.revoke(session.uid, token: session.token))
       }
       return Session.Completion(.null, identity: .anonymous)
     case .changePassword(let current, let new):
@@ -72,11 +72,11 @@ extension Operations {
           uid: uid.text, session: identity.session?.token ?? "", current: current, new: new,
           from: RemoteNetwork(address))
         // The subscriptions of this connection are authorized when it has the new session.
-        reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
+        await reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
         return session
       } catch {
         // The store may have taken the new password before it failed, and ended all sessions.
-        if !(error is AccountError) { reauthorize(sessions.revokeAll(uid)) }
+        if !(error is AccountError) { await reauthorize(sessions.revokeAll(uid)) }
         throw error
       }
     }
@@ -128,9 +128,15 @@ extension Operations {
     return Session.Completion(.json(.object(members)), identity: .user(login))
   }
 
-  /// Authorizes the listeners of ended sessions again.
-  public func reauthorize(_ sessions: [UserSession]) {
-    for session in sessions { engine.reauthorize(ObjectIdentifier(session)) }
+  /// Authorizes the listeners of ended sessions again. When this returns, the listeners that may no longer listen are
+  /// cancelled, so they are notified of no write that begins later.
+  public func reauthorize(_ sessions: [UserSession]) async {
+    guard let last = sessions.last else { return }
+    for session in sessions.dropLast() { engine.reauthorize(ObjectIdentifier(session)) }
+    // The engine carries them out in this order.
+    await withCheckedContinuation { continuation in
+      engine.reauthorize(ObjectIdentifier(last), completion: { continuation.resume() })
+    }
   }
 
   /// Returns the error for the client. An error that no module declares comes from the store.

@@ -10,6 +10,8 @@ extension Operations {
   /// - Throws: the error if the caller may not write or a text is invalid. Then nothing is submitted.
   func submit(_ request: BlogWrite, _ context: WriteContext) throws {
     let uid = try user(context.identity)
+    var context = context
+    context.session = context.identity.session
     switch request {
     case .post(let title, let body):
       let transaction = try Posts.create(by: uid, title: title, body: body)

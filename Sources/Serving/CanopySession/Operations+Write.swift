@@ -28,6 +28,8 @@ extension Operations {
     let identity = context.identity
     switch request {
     case .rename(let username):
+      var context = context
+      context.session = identity.session
       try rename(user(identity), to: username, context)
     case .blog(let request): try submit(request, context)
     case .push(let path, let value): try push(path, value, context)
@@ -70,8 +72,8 @@ extension Operations {
   ) {
     engine.submit(
       PendingWrite(
-        operations: self, origin: origin, name: name, body: decide, reply: reply,
-        completion: context.completion), of: context.owner)
+        operations: self, session: context.session, origin: origin, name: name, body: decide,
+        reply: reply, completion: context.completion), of: context.owner)
   }
 }
 
@@ -79,12 +81,16 @@ extension Operations {
 struct WriteContext: Sendable {
   let identity: Identity
   let owner: WriteOwner
+  /// The session that must not be revoked when the write is decided; nil if the rules decide about the caller.
+  var session: UserSession?
   let completion: @Sendable (Reply) -> Void
 }
 
 /// A write of a client, until its reply.
 private struct PendingWrite<Result: Sendable>: Transaction {
   let operations: Operations
+  /// The session that must not be revoked; nil for none.
+  let session: UserSession?
   let origin: WriteOrigin?
   let name: StaticString
   let body: @Sendable (inout Proposal) throws -> Decision<Result>
@@ -92,7 +98,9 @@ private struct PendingWrite<Result: Sendable>: Transaction {
   let completion: @Sendable (Reply) -> Void
 
   func decide(_ proposal: inout Proposal) throws -> Decision<Result> {
-    try body(&proposal)
+    // The session may have been revoked while the write waited.
+    if let session, !session.mayFinish { throw WireError.sessionEnded }
+    return try body(&proposal)
   }
 
   func complete(_ outcome: Swift.Result<Committed<Result>, any Error>) {

@@ -81,7 +81,7 @@ public final class Operations: Sendable {
   func user(_ identity: Identity) throws(WireError) -> Key {
     guard case .user(let session) = identity else { throw .loginNeeded }
     guard session.isValid(at: now()) else {
-      throw WireError(.unauthenticated, "the session has ended; log in again")
+      throw .sessionEnded
     }
     return session.uid
   }

@@ -55,6 +55,8 @@ extension WireError {
     self.init(code, error.sentence)
   }
 
+  static let sessionEnded = WireError(
+    .unauthenticated, "the session has ended; log in again")
   static let loginNeeded = WireError(
     .unauthenticated, "log in first: LOGIN email password, or SIGNUP email password username")
 
