@@ -8,7 +8,7 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct JournalLogTests {
   private let setting = Setting()
 
-  private func engine(_ journal: FaultyJournal) async throws -> Engine {
+  private func engine(_ journal: FaultyJournal<InMemoryJournal>) async throws -> Engine {
     var configuration = Engine.Configuration()
     configuration.elapsed = setting.elapsed
     return try await Engine(

@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyTesting
 import Dispatch
 import GRDB
 import Synchronization
