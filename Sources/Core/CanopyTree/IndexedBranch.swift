@@ -1,16 +1,23 @@
 /// An index of the children of a branch, in an order other than key order.
+///
+/// An index by priority holds only the children that have a priority, so the first one among any
+/// number of siblings costs O(log n).
 struct OrderIndex: Sendable {
   let order: Order
   private(set) var positions: SortedTree<Position>
+  /// The keys of the children in an index by priority; nil in another order.
+  private(set) var keys: SortedTree<IndexedKey>?
 
-  /// Creates an index of all children.
+  /// Creates an index of the children.
   ///
   /// - Complexity: O(n log n).
   init(_ order: Order, of children: Children) {
     var all: [Position] = []
-    all.reserveCapacity(children.count)
+    if order != .priority { all.reserveCapacity(children.count) }
     children.forEach {
-      all.append(Position(value: order.value(of: $0.node), key: $0.key))
+      if order != .priority || $0.node.isPrioritized {
+        all.append(Position(value: order.value(of: $0.node), key: $0.key))
+      }
       return true
     }
     self.init(order, positions: all)
@@ -19,10 +26,27 @@ struct OrderIndex: Sendable {
   /// Creates an index of children with these positions, in any sequence.
   ///
   /// - Complexity: O(n log n), and O(n) if they ascend.
-  init(_ order: Order, positions: [Position]) {
+  init(_ order: Order, positions all: [Position]) {
     self.order = order
+    let positions = order == .priority ? all.filter { $0.value != .absent } : all
     let isSorted = zip(positions, positions.dropFirst()).allSatisfy { $0 < $1 }
     self.positions = SortedTree(ascending: isSorted ? positions : positions.sorted())
+    if order == .priority {
+      keys = SortedTree(ascending: positions.map(\.key).sorted().map { IndexedKey(key: $0) })
+    }
+  }
+
+  /// Whether the index holds a child with an order value; nil is that of an absent child.
+  private func holds(_ value: OrderValue?) -> Bool {
+    guard let value else { return false }
+    return order != .priority || value != .absent
+  }
+
+  /// Whether the index has a position for each child that it holds: all children, and by priority at
+  /// most all.
+  func isComplete(for children: Children) -> Bool {
+    guard let keys else { return positions.count == children.count }
+    return positions.count == keys.count && keys.count <= children.count
   }
 
   /// Updates the position of a child whose order value changed; nil means that the child is absent.
@@ -30,9 +54,21 @@ struct OrderIndex: Sendable {
   /// - Complexity: O(log n).
   mutating func move(_ key: Key, from old: OrderValue?, to new: OrderValue?) {
     if let old, let new, old == new { return }
-    if let old { positions.remove(Position(value: old, key: key)) }
-    if let new { positions.insert(Position(value: new, key: key)) }
+    let (wasHeld, isHeld) = (holds(old), holds(new))
+    if wasHeld, let old { positions.remove(Position(value: old, key: key)) }
+    if isHeld, let new { positions.insert(Position(value: new, key: key)) }
+    guard keys != nil, wasHeld != isHeld else { return }
+    if isHeld { keys?.insert(IndexedKey(key: key)) } else { keys?.remove(key) }
   }
+}
+
+/// The key of a child in an index by priority.
+struct IndexedKey: SortedElement {
+  var key: Key
+
+  var sortKey: Key { key }
+  /// Keys rarely hold references, so copying a large page is cheap.
+  static var leafMax: Int { 32 }
 }
 
 /// The children of a branch together with their indexes.
@@ -52,7 +88,7 @@ final class IndexedBranch: @unchecked Sendable {
   }
 
   func addIndex(_ index: OrderIndex) {
-    assert(index.positions.count == children.count, "an index lacks a child")
+    assert(index.isComplete(for: children), "an index lacks a child")
     indexes.append(index)
   }
 
@@ -69,7 +105,7 @@ final class IndexedBranch: @unchecked Sendable {
     }
     for i in indexes.indices {
       indexes[i].move(key, from: old[i], to: new[i])
-      assert(indexes[i].positions.count == children.count, "an index lacks a child")
+      assert(indexes[i].isComplete(for: children), "an index lacks a child")
     }
   }
 }

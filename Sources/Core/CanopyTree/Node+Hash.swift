@@ -61,7 +61,7 @@ extension Node {
     if Query.all.followsKeys(self) {
       forEachChild(append)
     } else {
-      for (key, child) in Query.all.children(of: self) { _ = append(key, child) }
+      Query.all.forEachChild(of: self, append)
     }
     return text.finish()
   }

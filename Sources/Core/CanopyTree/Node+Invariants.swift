@@ -48,7 +48,15 @@ extension Node {
     }
     for index in indexes where problem == nil {
       problem = index.positions.brokenInvariant()
-      if index.positions.count != children.count { problem = "an index lacks a child" }
+      var held = 0
+      children.forEach {
+        if index.order != .priority || $0.node.isPrioritized { held += 1 }
+        return true
+      }
+      if index.positions.count != held || !index.isComplete(for: children) {
+        problem = "an index lacks a child"
+      }
+      problem = problem ?? index.keys?.brokenInvariant()
       index.positions.forEach { position in
         guard let child = children.find(position.key),
           index.order.value(of: child.node) == position.value
@@ -56,7 +64,10 @@ extension Node {
           problem = "an index has a stale position"
           return false
         }
-        return true
+        if let keys = index.keys, keys.find(position.key) == nil {
+          problem = "an index lacks the key of a position"
+        }
+        return problem == nil
       }
     }
     return problem

@@ -6,12 +6,15 @@ extension Node {
   ///
   /// - Complexity: O(log n), and the cost of `body`.
   mutating func modifyChild(_ key: Key, _ body: (inout Node) -> Void) {
-    var isPrioritized = false
+    var priority: Node?
     modifyChildOnly(key) {
       body(&$0)
-      isPrioritized = $0.isPrioritized
+      if $0.isPrioritized { priority = $0.priority }
     }
-    if isPrioritized { addIndex(.priority) }
+    guard let priority, !indexes.contains(where: { $0.order == .priority }) else { return }
+    // Without the index, no other child has a priority: there is nothing to sort.
+    let position = Position(value: OrderValue(priority), key: key)
+    addIndex(OrderIndex(.priority, positions: [position]))
   }
 
   private mutating func modifyChildOnly(_ key: Key, _ body: (inout Node) -> Void) {

@@ -84,8 +84,8 @@ public struct Node: Sendable {
 
   /// Whether the node has a priority.
   ///
-  /// A branch with a prioritized child always keeps an index by priority. Without that index,
-  /// priority order (the default of queries) is key order.
+  /// A branch with a prioritized child always keeps an index by priority, of such children only.
+  /// Without that index, priority order (the default of queries) is key order.
   var isPrioritized: Bool {
     if case .prioritized = storage { true } else { false }
   }

@@ -230,17 +230,19 @@ extension Query {
     return fits(node, budget: &budget)
   }
 
-  /// Whether the query's result surely fits into a budget of bytes, from which its bytes are subtracted. O(bytes)
-  /// at most. A result with too many children is not collected.
+  /// Whether the value that the query shows of a location fits into the rest of a budget of bytes, which
+  /// is reduced.
+  ///
+  /// - Complexity: O(bytes), if the location keeps the index. The walk stops at the first child that does
+  ///   not fit, and collects nothing.
   fileprivate func fits(_ node: Node, budget: inout Int) -> Bool {
     if isUnbounded { return node.fits(budget: &budget) }
     // `"k":1,` has at least six bytes.
-    guard count(in: node) <= budget / 6 else { return false }
-    for (key, child) in children(of: node) {
+    if isIndexed(in: node), count(in: node) > budget / 6 { return false }
+    return forEachChild(of: node) { key, child in
       budget -= key.utf8Count + 4
-      guard child.fits(budget: &budget) else { return false }
+      return child.fits(budget: &budget)
     }
-    return true
   }
 }
 

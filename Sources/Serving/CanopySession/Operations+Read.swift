@@ -119,25 +119,30 @@ extension Operations {
     // `"k":1,` has six bytes.
     let childrenMax = bytesMax / 6
     var members: [(key: Key, node: Node)] = []
+    var fits = true
+    /// Adds a member. Returns whether it fits into the budget, so that a walk stops at the first that
+    /// does not.
+    func add(_ key: Key, _ node: Node) -> Bool {
+      // `"key":value,`
+      budget -= key.utf8Count + 4
+      fits = node.fits(budget: &budget)
+      if fits { members.append((key, node)) }
+      return fits
+    }
     if options.hasQuery {
-      guard options.query.count(in: node) <= childrenMax else { throw excess() }
-      members = options.query.children(of: node)
+      if options.query.isIndexed(in: node), options.query.count(in: node) > childrenMax {
+        throw excess()
+      }
+      options.query.forEachChild(of: node, add)
     } else if options.isShallow, node.isBranch {
       guard node.childCount <= childrenMax else { throw excess() }
-      node.forEachChild { key, child in
-        members.append((key, child.isBranch ? true : child))
-        return true
-      }
+      node.forEachChild { add($0, $1.isBranch ? true : $1) }
     } else {
       guard node.fits(budget: &budget) else { throw excess() }
       let etag = options.wantsETag ? node.etag : nil
       return .value(node, style, etag: etag, bytes: bytesMax - budget)
     }
-    for (key, node) in members {
-      // `"key":value,`
-      budget -= key.utf8Count + 4
-      guard node.fits(budget: &budget) else { throw excess() }
-    }
+    guard fits else { throw excess() }
     return .members(members, style, bytes: bytesMax - budget)
   }
 

@@ -2,9 +2,10 @@ extension Query {
   /// Returns the children that the query selects, in its order. A leaf has none.
   ///
   /// - Complexity: O(log n + result) in key order, and if the location keeps the index; else O(n
-  ///   log n): see `isIndexed`.
+  ///   log n): see `isIndexed`. By priority, O(log² n) for each child without a priority, if most of
+  ///   its siblings have one.
   public func children(of node: Node) -> [(key: Key, node: Node)] {
-    guard let children = node.children else { return [] }
+    guard let ordered = OrderedChildren(order, of: node) else { return [] }
     var result: [(key: Key, node: Node)] = []
     var remaining = Int.max
     var isBackward = false
@@ -15,29 +16,55 @@ extension Query {
       isBackward = true
     case nil: break
     }
-    result.reserveCapacity(min(remaining, children.count))
-    walk(node, children, isBackward: isBackward) { key, node in
+    result.reserveCapacity(min(remaining, ordered.children.count))
+    func add(_ key: Key, _ node: Node) -> Bool {
       result.append((key, node))
       remaining -= 1
       return remaining > 0
     }
-    if isBackward { result.reverse() }
+    if isBackward {
+      ordered.forEachBackward(in: QueryRange(self), add)
+      result.reverse()
+    } else {
+      ordered.forEach(in: QueryRange(self), add)
+    }
     return result
+  }
+
+  /// Visits the children that the query selects, in its order, until `body` returns false. A leaf has
+  /// none. Nothing is collected.
+  ///
+  /// - Returns: whether all were visited.
+  /// - Complexity: that of `children(of:)`, for the children visited.
+  @discardableResult
+  public func forEachChild(of node: Node, _ body: (Key, Node) -> Bool) -> Bool {
+    guard let ordered = OrderedChildren(order, of: node) else { return true }
+    var range = QueryRange(self)
+    var remaining = Int.max
+    switch limit {
+    case .first(let n): remaining = n
+    case .last(let n):
+      let ranks = ordered.ranks(in: range)
+      if ranks.count > n, let first = ordered.position(atRank: ranks.upperBound - n) {
+        range.begin(at: first)
+      }
+    case nil: break
+    }
+    var isWanted = true
+    ordered.forEach(in: range) { key, node in
+      isWanted = body(key, node)
+      remaining -= 1
+      return isWanted && remaining > 0
+    }
+    return isWanted
   }
 
   /// Returns the number of children that the query selects.
   ///
   /// - Complexity: O(log n) in key order and with an index; else O(n log n).
   public func count(in node: Node) -> Int {
-    guard let children = node.children else { return 0 }
-    let range = QueryRange(self)
-    let inRange: Int
-    if followsKeys(node) {
-      inRange = QueryRange.count(children, range) { (.absent, $0) }
-    } else {
-      let positions = self.positions(of: node, children)
-      inRange = QueryRange.count(positions, range) { ($0.value, $0.key) }
-    }
+    guard let ordered = OrderedChildren(order, of: node) else { return 0 }
+    let inRange = ordered.ranks(in: QueryRange(self)).count
     switch limit {
     case .first(let n), .last(let n): return min(n, inRange)
     case nil: return inRange
@@ -45,7 +72,7 @@ extension Query {
   }
 
   /// Whether the location keeps the index that the query needs, so that its cost is that of its
-  /// result.
+  /// result. By priority it always does.
   public func isIndexed(in node: Node) -> Bool {
     followsKeys(node) || !node.isBranch || node.indexes.contains { $0.order == order }
   }
@@ -54,68 +81,9 @@ extension Query {
   func followsKeys(_ node: Node) -> Bool {
     switch order {
     case .key: true
-    case .priority: !node.indexes.contains { $0.order == .priority }
+    case .priority: !node.indexes.contains { $0.order == .priority && !$0.positions.isEmpty }
     default: false
     }
-  }
-
-  func positions(of node: Node, _ children: Children) -> SortedTree<Position> {
-    let index = node.indexes.first { $0.order == order } ?? OrderIndex(order, of: children)
-    return index.positions
-  }
-
-  private func walk(
-    _ node: Node, _ children: Children, isBackward: Bool, _ body: (Key, Node) -> Bool
-  ) {
-    let range = QueryRange(self)
-    if followsKeys(node) {
-      if isBackward {
-        let isAbove = range.hasUpper ? { range.isAbove(.absent, $0) } : nil
-        children.forEachBackward(from: isAbove) {
-          !range.isBelow(.absent, $0.key) && body($0.key, $0.node)
-        }
-      } else {
-        let isBelow = range.hasLower ? { range.isBelow(.absent, $0) } : nil
-        children.forEach(from: isBelow) {
-          !range.isAbove(.absent, $0.key) && body($0.key, $0.node)
-        }
-      }
-      return
-    }
-    let positions = self.positions(of: node, children)
-    func visit(_ position: Position) -> Bool {
-      body(position.key, children.find(position.key)?.node ?? .absent)
-    }
-    if isBackward {
-      let isAbove = range.hasUpper ? { (p: Position) in range.isAbove(p.value, p.key) } : nil
-      positions.forEachBackward(from: isAbove) { !range.isBelow($0.value, $0.key) && visit($0) }
-    } else {
-      let isBelow = range.hasLower ? { (p: Position) in range.isBelow(p.value, p.key) } : nil
-      positions.forEach(from: isBelow) { !range.isAbove($0.value, $0.key) && visit($0) }
-    }
-  }
-}
-
-extension QueryRange {
-  /// Returns the number of elements in the range.
-  ///
-  /// - Complexity: O(log n).
-  fileprivate static func count<E: SortedElement>(
-    _ tree: SortedTree<E>, _ range: QueryRange, _ position: (E.SortKey) -> (OrderValue, Key)
-  ) -> Int {
-    let end =
-      range.hasUpper
-      ? tree.countPrefix {
-        let (value, key) = position($0)
-        return !range.isAbove(value, key)
-      } : tree.count
-    let start =
-      range.hasLower
-      ? tree.countPrefix {
-        let (value, key) = position($0)
-        return range.isBelow(value, key)
-      } : 0
-    return max(0, end - start)
   }
 }
 

@@ -13,6 +13,14 @@ struct QueryRange {
       comparesValue = order != .key
     }
 
+    /// Creates the edge at a position, which is inside the range.
+    init(_ position: Position) {
+      value = position.value
+      key = position.key
+      isInclusive = true
+      comparesValue = true
+    }
+
     /// Returns a negative number, zero or a positive number if a position is before, at or after
     /// the edge.
     func compare(_ value: OrderValue, _ key: Key) -> Int {
@@ -25,12 +33,17 @@ struct QueryRange {
     }
   }
 
-  private let lower: Edge?
+  private var lower: Edge?
   private let upper: Edge?
 
   init(_ query: Query) {
     lower = query.lower.map { Edge($0, query.order) }
     upper = query.upper.map { Edge($0, query.order) }
+  }
+
+  /// Removes the positions before this one from the range.
+  mutating func begin(at position: Position) {
+    lower = Edge(position)
   }
 
   var hasLower: Bool { lower != nil }

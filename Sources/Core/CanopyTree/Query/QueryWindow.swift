@@ -5,38 +5,29 @@
 /// - Complexity: O(log n) to create, to test a child, and to find a neighbour, if the location
 ///   keeps the index; else O(n log n) to create.
 struct QueryWindow {
-  private let order: Order
-  private let children: Children
-  /// The positions in the query's order; nil in key order.
-  private let positions: SortedTree<Position>?
+  /// The children in the query's order; nil if there are none.
+  private let ordered: OrderedChildren?
   /// The ranks of the selected children among all children.
   let ranks: Range<Int>
   private let ends: (first: Position, last: Position)?
 
   init(_ query: Query, of node: Node) {
-    order = query.order
-    guard let children = node.children else {
-      self.children = Children()
-      positions = nil
+    ordered = OrderedChildren(query.order, of: node)
+    guard let ordered else {
       ranks = 0..<0
       ends = nil
       return
     }
-    self.children = children
-    let positions = query.followsKeys(node) ? nil : query.positions(of: node, children)
-    self.positions = positions
-    let range = QueryRange(query)
-    let start = QueryWindow.countPrefix(children, positions) { range.isBelow($0, $1) }
-    let end = QueryWindow.countPrefix(children, positions) { !range.isAbove($0, $1) }
+    let inRange = ordered.ranks(in: QueryRange(query))
     switch query.limit {
-    case _ where end <= start: ranks = 0..<0
-    case .first(let n): ranks = start..<start + min(n, end - start)
-    case .last(let n): ranks = end - min(n, end - start)..<end
-    case nil: ranks = start..<end
+    case _ where inRange.isEmpty: ranks = 0..<0
+    case .first(let n): ranks = inRange.prefix(n)
+    case .last(let n): ranks = inRange.suffix(n)
+    case nil: ranks = inRange
     }
-    assert(ranks.upperBound <= children.count, "a rank is out of range")
-    if let first = QueryWindow.position(children, positions, ranks.lowerBound), !ranks.isEmpty,
-      let last = QueryWindow.position(children, positions, ranks.upperBound - 1)
+    assert(ranks.upperBound <= ordered.children.count, "a rank is out of range")
+    if !ranks.isEmpty, let first = ordered.position(atRank: ranks.lowerBound),
+      let last = ordered.position(atRank: ranks.upperBound - 1)
     {
       ends = (first, last)
     } else {
@@ -44,22 +35,9 @@ struct QueryWindow {
     }
   }
 
-  private static func countPrefix(
-    _ children: Children, _ positions: SortedTree<Position>?, _ body: (OrderValue, Key) -> Bool
-  ) -> Int {
-    positions?.countPrefix { body($0.value, $0.key) } ?? children.countPrefix { body(.absent, $0) }
-  }
-
-  private static func position(
-    _ children: Children, _ positions: SortedTree<Position>?, _ rank: Int
-  ) -> Position? {
-    if let positions { return positions.element(atRank: rank) }
-    return children.element(atRank: rank).map { Position(value: .absent, key: $0.key) }
-  }
-
   /// Returns the position of a child in the order of this version.
   func position(of key: Key, _ node: Node) -> Position {
-    Position(value: positions == nil ? .absent : order.value(of: node), key: key)
+    ordered?.position(of: key, node) ?? Position(value: .absent, key: key)
   }
 
   /// Whether the window contains a child of this version at a position.
@@ -70,10 +48,10 @@ struct QueryWindow {
 
   /// Returns the key of the selected child before a position.
   func previous(to position: Position) -> Key? {
-    let rank =
-      positions?.countPrefix { $0 < position } ?? children.countPrefix { $0 < position.key }
+    guard let ordered else { return nil }
+    let rank = ordered.countPrefix { Position(value: $0, key: $1) < position }
     guard rank > ranks.lowerBound else { return nil }
-    return QueryWindow.position(children, positions, min(rank, ranks.upperBound) - 1)?.key
+    return ordered.position(atRank: min(rank, ranks.upperBound) - 1)?.key
   }
 
   /// Returns the children in this window that would be outside another version's window if they
@@ -96,8 +74,8 @@ struct QueryWindow {
   }
 
   private func entry(_ rank: Int) -> (position: Position, node: Node)? {
-    guard let position = QueryWindow.position(children, positions, rank) else { return nil }
-    return (position, children.find(position.key)?.node ?? .absent)
+    guard let ordered, let position = ordered.position(atRank: rank) else { return nil }
+    return (position, ordered.children.node(position.key))
   }
 
   private func isBefore(_ position: Position) -> Bool {

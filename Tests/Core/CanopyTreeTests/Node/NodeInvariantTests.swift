@@ -37,6 +37,11 @@ struct NodeInvariantTests {
       (branch(Child(key: "a", node: prioritized)), "there is no index for it"),
       (indexed(a, OrderIndex(.value, of: try #require(b.children))), "stale position"),
       (indexed(a, OrderIndex(.value, of: Children())), "lacks a child"),
+      (
+        indexed(
+          branch(Child(key: "a", node: prioritized)), OrderIndex(.priority, of: Children())),
+        "lacks a child"
+      ),
       (branch(Child(key: "x", node: Node(storage: .branch(Children())))), "a branch is empty"),
     ]
     for (node, problem) in broken {

@@ -78,6 +78,32 @@ struct PriorityTests {
     for node in [built, node, deep, prioritized] { #expect(node.brokenInvariant() == nil) }
   }
 
+  @Test func `the index by priority holds the children that have one`() throws {
+    var node = Node(children: (0..<500).map { (Key(index: $0), Node(Int64($0))) })
+    node.addIndex(.value)
+    func held() -> [Int32?] {
+      var keys: [Int32?] = []
+      node.indexes.first { $0.order == .priority }?.positions.forEach {
+        keys.append($0.key.integer)
+        return true
+      }
+      return keys
+    }
+    for (key, priority, expected): (Path, Node, [Int32]) in [
+      ("7", 2, [7]), ("400", 1, [400, 7]), ("9", "p", [400, 7, 9]), ("400", 3, [7, 400, 9]),
+      ("7", .absent, [400, 9]), ("9", .absent, [400]), ("400", .absent, []), ("8", 1, [8]),
+    ] {
+      node.set(node.at(key).withPriority(priority), at: key)
+      #expect(held() == expected)
+      #expect(node.brokenInvariant() == nil)
+      #expect(
+        Query.all.children(of: node).suffix(expected.count).map(\.key.integer) == expected)
+    }
+    node.set(.absent, at: "8")
+    #expect(held() == [])
+    #expect(node.brokenInvariant() == nil)
+  }
+
   @Test func `an array element may have a priority`() throws {
     let node = try Node(json: #"[1,{".value":2,".priority":0}]"#)
     #expect(hasPriorityIndex(node))

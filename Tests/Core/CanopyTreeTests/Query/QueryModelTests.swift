@@ -60,11 +60,24 @@ struct QueryModelTests {
       let agrees =
         children.map { NaiveKey($0.key) } == expected && query.count(in: node) == expected.count
         && children.allSatisfy { $0.node == node.child($0.key) }
+        && visited(query, node, max: .max) == expected
+        && visited(query, node, max: 2) == Array(expected.prefix(2))
       guard agrees, query.isIndexed(in: indexed) else {
         try #require(Bool(false), "\(query) of \(node.json(.export)) gives \(children)")
         return
       }
     }
+  }
+
+  /// Returns the keys of the first children that a walk visits, at most `max`; nil if it does not say
+  /// whether it visited all.
+  private func visited(_ query: Query, _ node: Node, max: Int) -> [NaiveKey]? {
+    var keys: [NaiveKey] = []
+    let isWhole = query.forEachChild(of: node) { key, child in
+      keys.append(NaiveKey(key))
+      return child == node.child(key) && keys.count < max
+    }
+    return isWhole == (keys.count < max) ? keys : nil
   }
 
   @Test(arguments: orders)
@@ -137,6 +150,74 @@ struct QueryModelTests {
           let expected = limit == .first(n) ? inRange.prefix(n) : inRange.suffix(n)
           try #require(keys == expected.map(\.key))
           try #require(query.count(in: node) == expected.count)
+        }
+      }
+    }
+  }
+
+  @Test func `a large branch in which some, most and all children have priorities`() throws {
+    try withSeed { random in
+      let count = 600
+      for share in [1, 20, 97, 100] {
+        var priorities = (0..<count).map { _ in random.below(100) < share ? random.below(5) : nil }
+        var node = Node(children: (0..<count).map { (Key(index: Int32($0)), Node(true)) })
+        func child(_ key: Int) -> Node {
+          Node(true).withPriority(priorities[key].map { Node(Int64($0)) } ?? .absent)
+        }
+        for key in 0..<count { node.set(child(key), at: Path.root.child(Key(index: Int32(key)))) }
+        // Priorities that come and go.
+        for _ in 0..<20 {
+          let key = random.below(count)
+          priorities[key] = priorities[key] == nil ? 2 : nil
+          node.set(child(key), at: Path.root.child(Key(index: Int32(key))))
+        }
+        try #require(node.brokenInvariant() == nil)
+        let all = (0..<count).sorted { (priorities[$0] ?? -1, $0) < (priorities[$1] ?? -1, $1) }
+        for round in 0..<30 {
+          func bound() -> (query: Query.Bound, value: Int, key: Int)? {
+            if random.oneIn(3) { return nil }
+            let (value, key) = (random.below(6) - 1, random.below(count))
+            return (
+              Query.Bound(
+                value < 0 ? .absent : .integer(Int64(value)), key: Key(index: Int32(key))),
+              value, key
+            )
+          }
+          let (low, high) = (bound(), bound())
+          let inRange = all.filter { key in
+            let position = (priorities[key] ?? -1, key)
+            return (low.map { position >= ($0.value, $0.key) } ?? true)
+              && (high.map { position <= ($0.value, $0.key) } ?? true)
+          }
+          let n = 1 + random.below(round % 2 == 0 ? 20 : count)
+          for limit in [nil, Query.Limit.first(n), .last(n)] {
+            let query = try Query(lower: low?.query, upper: high?.query, limit: limit)
+            let expected =
+              switch limit {
+              case .first: Array(inRange.prefix(n))
+              case .last: Array(inRange.suffix(n))
+              case nil: inRange
+              }
+            let keys = expected.map { NaiveKey(Key(index: Int32($0))) }
+            try #require(query.children(of: node).map { NaiveKey($0.key) } == keys)
+            try #require(query.count(in: node) == keys.count)
+            try #require(visited(query, node, max: .max) == keys)
+            try #require(visited(query, node, max: 3) == Array(keys.prefix(3)))
+            let window = QueryWindow(query, of: node)
+            try #require(window.ranks.count == keys.count)
+            let shown = Set(expected)
+            for key in 0..<count where key % 7 == round % 7 {
+              let position = window.position(of: Key(index: Int32(key)), child(key))
+              try #require(window.contains(position) == shown.contains(key))
+            }
+            if expected.count > 1 {
+              let rank = 1 + random.below(expected.count - 1)
+              let key = expected[rank]
+              let position = window.position(of: Key(index: Int32(key)), child(key))
+              try #require(
+                window.previous(to: position) == Key(index: Int32(expected[rank - 1])))
+            }
+          }
         }
       }
     }

@@ -125,6 +125,64 @@
       }
     }
 
+    @Test func `the first priority among ten thousand siblings`() throws {
+      let count: Int32 = 10_000
+      let posts = Node(
+        children: (0..<count).map { (Key(index: $0), Node.of(["n": Node(Int64($0))])) })
+      let before = Tree(root: .of(["posts": posts]))
+      func touched(_ assignment: Assignment) -> (tree: Tree, nodes: Int) {
+        var tree = before
+        let nodes = WorkCounter.nodesTouched { tree.apply([assignment]) }
+        return (tree, nodes)
+      }
+      let usual = touched(.at("posts/5000/n", -1))
+      let first = touched(.at("posts/5000/.priority", 1))
+      print("nodes touched, a value and a first priority: \(usual.nodes) and \(first.nodes)")
+      #expect(first.nodes <= usual.nodes + 10)
+
+      // The query by priority needs no more than that by key.
+      var tree = first.tree
+      tree.apply([
+        .at("posts/7/.priority", 1), .at("posts/9000/.priority", 1), .at("posts/9999/.priority", 1),
+      ])
+      let node = tree.root.child("posts")
+      #expect(node.brokenInvariant() == nil)
+      for (limit, keys): (Query.Limit, [Int32]) in [
+        (.first(9), [0, 1, 2, 3, 4, 5, 6, 8, 9]), (.last(5), [9998, 7, 5000, 9000, 9999]),
+      ] {
+        let query = try Query(limit: limit)
+        #expect(query.isIndexed(in: node))
+        let nodes = WorkCounter.nodesTouched {
+          #expect(query.children(of: node).map(\.key.integer) == keys)
+        }
+        #expect(nodes <= 50)
+      }
+      // A listener is told of the priority at the cost of the change.
+      let query = try Query(limit: .last(5))
+      let nodes = WorkCounter.nodesTouched {
+        let changes = query.changes(from: posts, to: node)
+        #expect(changes.map(\.kind).contains(.removed))
+      }
+      #expect(nodes <= 600)
+    }
+
+    @Test func `the few without a priority among ten thousand siblings`() throws {
+      let count: Int32 = 10_000
+      let others: [Int32] = [17, 5000, 9950]
+      let node = Node(
+        children: (0..<count).map {
+          (Key(index: $0), Node(true).withPriority(others.contains($0) ? .absent : 1))
+        })
+      for limit in [Query.Limit.first(3), .last(3)] {
+        let query = try Query(upper: .init(.absent), limit: limit)
+        let nodes = WorkCounter.nodesTouched {
+          #expect(query.children(of: node).map(\.key.integer) == others)
+        }
+        // A walk through all children reads 1,250 pages and more.
+        #expect(nodes <= 800)
+      }
+    }
+
     @Test func `a post is one node: to find, to read, to write out, to star`() {
       let id = Key.of("-OaBcDeFgHiJkLmNoPqR")
       let post = Node.of([
