@@ -14,7 +14,9 @@ public enum Comments {
       let root = proposal.root
       let post = try Posts.find(id, in: root)
       guard let author = Users.username(of: uid, in: root) else { throw SocialError.noProfile }
-      let comment = proposal.nextKey()
+      let others = root.child(Layout.postComments).child(id)
+      let own = root.child(Layout.userComments).child(uid)
+      let comment = proposal.nextKey { others.child($0).isAbsent && own.child($0).isAbsent }
       let node = Node(children: [
         (Layout.author, Node(author)), (Layout.createdAt, Node(proposal.now)),
         (Layout.text, Node(text)), (Layout.uid, Node(uid.text)),

@@ -72,7 +72,7 @@ private struct Derivation {
     let copy = Layout.path(Layout.userPosts, uid, id)
     let oldCopy = write.before.at(copy)
     // Only the administrator can have removed one of the copies. A write to the other does not restore it.
-    guard !old.isAbsent || oldCopy.isAbsent else { throw .denied }
+    guard !old.isAbsent || (oldCopy.isAbsent && !hasUnfinishedRemoval(id)) else { throw .denied }
     if new.isAbsent { removed[id] = uid }
     guard old.isAbsent || oldCopy.child(Layout.uid).hasText(of: uid) else { return }
     move(assignment, from: place, to: copy)
@@ -88,13 +88,18 @@ private struct Derivation {
     let original = Layout.path(Layout.posts, id)
     let oldOriginal = write.before.at(original)
     if old.isAbsent {
-      guard oldOriginal.isAbsent else { throw .denied }
+      guard oldOriginal.isAbsent, !hasUnfinishedRemoval(id) else { throw .denied }
     } else {
       guard old.child(Layout.uid).hasText(of: uid), oldOriginal.child(Layout.uid).hasText(of: uid)
       else { return }
     }
     if new.isAbsent { removed[id] = uid }
     move(assignment, from: place, to: original)
+  }
+
+  /// Whether comments of a removed post with this id are still to be removed. A new post would lose its own comments.
+  private func hasUnfinishedRemoval(_ id: Key) -> Bool {
+    !write.before.at(Layout.path(Layout.deletions, id)).isAbsent
   }
 
   private mutating func move(_ assignment: Assignment, from place: Path, to other: Path) {

@@ -61,8 +61,9 @@ public enum Feeds {
     guard let before = page.before else {
       return list(Layout.byStars, upper: nil, limit: page.limit, of: posts)
     }
-    let count = try Posts.find(before, in: root).child(Layout.starCount).integerValue ?? 0
-    let upper = Query.Bound(.integer(count), key: before, isInclusive: false)
+    let count = try Posts.find(before, in: root).child(Layout.starCount)
+    // A post of a client may have no count. It comes after the posts with 0.
+    let upper = Query.Bound(BoundValue(count) ?? .absent, key: before, isInclusive: false)
     return list(Layout.byStars, upper: upper, limit: page.limit, of: posts)
   }
 

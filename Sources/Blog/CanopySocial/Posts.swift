@@ -12,10 +12,9 @@ public enum Posts {
     try Texts.checkTitle(title)
     try Texts.checkBody(body)
     return { proposal in
-      guard let author = Users.username(of: uid, in: proposal.root) else {
-        throw SocialError.noProfile
-      }
-      let id = proposal.nextKey()
+      let root = proposal.root
+      guard let author = Users.username(of: uid, in: root) else { throw SocialError.noProfile }
+      let id = proposal.nextKey { isFree($0, for: uid, in: root) }
       let post = Node(children: [
         (Layout.author, Node(author)), (Layout.body, Node(body)),
         (Layout.createdAt, Node(proposal.now)), (Layout.starCount, Node(Int64(0))),
@@ -24,6 +23,15 @@ public enum Posts {
       let write = try Write(Layout.copies(of: id, by: uid).map { .init($0, post) })
       return Decision(write, id)
     }
+  }
+
+  /// Whether neither a post nor anything of a removed post is at an id.
+  private static func isFree(_ id: Key, for uid: Key, in root: Node) -> Bool {
+    root.child(Layout.posts).child(id).isAbsent
+      && root.child(Layout.userPosts).child(uid).child(id).isAbsent
+      && root.child(Layout.postComments).child(id).isAbsent
+      && root.child(Layout.removedPosts).child(id).isAbsent
+      && root.child(Layout.deletions).child(id).isAbsent
   }
 
   /// Replaces the title and the body of a post. Only its author may do that.

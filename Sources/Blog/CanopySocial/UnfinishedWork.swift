@@ -52,12 +52,13 @@ public enum UnfinishedWork {
   }
 
   private static func delete(_ id: Key, in root: Node, entriesMax: Int) -> [Write.Item] {
+    let mark = Write.Item(Layout.path(Layout.deletions, id), .absent)
+    // Only the administrator can have restored the post. Its comments stay.
+    guard root.child(Layout.posts).child(id).isAbsent else { return [mark] }
     let comments = root.child(Layout.postComments).child(id)
     let first = comments.children(after: nil, limit: entriesMax)
     var items = PostRemoval.assignments(of: first, on: id).map(Write.Item.init)
-    if first.count == comments.childCount {
-      items.append(.init(Layout.path(Layout.deletions, id), .absent))
-    }
+    if first.count == comments.childCount { items.append(mark) }
     return items
   }
 }

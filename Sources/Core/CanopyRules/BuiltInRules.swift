@@ -137,25 +137,35 @@ public enum BuiltInRules {
               : newData.child('uid').val() === auth.uid)",
 
             // A new post has a push id of about now, which is not that of another author's removed post,
-            // and nothing of an earlier post is left there.
+            // and nothing of an earlier post is left there. As long as the removal of its comments goes on,
+            // the comments of a new post would be removed as well.
             //
             // Stars: the rule at stars/$uid lets no star of somebody else come to be. Here, the number
             // of stars may change only by the caller's own, so none of somebody else's can go either;
-            // and starCount must change by the same. Missing counts are 0.
+            // and starCount must change by the same. Missing counts are 0. But a post without starCount
+            // comes after one with 0: so only the caller's own star adds starCount, and no request
+            // removes it. commentCount comes and goes only with comments.
             ".validate": "newData.hasChildren(['uid', 'author', 'title', 'body'])
               && newData.getPriority() === null
               && \#(createdAtIsKept)
               && (data.exists() || (\#(isTimely("$postid"))
                 && (!root.child('removed-posts').child($postid).exists()
                   || root.child('removed-posts').child($postid).val() === auth.uid)
-                && !root.child('post-comments').child($postid).exists()))\#(stars)
+                && !root.child('post-comments').child($postid).exists()
+                && !root.child('deletions').child($postid).exists()))\#(stars)
               && newData.child('stars').childCount() - data.child('stars').childCount()
                 === \#(ownStar("newData")) - \#(ownStar("data"))
               && \#(count("newData", "starCount")) - \#(count("data", "starCount"))
                 === newData.child('stars').childCount() - data.child('stars').childCount()
+              && (newData.child('starCount').exists() === data.child('starCount').exists()
+                || !data.exists()
+                || (newData.child('starCount').exists()
+                  && \#(ownStar("newData")) !== \#(ownStar("data"))))
               && (newData.child('commentCount').val() === data.child('commentCount').val()
-                || \#(count("newData", "commentCount"))
-                  === \#(up(depth)).child('post-comments').child($postid).childCount())",
+                || (\#(count("newData", "commentCount")) === \#(comments(up(depth)))
+                  && (newData.child('commentCount').exists() === data.child('commentCount').exists()
+                    || !data.exists()
+                    || \#(comments(up(depth))) !== \#(comments("root")))))",
             "uid": { ".validate": "\#(uid)" },
             "author": { ".validate": "\#(author(depth: depth))" },
             "title": {
@@ -257,6 +267,11 @@ public enum BuiltInRules {
   /// How many stars on a post are the caller's: one or none.
   private static func ownStar(_ post: String) -> String {
     "(\(post).child('stars').hasChild(auth.uid) ? 1 : 0)"
+  }
+
+  /// Returns the number of comments on the post, below a root.
+  private static func comments(_ root: String) -> String {
+    "\(root).child('post-comments').child($postid).childCount()"
   }
 
   private static func count(_ post: String, _ name: String) -> String {

@@ -47,7 +47,8 @@ extension Operations {
     _ = try Write.set(Location(path.child(Key(index: 0))), value)
     let policy = writePolicy(as: context.identity)
     let transaction: BlogTransaction<Key> = { proposal in
-      let key = proposal.nextKey()
+      let place = proposal.root.at(path)
+      let key = proposal.nextKey { place.child($0).isAbsent }
       let write = try Write.set(Location(path.child(key)), value)
       return Decision(write, key, policy: policy)
     }

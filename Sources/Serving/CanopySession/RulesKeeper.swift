@@ -17,6 +17,7 @@ public final class RulesKeeper: Sendable {
     let rules: RuleSet
     /// The text as it was written.
     let text: String
+    /// Whether the text is that of the built-in rules, from a file or not.
     let isBuiltIn: Bool
     /// The last commit before them.
     let sequence: Int64
@@ -24,10 +25,10 @@ public final class RulesKeeper: Sendable {
     /// A hash of the text, by which the rules are recognised after a restart.
     var digest: String { Node(text).hash }
 
-    init(rules: RuleSet, text: String, isBuiltIn: Bool, sequence: Int64) {
+    init(rules: RuleSet, text: String, sequence: Int64) {
       self.rules = rules
       self.text = text
-      self.isBuiltIn = isBuiltIn
+      isBuiltIn = text.hasSameBytes(as: BuiltInRules.text)
       self.sequence = sequence
     }
   }
@@ -56,14 +57,13 @@ public final class RulesKeeper: Sendable {
     guard let folder, let bytes = try Self.read(Self.path(in: folder)) else {
       let rules = try BuiltInRules.load()
       state = Mutex(
-        Version(rules: rules, text: BuiltInRules.text, isBuiltIn: true, sequence: .max))
+        Version(rules: rules, text: BuiltInRules.text, sequence: .max))
       return
     }
     let rules = try RuleSet(utf8: bytes, file: Self.path(in: folder))
     state = Mutex(
       Version(
-        rules: rules, text: String(decoding: bytes, as: UTF8.self), isBuiltIn: false,
-        sequence: .max))
+        rules: rules, text: String(decoding: bytes, as: UTF8.self), sequence: .max))
   }
 
   /// The indexes that the rules in force declare.
@@ -99,7 +99,7 @@ public final class RulesKeeper: Sendable {
     state.withLock { version in
       guard version.sequence == .max else { return }
       version = Version(
-        rules: version.rules, text: version.text, isBuiltIn: version.isBuiltIn, sequence: sequence)
+        rules: version.rules, text: version.text, sequence: sequence)
     }
   }
 
@@ -108,7 +108,7 @@ public final class RulesKeeper: Sendable {
   /// Several replacements at the same time are carried out one after the other. Rules whose file cannot be written are
   /// not put in force.
   ///
-  /// - Parameter text: the rules; nil for the built-in ones.
+  /// - Parameter text: the rules; nil, or their text, for the built-in ones.
   /// - Returns: the sequence number of the last commit before them.
   /// - Throws: `RulesError` for errors in the rules; `RulesFileError` or the record store's error
   ///   if they cannot be stored; `EngineError.stopped`.
@@ -125,6 +125,8 @@ public final class RulesKeeper: Sendable {
   }
 
   private func carryOut(_ text: String?, _ engine: Engine) async throws -> Int64 {
+    // The text of the built-in rules is not kept, so that the next version of the program uses its own.
+    let text = text.flatMap { $0.hasSameBytes(as: BuiltInRules.text) ? nil : $0 }
     let rules = try text.map { text throws(RulesError) in try RuleSet(text: text) }
     let newRules = try rules ?? BuiltInRules.load()
     try await engine.keepIndexes(of: newRules.indexPlan)
@@ -162,8 +164,7 @@ public final class RulesKeeper: Sendable {
         let sequence = engine.snapshot.sequence
         self.state.withLock {
           $0 = Version(
-            rules: rules, text: text ?? BuiltInRules.text, isBuiltIn: text == nil,
-            sequence: sequence)
+            rules: rules, text: text ?? BuiltInRules.text, sequence: sequence)
         }
       } completion: {
         continuation.resume(returning: self.current.sequence)

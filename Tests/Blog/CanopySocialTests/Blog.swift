@@ -9,6 +9,18 @@ func json(_ text: String) -> Node {
   (try? Node(json: text)) ?? Node("not JSON: \(text)")
 }
 
+/// Returns the push id after another: the next one that an engine creates while its clock stands still.
+func successor(of id: Key) throws -> Key {
+  let digits = Array("-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz".utf8)
+  var bytes = Array(id.text.utf8)
+  for i in bytes.indices.reversed() {
+    let next = try #require(digits.firstIndex(of: bytes[i])) + 1
+    bytes[i] = digits[next % digits.count]
+    if next < digits.count { break }
+  }
+  return try Key(String(decoding: bytes, as: UTF8.self))
+}
+
 /// The blog on an engine with a journal in memory. After every request, the tree must be consistent. It
 /// must have one more commit, or be unchanged.
 struct Blog: Sendable {
@@ -76,6 +88,15 @@ struct Blog: Sendable {
     _ uid: Key = "ada", _ title: String = "title", _ body: String = "body"
   ) async throws -> Key {
     try await make(Posts.create(by: uid, title: title, body: body))
+  }
+
+  /// Writes a post as a client of the tree may: without counts.
+  func write(_ id: Key, by uid: Key) async throws {
+    let post = json(#"{"uid":"\#(uid)","author":"\#(uid)","title":"raw","body":"raw"}"#)
+    try await make { _ in
+      let copies = [Path.root.child("posts"), Path.root.child("user-posts").child(uid)]
+      return Decision(try Write(copies.map { .init($0.child(id), post) }), ())
+    }
   }
 
   func comment(_ uid: Key, on id: Key, _ text: String = "text") async throws -> Key {

@@ -1,9 +1,39 @@
+import CanopyEngine
 import CanopySocial
 import CanopyTesting
 import CanopyTree
 import Testing
 
 @Suite(.timeLimit(.minutes(5))) struct CommentTests {
+  @Test func `a new comment takes the next key while something is at its key`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post()
+      let other = try await blog.post()
+      let first = try await blog.comment("bob", on: id)
+      blog.clock.advance(-500)
+      // Comments by requests on the tree: of another user on the post, and of the same user on another post.
+      let taken = try successor(of: first)
+      let listed = try successor(of: taken)
+      for (comment, post, uid) in [(taken, id, "eve"), (listed, other, "bob")] {
+        let node = json(#"{"uid":"\#(uid)","author":"\#(uid)","text":"raw"}"#)
+        let count = Node(Int64(blog.at("post-comments/\(post)").childCount + 1))
+        try await blog.make { _ in
+          Decision(
+            try Write([
+              .init(try Path("post-comments/\(post)/\(comment)"), node),
+              .init(try Path("user-comments/\(uid)/\(comment)"), Node(post.text)),
+              .init(try Path("posts/\(post)/commentCount"), count),
+              .init(try Path("user-posts/ada/\(post)/commentCount"), count),
+            ]), ())
+        }
+      }
+      let comment = try await blog.comment("bob", on: id)
+      #expect(comment == (try successor(of: listed)))
+      #expect(blog.at("post-comments/\(id)/\(taken)/uid") == "eve")
+      #expect(blog.at("user-comments/bob/\(listed)") == Node(other.text))
+    }
+  }
+
   @Test func `a comment is stored, listed for its author, and counted in both copies of the post`()
     async throws
   {

@@ -80,6 +80,32 @@ import Testing
     }
   }
 
+  @Test func `pages by stars go on after a post without a count`() async throws {
+    try await Blog.with { blog in
+      var sorted: [Key] = []
+      var uncounted: [Key] = []
+      for _ in 0..<4 {
+        let id = try await blog.post()
+        sorted.insert(id, at: 0)
+        blog.clock.advance(1)
+        uncounted.insert(try successor(of: id), at: 0)
+        try await blog.write(uncounted[0], by: "ada")
+      }
+      sorted += uncounted
+      for limit in 1...9 {
+        for uid in [nil, "ada"] as [Key?] {
+          var paged: [Key] = []
+          // One page more than there are, so that the walk ends in any case.
+          for _ in 0...sorted.count / limit + 1 {
+            let page = try Feeds.Page(limit: limit, before: paged.last)
+            paged += try Feeds.top(by: uid, page, in: blog.root).map(\.key)
+          }
+          #expect(paged == sorted)
+        }
+      }
+    }
+  }
+
   @Test func `a page has 1 to 100 entries`() throws {
     for limit in [1, 100] { #expect(try Feeds.Page(limit: limit).limit == limit) }
     for limit in [Int.min, -1, 0, 101, Int.max] {

@@ -20,6 +20,28 @@ import Testing
     }
   }
 
+  @Test func `a new post takes the next key while something is at its key`() async throws {
+    try await Blog.with { blog in
+      let first = try await blog.post()
+      // The clock has stepped back, so that the keys can be predicted.
+      blog.clock.advance(-500)
+      let taken = try successor(of: first)
+      try await blog.write(taken, by: "bob")
+      let reserved = try successor(of: taken)
+      try await blog.make { _ in
+        Decision(try Write([.init(try Path("removed-posts/\(reserved)"), "bob")]), ())
+      }
+      let removed = try successor(of: reserved)
+      try await blog.make { _ in
+        Decision(try Write([.init(try Path("deletions/\(removed)"), true)]), ())
+      }
+      let id = try await blog.post()
+      #expect(id == (try successor(of: removed)))
+      #expect(blog.at("posts/\(taken)/uid") == "bob")
+      #expect(blog.at("user-posts/ada").childCount == 2)
+    }
+  }
+
   @Test func `editing changes only the title and the body, in both copies`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()

@@ -143,6 +143,55 @@ import Testing
     }
   }
 
+  @Test func `a post cannot be written again by raw writes while its comments are being removed`()
+    async throws
+  {
+    try await Blog.with { blog in
+      let id = try await blog.post("ada")
+      for _ in 0...Self.entriesMax { _ = try await blog.comment("bob", on: id) }
+      let comments = blog.at("post-comments/\(id)")
+      try await blog.make(Posts.delete(id, by: "ada", commentsMax: Self.entriesMax))
+      // Bob removes his comments, and the mark stays.
+      let write = try Write(
+        comments.children(after: nil, limit: 10).map {
+          Write.Item(try Path("post-comments/\(id)/\($0.key)"), .absent)
+        })
+      try await blog.make { _ in
+        Decision(write, (), derive: { try DerivedData.assignments(following: $0) })
+      }
+      #expect(blog.at("post-comments").isAbsent && !blog.at("deletions/\(id)").isAbsent)
+      let post = json(#"{"uid":"ada","author":"ada","title":"again","body":"b"}"#)
+      for place in ["posts/\(id)", "user-posts/ada/\(id)"] {
+        let again = try Write([.init(try Path(place), post)])
+        await #expect(throws: EngineError.denied) {
+          try await blog.make { _ in
+            Decision(again, (), derive: { try DerivedData.assignments(following: $0) })
+          }
+        }
+      }
+      #expect(try await finish(blog) == 1)
+      try await blog.make { _ in
+        Decision(
+          try Write([.init(try Path("posts/\(id)"), post)]), (),
+          derive: { try DerivedData.assignments(following: $0) })
+      }
+    }
+  }
+
+  @Test func `a removal that has not ended leaves the comments of a restored post`() async throws {
+    try await Blog.with { blog in
+      let id = try await blog.post("ada")
+      _ = try await blog.comment("bob", on: id)
+      try await blog.make { _ in
+        Decision(try Write([.init(try Path("deletions/\(id)"), true)]), ())
+      }
+      let comments = blog.at("post-comments")
+      #expect(try await finish(blog) == 1)
+      #expect(blog.at("post-comments") == comments)
+      #expect(blog.at("deletions").isAbsent)
+    }
+  }
+
   @Test func `a user who renames too often must wait, and the error has the time`() async throws {
     try await Blog.with { blog in
       _ = try await blog.post("ada")

@@ -32,7 +32,8 @@
       }
       let few = try touched(stars: 150, posts: 10)
       let many = try touched(stars: 5_000, posts: 500)
-      #expect(few <= 40)
+      // Two of them find out whether the star adds starCount or leaves it.
+      #expect(few <= 42)
       #expect(many <= few + 20, "a few levels more where there are many")
     }
   }

@@ -34,6 +34,23 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `PUSH takes the next key while something is at its key`(_ depth: Depth) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      let last = try await client.text("key", "PUSH /list 0")
+      // The clock stands still, so each key is the last one plus one. Unless there is a carry, only the last
+      // character differs.
+      for digit in "-0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz"
+      where "\(digit)" != last.suffix(1) {
+        try await client.value("SET /list/\(last.dropLast())\(digit) \"mine\"")
+      }
+      let key = try await client.text("key", "PUSH /list 1")
+      #expect(key.dropLast() != last.dropLast() && key > last)
+      #expect(try await client.request("COUNT /list") == "+65")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `the locations of an UPDATE are bounded, except for the administrator`(
     _ depth: Depth
   ) async throws {

@@ -135,6 +135,37 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `no client adds or removes a count alone, which would move a post in TOP`(_ depth: Depth)
+    async throws
+  {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let bob = try await Person(server, "bob")
+      try await ada.write(p)
+      let counted = try await ada.client.text("id", "POST t b")
+      let copies = { (id: String) in ["/posts/\(id)", "/user-posts/\(ada.uid)/\(id)"] }
+      for person in [ada, bob] {
+        for copy in copies(counted) {
+          try await person.expectDenied("REMOVE \(copy)/starCount", server)
+          try await person.expectDenied("SET \(copy)/starCount null", server)
+          try await person.expectDenied("SET \(copy)/commentCount 0", server)
+        }
+        for copy in copies(p) {
+          try await person.expectDenied("SET \(copy)/starCount 0", server)
+          try await person.expectDenied("SET \(copy)/commentCount 0", server)
+        }
+      }
+      let star = #"UPDATE /posts/\#(p) {"stars/\#(bob.uid)":true,"starCount":1}"#
+      try await bob.expectAllowed(star, server)
+      try await bob.expectDenied(
+        #"UPDATE /posts/\#(p) {"stars/\#(bob.uid)":null,"starCount":null}"#, server)
+      try await bob.expectAllowed(
+        #"UPDATE /posts/\#(p) {"stars/\#(bob.uid)":null,"starCount":0}"#, server)
+      try await bob.expectDenied("REMOVE /posts/\(p)/starCount", server)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `the comments of a removed post are removed, and no other user gets its id`(
     _ depth: Depth
   ) async throws {

@@ -227,6 +227,25 @@ import Testing
     }
   }
 
+  @Test func `the text of the built-in rules counts as the built-in rules`() async throws {
+    let folder = try TemporaryFolder()
+    try await withServer(.inProcess, { $0.rulesFolder = folder.path }) { server in
+      try await server.set(rules: rules(read: "true"))
+      #expect(!server.parts.rules.current.isBuiltIn)
+      try await server.set(rules: BuiltInRules.text)
+      #expect(server.parts.rules.current.isBuiltIn)
+      #expect(try folder.files() == [])
+      let ada = try await Person(server, "ada")
+      let id = RawWriteTests.id("p")
+      try await ada.expectAllowed("SET /posts/\(id) \(ada.post())", server)
+      #expect(!server.root.at(try Path("user-posts/\(ada.uid)/\(id)")).isAbsent)
+    }
+    try Data(BuiltInRules.text.utf8).write(to: URL(filePath: folder.path + "/rules.json"))
+    #expect(try RulesKeeper(folder: folder.path).current.isBuiltIn)
+    try Data((BuiltInRules.text + "\n").utf8).write(to: URL(filePath: folder.path + "/rules.json"))
+    #expect(try !RulesKeeper(folder: folder.path).current.isBuiltIn)
+  }
+
   @Test func `an unusable rules file is an error with its reason`() throws {
     let folder = try TemporaryFolder()
     let file = folder.path + "/rules.json"
