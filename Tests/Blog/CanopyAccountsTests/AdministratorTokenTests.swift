@@ -51,16 +51,9 @@ import Testing
     try withFolder { folder in
       let before = umask(0)
       defer { umask(before) }
-      try PrivateFile.create(folder + "/f", content: [1, 2])
-      let file = try FileManager.default.attributesOfItem(atPath: folder + "/f")
+      _ = try make(in: folder)
+      let file = try FileManager.default.attributesOfItem(atPath: folder + "/admin-token")
       #expect(file[.posixPermissions] as? Int == 0o600)
-      #expect(throws: AdministratorTokenProblem.self) {
-        try PrivateFile.create(folder + "/f", content: [3])
-      }
-      #expect(try PrivateFile.read(folder + "/f", bytesMax: 2) == [1, 2])
-      #expect(throws: AdministratorTokenProblem.malformed) {
-        try PrivateFile.read(folder + "/f", bytesMax: 1)
-      }
     }
   }
 
