@@ -3,7 +3,7 @@ internal import Foundation
 internal import GRDB
 internal import Logging
 
-/// The checks that refuse a folder before its contents are compared with what was stored.
+/// The checks of the first page, the version and the times of a folder.
 extension Opening {
   /// Refuses a database file that does not begin as a database does, and a missing or empty one in a folder that has
   /// been used. SQLite would create a new file, and discard the commits that are still in the write-ahead log.

@@ -135,8 +135,8 @@ struct Opening {
     let pool = try readingPool(hasLog: true)
     defer { try? pool.close() }
     if isHeadReplaced {
-      let problems = try pool.read { try String.fetchAll($0, sql: "PRAGMA quick_check") }
-      guard problems.elementsEqual(["ok"]) else {
+      let problems = try? pool.read { try String.fetchAll($0, sql: "PRAGMA quick_check") }
+      guard problems?.elementsEqual(["ok"]) == true else {
         throw StoreError.damaged(
           "\(path) is damaged, and the write-ahead log does not contain all of its pages: restore the data "
             + "folder from a backup")
@@ -255,7 +255,7 @@ struct Opening {
   private func bringUpToDate(_ pool: DatabasePool) throws {
     if try pool.read({ try Schema.version($0) }) == .damaged {
       try pool.write { try Schema.repairVersion($0) }
-      configuration.logger.warning("the record of the version was altered, and is written anew")
+      configuration.logger.warning("the record of the version was altered, and is written again")
     }
     let isSealed = try pool.read { try Opening.isSealed($0) }
     if isSealed {

@@ -71,8 +71,7 @@ private struct Repair {
     return notes
   }
 
-  /// Writes the rows of a table anew if its pages are damaged. Keeps all rows that can be read, whether they are valid
-  /// or not.
+  /// Writes the rows of a table again if its pages are damaged. Keeps all readable rows. Their checksums are checked later.
   ///
   /// In a damaged page, rows can be out of order. Then a scan finds rows that a condition excludes, and no condition
   /// finds them to remove them.

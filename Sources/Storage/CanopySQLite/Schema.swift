@@ -123,7 +123,7 @@ enum Schema {
     if stored.isSuperset(of: known) { return .newer }
     // The first start may end before the first migration.
     if stored.isEmpty, try tableCount(db) == 0 { return .empty }
-    guard stored.isSubset(of: known), stored.contains("1") else { return .damaged }
+    guard stored.isSubset(of: known), stored.isSuperset(of: ["1"]) else { return .damaged }
     return try hasDefinitionsOfThisVersion(db) ? .damaged : .older
   }
 
@@ -142,7 +142,7 @@ enum Schema {
     return try checksum(db) == new.read { try checksum($0) }
   }
 
-  /// Writes the record of migrations anew. Precondition: the definitions are those of this version.
+  /// Writes the record of migrations again. Precondition: the definitions are those of this version.
   static func repairVersion(_ db: Database) throws {
     try db.execute(sql: "DELETE FROM grdb_migrations")
     for name in migrator.migrations {

@@ -166,7 +166,7 @@ struct VerificationTests {
     let problems = try await problems(
       after: "DELETE FROM leaves",
       "INSERT INTO leaves(path, value) VALUES('n/1', '1'), ('n/1!', '1'), ('n/10', '1')", sql)
-    #expect(problems.first?.contains("and below") == true, "\(problems)")
+    #expect(problems.first?.contains("is at or below") == true, "\(problems)")
   }
 
   @Test(
