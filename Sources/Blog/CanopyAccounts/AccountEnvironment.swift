@@ -27,11 +27,18 @@ public struct AccountEnvironment: Sendable {
     now: {
       var time = timespec()
       clock_gettime(CLOCK_REALTIME, &time)
-      return Int64(time.tv_sec) * 1_000 + Int64(time.tv_nsec) / 1_000_000
+      return milliseconds(seconds: Int64(time.tv_sec), nanoseconds: Int64(time.tv_nsec))
     },
     random: { count in
       var generator = SystemRandomNumberGenerator()
       return (0..<max(0, count)).map { _ in UInt8.random(in: .min ... .max, using: &generator) }
     }
   )
+
+  /// Returns a time in milliseconds, or the nearest bound if it overflows. A clock can be set to any time.
+  static func milliseconds(seconds: Int64, nanoseconds: Int64) -> Int64 {
+    let (milliseconds, overflow) = seconds.multipliedReportingOverflow(by: 1_000)
+    guard !overflow else { return seconds < 0 ? .min : .max }
+    return milliseconds.addingSaturated(nanoseconds / 1_000_000)
+  }
 }

@@ -4,9 +4,10 @@ extension AccountService {
   /// Changes a password for a caller that knows the current one. Revokes all tokens of the account and issues a new
   /// one.
   ///
-  /// Costs two hashes. Failures are counted for each session, separately from those of logins. So a stranger who
+  /// Costs two hashes, so it counts as two logins; each account has as many of them as a remote network. Failures are counted for each session, separately from those of logins. So a stranger who
   /// guesses at the login does not prevent the user from changing the password, and a stolen session permits only as
-  /// many guesses as a login. Success resets the count of failed logins.
+  /// many guesses as a login. Success resets the count of failed logins. An attempt that must wait after failures does
+  /// not count as a change. So a stolen session does not use up the changes of the user.
   ///
   /// - Parameters:
   ///   - uid: the account of the authenticated caller.
@@ -17,7 +18,7 @@ extension AccountService {
   /// - Throws: ``AccountError/tokenRefused`` if the account does not exist any more;
   ///   ``AccountError/invalidPassword(_:)``; ``AccountError/credentialsRefused``;
   ///   ``AccountError/disabled``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too
-  ///   many failures in the session; ``AccountError/overloaded``.
+  ///   many failures in the session, or too many changes; ``AccountError/overloaded``.
   public func changePassword(
     uid: String, session token: String, current: String, new: String, from remote: RemoteNetwork
   ) async throws -> Session {
@@ -29,7 +30,8 @@ extension AccountService {
       var account = try await verified(
         key: .session(session), password: current, from: remote
       ) {
-        try await store.account(uid: uid)
+        try countChange(of: uid)
+        return try await store.account(uid: uid)
       }
       let hash = try await hash(accepted, for: remote).encoded
       let isReplaced = try await store.setPasswordHash(
@@ -42,6 +44,16 @@ extension AccountService {
       return session
     }
     throw AccountError.credentialsRefused
+  }
+
+  /// Counts a change of an account's password.
+  ///
+  /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
+  private func countChange(of uid: String) throws {
+    let now = environment.now()
+    if let wait = changeLimiter.withLock({ $0.take(uid, cost: 2, now: now) }) {
+      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
+    }
   }
 
   /// Checks the new password of an account, and returns its normalized form.

@@ -18,10 +18,7 @@ extension AccountService {
     email: String, password: String, from remote: RemoteNetwork
   ) async throws -> Session {
     guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
-    let now = environment.now()
-    if let wait = loginLimiter.withLock({ $0.take(remote, now: now) }) {
-      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
-    }
+    try countLogin(from: remote)
     for _ in 0..<Self.roundsMax {
       let account = try await verified(
         key: .email(email.normalized), password: password, from: remote
@@ -82,6 +79,20 @@ extension AccountService {
   /// The maximum number of checks in one operation. A check is repeated if the account changes while its password is
   /// hashed, which two simultaneous logins can cause once.
   static let roundsMax = 3
+
+  /// Counts a login from a network.
+  ///
+  /// Does not count logins from this machine: behind a local proxy there may be many people, and one of them must not
+  /// use up the logins of the others. The hasher still bounds their hashes.
+  ///
+  /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
+  private func countLogin(from remote: RemoteNetwork) throws {
+    guard !remote.isThisMachine else { return }
+    let now = environment.now()
+    if let wait = loginLimiter.withLock({ $0.take(remote, now: now) }) {
+      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
+    }
+  }
 
   /// Returns a new session; nil if the account has changed since its password was checked.
   func issueSession(for account: Account) async throws -> Session? {

@@ -21,6 +21,8 @@ public final class AccountService: Sendable {
   let environment: AccountEnvironment
   let loginThrottle: Mutex<LoginThrottle>
   let loginLimiter: Mutex<RateLimiter<RemoteNetwork>>
+  /// The limit of password changes, by the uid of the account.
+  let changeLimiter: Mutex<RateLimiter<String>>
   let signUpThrottle: Mutex<SignUpThrottle>
 
   /// A random hash that is checked if the account does not exist, so that the response takes the same time. Its result is
@@ -49,6 +51,10 @@ public final class AccountService: Sendable {
       RateLimiter(
         attemptsMax: settings.loginsMax, windowMilliseconds: settings.loginWindowMilliseconds,
         keysMax: settings.remoteNetworksMax))
+    self.changeLimiter = Mutex(
+      RateLimiter(
+        attemptsMax: settings.loginsMax, windowMilliseconds: settings.loginWindowMilliseconds,
+        keysMax: settings.loginAddressesMax))
     self.signUpThrottle = Mutex(SignUpThrottle(settings: settings))
     self.decoy = PasswordHash(
       parameters: settings.hashParameters,

@@ -14,16 +14,17 @@ public struct AccountSettings: Sendable, Equatable {
   public var loginDelayMillisecondsFirst: Int64 = 1_000
   /// The longest wait, in milliseconds: an hour.
   public var loginDelayMillisecondsMax: Int64 = 60 * 60 * 1_000
-  /// The maximum number of e-mail addresses and sessions whose failures are remembered. Beyond it, the least recently used
-  /// one is forgotten.
+  /// The maximum number of e-mail addresses and sessions whose failures are remembered, and of accounts whose changes of
+  /// the password are. Beyond it, the least recently used one is forgotten.
   public var loginAddressesMax = 100_000
 
-  /// The maximum number of logins from one remote network at once, and the number per window after that.
+  /// The maximum number of logins from one remote network at once, and the number per window after that. This machine
+  /// is exempt. Changes of the password are limited to as many for one account, and each counts as two.
   public var loginsMax = 60
   /// The length of the window, in milliseconds: a minute.
   public var loginWindowMilliseconds: Int64 = 60 * 1_000
 
-  /// The maximum number of sign-ups from one remote network within the window.
+  /// The maximum number of sign-ups from one remote network within the window. This machine is exempt.
   public var signUpsMax = 60
   /// The length of the window, in milliseconds: a minute.
   public var signUpWindowMilliseconds: Int64 = 60 * 1_000

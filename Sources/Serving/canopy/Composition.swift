@@ -31,6 +31,7 @@ struct Composition: Sendable {
   ) async throws {
     var configuration = configuration
     configuration.logger = logger
+    configuration.currentTime = now()
     store = try SQLiteStore(folder: folder, configuration: configuration)
     if configuration.acceptsLoss { try await store.acceptLosses() }
     var engineConfiguration = engine

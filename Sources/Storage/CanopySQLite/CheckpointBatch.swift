@@ -72,7 +72,7 @@ struct CheckpointBatch {
         try row.withUnsafeData(atIndex: 2) { data in
           try (data ?? Data()).withUnsafeBytes {
             let locations = try AssignmentCodec.decodeLocations($0)
-            result.append(Entry(sequence: sequence, time: row[1], locations: locations))
+            result.append(Entry(sequence: sequence, time: row[1] ?? 0, locations: locations))
           }
         }
       } catch let error as TreeError {

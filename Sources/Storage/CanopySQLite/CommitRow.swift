@@ -12,14 +12,16 @@ enum CommitRow {
   static func checksum(
     _ row: Row, after previous: Checksum
   ) throws -> (checksum: Checksum, bytes: Int) {
-    try row.withUnsafeData(atIndex: 2) { body in
+    // In a damaged page a number can be null, in spite of the definition.
+    let (sequence, time) = (row[0] as Int64? ?? 0, row[1] as Int64? ?? 0)
+    return try row.withUnsafeData(atIndex: 2) { body in
       try row.withUnsafeData(atIndex: 3) { before in
         let checksum = (body ?? Data()).withUnsafeBytes { body in
           before.map { before in
             before.withUnsafeBytes {
-              Checksum.commit(after: previous, row[0], row[1], body, $0)
+              Checksum.commit(after: previous, sequence, time, body, $0)
             }
-          } ?? Checksum.commit(after: previous, row[0], row[1], body, nil)
+          } ?? Checksum.commit(after: previous, sequence, time, body, nil)
         }
         return (checksum, (body?.count ?? 0) + (before?.count ?? 0))
       }
@@ -31,7 +33,7 @@ enum CommitRow {
   /// - Throws: `StoreError.damaged`.
   static func check(_ row: Row, after previous: Checksum) throws -> Checksum {
     let checksum = try checksum(row, after: previous).checksum
-    guard checksum.stored == row[4] else {
+    guard checksum.stored == row[4] as Int64? else {
       throw StoreError.altered("commit \(row[0] as Int64), or the one before it,")
     }
     return checksum
@@ -52,6 +54,7 @@ enum CommitRow {
 
   /// Returns the number and the checksum of the last commit.
   ///
+  /// - Throws: `StoreError.damaged` if there are no commits, but the journal has not been emptied.
   /// - Parameter known: the commit that is probably the last. If it is, its checksum need not be read: the column comes
   ///   after the values, which may be large.
   static func last(
@@ -62,6 +65,9 @@ enum CommitRow {
     defer { statement.end() }
     guard try statement.next() else {
       let meta = try Meta.read(db)
+      guard meta[.base] == meta[.checkpoint] else {
+        throw StoreError.missing(commit: meta[.checkpoint])
+      }
       return (meta[.checkpoint], meta.baseChecksum)
     }
     let sequence = statement.number(0)
@@ -76,7 +82,7 @@ enum CommitRow {
       let assignments = try row.withUnsafeData(atIndex: 2) { data in
         try (data ?? Data()).withUnsafeBytes { try AssignmentCodec.decode($0) }
       }
-      return Commit(sequence: sequence, time: row[1], assignments: assignments)
+      return Commit(sequence: sequence, time: row[1] ?? 0, assignments: assignments)
     } catch {
       throw StoreError.damagedRow("commit \(sequence)", error)
     }

@@ -11,6 +11,8 @@ struct LogScan: Equatable {
   private(set) var transactions = 0
   /// The number of transactions after the first invalid frame, which SQLite does not find.
   private(set) var lostTransactions = 0
+  /// The first page of the database after the last transaction that SQLite finds; nil if the log does not contain it.
+  private(set) var firstPage: [UInt8]?
 
   private static let headerBytes = 32
   private static let frameHeaderBytes = 24
@@ -47,6 +49,7 @@ struct LogScan: Equatable {
     // 4,096 is the page size of all folders. It is used if the header is damaged.
     let pageBytes = isIntact && size >= 512 && size <= 65_536 ? size : 4_096
     var isFirst = true
+    var newFirstPage: [UInt8]?
     while let frame = try file.read(upToCount: LogScan.frameHeaderBytes + pageBytes),
       frame.count == LogScan.frameHeaderBytes + pageBytes
     {
@@ -64,8 +67,12 @@ struct LogScan: Equatable {
           sum.add(UnsafeRawBufferPointer(rebasing: frame.dropFirst(LogScan.frameHeaderBytes)))
           isIntact = own == salts && sum.a == word(16) && sum.b == word(20)
         }
+        if isIntact, word(0) == 1 {
+          newFirstPage = Array(frame.dropFirst(LogScan.frameHeaderBytes))
+        }
         guard own == salts, isCommit else { return }
         if isIntact { transactions += 1 } else { lostTransactions += 1 }
+        if isIntact { firstPage = newFirstPage ?? firstPage }
       }
     }
   }

@@ -53,7 +53,11 @@ struct Meta: Equatable {
   static func readUnchecked(_ db: Database) throws -> Meta {
     let rows = try Row.fetchCursor(db.cachedStatement(sql: "SELECT name, value FROM meta"))
     var values: [String: Int64] = [:]
-    while let row = try rows.next() { values[row[0]] = row[1] }
+    while let row = try rows.next() {
+      // In a damaged page a column can be null, in spite of the definition.
+      guard let name: String = row[0], let value: Int64 = row[1] else { continue }
+      values[name] = value
+    }
     return Meta(values: values, original: values)
   }
 

@@ -22,11 +22,17 @@ struct Opening {
   /// - Throws: `StoreError`. Nothing was changed if the error is a loss.
   func open() throws(StoreError) -> (DatabasePool, losses: [String]) {
     do {
-      try checkNotLost()
-      let scan = try LogScan.scan(database: path)
       // Opening the database would copy the log into it, so the log is scanned first.
-      var losses = scan == nil ? [] : try inspect(scan)
-      try refuse(losses)
+      let scan = try LogScan.scan(database: path)
+      let damagedHead = try replaceDamagedHead(scan)
+      var losses: [String] = []
+      do {
+        if scan != nil { losses = try inspect(scan, isHeadReplaced: damagedHead != nil) }
+        try refuse(losses)
+      } catch {
+        damagedHead?.restore()
+        throw error
+      }
       let pool = try openPool()
       do {
         if scan == nil {
@@ -34,6 +40,7 @@ struct Opening {
           try refuse(losses)
         }
         try bringUpToDate(pool)
+        try checkTimes(pool)
       } catch {
         try? pool.close()
         throw error
@@ -44,16 +51,22 @@ struct Opening {
     }
   }
 
-  /// Opens the database for reading only; nil if an older version wrote it.
+  /// Opens the database for reading only; nil if an older version of Canopy wrote it.
+  ///
+  /// - Throws: `StoreError`, also for a database without tables, which must not be taken for an older one.
   func openForReading() throws(StoreError) -> (DatabasePool, losses: [String])? {
     do {
-      try checkNotLost()
       let scan = try LogScan.scan(database: path)
+      try refuseDamagedHead(try DatabaseHead(path), scan)
       let pool = try readingPool(hasLog: scan != nil)
       do {
-        try checkProgram(pool)
+        let version = try checkProgram(pool)
+        guard version != .empty else {
+          throw StoreError.damaged(
+            "\(path) is an empty database: name the folder of a server, or restore a backup")
+        }
         let losses = try pool.read { db in
-          try Opening.isCurrent(db) ? self.losses(db, scan) : nil
+          try version == .current && Opening.isSealed(db) ? self.losses(db, scan) : nil
         }
         if let losses { return (pool, losses) }
       } catch {
@@ -112,31 +125,26 @@ struct Opening {
     }
   }
 
-  /// Refuses a missing or empty database file in a folder that has been used. SQLite would create a new file, and discard
-  /// the commits that are still in the write-ahead log.
-  private func checkNotLost() throws(StoreError) {
-    let files = FileManager.default
-    func size(_ path: String) -> Int? {
-      (try? files.attributesOfItem(atPath: path))?[.size] as? Int
-    }
-    guard size(path) ?? 0 == 0 else { return }
-    let hasLog = size(path + "-wal") ?? 0 > 0
-    let hasTrace = ["admin-token", "canopy.tail"].contains {
-      files.fileExists(atPath: folder + "/" + $0)
-    }
-    guard hasLog || hasTrace else { return }
-    throw .damaged(
-      "\(path) is missing or empty, but the folder has been used: restore the file from a backup, or "
-        + "name another data folder")
-  }
-
   // MARK: Losses
 
   /// Returns the losses of a database that was not closed properly. Changes neither the database nor its log.
-  private func inspect(_ scan: LogScan?) throws -> [String] {
-    guard FileManager.default.fileExists(atPath: path) else { return [] }
+  ///
+  /// - Parameter isHeadReplaced: whether the first page of the file is that of the log. Then the log must contain all
+  ///   other pages that the file does not have.
+  private func inspect(_ scan: LogScan?, isHeadReplaced: Bool) throws -> [String] {
     let pool = try readingPool(hasLog: true)
     defer { try? pool.close() }
+    if isHeadReplaced {
+      let problems = try? pool.read { try String.fetchAll($0, sql: "PRAGMA quick_check") }
+      guard problems?.elementsEqual(["ok"]) == true else {
+        throw StoreError.damaged(
+          "\(path) is damaged, and the write-ahead log does not contain all of its pages: restore the data "
+            + "folder from a backup")
+      }
+      configuration.logger.warning(
+        "the database file was damaged, and is restored from the write-ahead log")
+    }
+    _ = try checkProgram(pool)
     return try pool.read { try losses($0, scan) }
   }
 
@@ -243,24 +251,12 @@ struct Opening {
     return pool
   }
 
-  private func checkProgram(_ pool: DatabasePool) throws {
-    try pool.unsafeRead { db in
-      let id = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
-      let tables = try Int.fetchOne(db, sql: "SELECT count(*) FROM sqlite_schema") ?? 0
-      guard id == Schema.applicationID || tables == 0 else {
-        throw StoreError.damaged(
-          "\(path) is the database of another program; name another data folder")
-      }
-      if try Schema.migrator.hasBeenSuperseded(db) {
-        throw StoreError.newerSchema(
-          "\(path) was written by a newer version of Canopy; run that version, or restore a backup "
-            + "made with this one")
-      }
-    }
-  }
-
   /// Checks the definitions of the tables, updates them to this version, and computes missing checksums.
   private func bringUpToDate(_ pool: DatabasePool) throws {
+    if try pool.read({ try Schema.version($0) }) == .damaged {
+      try pool.write { try Schema.repairVersion($0) }
+      configuration.logger.warning("the record of the version was altered, and is written again")
+    }
     let isSealed = try pool.read { try Opening.isSealed($0) }
     if isSealed {
       let isSame = try pool.read { db in

@@ -11,7 +11,7 @@ extension SQLiteStore {
   /// Logs a warning for each loss. If there is one, the journal is emptied and continues after all sequence numbers that
   /// it had, so that no listener resumes from a lost commit. O(size).
   ///
-  /// - Throws: `StoreError` if SQLite itself cannot read the file.
+  /// - Throws: `StoreError` if the rest of the file cannot be used either; then only a backup helps.
   public func acceptLosses() async throws {
     let found = foundTail?.tail
     do {
@@ -31,6 +31,8 @@ extension SQLiteStore {
       ) { _ in }
     } catch let error as DatabaseError {
       throw StoreError.opening(folder + "/canopy.sqlite", error)
+    } catch let error as StoreError {
+      throw StoreError.beyondRepair(error)
     }
   }
 }
@@ -43,6 +45,7 @@ private struct Repair {
   /// Removes damaged rows, and corrects the sums and the chain. Returns a description of each loss.
   func run() throws -> [String] {
     var notes: [String] = []
+    for table in ["meta", "leaves", "commits"] { notes += try rebuild(table) }
     let removed = try SequenceRange.removeOthers(db)
     if removed > 0 { notes.append("\(removed) commits with numbers that no commit can have") }
     var meta = try Meta.readUnchecked(db)
@@ -66,6 +69,31 @@ private struct Repair {
     if let tail { meta.noteKeyTime(tail.time) }
     try meta.write(db)
     return notes
+  }
+
+  /// Writes the rows of a table again if its pages are damaged. Keeps all readable rows. Their checksums are checked later.
+  ///
+  /// In a damaged page, rows can be out of order. Then a scan finds rows that a condition excludes, and no condition
+  /// finds them to remove them.
+  ///
+  /// Precondition: the table has no triggers, so that SQLite empties it without looking at the order of its rows.
+  private func rebuild(_ table: String) throws -> [String] {
+    let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(table))")
+    guard !structure.elementsEqual(["ok"]) else { return [] }
+    let columns = try db.columns(in: table)
+    let names = columns.map(\.name).joined(separator: ", ")
+    let haveTheirTypes = columns.map { column in
+      let null = column.isNotNull ? "" : ", 'null'"
+      return "typeof(\(column.name)) IN ('\(column.type.lowercased())'\(null))"
+    }.joined(separator: " AND ")
+    try db.execute(
+      sql: """
+        CREATE TEMP TABLE kept AS SELECT \(names) FROM \(table) WHERE \(haveTheirTypes);
+        DELETE FROM \(table);
+        INSERT OR IGNORE INTO \(table)(\(names)) SELECT \(names) FROM temp.kept ORDER BY rowid;
+        DROP TABLE temp.kept;
+        """)
+    return ["the unreadable rows of the table \(table), whose pages are damaged"]
   }
 
   private func repairLeaves(_ meta: inout Meta, _ isTrusted: Bool) throws -> [String] {
@@ -122,7 +150,7 @@ private struct Repair {
       arguments: [checkpoint])
     while let row = try rows.next() {
       guard row[0] == next, (try? CommitRow.commit(row)) != nil else { break }
-      let stored = Checksum(stored: row[4])
+      let stored = Checksum(stored: row[4] ?? 0)
       if let previous, try CommitRow.checksum(row, after: previous).checksum != stored { break }
       // Without the one before, the first can only be taken as it is.
       guard previous != nil || (!isTrusted && next == checkpoint + 1) else { break }
@@ -155,7 +183,7 @@ private struct Repair {
       checksum = try CommitRow.check(row, after: checksum)
       last += 1
     }
-    return last != meta[.checkpoint] && last != meta[.base]
+    return last != meta[.checkpoint]
   }
 
   private func chainAnew(after sequence: Int64) throws {

@@ -2,15 +2,17 @@ public import CanopyEngine
 internal import CanopyTree
 internal import Foundation
 internal import GRDB
+internal import Logging
 
 extension SQLiteStore {
   /// Reads a page of the history backwards. See `Journal`.
   ///
-  /// - Throws: `StoreError.damaged` at the first commit that was altered.
+  /// Ends before a commit that was altered or whose predecessor is missing: the history does not reach back further.
+  /// The tree does not need such a commit, and a client that resumes gets the present state. Logs a warning.
   public func history(
     after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
   ) async throws -> HistoryPage {
-    try await pool.read { db in
+    try await pool.read { [configuration] db in
       let rows = try Row.fetchCursor(
         db.cachedStatement(
           sql: """
@@ -19,18 +21,35 @@ extension SQLiteStore {
             """), arguments: [first, last])
       var page = HistoryPage()
       while !page.isFull, let row = try rows.next() {
-        let sequence: Int64 = row[0]
-        _ = try CommitRow.check(row, after: CommitRow.chain(db, after: sequence - 1))
-        var bytes = try row.withUnsafeData(atIndex: 2) { $0?.count ?? 0 }
-        var commit: Commit?
-        if isAsked(try SQLiteStore.readLocations(row)) {
-          commit = try CommitRow.commitAndImage(row)
-          bytes += try row.withUnsafeData(atIndex: 3) { $0?.count ?? 0 }
+        do {
+          guard try SQLiteStore.add(row, db, to: &page, where: isAsked) else { break }
+        } catch let error as StoreError {
+          configuration.logger.warning(
+            "the history ends at a damaged commit, so clients that resume from before it get the present state",
+            metadata: ["error": "\(error.sentence)"])
+          break
         }
-        guard page.add(sequence, bytes: bytes, commit) else { break }
       }
       return page
     }
+  }
+
+  /// Checks a row and adds it to a page. Returns false if the row does not come right before the last one.
+  private static func add(
+    _ row: Row, _ db: Database, to page: inout HistoryPage, where isAsked: HistoryFilter
+  ) throws -> Bool {
+    let sequence: Int64 = row[0]
+    guard SequenceRange.contains(sequence), sequence > 0 else {
+      throw StoreError.missing(commit: sequence)
+    }
+    _ = try CommitRow.check(row, after: CommitRow.chain(db, after: sequence - 1))
+    var bytes = try row.withUnsafeData(atIndex: 2) { $0?.count ?? 0 }
+    var commit: Commit?
+    if isAsked(try readLocations(row)) {
+      commit = try CommitRow.commitAndImage(row)
+      bytes += try row.withUnsafeData(atIndex: 3) { $0?.count ?? 0 }
+    }
+    return page.add(sequence, bytes: bytes, commit)
   }
 
   private static func readLocations(_ row: Row) throws -> [Location] {

@@ -118,6 +118,8 @@ extension SQLiteStore {
         problems.append("the first commits of the journal are missing")
       }
       if last < meta[.checkpoint] { problems.append("the journal ends before the checkpoint") }
+    } else if meta[.base] != meta[.checkpoint] {
+      problems.append("the commits up to the checkpoint are missing")
     }
     var last: (sequence: Int64, checksum: Checksum) = (meta[.base], meta.baseChecksum)
     let rows = try Row.fetchCursor(
@@ -126,7 +128,7 @@ extension SQLiteStore {
       // After a gap, which is reported above, the next commit has no predecessor to check against.
       let isNext = row[0] == last.sequence + 1
       let previous = last.checksum
-      last = (row[0], Checksum(stored: row[4]))
+      last = (row[0], Checksum(stored: row[4] ?? 0))
       do {
         if isNext { _ = try CommitRow.check(row, after: previous) }
         _ = try CommitRow.commitAndImage(row)

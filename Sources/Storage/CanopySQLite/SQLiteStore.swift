@@ -37,6 +37,9 @@ public final class SQLiteStore: Sendable {
     public var checkpointBatchLocations = 250_000
     /// Whether to open a folder even if commits or other changes were lost. Then `acceptLosses` must be called.
     public var acceptsLoss = false
+    /// The current time in milliseconds since 1970. If it is given, opening for writing refuses a time that keys cannot
+    /// contain, because the keys would repeat.
+    public var currentTime: Int64?
     /// The log for losses, repairs and failures of background work.
     public var logger = Logger(label: "canopy.store") { _ in SwiftLogNoOpLogHandler() }
     /// The number of frames (pages) from which on the write-ahead log is copied into the database file. SQLite's own
@@ -89,6 +92,7 @@ public final class SQLiteStore: Sendable {
     self.folder = folder
     self.configuration = configuration
     isReading = false
+    if let time = configuration.currentTime { try Opening.check(clock: time) }
     do {
       try FileManager.default.createDirectory(
         atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])

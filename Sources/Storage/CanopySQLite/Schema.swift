@@ -94,6 +94,62 @@ enum Schema {
     return migrator
   }
 
+  /// A version of the definitions, compared with this program's.
+  enum Version {
+    /// There are no tables yet.
+    case empty
+    /// An older version of Canopy wrote the file, or its update has not ended.
+    case older
+    /// This version wrote the file.
+    case current
+    /// A newer version of Canopy wrote the file.
+    case newer
+    /// The record of the version was altered.
+    case damaged
+  }
+
+  /// Returns the version of a file by its record of migrations.
+  ///
+  /// A newer version keeps the names of all migrations. So an unknown name in place of a known one is damage. So is a
+  /// name that is missing if the tables are those of this version.
+  static func version(_ db: Database) throws -> Version {
+    guard try db.tableExists("grdb_migrations") else {
+      return try tableCount(db) == 0 ? .empty : .damaged
+    }
+    let names = try DatabaseValue.fetchAll(db, sql: "SELECT identifier FROM grdb_migrations")
+    let stored = Set(names.map { String.fromDatabaseValue($0) ?? "" })
+    let known = Set(migrator.migrations)
+    if stored == known { return .current }
+    if stored.isSuperset(of: known) { return .newer }
+    // The first start may end before the first migration.
+    if stored.isEmpty, try tableCount(db) == 0 { return .empty }
+    guard stored.isSubset(of: known), stored.isSuperset(of: ["1"]) else { return .damaged }
+    return try hasDefinitionsOfThisVersion(db) ? .damaged : .older
+  }
+
+  /// Returns the number of tables, indexes and triggers without the record of migrations.
+  static func tableCount(_ db: Database) throws -> Int {
+    try Int.fetchOne(
+      db, sql: "SELECT count(*) FROM sqlite_schema WHERE tbl_name <> 'grdb_migrations'") ?? 0
+  }
+
+  /// Whether all tables and indexes are defined as in a new file.
+  static func hasDefinitionsOfThisVersion(_ db: Database) throws -> Bool {
+    var configuration = GRDB.Configuration()
+    configuration.prepareDatabase { $0.add(function: SealedTable.function) }
+    let new = try DatabaseQueue(configuration: configuration)
+    try migrator.migrate(new)
+    return try checksum(db) == new.read { try checksum($0) }
+  }
+
+  /// Writes the record of migrations again. Precondition: the definitions are those of this version.
+  static func repairVersion(_ db: Database) throws {
+    try db.execute(sql: "DELETE FROM grdb_migrations")
+    for name in migrator.migrations {
+      try db.execute(sql: "INSERT INTO grdb_migrations VALUES (?)", arguments: [name])
+    }
+  }
+
   /// Returns the checksum of the definitions of all tables and indexes.
   static func checksum(_ db: Database) throws -> Checksum {
     let rows = try Row.fetchCursor(

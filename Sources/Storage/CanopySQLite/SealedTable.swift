@@ -82,7 +82,7 @@ enum SealedTable: String, CaseIterable {
   /// - Throws: `StoreError.damaged`.
   func check(_ row: Row, checksum column: String = "checksum") throws {
     let values = [rawValue.databaseValue] + columns.map { row[$0] as DatabaseValue }
-    guard SealedTable.checksum(values).stored == row[column] else {
+    guard SealedTable.checksum(values).stored == row[column] as Int64? else {
       throw StoreError.altered(title)
     }
   }
@@ -98,8 +98,9 @@ enum SealedTable: String, CaseIterable {
     let rows = try Row.fetchCursor(db, sql: "SELECT checksum, \(expression) FROM \(rawValue)")
     var (altered, sum) = (0, Int64(0))
     while let row = try rows.next() {
-      let checksum: Int64 = row[0]
-      if row[1] != checksum { altered += 1 }
+      // In a damaged page the number can be null, in spite of the definition.
+      let checksum = row[0] as Int64? ?? 0
+      if row[1] as Int64? != checksum { altered += 1 }
       sum = SealedTable.add(checksum, to: sum)
     }
     guard altered == 0 else { return [StoreError.altered("\(altered) × \(title)").sentence] }
@@ -140,8 +141,8 @@ extension SealedTable {
   func writeSum(_ db: Database) throws {
     guard let name = sumName else { return }
     var sum: Int64 = 0
-    let checksums = try Int64.fetchCursor(db, sql: "SELECT checksum FROM \(rawValue)")
-    while let checksum = try checksums.next() { sum = SealedTable.add(checksum, to: sum) }
+    let checksums = try Optional<Int64>.fetchCursor(db, sql: "SELECT checksum FROM \(rawValue)")
+    while let checksum = try checksums.next() { sum = SealedTable.add(checksum ?? 0, to: sum) }
     try db.execute(sql: "INSERT OR REPLACE INTO meta VALUES (?, ?)", arguments: [name, sum])
   }
 

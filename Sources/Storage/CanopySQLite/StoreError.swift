@@ -12,11 +12,15 @@ public enum StoreError: Error, Equatable, Sendable {
   case newerSchema(String)
   /// Stored data is damaged or missing.
   case damaged(String)
+  /// A time is outside of the range that keys can contain.
+  case wrongTime(String)
 
   /// One sentence that says what is wrong and what to do.
   public var sentence: String {
     switch self {
-    case .inUse(let text), .inaccessible(let text), .newerSchema(let text), .damaged(let text): text
+    case .inUse(let text), .inaccessible(let text), .newerSchema(let text), .damaged(let text),
+      .wrongTime(let text):
+      text
     }
   }
 
@@ -26,6 +30,10 @@ public enum StoreError: Error, Equatable, Sendable {
       return .inaccessible("\(path) cannot be opened: \(error)")
     }
     switch error.resultCode {
+    case .SQLITE_ERROR, .SQLITE_CONSTRAINT, .SQLITE_MISMATCH:
+      return .damaged(
+        "the tables of \(path) are not as expected (\(error.message ?? "no details")): restore the data folder "
+          + "from a backup")
     case .SQLITE_NOTADB, .SQLITE_CORRUPT:
       return .damaged(
         "\(path) is damaged or is not a Canopy database (\(error.message ?? "no details")): restore it from "
@@ -42,6 +50,25 @@ public enum StoreError: Error, Equatable, Sendable {
     .inaccessible(
       "\(path) cannot be opened: \(String(cString: strerror(code))); check the folder's owner, its "
         + "permissions and the space on the disk")
+  }
+
+  /// Returns the error for damage that remains after all repairs.
+  static func beyondRepair(_ error: StoreError) -> StoreError {
+    guard case .damaged(let text) = error else { return error }
+    return .damaged(
+      text.replacing(
+        waysOut, with: "--accept-loss cannot repair this, so restore the data folder from a backup")
+    )
+  }
+
+  /// Returns the error for a record of the version that was altered.
+  static func alteredVersion(_ path: String, isRepairable: Bool) -> StoreError {
+    .damaged(
+      "the record of the version in \(path) (the table grdb_migrations) was altered on the disk: "
+        + (isRepairable
+          ? waysOut
+          : "restore the data folder from a backup, because the tables are not those of this version")
+    )
   }
 
   /// The advice for damage, as the end of a sentence.

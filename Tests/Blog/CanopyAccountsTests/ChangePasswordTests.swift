@@ -82,6 +82,48 @@ import Testing
     _ = try await fixture.changePassword(in: own, to: new)
   }
 
+  @Test func `changes that succeed are limited for each account, and each counts as two logins`()
+    async throws
+  {
+    let fixture = ServiceFixture { $0.loginsMax = 6 }
+    var session = try await fixture.signUp()
+    let passwords = [ServiceFixture.password, new]
+    for number in 0..<3 {
+      session = try await fixture.changePassword(
+        in: session, passwords[number % 2], to: passwords[1 - number % 2])
+    }
+    let before = fixture.function.count
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 10_000)) {
+      _ = try await fixture.changePassword(in: session, new, to: ServiceFixture.password)
+    }
+    #expect(fixture.function.count == before)
+    #expect(try await fixture.service.authenticate(session.token) == session)
+    let other = try await fixture.signUp(email: "eve@example.org", username: "eve")
+    _ = try await fixture.changePassword(in: other, to: new)
+    _ = try await fixture.logIn(new)
+    fixture.clock.advance(10_000)
+    _ = try await fixture.changePassword(in: session, new, to: ServiceFixture.password)
+  }
+
+  @Test func `attempts that must wait in a stolen session do not use up the user's changes`()
+    async throws
+  {
+    let fixture = ServiceFixture { $0.loginsMax = 12 }
+    let borrowed = try await fixture.signUp()
+    let own = try await fixture.logIn()
+    for _ in 0..<5 {
+      await #expect(throws: AccountError.credentialsRefused) {
+        _ = try await fixture.changePassword(in: borrowed, "wrong password", to: new)
+      }
+    }
+    for _ in 0..<20 {
+      await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 1_000)) {
+        _ = try await fixture.changePassword(in: borrowed, "wrong password", to: new)
+      }
+    }
+    _ = try await fixture.changePassword(in: own, to: new)
+  }
+
   @Test func `a missing or disabled account is refused`() async throws {
     let session = try await fixture.signUp()
     for (uid, token) in [("nobody", session.token), (session.uid, "no token")] {

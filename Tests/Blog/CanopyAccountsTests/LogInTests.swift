@@ -128,6 +128,38 @@ import Testing
     }
   }
 
+  @Test(arguments: ["127.0.0.1", "127.9.9.9", "::1", "::ffff:127.0.0.1", "local"])
+  func `logins and sign-ups from this machine are not limited, as there may be a proxy`(
+    _ address: String
+  ) async throws {
+    let fixture = ServiceFixture {
+      $0.loginsMax = 2
+      $0.signUpsMax = 2
+    }
+    let remote = RemoteNetwork(address)
+    for number in 0..<5 {
+      _ = try await fixture.service.signUp(
+        email: "a\(number)@x", password: ServiceFixture.password, username: "a\(number)",
+        from: remote
+      ) { _ in }
+    }
+    for number in 0..<5 {
+      await #expect(throws: AccountError.credentialsRefused) {
+        _ = try await fixture.logIn("wrong password", email: "b\(number)@x", from: remote)
+      }
+    }
+    _ = try await fixture.logIn(email: "a0@x", from: remote)
+    // Guesses for one account are limited from everywhere.
+    for _ in 0..<5 {
+      await #expect(throws: AccountError.credentialsRefused) {
+        _ = try await fixture.logIn("wrong password", email: "a0@x", from: remote)
+      }
+    }
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 1_000)) {
+      _ = try await fixture.logIn(email: "a0@x", from: remote)
+    }
+  }
+
   @Test func `eighty connections of one network do not prevent a login from another`() async throws
   {
     let gated = GatedHash()

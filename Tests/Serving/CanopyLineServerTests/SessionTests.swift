@@ -252,9 +252,12 @@ import Testing
       server.parts.clock.advance(15_000)
       _ = try await server.connect(as: "eve")
       let client = try await server.connect()
-      try await client.expect(
-        TestServer.signUp("bob"), "-RATE_LIMITED too many attempts; try again in 45 seconds")
-      server.parts.clock.advance(45_000)
+      // A socket of this machine is exempt.
+      if depth == .inProcess {
+        try await client.expect(
+          TestServer.signUp("bob"), "-RATE_LIMITED too many attempts; try again in 45 seconds")
+        server.parts.clock.advance(45_000)
+      }
       try await client.value(TestServer.signUp("bob"))
     }
   }
@@ -318,8 +321,11 @@ import Testing
       let login = "LOGIN ada@example.org \"secret words of ada\""
       for _ in 0..<2 { try await server.connect().value(login) }
       let client = try await server.connect()
-      try await client.expect(login, "-RATE_LIMITED too many attempts; try again in 30 seconds")
-      server.parts.clock.advance(30_000)
+      // A socket of this machine is exempt.
+      if depth == .inProcess {
+        try await client.expect(login, "-RATE_LIMITED too many attempts; try again in 30 seconds")
+        server.parts.clock.advance(30_000)
+      }
       try await client.value(login)
     }
   }

@@ -3,6 +3,8 @@ import CanopyTesting
 import CanopyTree
 import Foundation
 import GRDB
+import Logging
+import Synchronization
 import Testing
 
 @testable import CanopySQLite
@@ -117,12 +119,11 @@ import Testing
       #expect(try await page(3, 4).read == 4...4)
       #expect(try await page(10, 20).read == nil)
       #expect(try await page(8, 20).read == 9...10)
-      await #expect(throws: StoreError.self) {
-        try await store.history(after: 0, through: 3) { _ in true }
-      }
+      // The history ends at a before-image that cannot be read.
+      #expect(try await store.history(after: 0, through: 3) { _ in true }.read == nil)
       try await store.damage("DELETE FROM commits WHERE sequence = 9")
       // The predecessor of commit 10 is missing, so its checksum cannot be checked.
-      await #expect(throws: StoreError.self) { try await page(0, 10) }
+      #expect(try await page(0, 10).read == nil)
       let last = Int64(10 + HistoryPage.commitsMax + 5)
       try store.append(try (11...last).map { try commit($0, "n", Node($0)) }, after: 10)
       #expect(try await page(0, last).read == last - Int64(HistoryPage.commitsMax) + 1...last)
@@ -263,8 +264,48 @@ import Testing
     }
   }
 
-  @Test func `an unreadable before-image is an error that says what to do`() async throws {
+  @Test(arguments: [
+    "DELETE FROM commits WHERE sequence = 3",
+    "UPDATE commits SET body = '[[[\"n\"],8]]' WHERE sequence = 3",
+    "UPDATE commits SET checksum = 0 WHERE sequence = 3",
+  ])
+  func `from before a damaged commit that the checkpoint has, a listener gets the present state`(
+    sql: String
+  ) async throws {
     try await folder.withStore { store in
+      try await withEngine(store) { engine in
+        for i in 1...8 {
+          _ = try await engine.transact { _ in
+            Decision(try .set(Location("n"), WriteValue(Node(Int64(i)))), ())
+          }
+        }
+      }
+      try await store.checkpoint(try await store.tree().root, through: 6)
+      try await store.damage(sql, isSealed: false)
+    }
+    try await folder.withStore { store in
+      try await withEngine(store) { engine in
+        let start = await engine.start(Listening(.root, form: .value))
+        for since in 0..<3 as Range<Int64> {
+          let changes = try await engine.changes(since: since, to: start)
+          #expect(changes == nil, "\(since)")
+        }
+        for since in 4...7 as ClosedRange<Int64> {
+          let changes = try await engine.changes(since: since, to: start)
+          #expect(changes?.count == 1, "\(since)")
+        }
+      }
+      #expect(try await !store.problems().isEmpty)
+    }
+  }
+
+  @Test func `the history ends at an unreadable before-image, with a warning`() async throws {
+    let lines = Mutex<[String]>([])
+    var configuration = SQLiteStore.Configuration()
+    configuration.logger = Logger(label: "test") { _ in
+      LogLines { line in lines.withLock { $0.append(line) } }
+    }
+    try await folder.withStore(configuration) { store in
       try await withEngine(store) { engine in
         for i in 1...3 {
           _ = try await engine.transact { _ in
@@ -273,10 +314,9 @@ import Testing
         }
       }
       try await store.damage("UPDATE commits SET before = '[1' WHERE sequence = 2")
-      let error = await #expect(throws: StoreError.self) {
-        try await store.commits(after: 0, through: 3)
-      }
-      expectAdvice(error, mentions: "commit 2", "backup")
+      #expect(try await store.commits(after: 0, through: 3).map(\.sequence) == [3])
+      #expect(
+        lines.withLock { $0 }.contains { $0.hasPrefix("the history ends at a damaged commit") })
       #expect(try await store.commits(after: 2, through: 3).count == 1)
       // Only resuming needs the before-image.
       #expect(try await store.tree().root == json(#"{"n":3}"#))

@@ -1,0 +1,102 @@
+internal import CanopyTree
+internal import Foundation
+internal import GRDB
+internal import Logging
+
+/// The checks of the first page, the version and the times of a folder.
+extension Opening {
+  /// Refuses a database file that does not begin as a database does, and a missing or empty one in a folder that has
+  /// been used. SQLite would create a new file, and discard the commits that are still in the write-ahead log.
+  func refuseDamagedHead(_ head: DatabaseHead, _ scan: LogScan?) throws(StoreError) {
+    guard !head.isSound else { return }
+    let canUseLog = scan?.firstPage.map(DatabaseHead.isFirstPage) ?? false
+    let log =
+      canUseLog
+      ? ", or run canopy serve --accept-loss to continue with what the write-ahead log contains"
+      : ""
+    guard head.isEmpty else {
+      throw .damaged(
+        "\(path) is damaged or is not a Canopy database (it does not begin as a database does): restore it "
+          + "from a backup, or move the data folder away to begin with an empty one" + log)
+    }
+    let hasTrace = ["admin-token", "canopy.tail"].contains {
+      FileManager.default.fileExists(atPath: folder + "/" + $0)
+    }
+    guard scan != nil || hasTrace else { return }
+    throw .damaged(
+      "\(path) is missing or empty, but the folder has been used: restore the file from a backup, or "
+        + "name another data folder" + log)
+  }
+
+  /// Refuses a damaged beginning of the database file. If losses are accepted and the log contains the first page, writes
+  /// that page into the file instead.
+  ///
+  /// - Returns: the beginning that was replaced; nil if it was not damaged.
+  func replaceDamagedHead(_ scan: LogScan?) throws(StoreError) -> DatabaseHead? {
+    let head = try DatabaseHead(path)
+    do { try refuseDamagedHead(head, scan) } catch {
+      guard configuration.acceptsLoss, let page = scan?.firstPage, DatabaseHead.isFirstPage(page)
+      else { throw error }
+      try head.replace(by: page)
+      return head
+    }
+    return nil
+  }
+
+  /// The times that keys can contain, in milliseconds since 1970. After the last possible one there are no new keys.
+  private static let times = 0..<PushIDGenerator.timeMax
+
+  /// Refuses a clock whose time keys cannot contain.
+  ///
+  /// - Throws: `StoreError.wrongTime`.
+  static func check(clock time: Int64) throws(StoreError) {
+    guard !times.contains(time) else { return }
+    throw .wrongTime(
+      "the clock of this machine is at \(time) milliseconds since 1970, and keys can contain times from 1970 "
+        + "to 10889: set the clock")
+  }
+
+  /// Refuses a stored time that keys cannot contain, because the next keys would repeat. O(1).
+  ///
+  /// - Throws: `StoreError.wrongTime`.
+  func checkTimes(_ pool: DatabasePool) throws {
+    guard configuration.currentTime != nil else { return }
+    let times = try pool.read { db in
+      [
+        try Meta.readUnchecked(db).keyTime, tail?.tail.time,
+        try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"),
+      ]
+    }
+    guard let time = times.compactMap(\.self).first(where: { $0 >= Opening.times.upperBound })
+    else { return }
+    throw StoreError.wrongTime(
+      "\(folder) contains the time \(time) in milliseconds since 1970, and keys can contain times up to the "
+        + "year 10889: the clock was wrong when it was written, so restore a backup, or export the tree and "
+        + "import it into a new folder")
+  }
+
+  /// Returns the version of the database. Refuses one that this program cannot use.
+  @discardableResult
+  func checkProgram(_ pool: DatabasePool) throws -> Schema.Version {
+    try pool.unsafeRead { db in
+      let id = try Int32.fetchOne(db, sql: "PRAGMA application_id") ?? 0
+      guard try id == Schema.applicationID || Schema.tableCount(db) == 0 else {
+        throw StoreError.damaged(
+          "\(path) is the database of another program; name another data folder")
+      }
+      let version = try Schema.version(db)
+      if version == .newer {
+        throw StoreError.newerSchema(
+          "\(path) was written by a newer version of Canopy; run that version, or restore a backup "
+            + "made with this one")
+      }
+      if version == .damaged {
+        let isRepairable = try Schema.hasDefinitionsOfThisVersion(db)
+        guard isRepairable, configuration.acceptsLoss else {
+          throw StoreError.alteredVersion(path, isRepairable: isRepairable)
+        }
+      }
+      return version
+    }
+  }
+}
