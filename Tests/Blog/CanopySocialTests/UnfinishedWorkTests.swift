@@ -157,7 +157,7 @@ import Testing
           Write.Item(try Path("post-comments/\(id)/\($0.key)"), .absent)
         })
       try await blog.make { _ in
-        Decision(write, (), derive: { try DerivedData.assignments(following: $0) })
+        Decision(write, (), policy: DerivingPolicy())
       }
       #expect(blog.at("post-comments").isAbsent && !blog.at("deletions/\(id)").isAbsent)
       let post = json(#"{"uid":"ada","author":"ada","title":"again","body":"b"}"#)
@@ -165,7 +165,7 @@ import Testing
         let again = try Write([.init(try Path(place), post)])
         await #expect(throws: EngineError.denied) {
           try await blog.make { _ in
-            Decision(again, (), derive: { try DerivedData.assignments(following: $0) })
+            Decision(again, (), policy: DerivingPolicy())
           }
         }
       }
@@ -173,7 +173,7 @@ import Testing
       try await blog.make { _ in
         Decision(
           try Write([.init(try Path("posts/\(id)"), post)]), (),
-          derive: { try DerivedData.assignments(following: $0) })
+          policy: DerivingPolicy())
       }
     }
   }

@@ -107,7 +107,7 @@ import Testing
     let error = #expect(throws: StoreError.self) {
       try SQLiteStore(folder: crashed.path, configuration: accepting)
     }
-    expectAdvice(error, mentions: "does not contain all of its pages", "backup")
+    expectAdvice(error, mentions: "is damaged", "backup")
     #expect(try contents(crashed) == before)
   }
 
