@@ -234,3 +234,12 @@ import Testing
     }
   }
 }
+
+/// Allows all writes, and adds the values that follow from them.
+private struct DerivingPolicy: WritePolicy {
+  func allows(_ write: ProposedWrite) -> Bool { true }
+
+  func derive(_ write: ProposedWrite) throws -> [Assignment]? {
+    try DerivedData.assignments(following: write)
+  }
+}
