@@ -101,7 +101,7 @@ extension LineHandler {
         changes = .failure(
           WireError(
             .unavailable,
-            "what has changed cannot be read now; listen without since, or try later"))
+            "the changes cannot be read now; listen without since, or try later"))
       }
       loop.execute {
         let (handler, context) = bound.value

@@ -160,7 +160,7 @@ private struct Repair {
     let last = try Int64.fetchOne(db, sql: "SELECT max(sequence) FROM commits") ?? checkpoint
     if next <= last { notes.append("the commits from \(next) to \(last)") }
     if isTrusted, (try? alteredBefore(meta)) ?? true {
-      notes.append("the commits up to \(checkpoint), for those who resume")
+      notes.append("the commits up to \(checkpoint), for clients that resume")
     }
     guard !notes.isEmpty || !isTrusted else { return [] }
     try db.execute(

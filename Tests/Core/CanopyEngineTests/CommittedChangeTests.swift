@@ -32,7 +32,7 @@ struct CommittedChangeTests {
         let assignments = writes.next(&random).resolved(in: tree.root, at: 0)
         changes.append(Self.commit(assignments, to: &tree, Int64(round * 10 + index)))
       }
-      // Merging what was merged before gives the same.
+      // Merging merged changes gives the same result.
       let split = Int.random(in: 1...changes.count, using: &random)
       let first = CommittedChange(merging: Array(changes[..<split]))
       let merged = CommittedChange(merging: [first] + changes[split...])

@@ -1,5 +1,6 @@
 import CanopyTesting
 import CanopyTree
+import Dispatch
 import NIOCore
 import NIOEmbedded
 import NIOExtras
@@ -24,6 +25,8 @@ private final class StandInSocket: ChannelOutboundHandler {
   private var flushed = 0
   private var clientReads = true
   private var inputEnds = false
+  /// The handler behind this socket.
+  weak var handler: LineHandler?
 
   /// The most bytes in one write.
   private(set) var writeBytesPeak = 0
@@ -134,6 +137,17 @@ private final class StandInSocket: ChannelOutboundHandler {
       context.fireChannelReadComplete()
       promise.succeed()
     }
+    if !inbound.isEmpty, let handler, handler.input.bytesBeside > 0 {
+      // The handler reads on when a long line is decoded. A real channel notices that by itself.
+      let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+      let loop = context.eventLoop
+      DispatchQueue.global().async {
+        loop.execute {
+          let (socket, context) = bound.value
+          socket.pump(context)
+        }
+      }
+    }
     if inputEnds, inbound.isEmpty, context.channel.isActive {
       inputEnds = false
       context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
@@ -166,6 +180,7 @@ final class ChannelClient: LineClient {
     socket = try await loop.executeInContext {
       let socket = StandInSocket(mailbox, heldBytesMax: heldBytesMax)
       let handler = LineHandler(shared: contexts.value(of: loop).value)
+      socket.handler = handler
       try channel.pipeline.syncOperations.addHandlers([socket, handler])
       return NIOLoopBound(socket, eventLoop: loop)
     }

@@ -58,7 +58,7 @@ struct EventHubTests {
     }
   }
 
-  @Test func `a reply that waits for earlier events has them sent at once`() async throws {
+  @Test func `a reply that waits for earlier events sends them at once`() async throws {
     try await withHub(listeners: 64) { setting in
       let second = try await setting.commitAndHoldTheNext()
       await setting.loop.run()

@@ -31,7 +31,7 @@ import Testing
     return commit
   }
 
-  @Test func `what is kept comes back as it was, in order, also after a restart or a crash`()
+  @Test func `stored writes are read unchanged and in order, also after a restart or a crash`()
     async throws
   {
     let texts = ["SET /a 1", "UPDATE /é {\"x\":\"\\u0000 '\\\"🌳\"}", "REMOVE /b c", ""]

@@ -159,7 +159,7 @@ import Testing
     try FileManager.default.copyItem(
       atPath: folder.path + "/canopy.tail", toPath: other.path + "/canopy.tail")
     let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: other.path) }
-    expectAdvice(error, mentions: "commit 1 is not the commit")
+    expectAdvice(error, mentions: "commit 1 is not the one that was stored")
   }
 
   @Test func `after a power failure, a relaxed log may be shorter than canopy.tail says`()

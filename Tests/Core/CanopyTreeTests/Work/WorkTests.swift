@@ -157,7 +157,7 @@
         }
         #expect(nodes <= 50)
       }
-      // A listener is told of the priority at the cost of the change.
+      // A listener is notified of the priority at the cost of the change.
       let query = try Query(limit: .last(5))
       let nodes = WorkCounter.nodesTouched {
         let changes = query.changes(from: posts, to: node)

@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyLineServer
 @testable import CanopySession
 
-/// Since when rules have been in force, and what may be told of the commits before.
+/// The commit since which the rules are in force, and the events of earlier commits that may be sent.
 @Suite(.timeLimit(.minutes(5))) struct RulesRecordTests {
   private static let hidden = "{\"rules\":{\".write\":\"true\"}}"
   private static let open = "{\"rules\":{\"posts\":{\".read\":\"true\",\".write\":\"true\"}}}"
@@ -41,9 +41,9 @@ import Testing
     for _ in 0..<2 {
       try await withServer(depth, settings) { server async throws in
         let stranger = try await server.connect()
-        let anew = try await stranger.begin("LISTEN /posts {\"since\":1}")
-        #expect(anew.events.map(\.brief) == ["put /"])
-        // What these rules judged is told as usual.
+        let fresh = try await stranger.begin("LISTEN /posts {\"since\":1}")
+        #expect(fresh.events.map(\.brief) == ["put /"])
+        // Changes under these rules are sent as usual.
         let resumed = try await stranger.begin("LISTEN /posts {\"since\":3}")
         #expect(resumed.events.map(\.brief) == ["added y"])
       }
