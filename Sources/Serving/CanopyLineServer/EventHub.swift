@@ -240,9 +240,9 @@ protocol Subscriber: AnyObject {
   /// Returns whether events of a subscription are to be sent now.
   func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool
   /// Appends the lines of events to the output.
-  func receive(_ lines: ByteBuffer)
+  func send(events lines: ByteBuffer)
   /// Appends the lines of large events to the output.
-  func receive(_ lines: LinePieces)
+  func send(events lines: LinePieces)
   /// Ends a subscription that cannot go on.
   func cancel(_ subscription: Int64, _ code: WireError.Code)
 }
@@ -388,7 +388,7 @@ final class LocalView {
         bytes = lines.bytes(for: number)
         last = (number, bytes)
       }
-      subscriber.receive(bytes)
+      subscriber.send(events: bytes)
     }
   }
 
@@ -400,8 +400,8 @@ final class LocalView {
       guard let subscriber = subscription.subscriber,
         subscriber.accepts([notification], bytes: bytes, for: subscription.number)
       else { continue }
-      subscriber.receive(
-        LinePieces(
+      subscriber.send(
+        events: LinePieces(
           notification.events, notification.sequence, of: listening, for: subscription.number,
           bytes: bytes))
     }

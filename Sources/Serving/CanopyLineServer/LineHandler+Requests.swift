@@ -11,7 +11,7 @@ extension LineHandler {
     input.decode(buffer) { item in
       switch item {
       case .line(let line):
-        receive(context, line)
+        receiveLine(context, line)
         return session.wantsInput
       case .foreign(let foreign):
         session.refuse(foreign.error)
@@ -27,7 +27,7 @@ extension LineHandler {
     }
   }
 
-  private func receive(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
+  private func receiveLine(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
     guard line.count < LineHandler.longLineBytes else {
       return decodeBeside(context, Array(line))
     }
@@ -70,13 +70,13 @@ extension LineHandler {
       }
       loop.execute {
         let (handler, context) = bound.value
-        handler.receive(context, decoded)
+        handler.receiveDecoded(context, decoded)
       }
     }
   }
 
   /// Receives the request of a long line, and goes on with the lines that follow.
-  private func receive(
+  private func receiveDecoded(
     _ context: ChannelHandlerContext, _ decoded: Result<(request: Request, bytes: Int), WireError>
   ) {
     scheduled.decoding = nil

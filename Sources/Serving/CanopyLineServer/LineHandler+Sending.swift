@@ -196,7 +196,7 @@ private final class Weak {
 
 extension LineHandler: Subscriber {
   func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool {
-    let outcome = session.receive(
+    let outcome = session.admit(
       notifications, bytes: bytes, for: subscription, unsentEventBytes: output.eventBytes)
     switch outcome {
     case .send: return true
@@ -212,15 +212,15 @@ extension LineHandler: Subscriber {
     }
   }
 
-  func receive(_ lines: ByteBuffer) {
-    receive { $0.append(events: lines) }
+  func send(events lines: ByteBuffer) {
+    sendEvents { $0.append(events: lines) }
   }
 
-  func receive(_ lines: LinePieces) {
-    receive { $0.append(lines, areEvents: true) }
+  func send(events lines: LinePieces) {
+    sendEvents { $0.append(lines, areEvents: true) }
   }
 
-  private func receive(_ append: (inout LineOutput) -> Void) {
+  private func sendEvents(_ append: (inout LineOutput) -> Void) {
     guard session.isOpen, let context else { return }
     append(&output)
     noteUnsent(context)

@@ -151,7 +151,7 @@ extension Session {
   /// - Parameters:
   ///   - bytes: the bytes of the encoded events.
   ///   - unsentEventBytes: the bytes of events that the transport has not sent.
-  public mutating func receive(
+  public mutating func admit(
     _ notifications: [Notification], bytes: Int, for number: Int64, unsentEventBytes: Int
   ) -> EventOutcome {
     guard isOpen, let stage = subscriptions[number]?.stage else { return .dropped }

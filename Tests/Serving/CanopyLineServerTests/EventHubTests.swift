@@ -329,14 +329,14 @@ private final class ListenerOfOne: Subscriber, Flushable {
     return true
   }
 
-  func receive(_ lines: ByteBuffer) {
+  func send(events lines: ByteBuffer) {
     self.lines += String(buffer: lines).split(whereSeparator: \.isNewline).map(String.init)
     waitingLines += lines.readableBytesView.count { $0 == UInt8(ascii: "\n") }
     if !isDue { unflushed.append(self) }
     isDue = true
   }
 
-  func receive(_ lines: LinePieces) {}
+  func send(events lines: LinePieces) {}
 
   func cancel(_ subscription: Int64, _ code: WireError.Code) {}
 
@@ -363,7 +363,7 @@ private final class CopyOfOne: Subscriber {
       let lines = try EventLines(
         start: start, of: start.listening, isAgain: true, bytesMax: .max)
       try replica.begin("+{\"sub\":1,\"seq\":\(start.sequence),\"initial\":\(lines.count)}")
-      receive(lines.bytes(for: 1))
+      send(events: lines.bytes(for: 1))
     }
   }
 
@@ -373,7 +373,7 @@ private final class CopyOfOne: Subscriber {
 
   func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool { true }
 
-  func receive(_ lines: ByteBuffer) {
+  func send(events lines: ByteBuffer) {
     take {
       // By bytes: a carriage return and a newline are one character.
       for line in lines.readableBytesView.split(separator: UInt8(ascii: "\n")) {
@@ -382,7 +382,7 @@ private final class CopyOfOne: Subscriber {
     }
   }
 
-  func receive(_ lines: LinePieces) {
+  func send(events lines: LinePieces) {
     problem = "an event is large"
   }
 

@@ -99,7 +99,7 @@ struct SubscriptionLedgerTests {
     let change = Change(commit: commit, views: ConcernedViews(), before: .absent, after: .absent)
     let notification = Notification(Listening(path), CommittedChange(change, bytes: 0))
     for _ in 0..<1_000 {
-      let outcome = session.receive([notification], bytes: 1, for: number, unsentEventBytes: 0)
+      let outcome = session.admit([notification], bytes: 1, for: number, unsentEventBytes: 0)
       guard case .held = outcome else { throw Unexpected() }
       guard case .resuming(_, _, let held)? = session.subscriptions[number]?.phase else {
         throw Unexpected()
