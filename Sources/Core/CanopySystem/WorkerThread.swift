@@ -16,21 +16,25 @@
 public enum WorkerThread {
   /// Runs `body` on a new thread, which ends with it.
   ///
+  /// - Parameter niceness: how far the thread stands back when all cores are busy: 0 for as much time as any other
+  ///   thread, 19 for the least.
   /// - Returns: false, without running `body`, if the system gives no more threads.
-  public static func start(_ body: @escaping @Sendable () -> Void) -> Bool {
+  public static func start(
+    niceness: Int32 = 0, _ body: @escaping @Sendable () -> Void
+  ) -> Bool {
     var attributes = pthread_attr_t()
     guard pthread_attr_init(&attributes) == 0 else { return false }
     defer { pthread_attr_destroy(&attributes) }
     pthread_attr_setdetachstate(&attributes, Int32(PTHREAD_CREATE_DETACHED))
 
-    let handed = Unmanaged.passRetained(Work(body))
+    let handed = Unmanaged.passRetained(Work(niceness, body))
     var thread = pthread_t()
     let code = pthread_create(
       &thread,
       &attributes,
       { pointer in
         guard let pointer else { return nil }
-        Unmanaged<Work>.fromOpaque(pointer).takeRetainedValue().body()
+        Unmanaged<Work>.fromOpaque(pointer).takeRetainedValue().run()
         return nil
       },
       handed.toOpaque()
@@ -42,12 +46,26 @@ public enum WorkerThread {
     return true
   }
 
+  #if canImport(Glibc)
+    private static let processPriority = __priority_which_t(PRIO_PROCESS.rawValue)
+  #elseif canImport(Musl)
+    private static let processPriority = PRIO_PROCESS
+  #endif
+
   /// A closure as an object, to pass through C by its address.
   private final class Work: Sendable {
-    let body: @Sendable () -> Void
+    private let niceness: Int32
+    private let body: @Sendable () -> Void
 
-    init(_ body: @escaping @Sendable () -> Void) {
+    init(_ niceness: Int32, _ body: @escaping @Sendable () -> Void) {
+      self.niceness = niceness
       self.body = body
+    }
+
+    func run() {
+      // On Linux 0 names the calling thread. The work is done at any priority, so an error changes nothing.
+      if niceness > 0 { _ = setpriority(WorkerThread.processPriority, 0, niceness) }
+      body()
     }
   }
 }

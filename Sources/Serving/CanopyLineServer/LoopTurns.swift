@@ -5,14 +5,14 @@ internal import NIOCore
 /// The connections of one event loop that wait for a turn: to encode a piece of a large reply, or to carry
 /// out requests. Use it on that loop only.
 ///
-/// A turn is one piece, or about a millisecond of requests. After 256 KiB of pieces, or one turn of requests,
+/// A turn is one piece, or about a millisecond of requests. After one piece, or one turn of requests,
 /// the loop looks for input of other connections. So they wait for one such step, however many connections ask
 /// for large replies or send many requests.
 final class LoopTurns {
-  /// The bytes that a connection encodes before another one has its turn.
+  /// The bytes that a connection encodes in a turn: about half a millisecond of encoding and sending.
   private static let pieceBytes = 64 * 1024
-  /// The bytes that are encoded before the loop does something else.
-  static let turnBytes = 256 * 1024
+  /// The bytes that are encoded before the loop looks for input.
+  static let turnBytes = pieceBytes
 
   private let loop: any EventLoop
   /// Calls its argument on the loop when the loop has looked for input.

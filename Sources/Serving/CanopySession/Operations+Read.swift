@@ -1,8 +1,8 @@
 internal import CanopyEngine
 internal import CanopySocial
+internal import CanopySystem
 public import CanopyTree
 public import CanopyWire
-internal import Dispatch
 
 extension Operations {
   /// Carries out a read if that does not take long.
@@ -55,9 +55,13 @@ extension Operations {
     _ group: ObjectIdentifier? = nil, _ body: @escaping @Sendable () throws -> R
   ) async throws -> R {
     try await longWork.withTurn(of: group) {
-      // The threads of tasks are few, and not to be held.
+      // The threads of tasks are few, and not to be held. The thread stands back behind the event loops and
+      // the writer, because its caller asked for long work and theirs did not.
       try await withCheckedThrowingContinuation { continuation in
-        DispatchQueue.global().async { continuation.resume(with: Result { try body() }) }
+        let started = WorkerThread.start(niceness: 5) {
+          continuation.resume(with: Result { try body() })
+        }
+        if !started { continuation.resume(throwing: WireError.noThread) }
       }
     }
   }

@@ -10,6 +10,7 @@ extension WireError {
   init?(_ error: any Error) {
     switch error {
     case let error as WireError: self = error
+    case is CancellationError: self = .cancelled
     case let error as SocialError: self.init(error)
     case let error as TreeError: self.init(error)
     case let error as EngineError: self.init(error)
@@ -67,6 +68,12 @@ extension WireError {
   /// The error for a request that the rules refuse. It has no reason, which could reveal data that the caller may not
   /// read.
   static let denied = WireError(.permissionDenied, "the rules do not allow this")
+
+  /// The error of a request whose connection closed before its outcome. No client receives it.
+  static let cancelled = WireError(.unavailable, "the connection closed before the outcome")
+  /// The error of long work for which the system gives no thread.
+  static let noThread = WireError(
+    .overloaded, "the server has no thread for this request; try again later")
 
   /// The error for a subscription to more than an event may hold.
   public static let subscriptionTooLarge = WireError(
