@@ -55,7 +55,7 @@ public enum Posts {
   }
 
   /// Removes a post and its comments. Only its author may do that. If the post has more than `commentsMax` comments, the
-  /// commit adds a mark, and `UnfinishedWork` removes the comments.
+  /// commit writes `/deletions/<id>`, and `UnfinishedWork` removes the comments.
   ///
   /// - Complexity: O(`commentsMax` × log n).
   public static func delete(

@@ -59,7 +59,7 @@ public enum Users {
 
   /// Renames a user, in the profile and in all posts and comments.
   ///
-  /// The commit changes at most `entriesMax` posts and comments. If there are more, it adds a mark, and `UnfinishedWork`
+  /// The commit changes at most `entriesMax` posts and comments. If there are more, it writes `/renames/<uid>`, and `UnfinishedWork`
   /// changes the others. Another renaming in the meantime restarts that work with the newest name. A missing profile (an
   /// import may not have contained it) is created.
   ///

@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// The commits that the engine's thread makes before it writes to the journal, and the tree after them.
+/// The transactions that the engine carries out between two appends, their commits, and the tree after them.
 struct Batch {
   /// The latest tree: all commits that were accepted before, durable or not.
   var tree: Tree
@@ -12,12 +12,12 @@ struct Batch {
   private(set) var changes: [Change] = []
   /// The requests that were carried out, in order.
   private(set) var requests: [any PendingRequest] = []
-  /// The bytes of the measured commits, or a little more.
+  /// An upper estimate of the bytes of the measured commits.
   private(set) var bytes = 0
   private var measured = 0
   /// The sequence number of the last commit before the batch.
   let first: Int64
-  /// The number of indexes that could still be added before the batch.
+  /// The number of indexes that could still be added before the batch. `Engine.fail` restores it.
   let indexesLeft: Int
   /// The places of writes that were refused because their commits would not read back, for the log.
   private(set) var unstorable: [Location] = []
@@ -77,7 +77,7 @@ struct Batch {
     // Looked up once: here, or after the authorization, when all assignments are known.
     var views =
       policy != nil ? ConcernedViews() : writer.listeners.views(concernedBy: assignments)
-    // Held only if it is needed: a second reference makes `apply` copy the pages on the path.
+    // The old tree is kept only if it is needed: a second reference makes `apply` copy the pages on the path.
     let isHeld = policy != nil || !views.isEmpty || !writer.authorizations.isIdle
     let before = isHeld ? tree : nil
     var beforeImage = tree.beforeImage(of: assignments)

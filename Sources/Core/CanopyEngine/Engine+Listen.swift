@@ -8,14 +8,15 @@ public struct ListenerID: Hashable, Sendable {
 extension Engine {
   /// Begins to listen.
   ///
-  /// The listener is notified of every commit after the starting point that may have changed its location, in
-  /// the order of the commits, once each, and only when the commit is durable. The notification comes before
-  /// the writer of the commit gets its outcome. A group may instead receive a whole commit: see `ListenerGroup`.
+  /// The starting point is the snapshot at which the listener begins. The listener is notified of every commit after
+  /// it that may have changed its location, in the order of the commits, once each, and only when the commit is durable.
+  /// The notification comes before the writer of the commit gets its outcome. A group may instead receive a whole
+  /// commit: see `ListenerGroup`.
   ///
   /// - Parameters:
-  ///   - group: the event loop of the listener. Among the listeners of one group with the same location, query
-  ///     and form, only the closure of the first is called, for all of them. So many connections on one loop
-  ///     cost one call.
+  ///   - group: the event loop of the listener. The listeners of one group with the same location, query and form
+  ///     share one closure, that of the first listener. It is called once for all of them. So many connections on one
+  ///     loop cost one call.
   ///   - owner: the client network that the listener counts for; nil for none.
   ///   - authorization: decides whether the listener may listen: at the starting point, and again when a commit
   ///     writes a place that the verdict depends on, before the listeners are notified of that commit. If the
@@ -122,7 +123,7 @@ extension Engine {
     for id in ids where !authorizations.authorize(id, root, time) { listeners.remove(id) }
   }
 
-  /// Ends listening. A commit that is being published may still call the listener.
+  /// Removes a listener. It may still be called for a commit that is being published.
   ///
   /// - Returns: whether there was such a listener.
   @discardableResult
@@ -144,7 +145,7 @@ extension Engine {
     for change in changes {
       let assignments = change.commit.assignments
       if !authorizations.isIdle {
-        // One commit may change the listeners that the next one concerns.
+        // A commit may take the right to read from listeners that the next commit concerns.
         let time = change.commit.time
         authorize(
           authorizations.takeIDs(concernedBy: assignments, at: time), change.after, time)
@@ -157,7 +158,7 @@ extension Engine {
         continue
       }
       viewsLeft -= change.views.found.count
-      // Every view costs as much again: events of a large commit are not computed here.
+      // The cost is that of each view, so the events of a large commit are not computed here.
       let cost = 2 + assignments.count + bytes / Engine.notifyingBytesPerStep
       for view in change.views.found { notify(view, of: change, committed, cost, &budget) }
     }
@@ -170,7 +171,7 @@ extension Engine {
   /// search their own views for the other commits.
   static let notifiedViewsMax = 4_096
 
-  /// Notifies a view, unless it is cheap to see that the commit changed nothing for it.
+  /// Notifies a view. If computing the events is cheap, does so first, and skips a view in which nothing changed.
   private func notify(
     _ view: Listeners.View, of change: Change, _ committed: CommittedChange, _ cost: Int,
     _ budget: inout Int

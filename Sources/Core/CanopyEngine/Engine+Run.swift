@@ -17,16 +17,17 @@ extension Engine {
     watch.logSummary()
   }
 
-  /// The number of transactions that are carried out before the journal is written. More would not make the
-  /// write to the disk cheaper, and the first would wait for the last.
+  /// The most transactions in one batch. A larger batch would not make the append cheaper, and its first transaction
+  /// would wait longer.
   private static let batchMax = 1_000
 
-  /// Bytes of commits after which a batch ends: they are in memory together, with their before-images.
+  /// The size of commits at which a batch ends, in bytes. All commits of a batch are in memory at once, with their
+  /// before-images.
   static let batchBytesMax = 4 * 1024 * 1024
 
-  /// The time of carrying out requests after which a batch ends, whether they are committed or refused. Then their
-  /// owners are served in turn. So a client whose requests are expensive, and denied again and again, does not delay
-  /// others by more than its turn.
+  /// The time after which a batch ends, whether its requests are committed or refused. Then the owners of the waiting
+  /// requests are served in turn. So a client whose requests are expensive, and denied again and again, delays others by
+  /// its turn only.
   static let batchTimeMax = Duration.milliseconds(10)
 
   private func runBatches() async {
@@ -38,15 +39,15 @@ extension Engine {
     while let requests = await nextRequests() {
       writer.taken = requests.reversed()
       let time = await carryOut(writer)
-      // The batch is gone by now: nothing else on this thread holds the pages that it replaced.
+      // The batch was released, so this thread has no other reference to the pages that it replaced.
       if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
       watch.note("freeing", since: time)
       if !writer.taken.isEmpty { putBack(writer) }
     }
   }
 
-  /// Puts the requests back that did not fit in a batch, so that others have their turn before the rest of an owner
-  /// that has many or expensive ones.
+  /// Returns the requests that did not fit in a batch to the queue. So other owners have their turn before the
+  /// remaining requests of an owner that has many or expensive ones.
   private func putBack(_ writer: WriterState) {
     state.withLock { $0.queue.putBack(writer.taken.reversed()) }
     writer.taken = []
@@ -122,7 +123,7 @@ extension Engine {
   /// - Parameters:
   ///   - isComplete: whether the requests were completed already, with an unknown outcome.
   ///   - start: the time at which the batch was durable.
-  /// - Returns: the time at the end, but for freeing the pages that the batch replaced.
+  /// - Returns: the time at the end. The pages that the batch replaced are not freed yet.
   @discardableResult
   func publish(
     _ batch: Batch, isComplete: Bool = false, since start: Duration, _ writer: WriterState

@@ -5,19 +5,21 @@ internal import Synchronization
 
 /// The single writer. It orders writes, applies them, appends them to the journal, and publishes the durable tree.
 ///
-/// Transactions wait in a queue. One task, `run`, takes all that wait, carries them out one after the
+/// Transactions wait in a queue. One task, `run`, takes up to 1,000 of them, carries them out one after the
 /// other on a tree of its own, appends their commits to the journal together (group commit), publishes
 /// the tree, notifies listeners, and completes the transactions. Transactions that arrive meanwhile are the
-/// next batch. So the more transactions wait, the more commits share one write to the disk.
+/// next batch. So under load more commits share one synchronization of the disk.
 ///
 /// Guarantees: commits are numbered without gaps in the order in which they were accepted. A transaction
-/// completes only when its commit and all before it are durable. When the journal fails, the engine finds
-/// out whether the batch was stored before it completes any: see `Engine.resolveAppend`. A refusal also waits for the
-/// commits that it depends on, so no client ever sees a state that a crash can undo.
+/// completes with a success only when its commit and all before it are durable. A refused transaction also completes
+/// only when the commits that it was decided on are durable. So no client ever sees a state that a crash can undo.
+///
+/// When an append fails, the engine asks the journal whether it has stored the batch, and completes no transaction
+/// before it knows. Only if the journal does not answer within `Configuration.outcomeUnknownAfter`, the transactions
+/// complete with `EngineError.outcomeUnknown`. See `Engine.resolveAppend`.
 ///
 /// One thread changes the tree: no lock is held while a transaction decides, and the thread that made a page frees it
-/// when a commit replaces it. (When callers decided under a lock, a small write spent a third of its time waiting for
-/// that lock and for the lock of the allocator.) Readers copy the reference to the current tree.
+/// when a commit replaces it. Readers copy the reference to the current tree.
 public final class Engine: Sendable {
   /// Settings of an engine.
   public struct Configuration: Sendable {
@@ -34,10 +36,10 @@ public final class Engine: Sendable {
     public var checkpointAfter = Duration.seconds(300)
     /// The number of indexes that queries may add to the plan.
     public var addedIndexesMax = 64
-    /// Steps of about a microsecond that the engine's thread may spend on a batch to find out which views
-    /// its commits have changed.
+    /// The budget for a batch, in steps of about a microsecond, in which the engine's thread finds out which views
+    /// the commits have changed. When it is used up, views are notified without that check.
     ///
-    /// For small commits that is cheaper than waking the threads of the listeners without need. The threads of the
+    /// For small commits the check is cheaper than waking the threads of the listeners without need. The threads of the
     /// listeners do the remaining work, so writers do not wait longer when there are more listeners.
     public var notifyingCostMax = 4_096
     /// The longest time for which writers wait, after a failed append, until the journal reports whether it
@@ -208,7 +210,7 @@ public final class Engine: Sendable {
     return refusal
   }
 
-  /// Queues a request of the engine itself. There are few of them.
+  /// Queues a request of the engine itself, such as a barrier. They are few, so their number has no bound.
   ///
   /// - Returns: whether it will be carried out; not when the engine is stopping.
   func enqueueOwn(_ request: any PendingRequest) -> Bool {
@@ -234,7 +236,11 @@ public final class Engine: Sendable {
     enqueueOwn(Barrier(named: name, keeping: .key, at: .root, body))
   }
 
-  /// Calls a closure between two batches, as the other `enqueueBarrier` does. The published tree then has the index.
+  /// Calls a closure between two batches, as the other `enqueueBarrier` does. The published tree then keeps an index.
+  ///
+  /// - Parameters:
+  ///   - order: the order of the index.
+  ///   - path: the path of the branch whose children it orders.
   func enqueueBarrier(
     named name: StaticString = "listen", keeping order: Order, at path: Path,
     _ body: @escaping @Sendable () -> Void

@@ -1,6 +1,6 @@
 public import CanopyTree
 
-/// A change of the tree that the engine carries out: it reads the latest tree, decides, and writes, with nothing
+/// A change of the tree that the engine carries out: it reads the latest tree, decides, and writes. No other write comes
 /// in between.
 ///
 ///     struct Increment: Transaction {
@@ -11,8 +11,8 @@ public import CanopyTree
 ///     }
 ///
 /// The engine calls both methods once each, on its thread: `decide` when it is the transaction's turn, and
-/// `complete` when the outcome is known. `complete` alone is called, by the submitting thread, if the transaction
-/// is not accepted. All other writers wait meanwhile, so both must be brief.
+/// `complete` when the outcome is known. All other writers wait meanwhile, so both must be brief. If the transaction is
+/// not accepted, only `complete` is called, on the submitting thread.
 public protocol Transaction: Sendable {
   /// The outcome of a success.
   associatedtype Result: Sendable
@@ -39,7 +39,7 @@ extension Transaction {
   /// Nil: the write is sent once.
   public var origin: WriteOrigin? { nil }
 
-  /// A name that says nothing more.
+  /// The default name.
   public var name: StaticString { "transaction" }
 }
 
@@ -143,7 +143,7 @@ public struct ProposedWrite: Sendable {
   public let assignments: [Assignment]
   /// The root of the latest tree, with all commits that were accepted before.
   public let before: Node
-  /// The root after the whole write.
+  /// The root after the whole write, without derived values.
   public let after: Node
   /// The time of the write in milliseconds since 1970, with which server values were resolved.
   public let time: Int64

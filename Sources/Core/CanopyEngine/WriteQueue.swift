@@ -36,7 +36,7 @@ struct WriteQueue {
   /// The number of requests in lanes.
   private var waiting = 0
 
-  /// One owner may have one of so many shares of the queue.
+  /// The number of equal shares of the queue. One owner may fill one share.
   private static let shares = 8
 
   init(countMax: Int) {

@@ -1,8 +1,8 @@
 /// Splits input into lines.
 ///
-/// A line ends in LF; a CR before it is dropped. A line that lies in one piece is passed on in
-/// place; only an unfinished line is copied and kept. The lines do not depend on how the bytes are
-/// split into pieces.
+/// A line ends in LF; a CR before it is dropped. A line that is complete in one piece is passed to the
+/// caller without a copy; only an unfinished line is copied and kept. The lines do not depend on how the
+/// bytes are split into pieces.
 public struct LineDecoder: Sendable {
   /// The outcome of one piece.
   public enum Outcome: Equatable, Sendable {

@@ -12,13 +12,13 @@ public struct WireError: Error, Equatable, Sendable {
     case badRequest = "BAD_REQUEST"
     /// The verb does not exist.
     case unknownVerb = "UNKNOWN_VERB"
-    /// The request needs a login, or the login failed.
+    /// The request needs a login, the login failed, or the session has ended.
     case unauthenticated = "UNAUTHENTICATED"
     /// The caller may not do this.
     case permissionDenied = "PERMISSION_DENIED"
     /// The subject of the request does not exist.
     case notFound = "NOT_FOUND"
-    /// The name is taken, or the value has changed.
+    /// The name is taken, or the state that the request relies on has changed.
     case conflict = "CONFLICT"
     /// The path is invalid.
     case invalidPath = "INVALID_PATH"
@@ -34,7 +34,7 @@ public struct WireError: Error, Equatable, Sendable {
     case overloaded = "OVERLOADED"
     /// The server cannot do this now; try again later.
     case unavailable = "UNAVAILABLE"
-    /// The server failed.
+    /// The server made a mistake.
     case internalError = "INTERNAL"
   }
 

@@ -6,9 +6,9 @@ internal import NIOCore
 
 /// The subscriptions of all connections on one event loop, grouped by location and query.
 ///
-/// The events of a commit come to the loop once for each view and are handed to every subscription there:
-/// a commit with a thousand listeners costs the engine one call for each loop, and each loop one task. A commit
-/// that concerns many views comes to the loop once, and the hub searches the views.
+/// The loop receives the events of a commit once for each view, and delivers them to every subscription of the view.
+/// So a commit with a thousand listeners costs the engine one call for each loop, and each loop one task. The loop
+/// receives a commit that concerns many views once, and the hub finds the views.
 ///
 /// Call it on the loop only.
 final class EventHub: Sendable {
@@ -24,7 +24,7 @@ final class EventHub: Sendable {
     var nextView = 0
     /// The events that are taken from the inbox and not handled yet, in order.
     var pending: Deque<LoopInbox.Event> = []
-    /// Whether events wait for the commits that are under way.
+    /// Whether `drain` is delayed, to send the events of several commits together.
     var isHolding = false
   }
 
@@ -96,8 +96,8 @@ final class EventHub: Sendable {
     return view
   }
 
-  /// Gives subscriptions other authorizations. `done` is called on the loop when the subscriptions that they deny
-  /// have been cancelled.
+  /// Replaces the authorizations of subscriptions. `done` is called on the loop when the subscriptions that they deny
+  /// are cancelled.
   func reauthorize(
     _ changes: [(subscription: HubSubscription, authorization: ListenAuthorization?)],
     done: @escaping () -> Void
@@ -117,7 +117,7 @@ final class EventHub: Sendable {
 
   /// Calls a closure on the loop, in order with the events.
   private func call(_ body: @escaping @Sendable () -> Void) {
-    // Only an engine that is stopping answers at once. It has no more events.
+    // An engine that is stopping calls back on the caller's thread, and has no more events.
     if loop.inEventLoop { loop.execute(body) } else { inbox.collect(.call(body)) }
   }
 
@@ -141,9 +141,6 @@ final class EventHub: Sendable {
     }
   }
 
-  /// An estimate of the bytes of the events that wait. Safe to call from any thread.
-  var waitingBytes: Int { inbox.waitingBytes }
-
   private static let manySubscribers = 64
   private static let waitMax = TimeAmount.milliseconds(3)
 
@@ -152,7 +149,7 @@ final class EventHub: Sendable {
   func drain() {
     state.value.isHolding = false
     state.value.pending.append(contentsOf: inbox.takeEvents())
-    // An event may lead to another call, which continues with the next one.
+    // An event may lead to another call of `drain`, which continues with the next event.
     while let next = state.value.pending.popFirst() {
       switch next {
       case .call(let body): body()
@@ -191,13 +188,13 @@ final class EventHub: Sendable {
     }
   }
 
-  /// Hands events to one subscription, for which they waited.
+  /// Delivers the events that have waited for one subscription.
   func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
     var notifications = Deque(notifications)
     subscription.view?.deliver(&notifications, to: CollectionOfOne(subscription))
   }
 
-  /// Ends a subscription that `begin` began. O(depth).
+  /// Ends a subscription that `begin` has started. O(depth).
   func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
     let view = subscription.view
@@ -309,22 +306,22 @@ final class LocalView {
     subscriptions.removeLast()
   }
 
-  /// Hands on the events of some commits, in order, and takes them out.
+  /// Delivers notifications in order to all subscriptions, and removes them from the queue.
   func deliver(_ notifications: inout Deque<Notification>) {
     // A copy, because a subscriber may end subscriptions meanwhile.
     deliver(&notifications, to: subscriptions)
   }
 
-  /// Hands on the events of some commits to some of the subscriptions, in order, and takes them out.
+  /// Delivers notifications in order to some of the subscriptions, and removes them from the queue.
   ///
-  /// It encodes only as much ahead as it hands on at once: a subscriber that does not read ends before the next
+  /// It encodes no more events than it delivers at once. So a subscriber that does not read ends before the next
   /// events take memory.
   func deliver(
     _ notifications: inout Deque<Notification>, to subscriptions: some Collection<HubSubscription>
   ) {
     var group = Group()
     while let notification = notifications.popFirst() {
-      // Events that no subscription gets any more are not computed.
+      // If all subscriptions have ended, no events are computed.
       guard subscriptions.contains(where: { !$0.hasEnded }) else {
         notifications.removeAll()
         return
@@ -346,10 +343,10 @@ final class LocalView {
     deliver(group, to: subscriptions)
   }
 
-  /// The bytes of events that are handed on together.
+  /// The bytes of events that are delivered together.
   private static let groupBytes = 64 * 1024
 
-  /// The events of successive commits that are handed on together.
+  /// The events of successive commits that are delivered together.
   private struct Group {
     private(set) var notifications: [Notification] = []
     private(set) var lines: [EventLines] = []
@@ -392,7 +389,7 @@ final class LocalView {
     }
   }
 
-  /// Hands on large events, which each connection encodes for itself, as its client reads.
+  /// Delivers large events, which each connection encodes for itself, as its client reads.
   private func deliver(
     _ notification: Notification, bytes: Int, to subscriptions: some Collection<HubSubscription>
   ) {

@@ -6,7 +6,7 @@ internal import NIOCore
 
 /// Requests: from the lines of the input to the outcomes that the session receives.
 extension LineHandler {
-  /// Decodes a buffer, and has the session receive the requests in it.
+  /// Decodes a buffer, and passes its requests to the session.
   func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
     input.decode(buffer) { item in
       switch item {
@@ -45,11 +45,11 @@ extension LineHandler {
     perform(context)
   }
 
-  /// The length from which on a line is decoded beside the event loop: a line of 1 MiB takes up to 100 ms.
+  /// The length from which on a line is decoded beside the event loop: decoding 1 MiB takes up to 100 ms.
   static let longLineBytes = 32 * 1024
 
-  /// Decodes a long line beside the event loop. Until the end of that the connection decodes no other line and
-  /// begins no request.
+  /// Decodes a long line beside the event loop. Meanwhile the connection decodes no other line and begins no
+  /// request.
   private func decodeBeside(_ context: ChannelHandlerContext, _ line: [UInt8]) {
     input.bytesBeside = line.count
     session.pause(true)
@@ -75,7 +75,7 @@ extension LineHandler {
     }
   }
 
-  /// Receives the request of a long line, and goes on with the lines that follow.
+  /// Passes the request of a long line to the session, and continues with the next lines.
   private func receiveDecoded(
     _ context: ChannelHandlerContext, _ decoded: Result<(request: Request, bytes: Int), WireError>
   ) {
@@ -92,7 +92,7 @@ extension LineHandler {
 
   /// Returns an estimate of the memory that the request of a line takes, in bytes.
   ///
-  /// A short element of JSON takes a place in a page: some 64 bytes, however short it is.
+  /// Each element of JSON takes about 64 bytes in a page of the tree, however short it is.
   private static func memory(of line: UnsafeRawBufferPointer) -> Int {
     guard line.count > 256 else { return 1024 }
     var elements = 0
@@ -118,13 +118,13 @@ extension LineHandler {
     noteUnsent(context)
   }
 
-  /// Begins a request that the session has put under way.
+  /// Carries out a request. Its outcome goes to `finish`, now or later.
   func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
     switch request {
     case .write(let write):
-      let complete = completion(context, slot)
+      let outcome = pendingOutcome(context, slot)
       operations.write(write, as: session.identity, from: client.address) {
-        complete(Session.Completion($0))
+        outcome.complete(Session.Completion($0))
       }
     case .read(let read): orderedRead(context, read, slot)
     case .listen(let request):
@@ -132,14 +132,17 @@ extension LineHandler {
         finish(slot, Session.Completion(error))
       }
     case .account(let request):
-      let task = operations.begin(
-        request, as: session.identity, from: client.address, completion(context, slot))
+      let outcome = pendingOutcome(context, slot)
+      let task = operations.begin(request, as: session.identity, from: client.address) {
+        outcome.complete($0)
+      }
       if request.endsWithConnection { tasks[slot] = task }
     case .administration(let request):
-      operations.begin(request, as: session.identity, completion(context, slot))
+      let outcome = pendingOutcome(context, slot)
+      operations.begin(request, as: session.identity) { outcome.complete($0) }
     case .connection(let request):
-      operations.begin(
-        request, as: session.identity, session.armed, completion(context, slot))
+      let outcome = pendingOutcome(context, slot)
+      operations.begin(request, as: session.identity, session.armed) { outcome.complete($0) }
     }
   }
 
@@ -161,6 +164,7 @@ extension LineHandler {
     }
   }
 
+  /// Carries out a read that has a slot: its reply goes to `finish`, now or later.
   private func readNow(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
@@ -174,33 +178,26 @@ extension LineHandler {
     }
   }
 
-  /// Carries out a read of the loop's snapshot that may take long, off the event loop.
+  /// Carries out a read that may take long beside the event loop, on the loop's present snapshot.
   private func readLong(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
-    let complete = completion(context, slot)
+    let outcome = pendingOutcome(context, slot)
     let connection = ObjectIdentifier(self)
     let root = shared.inbox.snapshot.root
     tasks[slot] = Task { [operations, identity = session.identity] in
-      complete(
+      outcome.complete(
         Session.Completion(
           await operations.longRead(request, as: identity, in: root, of: connection)))
     }
   }
 
-  /// Returns a closure that takes the outcome of a request, from any thread.
-  private func completion(
+  private func pendingOutcome(
     _ context: ChannelHandlerContext, _ slot: Session.Slot
-  ) -> @Sendable (Session.Completion) -> Void {
+  ) -> PendingOutcome {
     let inbox = shared.inbox
-    let bound = NIOLoopBound((self as any Connection, context), eventLoop: inbox.loop)
-    return { completion in
-      if inbox.loop.inEventLoop {
-        bound.value.0.finish(slot, completion)
-      } else {
-        inbox.complete(LoopInbox.Outcome(connection: bound, slot: slot, completion: completion))
-      }
-    }
+    return PendingOutcome(
+      inbox: inbox, connection: NIOLoopBound((self, context), eventLoop: inbox.loop), slot: slot)
   }
 
   func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
@@ -214,5 +211,22 @@ extension LineHandler {
     guard scheduled.advances else { return }
     scheduled.advances = false
     advance(context)
+  }
+}
+
+/// The outcome that a request under way will have: the connection and the slot that receive it.
+private struct PendingOutcome: Sendable {
+  let inbox: LoopInbox
+  let connection: NIOLoopBound<(any Connection, ChannelHandlerContext)>
+  let slot: Session.Slot
+
+  /// Passes the outcome to the connection. Safe to call from any thread.
+  func complete(_ completion: Session.Completion) {
+    if inbox.loop.inEventLoop {
+      connection.value.0.finish(slot, completion)
+    } else {
+      inbox.complete(
+        LoopInbox.Outcome(connection: connection, slot: slot, completion: completion))
+    }
   }
 }

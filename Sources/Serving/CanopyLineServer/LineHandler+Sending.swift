@@ -20,18 +20,15 @@ extension LineHandler: Flushable {
     advance(context)
   }
 
+  /// Sends the encoded output, and asks for a turn to encode more.
   func flush(_ context: ChannelHandlerContext) {
-    sendBuffers(context)
+    let (buffers, eventBytes) = output.take()
+    if let last = buffers.last {
+      for buffer in buffers.dropLast() { context.write(wrapOutboundOut(buffer), promise: nil) }
+      send(context, last, eventBytes: eventBytes)
+    }
     encodeLater(context)
     noteUnsent(context)
-  }
-
-  /// Sends the encoded output.
-  private func sendBuffers(_ context: ChannelHandlerContext) {
-    let (buffers, eventBytes) = output.take()
-    guard let last = buffers.last else { return }
-    for buffer in buffers.dropLast() { context.write(wrapOutboundOut(buffer), promise: nil) }
-    send(context, last, eventBytes: eventBytes)
   }
 
   /// - Parameter eventBytes: the bytes of events to count as sent with the buffer.
@@ -47,33 +44,31 @@ extension LineHandler: Flushable {
     }
   }
 
-  /// Appends the line of a reply. Returns false if it was too large and an error was sent instead.
-  @discardableResult
-  func encode(_ reply: Reply) -> Bool {
-    defer { context.map(noteUnsent) }
-    return shared.encode(reply, to: &output)
-  }
-
+  /// Appends the line of a reply to the output.
   func send(_ context: ChannelHandlerContext, _ reply: Reply) {
     if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
     // The events before the reply go out first.
     if !subscribers.isEmpty { shared.hub.drain() }
-    if session.isOpen { encode(reply) }
+    guard session.isOpen else { return }
+    shared.encode(reply, to: &output)
+    noteUnsent(context)
   }
 
+  /// Asks for a turn to encode a piece or to carry out requests.
   func takeTurnLater() {
     guard !scheduled.takesTurn else { return }
     scheduled.takesTurn = true
     shared.turns.append(self)
   }
 
-  /// Asks for a turn to encode a piece, if lines wait to be encoded and the client reads.
+  /// Asks for a turn to encode a piece, if such lines come next in the output and the client reads.
   func encodeLater(_ context: ChannelHandlerContext) {
     guard output.hasPieces, !output.hasBuffers, context.channel.isWritable else { return }
     takeTurnLater()
   }
 
-  /// Reports the unsent bytes to the session. The channel's own buffer counts while it is over its mark.
+  /// Reports the unsent bytes to the session: those of the output, and while the channel is not writable, those of the
+  /// channel's own buffer.
   func noteUnsent(_ context: ChannelHandlerContext) {
     var bytes = output.byteCount
     let isWritable = context.channel.isWritable
@@ -85,18 +80,18 @@ extension LineHandler: Flushable {
       bytes: bytes, unencoded: output.unencodedBytes, isWritable: isWritable)
   }
 
-  /// Charges the memory that the connection holds to the budget of the server.
+  /// Charges the memory that the connection holds to the memory budget of the server.
   func charge() {
     let bytes = session.ledger.total
-    if client.account == nil {
+    if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }
       let bound = NIOLoopBound(Weak(self), eventLoop: shared.loop)
       let loop = shared.loop
-      client.account = operations.memory.open {
+      client.share = operations.memory.open {
         loop.execute { bound.value.handler?.endForMemory() }
       }
     }
-    client.account?.report(bytes)
+    client.share?.report(bytes)
   }
 
   /// Closes when all replies are sent.

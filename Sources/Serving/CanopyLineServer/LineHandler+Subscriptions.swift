@@ -55,7 +55,7 @@ extension LineHandler {
       return operations.mayResume(start, since: $0, isAuthorized: isAuthorized, as: identity)
     }
     if !isWanted { subscribers[number] = nil }
-    // The reply goes out now: the next thing that the hub hands on may be an event.
+    // The reply goes out now, because the hub may deliver an event next.
     if let context { advance(context) }
   }
 
@@ -74,7 +74,10 @@ extension LineHandler {
 
   /// Sends the answer to a request for a subscription, and the events that waited for it.
   func begin(_ context: ChannelHandlerContext, _ subscribed: Subscribed) {
-    guard encode(.subscribed(subscribed)) else { return session.drop(subscribed.number) }
+    let isSent = shared.encode(.subscribed(subscribed), to: &output)
+    noteUnsent(context)
+    // An error was sent instead: the first event is too large.
+    guard isSent else { return session.drop(subscribed.number) }
     guard !subscribed.events.isEmpty, let subscription = subscribers[subscribed.number] else {
       return
     }

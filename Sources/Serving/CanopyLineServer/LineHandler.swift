@@ -8,8 +8,9 @@ internal import NIOExtras
 /// Drives one connection of the line protocol: turns bytes into requests of a `Session`, and its actions
 /// into bytes.
 ///
-/// The session decides; the handler performs. It runs on the connection's event loop. Its other files carry
-/// out requests, send, and connect subscriptions to the hub.
+/// The session decides, and the handler performs its actions on the connection's event loop. This file drives
+/// the session. The other files carry out requests (`+Requests`), send replies and events (`+Sending`), and connect
+/// subscriptions to the hub (`+Subscriptions`).
 final class LineHandler: ChannelInboundHandler, Connection {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
@@ -22,24 +23,26 @@ final class LineHandler: ChannelInboundHandler, Connection {
   var closing = Closing()
   var client = Client()
   private(set) var context: ChannelHandlerContext?
-  /// The tasks of requests, to cancel when the connection is gone.
+  /// The tasks of requests by slot, to cancel when the connection is gone.
   var tasks: [Session.Slot: Task<Void, Never>] = [:]
+  /// The subscriptions at the hub, by number.
   var subscribers: [Int64: HubSubscription] = [:]
+  /// The tasks that read the journal or measure the state for new subscriptions, by number.
   var resumptions: [Int64: Task<Void, Never>] = [:]
-  /// Authorizes the subscriptions again when the user's session expires.
+  /// The task of the loop that authorizes the subscriptions again when the user's session expires.
   var expiry: Scheduled<Void>?
 
   /// Work of the connection that its event loop does later.
   struct ScheduledWork {
-    /// Whether the connection is in the queue of those to flush.
+    /// Whether the connection is in the `FlushQueue`.
     var flushes = false
-    /// Whether a request has an outcome that is not looked at yet.
+    /// Whether `advance` must run because a request has finished.
     var advances = false
-    /// Whether the connection waits for its turn to encode a piece or to carry out requests.
+    /// Whether the connection is in the queue of `LoopTurns`.
     var takesTurn = false
-    /// The requests of the present turn.
+    /// Counts the requests of the present turn.
     var turn = WorkBudget.Turn()
-    /// Decodes a long line beside the event loop.
+    /// The task that decodes a long line beside the event loop.
     var decoding: Task<Void, Never>?
   }
 
@@ -47,7 +50,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
   struct Closing {
     /// Whether the connection closes when everything is encoded.
     var waitsForPieces = false
-    /// Closes the connection if the client does not.
+    /// The task of the loop that closes the connection if the client does not.
     var lingering: Scheduled<Void>?
   }
 
@@ -56,8 +59,8 @@ final class LineHandler: ChannelInboundHandler, Connection {
     var address = "local"
     /// Whether the client has ended its sending side.
     var hasEnded = false
-    /// The memory that the connection holds, once it is enough to report.
-    var account: MemoryBudget.Account?
+    /// Reports the memory that the connection holds. Nil until that is enough to report.
+    var share: MemoryBudget.Share?
   }
 
   init(shared: LoopContext) {
@@ -92,7 +95,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
     session.lose()
     perform(context)
     output.removeAll()
-    client.account?.report(0)
+    client.share?.report(0)
     context.fireChannelInactive()
   }
 
@@ -139,9 +142,9 @@ final class LineHandler: ChannelInboundHandler, Connection {
 
   // MARK: The session and its actions
 
-  /// Does everything that can be done now: begins requests, sends replies, reads on, closes.
+  /// Performs the actions of the session, decodes input that was kept, and sends the output now or later.
   func advance(_ context: ChannelHandlerContext) {
-    // The caller of the decoder advances when the decoder returns.
+    // A line is being decoded: `advance` is called again when all lines are decoded.
     if input.isDecoding { return perform(context) }
     while true {
       session.setInput(bytes: input.byteCount, hasBacklog: input.hasBacklog)
@@ -163,9 +166,10 @@ final class LineHandler: ChannelInboundHandler, Connection {
     charge()
   }
 
-  /// The number of bytes of replies from which on they do not wait for others.
+  /// The size of encoded replies from which on they are sent at once, and do not wait for other replies.
   static let sentBytesMin = 16 * 1024
 
+  /// Performs the actions of the session until it has no more.
   func perform(_ context: ChannelHandlerContext) {
     while let action = session.nextAction() {
       switch action {

@@ -88,9 +88,9 @@ final class LoopContext {
     return true
   }
 
-  /// Appends the line of a reply, or of the error that it is too large.
+  /// Appends the line of a reply. If the reply is too large, appends the line of an error instead.
   ///
-  /// - Returns: whether it was the reply.
+  /// - Returns: whether the reply was appended.
   @discardableResult
   func encode(_ reply: Reply, to output: inout LineOutput) -> Bool {
     do throws(WireError) {

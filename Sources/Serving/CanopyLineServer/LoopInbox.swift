@@ -29,7 +29,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
     var outcomes: [Outcome] = []
     /// The snapshot after those batches.
     var snapshot: Snapshot
-    /// Whether the loop has a task that will look.
+    /// Whether a task that empties the inbox is scheduled on the loop.
     var isScheduled = false
   }
 
@@ -37,7 +37,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
   private let state: Mutex<State>
   /// The snapshot that reads see; nil if none was taken since `release`.
   private let taken: NIOLoopBoundBox<Snapshot?>
-  /// Called on the loop when there is something to take.
+  /// Empties the inbox. Called on the loop.
   private let wakeUp: NIOLoopBoundBox<() -> Void>
 
   /// The memory for the events that wait, in bytes: an estimate.
@@ -57,12 +57,12 @@ final class LoopInbox: BatchObserver, ListenerGroup {
     }
   }
 
-  /// Sets the closure that the loop calls when there is something to take.
+  /// Sets the closure that empties the inbox. The loop calls it after events or outcomes were added.
   func onWakeUp(_ body: @escaping () -> Void) {
     wakeUp.value = body
   }
 
-  /// Takes a commit of which the loop searches the views itself. Called on the engine's thread.
+  /// Adds a commit. The loop finds the views that it concerns. Called on the engine's thread.
   func notify(_ change: CommittedChange) {
     collect(.change(change))
   }
@@ -118,7 +118,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
     taken.value = nil
   }
 
-  /// Takes the events of all batches up to the newest snapshot, which reads see from now on.
+  /// Removes and returns the events of all batches up to the newest snapshot, which reads see from now on.
   func takeEvents() -> [Event] {
     let (events, snapshot) = state.withLock { state in
       (state.events.take(), state.snapshot)
@@ -144,10 +144,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
     }
   }
 
-  /// An estimate of the bytes of the events that wait. Safe to call from any thread.
-  var waitingBytes: Int { state.withLock { $0.collected.bytes + $0.events.bytes } }
-
-  /// Takes the outcomes. The next read sees what they led to.
+  /// Removes and returns the outcomes. The next read sees their commits.
   func takeOutcomes() -> [Outcome] {
     release()
     return state.withLock { state in
@@ -160,8 +157,8 @@ final class LoopInbox: BatchObserver, ListenerGroup {
 
 /// A connection that gets outcomes of its requests.
 protocol Connection: AnyObject {
-  /// Takes an outcome.
+  /// Receives the outcome of a request.
   func finish(_ slot: Session.Slot, _ completion: Session.Completion)
-  /// Goes on after one or more outcomes, also when the connection has ended.
+  /// Continues after one or more outcomes, also when the connection has ended.
   func advanceAfterOutcomes(_ context: ChannelHandlerContext)
 }

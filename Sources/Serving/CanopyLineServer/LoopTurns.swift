@@ -15,12 +15,12 @@ final class LoopTurns {
   static let turnBytes = pieceBytes
 
   private let loop: any EventLoop
-  /// Calls its argument on the loop when the loop has looked for input.
+  /// Schedules a closure to run on the loop after the loop has read input.
   private let later: (@escaping () -> Void) -> Void
   private var connections: Deque<any TurnTaker> = []
   private var isDue = false
 
-  /// - Parameter later: calls its argument on the loop when the loop has looked for input.
+  /// - Parameter later: schedules a closure to run on the loop after the loop has read input.
   init(loop: any EventLoop, later: @escaping (@escaping () -> Void) -> Void) {
     self.loop = loop
     self.later = later

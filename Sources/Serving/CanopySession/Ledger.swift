@@ -1,25 +1,26 @@
 /// The bytes that one connection makes the server hold, by kind.
 ///
-/// A connection is charged for input without an end, requests without a reply, replies and events that the client does
-/// not read, on-disconnect writes, and subscriptions. The total is charged to the server's `MemoryBudget`.
+/// It counts everything that a client can make the server hold: unfinished lines, requests without a reply, replies and
+/// events that the client does not read, on-disconnect writes, and subscriptions. The total is charged to the server's
+/// `MemoryBudget`.
 public struct Ledger: Sendable, Equatable {
-  /// Bytes of input that is not a whole request yet, or that is not decoded yet.
+  /// Bytes of input that is not a whole request yet, or not decoded yet. Released when it is decoded.
   public var input = 0
-  /// Bytes of requests that wait or are under way.
+  /// Bytes of requests that wait or are under way. Released when the reply is known; for a read, when it begins.
   public var requests = 0
-  /// Bytes of replies that wait for their turn.
+  /// Bytes of replies that wait for their turn. Released when their turn comes.
   public var replies = 0
-  /// Bytes of encoded replies and events that the transport has not sent.
+  /// Bytes of encoded replies and events that wait to be sent. Released as the transport sends them.
   public var unsent = 0
-  /// Bytes of replies and events whose values are kept to be encoded later.
+  /// Bytes of replies and events whose values are kept to be encoded later. Released as their pieces are encoded.
   public var unencoded = 0
-  /// Bytes of events that wait for a resumption.
+  /// Bytes of events that wait for a resumption. Released when it ends.
   public var heldEvents = 0
-  /// Bytes reserved for work in progress, such as a resumption that reads the journal.
+  /// Bytes reserved for resumptions, which read the journal. Released when they end.
   public var reserved = 0
-  /// Bytes of the on-disconnect writes.
+  /// Bytes of the on-disconnect writes. Released when they are cancelled or carried out.
   public var armed = 0
-  /// Bytes of the subscriptions that have not ended, as `SubscriptionRequest.bytes` estimates them.
+  /// Bytes of the subscriptions, as `SubscriptionRequest.bytes` estimates them. Released when they end.
   public var subscriptions = 0
 
   /// Creates an empty ledger.

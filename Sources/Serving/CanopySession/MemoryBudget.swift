@@ -47,20 +47,20 @@ public final class MemoryBudget: Sendable {
     state.withLock { $0.used - $0.endingBytes >= bytesMax }
   }
 
-  /// Opens the account of one connection.
+  /// Opens the share of one connection.
   ///
   /// - Parameter end: ends the connection, because it holds the most. Called at most once, on any
   ///   thread, with no lock held.
-  public func open(end: @escaping @Sendable () -> Void) -> Account {
+  public func open(end: @escaping @Sendable () -> Void) -> Share {
     let id = state.withLock { state in
       state.lastID += 1
       return state.lastID
     }
-    return Account(self, id: id, end: end)
+    return Share(self, id: id, end: end)
   }
 
-  /// The share of one connection. Not thread-safe: it belongs to the connection.
-  public struct Account: ~Copyable {
+  /// The bytes of one connection. Not thread-safe: use it on the connection's event loop only.
+  public struct Share: ~Copyable {
     private let budget: MemoryBudget
     private let id: Int
     private let end: @Sendable () -> Void

@@ -15,28 +15,22 @@ extension Operations {
     _ request: WriteRequest, as identity: Identity, from address: String,
     completion: @escaping @Sendable (Reply) -> Void
   ) {
-    let context = WriteContext(
+    var context = WriteContext(
       identity: identity, owner: identity.owner(at: address), completion: completion)
     do {
-      try submit(request, context)
+      switch request {
+      case .rename(let username):
+        context.session = identity.session
+        try rename(user(identity), to: username, context)
+      case .blog(let request): try submit(request, context)
+      case .push(let path, let value): try push(path, value, context)
+      case .tree(let write): try submit(write, once: nil, context)
+      case .once(var origin, let write):
+        origin.owner = owner(identity)
+        try submit(write, once: origin, context)
+      }
     } catch {
       completion(.failure(wireError(error)))
-    }
-  }
-
-  private func submit(_ request: WriteRequest, _ context: WriteContext) throws {
-    let identity = context.identity
-    switch request {
-    case .rename(let username):
-      var context = context
-      context.session = identity.session
-      try rename(user(identity), to: username, context)
-    case .blog(let request): try submit(request, context)
-    case .push(let path, let value): try push(path, value, context)
-    case .tree(let write): try submit(write, once: nil, context)
-    case .once(var origin, let write):
-      origin.owner = owner(identity)
-      try submit(write, once: origin, context)
     }
   }
 

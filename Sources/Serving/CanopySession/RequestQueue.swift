@@ -3,19 +3,21 @@ internal import DequeModule
 
 /// The way in which a request may overlap with the others of its connection: see `RequestQueue`.
 public enum RequestOrder: Sendable {
-  /// Begins when nothing else is under way, and is answered at once.
+  /// Begins when all earlier requests are answered, and is answered at once.
   case read
   /// May be under way together with other writes: the engine keeps their order.
   case write
-  /// Begins when nothing else is under way, and nothing begins before it is answered.
+  /// Begins when all earlier requests are answered, and no other request begins before it is answered.
   case exclusive
 }
 
-/// The order of the requests and replies of one connection.
+/// The requests and replies of one connection, in order. Decides which request may begin, and which reply
+/// may be sent.
 ///
 /// Replies go out in the order of the requests. A read sees every earlier write of its connection, so it
-/// begins when nothing is under way. Writes may be under way together, because the engine keeps their
-/// order. An exclusive request changes the user of the connection or takes long; it runs alone.
+/// begins when all earlier replies were taken with `nextReply`. Writes may be under way together, because the
+/// engine keeps their order. An exclusive request changes the user of the connection or takes long; it runs
+/// alone.
 struct RequestQueue {
   /// Identifies a request that is under way.
   typealias Slot = Int
@@ -78,7 +80,7 @@ struct RequestQueue {
     case underWay(Request, Slot)
   }
 
-  /// Takes the next request out of the queue if it may begin. O(1).
+  /// Removes and returns the next request if it may begin. O(1).
   mutating func begin() -> Beginning? {
     guard let next = waiting.first, !exclusiveIsUnderWay else { return nil }
     if next.order != .write, !running.isEmpty { return nil }
@@ -102,8 +104,8 @@ struct RequestQueue {
     }
   }
 
-  /// Puts a request under way that `begin` has returned as `atOnce` and that takes long. No
-  /// other request begins before it is answered.
+  /// Marks a request as under way that `begin` has returned as `atOnce`, because it takes long. No other
+  /// request begins before it is answered.
   ///
   /// - Parameter bytes: the bytes to charge until then.
   mutating func postpone(bytes: Int) -> Slot {
@@ -119,7 +121,8 @@ struct RequestQueue {
     waitingBytes -= waiting.removeFirst().bytes
   }
 
-  /// Takes a reply. Does nothing for a request that is not under way.
+  /// Stores the reply to a request until its turn, and releases the bytes of the request. Does nothing if
+  /// the request is not under way.
   mutating func finish(_ slot: Slot, _ reply: Reply) {
     let index = slot - firstSlot
     guard running.indices.contains(index), running[index].reply == nil else { return }
@@ -135,7 +138,7 @@ struct RequestQueue {
     if case .subscribed? = running.first?.reply { true } else { false }
   }
 
-  /// Takes the next reply out of the queue if it is its turn. O(1).
+  /// Removes and returns the next reply; nil while the oldest request has none. O(1).
   mutating func nextReply() -> Reply? {
     guard let reply = running.first?.reply else { return nil }
     running.removeFirst()

@@ -10,12 +10,12 @@ extension Session {
     case begin(Request, Slot)
     /// Encode a reply.
     case send(Reply)
-    /// Begin or stop to read input.
+    /// Start or stop reading input.
     case setReading(Bool)
     /// Find the changes since a commit, or measure the present state if the client knows no commit; and call
     /// `resumed`.
     case resume(subscription: Int64, since: Int64?, ListenStart)
-    /// End a subscription at its source. With an error, notify the client as well.
+    /// Remove the listener of a subscription. With an error, send the client a `cancel` event as well.
     case unlisten(subscription: Int64, WireError.Code?)
     /// Authorize the subscriptions for another user, and call `reauthorized`.
     case reauthorize([(subscription: Int64, Listening)], Identity)

@@ -12,7 +12,7 @@ extension Session {
     return true
   }
 
-  /// Notes that the transport is gone.
+  /// Ends the connection after its transport is gone.
   public mutating func lose() {
     guard phase != .lost else { return }
     if phase != .closing { leave() }
@@ -29,14 +29,14 @@ extension Session {
     return .close
   }
 
-  /// Ends everything that others keep for this connection. Called once.
+  /// Ends the subscriptions, and carries out the on-disconnect writes. Called once.
   private mutating func leave() {
     endAllSubscriptions()
     carryOut()
   }
 
   mutating func carryOut() {
-    // A request that changes them is under way: its completion calls this again.
+    // An ONDISCONNECT request under way may change them: its completion calls this again.
     guard armingSlot == nil, !armed.isEmpty else { return }
     actions.append(.carryOut(armed, identity))
     setArmed([])

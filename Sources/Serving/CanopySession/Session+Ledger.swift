@@ -19,7 +19,7 @@ extension Session {
     change(&subscriptions.values[index])
   }
 
-  /// Removes a subscription and releases its bytes. Returns nil if there is none of this number.
+  /// Removes a subscription and releases its bytes. Returns nil if the number is unknown.
   mutating func removeSubscription(_ number: Int64) -> Subscription? {
     guard let subscription = subscriptions.removeValue(forKey: number) else { return nil }
     ledger.subscriptions -= subscription.bytes

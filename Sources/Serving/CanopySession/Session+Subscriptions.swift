@@ -46,7 +46,7 @@ extension Session {
     }
   }
 
-  /// Makes a subscription active whose value never changes, and answers its request.
+  /// Activates a subscription whose value never changes, and answers its request.
   public mutating func answerConstant(
     _ number: Int64, _ slot: Slot, sequence: Int64, _ content: SubscriptionContent
   ) {
@@ -96,7 +96,7 @@ extension Session {
     }
   }
 
-  /// Takes the changes that a client missed, and answers the request for its subscription.
+  /// Receives the changes that a client has missed, and answers the request for its subscription.
   ///
   /// - Parameter changes: without events when the history is not there or too long, or the client knows no
   ///   commit: the client gets the present state.

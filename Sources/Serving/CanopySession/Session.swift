@@ -8,18 +8,18 @@ internal import DequeModule
 
 /// One connection without its transport: a state machine that does no I/O.
 ///
-/// A front end reports each event by calling a method, and then performs the actions that `nextAction`
-/// returns until it returns nil:
+/// A front end calls a method for each input, each outcome and each change of the transport. Then it performs
+/// the actions that `nextAction` returns, until it returns nil:
 ///
 ///     session.receive(request, bytes: line.count)
 ///     while let action = session.nextAction() { perform(action) }
 ///
 /// Requests are carried out in the order that `RequestQueue` allows, and answered in the order in which
 /// they came. No request begins while the client leaves too much unread, and no input is read while too
-/// many bytes of requests wait. So the `ledger` stays within the limits, except for one request and one
-/// reply that may be larger.
+/// many bytes of requests wait. So the `ledger` stays within the limits, except that one request and one
+/// reply may each be larger than its limit.
 ///
-/// A value with one owner: call it on the connection's event loop only.
+/// Call it on the connection's event loop only.
 public struct Session {
   /// Identifies a request that is under way.
   public typealias Slot = Int
@@ -28,7 +28,7 @@ public struct Session {
     case open
     /// No more input is read. Input that was received is decoded, and its requests are answered.
     case draining
-    /// No more requests are taken. Those that were taken are answered.
+    /// No more requests are accepted. Earlier requests are answered.
     case ending
     /// `nextAction` has returned `close`.
     case closing
@@ -70,13 +70,13 @@ public struct Session {
 
   // MARK: Input
 
-  /// Whether the session takes more requests now.
+  /// Whether the session accepts requests now.
   public var wantsInput: Bool {
     takesRequests && !isPaused && queue.count < limits.outstandingRequestsMax
       && queue.requestBytes < limits.requestBytesMax && canSend
   }
 
-  /// Whether input is taken at all, now or later.
+  /// Whether the session still accepts input. `wantsInput` says whether it does so now.
   public var takesInput: Bool { phase == .open }
 
   /// Pauses the connection while other connections have their turn, so that no request begins and no input is read;
@@ -89,13 +89,13 @@ public struct Session {
 
   /// Whether a read may be carried out at once, without a call of `receive`.
   ///
-  /// The shortcut spares the queue for the most frequent case.
+  /// The most frequent case then does not touch the queue.
   public func readsAtOnce(_ request: Request) -> Bool {
     guard queue.isIdle, case .read = order(of: request), case .read = request else { return false }
     return actions.isEmpty && wantsInput
   }
 
-  /// Takes a request.
+  /// Receives a request.
   ///
   /// - Parameters:
   ///   - bytes: the memory that the request takes.
@@ -107,8 +107,8 @@ public struct Session {
     updateLedger()
   }
 
-  /// Puts a read under way that takes too long to be carried out at once. `finish` must be called with
-  /// the slot.
+  /// Marks a read as under way, because it takes too long to be carried out at once. `finish` must be called
+  /// with the slot.
   ///
   /// Precondition: the read is that of the last action, or of the last call of `readsAtOnce`.
   public mutating func postponeRead() -> Slot {
@@ -116,30 +116,30 @@ public struct Session {
     return queue.postpone(bytes: 1024)
   }
 
-  /// Takes an error for input that is not a request. It is answered in its turn.
+  /// Receives the error for input that is not a request. The error is sent when its turn comes.
   public mutating func refuse(_ error: WireError) {
     guard takesRequests else { return }
     queue.append(.refusal(error), .read, bytes: 256)
     updateLedger()
   }
 
-  /// Notes the bytes of input that are kept and not decoded.
+  /// Sets the number of bytes of input that are kept and not decoded yet.
   ///
   /// - Parameters:
-  ///   - bytes: their number.
-  ///   - hasBacklog: whether whole requests may be among them.
+  ///   - bytes: the number.
+  ///   - hasBacklog: whether whole requests may be among the bytes.
   public mutating func setInput(bytes: Int, hasBacklog: Bool) {
     ledger.input = bytes
     self.hasBacklog = hasBacklog
   }
 
-  /// Notes that there will be no more input, or that no more input may be read. The requests in the received input
+  /// Ends the input, because the client or the server ends the connection. The requests in the received input
   /// are answered; then the connection closes.
   public mutating func endInput() {
     if phase == .open { phase = .draining }
   }
 
-  /// Takes no more requests. Those that were taken are answered; then the connection closes.
+  /// Accepts no more requests. Earlier requests are answered; then the connection closes.
   public mutating func endRequests() {
     if takesRequests { phase = .ending }
     hasBacklog = false
@@ -158,7 +158,7 @@ public struct Session {
 
   // MARK: Output
 
-  /// Notes the bytes that are encoded and not sent, and whether the transport takes more.
+  /// Sets the number of bytes that are encoded and not sent, and whether the transport accepts more.
   ///
   /// - Parameter unencoded: the bytes of replies and events that are kept to be encoded later. Until there are
   ///   none, no request begins and the connection does not close.
@@ -172,7 +172,7 @@ public struct Session {
     isWritable && ledger.unencoded == 0 && ledger.unsent < limits.unreadReplyBytesMax
   }
 
-  /// Returns the next thing to do, or nil when there is nothing until the next event.
+  /// Returns the next action; nil if there is none until the front end calls another method.
   public mutating func nextAction() -> Action? {
     if let action = actions.popFirst() { return action }
     guard isOpen else { return nil }
@@ -194,7 +194,8 @@ public struct Session {
         }
       }
     }
-    // After the end of input the session still reads, and drops the bytes, to notice the end of the connection.
+    // After the end of the input, reading continues and the bytes are dropped: so the server notices when the client
+    // closes.
     let wantsReading = phase != .open || (!hasBacklog && wantsInput)
     if wantsReading != isReading {
       isReading = wantsReading
@@ -208,7 +209,7 @@ public struct Session {
     return nil
   }
 
-  /// Takes the answer to a request that is under way.
+  /// Receives the outcome of a request that is under way.
   public mutating func finish(_ slot: Slot, _ completion: Completion) {
     if let identity = completion.identity, identity.isSameCaller(as: self.identity) {
       return keepIdentity(slot, completion, instead: identity)
@@ -231,7 +232,7 @@ public struct Session {
     complete(slot, completion)
   }
 
-  /// Completes a request that gives the connection the user that it has: its subscriptions stay as they are.
+  /// Completes a login as the user that the connection already has. Its subscriptions stay as they are.
   private mutating func keepIdentity(
     _ slot: Slot, _ completion: Completion, instead other: Identity
   ) {
@@ -242,7 +243,7 @@ public struct Session {
     complete(slot, completion)
   }
 
-  /// Notes that the subscriptions have been authorized for the next user.
+  /// Completes the change of the user, after the subscriptions have been authorized for that user.
   public mutating func reauthorized() {
     guard let (slot, completion) = awaitingAuthorization else { return }
     awaitingAuthorization = nil

@@ -34,8 +34,8 @@ extension SQLiteStore: Journal {
 
   /// Appends commits in one transaction. With `Durability.full`, the disk has them when this returns.
   ///
-  /// Blocks the caller's thread. The engine has a thread for this, and passing the work to another thread and back would
-  /// take as long as a fast disk does.
+  /// Blocks the caller's thread. The engine has a thread for this. To pass the work to another thread and back would take
+  /// as long as a synchronization of a fast disk.
   ///
   /// Each commit is one row, whose text has been proven to read back. The numbers of the rows must be consecutive, so the
   /// next append finds out whether an earlier one with an uncertain outcome was stored.

@@ -9,7 +9,7 @@ struct Bench: AsyncParsableCommand {
       "Benchmarks and stress tests of Canopy: comparison, contention, crashes, damage and floods.",
     subcommands: [
       Compare.self, Contention.self, SlowReader.self, Crash.self, Flip.self, Flood.self,
-      Generate.self, Judging.self, ClientCore.self, EchoServer.self,
+      Generate.self, RulesCost.self, ClientCore.self, EchoServer.self,
     ])
 }
 

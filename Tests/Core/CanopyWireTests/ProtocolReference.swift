@@ -36,22 +36,28 @@ enum ProtocolReference {
   /// The meaning of an error code for the client.
   static func meaning(of code: WireError.Code) -> String {
     switch code {
-    case .badRequest: "The line is not in the form that its verb needs. The sentence has the usage."
+    case .badRequest:
+      "The line does not have the form that its verb needs. The sentence has the usage, or says which part is wrong."
     case .unknownVerb: "There is no such verb."
-    case .unauthenticated: "The request needs a login, or the login failed."
-    case .permissionDenied: "The caller may not do this. The sentence gives no reason."
-    case .notFound: "The post, comment, user or subscription does not exist."
+    case .unauthenticated: "The request needs a login, the login failed, or the session has ended."
+    case .permissionDenied:
+      "The caller may not do this, or the account is disabled. If the rules deny a request, the sentence gives no reason."
+    case .notFound: "The post, comment, user, subscription or path below `/.info` does not exist."
     case .conflict:
-      "Somebody else has the name, or a ONCE write has a number that the client has said to have seen."
-    case .invalidPath: "The path or a key in it is not valid."
-    case .invalidData: "The value is not valid JSON or breaks a limit of the blog."
+      "The user name or e-mail address is taken; a ONCE write has a number that the client has reported as seen; or a CAS meets a value that changes too quickly."
+    case .invalidPath: "The path or a key in it is invalid."
+    case .invalidData:
+      "The JSON, a text of the blog, an e-mail address, a password, a page limit, the client or number of a ONCE write, or a text of rules is invalid."
     case .invalidQuery:
       "The parts of the query do not fit together, or the rules declare no index for it."
-    case .tooLarge: "A line, value, reply, event or list of on-disconnect writes exceeds its limit."
-    case .rateLimited: "Too many logins or sign-ups. The sentence has the time to wait."
-    case .overloaded: "The server or this connection holds too much. Try again later."
+    case .tooLarge:
+      "A line, value, reply, event or explanation is too large, or there are too many locations in an UPDATE, subscriptions, queries at one location, on-disconnect writes, or ONCE writes that the client has not reported as seen."
+    case .rateLimited:
+      "Too many attempts of SIGNUP, LOGIN, PASSWORD or RENAME. The sentence has the time to wait."
+    case .overloaded:
+      "Too many writes, password hashes, connections or unread bytes wait. Try again later."
     case .unavailable:
-      "The server cannot do this now. The sentence says whether the write was not made or may have been."
+      "The server cannot do this now. The sentence for a write says whether the write was not made or may have been."
     case .internalError: "The server made a mistake. Its log has the details."
     }
   }

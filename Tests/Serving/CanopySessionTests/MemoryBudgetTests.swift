@@ -37,8 +37,8 @@ struct MemoryBudgetTests {
   @Test func `connections end one by one until the others fit`() {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
     let ended = Ended()
-    var accounts = LargeAccounts(budget, count: 4, ended)
-    for index in 0..<4 { accounts.report(index, 200_000 + index * 10_000) }
+    var shares = LargeShares(budget, count: 4, ended)
+    for index in 0..<4 { shares.report(index, 200_000 + index * 10_000) }
     #expect(ended.all.isEmpty)
     var greedy = budget.open { ended.append("greedy") }
     greedy.report(3 * Self.mebibyte)
@@ -46,28 +46,28 @@ struct MemoryBudgetTests {
     // It is ended once, and counts as gone.
     greedy.report(4 * Self.mebibyte)
     #expect(ended.all == ["greedy"])
-    accounts.report(0, 400_000)
+    shares.report(0, 400_000)
     #expect(ended.all == ["greedy", "0"])
-    accounts.report(1, 400_000)
+    shares.report(1, 400_000)
     #expect(ended.all == ["greedy", "0"])
-    accounts.report(0, 0)
+    shares.report(0, 0)
     greedy.report(0)
     #expect(budget.used == 400_000 + 220_000 + 230_000)
   }
 
-  @Test func `a small change is not reported, and the end of an account gives everything back`() {
+  @Test func `a small change is not reported, and the end of a share gives everything back`() {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
     do {
-      var account = budget.open {}
-      account.report(MemoryBudget.reportBytes - 1)
+      var share = budget.open {}
+      share.report(MemoryBudget.reportBytes - 1)
       #expect(budget.used == 0)
-      account.report(MemoryBudget.reportBytes)
+      share.report(MemoryBudget.reportBytes)
       #expect(budget.used == MemoryBudget.reportBytes)
-      account.report(2 * MemoryBudget.reportBytes - 1)
+      share.report(2 * MemoryBudget.reportBytes - 1)
       #expect(budget.used == MemoryBudget.reportBytes)
-      account.report(0)
+      share.report(0)
       #expect(budget.used == 0)
-      account.report(500_000)
+      share.report(500_000)
     }
     #expect(budget.used == 0)
   }
@@ -76,7 +76,7 @@ struct MemoryBudgetTests {
     var random = SeededGenerator(printingSeedFor: "MemoryBudgetTests")
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
     let ended = Ended()
-    var small = LargeAccounts(budget, count: 20, ended)
+    var small = LargeShares(budget, count: 20, ended)
     for index in 0..<20 { small.report(index, MemoryBudget.largeBytes - 1) }
     for _ in 0..<200 {
       var greedy = budget.open { ended.append("greedy") }
@@ -90,22 +90,22 @@ struct MemoryBudgetTests {
 
   @Test func `a budget of connections that all hold little is exhausted, and says so`() {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
-    var accounts = LargeAccounts(budget, count: 65, Ended())
-    for index in 0..<64 { accounts.report(index, MemoryBudget.largeBytes - 1) }
+    var shares = LargeShares(budget, count: 65, Ended())
+    for index in 0..<64 { shares.report(index, MemoryBudget.largeBytes - 1) }
     #expect(!budget.isExhausted)
-    accounts.report(64, MemoryBudget.largeBytes - 1)
+    shares.report(64, MemoryBudget.largeBytes - 1)
     #expect(budget.isExhausted)
   }
 
-  /// Accounts in an array, which cannot hold them itself as they are not copied.
-  private struct LargeAccounts: ~Copyable {
+  /// Shares in boxes, because an array cannot hold values that are not copied.
+  private struct LargeShares: ~Copyable {
     private var boxes: [Box] = []
 
     private final class Box {
-      var account: MemoryBudget.Account
+      var share: MemoryBudget.Share
 
-      init(_ account: consuming MemoryBudget.Account) {
-        self.account = account
+      init(_ share: consuming MemoryBudget.Share) {
+        self.share = share
       }
     }
 
@@ -116,7 +116,7 @@ struct MemoryBudgetTests {
     }
 
     mutating func report(_ index: Int, _ bytes: Int) {
-      boxes[index].account.report(bytes)
+      boxes[index].share.report(bytes)
     }
   }
 }

@@ -84,6 +84,27 @@ struct DocumentLinkTests {
     #expect(count > 60)
   }
 
+  @Test func `the functions in the life of a star exist, and their numbers are right`() throws {
+    let article = try Document.article("LifeOfAStar").text
+    var (passing, parts) = (0, 0)
+    for row in article.matches(of: /(?m)^\| `(Sources\/\S+\.swift)` \| (.*?) ?\| (.*?) ?\|$/) {
+      let code = try Repository.text(String(row.1))
+      func count(_ cell: Substring) -> Int {
+        let names = cell.matches(of: /`(\w+)[^`]*`/).map { $0.1 }
+        for name in names {
+          let isDeclared = code.contains(name == "init" ? "init(" : "func \(name)")
+          #expect(isDeclared, "LifeOfAStar.md: \(row.1) declares no \(name)")
+        }
+        return names.count
+      }
+      passing += count(row.2)
+      parts += count(row.3)
+    }
+    let sentence = "\(passing) functions pass the star on, and \(parts) more do a part"
+    let isRight = article.contains(sentence)
+    #expect(passing > 30 && isRight, "LifeOfAStar.md should say: \(sentence)")
+  }
+
   @Test func `every module is in the tour, and every script is described`() throws {
     let tour = try Document.article("SourceTour").text
     for module in try Repository.modules() {

@@ -72,6 +72,13 @@ extension TidyTests {
       pattern: "[Ww]ish(es|ed)?", instead: "write \"request\", \"needs\" or the name of the type"),
   ]
 
+  /// Parts of words that no name, comment, script or article may contain, with the terms of the glossary.
+  static let bannedParts = [
+    Phrase(
+      pattern: "(?i)judg(e|ing)",
+      instead: "write \"check\" (a reply), \"evaluate\" (rules) or \"authorize\" (a request)")
+  ]
+
   /// The words that are right in a file, with the reason.
   static let allowedWords: [String: (words: Set<String>, reason: String)] = [
     "Sources/Client/CanopyClient/Connection/ConnectionTypes.swift": (
@@ -127,6 +134,18 @@ extension TidyTests {
     for (path, entry) in Self.allowedWords {
       #expect(entry.words == needed[path], "\(path): an allowed word does not occur any more")
     }
+  }
+
+  @Test func `names, scripts and articles use the terms of the glossary`() throws {
+    let checked = try Repository.writtenFiles().filter { !Self.unmendedFiles.contains($0) }
+    #expect(checked.contains("Scripts/check") && checked.contains("README.md"))
+    for path in checked {
+      for (line, text, phrase) in try Self.partViolations("\(path)\n" + Repository.text(path)) {
+        Issue.record("\(path):\(line - 1): \(text)\ninstead: \(phrase.instead)")
+      }
+    }
+    let violations = "Scripts/judging-cost\nfunc judge()\nlet unjudged = 1\nlet a = 1"
+    #expect(try Self.partViolations(violations).map(\.line) == [1, 2, 3])
   }
 
   @Test func `the check of words in comments finds them in comments alone`() throws {
@@ -221,6 +240,16 @@ extension TidyTests {
       return patterns.flatMap { pattern, phrase in
         comment.matches(of: pattern).map { (line, text, String(text[$0.range]), phrase) }
       }
+    }
+  }
+
+  /// Returns the lines with a part of `bannedParts`.
+  private static func partViolations(
+    _ source: String
+  ) throws -> [(line: Int, text: Substring, phrase: Phrase)] {
+    let patterns = try bannedParts.map { (try Regex($0.pattern), $0) }
+    return lines(source).flatMap { line, text in
+      patterns.filter { text.contains($0.0) }.map { (line, text, $0.1) }
     }
   }
 

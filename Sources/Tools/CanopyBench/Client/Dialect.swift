@@ -9,7 +9,7 @@ protocol Dialect<Framer> {
   ///
   /// - Parameter isThorough: whether to check the contents too. The client does so for few replies, because searching
   ///   fifty kilobytes of a list takes longer than receiving them.
-  func judge(
+  func check(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, to request: BlogRequest, as user: Int,
     isThorough: Bool
   ) -> Verdict

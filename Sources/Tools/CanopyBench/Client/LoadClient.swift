@@ -106,7 +106,7 @@ final class LoadClient<D: Dialect> {
     let verdict =
       reply.frame.isError
       ? .wrong
-      : dialect.judge(
+      : dialect.check(
         reply.frame, reply.bytes, to: request, as: id, isThorough: user.replies & 63 == 1)
     switch verdict {
     case .right: break

@@ -79,7 +79,7 @@ private struct EchoDialect: Dialect {
     output += "PING\n".utf8
   }
 
-  func judge(
+  func check(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, to request: BlogRequest, as user: Int,
     isThorough: Bool
   ) -> Verdict {

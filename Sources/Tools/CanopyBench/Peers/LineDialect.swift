@@ -48,7 +48,7 @@ struct LineDialect: Dialect {
     output.append(0x0A)
   }
 
-  func judge(
+  func check(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, to request: BlogRequest, as user: Int,
     isThorough: Bool
   ) -> Verdict {
@@ -65,13 +65,13 @@ struct LineDialect: Dialect {
       guard bytes.starts(with: "+{\"id\":\"-"), bytes.count > data.bodyBytes else { return .wrong }
       return Verdict(!isThorough || bytes.contains("\"body\":\"\(data.body(post))\""))
     case .recent:
-      return judgeList(bytes, BlogRequest.recentCount, isThorough)
+      return checkList(bytes, BlogRequest.recentCount, isThorough)
     case .top:
-      return judgeList(bytes, BlogRequest.topCount, isThorough)
+      return checkList(bytes, BlogRequest.topCount, isThorough)
     }
   }
 
-  private func judgeList(
+  private func checkList(
     _ bytes: UnsafeRawBufferPointer, _ count: Int, _ isThorough: Bool
   ) -> Verdict {
     guard bytes.starts(with: "+[{\"id\":\"-"), bytes.count > count * data.bodyBytes else {

@@ -127,7 +127,7 @@ struct PostgresDialect: Dialect {
     }
   }
 
-  func judge(
+  func check(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, to request: BlogRequest, as user: Int,
     isThorough: Bool
   ) -> Verdict {
@@ -142,13 +142,13 @@ struct PostgresDialect: Dialect {
       guard frame.rows == 1, bytes.count > data.bodyBytes else { return .wrong }
       return Verdict(!isThorough || bytes.contains(data.body(post)))
     case .recent:
-      return judgeList(frame, bytes, BlogRequest.recentCount, isThorough)
+      return checkList(frame, bytes, BlogRequest.recentCount, isThorough)
     case .top:
-      return judgeList(frame, bytes, BlogRequest.topCount, isThorough)
+      return checkList(frame, bytes, BlogRequest.topCount, isThorough)
     }
   }
 
-  private func judgeList(
+  private func checkList(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, _ count: Int, _ isThorough: Bool
   ) -> Verdict {
     guard frame.rows == count else { return .wrong }

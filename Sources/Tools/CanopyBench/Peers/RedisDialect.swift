@@ -122,7 +122,7 @@ struct RedisDialect: Dialect {
     output += "\r\n$1\r\n0\r\n".utf8
   }
 
-  func judge(
+  func check(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, to request: BlogRequest, as user: Int,
     isThorough: Bool
   ) -> Verdict {
@@ -139,13 +139,13 @@ struct RedisDialect: Dialect {
       guard frame.rows >= 12, bytes.count > data.bodyBytes else { return .wrong }
       return Verdict(!isThorough || bytes.contains("\r\n\(data.body(post))\r\n"))
     case .recent:
-      return judgeList(frame, bytes, BlogRequest.recentCount, isThorough)
+      return checkList(frame, bytes, BlogRequest.recentCount, isThorough)
     case .top:
-      return judgeList(frame, bytes, BlogRequest.topCount, isThorough)
+      return checkList(frame, bytes, BlogRequest.topCount, isThorough)
     }
   }
 
-  private func judgeList(
+  private func checkList(
     _ frame: Frame, _ bytes: UnsafeRawBufferPointer, _ count: Int, _ isThorough: Bool
   ) -> Verdict {
     guard frame.rows == count * Self.fields.count, bytes.count > count * data.bodyBytes else {

@@ -2,20 +2,20 @@ import ArgumentParser
 import CanopyTree
 import Foundation
 
-struct Judging: ParsableCommand {
+struct RulesCost: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract: "Count the instructions of a raw star update, with and without the rules.",
     discussion: """
       A user, whose writes need the permission of the rules, and the administrator, whose writes do not, make \
       the same updates of stars/<uid> and starCount of a post in one request, one after the other, under \
       callgrind. The difference is the cost of authorization: evaluating the rules, and keeping the tree \
-      from before the write. The command fails if the cost exceeds the bound. Scripts/judging-cost builds \
+      from before the write. The command fails if the cost exceeds the bound. Scripts/rules-cost builds \
       the required programs.
       """)
 
   @Option(help: "The canopy to measure, without debug information, which valgrind cannot read.")
   var program: String
-  @Option(help: "A library to load before it; see Scripts/judging-cost.")
+  @Option(help: "A library to load before it; see Scripts/rules-cost.")
   var preload: String
   @Option(help: "The number of counted updates of each kind.") var requests = 400
   @Option(help: "The number of other posts.") var posts = 200
@@ -49,20 +49,21 @@ struct Judging: ParsableCommand {
       return "UPDATE /posts/\(post) {\"stars/\(uid)\":\(isOn ? "true" : "null"),"
         + "\"starCount\":\(isOn ? 1 : 0)}"
     }
-    let judged = try count(updates, socket, server, output)
+    let withRules = try count(updates, socket, server, output)
     let blog = try count(updates.map { _ in "STAR \(post)" }, socket, server, output)
     let token = try String(contentsOfFile: folder + "/data/admin-token", encoding: .utf8)
     _ = try socket.success("AUTH \(token.trimmingCharacters(in: .whitespacesAndNewlines))")
-    let unjudged = try count(updates, socket, server, output)
+    let withoutRules = try count(updates, socket, server, output)
     try server.stop()
 
-    let percent = 100 * (judged - unjudged) / judged
+    let percent = 100 * (withRules - withoutRules) / withRules
     print("instructions of one request, of \(requests):")
-    print("  a star by UPDATE, with the rules          \(Int(judged))")
-    print("  the same as the administrator, without    \(Int(unjudged))")
+    print("  a star by UPDATE, with the rules          \(Int(withRules))")
+    print("  the same as the administrator, without    \(Int(withoutRules))")
     print("  a star by STAR, of both copies            \(Int(blog))")
     print(
-      "authorization: \(Int(judged - unjudged)), \(String(format: "%.1f", percent)) % of a request")
+      "authorization: \(Int(withRules - withoutRules)), \(String(format: "%.1f", percent)) % of a request"
+    )
     guard percent <= percentMax else { throw BenchFailure("more than \(percentMax) %") }
   }
 
