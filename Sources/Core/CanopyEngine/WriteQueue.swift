@@ -17,7 +17,8 @@ public enum WriteOwner: Hashable, Sendable {
 /// each in its own order. So an owner with many requests, or with expensive ones, delays the others by one batch, and
 /// the count of its own is bounded.
 ///
-/// A value type. `add` and each request that is taken cost O(1) on average.
+/// A value type. `add` and each request that is taken cost O(1) on average; `putBack` costs O(requests put back, and
+/// owners that wait).
 struct WriteQueue {
   /// A request with its owner.
   struct Entry {
@@ -94,14 +95,20 @@ struct WriteQueue {
   }
 
   /// Returns requests that were taken and not carried out to the front of their owners' lanes: the batch took too long.
-  /// From now on the owners are served in turn.
+  /// Their owners keep the order of their turns, before all others.
   ///
   /// - Parameter entries: in the order in which they were taken.
   mutating func putBack(_ entries: some BidirectionalCollection<Entry>) {
+    guard !entries.isEmpty else { return }
     // All that came later stands behind them.
     divide()
+    // If they went behind the others, an owner with one request could wait for ever: each batch would begin with
+    // the next expensive request of the owner that was just served.
+    var owners: [WriteOwner] = []
+    var first: Set<WriteOwner> = []
+    for entry in entries where first.insert(entry.owner).inserted { owners.append(entry.owner) }
+    turns = Deque(owners + turns.filter { !first.contains($0) })
     for entry in entries.reversed() {
-      if lanes[entry.owner] == nil { turns.append(entry.owner) }
       lanes[entry.owner, default: []].prepend(entry.request)
     }
     waiting += entries.count

@@ -31,7 +31,7 @@ extension LineHandler {
     guard line.count < LineHandler.longLineBytes else {
       return decodeBeside(context, Array(line))
     }
-    countWork()
+    countWork(bytes: line.count)
     do throws(WireError) {
       let request = try Request(line: line, limits: operations.limits)
       if case .read(let read) = request, session.readsAtOnce(request) {
@@ -45,8 +45,9 @@ extension LineHandler {
     perform(context)
   }
 
-  /// The length from which on a line is decoded beside the event loop: decoding 1 MiB takes up to 100 ms.
-  static let longLineBytes = 32 * 1024
+  /// The length from which on a line is decoded beside the event loop: a line of 1 MiB takes up to 100 ms, and a
+  /// line of this length up to half a millisecond.
+  static let longLineBytes = 4 * 1024
 
   /// Decodes a long line beside the event loop. Meanwhile the connection decodes no other line and begins no
   /// request.
@@ -102,8 +103,10 @@ extension LineHandler {
 
   /// Counts a request. At the end of the connection's turn the session pauses: no further request begins
   /// before the next turn.
-  func countWork() {
-    guard shared.work.count(&scheduled.turn), !session.isPaused else { return }
+  ///
+  /// - Parameter bytes: the length of its line if the line is yet to be decoded; else 0.
+  func countWork(bytes: Int = 0) {
+    guard shared.work.count(&scheduled.turn, bytes: bytes), !session.isPaused else { return }
     session.pause(true)
     takeTurnLater()
   }

@@ -35,9 +35,12 @@ final class LineInput {
   /// Whether whole lines may be among the bytes that are kept.
   var hasBacklog: Bool { backlog != nil || bytesBeside > 0 }
 
-  /// Keeps a buffer behind the backlog. Returns whether there is one; if not, the buffer is not kept.
+  /// Keeps a buffer behind the backlog and behind a line that is decoded beside the loop. Returns whether there is
+  /// one of them; if not, the buffer is not kept.
   func keep(_ buffer: inout ByteBuffer) -> Bool {
-    guard backlog != nil else { return false }
+    // A line that is decoded beside the loop comes first, whether more lines arrived with it or not.
+    guard hasBacklog else { return false }
+    if backlog == nil { backlog = ByteBuffer() }
     backlog?.writeBuffer(&buffer)
     return true
   }
@@ -58,6 +61,7 @@ final class LineInput {
   /// - Parameter receive: takes an item, and returns whether to go on. The result is ignored after an item
   ///   that is not a line.
   func decode(_ buffer: ByteBuffer, _ receive: (Item) -> Bool) {
+    assert(bytesBeside == 0, "the line that is decoded beside the loop comes first")
     var buffer = buffer
     isDecoding = true
     defer { isDecoding = false }

@@ -11,6 +11,8 @@ internal import NIOCore
 final class WorkBudget {
   /// The number of requests after which the clock is read, as reading it has a cost.
   static let requestsPerLook = 4
+  /// The bytes of lines after which the clock is read.
+  static let bytesPerLook = 1024
   private static let turnMax = TimeAmount.milliseconds(1)
   private static let roundMax = TimeAmount.milliseconds(4)
 
@@ -18,6 +20,7 @@ final class WorkBudget {
   struct Turn {
     fileprivate var round: UInt64 = 0
     fileprivate var count = 0
+    fileprivate var bytes = 0
     fileprivate var end: NIODeadline?
     fileprivate(set) var isOver = false
   }
@@ -35,11 +38,16 @@ final class WorkBudget {
 
   /// Counts a request of a connection.
   ///
+  /// - Parameter bytes: the length of its line.
   /// - Returns: whether the turn of the connection is over.
-  func count(_ turn: inout Turn) -> Bool {
+  func count(_ turn: inout Turn, bytes: Int) -> Bool {
     if turn.round != round { turn = Turn(round: round) }
     turn.count += 1
-    guard turn.count % WorkBudget.requestsPerLook == 0, !turn.isOver else { return turn.isOver }
+    turn.bytes += bytes
+    let looks =
+      turn.count % WorkBudget.requestsPerLook == 0 || turn.bytes >= WorkBudget.bytesPerLook
+    guard looks, !turn.isOver else { return turn.isOver }
+    turn.bytes = 0
     let now = now()
     let end = turn.end ?? min(now + WorkBudget.turnMax, beginRound(now))
     turn.end = end

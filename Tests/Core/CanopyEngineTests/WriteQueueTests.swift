@@ -68,6 +68,25 @@ struct WriteQueueTests {
     #expect(queue.isEmpty)
   }
 
+  @Test(arguments: [1, 2, 5], [1, 10])
+  func
+    `an owner with one request waits for one request of each other owner, if a batch carries out one`(
+      _ others: Int, _ before: Int
+    )
+  {
+    var queue = WriteQueue(countMax: 1_000)
+    for other in 0..<others { _ = add(&queue, "other\(other)-", 1...20) }
+    for batch in 0..<before + others + 1 {
+      if batch == before { _ = add(&queue, "honest-", 1...1) }
+      let taken = queue.takeBatch(atMost: 1_000)
+      if names(taken.prefix(1)) == ["honest-1"] { return }
+      queue.putBack(taken.dropFirst())
+      // Each of the others goes on to send.
+      for other in 0..<others { _ = add(&queue, "other\(other)-", 100 + batch...100 + batch) }
+    }
+    Issue.record("the request was not carried out")
+  }
+
   @Test func `one owner gets an eighth of the queue, and a full queue takes requests of others`() {
     var queue = WriteQueue(countMax: 80)
     #expect(add(&queue, "a", 1...81) == 80, "the bound of all holds for the first")

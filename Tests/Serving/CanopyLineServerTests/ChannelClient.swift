@@ -17,6 +17,8 @@ private final class StandInSocket: ChannelOutboundHandler {
   typealias OutboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
+  private static let readsPerCompletion = 4
+
   private let mailbox: LineMailbox
   private let heldBytesMax: Int
   private var context: ChannelHandlerContext?
@@ -132,10 +134,12 @@ private final class StandInSocket: ChannelOutboundHandler {
   private func pump(_ context: ChannelHandlerContext) {
     // At the end of input a real socket delivers everything, even if the handler does not read.
     while !inbound.isEmpty, inputEnds || wantsRead(context) {
-      let (buffer, promise) = inbound.removeFirst()
-      context.fireChannelRead(NIOAny(buffer))
+      // A socket may deliver several reads before it completes them, even if the handler reads no more.
+      let pieces = inbound.prefix(StandInSocket.readsPerCompletion)
+      inbound.removeFirst(pieces.count)
+      for (buffer, _) in pieces { context.fireChannelRead(NIOAny(buffer)) }
       context.fireChannelReadComplete()
-      promise.succeed()
+      for (_, promise) in pieces { promise.succeed() }
     }
     if !inbound.isEmpty, let handler, handler.input.bytesBeside > 0 {
       // The handler reads on when a long line is decoded. A real channel notices that by itself.

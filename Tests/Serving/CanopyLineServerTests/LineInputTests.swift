@@ -33,6 +33,17 @@ struct LineInputTests {
     #expect(input.byteCount == 0)
   }
 
+  @Test func `a buffer is kept behind a line that is decoded beside the loop`() throws {
+    let input = LineInput(lineBytesMax: 10)
+    input.bytesBeside = 10
+    var buffer = ByteBuffer(string: "a\n")
+    #expect(input.keep(&buffer))
+    #expect(input.byteCount == 12)
+    input.bytesBeside = 0
+    let kept = try #require(input.takeBacklog())
+    #expect(decode(String(buffer: kept), input) == ["a"])
+  }
+
   @Test func `a buffer is not kept without a backlog`() {
     let input = LineInput(lineBytesMax: 10)
     var buffer = ByteBuffer(string: "a\n")

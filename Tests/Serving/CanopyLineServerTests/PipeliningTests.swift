@@ -59,6 +59,23 @@ import Testing
     }
   }
 
+  @Test(arguments: Depth.allCases, [-1, 0, 1])
+  func `a line waits for the long line before it, wherever a read ends`(
+    _ depth: Depth, _ offset: Int
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      // In process, reads end at multiples of 16 KiB.
+      let line = "SET /a \""
+      let count = 2 * 16_384 + offset - line.utf8.count - 2
+      let long = line + String(repeating: "x", count: count) + "\"\n"
+      async let replies = client.readLines(4)
+      try await client.send(long + "SET /a 1\n" + long + "SET /a 2\n")
+      #expect(try await replies == (1...4).map { "+{\"seq\":\($0)}" })
+      try await client.expect("GET /a", "+2")
+    }
+  }
+
   @Test(arguments: Depth.allCases)
   func `lines may arrive in pieces of any size`(_ depth: Depth) async throws {
     try await withServer(depth) { server in

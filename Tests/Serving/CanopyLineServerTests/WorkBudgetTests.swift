@@ -86,6 +86,19 @@ struct WorkBudgetTests {
     }
   }
 
+  @Test func `the clock is read after each line of a kibibyte`() async throws {
+    try await withServer(.inProcess) { server in
+      let setting = Setting(server.parts, microseconds: 400)
+      let attacker = try setting.connect()
+      let line = "HELP " + String(repeating: "x", count: 1024) + "\n"
+      try attacker.writeInbound(ByteBuffer(string: String(repeating: line, count: 100)))
+      // The third time a millisecond is over.
+      #expect(try setting.lines(attacker) == 3)
+      #expect(setting.goOn())
+      #expect(try setting.lines(attacker) == 3)
+    }
+  }
+
   @Test func `connections with bursts take turns`() async throws {
     try await withServer(.inProcess) { server in
       let setting = Setting(server.parts, microseconds: 400)
