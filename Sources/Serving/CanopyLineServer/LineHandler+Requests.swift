@@ -55,12 +55,11 @@ extension LineHandler {
     session.pause(true)
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     let loop = context.eventLoop
-    let connection = ObjectIdentifier(self)
-    scheduled.decoding = Task { [operations] in
+    scheduled.decoding = Task { [operations, turns = client.turns] in
       let decoded: Result<(request: Request, bytes: Int), WireError>
       do {
         decoded = .success(
-          try await operations.beside(connection) {
+          try await operations.beside(turns) {
             try line.withUnsafeBytes { line in
               (try Request(line: line, limits: operations.limits), LineHandler.memory(of: line))
             }
@@ -123,7 +122,9 @@ extension LineHandler {
     switch request {
     case .write(let write):
       let complete = completion(context, slot)
-      operations.write(write, as: session.identity, from: client.address) {
+      operations.write(
+        write, as: session.identity, from: client.address, turns: client.turns
+      ) {
         complete(Session.Completion($0))
       }
     case .read(let read): orderedRead(context, read, slot)
@@ -179,12 +180,11 @@ extension LineHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     let complete = completion(context, slot)
-    let connection = ObjectIdentifier(self)
     let root = shared.inbox.snapshot.root
-    tasks[slot] = Task { [operations, identity = session.identity] in
+    tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
       complete(
         Session.Completion(
-          await operations.longRead(request, as: identity, in: root, of: connection)))
+          await operations.longRead(request, as: identity, in: root, turns: turns)))
     }
   }
 
