@@ -79,7 +79,11 @@ struct ClientWrites: Sendable {
   private var marks: [String: Mark] = [:]
   private var lastMark: Int64 = 0
 
-  init(_ writes: [ClientWrite] = []) {
+  /// The most clients with remembered writes.
+  let clientsMax: Int
+
+  init(_ writes: [ClientWrite] = [], clientsMax: Int = Limits.clientsMax) {
+    self.clientsMax = clientsMax
     for write in writes { note(write) }
   }
 
@@ -139,12 +143,12 @@ struct ClientWrites: Sendable {
     if origin.number > client.seen { client.sequences[origin.number] = write.sequence }
     client.time = max(client.time, write.time)
     clients[name] = client
-    guard clients.count > Limits.clientsMax else { return }
+    guard clients.count > clientsMax else { return }
     // A tenth at a time, so that finding them is cheap for each client that is added.
     let all = clients.map {
       SurplusClient(name: $0.key, owner: $0.value.owner, time: $0.value.time)
     }
-    for client in all.surplus(Limits.clientsMax / 10) { clients[client.name] = nil }
+    for client in all.surplus(clientsMax / 10) { clients[client.name] = nil }
   }
 
   /// Forgets the writes of commits that have failed. It keeps the numbers that their clients have seen.

@@ -11,12 +11,12 @@ extension Engine {
   ///
   /// - Parameters:
   ///   - since: the sequence number of the last commit that the client knows.
-  ///   - group: the connection, which shares its turns.
+  ///   - group: the connection and its network, which share their turns.
   /// - Returns: nil if the client is to get the whole state: the journal does not reach back that far, no longer
   ///   has the values before one of the commits, or would take longer to read.
   /// - Throws: the error of the journal; `CancellationError`, which is noticed before each page.
   public func changes(
-    since: Int64, to start: ListenStart, for group: ObjectIdentifier? = nil
+    since: Int64, to start: ListenStart, for group: TurnGroup? = nil
   ) async throws -> [ListenEvent]? {
     guard since <= start.sequence else { return nil }
     guard since < start.sequence else { return [] }
@@ -94,7 +94,7 @@ extension ListenStart {
 
 extension Listening {
   /// Whether a location is that of the listener, above it or below it.
-  fileprivate func isConcerned(by location: Location) -> Bool {
+  func isConcerned(by location: Location) -> Bool {
     let otherPath = location.path
     return otherPath.hasPrefix(path) || (!location.isPriority && path.hasPrefix(otherPath))
   }

@@ -79,6 +79,11 @@ public struct Limits: Sendable, Equatable {
   /// ones.
   public var replyBytesMax = 16 * 1024 * 1024
 
+  /// The most bytes of JSON of all children with which a subscription to children begins. Each of them is an event
+  /// of its own, and `replyBytesMax` bounds each. So many times more than one reply, because everybody reads the
+  /// lists of the blog, and 100 posts of the largest size must not end that.
+  public var initialEventsBytesMax = 64 * 1024 * 1024
+
   /// The largest reply or event that is encoded in one go, in bytes of JSON. The server encodes a larger one in
   /// pieces, as the client reads it.
   public var wholeReplyBytesMax = 128 * 1024

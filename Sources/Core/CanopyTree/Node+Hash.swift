@@ -9,6 +9,10 @@ extension Node {
   /// digits of its double. The text of a branch is `[priority:…:]` and `:key:hash` for each child
   /// in priority order. SHA-1 serves to tell versions apart, not for security.
   ///
+  /// An integer that no double holds exactly also has its decimal digits: `number:<hex>:<decimal>`.
+  /// Otherwise it would have the hash of its neighbours, and a compare-and-set would overwrite a value
+  /// that the client has not read. The official clients cannot hold such an integer.
+  ///
   /// - Complexity: O(size) the first time. The hashes of branches are cached (see `DigestCache`),
   ///   so after a change it costs the children of each branch on the way to the change.
   public var hash: String { isAbsent ? "" : digest(isKept: true).base64 }
@@ -92,7 +96,12 @@ extension JSONOutput {
   fileprivate mutating func append(hashText leaf: Node) {
     switch leaf.value {
     case .bool(let value): append(raw: "boolean:\(value)")
-    case .integer(let value): append(hashNumber: Double(value))
+    case .integer(let value):
+      append(hashNumber: Double(value))
+      if Double(exactly: value) == nil {
+        append(UInt8(ascii: ":"))
+        append(value)
+      }
     case .double(let value): append(hashNumber: value)
     case .string(let value):
       append("string:")

@@ -4,7 +4,8 @@
 /// A name of at least `secretBytesMin` bytes counts as a secret that the client drew at random and tells nobody.
 /// Its writes are recognised on any connection: a client may lose a reply, log in or out, and send the write
 /// again. A shorter name can be guessed. So each owner has short names of its own, and nobody can use up the
-/// numbers of another.
+/// numbers of another. All clients without a login are one owner, so the server refuses their short names:
+/// a stranger who guesses one could otherwise make the server take another client's write for a repeated one.
 public struct WriteOrigin: Hashable, Sendable {
   /// The name that the client chose.
   public var client: String
@@ -60,11 +61,12 @@ public struct WriteOrigin: Hashable, Sendable {
 extension WriteOrigin {
   private static let separator = UInt8(ascii: "/")
 
+  /// Whether the name of the client counts as secret.
+  public var isSecret: Bool { client.utf8.count >= WriteOrigin.secretBytesMin }
+
   /// The name under which the writes of the client are remembered: its own if that is secret, otherwise one
   /// for this owner.
-  public var rememberedName: String {
-    client.utf8.count >= WriteOrigin.secretBytesMin ? client : storedClient
-  }
+  public var rememberedName: String { isSecret ? client : storedClient }
 
   /// The owner and the name of the client as they are stored: `owner/client`, or the name alone without an
   /// owner. Neither contains a slash.

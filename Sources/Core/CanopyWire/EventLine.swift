@@ -65,8 +65,10 @@ public enum EventLine {
 
   /// Appends the rest of a line with the new value of a location, relative to the subscription's
   /// path. `body` appends the data.
+  ///
+  /// - Parameter isMore: whether further events of the same commit follow on this subscription.
   public static func put(
-    _ location: Location, _ sequence: Int64, to output: inout JSONOutput,
+    _ location: Location, _ sequence: Int64, isMore: Bool = false, to output: inout JSONOutput,
     _ body: (inout JSONOutput) -> Void
   ) {
     begin("put", to: &output)
@@ -74,6 +76,7 @@ public enum EventLine {
     output.append(string: "/" + location.text)
     output.append(",\"data\":")
     body(&output)
+    if isMore { output.append(",\"more\":true") }
     end(sequence, to: &output)
   }
 

@@ -27,6 +27,10 @@ public struct LineDecoder: Sendable {
   /// The bytes of an unfinished line that are kept.
   public var keptBytes: Int { partial.count }
 
+  /// The memory of an unfinished line, in bytes. The buffer grows by doubling, so it may have twice the bytes of
+  /// the line.
+  public var keptMemory: Int { partial.isEmpty ? 0 : partial.capacity }
+
   /// Decodes the next piece.
   ///
   /// - Parameter body: receives each line without its terminator, valid during the call, and

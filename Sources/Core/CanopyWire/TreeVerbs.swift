@@ -60,7 +60,9 @@ extension Command {
     },
     Command(
       "ONCE", .tree, ["client", "number", "seen", "SET|UPDATE|REMOVE|CAS", "path"],
-      optional: ["etag", "json"], "a write that may be sent again and is applied once",
+      optional: ["etag", "json"],
+      "a write that may be sent again and is applied once; without a login the name of the client "
+        + "needs 16 characters drawn at random",
       reply: "the reply of the write; for a repeated write that of the first time"
     ) { arguments throws(WireError) in
       let origin = try arguments.origin()

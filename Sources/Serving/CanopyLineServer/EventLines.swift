@@ -146,13 +146,18 @@ struct EventLines: Sendable {
 
   /// Returns the bytes of the present state, or a little more. O(bytes) at most.
   ///
-  /// - Throws: `WireError` when it is larger than a line may be.
-  static func size(of start: ListenStart, bytesMax: Int) throws(WireError) -> Int {
-    var budget = bytesMax
-    guard start.listening.query.fits(start.node, budget: &budget) else {
-      throw .subscriptionTooLarge
-    }
-    return bytesMax - budget
+  /// The state may be larger than a line if each child has a line of its own: see
+  /// `Limits.initialEventsBytesMax`.
+  ///
+  /// - Throws: `WireError` when the state, or one child, is larger than it may be.
+  static func size(of start: ListenStart, limits: Limits) throws(WireError) -> Int {
+    let (query, node) = (start.listening.query, start.node)
+    var budget = limits.replyBytesMax
+    if query.fits(node, budget: &budget) { return limits.replyBytesMax - budget }
+    guard start.listening.form == .child, node.isBranch,
+      let bytes = query.bytesOfChildren(of: node, limits)
+    else { throw .subscriptionTooLarge }
+    return bytes
   }
 
   /// Returns the bytes of all events, or a little more. O(bytes) at most.
@@ -243,6 +248,24 @@ extension Query {
       budget -= key.utf8Count + 4
       return child.fits(budget: &budget)
     }
+  }
+
+  /// Returns the bytes of the children, each as a line of its own; nil if one of them or all together are larger than
+  /// they may be. O(bytes) at most.
+  fileprivate func bytesOfChildren(of node: Node, _ limits: Limits) -> Int? {
+    // The other members of a line, and the memory of a child that waits to be encoded.
+    let lineBytes = 64
+    var budget = limits.initialEventsBytesMax
+    if isIndexed(in: node), count(in: node) > budget / lineBytes { return nil }
+    let fits = forEachChild(of: node) { key, child in
+      budget -= key.utf8Count + lineBytes
+      let room = min(budget, limits.replyBytesMax)
+      var left = room
+      guard room > 0, child.fits(budget: &left) else { return false }
+      budget -= room - left
+      return true
+    }
+    return fits ? limits.initialEventsBytesMax - budget : nil
   }
 }
 

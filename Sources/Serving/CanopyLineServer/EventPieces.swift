@@ -7,7 +7,10 @@ internal import CanopyWire
 extension LinePieces {
   /// Creates the answer to a request for a subscription whose content was measured, and the events of its
   /// content.
-  init(_ subscribed: Subscribed) {
+  ///
+  /// - Parameter eventBytesMax: the most bytes of one event. A client that has an earlier version of a list gets a
+  ///   larger state as the removal of all, and then one event for each child.
+  init(_ subscribed: Subscribed, eventBytesMax: Int) {
     let number = subscribed.number
     var head = LinePieces.Part.text { _ in }
     func setHead(lines: Int) {
@@ -23,10 +26,24 @@ extension LinePieces {
     }
     let next: (Int) -> [Part]?
     switch subscribed.content {
-    case .state(let start, let listening, isReplacement: false) where listening.form == .child:
+    case .state(let start, let listening, let isReplacement)
+    where listening.form == .child
+      && (!isReplacement || (subscribed.bytes > eventBytesMax && start.node.isBranch)):
       let children = listening.query.children(of: start.node)
-      setHead(lines: children.count)
-      next = { index in
+      let first = isReplacement ? 1 : 0
+      setHead(lines: first + children.count)
+      next = { line in
+        if line < first {
+          return [
+            .text {
+              LinePieces.begin(number, to: &$0)
+              EventLine.put(
+                .init(.root), start.sequence, isMore: !children.isEmpty, to: &$0
+              ) { $0.append("null") }
+            }
+          ]
+        }
+        let index = line - first
         guard children.indices.contains(index) else { return nil }
         let (key, node) = children[index]
         let change = ChildChange(

@@ -46,7 +46,9 @@ struct LineCodec {
       }
       append(mismatch: { $0.append(node, style: style) }, etag: etag, to: &output)
     case .subscribed(let subscribed):
-      if subscribed.bytes > wholeBytesMax { return LinePieces(subscribed) }
+      if subscribed.bytes > min(wholeBytesMax, replyBytesMax) {
+        return LinePieces(subscribed, eventBytesMax: replyBytesMax)
+      }
       try encode(subscribed, to: &output)
     }
     return nil

@@ -56,12 +56,11 @@ extension LineHandler {
     session.pause(true)
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     let loop = context.eventLoop
-    let connection = ObjectIdentifier(self)
-    scheduled.decoding = Task { [operations] in
+    scheduled.decoding = Task { [operations, turns = client.turns] in
       let decoded: Result<(request: Request, bytes: Int), WireError>
       do {
         decoded = .success(
-          try await operations.beside(connection) {
+          try await operations.beside(turns) {
             try line.withUnsafeBytes { line in
               (try Request(line: line, limits: operations.limits), LineHandler.memory(of: line))
             }
@@ -126,7 +125,9 @@ extension LineHandler {
     switch request {
     case .write(let write):
       let outcome = pendingOutcome(context, slot)
-      operations.write(write, as: session.identity, from: client.address) {
+      operations.write(
+        write, as: session.identity, from: client.address, turns: client.turns
+      ) {
         outcome.complete(Session.Completion($0))
       }
     case .read(let read): orderedRead(context, read, slot)
@@ -186,12 +187,11 @@ extension LineHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     let outcome = pendingOutcome(context, slot)
-    let connection = ObjectIdentifier(self)
     let root = shared.inbox.snapshot.root
-    tasks[slot] = Task { [operations, identity = session.identity] in
+    tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
       outcome.complete(
         Session.Completion(
-          await operations.longRead(request, as: identity, in: root, of: connection)))
+          await operations.longRead(request, as: identity, in: root, turns: turns)))
     }
   }
 

@@ -90,11 +90,10 @@ extension LineHandler {
   ) {
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
     let loop = context.eventLoop
-    let connection = ObjectIdentifier(self)
-    resumptions[number] = Task { [operations] in
+    resumptions[number] = Task { [operations, turns = client.turns] in
       let changes: Result<Resumption, WireError>
       do {
-        changes = .success(try await operations.resumption(since, start, of: connection))
+        changes = .success(try await operations.resumption(since, start, turns))
       } catch let error as WireError {
         changes = .failure(error)
       } catch {
@@ -160,22 +159,22 @@ extension Operations {
   ///
   /// - Parameters:
   ///   - since: the last commit that the client knows; nil for none.
-  ///   - connection: identifies the connection. Connections take turns.
+  ///   - turns: the connection and its network, which share their turns.
   /// - Throws: `WireError` when an event is larger than a line may be; the error of the journal.
   fileprivate func resumption(
-    _ since: Int64?, _ start: ListenStart, of connection: ObjectIdentifier
+    _ since: Int64?, _ start: ListenStart, _ turns: TurnGroup?
   ) async throws -> Resumption {
     let bytesMax = limits.replyBytesMax
-    let state = { @Sendable () throws(WireError) in
-      Resumption(events: nil, bytes: try EventLines.size(of: start, bytesMax: bytesMax))
+    let state = { @Sendable [limits] () throws(WireError) in
+      Resumption(events: nil, bytes: try EventLines.size(of: start, limits: limits))
     }
-    guard let since else { return try await beside(connection, state) }
+    guard let since else { return try await beside(turns, state) }
     // Otherwise every change of a value that is too large to send would have it measured again.
-    if start.listening.form == .value { _ = try await beside(connection, state) }
-    guard let events = try await engine.changes(since: since, to: start, for: connection) else {
-      return try await beside(connection, state)
+    if start.listening.form == .value { _ = try await beside(turns, state) }
+    guard let events = try await engine.changes(since: since, to: start, for: turns) else {
+      return try await beside(turns, state)
     }
-    return try await beside(connection) { () throws(WireError) in
+    return try await beside(turns) { () throws(WireError) in
       let bytes = try EventLines.size(of: events, start.listening, bytesMax: bytesMax)
       return Resumption(events: events, bytes: bytes)
     }

@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
@@ -57,6 +58,8 @@ final class LineHandler: ChannelInboundHandler, Connection {
   /// The other side of the connection.
   struct Client: ~Copyable {
     var address = "local"
+    /// The group in which the long work of the connection takes turns; nil before the connection is active.
+    var turns: TurnGroup?
     /// Whether the client has ended its sending side.
     var hasEnded = false
     /// Reports the memory that the connection holds. Nil until that is enough to report.
@@ -84,6 +87,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
 
   func channelActive(context: ChannelHandlerContext) {
     client.address = context.remoteAddress?.ipAddress ?? "local"
+    client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
     context.fireChannelActive()
   }
 

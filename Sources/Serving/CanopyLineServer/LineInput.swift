@@ -29,8 +29,8 @@ final class LineInput {
     decoder = LineDecoder(lineBytesMax: lineBytesMax)
   }
 
-  /// The bytes that are kept.
-  var byteCount: Int { decoder.keptBytes + (backlog?.readableBytes ?? 0) + bytesBeside }
+  /// The bytes that are kept: the memory of an unfinished line, and the other bytes.
+  var byteCount: Int { decoder.keptMemory + (backlog?.readableBytes ?? 0) + bytesBeside }
 
   /// Whether whole lines may be among the bytes that are kept.
   var hasBacklog: Bool { backlog != nil || bytesBeside > 0 }

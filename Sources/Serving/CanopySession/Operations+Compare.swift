@@ -148,7 +148,7 @@ extension Operations {
     let completion = request.context.completion
     Task { [self] in
       do {
-        let reply = try await beside {
+        let reply = try await beside(request.context.turns) {
           self.compare(node, request, mayRead: mayRead, round: round)
         }
         if let reply { completion(reply) }

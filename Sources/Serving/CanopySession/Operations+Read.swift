@@ -1,4 +1,5 @@
-internal import CanopyEngine
+internal import CanopyAccounts
+public import CanopyEngine
 internal import CanopySocial
 internal import CanopySystem
 public import CanopyTree
@@ -24,12 +25,12 @@ extension Operations {
   ///
   /// - Parameters:
   ///   - root: the root of the snapshot to read.
-  ///   - connection: identifies the connection. Connections take turns.
+  ///   - turns: the connection and its network, which share their turns.
   public func longRead(
-    _ request: ReadRequest, as identity: Identity, in root: Node, of connection: ObjectIdentifier
+    _ request: ReadRequest, as identity: Identity, in root: Node, turns: TurnGroup?
   ) async -> Reply {
     do {
-      return try await beside(connection) { [self] in
+      return try await beside(turns) { [self] in
         try reply(to: request, as: identity, in: root, isLong: true)
       }
     } catch {
@@ -49,10 +50,10 @@ extension Operations {
 
   /// Runs `body` on a thread where it may take long, one call at a time, as each takes a core.
   ///
-  /// - Parameter group: the calls that share turns, such as those of a connection; nil for none.
+  /// - Parameter group: the connection and its network, which share their turns; nil for a call of its own.
   /// - Throws: the error of `body`; `CancellationError` if the task is cancelled before its turn.
   public func beside<R: Sendable>(
-    _ group: ObjectIdentifier? = nil, _ body: @escaping @Sendable () throws -> R
+    _ group: TurnGroup? = nil, _ body: @escaping @Sendable () throws -> R
   ) async throws -> R {
     try await longWork.withTurn(of: group) {
       // The threads of tasks are few, and not to be held. The thread stands back behind the event loops and
@@ -64,6 +65,16 @@ extension Operations {
         if !started { continuation.resume(throwing: WireError.noThread) }
       }
     }
+  }
+
+  /// Returns the group in which the long work of a connection takes turns: one for all connections of a remote
+  /// network, so that opening more of them gives no more turns. Each connection from this machine has its own.
+  ///
+  /// - Parameter address: the address of the client.
+  public static func turns(of connection: ObjectIdentifier, at address: String) -> TurnGroup {
+    let network = RemoteNetwork(address)
+    return TurnGroup(
+      network: network.isThisMachine ? nil : "\(network)", connection: connection)
   }
 
   private func keepIndex(_ query: Query, at path: Path) async {

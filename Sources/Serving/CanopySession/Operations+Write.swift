@@ -1,5 +1,5 @@
 internal import CanopyAccounts
-internal import CanopyEngine
+public import CanopyEngine
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
@@ -10,13 +10,14 @@ extension Operations {
   ///
   /// - Parameters:
   ///   - address: the address of the client. Anonymous clients of one address share the engine as one writer.
+  ///   - turns: the connection and its network, which share their turns of long work.
   ///   - completion: called once, on the engine's thread or on the caller's, when the write is durable or refused.
   public func write(
-    _ request: WriteRequest, as identity: Identity, from address: String,
+    _ request: WriteRequest, as identity: Identity, from address: String, turns: TurnGroup? = nil,
     completion: @escaping @Sendable (Reply) -> Void
   ) {
     var context = WriteContext(
-      identity: identity, owner: identity.owner(at: address), completion: completion)
+      identity: identity, owner: identity.owner(at: address), turns: turns, completion: completion)
     do {
       switch request {
       case .rename(let username):
@@ -26,7 +27,11 @@ extension Operations {
       case .push(let path, let value): try push(path, value, context)
       case .tree(let write): try submit(write, once: nil, context)
       case .once(var origin, let write):
-        origin.owner = owner(identity)
+        let owner = owner(identity)
+        guard origin.isSecret || !owner.hasSameBytes(as: WriteOrigin.anonymousOwner) else {
+          throw WireError.clientCanBeGuessed
+        }
+        origin.owner = owner
         try submit(write, once: origin, context)
       }
     } catch {
@@ -75,6 +80,8 @@ extension Operations {
 struct WriteContext: Sendable {
   let identity: Identity
   let owner: WriteOwner
+  /// The connection and its network, which share their turns of long work.
+  var turns: TurnGroup?
   /// The session that must not be revoked when the write is decided; nil if the rules decide about the caller.
   var session: UserSession?
   let completion: @Sendable (Reply) -> Void
@@ -104,4 +111,11 @@ private struct PendingWrite<Result: Sendable>: Transaction {
     case .failure(let error): completion(.failure(operations.wireError(error)))
     }
   }
+}
+
+extension WireError {
+  fileprivate static let clientCanBeGuessed = WireError(
+    .invalidData,
+    "without a login, the client name of ONCE needs at least \(WriteOrigin.secretBytesMin) characters, drawn "
+      + "at random: a stranger could guess a shorter one")
 }

@@ -34,12 +34,17 @@ final class DatabaseFiles: Sendable {
   /// Synchronizes the write-ahead log, if the files are open. Blocks until the disk has answered.
   ///
   /// Ignores an error: the system reports it to SQLite's descriptor as well, at the next durable transaction.
-  func synchronizeLog() {
+  func synchronizeLog() { synchronize { $0.suffix(4).elementsEqual("-wal".utf8) } }
+
+  /// Synchronizes the database file, if the files are open. Blocks until the disk has answered.
+  ///
+  /// Ignores an error: the system reports it to SQLite's descriptor as well, when a copy of the log is complete.
+  func synchronizeDatabase() { synchronize { !$0.suffix(4).elementsEqual("-wal".utf8) } }
+
+  private func synchronize(_ isWanted: (String.UTF8View) -> Bool) {
     isClosed.withLock { isClosed in
       guard !isClosed else { return }
-      for file in files where file.path.utf8.suffix(4).elementsEqual("-wal".utf8) {
-        fdatasync(file.descriptor)
-      }
+      for file in files where isWanted(file.path.utf8) { fdatasync(file.descriptor) }
     }
   }
 

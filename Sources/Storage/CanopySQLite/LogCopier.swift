@@ -13,15 +13,30 @@ internal import Synchronization
 /// the last frames itself: the frames that were added during the copier's last pass. Background steps wait while the
 /// log is copied, so these are the frames of a few commits unless the disk cannot keep up.
 ///
+/// SQLite synchronizes the database file only in the pass that copies the last frame. While commits go on, that is the
+/// pass of the writing connection, which would wait until the disk has all that was copied before. So the copier
+/// synchronizes the file itself, just before that pass.
+///
+/// Background steps may write much in a short time, such as a checkpoint of large values. The log is copied after fewer
+/// frames of them, because the disk serves no commit quickly while it writes the frames of a long log.
+///
 /// Isolation: the hook runs on the writing connection's queue, and copying on `queue`.
 final class LogCopier: Sendable {
-  private struct State {
+  fileprivate struct State {
     /// The number of frames in the log after the last commit.
     var frames = 0
     /// The number of frames from which on the log is copied.
     var threshold: Int
     /// The number of frames that background steps wrote since the log was last synchronized.
     var unsyncedFrames = 0
+    /// The number of frames that background steps wrote since the log was last copied.
+    var stepFrames = 0
+    /// The number of copied frames since the database file was last synchronized.
+    var copiedFrames = 0
+    /// The most copied frames that the writing connection had to synchronize.
+    var writerFramesMax = 0
+    /// The number of copies that have begun.
+    var copies = 0
     var isCopying = false
     var isClosed = false
   }
@@ -38,17 +53,23 @@ final class LogCopier: Sendable {
   private let path: String
   private let settings: GRDB.Configuration
   private let framesMax: Int
+  private let stepFramesMax: Int
   private let logger: Logger
   private let state: Mutex<State>
   private let connection = Mutex<DatabaseQueue?>(nil)
   private let writer = Mutex<DatabasePool?>(nil)
+  private let files = Mutex<DatabaseFiles?>(nil)
   let queue = DispatchQueue(label: "canopy.store.log")
 
-  /// Creates a copier that starts when the log has `framesMax` frames of one page each.
-  init(path: String, settings: GRDB.Configuration, framesMax: Int, logger: Logger) {
+  /// Creates a copier that starts when the log has `framesMax` frames of one page each, or `stepFramesMax` frames of
+  /// background steps.
+  init(
+    path: String, settings: GRDB.Configuration, framesMax: Int, stepFramesMax: Int, logger: Logger
+  ) {
     self.path = path
     self.settings = settings
     self.framesMax = framesMax
+    self.stepFramesMax = stepFramesMax
     self.logger = logger
     state = Mutex(State(threshold: framesMax))
   }
@@ -57,7 +78,8 @@ final class LogCopier: Sendable {
   /// log to this copier.
   ///
   /// Precondition: the copier lives as long as the connection.
-  func attach(to pool: DatabasePool) {
+  func attach(to pool: DatabasePool, _ files: DatabaseFiles) {
+    self.files.withLock { $0 = files }
     let copier = Unmanaged.passUnretained(self).toOpaque()
     _ = pool.writeWithoutTransaction { db in
       sqlite3_wal_hook(
@@ -77,13 +99,24 @@ final class LogCopier: Sendable {
   /// The number of bytes that background steps wrote to the log since it was last synchronized.
   var unsyncedBytes: Int { state.withLock { $0.unsyncedFrames } * LogCopier.frameBytes }
 
-  /// Adds the frames of a background step. A log that was restarted meanwhile has fewer frames than before.
+  /// The number of copies that have begun.
+  var copies: Int { state.withLock { $0.copies } }
+
+  /// The most copied frames that the writing connection had to synchronize.
+  var writerFramesMax: Int { state.withLock { $0.writerFramesMax } }
+
+  /// Adds the frames of a background step, and starts copying if the steps have written many. A log that was restarted
+  /// meanwhile has fewer frames than before.
   ///
   /// - Parameter before: the number of frames before the step.
   func noteStep(after before: Int) {
-    state.withLock { state in
-      state.unsyncedFrames += state.frames < before ? state.frames : state.frames - before
+    let begins = state.withLock { state in
+      let frames = state.frames < before ? state.frames : state.frames - before
+      state.unsyncedFrames += frames
+      state.stepFrames += frames
+      return state.stepFrames >= stepFramesMax && state.begin()
     }
+    if begins { queue.async { self.copy() } }
   }
 
   /// Subtracts bytes that are synchronized now; all of them if `bytes` is nil.
@@ -110,9 +143,7 @@ final class LogCopier: Sendable {
     let begins = state.withLock { state in
       if frames < state.frames { state.threshold = framesMax }
       state.frames = frames
-      guard frames >= state.threshold, !state.isCopying, !state.isClosed else { return false }
-      state.isCopying = true
-      return true
+      return frames >= state.threshold && state.begin()
     }
     if begins { queue.async { self.copy() } }
   }
@@ -131,14 +162,29 @@ final class LogCopier: Sendable {
       for _ in 0..<LogCopier.passesMax {
         let before = copied
         copied = try connection.inDatabase { try $0.checkpoint(.passive).checkpointedFrameCount }
+        note(copied: copied - before)
         if copied - before <= LogCopier.lastFramesMax { break }
       }
-      try pool.writeWithoutTransaction { db in _ = try db.checkpoint(.passive) }
+      synchronizeDatabase()
+      try pool.writeWithoutTransaction { db in
+        note(copied: try db.checkpoint(.passive).checkpointedFrameCount - copied)
+        state.withLock { $0.writerFramesMax = max($0.writerFramesMax, $0.copiedFrames) }
+      }
     } catch {
       logger.warning(
         "the write-ahead log could not be copied into the database file; it is tried again",
         metadata: ["error": "\(error)"])
     }
+  }
+
+  private func note(copied frames: Int) {
+    state.withLock { $0.copiedFrames += max(0, frames) }
+  }
+
+  /// Synchronizes the frames that were copied. Blocks until the disk has answered.
+  private func synchronizeDatabase() {
+    files.withLock { $0 }?.synchronizeDatabase()
+    state.withLock { $0.copiedFrames = 0 }
   }
 
   private func openConnection() throws -> DatabaseQueue {
@@ -156,6 +202,18 @@ final class LogCopier: Sendable {
     queue.sync {
       try? connection.withLock { $0.take() }?.close()
       writer.withLock { $0 = nil }
+      files.withLock { $0 = nil }
     }
+  }
+}
+
+extension LogCopier.State {
+  /// Notes that a copy begins. Returns false if none may begin.
+  fileprivate mutating func begin() -> Bool {
+    guard !isCopying, !isClosed else { return false }
+    isCopying = true
+    copies += 1
+    stepFrames = 0
+    return true
   }
 }

@@ -221,7 +221,7 @@ struct Opening {
   func logCopier() -> LogCopier {
     LogCopier(
       path: path, settings: settings, framesMax: configuration.logFramesMax,
-      logger: configuration.logger)
+      stepFramesMax: configuration.logStepFramesMax, logger: configuration.logger)
   }
 
   private var settings: GRDB.Configuration {

@@ -45,6 +45,9 @@ public final class SQLiteStore: Sendable {
     /// The number of frames (pages) from which on the write-ahead log is copied into the database file. SQLite's own
     /// default is 1,000; with 8,000 the copier runs less often, and the log has about 32 MB.
     var logFramesMax = 8_000
+    /// The number of frames of background steps from which on the log is copied: 4 MB. A checkpoint of large values
+    /// writes them in a second, and a commit waits while the disk writes the copied frames.
+    var logStepFramesMax = 1_000
     /// The number of bytes of background steps from which on the log is synchronized before the next step.
     var unsyncedBytesMax = 512 * 1024
     /// Returns the seconds since some fixed moment. It never goes back.
@@ -108,8 +111,8 @@ public final class SQLiteStore: Sendable {
     (pool, losses) = try opening.open()
     let logCopier = opening.logCopier()
     self.logCopier = logCopier
-    logCopier.attach(to: pool)
     files = DatabaseFiles([folder + "/canopy.sqlite", folder + "/canopy.sqlite-wal"])
+    logCopier.attach(to: pool, files)
     if configuration.durability == .full { try files.synchronize() }
     let now = try opening.currentTail(pool)
     tail = Mutex(now)

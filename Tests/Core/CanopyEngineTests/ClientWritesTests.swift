@@ -6,16 +6,18 @@ import Testing
 
 struct ClientWritesTests {
   @Test func `of more clients than the bound those that wrote longest ago are forgotten`() throws {
-    var writes = ClientWrites()
-    for number in 0..<Limits.clientsMax {
+    #expect(ClientWrites().clientsMax == Limits.clientsMax)
+    let clientsMax = 2_000
+    var writes = ClientWrites(clientsMax: clientsMax)
+    for number in 0..<clientsMax {
       writes.note(try Self.write(by: "c\(number)", at: Int64(number)))
     }
-    #expect(writes.count == Limits.clientsMax)
+    #expect(writes.count == clientsMax)
     #expect(throws: RepeatedWrite.self) { try writes.admit(Self.write(by: "c0", at: 0).origin) }
-    writes.note(try Self.write(by: "one more", at: Int64(Limits.clientsMax)))
-    #expect(writes.count == Limits.clientsMax - Limits.clientsMax / 10 + 1)
+    writes.note(try Self.write(by: "one more", at: Int64(clientsMax)))
+    #expect(writes.count == clientsMax - clientsMax / 10 + 1)
     _ = try writes.admit(Self.write(by: "c0", at: 0).origin)
-    let last = try Self.write(by: "c\(Limits.clientsMax - 1)", at: 0).origin
+    let last = try Self.write(by: "c\(clientsMax - 1)", at: 0).origin
     #expect(throws: RepeatedWrite.self) { try writes.admit(last) }
   }
 
@@ -87,7 +89,8 @@ struct ClientWritesTests {
   }
 
   @Test func `one owner with many clients displaces only its own`() throws {
-    var writes = ClientWrites()
+    let clientsMax = 2_000
+    var writes = ClientWrites(clientsMax: clientsMax)
     var owners: [ClientWrite] = []
     for index in 0..<100 {
       var write = try Self.write(by: "own\(index)", at: Int64(index))
@@ -95,16 +98,16 @@ struct ClientWritesTests {
       writes.note(write)
       owners.append(write)
     }
-    for number in 0..<2 * Limits.clientsMax {
+    for number in 0..<2 * clientsMax {
       var write = try Self.write(by: "m\(number)", at: 1_000 + Int64(number))
       write.origin.owner = "mallory"
       writes.note(write)
     }
-    #expect(writes.count <= Limits.clientsMax)
+    #expect(writes.count <= clientsMax)
     for write in owners {
       #expect(throws: RepeatedWrite(sequence: write.sequence)) { try writes.admit(write.origin) }
     }
-    var last = try Self.write(by: "m\(2 * Limits.clientsMax - 1)", at: 0).origin
+    var last = try Self.write(by: "m\(2 * clientsMax - 1)", at: 0).origin
     last.owner = "mallory"
     #expect(throws: RepeatedWrite.self) { try writes.admit(last) }
   }

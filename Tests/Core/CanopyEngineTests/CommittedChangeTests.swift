@@ -62,6 +62,47 @@ struct CommittedChangeTests {
     }
   }
 
+  /// Writes that empty branches with priorities and fill them again.
+  private static func emptying() -> RandomWrites {
+    var writes = RandomWrites()
+    writes.keysMax = 3
+    writes.depthMax = 3
+    writes.bigOnceIn = 1_000
+    return writes
+  }
+
+  @Test
+  func `a copy that resumes over writes that emptied branches has no priority that was lost`()
+    throws
+  {
+    var random = SeededGenerator(printingSeedFor: "CommittedChangeTests.resumption")
+    let writes = Self.emptying()
+    var tree = Tree()
+    for _ in 0..<600 {
+      if random.oneIn(20) { tree = Tree(root: writes.value(&random, depth: 3)) }
+      let old = tree.root
+      var written: Set<Location> = []
+      var images: [[Assignment]] = []
+      for _ in 0..<Int.random(in: 1...4, using: &random) {
+        let assignments = writes.next(&random).resolved(in: tree.root, at: 0)
+        images.append(tree.beforeImage(of: assignments))
+        written.formUnion(tree.apply(assignments).map(\.location))
+      }
+      let path = try Path(random.oneIn(2) ? [] : [random.pick(RandomWrites.keys.prefix(3))])
+      var copy = Tree(root: old.at(path))
+      let listening = Listening(path, form: .sync)
+      let concerned = written.filter { listening.isConcerned(by: $0) }
+      for case .put(let puts) in listening.changes(to: tree.root, by: concerned) {
+        copy.apply(puts)
+      }
+      #expect(copy.root == tree.root.at(path))
+      // With before-images the old version is exact.
+      var reverted = tree
+      for image in images.reversed() { reverted.apply(image) }
+      #expect(reverted.root == old)
+    }
+  }
+
   @Test func `a merged change keeps so many locations, and with more stands for the whole tree`()
     throws
   {

@@ -5,7 +5,15 @@ import Testing
 /// Tasks of which a few work at a time.
 @Suite(.timeLimit(.minutes(5))) struct TurnQueueTests {
   /// A substitute for a connection.
-  private final class Group: Sendable {}
+  private final class Group: Sendable {
+    let network: String?
+
+    init(_ network: String? = nil) {
+      self.network = network
+    }
+
+    var turns: TurnGroup { TurnGroup(network: network, connection: ObjectIdentifier(self)) }
+  }
 
   /// Begins a task of a group that waits for a turn, and returns when it waits.
   private func wait(
@@ -13,7 +21,7 @@ import Testing
   ) async throws -> Task<Void, any Error> {
     let waiting = queue.waiting
     let task = Task {
-      try await queue.withTurn(of: group.map { ObjectIdentifier($0) }) { done.add(name) }
+      try await queue.withTurn(of: group?.turns) { done.add(name) }
     }
     try await eventually { queue.waiting != waiting }
     return task
@@ -43,6 +51,50 @@ import Testing
     #expect(queue.waiting == 0)
     // All turns are free again.
     try await queue.withTurn { try await queue.withTurn {} }
+  }
+
+  @Test func `a network has one turn before another's second, however many connections it opens`()
+    async throws
+  {
+    let queue = TurnQueue(width: 1)
+    let gate = Gate()
+    let working = Task { try await queue.withTurn { await gate.pass() } }
+    await gate.reached()
+    let done = Answers<String>()
+    let flood = (0..<6).map { _ in Group("a") }
+    let (honest, local, other) = (Group("b"), Group(), Group())
+    var tasks: [Task<Void, any Error>] = []
+    for (index, group) in flood.enumerated() {
+      tasks.append(try await wait(queue, "a\(index)", group, done))
+    }
+    // The second task of a connection waits for the first ones of its neighbours.
+    tasks.append(try await wait(queue, "a0 again", flood[0], done))
+    for (name, group) in [
+      ("b", honest), ("local", local), ("local again", local), ("other", other),
+      ("b again", honest),
+    ] {
+      tasks.append(try await wait(queue, name, group, done))
+    }
+    // The first of a network may leave, and so may the only one of a connection.
+    let late = Group("c")
+    let cancelled = [
+      try await wait(queue, "c", late, done), try await wait(queue, "c again", late, done),
+    ]
+    #expect(queue.waiting == 14)
+    for task in cancelled {
+      task.cancel()
+      await #expect(throws: CancellationError.self) { try await task.value }
+    }
+    #expect(queue.waiting == 12)
+    gate.open()
+    let order = await done.wait(for: 12)
+    #expect(
+      order == [
+        "a0", "b", "local", "other", "a1", "b again", "local again", "a2", "a3", "a4", "a5",
+        "a0 again",
+      ])
+    for task in tasks + [working] { try await task.value }
+    #expect(queue.waiting == 0)
   }
 
   @Test func `one that is cancelled while it waits has no turn, and takes none from others`()

@@ -142,6 +142,23 @@ import Testing
     }
   }
 
+  @Test func `the memory of an unfinished line is that of its buffer, and ends with the line`() {
+    var decoder = LineDecoder(lineBytesMax: 1_000_000)
+    #expect(decoder.keptMemory == 0)
+    var hasRoom = false
+    for count in 1...200 {
+      let piece = [UInt8](repeating: 0x78, count: 999)
+      let outcome = piece.withUnsafeBytes { decoder.feed($0) { _ in true } }
+      #expect(outcome == .done)
+      #expect(decoder.keptBytes == count * 999)
+      #expect(decoder.keptBytes...(2 * decoder.keptBytes + 4_096) ~= decoder.keptMemory)
+      if decoder.keptMemory > decoder.keptBytes * 3 / 2 { hasRoom = true }
+    }
+    #expect(hasRoom, "the buffer is larger than the line at some time")
+    let outcome = [UInt8(ascii: "\n")].withUnsafeBytes { decoder.feed($0) { _ in true } }
+    #expect(outcome == .done && decoder.keptMemory == 0)
+  }
+
   @Test func `the bound may be the largest integer`() {
     #expect(Self.decode([Array("PI".utf8), Array("NG\n".utf8)], max: .max - 1).lines.count == 1)
     var decoder = LineDecoder(lineBytesMax: .max)

@@ -123,6 +123,26 @@ import Testing
     }
   }
 
+  @Test(arguments: Depth.allCases)
+  func `a CAS does not overwrite an integer with that of another value, above 2^53 too`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server async throws in
+      let client = try await server.connectAsAdministrator()
+      for place in ["/n", "/deep/n"] {
+        try await client.value("SET \(place) 9007199254740993")
+        let etag = try await client.text("etag", "GET \(place) {\"etag\":true}")
+        for neighbour in ["9007199254740992", "9007199254740994"] {
+          try await client.value("SET \(place) \(neighbour)")
+          let differs = try await client.value("CAS \(place) \(etag) 1")
+          #expect(differs["committed"] == .leaf(false))
+        }
+        try await client.value("SET \(place) 9007199254740993")
+        try await client.expect("CAS \(place) \(etag) 1", contains: "\"committed\":true")
+      }
+    }
+  }
+
   private func hold(_ queue: TurnQueue) async -> (Gate, Task<Void, any Error>) {
     let gate = Gate()
     let task = Task { try await queue.withTurn { await gate.pass() } }

@@ -142,7 +142,9 @@ import Testing
       }
       try await client.expect("GET /a", "+1")
       let stranger = try await server.connect()
-      try await stranger.expect("ONCE s 1 0 SET /a 2", failsWith: "PERMISSION_DENIED")
+      try await stranger.expect("ONCE s 1 0 SET /a 2", failsWith: "INVALID_DATA")
+      let secret = String(repeating: "s", count: WriteOrigin.secretBytesMin)
+      try await stranger.expect("ONCE \(secret) 1 0 SET /a 2", failsWith: "PERMISSION_DENIED")
     }
   }
 
@@ -184,11 +186,37 @@ import Testing
       let nobody = try await server.connect()
       try await mallory.value("ONCE \(name) 1 0 SET /open/m 1")
       try await mallory.expect("ONCE \(name) 9 8 SET /denied 1", failsWith: "PERMISSION_DENIED")
-      try await nobody.expect("ONCE \(name) 9 8 SET /denied 1", failsWith: "PERMISSION_DENIED")
       let first = try await bob.request("ONCE \(name) 1 0 SET /open/b {\".sv\":{\"increment\":1}}")
       try await bob.expect("ONCE \(name) 1 0 SET /open/b 5", first)
-      try await nobody.value("ONCE \(name) 9 0 SET /open/n 1")
-      try await bob.expect("GET /open", "+{\"b\":1,\"m\":1,\"n\":1}")
+      try await nobody.expect("ONCE \(name) 9 0 SET /open/n 1", failsWith: "INVALID_DATA")
+      try await bob.expect("GET /open", "+{\"b\":1,\"m\":1}")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a stranger who guesses a name cannot swallow the write of another client without a login`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server async throws in
+      try await server.set(rules: Self.openRules)
+      let stranger = try await server.connect()
+      let client = try await server.connect()
+      let before = server.parts.engine.snapshot.sequence
+      for name in ["k", String(repeating: "k", count: WriteOrigin.secretBytesMin - 1)] {
+        for connection in [stranger, client] {
+          try await connection.expect(
+            "ONCE \(name) 1 0 SET /open/n 1", contains: "-INVALID_DATA without a login")
+        }
+      }
+      #expect(server.parts.engine.snapshot.sequence == before)
+      let name = String(repeating: "k", count: WriteOrigin.secretBytesMin)
+      try await client.expect("ONCE \(name) 1 0 SET /open/n 1", hasPrefix: "+")
+      // A name that belongs to a user is no longer theirs after a logout: the write would be made again.
+      let user = try await server.connect(as: "ada")
+      try await user.value("ONCE k 1 0 SET /open/n 2")
+      try await user.value("LOGOUT")
+      try await user.expect("ONCE k 1 0 SET /open/n 3", failsWith: "INVALID_DATA")
+      try await user.expect("GET /open/n", "+2")
     }
   }
 }

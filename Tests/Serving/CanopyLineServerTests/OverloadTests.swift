@@ -163,17 +163,79 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `the present state is one reply with its own bound`(_ depth: Depth) async throws {
+  func `the children of a present state are sent one by one, up to a bound of their own`(
+    _ depth: Depth
+  ) async throws {
     try await withServer(depth) {
       $0.limits.replyBytesMax = 10_000
+      // Each child has 2,067 bytes: its text, quotes and key, and an allowance for its line. One byte must be left.
+      $0.limits.initialEventsBytesMax = 6 * 2_067 + 1
     } _: { server in
       let client = try await server.connectAsAdministrator()
       let text = String(repeating: "x", count: 2_000)
       for i in 0..<6 { try await client.value("SET /n/\(i) \"\(text)\"") }
-      try await client.expect("LISTEN /n", failsWith: "TOO_LARGE")
+      let lists = ["LISTEN /n", "LISTEN /n {\"orderBy\":\"$value\",\"limitToLast\":6}"]
+      for line in lists {
+        let events = try await client.begin(line).events
+        #expect(events.map(\.key) == (0..<6).map { "\($0)" })
+        #expect(events.map(\.isMore) == [true, true, true, true, true, false])
+      }
+      // The whole state is one event in the other forms.
+      for form in ["value", "sync"] {
+        try await client.expect("LISTEN /n {\"events\":\"\(form)\"}", failsWith: "TOO_LARGE")
+      }
+      for number in 1...2 { try await client.value("UNLISTEN \(number)") }
+      try await client.value("SET /n/0 \"\(text)x\"")
+      for line in lists { try await client.expect(line, failsWith: "TOO_LARGE") }
       #expect(
-        try await client.begin("LISTEN /n {\"orderBy\":\"$key\",\"limitToLast\":4}").events.count
-          == 4)
+        try await client.begin("LISTEN /n {\"orderBy\":\"$key\",\"limitToLast\":5}").events.count
+          == 5)
+      // Each child is one event.
+      try await client.value("SET /m {\"a\":\"\(String(repeating: text, count: 5))\"}")
+      try await client.expect("LISTEN /m", failsWith: "TOO_LARGE")
+      try await client.value("SET /m \"\(String(repeating: text, count: 5))\"")
+      try await client.expect("LISTEN /m", failsWith: "TOO_LARGE")
+      #expect(server.parts.engine.listenerCounts.listeners == 1)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a list of many large posts does not keep anybody from watching it, or from resuming`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.replyBytesMax = 100_000
+    } _: { server in
+      let hostile = try await server.connect(as: "mallory")
+      let body = String(repeating: "\u{1F333}", count: 4_000)
+      var ids: [String] = []
+      for _ in 0..<10 { ids.append(try await hostile.text("id", "POST title \"\(body)\"")) }
+      // RECENT answers with the posts that fit, and a cursor.
+      #expect(try await hostile.request("RECENT {\"limit\":10}").hasSuffix("\"}]"))
+      let client = try await server.connect()
+      for line in [
+        "WATCH RECENT {\"limit\":10}", "WATCH TOP {\"limit\":10}",
+        "WATCH POSTS @mallory {\"limit\":10}",
+        "LISTEN /posts",
+      ] {
+        let events = try await client.begin(line).events
+        #expect(events.map(\.key) == ids, "\(line)")
+        #expect(events.allSatisfy { $0.name == "child_added" })
+      }
+      // A client that has an earlier version, of which the server can no longer tell the changes.
+      try await server.set(rules: #"{"rules":{".read":true}}"#)
+      let (sub, _, events) = try await client.begin("LISTEN /posts {\"since\":1}")
+      #expect(sub > 0 && events.count == 11)
+      #expect(events.first?.brief == "put /" && events.first?.data == .null)
+      #expect(events.dropFirst().map(\.key) == ids)
+      #expect(events.map(\.isMore) == Array(repeating: true, count: 10) + [false])
+      #expect(events.allSatisfy { $0.sequence == events[0].sequence })
+      // An empty list, and one that fits, are one line.
+      let small = try await client.begin(
+        "LISTEN /posts {\"since\":1,\"orderBy\":\"$key\",\"limitToLast\":2}")
+      #expect(small.events.map(\.brief) == ["put /"])
+      let (later, _) = try await client.events(until: "PING")
+      #expect(later.isEmpty)
     }
   }
 }

@@ -67,7 +67,8 @@ import Testing
       try await stranger.expect(
         update(2_049), "-TOO_LARGE one UPDATE may set at most 2048 locations; split it into several"
       )
-      try await stranger.expect("ONCE c 1 0 " + update(2_049), failsWith: "TOO_LARGE")
+      try await stranger.expect(
+        "ONCE drawn-at-random-1 1 0 " + update(2_049), failsWith: "TOO_LARGE")
     }
   }
 

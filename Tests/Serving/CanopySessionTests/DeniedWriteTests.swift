@@ -48,7 +48,7 @@ import Testing
     // A small one costs the writer little.
     try submit(update(8), as: .anonymous, parts, codes)
     // The writer must look whether this one was committed before.
-    try submit("ONCE c 1 0 " + update(9), as: .anonymous, parts, codes)
+    try submit("ONCE drawn-at-random-1 1 0 " + update(9), as: .anonymous, parts, codes)
     // The rules do not bind the administrator.
     try submit(update(9), as: .administrator, parts, codes)
     #expect(codes.all.count == 2)

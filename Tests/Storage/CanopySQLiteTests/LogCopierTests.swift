@@ -66,6 +66,45 @@ import Testing
     }
   }
 
+  @Test func `the writer synchronizes the last frames of a copy only`() async throws {
+    var configuration = configuration
+    configuration.logFramesMax = 1_000
+    try await folder.withStore(configuration) { store in
+      let copier = try #require(store.logCopier)
+      let gate = DispatchSemaphore(value: 0)
+      copier.queue.async { gate.wait() }
+      let text = Node(String(repeating: "x", count: 100_000))
+      for number in 1...60 as ClosedRange<Int64> {
+        try store.append([commit(number, "n/\(number)", text)], after: number - 1)
+      }
+      #expect(copier.frames > 1_400)
+      gate.signal()
+      copier.queue.sync {}
+      #expect(copier.copies == 1)
+      #expect(copier.writerFramesMax <= 250)
+    }
+  }
+
+  @Test func `the log is copied after fewer frames of background steps`() async throws {
+    var configuration = configuration
+    configuration.logFramesMax = 1_000_000
+    configuration.logStepFramesMax = 200
+    configuration.uptime = { 0 }
+    try await folder.withStore(configuration) { store in
+      let copier = try #require(store.logCopier)
+      let text = Node(String(repeating: "x", count: 300_000))
+      for number in 1...12 as ClosedRange<Int64> {
+        try store.append([commit(number, "n/\(number)", text)], after: number - 1)
+      }
+      #expect(copier.copies == 0, "commits alone do not reach their own bound")
+      try await store.checkpoint(try await store.tree().root, through: 12)
+      copier.queue.sync {}
+      // Each row has 74 pages, so three rows reach the bound, and 12 rows reach it four times.
+      #expect(3...5 ~= copier.copies, "\(copier.copies)")
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+
   @Test func `a copy that a reader delays is repeated when the log has grown`() async throws {
     try await folder.withStore(configuration) { store in
       let copier = try #require(store.logCopier)

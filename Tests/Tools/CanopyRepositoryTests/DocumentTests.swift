@@ -139,6 +139,7 @@ struct DocumentTests {
       "requestBytesMax": "requests wait to be read, and none is refused",
       "memoryMax": "a client that reads its replies does not meet it",
       "unreadReplyBytesMax": "a client that reads its replies does not meet it",
+      "initialEventsBytesMax": "the refusal of a larger list says what to do: listen with a limit",
       "wholeReplyBytesMax": "a larger reply has the same bytes",
       "clientsMax":
         "no client is refused: the record of the client that wrote longest ago is removed",

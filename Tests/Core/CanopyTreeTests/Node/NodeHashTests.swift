@@ -35,6 +35,22 @@ struct NodeHashTests {
     #expect(try Node(json: json).hash == hash)
   }
 
+  @Test(arguments: [
+    // The largest integers that doubles hold have the hash of the official clients.
+    ("9007199254740992", "m4qsp/5BbIWTdjthNlnOX+WCTB0="),
+    ("1152921504606846976", "MSg910wSc5MJ+gcHg8UCv0dIZmk="),
+    // number:4340000000000000:9007199254740993
+    ("9007199254740993", "CV3VO5pZbKF1ckIzAlkgCI4t6Ok="),
+    ("-9007199254740993", "OpjC3v0piCc0gBgI5tQobbS9Eps="),
+    // number:43e0000000000000:9223372036854775807
+    ("9223372036854775807", "Yd4lTQEvaR2vHuhwVjJf4VFtwHE="),
+    // priority:number:4340000000000000:9007199254740993:number:3ff0000000000000
+    (#"{".value":1,".priority":9007199254740993}"#, "R0mGbApApDdkBgUym+KV9ig5d9o="),
+  ])
+  func `an integer that no double holds has a hash of its own`(json: String, hash: String) throws {
+    #expect(try Node(json: json).hash == hash)
+  }
+
   @Test func `random trees have the hashes of the naive model`() throws {
     try withSeed { random in
       for _ in 0..<300 {

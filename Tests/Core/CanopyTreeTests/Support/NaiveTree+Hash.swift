@@ -11,7 +11,11 @@ extension NaiveTree {
       case .string(let bytes): return Array("string:".utf8) + bytes
       case .integer, .double:
         let bits = String((leaf.number ?? 0).bitPattern, radix: 16)
-        return Array("number:".utf8) + [UInt8](repeating: 0x30, count: 16 - bits.count) + bits.utf8
+        let number = String(repeating: "0", count: 16 - bits.count) + bits
+        if case .integer(let value) = leaf, Double(exactly: value) == nil {
+          return Array("number:\(number):\(value)".utf8)
+        }
+        return Array("number:\(number)".utf8)
       }
     }
     var bytes = priority.map { Array("priority:".utf8) + text($0) + Array(":".utf8) } ?? []
