@@ -2,7 +2,7 @@ import CanopyAccounts
 import Testing
 
 @Suite struct AccountErrorTests {
-  private static let problems: [AdministratorTokenProblem] = [
+  private static let problems: [PrivateFileProblem] = [
     .malformed, .notAFile, .exposed(mode: 0o644),
     .system(operation: "open", reason: "Permission denied"),
   ]
