@@ -152,7 +152,7 @@ extension RequestBody {
       default: throw IdentityError.invalidArgument("the attribute cannot be removed")
       }
     }
-    if try texts("deleteProvider")?.contains("password") == true {
+    if try texts("deleteProvider")?.contains(where: { $0.hasSameBytes(as: "password") }) == true {
       changes.email = .remove
       changes.password = .remove
     }

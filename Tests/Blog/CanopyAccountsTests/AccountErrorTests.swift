@@ -10,7 +10,8 @@ import Testing
   private static let all: [AccountError] =
     [
       .invalidEmail, .credentialsRefused, .tokenRefused, .rateLimited(retryAfterMilliseconds: 1),
-      .overloaded, .hashingFailed, .taken, .disabled, .notFound,
+      .overloaded, .hashingFailed, .taken, .disabled, .notFound, .uidTaken, .codeRefused,
+      .codeExpired,
     ] + PasswordRejection.allCases.map { .invalidPassword($0) }
     + problems.map { .administratorTokenUnusable(path: "/data/admin-token", problem: $0) }
 
