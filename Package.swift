@@ -32,6 +32,7 @@ let argumentParser = Target.Dependency.product(
 let histogram = Target.Dependency.product(name: "Histogram", package: "hdrhistogram-swift")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 let sqlite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
+let jwt = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
 
 let package = Package(
   name: "canopy",
@@ -51,6 +52,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
+    .package(url: "https://github.com/vapor/jwt-kit", from: "5.7.1"),
   ],
   targets: [
     // Core: the tree database, and its protocol as text.
@@ -72,6 +74,12 @@ let package = Package(
     .target(
       name: "CanopyAccounts", dependencies: ["CanopySystem", "CArgon2", crypto],
       path: "Sources/Blog/CanopyAccounts", swiftSettings: settings),
+    .target(
+      name: "CanopyIdentity",
+      dependencies: [
+        "CanopySystem", "CanopyTree", "CanopyRules", "CanopyAccounts", crypto, jwt,
+      ],
+      path: "Sources/Blog/CanopyIdentity", swiftSettings: settings),
     .target(
       name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"],
       path: "Sources/Blog/CanopySocial", swiftSettings: settings),
@@ -167,6 +175,13 @@ let package = Package(
       name: "CanopyAccountsTests",
       dependencies: ["CanopyAccounts", "CanopySystem", "CanopyTesting", "CArgon2"],
       path: "Tests/Blog/CanopyAccountsTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyIdentityTests",
+      dependencies: [
+        "CanopyIdentity", "CanopyAccounts", "CanopyRules", "CanopySQLite", "CanopyTree",
+        "CanopyTesting",
+      ],
+      path: "Tests/Blog/CanopyIdentityTests", swiftSettings: settings),
     .testTarget(
       name: "CanopySQLiteTests",
       dependencies: [

@@ -21,15 +21,21 @@ public enum AccountError: Error, Equatable, Sendable {
   case taken
   /// The password was right, but an administrator has disabled the account.
   case disabled
-  /// The account does not exist. Only administrators get this error.
+  /// The account does not exist. Only administrators and the account's own user get this error.
   case notFound
+  /// An account with this uid exists already. Only administrators get this error.
+  case uidTaken
+  /// The code of an e-mail is malformed, unknown or used. The error does not reveal which.
+  case codeRefused
+  /// The code of an e-mail has expired.
+  case codeExpired
   /// The administrator token in the file at `path` cannot be used.
-  case administratorTokenUnusable(path: String, problem: AdministratorTokenProblem)
+  case administratorTokenUnusable(path: String, problem: PrivateFileProblem)
 }
 
-/// A problem with the file of the administrator token.
-public enum AdministratorTokenProblem: Error, Equatable, Sendable {
-  /// The content is not a token.
+/// A problem with a file that only its owner may read.
+public enum PrivateFileProblem: Error, Equatable, Sendable {
+  /// The content is not a token or not a list of keys.
   case malformed
   /// It is not an ordinary file.
   case notAFile
@@ -63,8 +69,14 @@ extension AccountError {
       "this account is disabled; ask an administrator to enable it"
     case .notFound:
       "the account does not exist; list the accounts to find its name"
+    case .uidTaken:
+      "an account with that identifier exists; choose another"
+    case .codeRefused:
+      "the code is not valid; request another"
+    case .codeExpired:
+      "the code has expired; request another"
     case .administratorTokenUnusable(let path, let problem):
-      problem.sentence(path: path)
+      problem.sentence(path: path, content: "administrator token")
     }
   }
 
@@ -82,17 +94,22 @@ extension AccountError: CustomStringConvertible {
   public var description: String { sentence }
 }
 
-extension AdministratorTokenProblem {
-  fileprivate func sentence(path: String) -> String {
+extension PrivateFileProblem {
+  /// Returns one sentence that says what to do.
+  ///
+  /// - Parameters:
+  ///   - path: the file.
+  ///   - content: the content of the file, without an article.
+  package func sentence(path: String, content: String) -> String {
     switch self {
     case .malformed:
-      "\(path) does not contain an administrator token; remove it, and the next start creates a new one"
+      "\(path) does not contain the \(content); remove it, and the next start creates a new one"
     case .notAFile:
-      "\(path) is not a regular file; remove it, and the next start creates an administrator token"
+      "\(path) is not a regular file; remove it, and the next start creates the \(content)"
     case .exposed(let mode):
       """
-      \(path) has mode \(String(mode, radix: 8)), so others could have read the administrator \
-      token; remove it, and the next start creates a new one
+      \(path) has mode \(String(mode, radix: 8)), so others could have read the \(content); remove \
+      it, and the next start creates a new one
       """
     case .system(let operation, let reason):
       "cannot \(operation) \(path): \(reason); check the folder and its permissions"

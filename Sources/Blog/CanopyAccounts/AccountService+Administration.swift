@@ -49,9 +49,11 @@ extension AccountService {
   /// - Throws: ``AccountError/notFound``; ``AccountError/invalidEmail``.
   public func setDisabled(_ isDisabled: Bool, _ selector: AccountSelector) async throws {
     let account = try await account(selector)
-    guard try await store.setDisabled(isDisabled, uid: account.uid) else {
-      throw AccountError.notFound
+    let now = environment.now()
+    let isChanged = try await revoking(account.uid) {
+      try await store.setDisabled(isDisabled, uid: account.uid, endingLoginsAt: now)
     }
+    guard isChanged else { throw AccountError.notFound }
   }
 
   /// Sets the password of an account and revokes its tokens. Resets the count of failed logins.
@@ -61,9 +63,12 @@ extension AccountService {
   public func setPassword(_ new: String, _ selector: AccountSelector) async throws {
     let account = try await account(selector)
     let hash = try await hash(try accepted(new, for: account), for: .local)
-    let isReplaced = try await store.setPasswordHash(
-      hash.encoded, uid: account.uid, ifCurrent: nil, revokingTokens: true)
-    guard isReplaced else { throw AccountError.notFound }
+    let now = environment.now()
+    let replaced = try await revoking(account.uid) {
+      try await store.replacePasswordHash(
+        hash.encoded, uid: account.uid, ifCurrent: nil, revokingTokens: true, endingLoginsAt: now)
+    }
+    guard replaced != nil else { throw AccountError.notFound }
     loginThrottle.withLock { $0.forget(.email(account.emailNormalized)) }
   }
 }

@@ -4,9 +4,9 @@ extension AccountService {
   /// Changes a password for a caller that knows the current one. Revokes all tokens of the account and issues a new
   /// one.
   ///
-  /// Costs two hashes, so it counts as two logins; each account has as many of them as a remote network. Failures are counted for each session, separately from those of logins. So a stranger who
-  /// guesses at the login does not prevent the user from changing the password, and a stolen session permits only as
-  /// many guesses as a login. Success resets the count of failed logins. An attempt that must wait after failures does
+  /// Costs two hashes, so it counts as two logins; each account has as many of them as a remote network. Failures are
+  /// counted for each session, separately from those of logins. So a stranger who guesses at the login does not prevent
+  /// the user from changing the password, and a stolen session permits only as many guesses as a login. Success resets the count of failed logins. An attempt that must wait after failures does
   /// not count as a change. So a stolen session does not use up the changes of the user.
   ///
   /// - Parameters:
@@ -27,18 +27,21 @@ extension AccountService {
     else { throw AccountError.tokenRefused }
     let accepted = try accepted(new, for: owner)
     for _ in 0..<Self.roundsMax {
-      var account = try await verified(
+      let account = try await verified(
         key: .session(session), password: current, from: remote
       ) {
         try countChange(of: uid)
         return try await store.account(uid: uid)
       }
       let hash = try await hash(accepted, for: remote).encoded
-      let isReplaced = try await store.setPasswordHash(
-        hash, uid: uid, ifCurrent: account.passwordHash, revokingTokens: true)
+      let now = environment.now()
+      let replaced = try await revoking(uid) {
+        try await store.replacePasswordHash(
+          hash, uid: uid, ifCurrent: account.passwordHash, revokingTokens: true,
+          endingLoginsAt: now)
+      }
       // Not replaced if the password has changed since it was checked. Then the current one is checked again.
-      guard isReplaced else { continue }
-      account.passwordHash = hash
+      guard let account = replaced else { continue }
       loginThrottle.withLock { $0.forget(.email(owner.emailNormalized)) }
       guard let session = try await issueSession(for: account) else { break }
       return session
@@ -49,7 +52,7 @@ extension AccountService {
   /// Counts a change of an account's password.
   ///
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
-  private func countChange(of uid: String) throws {
+  func countChange(of uid: String) throws {
     let now = environment.now()
     if let wait = changeLimiter.withLock({ $0.take(uid, cost: 2, now: now) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
@@ -58,8 +61,8 @@ extension AccountService {
 
   /// Checks the new password of an account, and returns its normalized form.
   func accepted(_ password: String, for account: Account) throws -> NormalizedPassword {
-    guard let email = EmailAddress(account.email) else { throw AccountError.invalidEmail }
-    return try PasswordPolicy.accepted(password, email: email, username: account.username)
+    try PasswordPolicy.accepted(
+      password, email: EmailAddress(account.email), username: account.username)
   }
 }
 

@@ -17,6 +17,13 @@ extension AccountService {
   public func logIn(
     email: String, password: String, from remote: RemoteNetwork
   ) async throws -> Session {
+    try await beginLogin(email: email, password: password, from: remote).session
+  }
+
+  /// Does the same as ``logIn(email:password:from:)``, and returns the account too.
+  public func beginLogin(
+    email: String, password: String, from remote: RemoteNetwork
+  ) async throws -> Login {
     guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
     try countLogin(from: remote)
     for _ in 0..<Self.roundsMax {
@@ -28,7 +35,7 @@ extension AccountService {
       // Nil if the account has changed since it was read. Then it is read again.
       if let session = try await issueSession(for: account) {
         await renewHash(of: account, password: password, for: remote)
-        return session
+        return Login(session: session, account: account, at: environment.now())
       }
     }
     throw AccountError.credentialsRefused
@@ -42,13 +49,32 @@ extension AccountService {
     guard let token = SessionToken(token), let found = try await store.token(token.digest),
       environment.now() < found.token.expiresAt, found.account.isActive
     else { throw AccountError.tokenRefused }
-    return Session(
-      uid: found.account.uid,
-      email: found.account.email,
-      token: token.text,
-      expiresAt: found.token.expiresAt
-    )
+    return Session(found.account, found.token, token: token.text)
   }
+
+  /// Returns the session of a token with its account. Notes the use of the account once in an hour.
+  ///
+  /// - Throws: ``AccountError/tokenRefused``, as ``authenticate(_:)`` does.
+  public func refresh(_ token: String) async throws -> Login {
+    let now = environment.now()
+    guard let token = SessionToken(token), let found = try await store.token(token.digest),
+      now < found.token.expiresAt, found.account.isActive
+    else { throw AccountError.tokenRefused }
+    let noted = found.account.details.lastRefreshAt ?? .min
+    if now.subtractingSaturated(noted) >= Self.refreshNoteMilliseconds {
+      _ = try await store.change(uid: found.account.uid, revokingTokens: false) {
+        $0.details.lastRefreshAt = now
+        return true
+      }
+    }
+    let began = found.token.expiresAt.subtractingSaturated(settings.tokenLifetimeMilliseconds)
+    let session = Session(found.account, found.token, token: token.text)
+    return Login(
+      session: session, account: found.account,
+      at: min(now, max(began, found.account.createdAt)))
+  }
+
+  private static let refreshNoteMilliseconds: Int64 = 60 * 60 * 1_000
 
   /// Whether a token is valid: it is known, neither expired nor revoked, and its account is neither disabled nor
   /// pending. One look-up. Throws only errors of the store.
@@ -68,12 +94,14 @@ extension AccountService {
     try await store.deleteToken(token.digest)
   }
 
-  /// Removes expired tokens from the store. Call regularly, and again at once while it returns
-  /// ``AccountSettings/purgeBatchMax``.
+  /// Removes expired tokens and codes from the store, at most ``AccountSettings/purgeBatchMax`` of each. Call regularly,
+  /// and again at once while it returns a number above 0.
   ///
-  /// - Returns: the number of tokens that were removed.
+  /// - Returns: the number of tokens and codes that were removed.
   public func purgeExpiredTokens() async throws -> Int {
-    try await store.purgeExpired(now: environment.now(), limit: max(1, settings.purgeBatchMax))
+    let (now, limit) = (environment.now(), max(1, settings.purgeBatchMax))
+    let tokens = try await store.purgeExpired(now: now, limit: limit)
+    return try await tokens + store.purgeExpiredCodes(now: now, limit: limit)
   }
 
   /// The maximum number of checks in one operation. A check is repeated if the account changes while its password is
@@ -86,7 +114,7 @@ extension AccountService {
   /// use up the logins of the others. The hasher still bounds their hashes.
   ///
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
-  private func countLogin(from remote: RemoteNetwork) throws {
+  func countLogin(from remote: RemoteNetwork) throws {
     guard !remote.isThisMachine else { return }
     let now = environment.now()
     if let wait = loginLimiter.withLock({ $0.take(remote, now: now) }) {
@@ -95,15 +123,22 @@ extension AccountService {
   }
 
   /// Returns a new session; nil if the account has changed since its password was checked.
-  func issueSession(for account: Account) async throws -> Session? {
+  ///
+  /// - Parameters:
+  ///   - account: the account.
+  ///   - customClaims: the claims of the custom token of the login; see ``TokenRecord/customClaims``.
+  ///   - began: the time of an earlier login that the session continues, in milliseconds; nil for a login now.
+  func issueSession(
+    for account: Account, customClaims: String? = nil, beganAt began: Int64? = nil
+  ) async throws -> Session? {
     let token = SessionToken.make(random: environment.random)
-    let expiresAt = environment.now().addingSaturated(settings.tokenLifetimeMilliseconds)
-    let record = TokenRecord(digest: token.digest, uid: account.uid, expiresAt: expiresAt)
-    guard try await store.insertToken(record, ifPasswordHash: account.passwordHash) else {
-      return nil
-    }
-    return Session(
-      uid: account.uid, email: account.email, token: token.text, expiresAt: expiresAt)
+    let now = environment.now()
+    let expiresAt = (began ?? now).addingSaturated(settings.tokenLifetimeMilliseconds)
+    let record = TokenRecord(
+      digest: token.digest, uid: account.uid, expiresAt: expiresAt, customClaims: customClaims)
+    let isInserted = try await store.insertToken(
+      record, ifPasswordHash: account.passwordHash, loginAt: began == nil ? now : nil)
+    return isInserted ? Session(account, record, token: token.text) : nil
   }
 
   /// Replaces a hash that has other parameters than the current ones. A login is the only time at which the password is
@@ -133,13 +168,49 @@ public struct Session: Sendable, Equatable {
   public let token: String
   /// The time at which the token expires, in milliseconds since 1970.
   public let expiresAt: Int64
+  /// The method of the login: `password`, `custom` or `anonymous`.
+  public let provider: String
+  /// The claims of the custom token with which the session began, as the text of a JSON object; nil for another login.
+  public let customClaims: String?
 
   /// Creates a session with the given fields.
-  public init(uid: String, email: String, token: String, expiresAt: Int64) {
+  public init(
+    uid: String, email: String, token: String, expiresAt: Int64, provider: String = "password",
+    customClaims: String? = nil
+  ) {
     self.uid = uid
     self.email = email
     self.token = token
     self.expiresAt = expiresAt
+    self.provider = provider
+    self.customClaims = customClaims
+  }
+
+  /// Creates the session of a token in the store.
+  init(_ account: Account, _ record: TokenRecord, token: String) {
+    self.init(
+      uid: account.uid, email: account.email, token: token, expiresAt: record.expiresAt,
+      provider: record.customClaims == nil ? account.provider : "custom",
+      customClaims: record.customClaims)
+  }
+}
+
+/// A session with the account as it was just before the session began, or when the session was used.
+public struct Login: Sendable {
+  /// The session.
+  public let session: Session
+  /// The account.
+  public let account: Account
+  /// The time of the login in seconds since 1970, not before ``AccountDetails/validSince``.
+  public let time: Int64
+
+  /// Creates the login of a session.
+  ///
+  /// - Parameter now: the time of the login in milliseconds since 1970.
+  init(session: Session, account: Account, at now: Int64) {
+    self.session = session
+    self.account = account
+    time = max(now / 1_000, account.details.validSince)
   }
 }
 

@@ -44,19 +44,24 @@ extension AccountService {
     claim: Claim
   ) async throws -> Session {
     let candidate = try candidate(email: email, password: password, username: username)
-    // See `countLogin`: behind a local proxy there may be many people.
-    if !remote.isThisMachine {
-      let now = environment.now()
-      if let wait = signUpThrottle.withLock({ $0.admit(remote, now: now) }) {
-        throw AccountError.rateLimited(retryAfterMilliseconds: wait)
-      }
-    }
+    try countSignUp(from: remote)
     let account = try await register(candidate, from: remote, claim: claim)
     // Nil if the account was disabled or got another password in this moment.
     guard let session = try await issueSession(for: account) else {
       throw AccountError.credentialsRefused
     }
     return session
+  }
+
+  /// Counts a sign-up from a network. Does not count sign-ups from this machine; see `countLogin`.
+  ///
+  /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
+  func countSignUp(from remote: RemoteNetwork) throws {
+    guard !remote.isThisMachine else { return }
+    let now = environment.now()
+    if let wait = signUpThrottle.withLock({ $0.admit(remote, now: now) }) {
+      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
+    }
   }
 
   /// Resolves sign-ups that a crash interrupted: activates each pending account whose profile exists, and removes the

@@ -24,6 +24,10 @@ public final class AccountService: Sendable {
   /// The limit of password changes, by the uid of the account.
   let changeLimiter: Mutex<RateLimiter<String>>
   let signUpThrottle: Mutex<SignUpThrottle>
+  /// The limit of codes, by the normalized e-mail address.
+  let codeLimiter: Mutex<RateLimiter<[UInt8]>>
+  /// The states of accounts, against which identity tokens are checked.
+  let states: AccountStates
 
   /// A random hash that is checked if the account does not exist, so that the response takes the same time. Its result is
   /// ignored.
@@ -56,6 +60,11 @@ public final class AccountService: Sendable {
         attemptsMax: settings.loginsMax, windowMilliseconds: settings.loginWindowMilliseconds,
         keysMax: settings.loginAddressesMax))
     self.signUpThrottle = Mutex(SignUpThrottle(settings: settings))
+    self.codeLimiter = Mutex(
+      RateLimiter(
+        attemptsMax: settings.codesMax, windowMilliseconds: settings.codeWindowMilliseconds,
+        keysMax: settings.loginAddressesMax))
+    self.states = AccountStates(capacity: settings.accountStatesMax)
     self.decoy = PasswordHash(
       parameters: settings.hashParameters,
       salt: environment.random(PasswordHash.saltBytes),

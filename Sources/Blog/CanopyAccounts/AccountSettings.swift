@@ -35,6 +35,19 @@ public struct AccountSettings: Sendable, Equatable {
   /// The maximum number of expired tokens that one ``AccountService/purgeExpiredTokens()`` removes.
   public var purgeBatchMax = 1_000
 
+  /// The lifetime of a code of an e-mail, in milliseconds: an hour.
+  public var codeLifetimeMilliseconds: Int64 = 60 * 60 * 1_000
+  /// The maximum number of codes of one account. A new one replaces the oldest.
+  public var codesPerAccountMax = 5
+  /// The maximum number of codes for one e-mail address at once, and the number per window after that.
+  public var codesMax = 10
+  /// The length of the window, in milliseconds: an hour.
+  public var codeWindowMilliseconds: Int64 = 60 * 60 * 1_000
+
+  /// The maximum number of accounts whose state is in memory for the check of identity tokens. The state of another
+  /// account is read from the store.
+  public var accountStatesMax = 100_000
+
   /// Creates the default settings.
   public init() {}
 }

@@ -37,29 +37,35 @@ public protocol AccountStore: Sendable {
   /// - Returns: false, without a change, if no pending account has this uid.
   func deletePending(uid: String) async throws -> Bool
 
-  /// Disables an account and removes its tokens in one step, or enables it again.
-  ///
-  /// - Returns: false if no account has this uid.
-  func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool
-
-  /// Replaces an account's password hash.
+  /// Changes an account in one step.
   ///
   /// - Parameters:
-  ///   - hash: the new hash.
   ///   - uid: the account.
-  ///   - expected: if not nil, the hash is replaced only if the current one is this. So a password that was changed a
-  ///     moment ago is not reset.
-  ///   - revokingTokens: whether to remove all tokens of the account in the same step.
-  /// - Returns: false, without a change, if no account has this uid, or its hash is not the expected one.
-  func setPasswordHash(
-    _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
-  ) async throws -> Bool
+  ///   - revokingTokens: whether to remove all tokens and codes of the account in the same step.
+  ///   - body: changes a copy of the account, except its uid, its user name and the time of its sign-up. Returns false to
+  ///     leave the account unchanged. Called once, perhaps on another thread.
+  /// - Throws: the error of `body`; the account is then unchanged.
+  func change(
+    uid: String, revokingTokens: Bool,
+    _ body: @escaping @Sendable (inout Account) throws -> Bool
+  ) async throws -> AccountChange
+
+  /// Removes an account, with its tokens and codes. Frees its e-mail address.
+  ///
+  /// - Returns: false if no account has this uid.
+  func delete(uid: String) async throws -> Bool
 
   /// Adds a token if its account exists, is neither pending nor disabled, and still has this password hash. Checks and adds
   /// in one step. Otherwise a login that overlaps a change of the password could leave a token of the old password.
   ///
+  /// - Parameters:
+  ///   - token: the token.
+  ///   - hash: the expected password hash.
+  ///   - time: the time of the login, which becomes ``AccountDetails/lastLoginAt`` in the same step; nil to keep that.
   /// - Returns: false, without a change, if the condition does not hold.
-  func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool
+  func insertToken(
+    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?
+  ) async throws -> Bool
 
   /// Returns the token with this digest and its account, even if the token has expired or the account is disabled.
   func token(
@@ -73,4 +79,93 @@ public protocol AccountStore: Sendable {
   ///
   /// - Returns: the number of tokens that were removed.
   func purgeExpired(now: Int64, limit: Int) async throws -> Int
+
+  /// Adds a code of an account, and removes the account's codes with the earliest ends beyond `countMax`.
+  ///
+  /// - Returns: false, without a change, if no account has this uid.
+  func insertCode(_ code: CodeRecord, countMax: Int) async throws -> Bool
+
+  /// Returns the code with this digest, even if it has expired.
+  func code(_ digest: TokenDigest) async throws -> CodeRecord?
+
+  /// Removes a code.
+  ///
+  /// - Returns: false if it does not exist. So of two users of a code, one gets true.
+  func deleteCode(_ digest: TokenDigest) async throws -> Bool
+
+  /// Removes at most `limit` codes whose `expiresAt` is at or before `now`.
+  ///
+  /// - Returns: the number of codes that were removed.
+  func purgeExpiredCodes(now: Int64, limit: Int) async throws -> Int
+}
+
+/// The outcome of ``AccountStore/change(uid:revokingTokens:_:)``.
+public enum AccountChange: Sendable, Equatable {
+  /// The account was changed to this one.
+  case changed(Account)
+  /// The body left the account unchanged.
+  case unchanged
+  /// Another account has the new normalized e-mail address. Nothing was changed.
+  case taken
+  /// No account has this uid.
+  case missing
+}
+
+extension AccountStore {
+  /// Disables an account and removes its tokens in one step, or enables it again.
+  ///
+  /// - Parameters:
+  ///   - isDisabled: whether to disable it.
+  ///   - uid: the account.
+  ///   - now: if not nil, disabling ends all logins before this time; see ``Account/endLogins(at:)``.
+  /// - Returns: false if no account has this uid.
+  public func setDisabled(
+    _ isDisabled: Bool, uid: String, endingLoginsAt now: Int64? = nil
+  ) async throws -> Bool {
+    try await change(uid: uid, revokingTokens: isDisabled) { account in
+      account.isDisabled = isDisabled
+      if isDisabled, let now { account.endLogins(at: now) }
+      return true
+    } != .missing
+  }
+
+  /// Replaces an account's password hash.
+  ///
+  /// - Parameters:
+  ///   - hash: the new hash.
+  ///   - uid: the account.
+  ///   - expected: if not nil, the hash is replaced only if the current one is this. So a password that was changed a
+  ///     moment ago is not reset.
+  ///   - revokingTokens: whether to remove all tokens of the account in the same step.
+  ///   - now: if not nil, ends all logins before this time; see ``Account/endLogins(at:)``.
+  /// - Returns: the changed account; nil, without a change, if no account has this uid, or its hash is not the expected
+  ///   one.
+  public func replacePasswordHash(
+    _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool,
+    endingLoginsAt now: Int64? = nil
+  ) async throws -> Account? {
+    let change = try await change(uid: uid, revokingTokens: revokingTokens) { account in
+      guard expected.map({ $0.utf8.elementsEqual(account.passwordHash.utf8) }) ?? true else {
+        return false
+      }
+      account.passwordHash = hash
+      if let now { account.endLogins(at: now) }
+      return true
+    }
+    if case .changed(let account) = change { return account }
+    return nil
+  }
+
+  /// Whether ``replacePasswordHash(_:uid:ifCurrent:revokingTokens:endingLoginsAt:)`` has replaced the hash.
+  public func setPasswordHash(
+    _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
+  ) async throws -> Bool {
+    try await replacePasswordHash(
+      hash, uid: uid, ifCurrent: expected, revokingTokens: revokingTokens) != nil
+  }
+
+  /// Adds a token without noting a login; see ``insertToken(_:ifPasswordHash:loginAt:)``.
+  public func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool {
+    try await insertToken(token, ifPasswordHash: hash, loginAt: nil)
+  }
 }

@@ -1,9 +1,9 @@
 /// Base64 without padding, for hashes and tokens.
 ///
 /// Decoding is strict: each byte string has exactly one text, so different texts are never the same token.
-enum Base64 {
+package enum Base64 {
   /// An alphabet of Base64.
-  enum Alphabet {
+  package enum Alphabet: Sendable {
     /// The alphabet with `+` and `/`, for PHC strings.
     case standard
     /// The alphabet with `-` and `_`, which are allowed in URLs and headers, for tokens.
@@ -31,7 +31,7 @@ enum Base64 {
   private static let urlValues = inverse(of: urlCharacters)
 
   /// Returns the text of the bytes. O(count).
-  static func encode(_ bytes: [UInt8], as alphabet: Alphabet) -> String {
+  package static func encode(_ bytes: [UInt8], as alphabet: Alphabet) -> String {
     let characters = alphabet.characters
     var text: [UInt8] = []
     text.reserveCapacity((bytes.count * 4 + 2) / 3)
@@ -50,7 +50,7 @@ enum Base64 {
   }
 
   /// Returns the bytes of a text; nil if the text is not valid. O(count).
-  static func decode(_ text: some StringProtocol, as alphabet: Alphabet) -> [UInt8]? {
+  package static func decode(_ text: some StringProtocol, as alphabet: Alphabet) -> [UInt8]? {
     let values = alphabet.values
     var bytes: [UInt8] = []
     var held: UInt32 = 0

@@ -6,7 +6,7 @@ enum PasswordPolicy {
   ///
   /// - Throws: ``AccountError/invalidPassword(_:)`` with the first rule that it breaks.
   static func accepted(
-    _ raw: String, email: EmailAddress, username: String
+    _ raw: String, email: EmailAddress?, username: String
   ) throws -> NormalizedPassword {
     guard let password = NormalizedPassword(raw) else {
       throw AccountError.invalidPassword(.tooLong)
@@ -15,7 +15,7 @@ enum PasswordPolicy {
       throw AccountError.invalidPassword(.tooShort)
     }
     let folded = password.text.lowercased().composed
-    if folded == email.normalized || folded == email.localPart {
+    if let email, folded == email.normalized || folded == email.localPart {
       throw AccountError.invalidPassword(.sameAsEmail)
     }
     if folded == username.lowercased().composed {

@@ -102,6 +102,13 @@ extension Int64 {
     return other < 0 ? .min : .max
   }
 
+  /// Returns the product, or the nearest bound if it overflows.
+  func multipliedSaturated(by other: Int64) -> Int64 {
+    let (product, overflow) = multipliedReportingOverflow(by: other)
+    guard overflow else { return product }
+    return (self < 0) == (other < 0) ? .max : .min
+  }
+
   /// Returns the difference, or the nearest bound if it overflows.
   func subtractingSaturated(_ other: Int64) -> Int64 {
     let (difference, overflow) = subtractingReportingOverflow(other)

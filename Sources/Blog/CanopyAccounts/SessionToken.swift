@@ -77,12 +77,15 @@ public struct TokenRecord: Sendable, Equatable {
   public let uid: String
   /// The time at which the token expires, in milliseconds since 1970. The token is not valid at that time.
   public let expiresAt: Int64
+  /// The claims of the custom token with which the session began, as the text of a JSON object; nil for another login.
+  public let customClaims: String?
 
   /// Creates a record with the given fields.
-  public init(digest: TokenDigest, uid: String, expiresAt: Int64) {
+  public init(digest: TokenDigest, uid: String, expiresAt: Int64, customClaims: String? = nil) {
     self.digest = digest
     self.uid = uid
     self.expiresAt = expiresAt
+    self.customClaims = customClaims
   }
 }
 

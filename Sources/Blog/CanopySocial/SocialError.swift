@@ -30,6 +30,6 @@ public enum SocialError: Error, Equatable, Sendable {
 
   static let noPost = SocialError.notFound("there is no such post, or it is gone")
   static let noProfile = SocialError.notFound(
-    "your account has no profile any more; create it again by choosing a user name with RENAME")
+    "your account has no user name; choose one with RENAME")
   static let noUser = SocialError.notFound("there is no such user")
 }

@@ -59,23 +59,26 @@ public final class UserSession: Sendable {
   private let revocation: Revocation
   private let lineage: Mutex<Lineage>
 
-  init(uid: Key, email: String, token: String, expiresAt: Int64) {
+  init(
+    uid: Key, email: String, token: String, expiresAt: Int64, provider: String = "password"
+  ) {
     self.uid = uid
     owner = uid.text
     self.email = email
     self.token = token
     self.expiresAt = expiresAt
-    caller = RuleCaller(auth: Self.auth(uid: uid, email: email), now: 0)
+    caller = RuleCaller(
+      auth: Self.auth(uid: uid, email: email, provider: provider), now: 0)
     revocation = Revocation()
     lineage = Mutex(Lineage(revocation))
   }
 
   private static let emailKey: Key = "email"
 
-  /// Returns the value of `auth` in the rules for a user.
-  static func auth(uid: Key, email: String?) -> Node {
-    let token: [(Key, Node)] = email.map { [(emailKey, Node($0))] } ?? []
-    return RuleCaller.auth(uid: uid.text, token: Node(children: token))
+  /// Returns the value of `auth` in the rules for a user. An account without an e-mail address has an empty one.
+  static func auth(uid: Key, email: String?, provider: String = "password") -> Node {
+    let token: [(Key, Node)] = email.map { $0.isEmpty ? [] : [(emailKey, Node($0))] } ?? []
+    return RuleCaller.auth(uid: uid.text, provider: provider, token: Node(children: token))
   }
 
   func revoke() {

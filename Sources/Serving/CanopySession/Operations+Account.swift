@@ -112,7 +112,7 @@ extension Operations {
     let session = try await open()
     let login = UserSession(
       uid: try Key(session.uid), email: session.email, token: session.token,
-      expiresAt: session.expiresAt)
+      expiresAt: session.expiresAt, provider: session.provider)
     sessions.add(login)
     if sessions.revocations != revocations {
       // The token may have been revoked before the registry knew of the login.

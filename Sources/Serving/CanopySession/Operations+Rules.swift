@@ -123,8 +123,9 @@ extension Operations {
     case .auth(let node): return node
     case .user(let reference):
       let uid = try find(reference, as: .administrator, in: engine.root)
-      let email = try? await accounts.account(.uid(uid.text)).email
-      return UserSession.auth(uid: uid, email: email)
+      let account = try? await accounts.account(.uid(uid.text))
+      return UserSession.auth(
+        uid: uid, email: account?.email, provider: account?.provider ?? "password")
     }
   }
 }

@@ -44,11 +44,11 @@ extension WireError {
     let code: Code =
       switch error {
       case .invalidEmail, .invalidPassword: .invalidData
-      case .credentialsRefused, .tokenRefused: .unauthenticated
+      case .credentialsRefused, .tokenRefused, .codeRefused, .codeExpired: .unauthenticated
       case .rateLimited: .rateLimited
       case .overloaded: .overloaded
       case .hashingFailed: .unavailable
-      case .taken: .conflict
+      case .taken, .uidTaken: .conflict
       case .disabled: .permissionDenied
       case .notFound: .notFound
       case .administratorTokenUnusable: .internalError

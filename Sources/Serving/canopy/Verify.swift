@@ -49,7 +49,7 @@ struct Verify: AsyncParsableCommand {
     return []
   }
 
-  /// Returns the accounts without a profile, except those with an unfinished sign-up. A profile without an account
+  /// Returns the accounts without a profile, except those with an unfinished sign-up or without a user name. A profile without an account
   /// is allowed: imported data has such profiles.
   private func accountProblems(_ store: SQLiteStore, _ root: Node) async throws -> [String] {
     var problems: [String] = []
@@ -58,7 +58,7 @@ struct Verify: AsyncParsableCommand {
       let accounts = try await store.accounts(after: after, limit: 1000)
       guard let last = accounts.last else { return problems }
       after = last.emailNormalized
-      for account in accounts where !account.isPending {
+      for account in accounts where !account.isPending && !account.username.isEmpty {
         if (try? Users.find(uid: account.uid, in: root)) == nil {
           problems.append("the account \(account.uid) has no profile in /users")
         }

@@ -16,6 +16,7 @@ extension SQLiteStore: AccountStore {
         ])
       guard db.changesCount == 1 else { return false }
       try SealedTable.accounts.seal(db, where: "uid = ?", [account.uid])
+      try account.details.write(db, of: account.uid)
       return true
     }
   }
@@ -23,8 +24,7 @@ extension SQLiteStore: AccountStore {
   /// Returns the account with a uid, by the primary key.
   public func account(uid: String) async throws -> Account? {
     try await pool.read { db in
-      try Row.fetchOne(db, sql: "SELECT * FROM accounts WHERE uid = ?", arguments: [uid])
-        .map(Account.init(checking:))
+      try Account.fetchOne(db, uid: uid)
     }
   }
 
@@ -32,7 +32,8 @@ extension SQLiteStore: AccountStore {
   public func account(emailNormalized: String) async throws -> Account? {
     try await pool.read { db in
       try Row.fetchOne(
-        db, sql: "SELECT * FROM accounts WHERE email_normalized = ?", arguments: [emailNormalized]
+        db, sql: "\(Account.selection) WHERE accounts.email_normalized = ?",
+        arguments: [emailNormalized]
       ).map(Account.init(checking:))
     }
   }
@@ -43,8 +44,8 @@ extension SQLiteStore: AccountStore {
       try Row.fetchAll(
         db,
         sql: """
-          SELECT * FROM accounts WHERE ? IS NULL OR email_normalized > ?
-          ORDER BY email_normalized LIMIT ?
+          \(Account.selection) WHERE ? IS NULL OR accounts.email_normalized > ?
+          ORDER BY accounts.email_normalized LIMIT ?
           """, arguments: [after, after, max(0, limit)]
       ).map(Account.init(checking:))
     }
@@ -56,7 +57,8 @@ extension SQLiteStore: AccountStore {
       try Row.fetchAll(
         db,
         sql: """
-          SELECT * FROM accounts WHERE is_pending AND (? IS NULL OR uid > ?) ORDER BY uid LIMIT ?
+          \(Account.selection) WHERE accounts.is_pending AND (? IS NULL OR accounts.uid > ?)
+          ORDER BY accounts.uid LIMIT ?
           """, arguments: [after, after, max(0, limit)]
       ).map(Account.init(checking:))
     }
@@ -75,52 +77,80 @@ extension SQLiteStore: AccountStore {
 
   /// Deletes an account if it is still pending. One synchronized transaction.
   public func deletePending(uid: String) async throws -> Bool {
-    try await change("DELETE FROM accounts WHERE uid = ? AND is_pending", [uid])
-  }
-
-  /// Enables or disables an account. Disabling also deletes its tokens in the same transaction.
-  public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
     try await writeCounted { db in
       try db.execute(
-        sql: "UPDATE accounts SET is_disabled = ? WHERE uid = ?", arguments: [isDisabled, uid])
+        sql: "DELETE FROM accounts WHERE uid = ? AND is_pending", arguments: [uid])
       guard db.changesCount == 1 else { return false }
-      try SealedTable.accounts.seal(db, where: "uid = ?", [uid])
-      if isDisabled { try db.execute(sql: "DELETE FROM tokens WHERE uid = ?", arguments: [uid]) }
+      try AccountDetails().write(db, of: uid)
       return true
     }
   }
 
-  /// Replaces a password hash if it is still the expected one, and deletes tokens, in one transaction.
-  public func setPasswordHash(
-    _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
-  ) async throws -> Bool {
+  /// Changes an account, and deletes its tokens and codes, in one transaction.
+  public func change(
+    uid: String, revokingTokens: Bool,
+    _ body: @escaping @Sendable (inout Account) throws -> Bool
+  ) async throws -> AccountChange {
     try await writeCounted { db in
+      guard let account = try Account.fetchOne(db, uid: uid) else { return .missing }
+      var changed = account
+      guard try body(&changed) else { return .unchanged }
       try db.execute(
         sql: """
-          UPDATE accounts SET password_hash = ?
-          WHERE uid = ? AND (? IS NULL OR password_hash = ?)
-          """, arguments: [hash, uid, expected, expected])
-      guard db.changesCount == 1 else { return false }
+          UPDATE OR IGNORE accounts SET email = ?, email_normalized = ?, password_hash = ?,
+            is_disabled = ?, is_pending = ? WHERE uid = ?
+          """,
+        arguments: [
+          changed.email, changed.emailNormalized, changed.passwordHash, changed.isDisabled,
+          changed.isPending, uid,
+        ])
+      // Another account has the address.
+      guard db.changesCount == 1 else { return .taken }
       try SealedTable.accounts.seal(db, where: "uid = ?", [uid])
-      if revokingTokens {
-        try db.execute(sql: "DELETE FROM tokens WHERE uid = ?", arguments: [uid])
-      }
+      if changed.details != account.details { try changed.details.write(db, of: uid) }
+      if revokingTokens { try SQLiteStore.revoke(db, uid) }
+      return .changed(changed)
+    }
+  }
+
+  /// Deletes an account with its further data, tokens and codes, in one transaction.
+  public func delete(uid: String) async throws -> Bool {
+    try await writeCounted { db in
+      try db.execute(sql: "DELETE FROM accounts WHERE uid = ?", arguments: [uid])
+      guard db.changesCount == 1 else { return false }
+      try AccountDetails().write(db, of: uid)
+      try SQLiteStore.revoke(db, uid)
       return true
     }
+  }
+
+  private static func revoke(_ db: Database, _ uid: String) throws {
+    try db.execute(sql: "DELETE FROM tokens WHERE uid = ?", arguments: [uid])
+    try db.execute(sql: "DELETE FROM account_codes WHERE uid = ?", arguments: [uid])
   }
 
   /// Inserts a token if its account still has the given password hash, in one statement.
   public func insertToken(
-    _ token: TokenRecord, ifPasswordHash hash: String
+    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?
   ) async throws -> Bool {
     try await writeCounted { db in
+      let digest = Data(token.digest.bytes)
       try db.execute(
         sql: """
           INSERT INTO tokens SELECT ?, uid, ?, 0 FROM accounts
           WHERE uid = ? AND NOT is_pending AND NOT is_disabled AND password_hash = ?
-          """, arguments: [Data(token.digest.bytes), token.expiresAt, token.uid, hash])
+          """, arguments: [digest, token.expiresAt, token.uid, hash])
       guard db.changesCount == 1 else { return false }
-      try SealedTable.tokens.seal(db, where: "hash = ?", [Data(token.digest.bytes)])
+      try SealedTable.tokens.seal(db, where: "hash = ?", [digest])
+      if let claims = token.customClaims {
+        try db.execute(
+          sql: "INSERT INTO custom_sessions VALUES (?, ?, 0)", arguments: [digest, claims])
+        try SealedTable.customSessions.seal(db, where: "hash = ?", [digest])
+      }
+      if let time, var details = try Account.fetchOne(db, uid: token.uid)?.details {
+        details.lastLoginAt = time
+        try details.write(db, of: token.uid)
+      }
       return true
     }
   }
@@ -132,15 +162,18 @@ extension SQLiteStore: AccountStore {
     try await pool.read { db in
       try Row.fetchOne(
         db,
-        sql: """
-          SELECT accounts.*, tokens.hash, tokens.expires_at, tokens.checksum AS token_checksum
-          FROM tokens JOIN accounts USING (uid) WHERE tokens.hash = ?
-          """, arguments: [Data(digest.bytes)]
-      ).map { row in
-        let account = try Account(checking: row)
-        try SealedTable.tokens.check(row, checksum: "token_checksum")
+        sql: "SELECT * FROM tokens WHERE hash = ?", arguments: [Data(digest.bytes)]
+      ).flatMap { row in
+        try SealedTable.tokens.check(row)
+        guard let account = try Account.fetchOne(db, uid: row["uid"]) else { return nil }
+        let claims = try Row.fetchOne(
+          db, sql: "SELECT * FROM custom_sessions WHERE hash = ?", arguments: [Data(digest.bytes)]
+        ).map { row -> String in
+          try SealedTable.customSessions.check(row)
+          return row["claims"]
+        }
         let token = TokenRecord(
-          digest: digest, uid: account.uid, expiresAt: row["expires_at"])
+          digest: digest, uid: account.uid, expiresAt: row["expires_at"], customClaims: claims)
         return (token, account)
       }
     }
@@ -173,14 +206,69 @@ extension SQLiteStore: AccountStore {
 }
 
 extension Account {
-  /// Creates an account from a row of `accounts`.
+  /// The statement that selects accounts with their further data, whose columns have ``AccountDetails/prefix``.
+  fileprivate static let selection =
+    "SELECT accounts.*, "
+    + (SealedTable.accountDetails.columns + ["checksum"])
+    .map { "account_details.\($0) AS \(AccountDetails.prefix)\($0)" }.joined(separator: ", ")
+    + " FROM accounts LEFT JOIN account_details ON account_details.uid = accounts.uid"
+
+  /// Returns the account with a uid; nil if it does not exist.
+  fileprivate static func fetchOne(_ db: Database, uid: String) throws -> Account? {
+    try Row.fetchOne(db, sql: "\(selection) WHERE accounts.uid = ?", arguments: [uid])
+      .map(Account.init(checking:))
+  }
+
+  /// Creates an account from a row of ``selection``.
   ///
-  /// - Throws: `StoreError.damaged` if the row was altered.
+  /// - Throws: `StoreError.damaged` if a row was altered.
   fileprivate init(checking row: Row) throws {
     try SealedTable.accounts.check(row)
+    let hasDetails = row[AccountDetails.prefix + "uid"] as DatabaseValue != .null
     self.init(
       uid: row["uid"], email: row["email"], emailNormalized: row["email_normalized"],
       username: row["username"], passwordHash: row["password_hash"],
-      createdAt: row["created_at"], isDisabled: row["is_disabled"], isPending: row["is_pending"])
+      createdAt: row["created_at"], isDisabled: row["is_disabled"], isPending: row["is_pending"],
+      details: hasDetails ? try AccountDetails(checking: row) : AccountDetails())
+  }
+}
+
+extension AccountDetails {
+  /// The beginning of the names of the columns in `Account.selection`.
+  fileprivate static let prefix = "details_"
+
+  /// Creates details from a row of `Account.selection`.
+  ///
+  /// - Throws: `StoreError.damaged` if the row was altered.
+  fileprivate init(checking row: Row) throws {
+    let prefix = AccountDetails.prefix
+    try SealedTable.accountDetails.check(row, prefix: prefix)
+    self.init(
+      displayName: row[prefix + "display_name"], photoURL: row[prefix + "photo_url"],
+      claims: row[prefix + "claims"], isEmailVerified: row[prefix + "is_email_verified"],
+      isCustom: row[prefix + "is_custom"], validSince: row[prefix + "valid_since"],
+      lastLoginAt: row[prefix + "last_login_at"], lastRefreshAt: row[prefix + "last_refresh_at"])
+  }
+
+  /// Writes the row of an account, or deletes it if it would have only defaults.
+  fileprivate func write(_ db: Database, of uid: String) throws {
+    guard self != AccountDetails() else {
+      return try db.execute(sql: "DELETE FROM account_details WHERE uid = ?", arguments: [uid])
+    }
+    // Not REPLACE: that would delete the row without the trigger that keeps the sum.
+    try db.execute(
+      sql: """
+        INSERT INTO account_details VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, 0)
+        ON CONFLICT(uid) DO UPDATE SET display_name = excluded.display_name,
+          photo_url = excluded.photo_url, claims = excluded.claims,
+          is_email_verified = excluded.is_email_verified, is_custom = excluded.is_custom,
+          valid_since = excluded.valid_since, last_login_at = excluded.last_login_at,
+          last_refresh_at = excluded.last_refresh_at
+        """,
+      arguments: [
+        uid, displayName, photoURL, claims, isEmailVerified, isCustom, validSince, lastLoginAt,
+        lastRefreshAt,
+      ])
+    try SealedTable.accountDetails.seal(db, where: "uid = ?", [uid])
   }
 }

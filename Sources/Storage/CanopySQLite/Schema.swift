@@ -13,6 +13,9 @@ internal import GRDB
 /// - `rules_record`: at most one row, with the digest of the rules in force and the last commit before them.
 /// - `meta`: the numbers of `Meta`, and the sums of `SealedTable`, which triggers update.
 /// - `accounts`, `tokens`: identities, with passwords only as argon2id hashes and tokens only as SHA-256.
+/// - `account_details`: the further data of an account. An account without a row has the defaults of `AccountDetails`.
+/// - `custom_sessions`: the claims of the sessions that began with a custom token. A trigger removes them with the token.
+/// - `account_codes`: the codes of e-mails, only as SHA-256.
 ///
 /// Every row has a checksum (see `Checksum` and `SealedTable`), because SQLite has none. `Sealing` computes them for a
 /// file of an older version.
@@ -73,7 +76,7 @@ enum Schema {
           """)
     }
     migrator.registerMigration("4") { db in
-      for table in ["commits", "leaves"] + SealedTable.allCases.map(\.rawValue) {
+      for table in ["commits", "leaves"] + SealedTable.first.map(\.rawValue) {
         try db.execute(
           sql: "ALTER TABLE \(table) ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
       }
@@ -84,14 +87,45 @@ enum Schema {
           """)
     }
     migrator.registerMigration("sealed-sums") { db in
-      for table in SealedTable.allCases { try table.beginSum(db) }
-      // Existing checksums are kept. Computing them again would make damaged rows valid.
-      guard try Meta.readUnchecked(db).isSealed else { return }
-      var meta = try Meta.read(db)
-      meta[.schema] = try checksum(db).stored
-      try meta.write(db)
+      for table in SealedTable.first { try table.beginSum(db) }
+      try updateChecksum(db)
+    }
+    // New tables instead of new columns of `accounts`, so that the checksums of the accounts are kept.
+    migrator.registerMigration("identity") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE account_details(
+            uid TEXT PRIMARY KEY, display_name TEXT, photo_url TEXT, claims TEXT,
+            is_email_verified INTEGER NOT NULL, is_custom INTEGER NOT NULL,
+            valid_since INTEGER NOT NULL, last_login_at INTEGER, last_refresh_at INTEGER,
+            checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+          CREATE TABLE custom_sessions(
+            hash BLOB PRIMARY KEY, claims TEXT NOT NULL, checksum INTEGER NOT NULL
+            ) STRICT, WITHOUT ROWID;
+          CREATE TRIGGER tokens_delete_claims AFTER DELETE ON tokens BEGIN
+            DELETE FROM custom_sessions WHERE hash = old.hash;
+          END;
+          CREATE TABLE account_codes(
+            hash BLOB PRIMARY KEY, uid TEXT NOT NULL, purpose TEXT NOT NULL, email TEXT NOT NULL,
+            expires_at INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+          CREATE INDEX account_codes_by_uid ON account_codes(uid);
+          CREATE INDEX account_codes_by_expiry ON account_codes(expires_at);
+          """)
+      for table in [SealedTable.accountDetails, .customSessions, .accountCodes] {
+        try table.beginSum(db)
+      }
+      try updateChecksum(db)
     }
     return migrator
+  }
+
+  /// Stores the checksum of the definitions after a migration, if the file has checksums. Existing checksums of rows are
+  /// kept. Computing them again would make damaged rows valid.
+  private static func updateChecksum(_ db: Database) throws {
+    guard try Meta.readUnchecked(db).isSealed else { return }
+    var meta = try Meta.read(db)
+    meta[.schema] = try checksum(db).stored
+    try meta.write(db)
   }
 
   /// A version of the definitions, compared with this program's.

@@ -9,6 +9,14 @@ enum SealedTable: String, CaseIterable {
   case disconnectWrites = "disconnect_writes"
   case clientWrites = "client_writes"
   case rulesRecord = "rules_record"
+  case accountDetails = "account_details"
+  case customSessions = "custom_sessions"
+  case accountCodes = "account_codes"
+
+  /// The tables of a file whose last migration is `sealed-sums`. Migrations up to it change these.
+  static let first: [SealedTable] = [
+    .accounts, .tokens, .disconnectWrites, .clientWrites, .rulesRecord,
+  ]
 
   /// The columns that the checksum covers.
   var columns: [String] {
@@ -22,6 +30,13 @@ enum SealedTable: String, CaseIterable {
     case .disconnectWrites: ["id", "identity", "request", "exceptions"]
     case .clientWrites: ["client", "number", "sequence", "time", "seen"]
     case .rulesRecord: ["digest", "sequence"]
+    case .accountDetails:
+      [
+        "uid", "display_name", "photo_url", "claims", "is_email_verified", "is_custom",
+        "valid_since", "last_login_at", "last_refresh_at",
+      ]
+    case .customSessions: ["hash", "claims"]
+    case .accountCodes: ["hash", "uid", "purpose", "email", "expires_at"]
     }
   }
 
@@ -33,6 +48,9 @@ enum SealedTable: String, CaseIterable {
     case .disconnectWrites: "an on-disconnect write"
     case .clientWrites: "a write that a client may send again"
     case .rulesRecord: "the record of the rules in force"
+    case .accountDetails: "the further data of an account"
+    case .customSessions: "the claims of a session"
+    case .accountCodes: "a code of an e-mail"
     }
   }
 
@@ -78,11 +96,11 @@ enum SealedTable: String, CaseIterable {
 
   /// Checks a row that has all columns of the table.
   ///
-  /// - Parameter column: the column of the checksum.
+  /// - Parameter prefix: the beginning of the names of the columns in the row.
   /// - Throws: `StoreError.damaged`.
-  func check(_ row: Row, checksum column: String = "checksum") throws {
-    let values = [rawValue.databaseValue] + columns.map { row[$0] as DatabaseValue }
-    guard SealedTable.checksum(values).stored == row[column] as Int64? else {
+  func check(_ row: Row, prefix: String = "") throws {
+    let values = [rawValue.databaseValue] + columns.map { row[prefix + $0] as DatabaseValue }
+    guard SealedTable.checksum(values).stored == row[prefix + "checksum"] as Int64? else {
       throw StoreError.altered(title)
     }
   }

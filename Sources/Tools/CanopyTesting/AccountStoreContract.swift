@@ -17,6 +17,10 @@ public func verifyContract(of store: any AccountStore) async throws {
   try await contract.checkRevocation()
   try await contract.checkPurge()
   try await contract.checkOrder()
+  try await contract.checkChange()
+  try await contract.checkDetails()
+  try await contract.checkDelete()
+  try await contract.checkCodes()
 }
 
 private struct AccountStoreContract {
@@ -36,6 +40,8 @@ private struct AccountStoreContract {
       try await !store.setPasswordHash(
         "h", uid: "nobody", ifCurrent: nil, revokingTokens: true))
     #expect(try await !store.insertToken(token(0, "nobody"), ifPasswordHash: "h"))
+    #expect(try await !store.delete(uid: "nobody"))
+    #expect(try await store.code(digest(0)) == nil)
     try await store.deleteToken(digest(0))
   }
 
@@ -232,6 +238,132 @@ private struct AccountStoreContract {
     }
     #expect(isSorted)
     #expect(try await store.accounts(after: all.last, limit: 10).isEmpty)
+  }
+
+  func checkChange() async throws {
+    let account = try await inserted("change")
+    let other = try await inserted("change-other")
+    #expect(
+      try await store.change(uid: "nobody", revokingTokens: true) { _ in true } == .missing)
+    let unchanged = try await store.change(uid: "change", revokingTokens: true) {
+      $0.email = "Elsewhere@x"
+      return false
+    }
+    #expect(unchanged == .unchanged)
+    let taken = try await store.change(uid: "change", revokingTokens: true) {
+      $0.emailNormalized = other.emailNormalized
+      return true
+    }
+    #expect(taken == .taken)
+    await #expect(throws: Refusal.self) {
+      try await store.change(uid: "change", revokingTokens: true) {
+        $0.email = "Elsewhere@x"
+        throw Refusal()
+      }
+    }
+    #expect(try await store.account(uid: "change") == account)
+
+    #expect(try await store.insertToken(token(30, "change"), ifPasswordHash: account.passwordHash))
+    var expected = account
+    expected.email = "New@x"
+    expected.emailNormalized = "new@x"
+    let new = expected
+    let changed = try await store.change(uid: "change", revokingTokens: false) {
+      $0 = new
+      return true
+    }
+    #expect(changed == .changed(new))
+    #expect(try await store.account(uid: "change") == new)
+    #expect(try await store.account(emailNormalized: "new@x") == new)
+    #expect(try await store.account(emailNormalized: account.emailNormalized) == nil)
+    #expect(try await store.token(digest(30))?.account == new)
+    #expect(try await store.change(uid: "change", revokingTokens: true) { _ in true } != .missing)
+    #expect(try await store.token(digest(30)) == nil)
+  }
+
+  func checkDetails() async throws {
+    let details = AccountDetails(
+      displayName: "Ada é", photoURL: "https://x/y", claims: #"{"role":"editor"}"#,
+      isEmailVerified: true, isCustom: true, validSince: 7, lastLoginAt: 8, lastRefreshAt: 9)
+    var first = account("details")
+    first.details = details
+    #expect(try await store.insert(first))
+    #expect(try await store.account(uid: "details") == first)
+    #expect(try await store.account(emailNormalized: first.emailNormalized) == first)
+    let page = try await store.accounts(after: "detail", limit: 1)
+    #expect(page == [first])
+
+    let plain = try await inserted("details-later")
+    #expect(plain.details == AccountDetails())
+    _ = try await store.change(uid: "details-later", revokingTokens: false) {
+      $0.details = details
+      return true
+    }
+    #expect(try await store.account(uid: "details-later")?.details == details)
+    let login = TokenRecord(
+      digest: digest(31), uid: "details-later", expiresAt: 5, customClaims: #"{"a":1}"#)
+    #expect(
+      try await store.insertToken(login, ifPasswordHash: plain.passwordHash, loginAt: 1_234))
+    let found = try await store.token(digest(31))
+    #expect(found?.token == login, "the claims of a custom token stay with the session")
+    #expect(found?.account.details.lastLoginAt == 1_234)
+    #expect(found?.account.details.displayName == "Ada é")
+    _ = try await store.change(uid: "details-later", revokingTokens: false) {
+      $0.details = AccountDetails()
+      return true
+    }
+    #expect(try await store.account(uid: "details-later") == plain)
+    try await store.deleteToken(digest(31))
+    #expect(
+      try await store.insertToken(
+        token(31, "details-later"), ifPasswordHash: plain.passwordHash))
+    #expect(try await store.token(digest(31))?.token.customClaims == nil)
+    try await store.deleteToken(digest(31))
+  }
+
+  func checkDelete() async throws {
+    let account = try await inserted("delete")
+    let hash = account.passwordHash
+    let login = TokenRecord(
+      digest: digest(32), uid: "delete", expiresAt: 5, customClaims: "{}")
+    #expect(try await store.insertToken(login, ifPasswordHash: hash, loginAt: 6))
+    #expect(try await store.insertCode(code(33, "delete"), countMax: 5))
+    #expect(try await store.delete(uid: "delete"))
+    #expect(try await !store.delete(uid: "delete"))
+    #expect(try await store.account(uid: "delete") == nil)
+    #expect(try await store.token(digest(32)) == nil)
+    #expect(try await store.code(digest(33)) == nil)
+    #expect(try await store.insert(account), "the address and the uid are free again")
+    #expect(try await store.account(uid: "delete") == account, "without the data of the former")
+    #expect(try await !store.insertCode(code(33, "nobody"), countMax: 5))
+  }
+
+  func checkCodes() async throws {
+    _ = try await inserted("codes")
+    _ = try await inserted("codes-other")
+    #expect(try await store.insertCode(code(40, "codes-other", expiresAt: 1), countMax: 2))
+    for (number, expiresAt) in [(41, 100), (42, 101), (43, 102)] as [(UInt8, Int64)] {
+      #expect(
+        try await store.insertCode(code(number, "codes", expiresAt: expiresAt), countMax: 2))
+    }
+    #expect(try await store.code(digest(41)) == nil, "the oldest of three is removed")
+    #expect(try await store.code(digest(42)) == code(42, "codes", expiresAt: 101))
+    #expect(try await store.code(digest(40)) != nil, "codes of other accounts stay")
+    #expect(try await store.deleteCode(digest(42)))
+    #expect(try await !store.deleteCode(digest(42)), "a code is used once")
+    #expect(try await store.purgeExpiredCodes(now: 0, limit: 10) == 0)
+    #expect(try await store.purgeExpiredCodes(now: 1, limit: 10) == 1, "expired at its time")
+    #expect(try await store.code(digest(40)) == nil)
+    #expect(try await store.change(uid: "codes", revokingTokens: true) { _ in true } != .missing)
+    #expect(try await store.code(digest(43)) == nil, "a code ends with the tokens")
+  }
+
+  private struct Refusal: Error {}
+
+  private func code(_ number: UInt8, _ uid: String, expiresAt: Int64 = 1_000) -> CodeRecord {
+    CodeRecord(
+      digest: digest(number), uid: uid, purpose: .resetPassword, email: "\(uid)@x",
+      expiresAt: expiresAt)
   }
 
   private func inserted(_ uid: String) async throws -> Account {

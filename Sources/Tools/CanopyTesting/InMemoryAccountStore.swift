@@ -8,6 +8,7 @@ public actor InMemoryAccountStore: AccountStore {
   private var accounts: [[UInt8]: Account] = [:]
   private var uids: [[UInt8]: [UInt8]] = [:]
   private var tokens: [TokenDigest: TokenRecord] = [:]
+  private var codes: [TokenDigest: CodeRecord] = [:]
   private var failure: (any Error)?
   private var beforeInsertToken: (@Sendable () async throws -> Void)?
 
@@ -89,40 +90,52 @@ public actor InMemoryAccountStore: AccountStore {
     return true
   }
 
-  /// Disables an account and removes its tokens, or enables it. Returns false if it does not exist.
-  public func setDisabled(_ isDisabled: Bool, uid: String) async throws -> Bool {
+  /// Changes an account.
+  public func change(
+    uid: String, revokingTokens: Bool,
+    _ body: @escaping @Sendable (inout Account) throws -> Bool
+  ) async throws -> AccountChange {
     try check()
-    guard var account = find(uid) else { return false }
-    account.isDisabled = isDisabled
-    keep(account)
-    if isDisabled { revokeTokens(of: uid) }
-    return true
+    guard let account = find(uid) else { return .missing }
+    var changed = account
+    guard try body(&changed) else { return .unchanged }
+    let (old, new) = (
+      Array(account.emailNormalized.utf8), Array(changed.emailNormalized.utf8)
+    )
+    guard old == new || accounts[new] == nil else { return .taken }
+    accounts[old] = nil
+    uids[Array(uid.utf8)] = new
+    keep(changed)
+    if revokingTokens { revokeTokens(of: uid) }
+    return .changed(changed)
   }
 
-  /// Replaces a password hash if the present one is as expected.
-  public func setPasswordHash(
-    _ hash: String, uid: String, ifCurrent expected: String?, revokingTokens: Bool
-  ) async throws -> Bool {
+  /// Removes an account with its tokens and codes. Returns false if it does not exist.
+  public func delete(uid: String) async throws -> Bool {
     try check()
-    guard var account = find(uid), expected == nil || expected == account.passwordHash else {
-      return false
-    }
-    account.passwordHash = hash
-    keep(account)
-    if revokingTokens { revokeTokens(of: uid) }
+    guard let account = find(uid) else { return false }
+    accounts[Array(account.emailNormalized.utf8)] = nil
+    uids[Array(uid.utf8)] = nil
+    revokeTokens(of: uid)
     return true
   }
 
   /// Adds a token if its account is active and has this password hash.
-  public func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool {
+  public func insertToken(
+    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?
+  ) async throws -> Bool {
     let step = beforeInsertToken
     beforeInsertToken = nil
     try await step?()
     try check()
-    guard let account = find(token.uid), !account.isPending, !account.isDisabled,
+    guard var account = find(token.uid), !account.isPending, !account.isDisabled,
       account.passwordHash == hash
     else { return false }
     tokens[token.digest] = token
+    if let time {
+      account.details.lastLoginAt = time
+      keep(account)
+    }
     return true
   }
 
@@ -148,6 +161,40 @@ public actor InMemoryAccountStore: AccountStore {
     return expired.count
   }
 
+  /// Adds a code, and removes the codes of the account with the earliest ends beyond `countMax`.
+  public func insertCode(_ code: CodeRecord, countMax: Int) async throws -> Bool {
+    try check()
+    guard find(code.uid) != nil else { return false }
+    codes[code.digest] = code
+    let own = codes.values.filter { $0.uid.utf8.elementsEqual(code.uid.utf8) }
+      .sorted {
+        ($0.expiresAt, $0.digest == code.digest ? 1 : 0)
+          < ($1.expiresAt, $1.digest == code.digest ? 1 : 0)
+      }
+    for old in own.dropLast(max(1, countMax)) { codes[old.digest] = nil }
+    return true
+  }
+
+  /// Returns a code.
+  public func code(_ digest: TokenDigest) async throws -> CodeRecord? {
+    try check()
+    return codes[digest]
+  }
+
+  /// Removes a code. Returns false if it does not exist.
+  public func deleteCode(_ digest: TokenDigest) async throws -> Bool {
+    try check()
+    return codes.removeValue(forKey: digest) != nil
+  }
+
+  /// Removes expired codes, and returns their number.
+  public func purgeExpiredCodes(now: Int64, limit: Int) async throws -> Int {
+    try check()
+    let expired = codes.values.filter { $0.expiresAt <= now }.prefix(limit)
+    for code in expired { codes[code.digest] = nil }
+    return expired.count
+  }
+
   private func check() throws {
     if let failure { throw failure }
   }
@@ -162,6 +209,7 @@ public actor InMemoryAccountStore: AccountStore {
 
   private func revokeTokens(of uid: String) {
     tokens = tokens.filter { $0.value.uid != uid }
+    codes = codes.filter { $0.value.uid != uid }
   }
 
   private func page(

@@ -2,7 +2,7 @@ import CanopyAccounts
 import Testing
 
 @Suite struct AccountErrorTests {
-  private static let problems: [AdministratorTokenProblem] = [
+  private static let problems: [PrivateFileProblem] = [
     .malformed, .notAFile, .exposed(mode: 0o644),
     .system(operation: "open", reason: "Permission denied"),
   ]
@@ -10,7 +10,8 @@ import Testing
   private static let all: [AccountError] =
     [
       .invalidEmail, .credentialsRefused, .tokenRefused, .rateLimited(retryAfterMilliseconds: 1),
-      .overloaded, .hashingFailed, .taken, .disabled, .notFound,
+      .overloaded, .hashingFailed, .taken, .disabled, .notFound, .uidTaken, .codeRefused,
+      .codeExpired,
     ] + PasswordRejection.allCases.map { .invalidPassword($0) }
     + problems.map { .administratorTokenUnusable(path: "/data/admin-token", problem: $0) }
 

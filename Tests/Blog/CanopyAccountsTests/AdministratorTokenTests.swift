@@ -17,7 +17,7 @@ import Testing
     try AdministratorToken.loadOrCreate(in: folder, random: { random($0) })
   }
 
-  private func problem(in folder: String) -> AdministratorTokenProblem? {
+  private func problem(in folder: String) -> PrivateFileProblem? {
     let error = #expect(throws: AccountError.self) { _ = try make(in: folder) }
     guard case .administratorTokenUnusable(let path, let problem) = error else { return nil }
     #expect(path == folder + "/admin-token")

@@ -127,6 +127,45 @@ import Testing
     }
   }
 
+  @Test func `accounts of the version before identities keep their checksums`() async throws {
+    let account = Account(
+      uid: "u", email: "E@x", emailNormalized: "e@x", username: "name", passwordHash: "hash",
+      createdAt: 5)
+    try await folder.withStore { store async throws in
+      #expect(try await store.insert(account))
+    }
+    let checksum = "SELECT checksum FROM accounts"
+    let queue = try DatabaseQueue(path: folder.database)
+    let former = try await queue.write { db in
+      try db.execute(
+        sql: """
+          DROP TRIGGER tokens_delete_claims;
+          DROP TABLE account_details; DROP TABLE custom_sessions; DROP TABLE account_codes;
+          DELETE FROM meta WHERE name LIKE 'sum\\_account\\_%' ESCAPE '\\'
+            OR name = 'sum_custom_sessions';
+          DELETE FROM grdb_migrations WHERE identifier = 'identity';
+          """)
+      var meta = try Meta.read(db)
+      meta[.schema] = try Schema.checksum(db).stored
+      try meta.write(db)
+      return try Int64.fetchOne(db, sql: checksum)
+    }
+    try queue.close()
+    try await folder.withStore { store async throws in
+      #expect(try await store.account(uid: "u") == account)
+      #expect(try await store.number(checksum) == former)
+      let change = try await store.change(uid: "u", revokingTokens: true) {
+        $0.details.displayName = "Ada"
+        return true
+      }
+      #expect(change != .missing)
+      #expect(try await store.problems().isEmpty)
+    }
+    try await folder.withStore { store async throws in
+      #expect(try await store.account(uid: "u")?.details.displayName == "Ada")
+    }
+  }
+
   @Test func `reading a folder of an older version updates it`() async throws {
     try await writeThirdVersion()
     let store = try SQLiteStore.reading(folder.path)

@@ -54,6 +54,13 @@ struct ModuleTests {
     Rule(
       "Blog", "CanopyAccounts",
       ["CArgon2", "CanopySystem", "Crypto", "Foundation", "Glibc", "Musl", "Synchronization"]),
+    // Not sockets, HTTP servers, SQL or posts.
+    Rule(
+      "Blog", "CanopyIdentity",
+      [
+        "CanopyAccounts", "CanopyRules", "CanopySystem", "CanopyTree", "Crypto", "Foundation",
+        "JWTKit", "Synchronization",
+      ]),
     // Not sockets, SQL or the text of JSON.
     Rule("Blog", "CanopySocial", ["CanopyTree", "CanopyEngine"]),
 

@@ -1,0 +1,290 @@
+import Synchronization
+
+/// The data of a new account without a user name. Each part may be missing.
+public struct AccountDraft: Sendable {
+  /// The identifier; nil for a generated one. Only an administrator may choose it.
+  public var uid: String?
+  /// The e-mail address.
+  public var email: String?
+  /// The password.
+  public var password: String?
+  /// Whether the account is disabled from the start.
+  public var isDisabled = false
+  /// The further data.
+  public var details = AccountDetails()
+
+  /// Creates the draft of an account without credentials.
+  public init() {}
+}
+
+extension AccountDraft: CustomStringConvertible, CustomReflectable {
+  /// The name of the type and the identifier, without the password.
+  public var description: String { "AccountDraft(uid: \(uid ?? "nil"), <redacted>)" }
+
+  /// A mirror without the password.
+  public var customMirror: Mirror { Mirror(self, children: ["uid": uid as Any]) }
+}
+
+/// Changes of an account. A nil leaves a part as it is.
+public struct AccountChanges: Sendable {
+  /// A new value of a text, or its removal.
+  public enum Text: Sendable, Equatable {
+    /// Sets the text.
+    case set(String)
+    /// Removes the text.
+    case remove
+
+    var value: String? {
+      if case .set(let text) = self { text } else { nil }
+    }
+  }
+
+  /// The e-mail address. Another address ends all logins and is not verified.
+  public var email: Text?
+  /// The password. A new one ends all logins.
+  public var password: Text?
+  /// The name for display.
+  public var displayName: Text?
+  /// The address of a picture.
+  public var photoURL: Text?
+  /// The claims that an administrator sets, as the text of a JSON object.
+  public var claims: Text?
+  /// Whether the e-mail address is verified.
+  public var isEmailVerified: Bool?
+  /// Whether the account is disabled, which ends all logins.
+  public var isDisabled: Bool?
+  /// Whether to end all logins: the user signs out everywhere.
+  public var endsLogins = false
+
+  /// Creates changes that change nothing.
+  public init() {}
+}
+
+extension AccountChanges: CustomStringConvertible, CustomReflectable {
+  /// The name of the type, without the password.
+  public var description: String { "AccountChanges(<redacted>)" }
+
+  /// A mirror without children.
+  public var customMirror: Mirror { Mirror(self, children: []) }
+}
+
+/// Accounts without user names, and changes of accounts.
+extension AccountService {
+  /// Creates an account from a draft, and returns it.
+  ///
+  /// Costs one hash if there is a password, even if the address is taken.
+  ///
+  /// - Parameters:
+  ///   - draft: the data of the account.
+  ///   - remote: the network of the caller, for the limit of sign-ups; nil for an administrator.
+  /// - Throws: ``AccountError/invalidEmail``, ``AccountError/invalidPassword(_:)``,
+  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)``, ``AccountError/overloaded``, ``AccountError/taken`` for
+  ///   the address, ``AccountError/uidTaken``.
+  public func createAccount(
+    _ draft: AccountDraft, from remote: RemoteNetwork?
+  ) async throws -> Account {
+    let email = try draft.email.map(Self.checked)
+    let password = try draft.password.map {
+      try PasswordPolicy.accepted($0, email: email, username: "")
+    }
+    if let remote { try countSignUp(from: remote) }
+    var hash = ""
+    if let password {
+      hash = try await self.hash(password, for: remote ?? .local).encoded
+    }
+    let uid = draft.uid ?? AccountIdentifier.make(random: environment.random)
+    var account = Account(
+      uid: uid, email: email?.given ?? "",
+      emailNormalized: email?.normalized ?? Account.addressless(uid), username: "",
+      passwordHash: hash, createdAt: environment.now(), isDisabled: draft.isDisabled,
+      details: draft.details)
+    // The tokens of a deleted account with the same identifier stay invalid.
+    if draft.uid != nil { account.endLogins(at: account.createdAt) }
+    let new = account
+    let isInserted = try await revoking(uid) { try await store.insert(new) }
+    guard isInserted else {
+      guard try await store.account(uid: uid) == nil else { throw AccountError.uidTaken }
+      throw AccountError.taken
+    }
+    return account
+  }
+
+  /// Creates an account and returns its first login. Otherwise like ``createAccount(_:from:)``.
+  public func beginSignUp(
+    _ draft: AccountDraft, from remote: RemoteNetwork
+  ) async throws -> Login {
+    let account = try await createAccount(draft, from: remote)
+    guard let login = try await login(account) else { throw AccountError.credentialsRefused }
+    return login
+  }
+
+  /// Returns a login of a user for whom an administrator has made a custom token. Creates the account if it does not
+  /// exist.
+  ///
+  /// - Parameters:
+  ///   - uid: the user, from a verified token.
+  ///   - claims: the claims of the token, as the text of a JSON object.
+  ///   - remote: the network of the caller, for the limit of logins.
+  /// - Returns: the login, and whether the account is new.
+  /// - Throws: ``AccountError/disabled``; ``AccountError/rateLimited(retryAfterMilliseconds:)``.
+  public func beginCustomLogin(
+    uid: String, claims: String, from remote: RemoteNetwork
+  ) async throws -> (login: Login, isNew: Bool) {
+    try countLogin(from: remote)
+    for _ in 0..<Self.roundsMax {
+      var isNew = false
+      var found = try await store.account(uid: uid)
+      if found == nil {
+        var draft = AccountDraft()
+        draft.uid = uid
+        draft.details.isCustom = true
+        do {
+          found = try await createAccount(draft, from: nil)
+          isNew = true
+        } catch AccountError.uidTaken { continue }
+      }
+      guard let account = found, !account.isPending else { break }
+      guard !account.isDisabled else { throw AccountError.disabled }
+      if let login = try await login(account, customClaims: claims) { return (login, isNew) }
+    }
+    throw AccountError.credentialsRefused
+  }
+
+  /// Returns a new login of an account that was just read or changed; nil if the account has changed since.
+  ///
+  /// - Parameters:
+  ///   - account: the account.
+  ///   - customClaims: the claims of a custom token; see ``Session/customClaims``.
+  ///   - time: the time of an earlier login that the session continues, in seconds since 1970; nil for a login now. If
+  ///     the logins of that time have ended, this returns nil.
+  public func login(
+    _ account: Account, customClaims: String? = nil, time: Int64? = nil
+  ) async throws -> Login? {
+    // The time of the login is not later than the insertion, so that a revocation in between ends it.
+    if let time, time < account.details.validSince { return nil }
+    let now = environment.now()
+    let began = time.map { min(now, $0.multipliedSaturated(by: 1_000)) } ?? now
+    return try await issueSession(
+      for: account, customClaims: customClaims, beganAt: time == nil ? nil : began
+    ).map { Login(session: $0, account: account, at: began) }
+  }
+
+  /// Changes an account. Costs one hash if there is a new password.
+  ///
+  /// A new password, a new e-mail address, disabling and `endsLogins` end all logins and revoke all tokens and codes. The
+  /// first credentials of an account do not: they replace none.
+  ///
+  /// - Parameters:
+  ///   - uid: the account.
+  ///   - changes: the changes.
+  ///   - loginTime: the time of the login of the caller, in seconds since 1970; nil for an administrator.
+  ///   - remote: the network of the caller. A new password or address counts for the account as a change of the password
+  ///     does. Nil for an administrator, who is not limited.
+  /// - Returns: the changed account.
+  /// - Throws: ``AccountError/notFound``, ``AccountError/tokenRefused`` if the logins of that time have ended,
+  ///   ``AccountError/invalidEmail``, ``AccountError/invalidPassword(_:)``, ``AccountError/taken``,
+  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)``, ``AccountError/overloaded``.
+  public func update(
+    _ uid: String, _ changes: AccountChanges, loginTime: Int64? = nil, from remote: RemoteNetwork?
+  ) async throws -> Account {
+    guard let before = try await store.account(uid: uid), !before.isPending else {
+      throw AccountError.notFound
+    }
+    let email = try changes.email?.value.map(Self.checked)
+    if remote != nil, changes.password != nil || changes.email != nil {
+      try countChange(of: uid)
+    }
+    var hash: String?
+    if let password = changes.password {
+      let accepted = try password.value.map {
+        try PasswordPolicy.accepted(
+          $0, email: email ?? EmailAddress(before.email), username: before.username)
+      }
+      if let accepted {
+        hash = try await self.hash(accepted, for: remote ?? .local).encoded
+      } else {
+        hash = ""
+      }
+    }
+    let now = environment.now()
+    let newHash = hash
+    let ends = endsLogins(changes, email: email, of: before)
+    let outcome = try await revoking(uid) {
+      try await store.change(uid: uid, revokingTokens: ends) { account in
+        if let loginTime, loginTime < account.details.validSince {
+          throw AccountError.tokenRefused
+        }
+        // The password that these changes rely on is another one now.
+        guard newHash == nil || account.passwordHash.utf8.elementsEqual(before.passwordHash.utf8)
+        else { return false }
+        changes.apply(to: &account, email: email, hash: newHash)
+        if ends { account.endLogins(at: now) }
+        return true
+      }
+    }
+    switch outcome {
+    case .changed(let account):
+      if newHash != nil {
+        loginThrottle.withLock { $0.forget(.email(before.emailNormalized)) }
+      }
+      return account
+    case .taken: throw AccountError.taken
+    case .missing: throw AccountError.notFound
+    case .unchanged: throw AccountError.credentialsRefused
+    }
+  }
+
+  /// Removes an account with its tokens and codes. Data in other modules, such as the profile, stays.
+  ///
+  /// - Throws: ``AccountError/notFound``.
+  public func deleteAccount(uid: String) async throws {
+    guard let account = try await store.account(uid: uid), !account.isPending else {
+      throw AccountError.notFound
+    }
+    let isDeleted = try await revoking(uid) { try await store.delete(uid: account.uid) }
+    guard isDeleted else { throw AccountError.notFound }
+  }
+
+  /// Whether changes end the logins of an account.
+  private func endsLogins(
+    _ changes: AccountChanges, email: EmailAddress?, of account: Account
+  ) -> Bool {
+    if changes.endsLogins || changes.isDisabled == true { return true }
+    if changes.password != nil, !account.passwordHash.isEmpty { return true }
+    guard changes.email != nil, !account.email.isEmpty else { return false }
+    return email.map { !$0.normalized.utf8.elementsEqual(account.emailNormalized.utf8) } ?? true
+  }
+
+  private static func checked(_ email: String) throws -> EmailAddress {
+    guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
+    return email
+  }
+}
+
+extension AccountChanges {
+  /// Applies the changes to an account.
+  ///
+  /// - Parameters:
+  ///   - account: the account.
+  ///   - email: the checked e-mail address, if there is a new one.
+  ///   - hash: the hash of the new password; empty to remove the password; nil to keep it.
+  fileprivate func apply(to account: inout Account, email: EmailAddress?, hash: String?) {
+    if let email {
+      if !email.normalized.utf8.elementsEqual(account.emailNormalized.utf8) {
+        account.details.isEmailVerified = false
+      }
+      account.email = email.given
+      account.emailNormalized = email.normalized
+    } else if self.email == .remove {
+      account.email = ""
+      account.emailNormalized = Account.addressless(account.uid)
+      account.details.isEmailVerified = false
+    }
+    if let hash { account.passwordHash = hash }
+    if let displayName { account.details.displayName = displayName.value }
+    if let photoURL { account.details.photoURL = photoURL.value }
+    if let claims { account.details.claims = claims.value }
+    if let isEmailVerified { account.details.isEmailVerified = isEmailVerified }
+    if let isDisabled { account.isDisabled = isDisabled }
+  }
+}

@@ -1,0 +1,143 @@
+internal import CanopyAccounts
+internal import CanopyTree
+
+/// The claims and the texts of tokens.
+extension IdentityService {
+  /// The names of claims that only the server sets.
+  static let reservedClaims: Set<String> = [
+    "acr", "amr", "at_hash", "aud", "auth_time", "azp", "cnf", "c_hash", "email",
+    "email_verified", "exp", "firebase", "iat", "iss", "jti", "name", "nbf", "nonce", "picture",
+    "provider_id", "sub", "user_id",
+  ]
+
+  /// The audience of custom tokens.
+  static let customAudience =
+    "https://identitytoolkit.googleapis.com/google.identity.identitytoolkit.v1.IdentityToolkit"
+
+  /// The maximum size of the claims that an administrator sets, in bytes of JSON.
+  static let claimsBytesMax = 1_000
+
+  /// Returns the claims of an identity token.
+  ///
+  /// - Parameters:
+  ///   - login: the session and its account.
+  ///   - now: milliseconds since 1970.
+  func claims(of login: Login, now: Int64) -> JSONValue {
+    let account = login.account
+    let provider = login.session.provider
+    let details = account.details
+    var members: JSONMembers = []
+    for text in [details.claims, login.session.customClaims] {
+      let added = text.flatMap { JSONValue(bytes: Array($0.utf8)) }?.members ?? []
+      for member in added where !Self.reservedClaims.contains(member.name) {
+        members.removeAll { $0.name.hasSameBytes(as: member.name) }
+        members.append(member)
+      }
+    }
+    if let name = details.displayName { members.append(("name", .text(name))) }
+    if let photo = details.photoURL { members.append(("picture", .text(photo))) }
+    if provider.hasSameBytes(as: "anonymous") {
+      members.append(("provider_id", .text("anonymous")))
+    }
+    let (end, overflow) = now.addingReportingOverflow(settings.tokenLifetimeMilliseconds)
+    members += [
+      ("iss", .text(settings.issuer)), ("aud", .text(settings.project)),
+      ("auth_time", .number(login.time)), ("user_id", .text(account.uid)),
+      ("sub", .text(account.uid)), ("iat", .number(now / 1_000)),
+      ("exp", .number((overflow ? .max : end) / 1_000)),
+    ]
+    var identities: JSONMembers = []
+    if !account.email.isEmpty {
+      members.append(("email", .text(account.email)))
+      members.append(("email_verified", .flag(details.isEmailVerified)))
+      identities.append(("email", .array([.text(account.email)])))
+    }
+    members.append(
+      (
+        "firebase",
+        .object([("identities", .object(identities)), ("sign_in_provider", .text(provider))])
+      ))
+    return .object(members)
+  }
+
+  /// Returns an identity token for a login.
+  ///
+  /// - Throws: ``IdentityError/unavailable`` if there is no key, which an earlier step has checked.
+  func idToken(for login: Login) throws -> String {
+    guard let key = keys.signing else { throw IdentityError.unavailable }
+    return try JSONWebToken.sign(claims(of: login, now: environment.now()), with: key)
+  }
+
+  /// Returns the identity of a session, with the claims that its identity token would have.
+  func identity(of login: Login) throws -> VerifiedIdentity {
+    let claims = claims(of: login, now: environment.now())
+    return VerifiedIdentity(
+      uid: login.account.uid, provider: login.session.provider, claims: claims.node,
+      expiresAt: login.session.expiresAt, loginTime: login.time, isUnsigned: false)
+  }
+
+  /// The members of a response with new tokens.
+  func tokens(for login: Login) throws -> JSONMembers {
+    [
+      ("idToken", .text(try idToken(for: login))),
+      ("refreshToken", .text(login.session.token)), ("expiresIn", .text(lifetimeSeconds)),
+    ]
+  }
+
+  /// The lifetime of an identity token in seconds, as text.
+  var lifetimeSeconds: String { String(settings.tokenLifetimeMilliseconds / 1_000) }
+
+  /// Returns a custom token, with which a client logs in as a user. The token is valid for an hour.
+  ///
+  /// - Parameters:
+  ///   - uid: the user, who need not have an account.
+  ///   - claims: further claims, as the text of a JSON object of at most 1,000 bytes.
+  /// - Throws: an error if the uid or the claims are not valid.
+  public func makeCustomToken(uid: String, claims: String = "{}") throws -> String {
+    guard Self.isValid(uid: uid) else {
+      throw IdentityError.invalidArgument("the uid is not valid")
+    }
+    let developer = try Self.checkedClaims(claims)
+    guard let key = keys.signing else { throw IdentityError.unavailable }
+    let second = environment.now() / 1_000
+    return try JSONWebToken.sign(
+      .object([
+        ("iss", .text(settings.issuer)), ("sub", .text(settings.issuer)),
+        ("aud", .text(Self.customAudience)), ("iat", .number(second)),
+        ("exp", .number(second + 3_600)), ("uid", .text(uid)), ("claims", developer),
+      ]), with: key)
+  }
+
+  /// Returns the user and the claims of a custom token: one of ``makeCustomToken(uid:claims:)``, or in an emulator an
+  /// unsigned one of an Admin library.
+  ///
+  /// - Throws: ``IdentityError``.
+  func verifyCustomToken(_ text: String) throws -> (uid: String, claims: String) {
+    let now = environment.now()
+    guard let token = JSONWebToken(text),
+      (settings.isEmulator && token.isUnsigned) || token.isSigned(by: keys, now: now),
+      token.claims["aud"]?.string?.hasSameBytes(as: Self.customAudience) == true,
+      let expiry = token.claims["exp"]?.integerNumber, now / 1_000 < expiry,
+      let uid = token.claims["uid"]?.string ?? token.claims["user_id"]?.string,
+      Self.isValid(uid: uid)
+    else { throw IdentityError.invalidCustomToken }
+    let claims = token.claims["claims"] ?? .object([])
+    let json = String(decoding: claims.jsonBytes, as: UTF8.self)
+    do { _ = try Self.checkedClaims(json) } catch { throw IdentityError.invalidCustomToken }
+    return (uid, json)
+  }
+
+  /// Returns claims that an administrator sets.
+  ///
+  /// - Throws: ``IdentityError`` if the text is not an object, is too large or has a reserved name.
+  static func checkedClaims(_ text: String) throws -> JSONValue {
+    guard text.utf8.count <= claimsBytesMax else { throw IdentityError("CLAIMS_TOO_LARGE") }
+    guard let value = JSONValue(bytes: Array(text.utf8)), let members = value.members else {
+      throw IdentityError.invalidClaims
+    }
+    for member in members where reservedClaims.contains(member.name) {
+      throw IdentityError("FORBIDDEN_CLAIM : " + member.name)
+    }
+    return value
+  }
+}

@@ -1,0 +1,280 @@
+import CanopyAccounts
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyIdentity
+
+struct SignInTests {
+  @Test func `a sign-up answers with the account and its tokens`() async throws {
+    let fixture = try await IdentityFixture()
+    let answer = try await fixture.signUp(email: "Ada@Example.org")
+    #expect(answer["kind"] == "identitytoolkit#SignupNewUserResponse")
+    #expect(answer["email"] == "Ada@Example.org")
+    #expect(answer["expiresIn"] == "3600")
+    #expect(answer["localId"]?.utf8.count == 20)
+    #expect(answer["refreshToken"]?.utf8.count == 43)
+    let identity = try await fixture.service.verify(try answer.text("idToken"))
+    #expect(identity.uid == answer["localId"])
+  }
+
+  @Test func `the errors of a sign-up have the words of the original`() async throws {
+    let fixture = try await IdentityFixture()
+    try await fixture.signUp()
+    let password = IdentityFixture.password
+    for (body, word) in [
+      (#"{"email":"ada@example.org","password":"\#(password)"}"#, "EMAIL_EXISTS"),
+      (#"{"email":"ADA@example.org","password":"\#(password)"}"#, "EMAIL_EXISTS"),
+      (#"{"email":"ada","password":"\#(password)"}"#, "INVALID_EMAIL"),
+      (#"{"email":"","password":"\#(password)"}"#, "INVALID_EMAIL"),
+      (#"{"email":"bob@example.org"}"#, "MISSING_PASSWORD"),
+      (#"{"email":"bob@example.org","password":""}"#, "MISSING_PASSWORD"),
+      (#"{"password":"\#(password)"}"#, "MISSING_EMAIL"),
+      (
+        #"{"email":"bob@example.org","password":"short"}"#,
+        "WEAK_PASSWORD : that password is too short; choose one of at least 8 characters"
+      ),
+    ] {
+      let answer = try await fixture.call("signUp", body)
+      #expect(answer.status == 400)
+      #expect(answer.word == word, "\(body)")
+    }
+  }
+
+  @Test func `an error has the form of the original`() async throws {
+    let fixture = try await IdentityFixture()
+    let response = await fixture.service.respond(
+      to: IdentityRequest(
+        method: "POST", path: "/identitytoolkit.googleapis.com/v1/accounts:signUp",
+        body: Array(#"{"email":"x","password":"y"}"#.utf8), address: "192.0.2.1"))
+    #expect(
+      String(decoding: response.body, as: UTF8.self)
+        == #"{"error":{"code":400,"message":"INVALID_EMAIL","errors":["#
+        + #"{"message":"INVALID_EMAIL","reason":"invalid","domain":"global"}]}}"#)
+  }
+
+  @Test func `an anonymous sign-up creates an account without credentials`() async throws {
+    let fixture = try await IdentityFixture()
+    let answer = try await fixture.call("signUp", #"{"returnSecureToken":true}"#)
+    #expect(answer.status == 200)
+    #expect(answer["email"] == nil)
+    let identity = try await fixture.service.verify(try answer.text("idToken"))
+    #expect(identity.provider == "anonymous")
+    #expect(identity.claims.child("email").isAbsent)
+    #expect(identity.claims.child("provider_id").stringValue == "anonymous")
+    let second = try await fixture.call("signUp", "")
+    #expect(second["localId"] != answer["localId"], "many accounts have no address")
+    #expect(try await fixture.refresh(try answer.text("refreshToken")).status == 200)
+  }
+
+  @Test func `an anonymous account gets credentials and keeps its identifier`() async throws {
+    let fixture = try await IdentityFixture()
+    let anonymous = try await fixture.call("signUp", "{}")
+    let token = try anonymous.text("idToken")
+    let linked = try await fixture.call(
+      "signUp",
+      #"{"idToken":"\#(token)","email":"ada@example.org","password":"\#(IdentityFixture.password)"}"#
+    )
+    #expect(linked["localId"] == anonymous["localId"])
+    #expect(linked["email"] == "ada@example.org")
+    #expect(try await fixture.problem(token) == nil, "no login was replaced")
+    #expect(try await fixture.signIn()["localId"] == anonymous["localId"])
+    let identity = try await fixture.service.verify(try linked.text("idToken"))
+    #expect(identity.provider == "password")
+  }
+
+  @Test func `a login answers with the account and new tokens`() async throws {
+    let fixture = try await IdentityFixture()
+    let account = try await fixture.signUp()
+    let answer = try await fixture.signIn(email: "ADA@example.org")
+    #expect(answer["kind"] == "identitytoolkit#VerifyPasswordResponse")
+    #expect(answer["localId"] == account["localId"])
+    #expect(answer["displayName"] == "")
+    #expect(answer.json["registered"] == .flag(true))
+    #expect(answer["refreshToken"] != account["refreshToken"])
+  }
+
+  @Test func `a wrong password and an unknown address have the same error`() async throws {
+    let fixture = try await IdentityFixture()
+    try await fixture.signUp()
+    #expect(try await fixture.signIn("another one").word == "INVALID_LOGIN_CREDENTIALS")
+    #expect(
+      try await fixture.signIn(email: "bob@example.org").word == "INVALID_LOGIN_CREDENTIALS")
+    #expect(try await fixture.signIn(email: "bob").word == "INVALID_EMAIL")
+    #expect(try await fixture.signIn("").word == "MISSING_PASSWORD")
+    #expect(
+      try await fixture.call("signInWithPassword", #"{"password":"x"}"#).word == "MISSING_EMAIL")
+  }
+
+  @Test func `a login of a disabled account is refused only with the right password`() async throws
+  {
+    let fixture = try await IdentityFixture()
+    let uid = try #require(try await fixture.signUp()["localId"])
+    try await fixture.accounts.setDisabled(true, .uid(uid))
+    #expect(try await fixture.signIn().word == "USER_DISABLED")
+    #expect(try await fixture.signIn("another one").word == "INVALID_LOGIN_CREDENTIALS")
+  }
+
+  @Test func `wrong passwords for an account make the next login wait`() async throws {
+    let fixture = try await IdentityFixture()
+    try await fixture.signUp()
+    for number in 0..<5 {
+      #expect(
+        try await fixture.signIn("another one", from: "192.0.2.\(number)").word
+          == "INVALID_LOGIN_CREDENTIALS")
+    }
+    #expect(try await fixture.signIn().word == "TOO_MANY_ATTEMPTS_TRY_LATER")
+    fixture.clock.advance(1_001)
+    #expect(try await fixture.signIn().status == 200)
+  }
+
+  @Test func `logins and sign-ups of one network are limited, and others are not`() async throws {
+    let fixture = try await IdentityFixture {
+      $0.loginsMax = 2
+      $0.signUpsMax = 2
+    }
+    try await fixture.signUp()
+    #expect(try await fixture.call("signUp", "{}").status == 200)
+    #expect(try await fixture.call("signUp", "{}").word == "TOO_MANY_ATTEMPTS_TRY_LATER")
+    #expect(try await fixture.call("signUp", "{}", from: "198.51.100.1").status == 200)
+    for _ in 0..<2 { #expect(try await fixture.signIn().status == 200) }
+    #expect(try await fixture.signIn().word == "TOO_MANY_ATTEMPTS_TRY_LATER")
+    let token = try fixture.service.makeCustomToken(uid: "robot")
+    #expect(
+      try await fixture.call("signInWithCustomToken", #"{"token":"\#(token)"}"#).word
+        == "TOO_MANY_ATTEMPTS_TRY_LATER")
+    #expect(try await fixture.signIn(from: "198.51.100.1").status == 200)
+  }
+
+  @Test func `a custom token logs in a user and creates the account`() async throws {
+    let fixture = try await IdentityFixture()
+    let token = try fixture.service.makeCustomToken(
+      uid: "robot-1", claims: #"{"role":"editor"}"#)
+    let first = try await fixture.call(
+      "signInWithCustomToken", #"{"token":"\#(token)","returnSecureToken":true}"#)
+    #expect(first["kind"] == "identitytoolkit#VerifyCustomTokenResponse")
+    #expect(first.json["isNewUser"] == .flag(true))
+    let second = try await fixture.call("signInWithCustomToken", #"{"token":"\#(token)"}"#)
+    #expect(second.json["isNewUser"] == .flag(false))
+    for answer in [first, second] {
+      let refreshed = try await fixture.refresh(try answer.text("refreshToken"))
+      for token in [answer["idToken"], refreshed["id_token"]] {
+        let identity = try await fixture.service.verify(try #require(token))
+        #expect(identity.uid == "robot-1")
+        #expect(identity.provider == "custom")
+        #expect(identity.claims.child("role").stringValue == "editor", "a refresh keeps the claims")
+      }
+    }
+  }
+
+  @Test func `a custom token that is not the server's is refused`() async throws {
+    let fixture = try await IdentityFixture()
+    let other = try await IdentityFixture(seed: 2)
+    let own = try fixture.service.makeCustomToken(uid: "robot")
+    let claims =
+      #"{"aud":"\#(IdentityService.customAudience)","exp":9999999999,"uid":"robot"}"#
+    let idToken = try #require(try await fixture.signUp()["idToken"])
+    var tokens = [
+      try other.service.makeCustomToken(uid: "robot"), IdentityFixture.unsigned(claims),
+      idToken, "x", "a.b.c", own + "A", String(own.dropLast(2)),
+    ]
+    fixture.clock.advance(3_600_000)
+    tokens.append(own)
+    for token in tokens {
+      #expect(
+        try await fixture.call("signInWithCustomToken", #"{"token":"\#(token)"}"#).word
+          == "INVALID_CUSTOM_TOKEN", "\(token)")
+    }
+    #expect(try await fixture.call("signInWithCustomToken", "{}").word == "MISSING_CUSTOM_TOKEN")
+    #expect(throws: IdentityError("FORBIDDEN_CLAIM : sub")) {
+      try fixture.service.makeCustomToken(uid: "robot", claims: #"{"sub":"x"}"#)
+    }
+    #expect(throws: (any Error).self) {
+      try fixture.service.makeCustomToken(uid: "a/b")
+    }
+  }
+
+  @Test func `an emulator accepts unsigned custom tokens of Admin libraries`() async throws {
+    let fixture = try await IdentityFixture(isEmulator: true)
+    let claims =
+      #"{"aud":"\#(IdentityService.customAudience)","iat":1,"exp":9999999999,"uid":"robot","claims":{"a":1}}"#
+    let token = IdentityFixture.unsigned(claims)
+    #expect(
+      try await fixture.call("signInWithCustomToken", #"{"token":"\#(token)"}"#).status == 200)
+    for bad in [
+      IdentityFixture.unsigned(claims, algorithm: "ES256"), token + "AAAA",
+      IdentityFixture.unsigned(claims.replacing("robot", with: "a.b")),
+      IdentityFixture.unsigned(claims.replacing("9999999999", with: "5")),
+      IdentityFixture.unsigned(claims.replacing(#""a":1"#, with: #""aud":"x""#)),
+    ] {
+      #expect(
+        try await fixture.call("signInWithCustomToken", #"{"token":"\#(bad)"}"#).word
+          == "INVALID_CUSTOM_TOKEN")
+    }
+  }
+
+  @Test func `a refresh token gets a new identity token until its session ends`() async throws {
+    let fixture = try await IdentityFixture()
+    let account = try await fixture.signUp()
+    let token = try account.text("refreshToken")
+    fixture.clock.advance(3_600_000)
+    #expect(try await fixture.problem(account["idToken"]) == .expired)
+    let answer = try await fixture.refresh(token)
+    #expect(answer["token_type"] == "Bearer")
+    #expect(answer["expires_in"] == "3600")
+    #expect(answer["refresh_token"] == token)
+    #expect(answer["user_id"] == account["localId"])
+    #expect(answer["project_id"] == "blog")
+    #expect(answer["access_token"] == answer["id_token"])
+    let identity = try await fixture.service.verify(try answer.text("id_token"))
+    let began = (fixture.clock.now - 3_600_000) / 1_000
+    #expect(identity.loginTime == began, "the time of the login stays")
+    fixture.clock.advance(30 * 24 * 3_600_000)
+    #expect(try await fixture.refresh(token).word == "TOKEN_EXPIRED")
+  }
+
+  @Test func `a session of the line protocol is a refresh token, and a logout ends it`()
+    async throws
+  {
+    let fixture = try await IdentityFixture()
+    try await fixture.signUp()
+    let session = try await fixture.accounts.logIn(
+      email: IdentityFixture.email, password: IdentityFixture.password, from: .local)
+    #expect(try await fixture.refresh(session.token).status == 200)
+    let identity = try await fixture.service.identify(session.token)
+    #expect(identity.uid == session.uid)
+    #expect(identity.provider == "password")
+    #expect(identity.claims.child("email").stringValue == IdentityFixture.email)
+    try await fixture.accounts.logOut(session.token)
+    #expect(try await fixture.refresh(session.token).word == "TOKEN_EXPIRED")
+    await #expect(throws: IdentityProblem.revoked) {
+      try await fixture.service.identify(session.token)
+    }
+  }
+
+  @Test func `the form of the token endpoint is decoded, and its errors have words`() async throws {
+    let fixture = try await IdentityFixture()
+    let token = try #require(try await fixture.signUp()["refreshToken"])
+    let path = "/securetoken.googleapis.com/v1/token"
+    for (body, word) in [
+      ("", "MISSING_GRANT_TYPE"), ("grant_type=", "MISSING_GRANT_TYPE"),
+      ("grant_type=password&refresh_token=\(token)", "INVALID_GRANT_TYPE"),
+      ("grant_type=refresh_token", "MISSING_REFRESH_TOKEN"),
+      ("refresh_token=&grant_type=refresh_token", "MISSING_REFRESH_TOKEN"),
+      ("grant_type=refresh_token&refresh_token=x", "INVALID_REFRESH_TOKEN"),
+      ("grant_type=refresh%5", "INVALID_GRANT_TYPE"),
+      ("grant_type=refresh_token&refresh_token=\(String(token.reversed()))", nil),
+      ("refresh%5Ftoken=\(token)&grant%5ftype=refresh%5ftoken", nil),
+      (#" {"grant_type":"refresh_token","refresh_token":"\#(token)"}"#, nil),
+    ] as [(String, String?)] {
+      let answer = try await fixture.request("POST", path, body: body)
+      if let word { #expect(answer.word == word, "\(body)") }
+    }
+    let escaped = try await fixture.request(
+      "POST", path, body: "refresh%5Ftoken=\(token)&grant%5ftype=refresh%5ftoken")
+    #expect(escaped.status == 200)
+    let json = try await fixture.request(
+      "POST", path, body: #" {"grant_type":"refresh_token","refresh_token":"\#(token)"}"#)
+    #expect(json.status == 200)
+  }
+}
