@@ -1,3 +1,4 @@
+internal import CanopyEvents
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire

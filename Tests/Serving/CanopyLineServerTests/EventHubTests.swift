@@ -6,6 +6,7 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CanopyEvents
 @testable import CanopyLineServer
 
 /// The events that an event loop sends to its subscriptions, and when it sends them.
