@@ -25,21 +25,27 @@ final class ConnectionGuard: ChannelInboundHandler {
   private static let bytesPerSecond = 16 * 1024
 
   private let patience: Patience
-  /// Called when the server shuts down, and when the connection is gone.
+  /// Called when the server shuts down or the client sends no more, and when the connection is gone.
   private let whenEnding: (_ isLost: Bool) -> Void
   private var bodyBegan = NIODeadline.uptimeNanoseconds(0)
   private var bodyBytes = 0
   private var body: Scheduled<Void>?
   private var unread: Scheduled<Void>?
 
-  /// - Parameter whenEnding: called when the server shuts down, and when the connection is gone.
+  /// - Parameter whenEnding: called when the server shuts down or the client sends no more, and when the connection
+  ///   is gone.
   init(_ patience: Patience, whenEnding: @escaping (_ isLost: Bool) -> Void) {
     self.patience = patience
     self.whenEnding = whenEnding
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    if event is ChannelShouldQuiesceEvent { whenEnding(false) }
+    switch event {
+    case is ChannelShouldQuiesceEvent: whenEnding(false)
+    // The client is gone, or has no further requests. An event stream would notice it only when it sends.
+    case ChannelEvent.inputClosed: whenEnding(false)
+    default: break
+    }
     context.fireUserInboundEventTriggered(event)
   }
 

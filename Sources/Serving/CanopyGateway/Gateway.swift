@@ -139,7 +139,7 @@ public final class Gateway: Service {
           HTTPAnswer.rawRefusal($0)
         }
         guard mayEnter else {
-          return channel.eventLoop.makeFailedFuture(GatewayError.connectionRefused)
+          return channel.eventLoop.makeSucceededFuture(child.refused(channel))
         }
         return child.setup(channel: channel, logger: logger)
       }
@@ -157,8 +157,6 @@ public enum GatewayError: Error, Equatable, Sendable {
   case cannotListen(host: String, port: Int, reason: String)
   /// The server is an emulator, and other machines could connect.
   case emulatorIsPublic
-  /// The server has as many connections as it allows.
-  case connectionRefused
 
   /// A sentence that says what to do.
   public var sentence: String {
@@ -167,8 +165,6 @@ public enum GatewayError: Error, Equatable, Sendable {
       "cannot listen for HTTP on \(host):\(port) (\(reason)); name another port with --http-port, or off"
     case .emulatorIsPublic:
       "an emulator trusts all its clients; use --emulator with --host 127.0.0.1 only"
-    case .connectionRefused:
-      "the server has as many connections as it allows; try again later"
     }
   }
 }

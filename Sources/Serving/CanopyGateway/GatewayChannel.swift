@@ -14,10 +14,18 @@ internal import NIOHTTPTypesHTTP1
 struct GatewayChannel: ServerChildChannel {
   /// An accepted connection.
   struct Value: ServerChildChannelValue {
-    let http: NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
+    /// The requests and responses; nil for a connection that is refused.
+    let http: NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>?
     let connection: GatewayConnection
 
-    var channel: any Channel { http.channel }
+    var channel: any Channel { connection.channel }
+  }
+
+  /// Returns a connection without handlers, which is refused.
+  func refused(_ channel: any Channel) -> Value {
+    Value(
+      http: nil,
+      connection: GatewayConnection(channel, operations, loops.value(of: channel.eventLoop)))
   }
 
   private let operations: Operations
@@ -64,12 +72,13 @@ struct GatewayChannel: ServerChildChannel {
   private static let headBytesMax = 64 * 1024
 
   func handle(value: Value, logger: Logger) async {
+    guard let connection = value.http else { return }
     let responder = Responder(operations, configuration, value.connection)
     let http = HTTP1Channel(responder: { request, writer, _ in
       try await responder.respond(to: request, writer)
     })
     await withTaskCancellationHandler {
-      await http.handle(value: value.http, logger: logger)
+      await http.handle(value: connection, logger: logger)
     } onCancel: {
       value.channel.close(promise: nil)
     }

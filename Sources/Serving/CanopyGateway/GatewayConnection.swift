@@ -99,7 +99,7 @@ final class GatewayConnection: Sendable {
     if mustEnd { stream?.finish() }
   }
 
-  /// Ends the event stream because the server shuts down.
+  /// Ends the event stream because the server shuts down, or the client sends no more.
   func quiesce() {
     state.withLock { state in
       state.isQuiescing = true

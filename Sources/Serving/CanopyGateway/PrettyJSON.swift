@@ -63,6 +63,7 @@ struct PrettyJSON {
 
   private func appendLine(_ output: inout JSONOutput) {
     output.append("\n")
-    for _ in open { output.append("  ") }
+    // Arrays, which have no lines, do not indent.
+    for bracket in open where bracket == UInt8(ascii: "{") { output.append("  ") }
   }
 }

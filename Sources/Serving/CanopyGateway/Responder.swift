@@ -30,13 +30,14 @@ struct Responder: Sendable {
   func respond(to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter) async throws
   {
     var body = RequestBodyReader(request.body, connection)
-    let outcome = await outcome(of: request, &body, writer)
+    let outcome = try await outcome(of: request, &body, writer)
     var answer: HTTPAnswer
     switch outcome {
     case .answer(let result): answer = result
     case .stream(let stream, let fields): return try await send(stream, fields, writer)
     }
     if request.headers[.origin] != nil { answer.allowOrigins() }
+    if request.method == .head { answer.body = .none }
     answer.closes = answer.closes || body.isTooLarge
     try await answer.send(to: writer, acceptsGzip: Responder.acceptsGzip(request.headers)) {
       connection.charge($0)
@@ -64,10 +65,11 @@ struct Responder: Sendable {
     let fields: HTTPFields
   }
 
+  /// - Throws: an error that is not about the request: the rest of the connection cannot be read.
   private func outcome(
     of request: HummingbirdCore.Request, _ body: inout RequestBodyReader,
     _ writer: borrowing ResponseWriter
-  ) async -> Outcome {
+  ) async throws -> Outcome {
     do {
       let target: Target
       do throws(TreeError) { target = try Target(request.head.path ?? "") } catch {
@@ -87,8 +89,8 @@ struct Responder: Sendable {
       case .tree(let location):
         return try await answer(parsed, at: location, &body, writer)
       }
-    } catch {
-      return .answer(.failure(operations.wireError(error)))
+    } catch let error as WireError {
+      return .answer(.failure(error))
     }
   }
 

@@ -125,7 +125,11 @@ final class HTTPClient {
         return lines.map { $0.drop { $0 != ":" }.dropFirst(2) }.joined(separator: " ")
       }
       let size = try #require(Int(try await line(), radix: 16))
-      guard size > 0 else { throw LineClientError.closed }
+      guard size > 0 else {
+        // The empty line after the last chunk.
+        _ = try await line()
+        throw LineClientError.closed
+      }
       events += try await bytes(size)
       _ = try await line()
     }

@@ -64,7 +64,7 @@ import Testing
         try await client.begin(method, "/open/a.json")
         let (status, fields) = try await client.head()
         #expect(status == 405 && fields["allow"] == "GET, PUT, POST, PATCH, DELETE")
-        if method != "HEAD", let length = fields["content-length"].flatMap({ Int($0) }) {
+        if let length = fields["content-length"].flatMap({ Int($0) }) {
           try await client.skip(length)
         }
       }
@@ -74,7 +74,8 @@ import Testing
   @Test func `the forms of a value are those that the parameters ask for`() async throws {
     try await withData { _, client in
       #expect(
-        try await client.request("GET", "/open/a.json?shallow=true").text == #"{"b":1,"c":true}"#)
+        try await client.request("GET", "/open/a.json?shallow=true").text == #"{"b":true,"c":true}"#
+      )
       #expect(try await client.request("GET", "/open/a/b.json?shallow=true").text == "1")
       #expect(
         try await client.request("GET", "/open/p.json?format=export").text

@@ -119,7 +119,7 @@ import Testing
       try await server.connect { stream in
         try await stream.begin("GET", "/users/\(uid).json?auth=\(token)", Self.accept)
         #expect(try await stream.head().status == 200)
-        #expect(try await stream.event() == #"put {"path":"/","data":null}"#)
+        #expect(try await stream.event().hasPrefix("put "))
         let login = await server.parts.operations.account(
           .authenticate(token: token), as: .anonymous, from: "local")
         let identity = try #require(login.identity)

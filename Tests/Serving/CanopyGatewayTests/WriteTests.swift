@@ -157,14 +157,20 @@ import Testing
         let post = """
           {"uid":"\(uid)","author":"ada","title":"Title","body":"Body"}
           """
-        let update = #"{"posts/first":\#(post),"user-posts/\#(uid)/first":\#(post)}"#
+        // The key of a post is a push id of this time.
+        let key = try await client.request("POST", "/keys.json", server.administrator, "1")
+        let id = try #require(key.json?["name"]?.string)
+        let update = #"{"posts/\#(id)":\#(post),"user-posts/\#(uid)/\#(id)":\#(post)}"#
         let made = try await client.request("PATCH", "/.json?auth=\(token)", [:], update)
         #expect(made.status == 200, "\(made.text)")
         let star = try await client.request(
-          "PUT", "/posts/first/stars/\(uid).json?auth=\(token)", [:], "true")
+          "PATCH", "/posts/\(id).json?auth=\(token)", [:],
+          #"{"stars/\#(uid)":true,"starCount":{".sv":{"increment":1}}}"#)
         #expect(star.status == 200, "\(star.text)")
-        #expect(try await client.request("GET", "/posts/first/starCount.json").text == "1")
-        let denied = try await client.request("PUT", "/posts/first/title.json", [:], "\"Other\"")
+        // The copy follows.
+        let copy = "/user-posts/\(uid)/\(id)/starCount.json"
+        #expect(try await client.request("GET", copy).text == "1")
+        let denied = try await client.request("PUT", "/posts/\(id)/title.json", [:], "\"Other\"")
         #expect(denied.status == 401 && denied.text == #"{"error":"Permission denied"}"#)
       }
     }
