@@ -22,7 +22,7 @@ final class EventStream {
   private enum Phase {
     case starting
     case active
-    /// Nothing more is appended; the chunks are still sent.
+    /// The chunks are still sent, and no others are appended.
     case ending
     case ended
   }

@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import CanopyWire
 internal import HTTPTypes
 internal import HummingbirdCore
@@ -25,7 +26,7 @@ struct RequestBodyReader {
       throw tooLarge(bytesMax)
     }
     // A client that asks first waits for this before it sends the body.
-    if fields[.expect]?.lowercased() == "100-continue" {
+    if fields[.expect]?.asciiLowercased == "100-continue" {
       try await writer.writeInformationalHead(HTTPResponse(status: .continue))
     }
     var body = ByteBuffer()

@@ -5,7 +5,7 @@ internal import CanopyWire
 struct RequestOptions: Equatable {
   /// The forms of the body of a response.
   enum Printing: Equatable {
-    /// As short as possible.
+    /// The shortest form.
     case compact
     /// With line breaks and indentation.
     case pretty

@@ -106,7 +106,7 @@ extension Reply {
 extension Responder.Parsed {
   /// Whether the client asks for the ETag of the location.
   var wantsETag: Bool {
-    HTTPField.Name("X-Firebase-ETag").flatMap { fields[$0] }?.lowercased() == "true"
+    HTTPField.Name("X-Firebase-ETag").flatMap { fields[$0] }?.asciiLowercased == "true"
   }
 }
 

@@ -125,29 +125,21 @@ struct Responder: Sendable {
     let name =
       HTTPField.Name("X-HTTP-Method-Override").flatMap { request.headers[$0] }
       ?? target["x-http-method-override"]
-    return name.flatMap { HTTPRequest.Method(rawValue: $0.uppercased()) } ?? .post
+    return name.flatMap { HTTPRequest.Method(rawValue: $0.asciiUppercased) } ?? .post
   }
 
   private static func wantsStream(_ fields: HTTPFields) -> Bool {
-    fields[values: .accept].contains { value in
-      value.split(separator: ",").contains {
-        $0.prefix { $0 != ";" }.trimmed.lowercased() == EventStream.contentType
-      }
-    }
+    accepts(EventStream.contentType, fields[values: .accept])
   }
 
   private static func acceptsGzip(_ fields: HTTPFields) -> Bool {
-    fields[values: .acceptEncoding].contains { value in
-      value.split(separator: ",").contains { coding in
-        let parts = coding.split(separator: ";").map(\.trimmed)
-        guard parts.first?.lowercased() == "gzip" else { return false }
-        // `q=0` refuses it.
-        return !parts.dropFirst().contains { part in
-          part.lowercased().hasByteSuffix("q=0")
-            || (part.lowercased().hasBytePrefix("q=0.")
-              && part.dropFirst(4).allSatisfy { $0 == "0" })
-        }
-      }
+    accepts("gzip", fields[values: .acceptEncoding])
+  }
+
+  /// Whether the values of a field name a medium or a coding.
+  private static func accepts(_ name: String, _ values: [String]) -> Bool {
+    values.lazy.flatMap { $0.parts(separatedBy: UInt8(ascii: ",")) }.map(\.weighted).contains {
+      $0.name.hasSameBytes(as: name) && !$0.isRefused
     }
   }
 
@@ -177,11 +169,11 @@ struct Responder: Sendable {
   private func credential(_ request: Parsed) throws(WireError) -> String? {
     if let token = request.target["auth"] ?? request.target["access_token"] { return token }
     guard let field = request.fields[.authorization] else { return nil }
-    let scheme = "Bearer "
-    guard field.prefix(scheme.count).lowercased() == scheme.lowercased() else {
+    let scheme = "bearer "
+    guard field.asciiLowercased.hasBytePrefix(scheme) else {
       throw WireError(.unauthenticated, "Could not parse auth token.")
     }
-    return String(field.dropFirst(scheme.count)).trimmed
+    return field.droppingBytes(scheme.utf8.count).trimmed
   }
 
   /// Returns the user as whom an administrator of an emulator wants a request to be authorized.
@@ -220,12 +212,5 @@ extension HTTPAnswer {
   mutating func allowOrigins() {
     fields[.accessControlAllowOrigin] = "*"
     fields[.accessControlExposeHeaders] = "ETag"
-  }
-}
-
-extension StringProtocol {
-  /// The text without spaces at its ends.
-  var trimmed: String {
-    String(drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
   }
 }

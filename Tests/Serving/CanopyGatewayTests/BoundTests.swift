@@ -45,7 +45,8 @@ import Testing
     }
   }
 
-  @Test func `a client that asks before it sends a body is told to go on, or that it is too long`()
+  @Test
+  func `a client that asks before it sends a body receives 100, or 413 if the body is too long`()
     async throws
   {
     try await withGateway(limits: Self.limits(1_000)) { server in

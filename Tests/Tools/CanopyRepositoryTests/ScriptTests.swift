@@ -62,7 +62,7 @@ struct DependenciesScriptTests {
         [[ $(id -u) == 0 ]] || exit 100
         if [[ $1 == update ]]; then touch "$HOME/lists"; exit 0; fi
         [[ -e $HOME/lists && \(offers) == true ]] || exit 100
-        for word in "$@"; do [[ $word != lib* ]] || touch "$HOME/$word"; done
+        for word in "$@"; do [[ $word != *lib* ]] || touch "$HOME/$word"; done
         """)
       // The stub becomes root by replacing the command id.
       if hasSudo { try write("sudo", "shift; id() { echo 0; }; export -f id; \"$@\"") }
