@@ -24,6 +24,12 @@ let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
 let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
+let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
+let nioHTTPTypes = Target.Dependency.product(name: "NIOHTTPTypes", package: "swift-nio-extras")
+let nioHTTPTypesHTTP1 = Target.Dependency.product(
+  name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
+let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
+let hummingbird = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let signals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
@@ -45,6 +51,8 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
     .package(url: "https://github.com/apple/swift-log", from: "1.16.2"),
     .package(url: "https://github.com/groue/GRDB.swift", from: "7.10.0"),
+    .package(url: "https://github.com/hummingbird-project/hummingbird", from: "2.28.1"),
+    .package(url: "https://github.com/apple/swift-http-types", from: "1.8.0"),
     .package(url: "https://github.com/HdrHistogram/hdrhistogram-swift", from: "0.2.0"),
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
@@ -99,15 +107,32 @@ let package = Package(
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(
+      name: "CanopyEvents",
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyWire", "CanopySession", logging,
+        deque, nioCore, nioPosix,
+      ],
+      path: "Sources/Serving/CanopyEvents", swiftSettings: settings),
+    .target(
       name: "CanopyLineServer",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
-        "CanopySession", logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
+        "CanopySession", "CanopyEvents", logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
       ],
       path: "Sources/Serving/CanopyLineServer", swiftSettings: settings),
+    .target(
+      name: "CanopyGateway",
+      dependencies: [
+        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopySession", "CanopyEvents",
+        logging, deque, nioCore, nioPosix, nioExtras, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1,
+        httpTypes,
+        hummingbird, lifecycle,
+      ],
+      path: "Sources/Serving/CanopyGateway", swiftSettings: settings),
     .executableTarget(
       name: "canopy",
       dependencies: [
+        "CanopyEvents", "CanopyGateway",
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite",
         "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle,
         signals, argumentParser, nioCore, nioPosix,
@@ -128,6 +153,8 @@ let package = Package(
     // Tools: tests, benchmarks, C libraries.
     .systemLibrary(
       name: "CArgon2", path: "Sources/Tools/CArgon2", providers: [.apt(["libargon2-dev"])]),
+    .systemLibrary(
+      name: "CZlib", path: "Sources/Tools/CZlib", providers: [.apt(["zlib1g-dev"])]),
     .systemLibrary(name: "CEpoll", path: "Sources/Tools/CEpoll"),
     .target(
       name: "CanopyTesting",
@@ -196,12 +223,21 @@ let package = Package(
     .testTarget(
       name: "CanopyLineServerTests",
       dependencies: [
-        "CanopyLineServer", "CanopySession", "CanopyTree", "CanopyRules", "CanopyEngine",
-        "CanopyAccounts",
+        "CanopyLineServer", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyRules",
+        "CanopyEngine", "CanopyAccounts",
         "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
         nioExtras,
       ],
       path: "Tests/Serving/CanopyLineServerTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyGatewayTests",
+      dependencies: [
+        "CanopyGateway", "CZlib", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyWire",
+        "CanopyEngine", "CanopyAccounts", "CanopyTesting", lifecycle, nioCore, nioPosix,
+        nioEmbedded, nioHTTPTypes,
+        httpTypes,
+      ],
+      path: "Tests/Serving/CanopyGatewayTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
       path: "Tests/Serving/CanopyEndToEndTests", swiftSettings: settings),

@@ -162,6 +162,9 @@ public struct GetOptions: Equatable, Sendable {
   public var isExport = false
   /// Whether the ETag is included.
   public var wantsETag = false
+
+  /// Creates the default options: the whole value.
+  public init() {}
 }
 
 /// A request to explain the rules' verdict on another request, which is not executed.

@@ -18,6 +18,13 @@ public struct ListenOptions: Equatable, Sendable {
   public var form = EventForm.child
   /// The last commit that the client has received completely; nil to start from the current state.
   public var since: Int64?
+
+  /// Creates options.
+  public init(query: Query = .all, form: EventForm = .child, since: Int64? = nil) {
+    self.query = query
+    self.form = form
+    self.since = since
+  }
 }
 
 /// A list or a post of the blog that a client can watch.

@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyEvents
 internal import CanopySession
 internal import CanopySocial
 internal import CanopyTree
@@ -180,7 +181,7 @@ extension EventLines {
     case .state(let start, let listening, let isReplacement):
       try self.init(start: start, of: listening, isAgain: isReplacement, bytesMax: bytesMax)
     case .changes(let events, let listening):
-      try self.init(events, subscribed.sequence, of: listening, bytesMax: bytesMax)
+      try self.init(events, subscribed.sequence, of: listening, in: .line, bytesMax: bytesMax)
     case .constant(let node, let form):
       self.init(constant: node, subscribed.sequence, form: form)
     }

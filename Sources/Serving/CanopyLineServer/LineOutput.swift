@@ -1,3 +1,4 @@
+internal import CanopyEvents
 internal import CanopyTree
 internal import DequeModule
 internal import NIOCore

@@ -1,3 +1,4 @@
+package import CanopyEvents
 public import CanopySession
 internal import CanopyTree
 internal import Foundation
@@ -43,6 +44,8 @@ public final class LineServer: Service {
   private let contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>
   private let configuration: Configuration
   private let logger: Logger
+  /// The connections of clients, the administrator's local ones excluded.
+  package let gate: ConnectionGate
   private let whenReady: @Sendable (_ host: String, _ port: Int) -> Void
 
   /// Creates a server that does not listen yet.
@@ -53,6 +56,9 @@ public final class LineServer: Service {
     whenReady: @escaping @Sendable (_ host: String, _ port: Int) -> Void
   ) {
     self.operations = operations
+    gate = ConnectionGate(
+      connectionsMax: operations.limits.connectionsMax,
+      perNetworkMax: operations.limits.connectionsPerAddressMax)
     contexts = LineServer.contexts(operations)
     self.configuration = configuration
     self.logger = logger
@@ -89,10 +95,7 @@ public final class LineServer: Service {
   }
 
   private func serve(on group: MultiThreadedEventLoopGroup) async throws {
-    let limits = operations.limits
-    let remote = Listener(
-      group: group, connectionsMax: limits.connectionsMax,
-      perNetworkMax: limits.connectionsPerAddressMax)
+    let remote = Listener(group: group, gate: gate)
     let channel = try await bind(remote, on: group)
     let port = channel.localAddress?.port ?? configuration.port
     let local = await listenLocally(on: group)
@@ -146,8 +149,10 @@ public final class LineServer: Service {
   private func listenLocally(on group: MultiThreadedEventLoopGroup) async -> Listener? {
     guard let folder = configuration.localSocketFolder else { return nil }
     let listener = Listener(
-      group: group, connectionsMax: LineServer.localConnectionsMax,
-      perNetworkMax: LineServer.localConnectionsMax)
+      group: group,
+      gate: ConnectionGate(
+        connectionsMax: LineServer.localConnectionsMax,
+        perNetworkMax: LineServer.localConnectionsMax))
     do {
       let socket = try await LocalSocket.bind(in: folder)
       _ = try await bootstrap(listener, on: group).withBoundSocket(socket).get()
@@ -203,9 +208,9 @@ private struct Listener: Sendable {
   let quiescing: ServerQuiescingHelper
   let gate: ConnectionGate
 
-  init(group: MultiThreadedEventLoopGroup, connectionsMax: Int, perNetworkMax: Int) {
+  init(group: MultiThreadedEventLoopGroup, gate: ConnectionGate) {
     quiescing = ServerQuiescingHelper(group: group)
-    gate = ConnectionGate(connectionsMax: connectionsMax, perNetworkMax: perNetworkMax)
+    self.gate = gate
   }
 }
 

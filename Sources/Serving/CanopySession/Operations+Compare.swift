@@ -1,7 +1,7 @@
 internal import CanopyEngine
 internal import CanopyRules
 internal import CanopySocial
-internal import CanopyTree
+public import CanopyTree
 public import CanopyWire
 
 /// CAS: a write that is made only if the present value has a given ETag.
@@ -55,6 +55,29 @@ extension Operations {
       location: location, etag: etag, write: try Write.set(location, value), context: context,
       origin: origin)
     submit(request, nil, round: 1)
+  }
+
+  /// Carries out an UPDATE if the value at its path has an ETag.
+  ///
+  /// - Parameters:
+  ///   - address: the address of the client.
+  ///   - completion: called once, on any thread, as for a compare-and-set.
+  public func update(
+    _ path: Path, _ changes: [Request.Update], ifMatch etag: String, as identity: Identity,
+    from address: String, completion: @escaping @Sendable (Reply) -> Void
+  ) {
+    do {
+      try checkUpdate(changes.count, by: identity)
+      let write = try Write.update(path, changes.map { ($0.location, $0.value) })
+      let context = WriteContext(
+        identity: identity, owner: identity.owner(at: address), completion: completion)
+      submit(
+        CompareAndSet(
+          location: Location(path), etag: etag, write: write, context: context, origin: nil), nil,
+        round: 1)
+    } catch {
+      completion(.failure(wireError(error)))
+    }
   }
 
   /// Whether no later request of the connection may begin before this one is answered: a CAS of a large value, which a

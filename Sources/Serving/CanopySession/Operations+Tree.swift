@@ -21,7 +21,7 @@ extension Operations {
   /// Checks the number of locations of an UPDATE.
   ///
   /// - Throws: `WireError` if it has more locations than the writer carries out in one go.
-  private func checkUpdate(_ count: Int, by identity: Identity) throws(WireError) {
+  func checkUpdate(_ count: Int, by identity: Identity) throws(WireError) {
     if case .administrator = identity { return }
     guard count > limits.updateLocationsMax else { return }
     throw WireError(

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CanopyAccounts
 import CanopyEngine
+import CanopyGateway
 import CanopyRules
 import CanopyLineServer
 import CanopySession
@@ -106,6 +107,7 @@ struct Failure: Error, CustomStringConvertible {
     case let error as TreeError: description = error.sentence
     case let error as EngineError: description = error.sentence
     case let error as ListenError: description = error.sentence
+    case let error as GatewayError: description = error.sentence
     case let error as OpenFilesError: description = error.sentence
     case let error as LocalSocketError: description = error.sentence
     case let error as RulesError: description = error.description

@@ -1,6 +1,8 @@
 public import ArgumentParser
 import CanopyAccounts
 import CanopyEngine
+import CanopyEvents
+import CanopyGateway
 import CanopyLineServer
 import CanopySession
 public import CanopySQLite
@@ -20,6 +22,9 @@ struct Serve: AsyncParsableCommand {
   @OptionGroup var folder: FolderOption
   @Option(help: "The address to listen on (127.0.0.1).") var host: String?
   @Option(help: "The port; 0 selects a free one (7070).") var port: UInt16?
+  @Option(help: "The port for HTTP; 0 selects a free one, off none (9000).") var httpPort: HTTPPort?
+  @Flag(help: "Serve as an emulator: every program on this machine may act as the administrator.")
+  var emulator = false
   @Option(
     help:
       "When a write is stored: full, on the disk; relaxed, in the operating system (full).")
@@ -124,7 +129,9 @@ struct Serve: AsyncParsableCommand {
     listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
     listener.threads = try positive("threads", threads, default: listener.threads)
     guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
-    let room = try OpenFiles.raised().connectionsMax(threads: listener.threads)
+    let gateway = try gateway(like: listener)
+    let room = try OpenFiles.raised().connectionsMax(
+      threads: listener.threads * (gateway == nil ? 1 : 2))
     let isReduced = room < limits.connectionsMax
     limits.connectionsMax = min(room, limits.connectionsMax)
 
@@ -161,17 +168,44 @@ struct Serve: AsyncParsableCommand {
       // The server also serves if stdout is closed.
       do { try Output.line(ready) } catch { log.warning("\(ready), but stdout is closed") }
     }
-    // Services shut down in reverse order: first the listener, last the engine, on which all others depend.
+    let http = gateway.map { configuration in
+      Gateway(
+        operations, configuration: configuration,
+        gate: ConnectionGate(sharingBoundsOf: server.gate), logger: logger
+      ) { [log = logger] host, port in
+        let ready = "ready http \(host.contains(":") ? "[\(host)]" : host):\(port)"
+        do { try Output.line(ready) } catch { log.warning("\(ready), but stdout is closed") }
+      }
+    }
+    // Services shut down in reverse order: first the listeners, last the engine, on which all others depend.
     let group = ServiceGroup(
       services: [
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
         UnfinishedWorkService(operations: operations), server,
-      ],
+      ] + (http.map { [$0] } ?? []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
     try parts.store.close()
     try result.get()
     logger.info("stopped in good order")
+  }
+
+  /// Returns the configuration of the HTTP port; nil for none.
+  private func gateway(like listener: LineServer.Configuration) throws -> Gateway.Configuration? {
+    var gateway = Gateway.Configuration()
+    gateway.isEmulator = emulator
+    gateway.host = listener.host
+    gateway.threads = listener.threads
+    gateway.heartbeatSeconds = listener.heartbeatSeconds
+    gateway.timeoutSeconds = listener.timeoutSeconds
+    guard !emulator || Gateway.loopback.contains(gateway.host) else {
+      throw ValidationError(GatewayError.emulatorIsPublic.sentence)
+    }
+    switch try Setting.value("http-port", httpPort, default: .port(UInt16(gateway.port))) {
+    case .off: return nil
+    case .port(let port): gateway.port = Int(port)
+    }
+    return gateway
   }
 
   private func positive<N: FixedWidthInteger & ExpressibleByArgument>(
@@ -188,6 +222,22 @@ extension Result where Failure == any Error {
     isolation: isolated (any Actor)? = #isolation, _ body: () async throws -> Success
   ) async {
     do { self = .success(try await body()) } catch { self = .failure(error) }
+  }
+}
+
+/// The port for HTTP, or none.
+enum HTTPPort: ExpressibleByArgument {
+  case off
+  case port(UInt16)
+
+  init?(argument: String) {
+    if argument == "off" {
+      self = .off
+    } else if let port = UInt16(argument) {
+      self = .port(port)
+    } else {
+      return nil
+    }
   }
 }
 

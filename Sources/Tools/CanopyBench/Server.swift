@@ -52,7 +52,8 @@ final class Server {
     process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
     process.arguments =
       program + [
-        "serve", "--data", folder, "--port", "0", "--signups-per-minute", "1000000",
+        "serve", "--data", folder, "--port", "0", "--http-port", "off", "--signups-per-minute",
+        "1000000",
         "--log-level", "error",
       ] + arguments
     let output = Pipe()

@@ -16,7 +16,8 @@ final class ServerProcess {
     process = Process()
     process.executableURL = Self.built("canopy")
     process.arguments = [
-      "serve", "--data", folder, "--port", "0", "--signups-per-minute", "1000000", "--log-level",
+      "serve", "--data", folder, "--port", "0", "--http-port", "off", "--signups-per-minute",
+      "1000000", "--log-level",
       "error",
     ]
     let output = Pipe()

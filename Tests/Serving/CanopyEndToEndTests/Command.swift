@@ -58,8 +58,10 @@ enum Command {
       errors: String(decoding: try Data(contentsOf: URL(fileURLWithPath: errors)), as: UTF8.self))
   }
 
-  /// The environment without the variables of the command.
+  /// The environment without the variables of the command, but for one: servers of tests have no HTTP port unless
+  /// the test asks for it.
   static let base = ProcessInfo.processInfo.environment.filter { !$0.key.hasPrefix("CANOPY_") }
+    .merging(["CANOPY_HTTP_PORT": "off"]) { $1 }
 }
 
 /// The end of a process, for which a test can wait. The status of a process that a signal ended is 128 and its number.
@@ -99,6 +101,8 @@ extension LineMailbox {
 final class ServerProcess: Sendable {
   let pid: Int32
   let port: Int
+  /// The HTTP port; 0 if the server has none.
+  let httpPort: Int
   private let ending: ProcessEnding
   private let errorsPath: String
   private let folder: TemporaryFolder
@@ -132,19 +136,27 @@ final class ServerProcess: Sendable {
     try process.run()
     pid = process.processIdentifier
     let pid = pid
-    let line = try await withTaskCancellationHandler {
-      try await lines.next()
-    } onCancel: {
-      kill(pid, SIGKILL)
+    var listeners: Set = ["line"]
+    if (environment["CANOPY_HTTP_PORT"] ?? "off") != "off" { listeners.insert("http") }
+    var ports: [String: Int] = [:]
+    while ports.count < listeners.count {
+      let line = try await withTaskCancellationHandler {
+        try await lines.next()
+      } onCancel: {
+        kill(pid, SIGKILL)
+      }
+      let words = line?.split(separator: " ") ?? []
+      guard words.count == 3, words[0] == "ready", listeners.contains(String(words[1])),
+        let port = words[2].split(separator: ":").last.flatMap({ Int($0) })
+      else {
+        _ = kill(pid, SIGKILL)
+        let errors = try String(contentsOfFile: errorsPath, encoding: .utf8)
+        throw LineClientError.unexpected("\(line ?? "no line") \(errors)")
+      }
+      ports[String(words[1])] = port
     }
-    guard let line, line.hasPrefix("ready line "),
-      let port = line.split(separator: ":").last.flatMap({ Int($0) })
-    else {
-      _ = kill(pid, SIGKILL)
-      let errors = try String(contentsOfFile: errorsPath, encoding: .utf8)
-      throw LineClientError.unexpected("\(line ?? "no line") \(errors)")
-    }
-    self.port = port
+    port = ports["line"] ?? 0
+    httpPort = ports["http"] ?? 0
   }
 
   deinit {

@@ -19,7 +19,7 @@ import Testing
     ("listeners-max", "3", ["0", "x"]), ("queued-bytes-max", "100000", ["0", "1M"]),
     ("memory-max", "100000000", ["0", "1G"]),
     ("heartbeat-seconds", "5", ["0", "32768"]), ("timeout-seconds", "15", ["0", "32768"]),
-    ("threads", "1", ["0", "two"]),
+    ("http-port", "0", ["none", "65536"]), ("threads", "1", ["0", "two"]),
     ("log-level", "debug", ["loud"]),
   ]
 
@@ -34,8 +34,10 @@ import Testing
       line.drop { $0 == " " }.hasPrefix("--")
         ? line.drop { $0 == " " }.dropFirst(2).prefix { $0 != " " } : nil
     }
-    // A loss is accepted for one start. The environment, which lasts, cannot accept it.
-    let listed = Set(names.map(String.init)).subtracting(["help", "version", "accept-loss"])
+    // A loss is accepted, and an emulator trusts all clients, for one start. The environment, which lasts, cannot say so.
+    let listed = Set(names.map(String.init)).subtracting([
+      "help", "version", "accept-loss", "emulator",
+    ])
     #expect(listed == Set(Self.options.map(\.name)))
   }
 

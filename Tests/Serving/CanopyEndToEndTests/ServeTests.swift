@@ -46,6 +46,43 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test func `both ports serve the same data, and it is there after a restart`() async throws {
+    let folder = try TemporaryFolder()
+    let data = folder.path + "/data"
+    let environment = ["CANOPY_HTTP_PORT": "0"]
+    /// Returns the lines of the response. A second request ends the last line.
+    func http(_ server: ServerProcess, _ target: String) async throws -> [String] {
+      let client = try await LineSocketClient(port: server.httpPort)
+      let rest = "HTTP/1.1\r\nHost: x\r\n"
+      try await client.send(
+        Array("GET \(target) \(rest)\r\nGET /health \(rest)Connection: close\r\n\r\n".utf8))
+      var lines: [String] = []
+      while let line = try await client.mailbox.next() { lines.append(line) }
+      return lines
+    }
+    var server = try await ServerProcess(data: data, environment: environment)
+    let client = try await server.connect()
+    try await client.value(ServerProcess.authentication(data: data))
+    try await client.value("SET /a {\"b\":7}")
+    let token = try ServerProcess.authentication(data: data).dropFirst("AUTH ".count)
+    let get = "/a/b.json?auth=\(token)"
+    let lines = try await http(server, get)
+    #expect(lines.first == "HTTP/1.1 200 OK", "\(lines)")
+    #expect(lines.contains("7HTTP/1.1 200 OK"), "\(lines)")
+    #expect(try await http(server, "/a.json").first == "HTTP/1.1 401 Unauthorized")
+    #expect(try await server.terminate() == 0)
+    server = try await ServerProcess(data: data, environment: environment)
+    #expect(try await http(server, get).contains("7HTTP/1.1 200 OK"))
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `an emulator that other machines could reach does not start`() async throws {
+    let folder = try TemporaryFolder()
+    let ending = try await Command.run(
+      ["serve", "--data", folder.path + "/data", "--emulator", "--host", "0.0.0.0"])
+    #expect(ending.isSentence && ending.errors.contains("127.0.0.1"), "\(ending.errors)")
+  }
+
   @Test func `a write is refused when the folder was removed under the server`() async throws {
     let folder = try TemporaryFolder()
     let data = folder.path + "/data"

@@ -3,6 +3,7 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CanopyEvents
 @testable import CanopyLineServer
 
 #if canImport(Glibc)

@@ -6,6 +6,7 @@ import NIOEmbedded
 import NIOExtras
 import Synchronization
 
+@testable import CanopyEvents
 @testable import CanopyLineServer
 @testable import CanopySession
 

@@ -6,6 +6,7 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CanopyEvents
 @testable import CanopyLineServer
 
 /// The events that an event loop sends to its subscriptions, and when it sends them.
@@ -92,6 +93,20 @@ struct EventHubTests {
       try await setting.waitUntilIdle()
       // 64 KiB are two large events and the two small ones before them.
       #expect(try await setting.asked() == [1, 4, 4])
+    }
+  }
+
+  @Test func `subscriptions of two protocols share a view, and each gets its own text`()
+    async throws
+  {
+    try await withHub(listeners: 0) { setting in
+      try await setting.begin([.line, .stream, .line])
+      _ = try await setting.engine.transact { _ in try setting.write(7) }
+      try await setting.waitUntilIdle()
+      let texts = try await setting.texts()
+      let line =
+        #">{"sub":1,"event":"put","path":"/","data":7,"seq":\#(setting.engine.snapshot.sequence)}"#
+      #expect(texts == [[line], ["event: put", #"data: {"path":"/","data":7}"#], [line]])
     }
   }
 
@@ -256,6 +271,27 @@ private final class Setting: Sendable {
       }
     }
     try await waitUntilIdle()
+  }
+
+  /// Begins to listen in each of these protocols.
+  func begin(_ formats: [EventFormat]) async throws {
+    let listening = Listening(try Path("place"), form: .sync)
+    try await loop.executeInContext { [self] in
+      let unflushed = FlushQueue(loop: loop) {}
+      for format in formats {
+        let listener = ListenerOfOne(unflushed)
+        listeners.value.append(listener)
+        let subscription = HubSubscription(
+          number: 1, isAuthorized: false, format: format, subscriber: listener)
+        hub.begin(subscription, listening, nil) { _ in }
+      }
+    }
+    try await waitUntilIdle()
+  }
+
+  /// Returns the lines that each listener received.
+  func texts() async throws -> [[String]] {
+    try await loop.executeInContext { self.listeners.value.map(\.lines) }
   }
 
   /// Waits until the engine and the loop have nothing left to do.

@@ -5,6 +5,7 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CanopyEvents
 @testable import CanopyLineServer
 @testable import CanopySession
 

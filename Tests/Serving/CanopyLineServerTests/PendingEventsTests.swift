@@ -4,6 +4,7 @@ import NIOEmbedded
 import Testing
 
 @testable import CanopyEngine
+@testable import CanopyEvents
 @testable import CanopyLineServer
 
 /// The bound on the events that wait for an event loop.

@@ -5,6 +5,7 @@
   import CanopyWire
   import Testing
 
+  @testable import CanopyEvents
   @testable import CanopyLineServer
   @testable import CanopySession
 

@@ -15,7 +15,9 @@ final class RunningServer: Sendable {
   init(data: String) async throws {
     let process = Process()
     process.executableURL = URL(filePath: Program.canopy)
-    process.arguments = ["serve", "--data", data, "--port", "0", "--log-level", "error"]
+    process.arguments = [
+      "serve", "--data", data, "--port", "0", "--http-port", "off", "--log-level", "error",
+    ]
     process.environment = Program.standardEnvironment
     process.standardInput = FileHandle.nullDevice
     let output = Pipe()

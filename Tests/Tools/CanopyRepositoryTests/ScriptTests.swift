@@ -62,7 +62,7 @@ struct DependenciesScriptTests {
         [[ $(id -u) == 0 ]] || exit 100
         if [[ $1 == update ]]; then touch "$HOME/lists"; exit 0; fi
         [[ -e $HOME/lists && \(offers) == true ]] || exit 100
-        for word in "$@"; do [[ $word != lib* ]] || touch "$HOME/$word"; done
+        for word in "$@"; do [[ $word != *lib* ]] || touch "$HOME/$word"; done
         """)
       // The stub becomes root by replacing the command id.
       if hasSudo { try write("sudo", "shift; id() { echo 0; }; export -f id; \"$@\"") }
@@ -90,11 +90,11 @@ struct DependenciesScriptTests {
     }
   }
 
-  private static let both = ["libsqlite3-dev", "libargon2-dev"]
+  private static let all = ["libsqlite3-dev", "libargon2-dev", "zlib1g-dev"]
   private static let install = "install --yes --no-install-recommends"
 
   @Test func `nothing happens if all packages are installed`() async throws {
-    let machine = try Machine(installed: Self.both)
+    let machine = try Machine(installed: Self.all)
     let outcome = try await machine.run()
     #expect(outcome.status == 0)
     #expect(outcome.output + outcome.errors == "")
@@ -104,7 +104,7 @@ struct DependenciesScriptTests {
   @Test func `root installs only missing packages, without an unnecessary update`()
     async throws
   {
-    let machine = try Machine(installed: ["libsqlite3-dev"])
+    let machine = try Machine(installed: ["libsqlite3-dev", "zlib1g-dev"])
     let outcome = try await machine.run()
     #expect(outcome.status == 0, "\(outcome.errors)")
     #expect(outcome.output == "")
@@ -112,7 +112,7 @@ struct DependenciesScriptTests {
   }
 
   @Test func `further packages of the caller are installed too`() async throws {
-    let machine = try Machine(installed: Self.both)
+    let machine = try Machine(installed: Self.all)
     #expect(try await machine.run("libmore").status == 0)
     #expect(machine.calls == ["\(Self.install) libmore"])
   }
@@ -121,7 +121,7 @@ struct DependenciesScriptTests {
     let machine = try Machine(installed: [], hasLists: false)
     let outcome = try await machine.run()
     #expect(outcome.status == 0, "\(outcome.errors)")
-    let install = "\(Self.install) libsqlite3-dev libargon2-dev"
+    let install = "\(Self.install) libsqlite3-dev libargon2-dev zlib1g-dev"
     #expect(machine.calls == [install, "update", install])
   }
 
@@ -129,11 +129,11 @@ struct DependenciesScriptTests {
     let machine = try Machine(installed: [], isRoot: false, hasSudo: true)
     let outcome = try await machine.run()
     #expect(outcome.status == 0, "\(outcome.errors)")
-    #expect(machine.calls == ["\(Self.install) libsqlite3-dev libargon2-dev"])
+    #expect(machine.calls == ["\(Self.install) libsqlite3-dev libargon2-dev zlib1g-dev"])
   }
 
   @Test func `a user without the right to install receives the exact command`() async throws {
-    let machine = try Machine(installed: ["libargon2-dev"], isRoot: false)
+    let machine = try Machine(installed: ["libargon2-dev", "zlib1g-dev"], isRoot: false)
     let outcome = try await machine.run()
     #expect(outcome.status == 1)
     #expect(outcome.errors.contains("apt-get update && apt-get install libsqlite3-dev\n"))
@@ -141,7 +141,7 @@ struct DependenciesScriptTests {
   }
 
   @Test func `the error names a package that is not available`() async throws {
-    let machine = try Machine(installed: ["libsqlite3-dev"], offers: false)
+    let machine = try Machine(installed: ["libsqlite3-dev", "zlib1g-dev"], offers: false)
     let outcome = try await machine.run()
     #expect(outcome.status == 1)
     #expect(outcome.errors.contains("libargon2-dev could not be installed"))
@@ -156,7 +156,7 @@ struct DependenciesScriptTests {
   func `the error names a missing compiler and a compiler that is too old`(
     swift: String?, sentence: String
   ) async throws {
-    let machine = try Machine(swift: swift, installed: Self.both)
+    let machine = try Machine(swift: swift, installed: Self.all)
     let outcome = try await machine.run()
     #expect(outcome.status == 1)
     #expect(outcome.errors.contains(sentence), "\(outcome.errors)")
@@ -166,7 +166,7 @@ struct DependenciesScriptTests {
   @Test(arguments: ["6.2", "6.3.1", "7.0", "10.1"])
   func `a newer compiler is accepted`(version: String) async throws {
     let machine = try Machine(
-      swift: "echo 'Swift version \(version) (swift-\(version)-RELEASE)'", installed: Self.both)
+      swift: "echo 'Swift version \(version) (swift-\(version)-RELEASE)'", installed: Self.all)
     #expect(try await machine.run().status == 0)
   }
 }

@@ -1,14 +1,14 @@
-internal import CanopyAccounts
-internal import CanopyWire
+package import CanopyAccounts
+package import CanopyWire
 
 /// The number of connections, in all and of each remote network, and the bounds on both.
 ///
 /// A value without I/O. Connections from this machine count for the bound on all, but not for the
 /// bound on each network: a local proxy may serve many people. Each operation costs O(1). The number
 /// of connections bounds the memory.
-struct ConnectionAllowance: Sendable {
+package struct ConnectionAllowance: Sendable {
   /// The reason why a connection is refused.
-  enum Refusal: Sendable {
+  package enum Refusal: Sendable {
     /// The server has as many connections as it allows.
     case total
     /// The remote network has as many connections as a network may have.
@@ -17,19 +17,19 @@ struct ConnectionAllowance: Sendable {
 
   private let connectionsMax: Int
   private let perNetworkMax: Int
-  private(set) var count = 0
+  package private(set) var count = 0
   private var counts: [RemoteNetwork: Int] = [:]
 
-  init(connectionsMax: Int, perNetworkMax: Int) {
+  package init(connectionsMax: Int, perNetworkMax: Int) {
     self.connectionsMax = connectionsMax
     self.perNetworkMax = perNetworkMax
   }
 
   /// The number of remote networks that have connections.
-  var networkCount: Int { counts.count }
+  package var networkCount: Int { counts.count }
 
   /// Counts a connection. Returns the reason if it is refused, and nil otherwise.
-  mutating func enter(_ network: RemoteNetwork) -> Refusal? {
+  package mutating func enter(_ network: RemoteNetwork) -> Refusal? {
     guard count < connectionsMax else { return .total }
     if !network.isThisMachine {
       let own = counts[network] ?? 0
@@ -41,7 +41,7 @@ struct ConnectionAllowance: Sendable {
   }
 
   /// Stops counting a connection that `enter` has accepted.
-  mutating func leave(_ network: RemoteNetwork) {
+  package mutating func leave(_ network: RemoteNetwork) {
     count -= 1
     assert(count >= 0)
     guard !network.isThisMachine, let own = counts[network] else { return }
@@ -51,7 +51,7 @@ struct ConnectionAllowance: Sendable {
 
 extension ConnectionAllowance.Refusal {
   /// The error for the refused connection.
-  var error: WireError {
+  package var error: WireError {
     switch self {
     case .total:
       WireError(.overloaded, "the server has as many connections as it allows; try again later")

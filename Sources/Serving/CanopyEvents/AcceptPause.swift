@@ -1,6 +1,6 @@
 internal import Foundation
-internal import Logging
-internal import NIOCore
+package import Logging
+package import NIOCore
 
 /// Stops accepting connections for a moment when the system has no more descriptors or memory for
 /// them.
@@ -12,25 +12,25 @@ internal import NIOCore
 /// An episode begins with a failed attempt. The handler writes one line to the log at the beginning of
 /// an episode and one at its end, no matter how many attempts fail. It is part of a listener's pipeline
 /// and runs on the listener's event loop.
-final class AcceptPause: ChannelInboundHandler {
-  typealias InboundIn = any Channel
-  typealias InboundOut = any Channel
+package final class AcceptPause: ChannelInboundHandler {
+  package typealias InboundIn = any Channel
+  package typealias InboundOut = any Channel
 
   /// The time from a failed attempt to the next one.
-  static let pause = TimeAmount.milliseconds(100)
+  package static let pause = TimeAmount.milliseconds(100)
   /// The time without a failed attempt that ends an episode.
-  static let calm = TimeAmount.seconds(10)
+  package static let calm = TimeAmount.seconds(10)
 
   private let logger: Logger
   private var resumption: Scheduled<Void>?
   /// The scheduled end of the episode; nil outside of episodes.
   private var end: Scheduled<Void>?
 
-  init(logger: Logger) {
+  package init(logger: Logger) {
     self.logger = logger
   }
 
-  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+  package func errorCaught(context: ChannelHandlerContext, error: any Error) {
     guard let error = error as? IOError, AcceptPause.isTransient(error.errnoCode) else {
       return context.fireErrorCaught(error)
     }
@@ -53,7 +53,7 @@ final class AcceptPause: ChannelInboundHandler {
     }
   }
 
-  func channelInactive(context: ChannelHandlerContext) {
+  package func channelInactive(context: ChannelHandlerContext) {
     resumption?.cancel()
     end?.cancel()
     context.fireChannelInactive()

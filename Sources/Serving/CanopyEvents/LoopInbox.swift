@@ -1,6 +1,6 @@
-internal import CanopyEngine
-internal import CanopySession
-internal import NIOCore
+package import CanopyEngine
+package import CanopySession
+package import NIOCore
 internal import Synchronization
 
 /// Everything that other threads hand to one event loop: the events of each batch with its snapshot, and the
@@ -11,14 +11,23 @@ internal import Synchronization
 /// bounded: see `PendingEvents`.
 ///
 /// Call it on the loop only, except where a method says otherwise.
-final class LoopInbox: BatchObserver, ListenerGroup {
-  typealias Event = PendingEvents.Event
+package final class LoopInbox: BatchObserver, ListenerGroup {
+  package typealias Event = PendingEvents.Event
 
   /// The outcome of a request.
-  struct Outcome: Sendable {
-    let connection: NIOLoopBound<(any Connection, ChannelHandlerContext)>
-    let slot: Session.Slot
-    let completion: Session.Completion
+  package struct Outcome: Sendable {
+    package let connection: NIOLoopBound<(any Connection, ChannelHandlerContext)>
+    package let slot: Session.Slot
+    package let completion: Session.Completion
+
+    package init(
+      connection: NIOLoopBound<(any Connection, ChannelHandlerContext)>, slot: Session.Slot,
+      completion: Session.Completion
+    ) {
+      self.connection = connection
+      self.slot = slot
+      self.completion = completion
+    }
   }
 
   private struct State {
@@ -33,7 +42,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
     var isScheduled = false
   }
 
-  let loop: any EventLoop
+  package let loop: any EventLoop
   private let state: Mutex<State>
   /// The snapshot that reads see; nil if none was taken since `release`.
   private let taken: NIOLoopBoundBox<Snapshot?>
@@ -41,10 +50,11 @@ final class LoopInbox: BatchObserver, ListenerGroup {
   private let wakeUp: NIOLoopBoundBox<() -> Void>
 
   /// The memory for the events that wait, in bytes: an estimate.
-  static let eventBytesMax = 16 * 1024 * 1024
+  package static let eventBytesMax = 16 * 1024 * 1024
 
   /// - Parameter eventBytesMax: the memory for the events that wait, in bytes.
-  init(_ engine: Engine, loop: any EventLoop, eventBytesMax: Int = LoopInbox.eventBytesMax) {
+  package init(_ engine: Engine, loop: any EventLoop, eventBytesMax: Int = LoopInbox.eventBytesMax)
+  {
     self.loop = loop
     let events = PendingEvents(bytesMax: eventBytesMax)
     state = Mutex(State(collected: events, events: events, snapshot: engine.snapshot))
@@ -58,22 +68,22 @@ final class LoopInbox: BatchObserver, ListenerGroup {
   }
 
   /// Sets the closure that empties the inbox. The loop calls it after events or outcomes were added.
-  func onWakeUp(_ body: @escaping () -> Void) {
+  package func onWakeUp(_ body: @escaping () -> Void) {
     wakeUp.value = body
   }
 
   /// Adds a commit. The loop finds the views that it concerns. Called on the engine's thread.
-  func notify(_ change: CommittedChange) {
+  package func notify(_ change: CommittedChange) {
     collect(.change(change))
   }
 
   /// Adds an event to the batch that the engine is publishing. Safe to call on the engine's thread.
-  func collect(_ event: Event) {
+  package func collect(_ event: Event) {
     state.withLock { $0.collected.append(event) }
   }
 
   /// Hands over the events of a batch with its snapshot. Called on the engine's thread.
-  func batchEnded(_ snapshot: Snapshot) {
+  package func batchEnded(_ snapshot: Snapshot) {
     let isNews = state.withLock { state in
       state.snapshot = snapshot
       if state.collected.isEmpty && state.events.isEmpty { return false }
@@ -84,7 +94,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
   }
 
   /// Hands over the outcome of a request. Safe to call from any thread.
-  func complete(_ outcome: Outcome) {
+  package func complete(_ outcome: Outcome) {
     let isNews = state.withLock { state in
       state.outcomes.append(outcome)
       return schedule(&state)
@@ -105,7 +115,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
   }
 
   /// The snapshot that reads of this loop see: as new as the events that were taken, or newer.
-  var snapshot: Snapshot {
+  package var snapshot: Snapshot {
     if let snapshot = taken.value { return snapshot }
     let snapshot = state.withLock { $0.snapshot }
     taken.value = snapshot
@@ -114,12 +124,12 @@ final class LoopInbox: BatchObserver, ListenerGroup {
 
   /// Drops the snapshot, so that the next read sees everything that its client can know of, and so that an idle
   /// loop does not keep an old version of the tree in memory.
-  func release() {
+  package func release() {
     taken.value = nil
   }
 
   /// Removes and returns the events of all batches up to the newest snapshot, which reads see from now on.
-  func takeEvents() -> [Event] {
+  package func takeEvents() -> [Event] {
     let (events, snapshot) = state.withLock { state in
       (state.events.take(), state.snapshot)
     }
@@ -128,7 +138,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
   }
 
   /// Whether at least so many subscriptions wait for events. O(countMin).
-  func hasSubscriptions(atLeast countMin: Int) -> Bool {
+  package func hasSubscriptions(atLeast countMin: Int) -> Bool {
     state.withLock { state in
       var count = 0
       for event in state.events.events {
@@ -145,7 +155,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
   }
 
   /// Removes and returns the outcomes. The next read sees their commits.
-  func takeOutcomes() -> [Outcome] {
+  package func takeOutcomes() -> [Outcome] {
     release()
     return state.withLock { state in
       var outcomes: [Outcome] = []
@@ -156,7 +166,7 @@ final class LoopInbox: BatchObserver, ListenerGroup {
 }
 
 /// A connection that gets outcomes of its requests.
-protocol Connection: AnyObject {
+package protocol Connection: AnyObject {
   /// Receives the outcome of a request.
   func finish(_ slot: Session.Slot, _ completion: Session.Completion)
   /// Continues after one or more outcomes, also when the connection has ended.

@@ -1,5 +1,5 @@
-internal import CanopyEngine
-internal import CanopySession
+package import CanopyEngine
+package import CanopySession
 internal import CanopyTree
 internal import CanopyWire
 
@@ -10,7 +10,7 @@ extension LinePieces {
   ///
   /// - Parameter eventBytesMax: the most bytes of one event. A client that has an earlier version of a list gets a
   ///   larger state as the removal of all, and then one event for each child.
-  init(_ subscribed: Subscribed, eventBytesMax: Int) {
+  package init(_ subscribed: Subscribed, eventBytesMax: Int) {
     let number = subscribed.number
     var head = LinePieces.Part.text { _ in }
     func setHead(lines: Int) {
@@ -69,10 +69,18 @@ extension LinePieces {
   }
 
   /// Creates the lines about a commit for a subscription.
-  init(
-    _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, for number: Int64,
-    bytes: Int
+  package init(
+    _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, in format: EventFormat,
+    for number: Int64, bytes: Int
   ) {
+    if case .stream = format {
+      self.init(bytes: bytes, head: nil) { index in
+        guard events.indices.contains(index) else { return nil }
+        guard case .put(let puts) = events[index] else { return [.text { _ in }] }
+        return StreamEvent.parts(puts)
+      }
+      return
+    }
     self.init(bytes: bytes, head: nil) {
       LinePieces.parts(of: events, $0, sequence, listening, number)
     }

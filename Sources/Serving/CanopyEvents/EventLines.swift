@@ -1,27 +1,33 @@
-internal import CanopyEngine
+package import CanopyEngine
 internal import CanopySession
-internal import CanopyTree
-internal import CanopyWire
-internal import NIOCore
+package import CanopyTree
+package import CanopyWire
+package import NIOCore
 
 /// The lines of events without the numbers of their subscriptions, encoded once for all subscribers.
-struct EventLines: Sendable {
+package struct EventLines: Sendable {
   /// The parts of the lines after `EventLine.begin`, one after the other.
   private let rests: ByteBuffer
   /// The end of each of these parts.
   private let ends: [Int]
+  /// The protocol of the lines.
+  private let format: EventFormat
 
   /// Creates the lines that `write` writes into an output. It ends each with a call of its argument.
-  private init(_ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void) {
+  private init(
+    _ format: EventFormat = .line,
+    _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
+  ) {
     var ends: [Int] = []
     var output = JSONOutput(capacity: 512)
     write(&output) { ends.append($0.count) }
     rests = output.withBytes { ByteBuffer(bytes: $0) }
     self.ends = ends
+    self.format = format
   }
 
   /// Creates the lines of several values, in order.
-  init(joining all: [EventLines]) {
+  package init(joining all: [EventLines]) {
     var rests = ByteBuffer()
     var ends: [Int] = []
     for lines in all {
@@ -30,30 +36,35 @@ struct EventLines: Sendable {
     }
     self.rests = rests
     self.ends = ends
+    format = all.first?.format ?? .line
   }
 
   /// Returns the bytes of the lines for a subscription.
-  func byteCount(for number: Int64) -> Int {
+  package func byteCount(for number: Int64) -> Int {
+    switch format {
     // `>{"sub":` has eight bytes.
-    rests.readableBytes + count * (8 + String(number).utf8.count)
+    case .line: rests.readableBytes + count * (8 + String(number).utf8.count)
+    case .stream: rests.readableBytes
+    }
   }
 
   /// The number of lines.
-  var count: Int { ends.count }
+  package var count: Int { ends.count }
 
   /// Returns the lines for a subscription.
-  func bytes(for number: Int64) -> ByteBuffer {
+  package func bytes(for number: Int64) -> ByteBuffer {
+    if case .stream = format { return rests }
     var output = JSONOutput(capacity: rests.readableBytes + 24 * count)
     append(to: &output, for: number)
     return output.withBytes { ByteBuffer(bytes: $0) }
   }
 
   /// Writes the lines for a subscription.
-  func append(to output: inout JSONOutput, for number: Int64) {
+  package func append(to output: inout JSONOutput, for number: Int64) {
     rests.withUnsafeReadableBytes { bytes in
       var start = 0
       for end in ends {
-        EventLine.begin(number, to: &output)
+        if case .line = format { EventLine.begin(number, to: &output) }
         output.append(UnsafeRawBufferPointer(rebasing: bytes[start..<end]))
         start = end
       }
@@ -63,11 +74,20 @@ struct EventLines: Sendable {
   /// Creates the lines about a commit.
   ///
   /// - Throws: `WireError` when one event is larger than a line may be.
-  init(
-    _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, bytesMax: Int
+  package init(
+    _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, in format: EventFormat,
+    bytesMax: Int
   ) throws(WireError) {
     for event in events where !event.fits(listening.query, bytes: bytesMax) {
       throw .subscriptionTooLarge
+    }
+    if case .stream = format {
+      self.init(format) { output, endLine in
+        for case .put(let puts) in events where StreamEvent.append(puts, to: &output) {
+          endLine(&output)
+        }
+      }
+      return
     }
     self.init { output, endLine in
       for (index, event) in events.enumerated() {
@@ -92,7 +112,7 @@ struct EventLines: Sendable {
   ///
   /// - Parameter isAgain: whether the client has an earlier version, which the lines replace.
   /// - Throws: `WireError` when one event is larger than a line may be.
-  init(
+  package init(
     start: ListenStart, of listening: Listening, isAgain: Bool, bytesMax: Int
   ) throws(WireError) {
     let query = listening.query
@@ -106,7 +126,7 @@ struct EventLines: Sendable {
           .child(ChildChange(kind: .added, key: key, node: node, previous: previous)))
         previous = key
       }
-      try self.init(events, start.sequence, of: listening, bytesMax: bytesMax)
+      try self.init(events, start.sequence, of: listening, in: .line, bytesMax: bytesMax)
       return
     }
     self.init { output, endLine in
@@ -137,7 +157,7 @@ struct EventLines: Sendable {
   }
 
   /// Whether the present state is surely no larger than so many bytes. O(bytes) at most.
-  static func isSmall(_ start: ListenStart, bytesMax: Int) -> Bool {
+  package static func isSmall(_ start: ListenStart, bytesMax: Int) -> Bool {
     let query = start.listening.query
     let node = start.node
     if node.childCount > 256, !query.isUnbounded, !query.isIndexed(in: node) { return false }
@@ -150,7 +170,7 @@ struct EventLines: Sendable {
   /// `Limits.initialEventsBytesMax`.
   ///
   /// - Throws: `WireError` when the state, or one child, is larger than it may be.
-  static func size(of start: ListenStart, limits: Limits) throws(WireError) -> Int {
+  package static func size(of start: ListenStart, limits: Limits) throws(WireError) -> Int {
     let (query, node) = (start.listening.query, start.node)
     var budget = limits.replyBytesMax
     if query.fits(node, budget: &budget) { return limits.replyBytesMax - budget }
@@ -163,7 +183,7 @@ struct EventLines: Sendable {
   /// Returns the bytes of all events, or a little more. O(bytes) at most.
   ///
   /// - Throws: `WireError` when one of them is larger than a line may be.
-  static func size(
+  package static func size(
     of events: [ListenEvent], _ listening: Listening, bytesMax: Int
   ) throws(WireError) -> Int {
     var sum = 0
@@ -176,7 +196,7 @@ struct EventLines: Sendable {
   }
 
   /// Creates the line that a subscription has ended.
-  init(cancel code: WireError.Code) {
+  package init(cancel code: WireError.Code) {
     self.init { output, endLine in
       EventLine.cancel(code, to: &output)
       endLine(&output)
@@ -184,7 +204,7 @@ struct EventLines: Sendable {
   }
 
   /// Creates the lines of a value that never changes.
-  init(constant node: Node, _ sequence: Int64, form: EventForm) {
+  package init(constant node: Node, _ sequence: Int64, form: EventForm) {
     self.init { output, endLine in
       switch form {
       case .value: EventLine.value(sequence, to: &output) { $0.append(node) }
@@ -214,13 +234,13 @@ extension ListenEvent {
   }
 
   /// Whether the event surely fits into so many bytes of JSON. O(bytes) at most.
-  func fits(_ query: Query, bytes: Int) -> Bool {
+  package func fits(_ query: Query, bytes: Int) -> Bool {
     var budget = bytes
     return fits(query, budget: &budget)
   }
 
   /// Whether the event surely fits into a budget of bytes, from which its bytes are subtracted. O(bytes) at most.
-  func fits(_ query: Query, budget: inout Int) -> Bool {
+  package func fits(_ query: Query, budget: inout Int) -> Bool {
     switch self {
     case .child(let change): change.node.fits(budget: &budget)
     case .value(let node): query.fits(node, budget: &budget)

@@ -1,4 +1,4 @@
-internal import CanopyTree
+package import CanopyTree
 
 /// Lines that are encoded piece by piece, as the client reads them.
 ///
@@ -7,9 +7,9 @@ internal import CanopyTree
 /// a time. All pieces together are the bytes of the reply encoded at once.
 ///
 /// A value of one connection. Use it on that connection's event loop only.
-struct LinePieces {
+package struct LinePieces {
   /// A part of the lines.
-  enum Part {
+  package enum Part {
     /// Encoded text.
     case text([UInt8])
     /// The JSON of a node.
@@ -18,7 +18,7 @@ struct LinePieces {
     case members(ArraySlice<(key: Key, node: Node)>, JSONStyle)
 
     /// Returns the text that `write` appends.
-    static func text(_ write: (inout JSONOutput) -> Void) -> Part {
+    package static func text(_ write: (inout JSONOutput) -> Void) -> Part {
       var output = JSONOutput(capacity: 128)
       write(&output)
       return .text(output.bytes)
@@ -26,37 +26,37 @@ struct LinePieces {
   }
 
   /// The size of all lines in bytes, or a little more.
-  let bytes: Int
+  package let bytes: Int
   /// The number of bytes that were encoded.
-  private(set) var written = 0
+  package private(set) var written = 0
   /// Returns the next parts, given the number of bytes before them; an empty array at the end.
   private let more: (Int) -> [Part]
   /// The parts that wait, in reverse order.
   private var parts: [Part] = []
   private var value: JSONPieces?
-  private(set) var isDone = false
+  package private(set) var isDone = false
 
   /// Creates lines of the parts that `more` returns.
   ///
   /// - Parameters:
   ///   - bytes: the size of all lines in bytes, or a little more.
   ///   - more: returns the next parts, given the number of bytes before them; an empty array at the end.
-  init(bytes: Int, _ more: @escaping (_ written: Int) -> [Part]) {
+  package init(bytes: Int, _ more: @escaping (_ written: Int) -> [Part]) {
     self.bytes = bytes
     self.more = more
   }
 
   /// Creates lines of these parts.
-  init(bytes: Int, parts: [Part]) {
+  package init(bytes: Int, parts: [Part]) {
     self.init(bytes: bytes) { _ in [] }
     self.parts = parts.reversed()
   }
 
   /// The bytes to charge: those that are not encoded, and at least one until the end.
-  var heldBytes: Int { isDone ? 0 : max(1, bytes - written) }
+  package var heldBytes: Int { isDone ? 0 : max(1, bytes - written) }
 
   /// Appends the next piece. O(bytes), and the size of the last leaf.
-  mutating func write(to output: inout JSONOutput, bytes: Int) {
+  package mutating func write(to output: inout JSONOutput, bytes: Int) {
     let start = output.count
     let end = start + max(1, bytes)
     while output.count < end, !isDone {
@@ -99,14 +99,14 @@ struct LinePieces {
 
 extension LinePieces.Part {
   /// The end of a line.
-  static let lineEnd = LinePieces.Part.text(Array("\r\n".utf8))
+  package static let lineEnd = LinePieces.Part.text(Array("\r\n".utf8))
 }
 
 extension LinePieces {
   /// Creates one line with a large value.
   ///
   /// - Parameter write: appends the line, and calls its second argument at the place of the value.
-  init(
+  package init(
     bytes: Int, _ node: Node, _ style: JSONStyle,
     _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
   ) {
@@ -116,7 +116,7 @@ extension LinePieces {
   /// Returns the parts of a line that contains a large part.
   ///
   /// - Parameter write: appends the line, and calls its second argument at the place of the part.
-  static func parts(
+  package static func parts(
     _ part: Part, _ write: (inout JSONOutput, (inout JSONOutput) -> Void) -> Void
   ) -> [Part] {
     var output = JSONOutput(capacity: 256)
@@ -127,7 +127,7 @@ extension LinePieces {
   }
 
   /// Returns the parts of a post or comment.
-  static func parts(ofEntry key: Key, _ node: Node) -> [Part] {
+  package static func parts(ofEntry key: Key, _ node: Node) -> [Part] {
     var parts: [Part] = [
       .text {
         $0.append("{\"id\":")

@@ -1,8 +1,8 @@
-internal import CanopyEngine
-internal import CanopyTree
-internal import CanopyWire
+package import CanopyEngine
+package import CanopyTree
+package import CanopyWire
 internal import DequeModule
-internal import NIOCore
+package import NIOCore
 
 /// The subscriptions of all connections on one event loop, grouped by location and query.
 ///
@@ -11,8 +11,8 @@ internal import NIOCore
 /// receives a commit that concerns many views once, and the hub finds the views.
 ///
 /// Call it on the loop only.
-final class EventHub: Sendable {
-  let loop: any EventLoop
+package final class EventHub: Sendable {
+  package let loop: any EventLoop
   private let engine: Engine
   private let inbox: LoopInbox
   private let limits: Limits
@@ -29,7 +29,7 @@ final class EventHub: Sendable {
   }
 
   /// The reasons for which a subscription does not begin.
-  enum Refusal: Error {
+  package enum Refusal: Error {
     /// The engine is stopping.
     case stopped
     /// The client may not listen.
@@ -39,7 +39,7 @@ final class EventHub: Sendable {
   }
 
   /// - Parameter limits: the bounds on events.
-  init(_ inbox: LoopInbox, engine: Engine, limits: Limits) {
+  package init(_ inbox: LoopInbox, engine: Engine, limits: Limits) {
     loop = inbox.loop
     self.inbox = inbox
     self.engine = engine
@@ -53,7 +53,7 @@ final class EventHub: Sendable {
   /// it.
   ///
   /// - Parameter owner: the client network that the subscription counts for; nil for none.
-  func begin(
+  package func begin(
     _ subscription: HubSubscription, _ listening: Listening, _ authorization: ListenAuthorization?,
     owner: ListenerOwner? = nil, started: @escaping (Result<ListenStart, Refusal>) -> Void
   ) {
@@ -98,7 +98,7 @@ final class EventHub: Sendable {
 
   /// Replaces the authorizations of subscriptions. `done` is called on the loop when the subscriptions that they deny
   /// are cancelled.
-  func reauthorize(
+  package func reauthorize(
     _ changes: [(subscription: HubSubscription, authorization: ListenAuthorization?)],
     done: @escaping () -> Void
   ) {
@@ -125,7 +125,7 @@ final class EventHub: Sendable {
   ///
   /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
   /// can be sent together. So with many subscribers it waits for the commits that are under way.
-  func drainSoon() {
+  package func drainSoon() {
     guard inbox.hasSubscriptions(atLeast: EventHub.manySubscribers), engine.hasCommitsUnderWay
     else {
       return drain()
@@ -146,7 +146,7 @@ final class EventHub: Sendable {
 
   /// Handles all events in the inbox. A connection with subscriptions calls this before it reads or sends a reply,
   /// to send the events before it.
-  func drain() {
+  package func drain() {
     state.value.isHolding = false
     state.value.pending.append(contentsOf: inbox.takeEvents())
     // An event may lead to another call of `drain`, which continues with the next event.
@@ -189,13 +189,14 @@ final class EventHub: Sendable {
   }
 
   /// Delivers the events that have waited for one subscription.
-  func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
+  package func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
     var notifications = Deque(notifications)
-    subscription.view?.deliver(&notifications, to: CollectionOfOne(subscription))
+    subscription.view?.deliver(
+      &notifications, to: CollectionOfOne(subscription), in: subscription.format)
   }
 
   /// Ends a subscription that `begin` has started. O(depth).
-  func end(_ subscription: HubSubscription) {
+  package func end(_ subscription: HubSubscription) {
     guard !subscription.hasEnded else { return }
     let view = subscription.view
     subscription.hasEnded = true
@@ -233,7 +234,7 @@ extension EventHub.Refusal {
 }
 
 /// A connection that receives events.
-protocol Subscriber: AnyObject {
+package protocol Subscriber: AnyObject {
   /// Returns whether events of a subscription are to be sent now.
   func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool
   /// Appends the lines of events to the output.
@@ -245,19 +246,24 @@ protocol Subscriber: AnyObject {
 }
 
 /// One subscription of a connection, as the hub keeps it.
-final class HubSubscription {
+package final class HubSubscription {
   /// The number on its connection.
-  let number: Int64
+  package let number: Int64
   /// Whether the rules decide about it.
-  let isAuthorized: Bool
+  package let isAuthorized: Bool
+  /// The protocol of the connection.
+  package let format: EventFormat
   /// The connection; nil when the subscription has ended.
-  fileprivate(set) var subscriber: (any Subscriber)?
-  fileprivate(set) var hasEnded = false
-  fileprivate(set) var listener: ListenerID?
+  package fileprivate(set) var subscriber: (any Subscriber)?
+  package fileprivate(set) var hasEnded = false
+  package fileprivate(set) var listener: ListenerID?
   fileprivate var view: LocalView?
   fileprivate var index = 0
 
-  init(number: Int64, isAuthorized: Bool, subscriber: any Subscriber) {
+  package init(
+    number: Int64, isAuthorized: Bool, format: EventFormat = .line, subscriber: any Subscriber
+  ) {
+    self.format = format
     self.number = number
     self.isAuthorized = isAuthorized
     self.subscriber = subscriber
@@ -265,37 +271,40 @@ final class HubSubscription {
 }
 
 /// The subscriptions on one loop with the same location, query and form.
-final class LocalView {
-  let listening: Listening
+package final class LocalView {
+  package let listening: Listening
   /// Views are notified of a commit in the order of their numbers.
-  let number: Int
+  package let number: Int
   /// The bytes of JSON in one event.
   private let bytesMax: Int
   /// The bytes of JSON up to which the events of a commit are encoded in one go: more than those of a reply,
   /// as that is done once for all subscriptions.
   private let wholeBytesMax: Int
   /// Subscriptions that wait for the engine to begin.
-  var starting = 0
+  package var starting = 0
   private var subscriptions: [HubSubscription] = []
+  /// The number of subscriptions of each protocol.
+  private var formats: [EventFormat: Int] = [:]
 
-  init(_ listening: Listening, _ limits: Limits, number: Int) {
+  package init(_ listening: Listening, _ limits: Limits, number: Int) {
     self.listening = listening
     self.number = number
     bytesMax = limits.replyBytesMax
     wholeBytesMax = min(4 * limits.wholeReplyBytesMax, limits.replyBytesMax)
   }
 
-  var count: Int { subscriptions.count }
+  package var count: Int { subscriptions.count }
 
-  var isUnused: Bool { starting == 0 && subscriptions.isEmpty }
+  package var isUnused: Bool { starting == 0 && subscriptions.isEmpty }
 
-  func add(_ subscription: HubSubscription) {
+  package func add(_ subscription: HubSubscription) {
     subscription.view = self
     subscription.index = subscriptions.count
     subscriptions.append(subscription)
+    formats[subscription.format, default: 0] += 1
   }
 
-  func remove(_ subscription: HubSubscription) {
+  package func remove(_ subscription: HubSubscription) {
     let index = subscription.index
     guard subscriptions.indices.contains(index), subscriptions[index] === subscription else {
       return
@@ -304,20 +313,34 @@ final class LocalView {
     subscriptions.swapAt(index, subscriptions.count - 1)
     subscriptions[index].index = index
     subscriptions.removeLast()
+    let left = (formats[subscription.format] ?? 0) - 1
+    assert(left >= 0, "a view has lost count of its subscriptions")
+    formats[subscription.format] = left > 0 ? left : nil
   }
 
   /// Delivers notifications in order to all subscriptions, and removes them from the queue.
   func deliver(_ notifications: inout Deque<Notification>) {
     // A copy, because a subscriber may end subscriptions meanwhile.
-    deliver(&notifications, to: subscriptions)
+    let subscriptions = subscriptions
+    if let format = formats.first?.key, formats.count == 1 {
+      return deliver(&notifications, to: subscriptions, in: format)
+    }
+    for format in EventFormat.allCases where formats[format] != nil {
+      var same = notifications
+      deliver(&same, to: subscriptions.filter { $0.format == format }, in: format)
+    }
+    notifications.removeAll()
   }
 
   /// Delivers notifications in order to some of the subscriptions, and removes them from the queue.
   ///
   /// It encodes no more events than it delivers at once. So a subscriber that does not read ends before the next
   /// events take memory.
+  ///
+  /// - Parameter format: the protocol of all these subscriptions.
   func deliver(
-    _ notifications: inout Deque<Notification>, to subscriptions: some Collection<HubSubscription>
+    _ notifications: inout Deque<Notification>, to subscriptions: some Collection<HubSubscription>,
+    in format: EventFormat
   ) {
     var group = Group()
     while let notification = notifications.popFirst() {
@@ -326,13 +349,13 @@ final class LocalView {
         notifications.removeAll()
         return
       }
-      switch encoded(notification) {
+      switch encoded(notification, in: format) {
       case .lines(let lines):
         group.append(lines, of: notification)
         if group.bytes >= LocalView.groupBytes { deliver(group.take(), to: subscriptions) }
       case .large(let bytes):
         deliver(group.take(), to: subscriptions)
-        deliver(notification, bytes: bytes, to: subscriptions)
+        deliver(notification, bytes: bytes, to: subscriptions, in: format)
       case .failed(let error):
         deliver(group.take(), to: subscriptions)
         for subscription in subscriptions where !subscription.hasEnded {
@@ -391,7 +414,8 @@ final class LocalView {
 
   /// Delivers large events, which each connection encodes for itself, as its client reads.
   private func deliver(
-    _ notification: Notification, bytes: Int, to subscriptions: some Collection<HubSubscription>
+    _ notification: Notification, bytes: Int, to subscriptions: some Collection<HubSubscription>,
+    in format: EventFormat
   ) {
     for subscription in subscriptions where !subscription.hasEnded {
       guard let subscriber = subscription.subscriber,
@@ -399,8 +423,8 @@ final class LocalView {
       else { continue }
       subscriber.send(
         events: LinePieces(
-          notification.events, notification.sequence, of: listening, for: subscription.number,
-          bytes: bytes))
+          notification.events, notification.sequence, of: listening, in: format,
+          for: subscription.number, bytes: bytes))
     }
   }
 
@@ -409,25 +433,49 @@ final class LocalView {
     case lines(EventLines)
     case large(bytes: Int)
     case failed(WireError)
+
+    /// The bytes of the text.
+    var bytes: Int {
+      guard case .lines(let lines) = self else { return 0 }
+      return lines.byteCount(for: 1)
+    }
   }
 
-  private func encoded(_ notification: Notification) -> Encoded {
-    let encoded = notification.shared {
-      encode(notification.events, notification.sequence)
-    } bytes: { encoded in
-      guard case .lines(let lines) = encoded else { return 0 }
-      return lines.byteCount(for: 1)
+  /// The text for event streams. A notification keeps one value of each type.
+  private struct EncodedStream: Sendable {
+    let encoded: Encoded
+  }
+
+  private func encoded(_ notification: Notification, in format: EventFormat) -> Encoded {
+    let encoded: Encoded
+    switch format {
+    case .line:
+      encoded = notification.shared {
+        encode(notification.events, notification.sequence, in: format)
+      } bytes: {
+        $0.bytes
+      }
+    case .stream:
+      encoded =
+        notification.shared {
+          EncodedStream(encoded: encode(notification.events, notification.sequence, in: format))
+        } bytes: {
+          $0.encoded.bytes
+        }.encoded
     }
     // The events may wait for a client for long. They must not keep versions of the whole tree.
     notification.releaseChange()
     return encoded
   }
 
-  private func encode(_ events: [ListenEvent], _ sequence: Int64) -> Encoded {
+  private func encode(
+    _ events: [ListenEvent], _ sequence: Int64, in format: EventFormat
+  ) -> Encoded {
     do throws(WireError) {
       var budget = wholeBytesMax
       if events.allSatisfy({ $0.fits(listening.query, budget: &budget) }) {
-        return .lines(try EventLines(events, sequence, of: listening, bytesMax: bytesMax))
+        return .lines(
+          try EventLines(events, sequence, of: listening, in: format, bytesMax: bytesMax))
       }
       return .large(bytes: try EventLines.size(of: events, listening, bytesMax: bytesMax))
     } catch {

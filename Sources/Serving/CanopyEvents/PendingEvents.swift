@@ -1,5 +1,5 @@
-internal import CanopyEngine
-internal import NIOCore
+package import CanopyEngine
+package import NIOCore
 
 /// The events that wait for an event loop, in order, with a bound on their memory.
 ///
@@ -12,9 +12,9 @@ internal import NIOCore
 /// its start, and the others get those before it.
 ///
 /// - Complexity: `append` costs O(1) on average.
-struct PendingEvents {
+package struct PendingEvents {
   /// An event, in the order of the engine.
-  enum Event: Sendable {
+  package enum Event: Sendable {
     /// A change of one view. The commit is kept here because other loops release that of the notification.
     case notification(NIOLoopBound<LocalView>, Notification, CommittedChange?)
     /// A commit of which the loop searches the views itself.
@@ -24,26 +24,26 @@ struct PendingEvents {
   }
 
   /// An estimate of the memory for one event, without the values in it.
-  static let eventBytes = 1024
+  package static let eventBytes = 1024
 
-  private(set) var events: [Event] = []
+  package private(set) var events: [Event] = []
   /// An estimate of the memory for the events.
-  private(set) var bytes = 0
+  package private(set) var bytes = 0
   private let bytesMax: Int
   /// The bytes beyond which the events are reduced: more than `bytesMax` if calls alone take as much.
   private var reducedAbove: Int
   /// The last commit that was in the list when it was reduced. The engine may still notify further views of it.
   private var reducedThrough: Int64 = 0
 
-  init(bytesMax: Int) {
+  package init(bytesMax: Int) {
     self.bytesMax = bytesMax
     reducedAbove = bytesMax
   }
 
-  var isEmpty: Bool { events.isEmpty }
+  package var isEmpty: Bool { events.isEmpty }
 
   /// Appends an event, unless it is a notification of a commit that the list has as a whole already.
-  mutating func append(_ event: Event) {
+  package mutating func append(_ event: Event) {
     if case .notification(_, _, let change?) = event, change.sequence <= reducedThrough { return }
     events.append(event)
     bytes += PendingEvents.bytes(of: event)
@@ -51,7 +51,7 @@ struct PendingEvents {
   }
 
   /// Moves all events of another list to the end.
-  mutating func append(takingFrom other: inout PendingEvents) {
+  package mutating func append(takingFrom other: inout PendingEvents) {
     if events.isEmpty {
       swap(&self, &other)
     } else {
@@ -63,7 +63,7 @@ struct PendingEvents {
   }
 
   /// Removes and returns all events.
-  mutating func take() -> [Event] {
+  package mutating func take() -> [Event] {
     var taken: [Event] = []
     swap(&taken, &events)
     removeAll()

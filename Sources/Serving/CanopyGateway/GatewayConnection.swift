@@ -1,0 +1,128 @@
+internal import CanopyEngine
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import Logging
+internal import NIOCore
+internal import NIOExtras
+internal import Synchronization
+
+/// One connection of the HTTP port: its user, the memory that it makes the server hold, and its event stream.
+///
+/// Safe to use from any thread. Its requests are answered one after the other.
+final class GatewayConnection: Sendable {
+  let channel: any Channel
+  let loop: NIOLoopBoundBox<GatewayLoop>
+  /// The address of the client.
+  let address: String
+  let operations: Operations
+
+  private struct State: ~Copyable {
+    /// The memory that the connection holds, once it is enough to report.
+    var share: MemoryBudget.Share?
+    /// The last credential and its user. Clients send the same one with each request.
+    var login: (token: String, identity: Identity)?
+    /// The event stream that is being sent.
+    var stream: EventStream.Handle?
+    var isQuiescing = false
+    var hasEnded = false
+  }
+
+  private let state = Mutex(State())
+
+  init(_ channel: any Channel, _ operations: Operations, _ loop: NIOLoopBoundBox<GatewayLoop>) {
+    self.channel = channel
+    self.operations = operations
+    self.loop = loop
+    address = channel.remoteAddress?.ipAddress ?? "local"
+  }
+
+  /// The group in which the long work of the connection takes turns.
+  var turns: TurnGroup { Operations.turns(of: ObjectIdentifier(self), at: address) }
+
+  /// Charges the memory that the connection makes the server hold now.
+  func charge(_ bytes: Int) {
+    state.withLock { state in
+      if state.share == nil {
+        guard bytes >= MemoryBudget.reportBytes, !state.hasEnded else { return }
+        state.share = operations.memory.open { [channel, address, operations] in
+          // Later, because the budget may call this while this connection is locked.
+          channel.eventLoop.execute {
+            operations.logger.notice(
+              "an HTTP connection was cut off because the server is short of memory",
+              metadata: ["from": "\(address)"])
+            channel.close(promise: nil)
+          }
+        }
+      }
+      state.share?.report(bytes)
+    }
+  }
+
+  /// Returns the user whom a token of Canopy names.
+  ///
+  /// - Throws: `WireError` if the token is not valid, or cannot be checked now.
+  func identity(of token: String) async throws(WireError) -> Identity {
+    if let known = state.withLock({ state in
+      state.login.flatMap { $0.token.hasSameBytes(as: token) ? $0.identity : nil }
+    }) {
+      switch known {
+      case .user(let session) where !session.isValid(at: operations.now()): break
+      default: return known
+      }
+    }
+    let completion = await operations.account(
+      .authenticate(token: token), as: .anonymous, from: address)
+    guard let identity = completion.identity else {
+      if case .failure(let error) = completion.reply { throw error }
+      throw WireError(.unauthenticated, "the token is not valid; log in again")
+    }
+    let (old, isLate) = state.withLock { state -> (Identity?, Bool) in
+      if state.hasEnded { return (nil, true) }
+      defer { state.login = (token, identity) }
+      return (state.login?.identity, false)
+    }
+    release(isLate ? identity : old)
+    return identity
+  }
+
+  private func release(_ identity: Identity?) {
+    if case .user(let session)? = identity { operations.sessions.remove(session) }
+  }
+
+  /// Notes the event stream that is being sent; nil for none.
+  func use(_ stream: EventStream.Handle?) {
+    let mustEnd = state.withLock { state in
+      state.stream = stream
+      return state.hasEnded || state.isQuiescing
+    }
+    if mustEnd { stream?.finish() }
+  }
+
+  /// Ends the event stream because the server shuts down, or the client sends no more.
+  func quiesce() {
+    state.withLock { state in
+      state.isQuiescing = true
+      return state.stream
+    }?.finish()
+  }
+
+  /// Ends the event stream because the connection is gone.
+  func lose() {
+    state.withLock { state in
+      state.hasEnded = true
+      return state.stream
+    }?.end()
+  }
+
+  /// Ends everything that the server keeps for the connection.
+  func end() {
+    let login = state.withLock { state -> Identity? in
+      state.hasEnded = true
+      state.share?.report(0)
+      state.share = nil
+      return state.login.take()?.identity
+    }
+    release(login)
+  }
+}

@@ -1,0 +1,155 @@
+internal import CanopyEvents
+internal import CanopyTree
+internal import CanopyWire
+internal import HTTPTypes
+internal import HummingbirdCore
+internal import NIOCore
+
+/// A response: the status, the fields and the body.
+struct HTTPAnswer {
+  /// A body.
+  enum Body {
+    case none
+    /// A body that is encoded already.
+    case bytes(ByteBuffer)
+    /// A body that is encoded piece by piece, as the client reads it.
+    case pieces(LinePieces)
+  }
+
+  var status = HTTPResponse.Status.ok
+  var fields = HTTPFields()
+  var body = Body.none
+  /// Whether the connection closes after the response.
+  var closes = false
+  /// Whether the body, which is JSON, gets line breaks.
+  var isPretty = false
+
+  /// Creates a response without a body.
+  init(_ status: HTTPResponse.Status = .ok) {
+    self.status = status
+  }
+
+  /// Creates a response with a body of JSON that `write` appends.
+  static func json(
+    _ status: HTTPResponse.Status = .ok, _ write: (inout JSONOutput) -> Void
+  ) -> HTTPAnswer {
+    var output = JSONOutput(capacity: 512)
+    write(&output)
+    var answer = HTTPAnswer(status)
+    answer.fields[.contentType] = HTTPAnswer.jsonType
+    answer.body = .bytes(output.withBytes { ByteBuffer(bytes: $0) })
+    return answer
+  }
+
+  /// Creates the response for an error: an object with the sentence.
+  static func failure(_ status: HTTPResponse.Status, _ sentence: String) -> HTTPAnswer {
+    json(status) { output in
+      output.append("{\"error\":")
+      output.append(string: sentence)
+      output.append("}")
+    }
+  }
+
+  /// Creates the response for an error of the server.
+  static func failure(_ error: WireError) -> HTTPAnswer {
+    switch error.code {
+    case .permissionDenied: .failure(.unauthorized, "Permission denied")
+    case .unauthenticated: .failure(.unauthorized, error.sentence)
+    case .badRequest, .unknownVerb, .invalidPath, .invalidData, .invalidQuery:
+      .failure(.badRequest, error.sentence)
+    case .notFound: .failure(.notFound, error.sentence)
+    case .conflict: .failure(.conflict, error.sentence)
+    case .tooLarge: .failure(.contentTooLarge, error.sentence)
+    case .rateLimited: .failure(.tooManyRequests, error.sentence)
+    case .overloaded, .unavailable: .failure(.serviceUnavailable, error.sentence)
+    case .internalError: .failure(.internalServerError, error.sentence)
+    }
+  }
+
+  static let jsonType = "application/json; charset=utf-8"
+
+  /// Returns the bytes of a response for a connection that is refused before it has sent anything.
+  static func rawRefusal(_ error: WireError) -> ByteBuffer {
+    guard case .bytes(let body) = failure(error).body else { return ByteBuffer() }
+    var buffer = ByteBuffer(
+      string: "HTTP/1.1 503 Service Unavailable\r\nContent-Type: \(jsonType)\r\n"
+        + "Content-Length: \(body.readableBytes)\r\nConnection: close\r\n\r\n")
+    buffer.writeImmutableBuffer(body)
+    return buffer
+  }
+}
+
+extension HTTPAnswer {
+  /// The bytes of a piece of a body.
+  private static let pieceBytes = 64 * 1024
+
+  /// Sends the response.
+  ///
+  /// - Parameters:
+  ///   - acceptsGzip: whether the client takes a compressed body.
+  ///   - charge: takes the bytes that the rest of the body makes the server hold.
+  consuming func send(
+    to writer: consuming ResponseWriter, acceptsGzip: Bool, charge: (Int) -> Void
+  ) async throws {
+    var fields = fields
+    var gzip: Gzip?
+    if isWorthCompressing {
+      fields[.vary] = "Accept-Encoding"
+      gzip = acceptsGzip ? Gzip() : nil
+      if gzip != nil { fields[.contentEncoding] = "gzip" }
+    }
+    if closes { fields[.connection] = "close" }
+    switch body {
+    case .none:
+      if status != .noContent, status != .notModified { fields[.contentLength] = "0" }
+      try await writer.writeResponse(HTTPResponse(status: status, headerFields: fields))
+    case .bytes(var bytes):
+      if isPretty { bytes = HTTPAnswer.pretty(bytes) }
+      if let gzip { bytes = gzip.compress(bytes, isLast: true) }
+      fields[.contentLength] = String(bytes.readableBytes)
+      charge(bytes.readableBytes)
+      try await writer.write(
+        response: HTTPResponse(status: status, headerFields: fields),
+        body: ResponseBody(byteBuffer: bytes))
+    case .pieces(var pieces):
+      var body = try await writer.writeHead(HTTPResponse(status: status, headerFields: fields))
+      var pretty = PrettyJSON()
+      while !pieces.isDone {
+        charge(
+          pieces.heldBytes + HTTPAnswer.pieceBytes + (gzip == nil ? 0 : Gzip.memoryBytes))
+        var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
+        pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
+        if isPretty { output = HTTPAnswer.pretty(output, &pretty) }
+        var bytes = output.withBytes { ByteBuffer(bytes: $0) }
+        if let gzip { bytes = gzip.compress(bytes, isLast: pieces.isDone) }
+        if bytes.readableBytes > 0 { try await body.write(bytes) }
+      }
+      try await body.finish(nil)
+    }
+    charge(0)
+  }
+
+  /// Whether a compressed body would be much shorter.
+  private var isWorthCompressing: Bool {
+    switch body {
+    case .none: false
+    case .bytes(let bytes): bytes.readableBytes >= Gzip.bodyBytesMin
+    case .pieces: true
+    }
+  }
+
+  private static func pretty(_ bytes: ByteBuffer) -> ByteBuffer {
+    var output = JSONOutput(capacity: 2 * bytes.readableBytes)
+    var pretty = PrettyJSON()
+    bytes.withUnsafeReadableBytes { pretty.append($0, to: &output) }
+    return output.withBytes { ByteBuffer(bytes: $0) }
+  }
+
+  private static func pretty(
+    _ compact: consuming JSONOutput, _ pretty: inout PrettyJSON
+  ) -> JSONOutput {
+    var output = JSONOutput(capacity: 2 * compact.count)
+    compact.withBytes { pretty.append($0, to: &output) }
+    return output
+  }
+}

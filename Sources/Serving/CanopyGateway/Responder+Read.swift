@@ -1,0 +1,176 @@
+internal import CanopyEvents
+internal import CanopyEngine
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import HTTPTypes
+internal import NIOCore
+internal import Synchronization
+
+/// Reads.
+extension Responder {
+  /// Answers a GET.
+  func read(
+    _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity
+  ) async throws -> HTTPAnswer {
+    var get = options.get
+    let expected = request.fields[.ifNoneMatch]
+    get.wantsETag = expected != nil || request.wantsETag
+    if get.wantsETag, get.hasQuery || get.isShallow {
+      throw WireError(.badRequest, "an ETag is of a whole location; ask for it without a query")
+    }
+    var (reply, node) = try await read(
+      .get(location, get), at: location, timeout: options.timeoutMilliseconds, as: identity)
+    if get.isShallow { reply = reply.withoutLeaves }
+    var answer = try self.answer(reply, isEmptyObject: get.hasQuery && node.isBranch)
+    if case .value(_, _, let etag?, _) = reply, let expected, etag.hasSameBytes(as: expected) {
+      let fields = answer.fields
+      answer = HTTPAnswer(.notModified)
+      answer.fields[.eTag] = fields[.eTag]
+      return answer
+    }
+    if let name = options.download {
+      answer.fields[.contentDisposition] = "attachment; filename=\"\(name.fileName)\""
+    }
+    return answer.printed(options.printing)
+  }
+
+  /// Reads a location of the present tree.
+  ///
+  /// - Parameter timeout: the milliseconds after which the read fails; nil for no bound.
+  /// - Returns: the reply, and the node that was read.
+  func read(
+    _ request: ReadRequest, at location: Location, timeout: Int64?, as identity: Identity
+  ) async throws -> (Reply, Node) {
+    // Only the administrator may read in an order for which there is no index.
+    if case .administrator = identity { await operations.prepare(request) }
+    let root = operations.engine.root
+    let node = root.at(location.path)
+    if let reply = operations.read(request, as: identity, in: root) { return (reply, node) }
+    let reply = await withDeadline(timeout) { [operations, connection] in
+      await operations.longRead(request, as: identity, in: root, turns: connection.turns)
+    }
+    guard let reply else {
+      throw WireError(.badRequest, "the read took longer than its timeout")
+    }
+    return (reply, node)
+  }
+
+  /// Returns the response with the value of a reply.
+  ///
+  /// - Parameter isEmptyObject: whether no members are an empty object rather than null.
+  /// - Throws: the error of the reply.
+  func answer(_ reply: Reply, isEmptyObject: Bool = false) throws(WireError) -> HTTPAnswer {
+    switch reply {
+    case .failure(let error): throw error
+    case .json(let json): return .json { json.append(to: &$0) }
+    case .value(let node, let style, let etag, let bytes):
+      var answer = value(.node(node, style), bytes: bytes)
+      if let etag { answer.fields[.eTag] = etag }
+      return answer
+    case .members(let members, let style, let bytes):
+      if members.isEmpty, isEmptyObject { return .json { $0.append("{}") } }
+      return value(.members(members[...], style), bytes: bytes)
+    case .mismatch(let node, let etag, let style, let bytes):
+      var answer = value(.node(node, style), bytes: bytes)
+      answer.status = .preconditionFailed
+      answer.fields[.eTag] = etag
+      return answer
+    case .post, .entries, .subscribed:
+      throw WireError(.internalError, "the server made a mistake; its log says more")
+    }
+  }
+
+  private func value(_ part: LinePieces.Part, bytes: Int) -> HTTPAnswer {
+    var pieces = LinePieces(bytes: max(bytes, 1), parts: [part])
+    guard bytes > min(operations.limits.wholeReplyBytesMax, 64 * 1024) else {
+      return .json { output in
+        while !pieces.isDone { pieces.write(to: &output, bytes: 64 * 1024) }
+      }
+    }
+    var answer = HTTPAnswer()
+    answer.fields[.contentType] = HTTPAnswer.jsonType
+    answer.body = .pieces(pieces)
+    return answer
+  }
+}
+
+extension Reply {
+  /// The reply with `true` for each child, as official servers answer a shallow read.
+  fileprivate var withoutLeaves: Reply {
+    guard case .members(let members, let style, let bytes) = self else { return self }
+    return .members(members.map { ($0.key, true) }, style, bytes: bytes)
+  }
+}
+
+extension Responder.Parsed {
+  /// Whether the client asks for the ETag of the location.
+  var wantsETag: Bool {
+    HTTPField.Name("X-Firebase-ETag").flatMap { fields[$0] }?.asciiLowercased == "true"
+  }
+}
+
+extension HTTPAnswer {
+  /// Returns the response in the form that the request asks for.
+  func printed(_ printing: RequestOptions.Printing) -> HTTPAnswer {
+    guard status == .ok else { return self }
+    var answer = self
+    switch printing {
+    case .compact: break
+    case .pretty: answer.isPretty = true
+    case .silent:
+      answer.status = .noContent
+      answer.body = .none
+      answer.fields[.contentType] = nil
+    }
+    return answer
+  }
+}
+
+extension String {
+  /// The text as the name of a file in a field of a response: without quotes and invisible characters.
+  fileprivate var fileName: String {
+    let kept = unicodeScalars.prefix(255).map { scalar in
+      scalar.isASCII && scalar.value >= 0x20 && scalar.value != 0x7F && scalar != "\""
+        && scalar != "\\" && scalar != "/" ? scalar : "_"
+    }
+    var text = String.UnicodeScalarView()
+    text.append(contentsOf: kept)
+    return String(text)
+  }
+}
+
+extension Responder {
+  /// Returns the result of `body`; nil if it takes longer than a time. The body is not interrupted.
+  ///
+  /// - Parameter milliseconds: the time; nil for no bound.
+  private func withDeadline<R: Sendable>(
+    _ milliseconds: Int64?, _ body: @escaping @Sendable () async -> R
+  ) async -> R? {
+    guard let milliseconds else { return await body() }
+    let race = Race<R>()
+    return await withCheckedContinuation { continuation in
+      race.begin(continuation)
+      let timer = connection.channel.eventLoop.scheduleTask(in: .milliseconds(milliseconds)) {
+        race.finish(nil)
+      }
+      Task {
+        race.finish(await body())
+        timer.cancel()
+      }
+    }
+  }
+}
+
+/// The first of several results. Safe to use from any thread.
+private final class Race<R: Sendable>: Sendable {
+  private let waiter = Mutex<CheckedContinuation<R?, Never>?>(nil)
+
+  func begin(_ continuation: CheckedContinuation<R?, Never>) {
+    waiter.withLock { $0 = continuation }
+  }
+
+  func finish(_ result: R?) {
+    waiter.withLock { $0.take() }?.resume(returning: result)
+  }
+}

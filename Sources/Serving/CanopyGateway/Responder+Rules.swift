@@ -1,0 +1,40 @@
+internal import CanopyEngine
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import HTTPTypes
+internal import HummingbirdCore
+internal import NIOCore
+
+/// The security rules, for the administrator.
+extension Responder {
+  /// Answers a GET or a PUT of the rules.
+  func rules(
+    _ request: Parsed, _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
+  ) async throws -> HTTPAnswer {
+    guard request.method == .get || request.method == .put else {
+      return .methodNotAllowed([.get, .put])
+    }
+    let identity = try await identity(request)
+    guard case .administrator = identity else { throw WireError(.permissionDenied, "") }
+    if request.method == .get {
+      let reply = operations.read(.rules, as: identity, in: operations.engine.root)
+      guard case .json(.object(let members))? = reply,
+        case .text(let text)? = members.first(where: { $0.0 == "text" })?.1
+      else { throw WireError(.internalError, "the server made a mistake; its log says more") }
+      var answer = HTTPAnswer()
+      answer.fields[.contentType] = HTTPAnswer.jsonType
+      answer.body = .bytes(ByteBuffer(string: text))
+      return answer
+    }
+    let bytes = try await body.collect(
+      request.fields, upTo: operations.limits.writeBytesMax, writer)
+    guard let text = String(validating: bytes.readableBytesView, as: UTF8.self) else {
+      throw WireError(.invalidData, "the rules are not UTF-8; encode them as UTF-8")
+    }
+    let completion = await operations.administration(.setRules(text), as: identity)
+    connection.charge(0)
+    if case .failure(let error) = completion.reply { throw error }
+    return .json { $0.append("{\"status\":\"ok\"}") }
+  }
+}

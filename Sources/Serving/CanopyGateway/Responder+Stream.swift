@@ -1,0 +1,44 @@
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import HTTPTypes
+internal import HummingbirdCore
+internal import NIOCore
+
+/// Event streams.
+extension Responder {
+  /// Begins an event stream.
+  func stream(
+    _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity
+  ) async throws -> Outcome {
+    guard !options.get.isShallow, !options.get.isExport, !location.isPriority else {
+      throw WireError(
+        .badRequest, "an event stream goes not with shallow, with format=export or with a priority")
+    }
+    // The administrator may listen in an order for which there is no index.
+    if case .administrator = identity { await operations.prepare(.get(location, options.get)) }
+    let stream = try await EventStream.Handle.begin(
+      location.path, options.get.query, as: identity, on: connection,
+      keepAliveMilliseconds: configuration.keepAliveMilliseconds)
+    return .stream(stream, request.fields)
+  }
+
+  /// Sends the events of a stream until it ends.
+  func send(
+    _ stream: EventStream.Handle, _ request: HTTPFields, _ writer: consuming ResponseWriter
+  ) async throws {
+    connection.use(stream)
+    defer {
+      connection.use(nil)
+      stream.end()
+    }
+    var answer = HTTPAnswer()
+    answer.fields[.contentType] = EventStream.contentType
+    answer.fields[.cacheControl] = "no-cache"
+    if request[.origin] != nil { answer.allowOrigins() }
+    var body = try await writer.writeHead(
+      HTTPResponse(status: answer.status, headerFields: answer.fields))
+    while let bytes = await stream.next() { try await body.write(bytes) }
+    try await body.finish(nil)
+  }
+}

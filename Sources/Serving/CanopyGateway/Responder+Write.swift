@@ -1,0 +1,226 @@
+internal import CanopyEvents
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import HTTPTypes
+internal import HummingbirdCore
+internal import NIOCore
+
+/// Writes. A response follows when the write is durable.
+extension Responder {
+  /// A write with the data that its response repeats.
+  private struct PlannedWrite {
+    var request: WriteRequest
+    var echo: Echo
+  }
+
+  /// The data that the response to a write repeats.
+  private enum Echo {
+    case null
+    case value(WriteValue)
+    case updates([Request.Update])
+    case name
+  }
+
+  private typealias Request = CanopyWire.Request
+
+  /// Answers a PUT, PATCH, POST or DELETE.
+  func write(
+    _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity,
+    _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
+  ) async throws -> HTTPAnswer {
+    guard !options.get.hasQuery, !options.get.isShallow else {
+      throw WireError(.badRequest, "a write goes with no query and not with shallow")
+    }
+    let etag = request.fields[.ifMatch]
+    var value = WriteValue(.absent)
+    var updates: [Request.Update] = []
+    switch request.method {
+    case .put, .post: value = try await decodeValue(request, &body, writer)
+    case .patch:
+      guard !location.isPriority else {
+        throw WireError(.invalidPath, "a priority has no children; set it with PUT")
+      }
+      updates = try await decodeUpdates(request, &body, writer)
+    default: break
+    }
+    let reply: Reply
+    let echo: Echo
+    switch request.method {
+    case .patch:
+      echo = .updates(updates)
+      if let etag {
+        reply = await outcome { completion in
+          operations.update(
+            location.path, updates, ifMatch: etag, as: identity, from: connection.address,
+            completion: completion)
+        }
+      } else {
+        reply = await write(.tree(.update(location.path, updates)), as: identity)
+      }
+    case .post:
+      guard etag == nil, !location.isPriority else {
+        throw WireError(.badRequest, "POST goes with no if-match, and not with a priority")
+      }
+      echo = .name
+      reply = await write(.push(location.path, value), as: identity)
+    default:
+      echo = request.method == .put ? .value(value) : .null
+      let write: TreeWrite =
+        if let etag { .compareAndSet(location, etag: etag, value) } else { .set(location, value) }
+      reply = await self.write(.tree(write), as: identity)
+    }
+    connection.charge(0)
+    if case .mismatch = reply { return try answer(reply) }
+    if case .failure(let error) = reply { throw error }
+    var answer = try await answer(echo, reply, request, at: location, as: identity)
+    answer = answer.printed(options.printing)
+    return answer
+  }
+
+  private func write(_ request: WriteRequest, as identity: Identity) async -> Reply {
+    await outcome { completion in
+      operations.write(
+        request, as: identity, from: connection.address, turns: connection.turns,
+        completion: completion)
+    }
+  }
+
+  private func outcome(
+    _ begin: (@escaping @Sendable (Reply) -> Void) -> Void
+  ) async -> Reply {
+    await withCheckedContinuation { continuation in
+      begin { continuation.resume(returning: $0) }
+    }
+  }
+
+  // MARK: The response
+
+  private func answer(
+    _ echo: Echo, _ reply: Reply, _ request: Parsed, at location: Location, as identity: Identity
+  ) async throws -> HTTPAnswer {
+    switch echo {
+    case .null:
+      var answer = HTTPAnswer.json { $0.append("null") }
+      if request.wantsETag { answer.fields[.eTag] = Node.absent.etag }
+      return answer
+    case .name:
+      guard case .json(.object(let members)) = reply,
+        let name = members.first(where: { $0.0 == "key" })?.1
+      else { throw WireError(.internalError, "the server made a mistake; its log says more") }
+      return .json { output in
+        output.append("{\"name\":")
+        name.append(to: &output)
+        output.append("}")
+      }
+    case .value(let value):
+      guard request.wantsETag || !value.serverValues.isEmpty else {
+        return .json { $0.append(value.node) }
+      }
+      if let present = await present(at: location, request, as: identity) { return present }
+      // The caller may write and not read: it gets its own data.
+      return .json { $0.append(value.node) }
+    case .updates(let updates):
+      var values: [Node] = []
+      for update in updates {
+        var node = update.value.node
+        if !update.value.serverValues.isEmpty {
+          let place = Location(
+            location.path.appending(update.location.path), isPriority: update.location.isPriority)
+          let (reply, _) = try await read(
+            .get(place, GetOptions()), at: place, timeout: nil, as: identity)
+          if case .value(let present, _, _, _) = reply { node = present }
+        }
+        values.append(node)
+      }
+      return .json { output in
+        output.append("{")
+        for (index, update) in updates.enumerated() {
+          if index > 0 { output.append(",") }
+          output.append(string: update.location.text)
+          output.append(":")
+          output.append(values[index])
+        }
+        output.append("}")
+      }
+    }
+  }
+
+  /// Returns the response with the present value of a location, if the caller may read it.
+  private func present(
+    at location: Location, _ request: Parsed, as identity: Identity
+  ) async -> HTTPAnswer? {
+    var options = GetOptions()
+    options.wantsETag = request.wantsETag
+    guard
+      let (reply, _) = try? await read(
+        .get(location, options), at: location, timeout: nil, as: identity)
+    else { return nil }
+    return try? answer(reply)
+  }
+
+  // MARK: Decoding
+
+  /// The length from which on a body is decoded in turns with other long work.
+  private static let longBodyBytes = 32 * 1024
+
+  private func decodeValue(
+    _ request: Parsed, _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
+  ) async throws -> WriteValue {
+    let limits = operations.limits
+    let bytes = try await body.collect(request.fields, upTo: limits.writeBytesMax, writer)
+    return try await decode(
+      bytes, "Invalid data; couldn't parse JSON object, array, or value."
+    ) { bytes throws(TreeError) in
+      try WriteValue(json: bytes, limits: limits)
+    }
+  }
+
+  private func decodeUpdates(
+    _ request: Parsed, _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
+  ) async throws -> [Request.Update] {
+    let limits = operations.limits
+    let bytes = try await body.collect(request.fields, upTo: limits.writeBytesMax, writer)
+    return try await decode(
+      bytes,
+      "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
+    ) { bytes throws(TreeError) in
+      try JSONReader.readUpdate(json: bytes, limits: limits).map {
+        Request.Update(location: $0, value: $1)
+      }
+    }
+  }
+
+  /// Decodes a body, and charges the memory that the result takes.
+  ///
+  /// - Parameter sentence: begins the error for a body that cannot be decoded.
+  private func decode<R: Sendable>(
+    _ body: ByteBuffer, _ sentence: String,
+    _ decode: @escaping @Sendable (UnsafeRawBufferPointer) throws(TreeError) -> R
+  ) async throws -> R {
+    connection.charge(body.capacity + Responder.memory(of: body))
+    let decodeAll = { @Sendable () -> Result<R, TreeError> in
+      body.withUnsafeReadableBytes { bytes in
+        Result { () throws(TreeError) in try decode(bytes) }
+      }
+    }
+    let result =
+      body.readableBytes < Responder.longBodyBytes
+      ? decodeAll() : try await operations.beside(connection.turns) { decodeAll() }
+    switch result {
+    case .success(let value): return value
+    case .failure(.tooLarge(let reason)): throw WireError(.tooLarge, reason)
+    case .failure(let error): throw WireError(.invalidData, "\(sentence) (\(error.sentence))")
+    }
+  }
+
+  /// Returns an estimate of the memory that the value of a body takes: a short element of JSON takes a place in a
+  /// page, some 64 bytes.
+  private static func memory(of body: ByteBuffer) -> Int {
+    guard body.readableBytes > 256 else { return 1024 }
+    var elements = 0
+    for byte in body.readableBytesView where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{")
+    { elements += 1 }
+    return 1024 + 64 * elements
+  }
+}

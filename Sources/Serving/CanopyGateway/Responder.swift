@@ -1,0 +1,216 @@
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import HTTPTypes
+internal import HummingbirdCore
+internal import Logging
+internal import NIOCore
+
+/// Answers the requests of one connection, one after the other.
+struct Responder: Sendable {
+  let operations: Operations
+  let connection: GatewayConnection
+  let configuration: Gateway.Configuration
+
+  init(
+    _ operations: Operations, _ configuration: Gateway.Configuration,
+    _ connection: GatewayConnection
+  ) {
+    self.operations = operations
+    self.configuration = configuration
+    self.connection = connection
+  }
+
+  /// The connection ends, because what follows on it cannot be understood.
+  private struct ConnectionEnds: Error {}
+
+  /// Answers a request.
+  ///
+  /// - Throws: an error if the connection is to end.
+  func respond(to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter) async throws
+  {
+    var body = RequestBodyReader(request.body, connection)
+    let outcome = try await outcome(of: request, &body, writer)
+    var answer: HTTPAnswer
+    switch outcome {
+    case .answer(let result): answer = result
+    case .stream(let stream, let fields): return try await send(stream, fields, writer)
+    }
+    if request.headers[.origin] != nil { answer.allowOrigins() }
+    if request.method == .head { answer.body = .none }
+    answer.closes = answer.closes || body.isTooLarge
+    try await answer.send(to: writer, acceptsGzip: Responder.acceptsGzip(request.headers)) {
+      connection.charge($0)
+    }
+    guard body.isTooLarge else { return }
+    // The client gets a moment to read the response: closing at once could take it away.
+    let close = connection.channel.eventLoop.scheduleTask(in: .seconds(1)) {
+      connection.channel.close(promise: nil)
+    }
+    await body.drop()
+    close.cancel()
+    throw ConnectionEnds()
+  }
+
+  /// The answer to a request.
+  enum Outcome {
+    case answer(HTTPAnswer)
+    case stream(EventStream.Handle, HTTPFields)
+  }
+
+  /// A request whose address and fields have been read.
+  struct Parsed {
+    let method: HTTPRequest.Method
+    let target: Target
+    let fields: HTTPFields
+  }
+
+  /// - Throws: an error that is not about the request: the rest of the connection cannot be read.
+  private func outcome(
+    of request: HummingbirdCore.Request, _ body: inout RequestBodyReader,
+    _ writer: borrowing ResponseWriter
+  ) async throws -> Outcome {
+    do {
+      let target: Target
+      do throws(TreeError) { target = try Target(request.head.path ?? "") } catch {
+        throw WireError(error)
+      }
+      let method = Responder.method(request, target)
+      if request.method == .options { return .answer(.preflight(request.headers)) }
+      let resource: Target.Resource?
+      do throws(TreeError) { resource = try target.resource() } catch { throw WireError(error) }
+      let parsed = Parsed(method: method, target: target, fields: request.headers)
+      switch resource {
+      case nil:
+        return .answer(
+          .failure(.notFound, "there is nothing at this address; append .json to read the tree"))
+      case .health: return .answer(health(method))
+      case .rules: return .answer(try await rules(parsed, &body, writer))
+      case .tree(let location):
+        return try await answer(parsed, at: location, &body, writer)
+      }
+    } catch let error as WireError {
+      return .answer(.failure(error))
+    }
+  }
+
+  private func answer(
+    _ request: Parsed, at location: Location, _ body: inout RequestBodyReader,
+    _ writer: borrowing ResponseWriter
+  ) async throws -> Outcome {
+    guard Responder.methods.contains(request.method) else {
+      return .answer(.methodNotAllowed(Responder.methods))
+    }
+    let identity = try await identity(request)
+    let options = try RequestOptions(request.target)
+    switch request.method {
+    case .get:
+      if Responder.wantsStream(request.fields) {
+        return try await stream(request, at: location, options, as: identity)
+      }
+      return .answer(try await read(request, at: location, options, as: identity))
+    default:
+      return .answer(
+        try await write(request, at: location, options, as: identity, &body, writer))
+    }
+  }
+
+  private static let methods: [HTTPRequest.Method] = [.get, .put, .post, .patch, .delete]
+
+  /// Returns the method: a POST may stand for another.
+  private static func method(_ request: HummingbirdCore.Request, _ target: Target)
+    -> HTTPRequest.Method
+  {
+    guard request.method == .post else { return request.method }
+    let name =
+      HTTPField.Name("X-HTTP-Method-Override").flatMap { request.headers[$0] }
+      ?? target["x-http-method-override"]
+    return name.flatMap { HTTPRequest.Method(rawValue: $0.asciiUppercased) } ?? .post
+  }
+
+  private static func wantsStream(_ fields: HTTPFields) -> Bool {
+    accepts(EventStream.contentType, fields[values: .accept])
+  }
+
+  private static func acceptsGzip(_ fields: HTTPFields) -> Bool {
+    accepts("gzip", fields[values: .acceptEncoding])
+  }
+
+  /// Whether the values of a field name a medium or a coding.
+  private static func accepts(_ name: String, _ values: [String]) -> Bool {
+    values.lazy.flatMap { $0.parts(separatedBy: UInt8(ascii: ",")) }.map(\.weighted).contains {
+      $0.name.hasSameBytes(as: name) && !$0.isRefused
+    }
+  }
+
+  private func health(_ method: HTTPRequest.Method) -> HTTPAnswer {
+    guard method == .get else { return .methodNotAllowed([.get]) }
+    return .json { $0.append("{\"status\":\"ok\"}") }
+  }
+
+  // MARK: The user of a request
+
+  /// Returns the user of a request.
+  ///
+  /// - Throws: `WireError` if the credential is not valid.
+  func identity(_ request: Parsed) async throws(WireError) -> Identity {
+    guard let token = try credential(request) else { return .anonymous }
+    if configuration.isEmulator, token == "owner" {
+      return try identityOfOwner(request.target["auth_variable_override"])
+    }
+    do {
+      return try await connection.identity(of: token)
+    } catch {
+      guard error.code == .unauthenticated else { throw error }
+      throw WireError(.unauthenticated, "Could not parse auth token.")
+    }
+  }
+
+  private func credential(_ request: Parsed) throws(WireError) -> String? {
+    if let token = request.target["auth"] ?? request.target["access_token"] { return token }
+    guard let field = request.fields[.authorization] else { return nil }
+    let scheme = "bearer "
+    guard field.asciiLowercased.hasBytePrefix(scheme) else {
+      throw WireError(.unauthenticated, "Could not parse auth token.")
+    }
+    return field.droppingBytes(scheme.utf8.count).trimmed
+  }
+
+  /// Returns the user as whom an administrator of an emulator wants a request to be authorized.
+  private func identityOfOwner(_ override: String?) throws(WireError) -> Identity {
+    switch override {
+    case nil: return .administrator
+    case "null": return .anonymous
+    default:
+      throw WireError(
+        .badRequest, "auth_variable_override can only be null; sign in as the user instead")
+    }
+  }
+}
+
+extension HTTPAnswer {
+  /// Creates the response for a method that the resource does not have.
+  static func methodNotAllowed(_ allowed: [HTTPRequest.Method]) -> HTTPAnswer {
+    var answer = failure(.methodNotAllowed, "use one of the methods of the field Allow")
+    answer.fields[.allow] = allowed.map(\.rawValue).joined(separator: ", ")
+    return answer
+  }
+
+  /// Creates the response to the question of a browser whether a page may make a request.
+  static func preflight(_ request: HTTPFields) -> HTTPAnswer {
+    var answer = HTTPAnswer()
+    answer.fields[.allow] = "GET, PUT, POST, PATCH, DELETE, OPTIONS"
+    answer.fields[.accessControlAllowMethods] = "GET, PUT, POST, PATCH, DELETE"
+    answer.fields[.accessControlAllowHeaders] =
+      request[.accessControlRequestHeaders]
+      ?? "Authorization, Content-Type, If-Match, If-None-Match, X-Firebase-ETag, X-HTTP-Method-Override"
+    answer.fields[.accessControlMaxAge] = "3600"
+    return answer
+  }
+
+  /// Lets pages of every origin read the response.
+  mutating func allowOrigins() {
+    fields[.accessControlAllowOrigin] = "*"
+    fields[.accessControlExposeHeaders] = "ETag"
+  }
+}

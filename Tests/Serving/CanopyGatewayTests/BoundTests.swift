@@ -1,0 +1,231 @@
+import CanopyAccounts
+import CanopyEngine
+import CanopyEvents
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import HTTPTypes
+import NIOCore
+import NIOEmbedded
+import NIOHTTPTypes
+import Testing
+
+@testable import CanopyGateway
+
+/// Bounds on the bytes and the time that a client may take.
+@Suite(.timeLimit(.minutes(2))) struct BoundTests {
+  private static func limits(_ writeBytesMax: Int) -> Limits {
+    var limits = Limits()
+    limits.writeBytesMax = writeBytesMax
+    return limits
+  }
+
+  @Test func `a body at the bound is taken, and a longer one is refused and ends the connection`()
+    async throws
+  {
+    try await withGateway(limits: Self.limits(1_000)) { server in
+      let longest = "\"" + String(repeating: "a", count: 998) + "\""
+      try await server.connect { client in
+        #expect(try await client.request("PUT", "/open/a.json", [:], longest).status == 200)
+        let response = try await client.request("PUT", "/open/a.json", [:], longest + " ")
+        #expect(response.status == 413 && response.fields["connection"] == "close")
+        #expect(try await client.end() == [])
+      }
+      // The same without a length.
+      try await server.connect { client in
+        try await client.send(
+          "PUT /open/a.json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for _ in 0..<11 {
+          try await client.send("64\r\n" + String(repeating: " ", count: 100) + "\r\n")
+        }
+        #expect(try await client.response().status == 413)
+        #expect(try await client.end() == [])
+      }
+    }
+  }
+
+  @Test
+  func `a client that asks before it sends a body receives 100, or 413 if the body is too long`()
+    async throws
+  {
+    try await withGateway(limits: Self.limits(1_000)) { server in
+      try await server.connect { client in
+        let head =
+          "PUT /open/a.json HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: "
+        try await client.send(head + "1\r\n\r\n")
+        #expect(try await client.head().status == 100)
+        try await client.send("7")
+        #expect(try await client.response().text == "7")
+        try await client.send(head + "1001\r\n\r\n")
+        #expect(try await client.response().status == 413)
+      }
+    }
+  }
+
+  @Test func `requests may be pipelined, and are answered in their order`() async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        for number in 0..<50 {
+          try await client.begin("PUT", "/open/a.json", [:], "\(number)")
+          try await client.begin("GET", "/open/a.json")
+        }
+        for number in 0..<50 {
+          #expect(try await client.response().text == "\(number)")
+          #expect(try await client.response().text == "\(number)")
+        }
+      }
+    }
+  }
+
+  @Test(arguments: [
+    "GARBAGE\r\n\r\n", "GET /open.json HTTP/1.1\r\nbad header\r\n\r\n",
+    "GET /open.json HTTP/9.9\r\n\r\n", "POST /open.json HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+    "PUT /open.json HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    "GET /open.json HTTP/1.1\r\nX: \(String(repeating: "x", count: 70_000))\r\n\r\n",
+    "\0\u{1}\u{2}",
+  ])
+  func `bytes that are not a request end their connection and no other`(text: String) async throws {
+    try await withGateway { server in
+      try await server.connect { other in
+        #expect(try await other.request("GET", "/open.json").status == 200)
+        try await server.connect { client in
+          try await client.send(text)
+          let end = String(decoding: try await client.end(), as: UTF8.self)
+          #expect(end.isEmpty || end.hasPrefix("HTTP/1.1 400 "), "\(end)")
+        }
+        #expect(try await other.request("GET", "/open.json").status == 200)
+      }
+    }
+  }
+
+  @Test func `a hundred connections of random bytes end no server`() async throws {
+    try await withGateway { server in
+      var random = SeededGenerator(seed: 7)
+      let pieces = [
+        "GET ", "PUT ", "/open", "/", ".json", "?orderBy=", "%22n%22", "%", "&", "=", " HTTP/1.1",
+        "\r\n", "\r\n\r\n", "Content-Length: 3", "Host: x", "{", "\"a\":", "1", "}", "\u{0}", "é",
+        "Accept: text/event-stream", "Transfer-Encoding: chunked", "5", "Expect: 100-continue",
+      ]
+      for _ in 0..<100 {
+        try await server.connect { client in
+          var text = ""
+          for _ in 0..<Int.random(in: 1..<60, using: &random) {
+            text += pieces.randomElement(using: &random) ?? ""
+          }
+          try? await client.send(text)
+        }
+      }
+      try await server.connect { client in
+        let response = try await client.request("GET", "/health")
+        #expect(response.status == 200)
+      }
+    }
+  }
+
+  @Test func `connections beyond the bound are refused with 503`() async throws {
+    var limits = Limits()
+    limits.connectionsMax = 2
+    try await withGateway(limits: limits) { server in
+      try await server.connect { first in
+        #expect(try await first.request("GET", "/health").status == 200)
+        try await server.connect { second in
+          #expect(try await second.request("GET", "/health").status == 200)
+          try await server.connect { third in
+            let end = String(decoding: try await third.end(), as: UTF8.self)
+            #expect(end.hasPrefix("HTTP/1.1 503 "))
+          }
+          #expect(try await first.request("GET", "/health").status == 200)
+        }
+      }
+    }
+  }
+
+  @Test func `bodies that clients do not complete are charged to the memory of the server`()
+    async throws
+  {
+    var limits = Limits()
+    limits.memoryMax = 1024 * 1024
+    try await withGateway(limits: limits) { server in
+      try await server.connect { first in
+        let head = "PUT /open/a.json HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n"
+        try await first.send(head + String(repeating: " ", count: 700_000))
+        try await eventually { server.parts.operations.memory.used > 700_000 }
+        try await server.connect { second in
+          try? await second.send(head + String(repeating: " ", count: 600_000))
+          // One of them is cut off. The server goes on.
+          try await eventually { server.gate.count == 1 }
+          try await eventually { server.parts.operations.memory.used <= 1024 * 1024 }
+        }
+      }
+      try await eventually { server.parts.operations.memory.used == 0 }
+      try await server.connect { client in
+        let response = try await client.request("PUT", "/open/a.json", [:], "1")
+        #expect(response.status == 200)
+      }
+    }
+  }
+
+  @Test func `a response that a client does not read is charged while it is sent`() async throws {
+    let text = String(repeating: "0123456789", count: 100_000)
+    let members = (0..<8).map { #""k\#($0)":"\#(text)""# }.joined(separator: ",")
+    try await withGateway { server in
+      try await server.connect { client in
+        let put = try await client.request(
+          "PUT", "/open/large.json?print=silent", [:], "{\(members)}")
+        #expect(put.status == 204)
+      }
+      try await eventually { server.parts.operations.memory.used == 0 }
+      try await HTTPClient.connect(server.port, receiveBytes: 4096) { client in
+        try await client.begin("GET", "/open/large.json")
+        _ = try await client.head()
+        try await eventually { server.parts.operations.memory.used > 1_000_000 }
+      }
+      try await eventually { server.parts.operations.memory.used == 0 }
+    }
+  }
+
+  @Test func `a body that comes too slowly ends its connection`() throws {
+    var patience = ConnectionGuard.Patience()
+    patience.bodySeconds = 30
+    let channel = EmbeddedChannel(handler: ConnectionGuard(patience) { _ in })
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    let head = HTTPRequest(method: .put, scheme: "http", authority: "x", path: "/a.json")
+    try channel.writeInbound(HTTPRequestPart.head(head))
+    channel.embeddedEventLoop.advanceTime(by: .seconds(29))
+    // 16 KiB buy a second each.
+    try channel.writeInbound(HTTPRequestPart.body(ByteBuffer(repeating: 0, count: 32 * 1024)))
+    channel.embeddedEventLoop.advanceTime(by: .seconds(2))
+    #expect(channel.isActive)
+    channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+    #expect(!channel.isActive)
+  }
+
+  @Test func `a whole body may take as long as its answer takes`() throws {
+    let channel = EmbeddedChannel(handler: ConnectionGuard(.init()) { _ in })
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    let head = HTTPRequest(method: .get, scheme: "http", authority: "x", path: "/a.json")
+    try channel.writeInbound(HTTPRequestPart.head(head))
+    try channel.writeInbound(HTTPRequestPart.end(nil))
+    channel.embeddedEventLoop.advanceTime(by: .hours(1))
+    #expect(channel.isActive)
+  }
+
+  @Test func `a client that reads nothing for too long is cut off`() throws {
+    var patience = ConnectionGuard.Patience()
+    patience.unreadSeconds = 60
+    let channel = EmbeddedChannel(handler: ConnectionGuard(patience) { _ in })
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    channel.isWritable = false
+    channel.pipeline.fireChannelWritabilityChanged()
+    channel.embeddedEventLoop.advanceTime(by: .seconds(59))
+    channel.isWritable = true
+    channel.pipeline.fireChannelWritabilityChanged()
+    channel.embeddedEventLoop.advanceTime(by: .seconds(61))
+    #expect(channel.isActive)
+    channel.isWritable = false
+    channel.pipeline.fireChannelWritabilityChanged()
+    channel.embeddedEventLoop.advanceTime(by: .seconds(60))
+    #expect(!channel.isActive)
+  }
+}

@@ -1,0 +1,138 @@
+import CanopyAccounts
+import CanopyEngine
+import CanopyEvents
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Testing
+
+@testable import CanopyGateway
+
+/// The users of requests, and the security rules.
+@Suite(.timeLimit(.minutes(2))) struct IdentityTests {
+  @Test func `a token of Canopy names the user in each of its three places`() async throws {
+    try await withGateway { server in
+      let (token, uid) = try await server.signUp("ada")
+      try await server.connect { client in
+        let path = "/users/\(uid)/x.json"
+        #expect(try await client.request("PUT", "\(path)?auth=\(token)", [:], "1").status == 200)
+        #expect(try await client.request("GET", "\(path)?access_token=\(token)").text == "1")
+        let field = ["Authorization": "Bearer \(token)"]
+        #expect(try await client.request("GET", path, field).text == "1")
+        let other = try await client.request("GET", "/users/other.json", field)
+        #expect(other.status == 401 && other.text == #"{"error":"Permission denied"}"#)
+        #expect(try await client.request("GET", path).status == 401)
+        let bad = try await client.request("GET", "\(path)?auth=wrong")
+        #expect(bad.status == 401 && bad.text == #"{"error":"Could not parse auth token."}"#)
+        let basic = try await client.request("GET", path, ["Authorization": "Basic YTpi"])
+        #expect(basic.status == 401)
+      }
+      try await eventually { server.parts.operations.sessions.count == 1 }
+    }
+  }
+
+  @Test func `a connection that has authenticated a token looks it up once, and notices its end`()
+    async throws
+  {
+    try await withGateway { server in
+      let (token, uid) = try await server.signUp("ada")
+      try await server.connect { client in
+        let path = "/users/\(uid).json?auth=\(token)"
+        for _ in 0..<3 {
+          let response = try await client.request("GET", path)
+          #expect(response.status == 200)
+        }
+        // The login of the sign-up, and that of this connection.
+        #expect(server.parts.operations.sessions.count == 2)
+        server.parts.clock.advance(400 * 24 * 3_600 * 1_000)
+        #expect(try await client.request("GET", path).status == 401)
+      }
+    }
+  }
+
+  @Test func `the administrator reads and replaces the rules, and nobody else`() async throws {
+    try await withGateway { server in
+      let (token, _) = try await server.signUp("ada")
+      try await server.connect { client in
+        let path = "/.settings/rules.json"
+        for credential in ["", "?auth=\(token)"] {
+          #expect(try await client.request("GET", path + credential).status == 401)
+          #expect(try await client.request("PUT", path + credential, [:], openRules).status == 401)
+        }
+        let get = try await client.request("GET", path, server.administrator)
+        #expect(get.text == openRules)
+        let closed = #"{"rules":{".read":false}}"#
+        let put = try await client.request("PUT", path, server.administrator, closed)
+        #expect(put.status == 200 && put.text == #"{"status":"ok"}"#)
+        #expect(try await client.request("GET", path, server.administrator).text == closed)
+        #expect(try await client.request("GET", "/open.json").status == 401)
+        #expect(try await client.request("GET", "/open.json", server.administrator).status == 200)
+        let wrong = try await client.request("PUT", path, server.administrator, "{\"rules\":7}")
+        #expect(wrong.status == 400 && wrong.json?["error"]?.string != nil)
+        #expect(try await client.request("POST", path, server.administrator, "1").status == 405)
+      }
+    }
+  }
+
+  @Test func `owner is the administrator of an emulator only`() async throws {
+    let owner = ["Authorization": "Bearer owner"]
+    try await withGateway { server in
+      try await server.connect { client in
+        let root = try await client.request("GET", "/.json", owner)
+        #expect(root.status == 401)
+        #expect(try await client.request("GET", "/open.json?auth=owner").status == 401)
+      }
+    }
+    try await withGateway {
+      $0.isEmulator = true
+    } _: { server in
+      try await server.connect { client in
+        let put = try await client.request("PUT", "/any.json", owner, "1")
+        #expect(put.status == 200)
+        #expect(try await client.request("GET", "/.json?auth=owner").text == #"{"any":1}"#)
+        let asNobody = "/any.json?auth_variable_override=null"
+        #expect(try await client.request("GET", asNobody, owner).status == 401)
+      }
+    }
+  }
+
+  @Test(arguments: ["0.0.0.0", "::", "192.0.2.1"])
+  func `an emulator does not listen for other machines`(host: String) async throws {
+    await #expect(throws: GatewayError.emulatorIsPublic) {
+      try await withGateway {
+        $0.isEmulator = true
+        $0.host = host
+      } _: { _ in
+      }
+    }
+  }
+
+  @Test func `pages of every origin may make requests, and a preflight request is answered`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { client in
+        let preflight = try await client.request(
+          "OPTIONS", "/open/a.json",
+          [
+            "Origin": "https://example.org", "Access-Control-Request-Method": "PUT",
+            "Access-Control-Request-Headers": "x-firebase-etag",
+          ])
+        #expect(preflight.status == 200)
+        #expect(preflight.fields["access-control-allow-origin"] == "*")
+        #expect(preflight.fields["access-control-allow-headers"] == "x-firebase-etag")
+        #expect(preflight.fields["access-control-allow-methods"]?.contains("PATCH") == true)
+        let get = try await client.request("GET", "/open/a.json", ["Origin": "null"])
+        #expect(get.fields["access-control-allow-origin"] == "*")
+        #expect(get.fields["access-control-expose-headers"] == "ETag")
+        let error = try await client.request("GET", "/x.json", ["Origin": "null"])
+        #expect(error.status == 401 && error.fields["access-control-allow-origin"] == "*")
+        #expect(
+          try await client.request("GET", "/open.json").fields["access-control-allow-origin"]
+            == nil)
+        #expect(try await client.request("GET", "/health").text == #"{"status":"ok"}"#)
+      }
+    }
+  }
+}
