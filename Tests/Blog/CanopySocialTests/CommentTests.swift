@@ -99,7 +99,7 @@ import Testing
     try await Blog.with { blog in
       let id = try await blog.post()
       let error = await blog.refusal(of: try Comments.create(on: id, by: "nobody", text: "t"))
-      #expect(error?.sentence.contains("no profile") == true)
+      #expect(error?.sentence.contains("no user name") == true)
     }
   }
 }

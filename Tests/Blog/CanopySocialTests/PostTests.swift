@@ -158,7 +158,7 @@ import Testing
         }
       }
       let error = await blog.refusal(of: try Posts.create(by: "nobody", title: "t", body: "b"))
-      #expect(error?.sentence.contains("no profile") == true)
+      #expect(error?.sentence.contains("no user name") == true)
     }
   }
 }
