@@ -99,6 +99,9 @@ let package = Package(
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(
+      name: "CanopyRealtimeWire", dependencies: ["CanopyTree", "CanopyWire"],
+      path: "Sources/Serving/CanopyRealtimeWire", swiftSettings: settings),
+    .target(
       name: "CanopyEvents",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyWire", "CanopySession", logging,
@@ -214,6 +217,12 @@ let package = Package(
         nioExtras,
       ],
       path: "Tests/Serving/CanopyLineServerTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyRealtimeWireTests",
+      dependencies: [
+        "CanopyRealtimeWire", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyTesting",
+      ],
+      path: "Tests/Serving/CanopyRealtimeWireTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyGatewayTests",
       dependencies: [

@@ -75,6 +75,8 @@ struct ModuleTests {
         "CanopySocial", "CanopyWire",
         "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
       ]),
+    // Not NIO, not the engine: text.
+    Rule("Serving", "CanopyRealtimeWire", ["CanopyTree", "CanopyWire"]),
     // Not requests or the sockets of a protocol: events, and the connections that receive them.
     Rule(
       "Serving", "CanopyEvents",
