@@ -74,6 +74,8 @@ final class LineHandler: ChannelInboundHandler, Connection {
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
+    // A channel of another listener is active already.
+    if context.channel.isActive { noteAddress(context) }
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -81,8 +83,12 @@ final class LineHandler: ChannelInboundHandler, Connection {
   }
 
   func channelActive(context: ChannelHandlerContext) {
-    client.address = context.remoteAddress?.ipAddress ?? "local"
+    noteAddress(context)
     context.fireChannelActive()
+  }
+
+  private func noteAddress(_ context: ChannelHandlerContext) {
+    client.address = context.remoteAddress?.ipAddress ?? "local"
   }
 
   func channelInactive(context: ChannelHandlerContext) {

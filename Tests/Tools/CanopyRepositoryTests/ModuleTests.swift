@@ -82,7 +82,8 @@ struct ModuleTests {
       "Serving", "CanopyEvents",
       [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySession", "CanopyWire",
-        "DequeModule", "Foundation", "Logging", "NIOCore", "NIOPosix", "Synchronization",
+        "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore",
+        "NIOPosix", "Synchronization",
       ]),
     // Not SQL.
     Rule(
@@ -101,6 +102,14 @@ struct ModuleTests {
         "DequeModule", "Foundation", "HTTPTypes", "HummingbirdCore", "Logging", "NIOCore",
         "NIOExtras", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1", "NIOPosix",
         "ServiceLifecycle", "Synchronization",
+      ]),
+    // Not SQL, not HTTP: WebSockets that a listener has upgraded.
+    Rule(
+      "Serving", "CanopyRealtime",
+      [
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
+        "CanopySession", "CanopyEvents", "CanopyLineServer", "DequeModule", "Logging", "NIOCore",
+        "NIOExtras", "NIOWebSocket", "Synchronization",
       ]),
     // Composes the others. Not GRDB.
     Rule(
