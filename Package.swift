@@ -30,6 +30,7 @@ let nioHTTPTypesHTTP1 = Target.Dependency.product(
   name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
 let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
 let hummingbird = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
+let nioWebSocket = Target.Dependency.product(name: "NIOWebSocket", package: "swift-nio")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
 let signals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
@@ -107,10 +108,13 @@ let package = Package(
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(
+      name: "CanopyRealtimeWire", dependencies: ["CanopyTree", "CanopyWire"],
+      path: "Sources/Serving/CanopyRealtimeWire", swiftSettings: settings),
+    .target(
       name: "CanopyEvents",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyWire", "CanopySession", logging,
-        deque, nioCore, nioPosix,
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyWire", "CanopyRealtimeWire",
+        "CanopySession", logging, deque, nioCore, nioPosix,
       ],
       path: "Sources/Serving/CanopyEvents", swiftSettings: settings),
     .target(
@@ -129,6 +133,14 @@ let package = Package(
         hummingbird, lifecycle,
       ],
       path: "Sources/Serving/CanopyGateway", swiftSettings: settings),
+    .target(
+      name: "CanopyRealtime",
+      dependencies: [
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
+        "CanopySession", "CanopyEvents", "CanopyLineServer", logging, deque, nioCore, nioExtras,
+        nioWebSocket,
+      ],
+      path: "Sources/Serving/CanopyRealtime", swiftSettings: settings),
     .executableTarget(
       name: "canopy",
       dependencies: [
@@ -238,6 +250,20 @@ let package = Package(
         httpTypes,
       ],
       path: "Tests/Serving/CanopyGatewayTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyRealtimeWireTests",
+      dependencies: [
+        "CanopyRealtimeWire", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyTesting",
+      ],
+      path: "Tests/Serving/CanopyRealtimeWireTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyRealtimeTests",
+      dependencies: [
+        "CanopyRealtime", "CanopyRealtimeWire", "CanopyEvents", "CanopyLineServer", "CanopySession",
+        "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyTesting", logging, nioCore, nioPosix,
+        nioEmbedded, nioHTTP1, nioWebSocket,
+      ],
+      path: "Tests/Serving/CanopyRealtimeTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyEndToEndTests", dependencies: ["canopy", "CanopyTree", "CanopyTesting"],
       path: "Tests/Serving/CanopyEndToEndTests", swiftSettings: settings),

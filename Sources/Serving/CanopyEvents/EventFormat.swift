@@ -9,6 +9,8 @@ package enum EventFormat: Hashable, Sendable, CaseIterable {
   case line
   /// Events of an HTTP event stream. The form of the events is `sync`.
   case stream
+  /// Messages of the realtime protocol, in WebSocket frames. The form of the events is `sync`.
+  case realtime
 }
 
 /// The events of an HTTP event stream: a line with the name, a line with the data, and an empty line.

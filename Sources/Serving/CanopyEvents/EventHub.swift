@@ -253,6 +253,8 @@ package final class HubSubscription {
   package let isAuthorized: Bool
   /// The protocol of the connection.
   package let format: EventFormat
+  /// The number in the text of its events: that of the subscription, or the tag that its client has chosen.
+  package let label: Int64
   /// The connection; nil when the subscription has ended.
   package fileprivate(set) var subscriber: (any Subscriber)?
   package fileprivate(set) var hasEnded = false
@@ -261,9 +263,11 @@ package final class HubSubscription {
   fileprivate var index = 0
 
   package init(
-    number: Int64, isAuthorized: Bool, format: EventFormat = .line, subscriber: any Subscriber
+    number: Int64, isAuthorized: Bool, format: EventFormat = .line, label: Int64? = nil,
+    subscriber: any Subscriber
   ) {
     self.format = format
+    self.label = label ?? number
     self.number = number
     self.isAuthorized = isAuthorized
     self.subscriber = subscriber
@@ -394,19 +398,19 @@ package final class LocalView {
     guard let first = group.lines.first else { return }
     let lines = group.lines.count == 1 ? first : EventLines(joining: group.lines)
     // Most subscriptions are the first of their connection: then all of them share the same bytes.
-    var last: (number: Int64, bytes: ByteBuffer)?
+    var last: (label: Int64, bytes: ByteBuffer)?
     for subscription in subscriptions where !subscription.hasEnded {
-      let number = subscription.number
-      let count = lines.byteCount(for: number)
+      let label = subscription.label
+      let count = lines.byteCount(for: label)
       guard let subscriber = subscription.subscriber,
-        subscriber.accepts(group.notifications, bytes: count, for: number)
+        subscriber.accepts(group.notifications, bytes: count, for: subscription.number)
       else { continue }
       let bytes: ByteBuffer
-      if let last, last.number == number {
+      if let last, last.label == label {
         bytes = last.bytes
       } else {
-        bytes = lines.bytes(for: number)
-        last = (number, bytes)
+        bytes = lines.bytes(for: label)
+        last = (label, bytes)
       }
       subscriber.send(events: bytes)
     }
@@ -424,7 +428,7 @@ package final class LocalView {
       subscriber.send(
         events: LinePieces(
           notification.events, notification.sequence, of: listening, in: format,
-          for: subscription.number, bytes: bytes))
+          for: subscription.label, bytes: bytes))
     }
   }
 
@@ -446,6 +450,11 @@ package final class LocalView {
     let encoded: Encoded
   }
 
+  /// The text for the realtime protocol.
+  private struct EncodedMessages: Sendable {
+    let encoded: Encoded
+  }
+
   private func encoded(_ notification: Notification, in format: EventFormat) -> Encoded {
     let encoded: Encoded
     switch format {
@@ -459,6 +468,13 @@ package final class LocalView {
       encoded =
         notification.shared {
           EncodedStream(encoded: encode(notification.events, notification.sequence, in: format))
+        } bytes: {
+          $0.encoded.bytes
+        }.encoded
+    case .realtime:
+      encoded =
+        notification.shared {
+          EncodedMessages(encoded: encode(notification.events, notification.sequence, in: format))
         } bytes: {
           $0.encoded.bytes
         }.encoded

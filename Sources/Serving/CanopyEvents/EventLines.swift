@@ -1,4 +1,5 @@
 package import CanopyEngine
+internal import CanopyRealtimeWire
 internal import CanopySession
 package import CanopyTree
 package import CanopyWire
@@ -45,6 +46,10 @@ package struct EventLines: Sendable {
     // `>{"sub":` has eight bytes.
     case .line: rests.readableBytes + count * (8 + String(number).utf8.count)
     case .stream: rests.readableBytes
+    case .realtime:
+      rests.readableBytes
+        + count
+        * (PushMessage.beginBytes(tag: RealtimeEvent.tag(number)) + MessageFrames.headBytesMax)
     }
   }
 
@@ -53,7 +58,11 @@ package struct EventLines: Sendable {
 
   /// Returns the lines for a subscription.
   package func bytes(for number: Int64) -> ByteBuffer {
-    if case .stream = format { return rests }
+    switch format {
+    case .line: break
+    case .stream: return rests
+    case .realtime: return RealtimeEvent.frames(rests, ends: ends, tag: RealtimeEvent.tag(number))
+    }
     var output = JSONOutput(capacity: rests.readableBytes + 24 * count)
     append(to: &output, for: number)
     return output.withBytes { ByteBuffer(bytes: $0) }
@@ -81,9 +90,19 @@ package struct EventLines: Sendable {
     for event in events where !event.fits(listening.query, bytes: bytesMax) {
       throw .subscriptionTooLarge
     }
-    if case .stream = format {
+    switch format {
+    case .line: break
+    case .stream:
       self.init(format) { output, endLine in
         for case .put(let puts) in events where StreamEvent.append(puts, to: &output) {
+          endLine(&output)
+        }
+      }
+      return
+    case .realtime:
+      self.init(format) { output, endLine in
+        for case .put(let puts) in events {
+          RealtimeEvent.append(puts, at: listening.path, to: &output)
           endLine(&output)
         }
       }

@@ -73,7 +73,17 @@ extension LinePieces {
     _ events: [ListenEvent], _ sequence: Int64, of listening: Listening, in format: EventFormat,
     for number: Int64, bytes: Int
   ) {
-    if case .stream = format {
+    switch format {
+    case .line: break
+    case .realtime:
+      let puts: [Assignment] = events.flatMap { event -> [Assignment] in
+        if case .put(let puts) = event { puts } else { [] }
+      }
+      self.init(
+        message: bytes,
+        RealtimeEvent.parts(puts, at: listening.path, tag: RealtimeEvent.tag(number)))
+      return
+    case .stream:
       self.init(bytes: bytes, head: nil) { index in
         guard events.indices.contains(index) else { return nil }
         guard case .put(let puts) = events[index] else { return [.text { _ in }] }

@@ -1,3 +1,4 @@
+internal import CanopyRealtimeWire
 package import CanopyTree
 
 /// Lines that are encoded piece by piece, as the client reads them.
@@ -35,6 +36,8 @@ package struct LinePieces {
   private var parts: [Part] = []
   private var value: JSONPieces?
   package private(set) var isDone = false
+  /// The frames of the text, if it is a message of the realtime protocol.
+  private var frames: FrameStream?
 
   /// Creates lines of the parts that `more` returns.
   ///
@@ -52,11 +55,29 @@ package struct LinePieces {
     self.parts = parts.reversed()
   }
 
+  /// Creates a message of the realtime protocol, in WebSocket frames.
+  ///
+  /// - Parameter bytes: the size of the values in it in bytes, or a little more.
+  package init(message bytes: Int, _ parts: [Part]) {
+    self.init(bytes: bytes, parts: parts)
+    let texts = parts.reduce(0) { count, part in
+      if case .text(let text) = part { count + text.count } else { count }
+    }
+    frames = FrameStream(bytesMax: bytes + texts)
+  }
+
   /// The bytes to charge: those that are not encoded, and at least one until the end.
   package var heldBytes: Int { isDone ? 0 : max(1, bytes - written) }
 
   /// Appends the next piece. O(bytes), and the size of the last leaf.
   package mutating func write(to output: inout JSONOutput, bytes: Int) {
+    guard frames != nil else { return writeText(to: &output, bytes: bytes) }
+    var text = JSONOutput(capacity: bytes + 1024)
+    writeText(to: &text, bytes: bytes)
+    text.withBytes { frames?.append($0, isLast: isDone, to: &output) }
+  }
+
+  private mutating func writeText(to output: inout JSONOutput, bytes: Int) {
     let start = output.count
     let end = start + max(1, bytes)
     while output.count < end, !isDone {

@@ -80,6 +80,8 @@ final class LineHandler: ChannelInboundHandler, Connection {
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
+    // A channel of another listener is active already.
+    if context.channel.isActive { noteAddress(context) }
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
@@ -87,9 +89,13 @@ final class LineHandler: ChannelInboundHandler, Connection {
   }
 
   func channelActive(context: ChannelHandlerContext) {
+    noteAddress(context)
+    context.fireChannelActive()
+  }
+
+  private func noteAddress(_ context: ChannelHandlerContext) {
     client.address = context.remoteAddress?.ipAddress ?? "local"
     client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
-    context.fireChannelActive()
   }
 
   func channelInactive(context: ChannelHandlerContext) {

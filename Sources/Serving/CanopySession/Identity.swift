@@ -85,6 +85,12 @@ public final class UserSession: Sendable {
     revocation.make()
   }
 
+  /// Calls a closure when the session is revoked, on any thread; at once if it was revoked before. The closure must
+  /// return at once, and must not use the sessions.
+  public func onRevocation(_ body: @escaping @Sendable () -> Void) {
+    revocation.observe(body)
+  }
+
   /// Notes that the connection of this session has changed the password and has a new session. The user
   /// is the same.
   func isSucceeded(by session: UserSession) {
@@ -111,11 +117,27 @@ public final class UserSession: Sendable {
 /// Whether a session was revoked. Safe to use from any thread.
 private final class Revocation: Sendable {
   private let flag = Atomic(false)
+  private let observers = Mutex<[@Sendable () -> Void]>([])
 
   var isMade: Bool { flag.load(ordering: .acquiring) }
 
   func make() {
     flag.store(true, ordering: .releasing)
+    for body in observers.withLock({ observers in
+      defer { observers = [] }
+      return observers
+    }) {
+      body()
+    }
+  }
+
+  func observe(_ body: @escaping @Sendable () -> Void) {
+    let isLate = observers.withLock { observers in
+      if isMade { return true }
+      observers.append(body)
+      return false
+    }
+    if isLate { body() }
   }
 }
 

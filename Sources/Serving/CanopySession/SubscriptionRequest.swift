@@ -21,6 +21,8 @@ public struct SubscriptionRequest: Sendable {
   public var historyMax = Int64.max
   /// Whether the rules decide about it.
   public var isAuthorized: Bool
+  /// The bytes that the front end keeps for it, besides those that every subscription takes.
+  public var extraBytes = 0
 
   /// The location and query; nil for a constant.
   var listening: Listening? {
@@ -41,8 +43,9 @@ extension SubscriptionRequest {
 
   /// The memory that the subscription takes until it ends, in bytes. An estimate. O(path and query).
   var bytes: Int {
-    guard case .tree(let listening) = subject else { return SubscriptionRequest.baseBytes }
-    return SubscriptionRequest.baseBytes + SubscriptionRequest.bytes(of: listening.path)
+    let baseBytes = SubscriptionRequest.baseBytes + extraBytes
+    guard case .tree(let listening) = subject else { return baseBytes }
+    return baseBytes + SubscriptionRequest.bytes(of: listening.path)
       + SubscriptionRequest.bytes(of: listening.query)
   }
 

@@ -107,14 +107,15 @@ import Testing
         try await holder.value
         return line
       }
-      let same = "SET /a \(value)"
+      // A short line: a long one would wait for a turn itself.
+      let same = "SET /a/u0 {\"username\":\"name 0\"}"
       var line = try await compare(while: [same, "SET /elsewhere 1"])
       #expect(line.hasPrefix("+{\"committed\":true"))
-      try await other.value(same)
+      try await other.value("SET /a \(value)")
       line = try await compare(while: ["SET /a/new 1"])
       #expect(line.hasPrefix("+{\"committed\":false"))
       #expect(line.contains("\"new\":1"))
-      try await other.value(same)
+      try await other.value("SET /a \(value)")
       let most = Array(repeating: same, count: CompareAndSet.roundsMax)
       line = try await compare(while: most)
       #expect(line.hasPrefix("-CONFLICT"))

@@ -3,6 +3,7 @@ import NIOCore
 import NIOEmbedded
 import Testing
 
+@testable import CanopyEvents
 @testable import CanopyLineServer
 
 /// The requests that a connection carries out before other connections have their turn.

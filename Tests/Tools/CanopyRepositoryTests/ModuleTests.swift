@@ -82,12 +82,15 @@ struct ModuleTests {
         "CanopySocial", "CanopyWire",
         "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
       ]),
+    // Not NIO, not the engine: text.
+    Rule("Serving", "CanopyRealtimeWire", ["CanopyTree", "CanopyWire"]),
     // Not requests or the sockets of a protocol: events, and the connections that receive them.
     Rule(
       "Serving", "CanopyEvents",
       [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySession", "CanopyWire",
-        "DequeModule", "Foundation", "Logging", "NIOCore", "NIOPosix", "Synchronization",
+        "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore",
+        "NIOPosix", "Synchronization",
       ]),
     // Not SQL.
     Rule(
@@ -106,6 +109,14 @@ struct ModuleTests {
         "DequeModule", "Foundation", "HTTPTypes", "HummingbirdCore", "Logging", "NIOCore",
         "NIOExtras", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1", "NIOPosix",
         "ServiceLifecycle", "Synchronization",
+      ]),
+    // Not SQL, not HTTP: WebSockets that a listener has upgraded.
+    Rule(
+      "Serving", "CanopyRealtime",
+      [
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
+        "CanopySession", "CanopyEvents", "CanopyLineServer", "DequeModule", "Logging", "NIOCore",
+        "NIOExtras", "NIOWebSocket", "Synchronization",
       ]),
     // Composes the others. Not GRDB.
     Rule(

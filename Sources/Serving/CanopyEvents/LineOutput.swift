@@ -1,14 +1,13 @@
-internal import CanopyEvents
-internal import CanopyTree
+package import CanopyTree
 internal import DequeModule
-internal import NIOCore
+package import NIOCore
 
 /// The output of one connection that was not sent yet.
 ///
 /// Replies are appended to a buffer of the connection. Long events and lists that several clients get stay
 /// in their own buffers, which are not copied. Large replies stay values, and are encoded as the client
 /// reads. A value without I/O: the handler writes the buffers that `take` and `takePiece` return.
-struct LineOutput: ~Copyable {
+package struct LineOutput: ~Copyable {
   private enum Item {
     /// Encoded bytes, and the number of them that belong to events.
     case buffer(ByteBuffer, eventBytes: Int)
@@ -17,16 +16,18 @@ struct LineOutput: ~Copyable {
   }
 
   /// The text of the latest replies, which follows the items.
-  var text = JSONOutput(capacity: 1024)
+  package var text = JSONOutput(capacity: 1024)
   /// The bytes of events in the text.
   private var textEventBytes = 0
   private var items: Deque<Item> = []
   private var bufferBytes = 0
   private var piecesCount = 0
   /// The bytes that are not encoded yet.
-  private(set) var unencodedBytes = 0
+  package private(set) var unencodedBytes = 0
   /// The bytes of events that the channel has not sent.
-  private(set) var eventBytes = 0
+  package private(set) var eventBytes = 0
+
+  package init() {}
 
   /// The size in bytes from which on a buffer is not copied into the text.
   private static let sharedBytesMin = 4096
@@ -34,13 +35,13 @@ struct LineOutput: ~Copyable {
   private static let idleBytes = 4096
 
   /// The number of encoded bytes that wait.
-  var byteCount: Int { bufferBytes + text.count }
+  package var byteCount: Int { bufferBytes + text.count }
 
   /// Whether lines wait to be encoded.
-  var hasPieces: Bool { piecesCount > 0 }
+  package var hasPieces: Bool { piecesCount > 0 }
 
   /// Whether `take` returns any buffer.
-  var hasBuffers: Bool {
+  package var hasBuffers: Bool {
     switch items.first {
     case .buffer: true
     case .pieces: false
@@ -49,7 +50,7 @@ struct LineOutput: ~Copyable {
   }
 
   /// Appends the lines of events.
-  mutating func append(events lines: ByteBuffer) {
+  package mutating func append(events lines: ByteBuffer) {
     let count = lines.readableBytes
     eventBytes += count
     if text.count > 0, count < LineOutput.sharedBytesMin {
@@ -61,7 +62,7 @@ struct LineOutput: ~Copyable {
   }
 
   /// Appends a buffer that other clients get as well.
-  mutating func append(shared buffer: ByteBuffer) {
+  package mutating func append(shared buffer: ByteBuffer) {
     append(buffer, eventBytes: 0)
   }
 
@@ -74,7 +75,7 @@ struct LineOutput: ~Copyable {
   /// Appends lines that are encoded later.
   ///
   /// - Parameter areEvents: whether they count as events.
-  mutating func append(_ pieces: LinePieces, areEvents: Bool = false) {
+  package mutating func append(_ pieces: LinePieces, areEvents: Bool = false) {
     moveText()
     items.append(.pieces(pieces, eventBytes: areEvents ? pieces.bytes : 0))
     piecesCount += 1
@@ -85,7 +86,7 @@ struct LineOutput: ~Copyable {
   /// Removes and returns the encoded buffers up to the first lines that are not encoded.
   ///
   /// - Returns: the buffers, and the bytes of events in them, which count until `sent` is called.
-  mutating func take() -> (buffers: [ByteBuffer], eventBytes: Int) {
+  package mutating func take() -> (buffers: [ByteBuffer], eventBytes: Int) {
     moveText()
     var taken: (buffers: [ByteBuffer], eventBytes: Int) = ([], 0)
     while case .buffer(let buffer, let eventBytes)? = items.first {
@@ -100,7 +101,7 @@ struct LineOutput: ~Copyable {
   /// Encodes the next piece, if lines to be encoded come next.
   ///
   /// - Returns: the piece, and the bytes of events that it completes, which count until `sent` is called.
-  mutating func takePiece(bytes: Int) -> (buffer: ByteBuffer, eventBytes: Int)? {
+  package mutating func takePiece(bytes: Int) -> (buffer: ByteBuffer, eventBytes: Int)? {
     guard case .pieces(var pieces, let eventBytes)? = items.first else { return nil }
     items.removeFirst()
     unencodedBytes -= pieces.heldBytes
@@ -117,13 +118,13 @@ struct LineOutput: ~Copyable {
   }
 
   /// Notes that the channel has sent events.
-  mutating func sent(eventBytes count: Int) {
+  package mutating func sent(eventBytes count: Int) {
     eventBytes -= count
     assert(eventBytes >= 0)
   }
 
   /// Drops all output, because the connection is gone.
-  mutating func removeAll() {
+  package mutating func removeAll() {
     items = []
     text.removeAll(keepingCapacity: 0)
     (bufferBytes, piecesCount, unencodedBytes, textEventBytes) = (0, 0, 0, 0)

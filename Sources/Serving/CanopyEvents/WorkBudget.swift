@@ -1,4 +1,4 @@
-internal import NIOCore
+package import NIOCore
 
 /// Bounds the time for which the requests of one connection occupy an event loop.
 ///
@@ -8,21 +8,29 @@ internal import NIOCore
 /// client that sends one request at a time does not wait for the clients that send thousands.
 ///
 /// Use it on its loop only.
-final class WorkBudget {
+package final class WorkBudget {
   /// The number of requests after which the clock is read, as reading it has a cost.
-  static let requestsPerLook = 4
+  package static let requestsPerLook = 4
   /// The bytes of lines after which the clock is read.
-  static let bytesPerLook = 1024
+  package static let bytesPerLook = 1024
   private static let turnMax = TimeAmount.milliseconds(1)
   private static let roundMax = TimeAmount.milliseconds(4)
 
   /// The requests that one connection carries out before another connection has its turn.
-  struct Turn {
+  package struct Turn {
     fileprivate var round: UInt64 = 0
     fileprivate var count = 0
     fileprivate var bytes = 0
     fileprivate var end: NIODeadline?
-    fileprivate(set) var isOver = false
+    package fileprivate(set) var isOver = false
+
+    /// Creates the turn of a connection that has carried out nothing.
+    package init() {}
+
+    fileprivate init(round: UInt64, end: NIODeadline? = nil) {
+      self.round = round
+      self.end = end
+    }
   }
 
   private let loop: any EventLoop
@@ -31,7 +39,7 @@ final class WorkBudget {
   /// The end of the round; nil until a connection reads the clock.
   private var roundEnd: NIODeadline?
 
-  init(loop: any EventLoop, now: @escaping () -> NIODeadline) {
+  package init(loop: any EventLoop, now: @escaping () -> NIODeadline) {
     self.loop = loop
     self.now = now
   }
@@ -40,7 +48,7 @@ final class WorkBudget {
   ///
   /// - Parameter bytes: the length of its line.
   /// - Returns: whether the turn of the connection is over.
-  func count(_ turn: inout Turn, bytes: Int) -> Bool {
+  package func count(_ turn: inout Turn, bytes: Int) -> Bool {
     if turn.round != round { turn = Turn(round: round) }
     turn.count += 1
     turn.bytes += bytes
@@ -57,7 +65,7 @@ final class WorkBudget {
 
   /// Returns a new turn for a connection that has waited for it. The turn has its full time, even if the
   /// round is almost over.
-  func nextTurn() -> Turn {
+  package func nextTurn() -> Turn {
     let now = now()
     // The turn ends with the round at the latest.
     _ = beginRound(now)

@@ -1,6 +1,6 @@
 internal import DequeModule
 internal import Dispatch
-internal import NIOCore
+package import NIOCore
 
 /// The connections of one event loop that wait for a turn: to encode a piece of a large reply, or to carry
 /// out requests. Use it on that loop only.
@@ -8,11 +8,11 @@ internal import NIOCore
 /// A turn is one piece, or about a millisecond of requests. After one piece, or one turn of requests,
 /// the loop looks for input of other connections. So they wait for one such step, however many connections ask
 /// for large replies or send many requests.
-final class LoopTurns {
+package final class LoopTurns {
   /// The bytes that a connection encodes in a turn: about half a millisecond of encoding and sending.
   private static let pieceBytes = 64 * 1024
   /// The bytes that are encoded before the loop looks for input.
-  static let turnBytes = pieceBytes
+  package static let turnBytes = pieceBytes
 
   private let loop: any EventLoop
   /// Schedules a closure to run on the loop after the loop has read input.
@@ -21,12 +21,12 @@ final class LoopTurns {
   private var isDue = false
 
   /// - Parameter later: schedules a closure to run on the loop after the loop has read input.
-  init(loop: any EventLoop, later: @escaping (@escaping () -> Void) -> Void) {
+  package init(loop: any EventLoop, later: @escaping (@escaping () -> Void) -> Void) {
     self.loop = loop
     self.later = later
   }
 
-  convenience init(loop: any EventLoop) {
+  package convenience init(loop: any EventLoop) {
     self.init(loop: loop) { body in
       // A task that a task of the loop adds runs before the loop looks for input. So another thread adds it.
       let bound = NIOLoopBound(body, eventLoop: loop)
@@ -35,7 +35,7 @@ final class LoopTurns {
   }
 
   /// Gives a connection a turn. It must not be in the queue.
-  func append(_ connection: any TurnTaker) {
+  package func append(_ connection: any TurnTaker) {
     loop.assertInEventLoop()
     connections.append(connection)
     goOnLater()
@@ -59,7 +59,7 @@ final class LoopTurns {
 }
 
 /// A connection that waits for a turn.
-protocol TurnTaker: AnyObject {
+package protocol TurnTaker: AnyObject {
   /// Encodes and sends about so many bytes, or carries out requests, and asks for another turn if there is
   /// more.
   ///

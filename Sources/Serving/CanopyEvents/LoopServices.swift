@@ -1,0 +1,50 @@
+package import CanopySession
+package import NIOCore
+
+/// The state that the connections of one protocol share on one event loop. Use it on that loop only.
+open class LoopServices {
+  package let loop: any EventLoop
+  /// Everything that other threads hand to the loop.
+  package let inbox: LoopInbox
+  /// The subscriptions of all connections.
+  package let hub: EventHub
+  package let operations: Operations
+  /// The connections that are to be flushed.
+  package let unflushed: FlushQueue
+  /// The connections that wait for a turn.
+  package let turns: LoopTurns
+  /// The time that requests may take.
+  package let work: WorkBudget
+
+  /// - Parameters:
+  ///   - turns: the queue for turns; nil for one that looks for input between them.
+  ///   - now: the clock by which turns end.
+  package init(
+    _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
+    now: @escaping () -> NIODeadline = { .now() }
+  ) {
+    self.loop = loop
+    self.operations = operations
+    let inbox = LoopInbox(operations.engine, loop: loop)
+    self.inbox = inbox
+    unflushed = FlushQueue(loop: loop) { inbox.release() }
+    self.turns = turns ?? LoopTurns(loop: loop)
+    work = WorkBudget(loop: loop, now: now)
+    hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
+    inbox.onWakeUp { [unowned self] in takeInbox() }
+  }
+
+  /// Handles the outcomes in the inbox, and then its events.
+  ///
+  /// A connection with subscriptions gets the events before an outcome first, when it sends the reply.
+  private func takeInbox() {
+    let outcomes = inbox.takeOutcomes()
+    for outcome in outcomes { outcome.connection.value.0.finish(outcome.slot, outcome.completion) }
+    for outcome in outcomes {
+      let (connection, context) = outcome.connection.value
+      connection.advanceAfterOutcomes(context)
+    }
+    hub.drainSoon()
+    inbox.release()
+  }
+}

@@ -1,0 +1,21 @@
+internal import CanopyEvents
+package import CanopySession
+package import NIOCore
+
+/// The connections of the line protocol on channels that another listener has accepted. Safe to use from any thread.
+package final class LineConnections: Sendable {
+  private let contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>
+
+  package init(_ operations: Operations) {
+    contexts = LineServer.contexts(operations)
+  }
+
+  /// Adds the handler of the line protocol, which takes and sends bytes, at the end of a pipeline.
+  ///
+  /// Call it on the channel's event loop. The channel must be active, allow half-closure, and count as a connection of
+  /// its client.
+  package func addHandler(to channel: any Channel) throws {
+    let handler = LineHandler(shared: contexts.value(of: channel.eventLoop).value)
+    try channel.pipeline.syncOperations.addHandler(handler)
+  }
+}

@@ -1,0 +1,48 @@
+internal import CanopyRealtimeWire
+internal import CanopyTree
+internal import DequeModule
+
+/// The requests of a connection that are not answered, in order. Requests begin in this order, and are answered in it.
+struct PendingAnswers {
+  /// The part of a request that its answer depends on.
+  enum Kind {
+    /// The answer has no data.
+    case plain
+    case get
+    case listen(ListenBody)
+    case unlisten(ListenTarget)
+    /// A put with a condition.
+    case transaction(Location)
+    /// A merge with a condition: the hash.
+    case conditionalMerge(Path, hash: String)
+    case authenticate
+    case unauthenticate
+  }
+
+  private var all: Deque<(number: Int64, kind: Kind)> = []
+  /// The number of those at the front that have begun.
+  private var begun = 0
+
+  /// Appends a request that has not begun.
+  mutating func append(_ number: Int64, _ kind: Kind) {
+    all.append((number, kind))
+  }
+
+  /// Returns the kind of the request that begins now. Precondition: there is one that has not begun.
+  mutating func begin() -> Kind {
+    guard all.indices.contains(begun) else {
+      assertionFailure("a request begins that was not received")
+      return .plain
+    }
+    defer { begun += 1 }
+    return all[begun].kind
+  }
+
+  /// Removes and returns the first request, which is answered now. A request that is refused is answered without having
+  /// begun.
+  mutating func take() -> (number: Int64, kind: Kind)? {
+    begun = max(0, begun - 1)
+    assert(!all.isEmpty, "an answer has no request")
+    return all.popFirst()
+  }
+}

@@ -1,0 +1,49 @@
+internal import NIOCore
+internal import NIOWebSocket
+
+/// Sends bytes that are WebSocket frames already.
+///
+/// Many subscribers share the bytes of an event, with the head of its frame, and the frames of several messages go out
+/// in one buffer. So the frames are not encoded by the encoder that an upgrade puts into the pipeline. This handler
+/// stands between it and the socket. Use it on the channel's event loop only.
+final class RawOutput: ChannelOutboundHandler {
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  private var context: ChannelHandlerContext?
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    self.context = nil
+  }
+
+  /// Adds the handler: before the encoder of frames, if there is one.
+  func add(to channel: any Channel) throws {
+    let pipeline = channel.pipeline.syncOperations
+    if let encoder = try? pipeline.handler(type: WebSocketFrameEncoder.self) {
+      try pipeline.addHandler(self, position: .before(encoder))
+    } else {
+      try pipeline.addHandler(self)
+    }
+  }
+
+  func write(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>? = nil) {
+    guard let context else {
+      promise?.fail(ChannelError.ioOnClosedChannel)
+      return
+    }
+    context.write(wrapOutboundOut(buffer), promise: promise)
+  }
+
+  /// Sends the bytes, with all that were written before.
+  func writeAndFlush(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>?) {
+    guard let context else {
+      promise?.fail(ChannelError.ioOnClosedChannel)
+      return
+    }
+    context.writeAndFlush(wrapOutboundOut(buffer), promise: promise)
+  }
+}

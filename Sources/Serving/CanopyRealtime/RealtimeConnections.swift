@@ -1,0 +1,147 @@
+internal import CanopyEvents
+internal import CanopyLineServer
+public import CanopySession
+internal import CanopyTree
+public import NIOCore
+internal import NIOWebSocket
+internal import Synchronization
+
+// CanopyRealtime owns connections over WebSockets: the realtime protocol of official clients, and the line protocol
+// for web pages. It translates; requests are carried out by CanopySession, and events are delivered by CanopyEvents.
+// It must not know HTTP or SQL: a listener upgrades a connection, and then adds the handlers.
+
+/// The connections over WebSockets on channels that a listener has accepted and upgraded. Safe to use from any
+/// thread.
+///
+/// A listener upgrades a request for `/.ws` or `/line`, and then calls `addRealtime` or `addLine` on the event loop of
+/// the channel. Its decoder must accept frames of `frameBytesMax` bytes. The channel must allow half-closure by the
+/// client, and must count as a connection of its client.
+public final class RealtimeConnections: Sendable {
+  /// The settings of the connections.
+  public struct Configuration: Sendable {
+    /// Whether the credential `owner` stands for the administrator, as in the emulators that official libraries know.
+    /// For a server that only programs on this machine reach.
+    public var isEmulator = false
+    /// The origins, such as `https://example.com`, whose web pages may use the line protocol, besides that of the
+    /// server itself.
+    public var allowedOrigins: Set<String> = []
+    /// The clock by which the turns of connections end.
+    var now: @Sendable () -> NIODeadline = { .now() }
+
+    /// Creates the default settings.
+    public init() {}
+  }
+
+  private let operations: Operations
+  private let configuration: Configuration
+  private let loops: LoopLocals<NIOLoopBoundBox<RealtimeLoop>>
+  private let lines: LineConnections
+
+  /// Creates the connections of a server.
+  public init(_ operations: Operations, configuration: Configuration = Configuration()) {
+    self.operations = operations
+    self.configuration = configuration
+    lines = LineConnections(operations)
+    let loopCount = LoopCount()
+    loops = LoopLocals { loop in
+      .makeBoxSendingValue(
+        RealtimeLoop(operations, configuration, loop: loop, number: loopCount.next()),
+        eventLoop: loop)
+    }
+  }
+
+  /// The most bytes of a frame of a client.
+  public var frameBytesMax: Int { operations.limits.lineBytesMax }
+
+  /// Adds the handlers of the realtime protocol, and sends the first message.
+  ///
+  /// The origin of a web page does not matter: every request needs a token that only the page itself can have, and
+  /// official clients run on pages of any origin.
+  ///
+  /// - Parameter host: the name and port by which the client has reached the server: the field `Host` of its request.
+  ///   Official clients connect to it from then on. A text that cannot be a host is replaced by the local address.
+  /// - Throws: the error of the pipeline.
+  public func addRealtime(to channel: any Channel, host: String?) throws {
+    channel.eventLoop.assertInEventLoop()
+    let output = RawOutput()
+    try output.add(to: channel)
+    let handler = RealtimeHandler(
+      shared: loops.value(of: channel.eventLoop).value, output: output,
+      host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel))
+    try channel.pipeline.syncOperations.addHandler(handler)
+  }
+
+  /// Adds the handlers of the line protocol: each message of the client is a line, and each line of the server a
+  /// message.
+  ///
+  /// The listener must have asked `mayOpenLine` before the upgrade.
+  ///
+  /// - Throws: the error of the pipeline.
+  public func addLine(to channel: any Channel) throws {
+    channel.eventLoop.assertInEventLoop()
+    let output = RawOutput()
+    try output.add(to: channel)
+    try channel.pipeline.syncOperations.addHandler(
+      WebSocketLines(output, lineBytesMax: operations.limits.lineBytesMax))
+    try lines.addHandler(to: channel)
+  }
+
+  /// Whether a client may use the line protocol over a WebSocket.
+  ///
+  /// A browser says of which origin the web page is. A page of another origin could make the browser of a person in a
+  /// private network send requests to this server, so it must be allowed by name.
+  ///
+  /// - Parameters:
+  ///   - origin: the field `Origin` of the request; nil for a program other than a browser.
+  ///   - host: the field `Host` of the request.
+  public func mayOpenLine(origin: String?, host: String?) -> Bool {
+    guard let origin else { return true }
+    if configuration.allowedOrigins.contains(origin) { return true }
+    guard let host, let own = RealtimeConnections.host(ofOrigin: origin) else { return false }
+    return own.asciiLowercased.hasSameBytes(as: host.asciiLowercased)
+  }
+
+  /// The response to a client that asks for long polling at `/.lp`: it makes official clients take a WebSocket.
+  public static let longPollingRefusal = (
+    status: 400, body: "{\"error\":\"this server has no long polling; use a WebSocket at /.ws\"}"
+  )
+
+  /// Returns the host and port of an origin, which follow its scheme.
+  private static func host(ofOrigin origin: String) -> String? {
+    let mark = Array("://".utf8)
+    let bytes = Array(origin.utf8)
+    guard let colon = bytes.firstIndex(of: UInt8(ascii: ":")),
+      bytes[colon...].prefix(mark.count).elementsEqual(mark)
+    else { return nil }
+    return origin.droppingBytes(colon + mark.count)
+  }
+
+  /// Returns the host if it can be one.
+  private static func host(_ text: String) -> String? {
+    let isHost =
+      (1...255).contains(text.utf8.count)
+      && text.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "."), UInt8(ascii: "-"),
+          UInt8(ascii: ":"), UInt8(ascii: "["), UInt8(ascii: "]"), UInt8(ascii: "_"):
+          true
+        default: false
+        }
+      }
+    return isHost ? text : nil
+  }
+
+  private static func localHost(_ channel: any Channel) -> String {
+    guard let address = channel.localAddress, let ip = address.ipAddress, let port = address.port
+    else { return "localhost" }
+    return ip.utf8.contains(UInt8(ascii: ":")) ? "[\(ip)]:\(port)" : "\(ip):\(port)"
+  }
+}
+
+/// Counts the event loops.
+private final class LoopCount: Sendable {
+  private let count = Atomic(0)
+
+  func next() -> Int { count.add(1, ordering: .relaxed).newValue }
+}

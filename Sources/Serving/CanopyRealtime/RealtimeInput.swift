@@ -1,0 +1,87 @@
+internal import CanopyRealtimeWire
+internal import DequeModule
+internal import NIOCore
+internal import NIOWebSocket
+
+/// The input of one connection: joins frames into messages, and keeps frames that the session does not take yet.
+///
+/// Use it on the connection's event loop only.
+struct RealtimeInput: ~Copyable {
+  /// The outcome of a frame.
+  enum Item {
+    /// A text frame, or the last fragment of one.
+    case text(ByteBuffer)
+    /// A check of the client, to be answered with the same bytes.
+    case ping(ByteBuffer)
+    /// The client ends the connection.
+    case close
+    /// The frame asks for nothing.
+    case none
+    /// The frame is not allowed, for this reason.
+    case invalid(String)
+  }
+
+  private let bytesMax: Int
+  var assembler: MessageAssembler
+  /// The fragments of a text frame that is not complete.
+  private var fragments: ByteBuffer?
+  private var backlog: Deque<ByteBuffer> = []
+  private var backlogBytes = 0
+  /// The bytes of a long message that is decoded beside the event loop; 0 if there is none.
+  var bytesBeside = 0
+
+  init(bytesMax: Int) {
+    self.bytesMax = bytesMax
+    assembler = MessageAssembler(bytesMax: bytesMax)
+  }
+
+  /// The bytes that are kept.
+  var byteCount: Int {
+    assembler.keptBytes + (fragments?.readableBytes ?? 0) + backlogBytes + bytesBeside
+  }
+
+  /// Whether whole messages may be among the bytes that are kept.
+  var hasBacklog: Bool { !backlog.isEmpty || bytesBeside > 0 }
+
+  /// Takes a frame.
+  mutating func receive(_ frame: WebSocketFrame) -> Item {
+    switch frame.opcode {
+    case .text:
+      guard fragments == nil else { return .invalid("a message began within another one") }
+      if frame.fin { return .text(frame.unmaskedData) }
+      fragments = frame.unmaskedData
+    case .continuation:
+      guard fragments != nil else { return .invalid("a fragment belongs to no message") }
+      var data = frame.unmaskedData
+      fragments?.writeBuffer(&data)
+      if frame.fin, let whole = fragments.take() { return .text(whole) }
+    case .ping: return .ping(frame.unmaskedData)
+    case .pong: return .none
+    case .connectionClose: return .close
+    default: return .invalid("a message must be text")
+    }
+    guard fragments?.readableBytes ?? 0 <= bytesMax else {
+      return .invalid("a message may have at most \(bytesMax) bytes")
+    }
+    return .none
+  }
+
+  /// Keeps a text frame behind the backlog.
+  mutating func keep(_ frame: ByteBuffer) {
+    backlogBytes += frame.readableBytes
+    backlog.append(frame)
+  }
+
+  /// Takes the first frame of the backlog.
+  mutating func takeBacklog() -> ByteBuffer? {
+    guard let frame = backlog.popFirst() else { return nil }
+    backlogBytes -= frame.readableBytes
+    return frame
+  }
+
+  /// Drops the backlog, because the connection takes no more requests.
+  mutating func dropBacklog() {
+    backlog = []
+    backlogBytes = 0
+  }
+}
