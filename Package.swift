@@ -104,7 +104,7 @@ let package = Package(
       name: "CanopySession",
       dependencies: [
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
-        "CanopySocial", "CanopyWire", logging, deque,
+        "CanopyIdentity", "CanopySocial", "CanopyWire", logging, deque,
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(
@@ -127,10 +127,9 @@ let package = Package(
     .target(
       name: "CanopyGateway",
       dependencies: [
-        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopySession", "CanopyEvents",
-        logging, deque, nioCore, nioPosix, nioExtras, nioHTTP1, nioHTTPTypes, nioHTTPTypesHTTP1,
-        httpTypes,
-        hummingbird, lifecycle,
+        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopySession",
+        "CanopyEvents", "CanopyRealtime", logging, deque, nioCore, nioPosix, nioExtras, nioHTTP1,
+        nioHTTPTypes, nioHTTPTypesHTTP1, nioWebSocket, httpTypes, hummingbird, lifecycle,
       ],
       path: "Sources/Serving/CanopyGateway", swiftSettings: settings),
     .target(
@@ -144,7 +143,7 @@ let package = Package(
     .executableTarget(
       name: "canopy",
       dependencies: [
-        "CanopyEvents", "CanopyGateway",
+        "CanopyEvents", "CanopyGateway", "CanopyIdentity",
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite",
         "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle,
         signals, argumentParser, nioCore, nioPosix,
@@ -171,8 +170,8 @@ let package = Package(
     .target(
       name: "CanopyTesting",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopySession",
-        "CanopyLineServer", logging, lifecycle, nioCore, nioPosix,
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopySocial",
+        "CanopySession", "CanopyLineServer", logging, lifecycle, nioCore, nioPosix,
       ],
       path: "Sources/Tools/CanopyTesting", swiftSettings: settings),
     .executableTarget(
@@ -245,9 +244,8 @@ let package = Package(
       name: "CanopyGatewayTests",
       dependencies: [
         "CanopyGateway", "CZlib", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyWire",
-        "CanopyEngine", "CanopyAccounts", "CanopyTesting", lifecycle, nioCore, nioPosix,
-        nioEmbedded, nioHTTPTypes,
-        httpTypes,
+        "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyTesting", lifecycle, nioCore,
+        nioPosix, nioEmbedded, nioHTTP1, nioHTTPTypes, httpTypes,
       ],
       path: "Tests/Serving/CanopyGatewayTests", swiftSettings: settings),
     .testTarget(

@@ -56,6 +56,9 @@ public final class IdentityService: Sendable {
     codes = RecentCodes()
   }
 
+  /// The maximum size of a request's body, in bytes.
+  public var bodyBytesMax: Int { settings.bodyBytesMax }
+
   /// Reports a new code.
   func report(_ code: IssuedCode) {
     if settings.isEmulator { codes.add(code) }

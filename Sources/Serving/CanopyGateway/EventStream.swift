@@ -426,6 +426,14 @@ extension EventStream {
       loop.execute { stream.value?.end() }
     }
 
+    /// Ends the stream with `auth_revoked` if the login of its user has ended.
+    func endIfRevoked() {
+      loop.execute {
+        guard let stream = stream.value, stream.phase == .active, stream.isRevoked else { return }
+        stream.revoke()
+      }
+    }
+
     /// Ends the stream when everything is sent.
     func finish() {
       loop.execute { stream.value?.finish() }

@@ -9,8 +9,9 @@ internal import NIOExtras
 internal import NIOPosix
 public import ServiceLifecycle
 
-// CanopyGateway owns HTTP: the REST interface and the event streams, as official clients use them. It only
-// translates: requests are carried out by CanopySession, events are delivered by CanopyEvents. It must not know SQL.
+// CanopyGateway owns HTTP: the REST interface, the event streams and the identity requests, as official clients use
+// them. It only translates: requests are carried out by CanopySession, identity requests by CanopyIdentity, events are
+// delivered by CanopyEvents, and WebSockets are handed to CanopyRealtime. It must not know SQL.
 
 /// The listener of the HTTP port: accepts connections until it is asked to shut down.
 ///
@@ -28,6 +29,9 @@ public final class Gateway: Service {
     /// Whether the credential `owner` stands for the administrator, as in the emulators that official libraries
     /// know. For this machine alone.
     public var isEmulator = false
+    /// The origins, such as `https://example.com`, whose web pages may use the line protocol at `/line`, besides the
+    /// server's own.
+    public var allowedOrigins: Set<String> = []
     /// The seconds of silence after which the kernel probes a connection; at most 32,767.
     public var heartbeatSeconds = 15
     /// The seconds after which a connection ends if its other side acknowledges nothing; at most 32,767.

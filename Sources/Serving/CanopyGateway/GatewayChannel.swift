@@ -1,4 +1,5 @@
 internal import CanopyEvents
+internal import CanopyRealtime
 internal import CanopySession
 internal import HTTPTypes
 internal import HummingbirdCore
@@ -7,15 +8,21 @@ internal import NIOCore
 internal import NIOHTTP1
 internal import NIOHTTPTypes
 internal import NIOHTTPTypesHTTP1
+internal import NIOWebSocket
 
 /// The connections of the HTTP port: their handlers, and the loop that answers their requests.
 ///
-/// Another protocol on the same port is added here: `setup` decides about the handlers of a connection.
+/// The first request of a connection decides about its protocol. A request for a WebSocket at `/.ws` or `/line` hands
+/// the connection to `RealtimeConnections`; all other connections speak HTTP to their end.
 struct GatewayChannel: ServerChildChannel {
+  /// The requests and responses of a connection.
+  typealias HTTP = NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>
+
   /// An accepted connection.
   struct Value: ServerChildChannelValue {
-    /// The requests and responses; nil for a connection that is refused.
-    let http: NIOAsyncChannel<HTTPRequestPart, HTTPResponsePart>?
+    /// The requests and responses, when the first request has come; nil for a connection that has become a WebSocket.
+    /// Fails if the connection ends before.
+    let http: EventLoopFuture<HTTP?>
     let connection: GatewayConnection
 
     var channel: any Channel { connection.channel }
@@ -24,13 +31,14 @@ struct GatewayChannel: ServerChildChannel {
   /// Returns a connection without handlers, which is refused.
   func refused(_ channel: any Channel) -> Value {
     Value(
-      http: nil,
+      http: channel.eventLoop.makeFailedFuture(ChannelError.eof),
       connection: GatewayConnection(channel, operations, loops.value(of: channel.eventLoop)))
   }
 
   private let operations: Operations
   private let configuration: Gateway.Configuration
   private let loops: LoopLocals<NIOLoopBoundBox<GatewayLoop>>
+  private let sockets: RealtimeConnections
 
   init(_ operations: Operations, configuration: Gateway.Configuration, logger: Logger) {
     self.operations = operations
@@ -38,47 +46,102 @@ struct GatewayChannel: ServerChildChannel {
     loops = LoopLocals { loop in
       .makeBoxSendingValue(GatewayLoop(operations, loop: loop), eventLoop: loop)
     }
+    var realtime = RealtimeConnections.Configuration()
+    realtime.isEmulator = configuration.isEmulator
+    realtime.allowedOrigins = configuration.allowedOrigins
+    sockets = RealtimeConnections(operations, configuration: realtime)
   }
 
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
     channel.eventLoop.makeCompletedFuture {
-      let pipeline = channel.pipeline.syncOperations
-      var decoder = NIOHTTPDecoderLimitConfiguration()
-      decoder.maxHeaderListSize = GatewayChannel.headBytesMax
-      decoder.maxHeaderFieldSize = GatewayChannel.headBytesMax
-      decoder.maxHeaderFieldCount = 256
-      try pipeline.configureHTTPServerPipeline(
-        // Requests are taken one after the other; an error of the parser is answered by the loop.
-        withPipeliningAssistance: false, withErrorHandling: false,
-        withOutboundHeaderValidation: false, withEncoderConfiguration: .init(),
-        withDecoderLimitConfiguration: decoder)
-      try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: false))
       let connection = GatewayConnection(channel, operations, loops.value(of: channel.eventLoop))
-      try pipeline.addHandler(
-        ConnectionGuard(configuration.patience) { isLost in
-          if isLost { connection.lose() } else { connection.quiesce() }
+      var pipeline = NIOUpgradableHTTPServerPipelineConfiguration<HTTP?>(
+        upgradeConfiguration: .init(upgraders: [upgrader()]) { channel in
+          channel.eventLoop.makeCompletedFuture { try addHTTP(connection, logger) }
         })
-      try pipeline.addHandler(
-        HTTPConnectionStateHandler(
-          idleTimeout: .seconds(configuration.patience.idleSeconds), logger: logger))
-      return Value(
-        http: try NIOAsyncChannel(
-          wrappingChannelSynchronously: channel,
-          configuration: .init(isOutboundHalfClosureEnabled: true)), connection: connection)
+      // Requests are taken one after the other; an error of the parser is answered by the loop.
+      pipeline.enablePipelining = false
+      pipeline.enableErrorHandling = false
+      pipeline.enableResponseHeaderValidation = false
+      pipeline.decoderConfiguration.maxHeaderListSize = GatewayChannel.headBytesMax
+      pipeline.decoderConfiguration.maxHeaderFieldSize = GatewayChannel.headBytesMax
+      pipeline.decoderConfiguration.maxHeaderFieldCount = 256
+      let operations = channel.pipeline.syncOperations
+      let http = try operations.configureUpgradableHTTPServerPipeline(configuration: pipeline)
+      let first = FirstRequest(seconds: configuration.patience.idleSeconds)
+      try operations.addHandler(first)
+      http.assumeIsolated().whenComplete { _ in operations.removeHandler(first, promise: nil) }
+      return Value(http: http, connection: connection)
     }
   }
 
   /// The most bytes of the fields of a request.
   private static let headBytesMax = 64 * 1024
 
+  /// Adds the handlers of HTTP to a connection that stays with it.
+  private func addHTTP(_ connection: GatewayConnection, _ logger: Logger) throws -> HTTP? {
+    let channel = connection.channel
+    let pipeline = channel.pipeline.syncOperations
+    try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: false))
+    try pipeline.addHandler(
+      ConnectionGuard(configuration.patience) { isLost in
+        if isLost { connection.lose() } else { connection.quiesce() }
+      })
+    try pipeline.addHandler(
+      HTTPConnectionStateHandler(
+        idleTimeout: .seconds(configuration.patience.idleSeconds), logger: logger))
+    return try HTTP(
+      wrappingChannelSynchronously: channel,
+      configuration: .init(isOutboundHalfClosureEnabled: true))
+  }
+
+  /// Returns the part of the pipeline that makes a connection a WebSocket.
+  private func upgrader() -> NIOTypedWebSocketServerUpgrader<HTTP?> {
+    NIOTypedWebSocketServerUpgrader(
+      maxFrameSize: min(sockets.frameBytesMax, Int(UInt32.max))
+    ) { [sockets] channel, head in
+      let isAllowed =
+        switch GatewayChannel.resource(head) {
+        case .realtime: true
+        case .line:
+          sockets.mayOpenLine(
+            origin: head.headers["Origin"].first, host: head.headers["Host"].first)
+        default: false
+        }
+      return channel.eventLoop.makeSucceededFuture(isAllowed ? HTTPHeaders() : nil)
+    } upgradePipelineHandler: { [sockets] channel, head in
+      channel.eventLoop.makeCompletedFuture {
+        if GatewayChannel.resource(head) == .line {
+          try sockets.addLine(to: channel)
+        } else {
+          try sockets.addRealtime(to: channel, host: head.headers["Host"].first)
+        }
+        return nil
+      }
+    }
+  }
+
+  private static func resource(_ head: HTTPRequestHead) -> Target.Resource? {
+    guard let target = try? Target(head.uri) else { return nil }
+    return try? target.resource()
+  }
+
   func handle(value: Value, logger: Logger) async {
-    guard let connection = value.http else { return }
-    let responder = Responder(operations, configuration, value.connection)
-    let http = HTTP1Channel(responder: { request, writer, _ in
-      try await responder.respond(to: request, writer)
-    })
     await withTaskCancellationHandler {
-      await http.handle(value: connection, logger: logger)
+      do {
+        if let http = try await value.http.get() {
+          let responder = Responder(operations, configuration, sockets, value.connection)
+          let server = HTTP1Channel(responder: { request, writer, _ in
+            try await responder.respond(to: request, writer)
+          })
+          await server.handle(value: http, logger: logger)
+        } else {
+          // The server shuts down when the last connection has ended.
+          try await value.channel.closeFuture.get()
+        }
+      } catch {
+        // The connection ended before its first request.
+      }
     } onCancel: {
       value.channel.close(promise: nil)
     }

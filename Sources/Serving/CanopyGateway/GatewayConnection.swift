@@ -59,7 +59,7 @@ final class GatewayConnection: Sendable {
     }
   }
 
-  /// Returns the user whom a token of Canopy names.
+  /// Returns the user whom a session token or an identity token names.
   ///
   /// - Throws: `WireError` if the token is not valid, or cannot be checked now.
   func identity(of token: String) async throws(WireError) -> Identity {
@@ -83,6 +83,10 @@ final class GatewayConnection: Sendable {
       return (state.login?.identity, false)
     }
     release(isLate ? identity : old)
+    if case .user(let session) = identity {
+      // The session keeps the closure, so the closure must not keep the connection.
+      session.onRevocation { [weak self] in self?.checkStream() }
+    }
     return identity
   }
 
@@ -96,7 +100,12 @@ final class GatewayConnection: Sendable {
       state.stream = stream
       return state.hasEnded || state.isQuiescing
     }
-    if mustEnd { stream?.finish() }
+    if mustEnd { stream?.finish() } else { stream?.endIfRevoked() }
+  }
+
+  /// Ends the event stream if the login of its user has ended.
+  private func checkStream() {
+    state.withLock { $0.stream }?.endIfRevoked()
   }
 
   /// Ends the event stream because the server shuts down, or the client sends no more.

@@ -1,3 +1,4 @@
+internal import CanopyRealtime
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
@@ -11,13 +12,15 @@ struct Responder: Sendable {
   let operations: Operations
   let connection: GatewayConnection
   let configuration: Gateway.Configuration
+  let sockets: RealtimeConnections
 
   init(
     _ operations: Operations, _ configuration: Gateway.Configuration,
-    _ connection: GatewayConnection
+    _ sockets: RealtimeConnections, _ connection: GatewayConnection
   ) {
     self.operations = operations
     self.configuration = configuration
+    self.sockets = sockets
     self.connection = connection
   }
 
@@ -85,6 +88,12 @@ struct Responder: Sendable {
         return .answer(
           .failure(.notFound, "there is nothing at this address; append .json to read the tree"))
       case .health: return .answer(health(method))
+      case .realtime: return .answer(Responder.webSocketNeeded)
+      case .line:
+        return .answer(line(origin: parsed.fields[.origin], host: request.head.authority))
+      case .longPolling:
+        return .answer(Responder.longPollingRefused)
+      case .identity: return .answer(try await identity(parsed, &body, writer))
       case .rules: return .answer(try await rules(parsed, &body, writer))
       case .tree(let location):
         return try await answer(parsed, at: location, &body, writer)
@@ -155,9 +164,16 @@ struct Responder: Sendable {
   /// - Throws: `WireError` if the credential is not valid.
   func identity(_ request: Parsed) async throws(WireError) -> Identity {
     guard let token = try credential(request) else { return .anonymous }
-    if configuration.isEmulator, token == "owner" {
-      return try identityOfOwner(request.target["auth_variable_override"])
+    let identity = try await identity(of: token)
+    // The administrator may have a request authorized as that of another caller.
+    guard case .administrator = identity, let text = request.target["auth_variable_override"] else {
+      return identity
     }
+    return try Responder.described(by: text)
+  }
+
+  private func identity(of token: String) async throws(WireError) -> Identity {
+    if configuration.isEmulator, token == "owner" { return .administrator }
     do {
       return try await connection.identity(of: token)
     } catch {
@@ -176,15 +192,18 @@ struct Responder: Sendable {
     return field.droppingBytes(scheme.utf8.count).trimmed
   }
 
-  /// Returns the user as whom an administrator of an emulator wants a request to be authorized.
-  private func identityOfOwner(_ override: String?) throws(WireError) -> Identity {
-    switch override {
-    case nil: return .administrator
-    case "null": return .anonymous
-    default:
+  /// Returns the caller with a value of `auth`, as the administrator gives it in JSON.
+  private static func described(by text: String) throws(WireError) -> Identity {
+    do throws(TreeError) {
+      let auth = try WriteValue(json: text)
+      if auth.node.isAbsent { return .anonymous }
+      if auth.node.isBranch, auth.serverValues.isEmpty { return .described(auth: auth.node) }
+    } catch {
       throw WireError(
-        .badRequest, "auth_variable_override can only be null; sign in as the user instead")
+        .badRequest, "auth_variable_override is not valid: \(error.sentence)")
     }
+    throw WireError(
+      .badRequest, "auth_variable_override must be null or an object, such as {\"uid\":\"ada\"}")
   }
 }
 

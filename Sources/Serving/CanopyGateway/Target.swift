@@ -1,3 +1,4 @@
+internal import CanopyIdentity
 internal import CanopyTree
 
 /// The target of a request: the path in parts, and the parameters.
@@ -100,6 +101,14 @@ extension Target {
     case rules
     /// Whether the server works.
     case health
+    /// The realtime protocol over a WebSocket.
+    case realtime
+    /// The line protocol over a WebSocket.
+    case line
+    /// The transport of the realtime protocol without a WebSocket, which the server does not have.
+    case longPolling
+    /// A request of Firebase's Auth clients.
+    case identity
   }
 
   /// Finds the resource.
@@ -107,12 +116,12 @@ extension Target {
   /// - Returns: nil if there is none.
   /// - Throws: `TreeError` for a path with an invalid key.
   func resource() throws(TreeError) -> Resource? {
-    if parts == ["health"] { return .health }
     let suffix = ".json"
-    guard var last = parts.last, last.hasByteSuffix(suffix) else { return nil }
+    guard var last = parts.last, last.hasByteSuffix(suffix) else { return resourceOutsideTree }
     last = String(decoding: last.utf8.dropLast(suffix.utf8.count), as: UTF8.self)
     var names = parts.dropLast() + (last.isEmpty ? [] : [last])
     if names == [".settings", "rules"] { return .rules }
+    if names == [".well-known", "jwks"] { return .identity }
     let isPriority = names.last == ".priority"
     if isPriority { names.removeLast() }
     var keys: [Key] = []
@@ -125,4 +134,18 @@ extension Target {
     }
     return .tree(Location(try Path(keys), isPriority: isPriority))
   }
+
+  /// The resource whose path does not end in `.json`; nil if there is none.
+  private var resourceOutsideTree: Resource? {
+    switch parts {
+    case ["health"]: .health
+    case [".ws"]: .realtime
+    case ["line"]: .line
+    case [".lp"]: .longPolling
+    default: IdentityService.isIdentityPath(path) ? .identity : nil
+    }
+  }
+
+  /// The path, decoded.
+  var path: String { "/" + parts.joined(separator: "/") }
 }

@@ -1,4 +1,6 @@
+internal import CanopyAccounts
 internal import CanopyEngine
+internal import CanopyIdentity
 public import CanopyRules
 public import CanopyTree
 internal import Synchronization
@@ -11,6 +13,19 @@ public enum Identity: Sendable {
   case user(UserSession)
   /// The administrator, whom the rules do not bind.
   case administrator
+
+  /// Returns a caller whom the administrator describes: the rules see `auth` as it is given.
+  ///
+  /// - Parameter auth: the value of `auth`. Its `uid` is the user, if it is a key.
+  public static func described(auth: Node) -> Identity {
+    let uid = auth.child(uidKey).stringValue.flatMap { try? Key($0) } ?? unnamed
+    return .user(
+      UserSession(uid: uid, email: "", token: "", expiresAt: .max, auth: auth))
+  }
+
+  private static let uidKey: Key = "uid"
+  /// The user of a described caller without a uid.
+  private static let unnamed: Key = "unnamed"
 
   /// The login; nil without a user.
   var session: UserSession? {
@@ -44,7 +59,8 @@ public enum Identity: Sendable {
   }
 }
 
-/// A login on one connection. It ends when its token expires or is revoked on any connection.
+/// A login on one connection, by a session token or by an identity token. It ends when its token expires or is revoked on
+/// any connection.
 public final class UserSession: Sendable {
   /// The identifier of the user.
   public let uid: Key
@@ -59,19 +75,38 @@ public final class UserSession: Sendable {
   private let revocation: Revocation
   private let lineage: Mutex<Lineage>
 
-  init(
+  /// Creates the login of a session token.
+  convenience init(
     uid: Key, email: String, token: String, expiresAt: Int64, provider: String = "password"
   ) {
+    self.init(
+      uid: uid, email: email, token: token, expiresAt: expiresAt,
+      auth: Self.auth(uid: uid, email: email, provider: provider))
+  }
+
+  /// Creates the login of an identity token.
+  ///
+  /// - Throws: `TreeError` if the uid is not a key, which a verified identity never has.
+  convenience init(_ identity: VerifiedIdentity, token: String) throws(TreeError) {
+    self.init(
+      uid: try Key(identity.uid), email: identity.claims.child(Self.emailKey).stringValue ?? "",
+      token: token, expiresAt: identity.expiresAt, auth: identity.auth)
+  }
+
+  /// - Parameter auth: the value of `auth` in the rules.
+  init(uid: Key, email: String, token: String, expiresAt: Int64, auth: Node) {
     self.uid = uid
     owner = uid.text
     self.email = email
     self.token = token
     self.expiresAt = expiresAt
-    caller = RuleCaller(
-      auth: Self.auth(uid: uid, email: email, provider: provider), now: 0)
+    caller = RuleCaller(auth: auth, now: 0)
     revocation = Revocation()
     lineage = Mutex(Lineage(revocation))
   }
+
+  /// Whether the token is a session token, which the store can revoke by itself.
+  var isRevocable: Bool { TokenDigest(token: token) != nil }
 
   private static let emailKey: Key = "email"
 

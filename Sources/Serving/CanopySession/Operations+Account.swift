@@ -50,9 +50,10 @@ extension Operations {
         logger.notice("the administrator has logged in", metadata: ["from": "\(address)"])
         return Session.Completion(.administrator, identity: .administrator)
       }
-      return try await openSession { try await accounts.authenticate(token) }
+      return try await openSession(of: token)
     case .logOut:
-      if case .user(let session) = identity {
+      // An identity token stays valid until it expires; only this connection drops it.
+      if case .user(let session) = identity, session.isRevocable {
         try await accounts.logOut(session.token)
         await reauthorize(sessions.revoke(session.uid, token: session.token))
       }
@@ -104,6 +105,18 @@ extension Operations {
     }
   }
 
+  /// Makes the session of a session token or of an identity token the session of the connection.
+  private func openSession(of token: String) async throws -> Session.Completion {
+    guard let service = identityService, TokenDigest(token: token) == nil else {
+      return try await openSession { try await accounts.authenticate(token) }
+    }
+    let revocations = sessions.revocations
+    let verified = try await service.verify(token)
+    return try await hold(try UserSession(verified, token: token), since: revocations) {
+      try await service.check(verified)
+    }
+  }
+
   /// Makes the session that `open` opens the session of the connection.
   private func openSession(
     _ open: () async throws -> CanopyAccounts.Session
@@ -113,17 +126,30 @@ extension Operations {
     let login = UserSession(
       uid: try Key(session.uid), email: session.email, token: session.token,
       expiresAt: session.expiresAt, provider: session.provider)
+    return try await hold(login, since: revocations) {
+      _ = try await accounts.authenticate(login.token)
+    }
+  }
+
+  /// Makes a login the session of the connection.
+  ///
+  /// - Parameters:
+  ///   - revocations: the number of revocations before the token was checked.
+  ///   - check: checks the token again.
+  private func hold(
+    _ login: UserSession, since revocations: Int, _ check: () async throws -> Void
+  ) async throws -> Session.Completion {
     sessions.add(login)
     if sessions.revocations != revocations {
       // The token may have been revoked before the registry knew of the login.
-      do { _ = try await accounts.authenticate(login.token) } catch {
+      do { try await check() } catch {
         sessions.remove(login)
         throw error
       }
     }
     let members =
       description(of: login, in: engine.root) + [
-        ("token", .text(session.token)), ("expires", .number(session.expiresAt)),
+        ("token", .text(login.token)), ("expires", .number(login.expiresAt)),
       ]
     return Session.Completion(.json(.object(members)), identity: .user(login))
   }
@@ -131,6 +157,10 @@ extension Operations {
   /// Authorizes the listeners of ended sessions again. When this returns, the listeners that may no longer listen are
   /// cancelled, so they are notified of no write that begins later.
   public func reauthorize(_ sessions: [UserSession]) async {
+    await Operations.reauthorize(sessions, in: engine)
+  }
+
+  static func reauthorize(_ sessions: [UserSession], in engine: Engine) async {
     guard let last = sessions.last else { return }
     for session in sessions.dropLast() { engine.reauthorize(ObjectIdentifier(session)) }
     // The engine carries them out in this order.

@@ -1,5 +1,6 @@
 public import CanopyAccounts
 public import CanopyEngine
+public import CanopyIdentity
 internal import CanopySocial
 public import CanopyTree
 public import CanopyWire
@@ -14,6 +15,8 @@ public final class Operations: Sendable {
   /// The engine.
   public let engine: Engine
   let accounts: AccountService
+  /// Answers the requests of Auth clients, and verifies identity tokens; nil for a server without them.
+  public let identityService: IdentityService?
   let administratorToken: AdministratorToken
   /// The bounds on requests, replies and connections.
   public let limits: Limits
@@ -26,7 +29,7 @@ public final class Operations: Sendable {
   /// The rules in force.
   public let rules: RulesKeeper
   /// The logins of all connections.
-  public let sessions = SessionRegistry()
+  public let sessions: SessionRegistry
   /// The memory that connections of all protocols may make the server hold.
   public let memory: MemoryBudget
   /// The steps of work that takes more than one commit. Run it as long as the engine runs.
@@ -45,17 +48,27 @@ public final class Operations: Sendable {
   /// Creates the operations on an engine.
   ///
   /// - Parameters:
+  ///   - identityService: creates the service of identity tokens. The service calls its parameter, `loginsEnded`, when a request
+  ///     has ended the logins of a user; it must have the accounts and the clock of the other parameters.
   ///   - disconnectStore: keeps on-disconnect writes until their connection ends.
   ///   - rules: authorize requests to the tree. The engine must keep their indexes.
   ///   - version: the version of the program, for HELLO.
   ///   - now: milliseconds since 1970; sessions expire by it.
   public init(
-    engine: Engine, accounts: AccountService, administratorToken: AdministratorToken,
-    disconnectStore: any DisconnectStore, rules: RulesKeeper, limits: Limits, version: String,
+    engine: Engine, accounts: AccountService,
+    identityService: (_ loginsEnded: @escaping @Sendable (_ uid: String) async -> Void) ->
+      IdentityService? = { _ in nil },
+    administratorToken: AdministratorToken, disconnectStore: any DisconnectStore, rules: RulesKeeper, limits: Limits, version: String,
     now: @escaping @Sendable () -> Int64, logger: Logger
   ) {
     self.engine = engine
     self.accounts = accounts
+    let sessions = SessionRegistry()
+    self.sessions = sessions
+    self.identityService = identityService { uid in
+      guard let uid = try? Key(uid) else { return }
+      await Operations.reauthorize(sessions.revokeAll(uid), in: engine)
+    }
     self.administratorToken = administratorToken
     self.disconnectStore = disconnectStore
     self.rules = rules

@@ -1,5 +1,6 @@
 internal import CanopyAccounts
 internal import CanopyEngine
+internal import CanopyIdentity
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
@@ -15,6 +16,7 @@ extension WireError {
     case let error as TreeError: self.init(error)
     case let error as EngineError: self.init(error)
     case let error as AccountError: self.init(error)
+    case let error as IdentityProblem: self.init(.unauthenticated, error.sentence)
     default: return nil
     }
   }

@@ -2,6 +2,7 @@ import ArgumentParser
 import CanopyAccounts
 import CanopyEngine
 import CanopyGateway
+import CanopyIdentity
 import CanopyRules
 import CanopyLineServer
 import CanopySession
@@ -82,6 +83,10 @@ struct Composition: Sendable {
     return configuration
   }
 
+  /// The clock and the random source of accounts and identity tokens.
+  static let environment = AccountEnvironment(
+    now: Composition.now, random: AccountEnvironment.live.random)
+
   /// The clock of the waits of background work.
   static let clock = ContinuousClock()
 
@@ -108,6 +113,7 @@ struct Failure: Error, CustomStringConvertible {
     case let error as EngineError: description = error.sentence
     case let error as ListenError: description = error.sentence
     case let error as GatewayError: description = error.sentence
+    case let error as IdentityKeysError: description = error.sentence
     case let error as OpenFilesError: description = error.sentence
     case let error as LocalSocketError: description = error.sentence
     case let error as RulesError: description = error.description

@@ -3,6 +3,7 @@ import CanopyAccounts
 import CanopyEngine
 import CanopyEvents
 import CanopyGateway
+import CanopyIdentity
 import CanopyLineServer
 import CanopySession
 public import CanopySQLite
@@ -25,6 +26,13 @@ struct Serve: AsyncParsableCommand {
   @Option(help: "The port for HTTP; 0 selects a free one, off none (9000).") var httpPort: HTTPPort?
   @Flag(help: "Serve as an emulator: every program on this machine may act as the administrator.")
   var emulator = false
+  @Option(
+    help:
+      "Origins, such as https://example.com, whose pages may use the line protocol over HTTP; separated by commas (the server's own)."
+  )
+  var allowOrigin: Origins?
+  @Option(help: "The project of identity tokens, as Auth clients name it (canopy).")
+  var project: Project?
   @Option(
     help:
       "When a write is stored: full, on the disk; relaxed, in the operating system (full).")
@@ -157,8 +165,22 @@ struct Serve: AsyncParsableCommand {
     // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover()
     try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
+    var identity = IdentitySettings()
+    identity.project = try Setting.value("project", project, default: Project()).name
+    identity.isEmulator = emulator
+    let keys =
+      gateway == nil
+      ? nil : try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
     let operations = Operations(
       engine: parts.engine, accounts: parts.accounts,
+      identityService: { [log = logger] loginsEnded in
+        keys.map { keys in
+          IdentityService(
+            accounts: parts.accounts, keys: keys, settings: identity,
+            environment: Composition.environment, deliver: { $0.log(to: log) },
+            loginsEnded: loginsEnded)
+        }
+      },
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
       disconnectStore: parts.store, rules: rules, limits: limits,
       version: Canopy.version, now: Composition.now, logger: logger)
@@ -194,6 +216,7 @@ struct Serve: AsyncParsableCommand {
   private func gateway(like listener: LineServer.Configuration) throws -> Gateway.Configuration? {
     var gateway = Gateway.Configuration()
     gateway.isEmulator = emulator
+    gateway.allowedOrigins = try Setting.value("allow-origin", allowOrigin)?.all ?? []
     gateway.host = listener.host
     gateway.threads = listener.threads
     gateway.heartbeatSeconds = listener.heartbeatSeconds
@@ -238,6 +261,56 @@ enum HTTPPort: ExpressibleByArgument {
     } else {
       return nil
     }
+  }
+}
+
+/// The origins of web pages.
+struct Origins: ExpressibleByArgument {
+  var all: Set<String> = []
+
+  init?(argument: String) {
+    for part in argument.split(separator: ",", omittingEmptySubsequences: false) {
+      // A browser sends a scheme and a host, and a port unless it is the default.
+      guard let mark = part.firstRange(of: "://"), mark.lowerBound > part.startIndex,
+        mark.upperBound < part.endIndex, !part[mark.upperBound...].contains("/"),
+        !part.contains(" ")
+      else { return nil }
+      all.insert(String(part))
+    }
+  }
+}
+
+/// The name of a project of Auth clients.
+struct Project: ExpressibleByArgument {
+  var name = IdentitySettings().project
+
+  init() {}
+
+  init?(argument: String) {
+    let isName =
+      (1...100).contains(argument.utf8.count)
+      && argument.utf8.allSatisfy { byte in
+        switch byte {
+        case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+          UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
+          UInt8(ascii: "."):
+          true
+        default: false
+        }
+      }
+    guard isName else { return nil }
+    name = argument
+  }
+}
+
+extension IssuedCode {
+  /// Writes the code to the log of the server, where the administrator finds it: no mail is sent.
+  fileprivate func log(to logger: Logger) {
+    logger.notice(
+      "a code for an e-mail has been made; give it to the owner of the address",
+      metadata: [
+        "email": "\(record.email)", "purpose": "\(record.purpose.rawValue)", "code": "\(text)",
+      ])
   }
 }
 

@@ -1,5 +1,6 @@
 public import CanopyAccounts
 public import CanopyEngine
+public import CanopyIdentity
 public import CanopySession
 import CanopySocial
 public import CanopyTree
@@ -27,6 +28,8 @@ public final class LineParts: Sendable {
   public let administratorToken: AdministratorToken
   /// The operations that every connection uses.
   public let operations: Operations
+  /// The codes of e-mails that were made.
+  public let codes: IssuedCodes
   /// The rules in force.
   public let rules: RulesKeeper
   private let hasher: PasswordHasher
@@ -39,10 +42,12 @@ public final class LineParts: Sendable {
   /// - Parameters:
   ///   - journal: a journal; that of an earlier server for a restart.
   ///   - rulesFolder: the folder that stores the rules; nil to store them nowhere.
+  ///   - identity: the settings of identity tokens; nil for a server without them.
   public init(
     limits: Limits = Limits(), settings: AccountSettings = AccountSettings(),
     engine configuration: Engine.Configuration = .forTests, hashersMax: Int = 2,
-    journal: FaultyJournal<InMemoryJournal> = FaultyJournal(), rulesFolder: String? = nil
+    journal: FaultyJournal<InMemoryJournal> = FaultyJournal(), rulesFolder: String? = nil,
+    identity: IdentitySettings? = nil
   ) async throws {
     self.journal = journal
     rules = try RulesKeeper(folder: rulesFolder)
@@ -57,15 +62,29 @@ public final class LineParts: Sendable {
       journal: journal, configuration: configuration, now: { clock.now }, clock: waits,
       random: { random.withLock { $0.next() } }, logger: log.logger)
     hasher = PasswordHasher(function: hash, concurrentMax: hashersMax)
-    accounts = AccountService(
-      store: accountStore, hasher: hasher,
-      settings: settings,
-      environment: AccountEnvironment(
-        now: { clock.now }, random: { count in random.withLock { $0.bytes(count) } }))
+    let environment = AccountEnvironment(
+      now: { clock.now }, random: { count in random.withLock { $0.bytes(count) } })
+    let accounts = AccountService(
+      store: accountStore, hasher: hasher, settings: settings, environment: environment)
+    self.accounts = accounts
     administratorToken = try Self.token.get()
     try await rules.begin(at: engine.snapshot.sequence, recordingIn: journal)
+    let codes = IssuedCodes()
+    self.codes = codes
+    var keys: IdentityKeys?
+    if identity != nil {
+      let folder = try TemporaryFolder()
+      keys = try await IdentityKeys.loadOrCreate(in: folder.path, environment: environment)
+    }
     operations = Operations(
-      engine: engine, accounts: accounts, administratorToken: administratorToken,
+      engine: engine, accounts: accounts,
+      identityService: { loginsEnded in
+        guard let identity, let keys else { return nil }
+        return IdentityService(
+          accounts: accounts, keys: keys, settings: identity, environment: environment,
+          deliver: { codes.add($0) }, loginsEnded: loginsEnded)
+      },
+      administratorToken: administratorToken,
       disconnectStore: journal, rules: rules, limits: limits,
       version: "test", now: { clock.now }, logger: log.logger)
   }
@@ -83,4 +102,14 @@ public final class LineParts: Sendable {
     let folder = try TemporaryFolder()
     return try AdministratorToken.loadOrCreate(in: folder.path)
   }
+}
+
+/// The codes of e-mails that a server has made. Safe to use from any thread.
+public final class IssuedCodes: Sendable {
+  private let codes = Mutex<[IssuedCode]>([])
+
+  func add(_ code: IssuedCode) { codes.withLock { $0.append(code) } }
+
+  /// All codes, oldest first.
+  public var all: [IssuedCode] { codes.withLock { $0 } }
 }

@@ -19,7 +19,9 @@ import Testing
     ("listeners-max", "3", ["0", "x"]), ("queued-bytes-max", "100000", ["0", "1M"]),
     ("memory-max", "100000000", ["0", "1G"]),
     ("heartbeat-seconds", "5", ["0", "32768"]), ("timeout-seconds", "15", ["0", "32768"]),
-    ("http-port", "0", ["none", "65536"]), ("threads", "1", ["0", "two"]),
+    ("http-port", "0", ["none", "65536"]), ("project", "my-blog", ["a b", "é", "a/b"]),
+    ("allow-origin", "https://a.example,http://b.example:8080", ["a.example", "https://a/", ","]),
+    ("threads", "1", ["0", "two"]),
     ("log-level", "debug", ["loud"]),
   ]
 

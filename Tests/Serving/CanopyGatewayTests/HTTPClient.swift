@@ -137,6 +137,35 @@ final class HTTPClient {
 
   private var events: [UInt8] = []
 
+  /// Asks for a WebSocket, and returns the status.
+  func upgrade(_ target: String, _ fields: [String: String] = [:]) async throws -> Int {
+    let upgrade = [
+      "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+      "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    ]
+    try await begin("GET", target, upgrade.merging(fields) { $1 })
+    return try await head().status
+  }
+
+  /// Sends a text message over a WebSocket.
+  func send(message: String) async throws {
+    let bytes = Array(message.utf8)
+    let size = bytes.count
+    let length: [UInt8] =
+      size < 126 ? [0x80 | UInt8(size)] : [0xFE, UInt8(size >> 8), UInt8(size & 0xFF)]
+    // A mask of zeros leaves the bytes as they are.
+    try await send([0x81] + length + [0, 0, 0, 0] + bytes)
+  }
+
+  /// Reads a message of a WebSocket; `(close)` for the end.
+  func message() async throws -> String {
+    let head = try await bytes(2)
+    var size = Int(head[1])
+    if size == 126 { size = try await bytes(2).reduce(0) { $0 << 8 | Int($1) } }
+    let text = String(decoding: try await bytes(size), as: UTF8.self)
+    return head[0] & 0xF == 8 ? "(close)" : text
+  }
+
   /// Reads until the server closes the connection, and returns the rest.
   func end() async throws -> [UInt8] {
     while try await more() {}

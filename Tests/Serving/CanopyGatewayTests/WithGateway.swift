@@ -1,6 +1,7 @@
 import CanopyAccounts
 import CanopyEngine
 import CanopyEvents
+import CanopyIdentity
 import CanopySession
 import CanopyTesting
 import CanopyTree
@@ -62,13 +63,15 @@ func withGateway(
   _ configure: (inout Gateway.Configuration) -> Void = { _ in },
   _ body: (GatewayServer) async throws -> Void
 ) async throws {
-  let parts = try await LineParts(limits: limits)
-  let engine = Task { await parts.run() }
   var configuration = Gateway.Configuration()
   configuration.port = 0
   configuration.threads = 1
   configuration.shutdownSeconds = 1
   configure(&configuration)
+  var identity = IdentitySettings()
+  identity.isEmulator = configuration.isEmulator
+  let parts = try await LineParts(limits: limits, identity: identity)
+  let engine = Task { await parts.run() }
   let gate = ConnectionGate(
     connectionsMax: limits.connectionsMax, perNetworkMax: limits.connectionsPerAddressMax)
   let (ports, announce) = AsyncStream.makeStream(of: Int.self)

@@ -79,7 +79,7 @@ struct ModuleTests {
       "Serving", "CanopySession",
       [
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
-        "CanopySocial", "CanopyWire",
+        "CanopyIdentity", "CanopySocial", "CanopyWire",
         "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
       ]),
     // Not NIO, not the engine: text.
@@ -101,14 +101,14 @@ struct ModuleTests {
         "Logging", "NIOCore", "NIOExtras",
         "NIOPosix", "ServiceLifecycle", "Synchronization",
       ]),
-    // Not SQL, not the line protocol: HTTP.
+    // Not SQL, not the text of other protocols: HTTP.
     Rule(
       "Serving", "CanopyGateway",
       [
-        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopySession", "CanopyEvents",
-        "DequeModule", "Foundation", "HTTPTypes", "HummingbirdCore", "Logging", "NIOCore",
-        "NIOExtras", "NIOHTTP1", "NIOHTTPTypes", "NIOHTTPTypesHTTP1", "NIOPosix",
-        "ServiceLifecycle", "Synchronization",
+        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopySession",
+        "CanopyEvents", "CanopyRealtime", "DequeModule", "Foundation", "HTTPTypes",
+        "HummingbirdCore", "Logging", "NIOCore", "NIOExtras", "NIOHTTP1", "NIOHTTPTypes",
+        "NIOHTTPTypesHTTP1", "NIOPosix", "NIOWebSocket", "ServiceLifecycle", "Synchronization",
       ]),
     // Not SQL, not HTTP: WebSockets that a listener has upgraded.
     Rule(
@@ -123,7 +123,7 @@ struct ModuleTests {
       "Serving", "canopy",
       [
         "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyEvents", "CanopyGateway",
-        "CanopyRules", "CanopyLineServer",
+        "CanopyIdentity", "CanopyRules", "CanopyLineServer",
         "CanopySession", "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree",
         "Foundation", "Logging", "NIOCore",
         "NIOPosix", "ServiceLifecycle", "Synchronization", "UnixSignals",
@@ -144,8 +144,8 @@ struct ModuleTests {
     Rule(
       "Tools", "CanopyTesting",
       [
-        "CanopyAccounts", "CanopyEngine", "CanopyLineServer", "CanopySession", "CanopySocial",
-        "CanopySQLite", "CanopyTree", "CanopyWire", "Foundation", "Glibc", "Logging", "NIOCore",
+        "CanopyAccounts", "CanopyEngine", "CanopyIdentity", "CanopyLineServer", "CanopySession",
+        "CanopySocial", "CanopySQLite", "CanopyTree", "CanopyWire", "Foundation", "Glibc", "Logging", "NIOCore",
         "NIOEmbedded", "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
       ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.

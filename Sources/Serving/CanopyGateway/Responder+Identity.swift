@@ -1,0 +1,32 @@
+internal import CanopyIdentity
+internal import CanopySession
+internal import CanopyTree
+internal import CanopyWire
+internal import HTTPTypes
+internal import HummingbirdCore
+internal import NIOCore
+
+/// The requests of Firebase's Auth clients.
+extension Responder {
+  /// Answers a request about accounts and identity tokens.
+  func identity(
+    _ request: Parsed, _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
+  ) async throws -> HTTPAnswer {
+    guard let service = operations.identityService else {
+      return .failure(.notFound, "this server has no accounts for Auth clients")
+    }
+    let bytes = try await body.collect(
+      request.fields, upTo: service.bodyBytesMax, writer)
+    let response = await service.respond(
+      to: IdentityRequest(
+        method: request.method.rawValue, path: request.target.path,
+        query: request.target.parameters.map { ($0.name, $0.value) },
+        authorization: request.fields[.authorization], body: Array(bytes.readableBytesView),
+        address: connection.address))
+    connection.charge(0)
+    var answer = HTTPAnswer(HTTPResponse.Status(code: response.status))
+    answer.fields[.contentType] = response.contentType
+    answer.body = .bytes(ByteBuffer(bytes: response.body))
+    return answer
+  }
+}

@@ -1,0 +1,146 @@
+import CanopyEngine
+import CanopyEvents
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import NIOCore
+import NIOEmbedded
+import NIOExtras
+import NIOHTTP1
+import Testing
+
+@testable import CanopyGateway
+
+/// WebSockets on the HTTP port.
+@Suite(.timeLimit(.minutes(2))) struct WebSocketTests {
+  private static func request(_ number: Int, _ action: String, _ body: String) -> String {
+    #"{"t":"d","d":{"r":\#(number),"a":"\#(action)","b":\#(body)}}"#
+  }
+
+  @Test func `REST, the realtime protocol and the line protocol share one port and one tree`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { socket in
+        #expect(try await socket.upgrade("/.ws?v=5&ns=default") == 101)
+        #expect(try await socket.message().contains(#""h":"localhost""#))
+        try await socket.send(message: Self.request(1, "q", #"{"p":"/open/a","h":""}"#))
+        #expect(try await socket.message().contains(#""d":null"#))
+        #expect(try await socket.message().contains(#""r":1,"b":{"s":"ok""#))
+        try await server.connect { client in
+          let put = try await client.request("PUT", "/open/a.json", [:], "1")
+          #expect(put.status == 200)
+          #expect(try await socket.message().contains(#""d":1"#))
+          try await server.connect { line in
+            #expect(try await line.upgrade("/line") == 101)
+            try await line.send(message: "SET /open/a 2")
+            #expect(try await line.message().hasPrefix("+{\"seq\":"))
+            #expect(try await socket.message().contains(#""d":2"#))
+            #expect(try await client.request("GET", "/open/a.json").text == "2")
+            #expect(server.gate.count == 3)
+          }
+        }
+      }
+      try await eventually { server.gate.count == 0 }
+    }
+  }
+
+  @Test func `a page of another origin uses the line protocol only if it is allowed`() async throws
+  {
+    try await withGateway {
+      $0.allowedOrigins = ["https://friend.example"]
+    } _: { server in
+      for (origin, status) in [
+        ("https://friend.example", 101), ("http://localhost", 101), ("https://evil.example", 403),
+        ("null", 403),
+      ] {
+        try await server.connect { client in
+          #expect(try await client.upgrade("/line", ["Origin": origin]) == status, "\(origin)")
+        }
+        // The realtime protocol needs a token that only the page can have.
+        try await server.connect { client in
+          #expect(try await client.upgrade("/.ws?v=5", ["Origin": origin]) == 101)
+        }
+      }
+    }
+  }
+
+  @Test func `a request that cannot become a WebSocket is answered, and the connection goes on`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { client in
+        let polling = try await client.request("GET", "/.lp?start=t&ser=1")
+        #expect(polling.status == 400 && polling.json?["error"]?.string?.contains("/.ws") == true)
+        for target in ["/.ws?v=5", "/line"] {
+          let plain = try await client.request("GET", target)
+          #expect(plain.status == 426 && plain.fields["upgrade"] == "websocket")
+        }
+        // Only the first request can upgrade its connection.
+        try await client.begin(
+          "GET", "/.ws",
+          [
+            "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+          ])
+        #expect(try await client.response().status == 426)
+        #expect(try await client.request("GET", "/health").status == 200)
+      }
+      // Without a key there is no upgrade.
+      try await server.connect { client in
+        try await client.begin("GET", "/.ws", ["Connection": "Upgrade", "Upgrade": "websocket"])
+        #expect(try await client.response().status == 426)
+      }
+      try await server.connect { client in
+        try await client.begin("GET", "/open.json", ["Connection": "Upgrade", "Upgrade": "h2c"])
+        #expect(try await client.response().status == 200)
+      }
+    }
+  }
+
+  @Test func `WebSockets count for the bound on connections`() async throws {
+    var limits = Limits()
+    limits.connectionsMax = 1
+    try await withGateway(limits: limits) { server in
+      try await server.connect { socket in
+        #expect(try await socket.upgrade("/.ws?v=5") == 101)
+        try await server.connect { other in
+          let end = String(decoding: try await other.end(), as: UTF8.self)
+          #expect(end.hasPrefix("HTTP/1.1 503 "))
+        }
+      }
+    }
+  }
+
+  @Test func `a shutdown answers the requests of a WebSocket, and then closes it`() async throws {
+    try await withGateway { server in
+      try await server.connect { socket in
+        #expect(try await socket.upgrade("/.ws?v=5") == 101)
+        _ = try await socket.message()
+        let gate = server.parts.journal.holdNextAppend()
+        try await socket.send(message: Self.request(1, "p", #"{"p":"/open/a","d":1}"#))
+        await gate.reached()
+        await server.shutDown()
+        gate.open()
+        #expect(try await socket.message().contains(#""r":1,"b":{"s":"ok""#))
+        _ = try await socket.end()
+      }
+    }
+  }
+
+  @Test func `a client without a whole first request is cut off in time, and at a shutdown`() throws
+  {
+    let channel = EmbeddedChannel(handler: FirstRequest(seconds: 60))
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    channel.embeddedEventLoop.advanceTime(by: .seconds(59))
+    #expect(channel.isActive)
+    channel.embeddedEventLoop.advanceTime(by: .seconds(1))
+    #expect(!channel.isActive)
+
+    let other = EmbeddedChannel(handler: FirstRequest(seconds: 60))
+    try other.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    other.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
+    #expect(!other.isActive)
+  }
+}
