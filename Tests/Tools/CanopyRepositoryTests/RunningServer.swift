@@ -10,13 +10,17 @@ final class RunningServer: Sendable {
   /// The address in its ready line.
   let host: String
   let port: UInt16
+  /// The port of HTTP; nil if there is none.
+  let httpPort: UInt16?
 
   /// Starts a server and waits, at most a minute, until it is ready.
-  init(data: String) async throws {
+  ///
+  /// - Parameter hasHTTP: whether it listens for HTTP too.
+  init(data: String, hasHTTP: Bool = false) async throws {
     let process = Process()
     process.executableURL = URL(filePath: Program.canopy)
     process.arguments = [
-      "serve", "--data", data, "--port", "0", "--http-port", "off", "--log-level", "error",
+      "serve", "--data", data, "--port", "0", "--http-port", hasHTTP ? "0" : "off", "--log-level", "error",
     ]
     process.environment = Program.standardEnvironment
     process.standardInput = FileHandle.nullDevice
@@ -25,14 +29,21 @@ final class RunningServer: Sendable {
     try process.run()
     self.process = process
     let reader = output.fileHandleForReading
-    let line = try await blocking { try RunningServer.firstLine(reader.fileDescriptor) }
-    guard let match = line.firstMatch(of: /^ready line (.+):([0-9]+)$/), let port = UInt16(match.2)
+    let lines = try await blocking {
+      try (0..<(hasHTTP ? 2 : 1)).map { _ in
+        try RunningServer.firstLine(reader.fileDescriptor)
+      }
+    }
+    let found = lines.compactMap { $0.firstMatch(of: /^ready (line|http) (.+):([0-9]+)$/) }
+    guard found.count == lines.count, let line = found.first(where: { $0.1 == "line" }),
+      let port = UInt16(line.3)
     else {
       process.terminate()
-      throw Failure(description: "instead of a ready line the server printed: \(line)")
+      throw Failure(description: "instead of ready lines the server printed: \(lines)")
     }
-    host = String(match.1)
+    host = String(line.2)
     self.port = port
+    httpPort = found.first { $0.1 == "http" }.flatMap { UInt16($0.3) }
   }
 
   deinit {
