@@ -20,6 +20,8 @@ struct RequestOptions: Equatable {
   var download: String?
   /// The milliseconds that a read may take.
   var timeoutMilliseconds: Int64?
+  /// The bytes of JSON that a write may add and remove together; nil for no bound of the request.
+  var writtenBytesMax: Int?
 
   /// Reads the options of a request.
   ///
@@ -51,8 +53,21 @@ struct RequestOptions: Equatable {
     }
     download = target["download"]
     timeoutMilliseconds = try target["timeout"].map(RequestOptions.milliseconds)
-    let sizes: Set = ["tiny", "small", "medium", "large", "unlimited"]
-    if let size = target["writeSizeLimit"], !sizes.contains(size) {
+    writtenBytesMax = try target["writeSizeLimit"].flatMap(RequestOptions.writtenBytesMax)
+  }
+
+  /// The bytes that a write may add and remove for each second that it may take: a cautious estimate.
+  static let writtenBytesPerSecond = 1024 * 1024
+
+  /// Returns the bound of a text: an estimate for the seconds that official servers name; nil for `unlimited`.
+  private static func writtenBytesMax(_ text: String) throws(WireError) -> Int? {
+    switch text {
+    case "tiny": 1 * writtenBytesPerSecond
+    case "small": 10 * writtenBytesPerSecond
+    case "medium": 30 * writtenBytesPerSecond
+    case "large": 60 * writtenBytesPerSecond
+    case "unlimited": nil
+    default:
       throw WireError(
         .badRequest, "writeSizeLimit must be tiny, small, medium, large or unlimited")
     }

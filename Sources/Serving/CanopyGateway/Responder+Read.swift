@@ -141,36 +141,68 @@ extension String {
 }
 
 extension Responder {
-  /// Returns the result of `body`; nil if it takes longer than a time. The body is not interrupted.
+  /// Returns the result of `body`; nil if it takes longer than a time, after which its task is cancelled.
   ///
   /// - Parameter milliseconds: the time; nil for no bound.
   private func withDeadline<R: Sendable>(
     _ milliseconds: Int64?, _ body: @escaping @Sendable () async -> R
   ) async -> R? {
     guard let milliseconds else { return await body() }
-    let race = Race<R>()
-    return await withCheckedContinuation { continuation in
-      race.begin(continuation)
-      let timer = connection.channel.eventLoop.scheduleTask(in: .milliseconds(milliseconds)) {
-        race.finish(nil)
-      }
-      Task {
-        race.finish(await body())
-        timer.cancel()
-      }
+    let first = FirstResult<R?>()
+    let task = Task { first.set(await body()) }
+    let timer = connection.channel.eventLoop.scheduleTask(in: .milliseconds(milliseconds)) {
+      first.set(nil)
+      task.cancel()
+    }
+    defer { timer.cancel() }
+    return await withTaskCancellationHandler {
+      await first.value
+    } onCancel: {
+      task.cancel()
     }
   }
 }
 
-/// The first of several results. Safe to use from any thread.
-private final class Race<R: Sendable>: Sendable {
-  private let waiter = Mutex<CheckedContinuation<R?, Never>?>(nil)
-
-  func begin(_ continuation: CheckedContinuation<R?, Never>) {
-    waiter.withLock { $0 = continuation }
+/// The first of several results, for one task that waits for it. Safe to use from any thread.
+private final class FirstResult<R: Sendable>: Sendable {
+  private enum State {
+    case empty
+    case awaited(CheckedContinuation<R, Never>)
+    case set(R)
+    case taken
   }
 
-  func finish(_ result: R?) {
-    waiter.withLock { $0.take() }?.resume(returning: result)
+  private let state = Mutex(State.empty)
+
+  /// Sets the result, unless there is one.
+  func set(_ result: R) {
+    let waiter: CheckedContinuation<R, Never>? = state.withLock { state in
+      switch state {
+      case .empty: state = .set(result)
+      case .awaited(let waiter):
+        state = .taken
+        return waiter
+      case .set, .taken: break
+      }
+      return nil
+    }
+    waiter?.resume(returning: result)
+  }
+
+  /// The result, when there is one. Only one task may ask for it, once.
+  var value: R {
+    get async {
+      await withCheckedContinuation { continuation in
+        let result: R? = state.withLock { state in
+          guard case .set(let result) = state else {
+            state = .awaited(continuation)
+            return nil
+          }
+          state = .taken
+          return result
+        }
+        if let result { continuation.resume(returning: result) }
+      }
+    }
   }
 }

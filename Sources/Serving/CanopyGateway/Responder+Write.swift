@@ -8,12 +8,6 @@ internal import NIOCore
 
 /// Writes. A response follows when the write is durable.
 extension Responder {
-  /// A write with the data that its response repeats.
-  private struct PlannedWrite {
-    var request: WriteRequest
-    var echo: Echo
-  }
-
   /// The data that the response to a write repeats.
   private enum Echo {
     case null
@@ -43,6 +37,23 @@ extension Responder {
       }
       updates = try await decodeUpdates(request, &body, writer)
     default: break
+    }
+    if let bytesMax = options.writtenBytesMax {
+      var places = [location]
+      if request.method == .patch {
+        places = updates.map { location.path.appending($0.location) }
+      } else if request.method == .post {
+        // The child is new.
+        places = []
+      }
+      let isTooLarge = try await operations.exceeds(
+        bytesMax, writing: [value.node] + updates.map(\.value.node), at: places, as: identity,
+        turns: connection.turns)
+      guard !isTooLarge else {
+        throw WireError(
+          .badRequest,
+          "Data to write exceeds the maximum size that can be modified with a single request.")
+      }
     }
     let reply: Reply
     let echo: Echo
@@ -125,8 +136,7 @@ extension Responder {
       for update in updates {
         var node = update.value.node
         if !update.value.serverValues.isEmpty {
-          let place = Location(
-            location.path.appending(update.location.path), isPriority: update.location.isPriority)
+          let place = location.path.appending(update.location)
           let (reply, _) = try await read(
             .get(place, GetOptions()), at: place, timeout: nil, as: identity)
           if case .value(let present, _, _, _) = reply { node = present }
@@ -222,5 +232,12 @@ extension Responder {
     for byte in body.readableBytesView where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{")
     { elements += 1 }
     return 1024 + 64 * elements
+  }
+}
+
+extension Path {
+  /// Returns the location below this path.
+  fileprivate func appending(_ location: Location) -> Location {
+    Location(appending(location.path), isPriority: location.isPriority)
   }
 }

@@ -4,6 +4,7 @@ internal import CanopySocial
 internal import CanopySystem
 public import CanopyTree
 public import CanopyWire
+internal import Synchronization
 
 extension Operations {
   /// Carries out a read if that does not take long.
@@ -21,7 +22,7 @@ extension Operations {
     }
   }
 
-  /// Carries out a read that may take long, beside the caller's thread.
+  /// Carries out a read that may take long, beside the caller's thread. Cancelling the task interrupts it.
   ///
   /// - Parameters:
   ///   - root: the root of the snapshot to read.
@@ -30,8 +31,13 @@ extension Operations {
     _ request: ReadRequest, as identity: Identity, in root: Node, turns: TurnGroup?
   ) async -> Reply {
     do {
-      return try await beside(turns) { [self] in
-        try reply(to: request, as: identity, in: root, isLong: true)
+      let interruption = Interruption()
+      return try await withTaskCancellationHandler {
+        try await beside(turns) { [self] in
+          try reply(to: request, as: identity, in: root, isLong: true, interruption)
+        }
+      } onCancel: {
+        interruption.make()
       }
     } catch {
       return .failure(wireError(error))
@@ -85,10 +91,13 @@ extension Operations {
     }
   }
 
-  /// - Parameter isLong: whether it may take long.
-  /// - Throws: `LongRead` if it takes long and may not.
-  private func reply(
-    to request: ReadRequest, as identity: Identity, in root: Node, isLong: Bool
+  /// - Parameters:
+  ///   - isLong: whether it may take long.
+  ///   - interruption: ends a read that takes long; nil for none.
+  /// - Throws: `LongRead` if it takes long and may not; `CancellationError` if it was interrupted.
+  func reply(
+    to request: ReadRequest, as identity: Identity, in root: Node, isLong: Bool,
+    _ interruption: Interruption? = nil
   ) throws -> Reply {
     switch request {
     case .ping: return .json(.constant("\"PONG\""))
@@ -99,7 +108,7 @@ extension Operations {
     case .blog(let request): return try reply(to: request, as: identity, in: root)
     case .get(let location, let options):
       try checkRead(location.path, options.query, in: root, as: identity)
-      return try value(at: location, options, in: root, isLong: isLong)
+      return try value(at: location, options, in: root, isLong: isLong, interruption)
     case .count(let path, let query):
       try checkRead(path, query, in: root, as: identity)
       let node = root.at(path)
@@ -119,8 +128,10 @@ extension Operations {
   }
 
   private func value(
-    at location: Location, _ options: GetOptions, in root: Node, isLong: Bool
+    at location: Location, _ options: GetOptions, in root: Node, isLong: Bool,
+    _ interruption: Interruption?
   ) throws -> Reply {
+    try interruption?.check()
     let node = root.at(location)
     let style: JSONStyle = options.isExport ? .export : .plain
     if options.hasQuery, !isLong, takesLong(options.query, in: node) { throw LongRead() }
@@ -140,7 +151,7 @@ extension Operations {
     func add(_ key: Key, _ node: Node) -> Bool {
       // `"key":value,`
       budget -= key.utf8Count + 4
-      fits = node.fits(budget: &budget)
+      fits = node.fits(budget: &budget) && interruption?.isMade != true
       if fits { members.append((key, node)) }
       return fits
     }
@@ -154,9 +165,11 @@ extension Operations {
       node.forEachChild { add($0, $1.isBranch ? true : $1) }
     } else {
       guard node.fits(budget: &budget) else { throw excess() }
+      try interruption?.check()
       let etag = options.wantsETag ? node.etag : nil
       return .value(node, style, etag: etag, bytes: bytesMax - budget)
     }
+    try interruption?.check()
     guard fits else { throw excess() }
     return .members(members, style, bytes: bytesMax - budget)
   }
@@ -226,6 +239,20 @@ extension Operations {
       "commentCharacters": Texts.commentMax, "usernameCharacters": Texts.usernameMax,
       "page": Feeds.Page.limitMax,
     ]
+  }
+}
+
+/// The end of a read before its result. Safe to use from any thread.
+final class Interruption: Sendable {
+  private let flag = Atomic(false)
+
+  var isMade: Bool { flag.load(ordering: .relaxed) }
+
+  func make() { flag.store(true, ordering: .relaxed) }
+
+  /// - Throws: `CancellationError` if the interruption was made.
+  func check() throws {
+    if isMade { throw CancellationError() }
   }
 }
 

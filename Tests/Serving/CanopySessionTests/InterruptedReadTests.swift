@@ -1,0 +1,41 @@
+import CanopyEngine
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Testing
+
+@testable import CanopySession
+
+/// Long reads that end before their result.
+@Suite(.timeLimit(.minutes(1))) struct InterruptedReadTests {
+  @Test func `an interrupted read ends without a reply`() async throws {
+    let parts = try await LineParts()
+    let interruption = Interruption()
+    var query = GetOptions()
+    query.hasQuery = true
+    for options in [GetOptions(), query] {
+      let request = ReadRequest.get(Location(.root), options)
+      func read() throws -> Reply {
+        try parts.operations.reply(
+          to: request, as: .administrator, in: true, isLong: true, interruption)
+      }
+      if !interruption.isMade { _ = try read() }
+      interruption.make()
+      #expect(throws: CancellationError.self) { try read() }
+    }
+  }
+
+  @Test func `a cancelled task reads nothing`() async throws {
+    let parts = try await LineParts()
+    let task = Task {
+      withUnsafeCurrentTask { $0?.cancel() }
+      return await parts.operations.longRead(
+        .get(Location(.root), GetOptions()), as: .administrator, in: true, turns: nil)
+    }
+    guard case .failure(let error) = await task.value else {
+      Issue.record("the read was not cancelled")
+      return
+    }
+    #expect(error.code == .unavailable)
+  }
+}
