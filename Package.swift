@@ -125,14 +125,6 @@ let package = Package(
       ],
       path: "Sources/Serving/CanopyLineServer", swiftSettings: settings),
     .target(
-      name: "CanopyGateway",
-      dependencies: [
-        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopySession",
-        "CanopyEvents", "CanopyRealtime", logging, deque, nioCore, nioPosix, nioExtras, nioHTTP1,
-        nioHTTPTypes, nioHTTPTypesHTTP1, nioWebSocket, httpTypes, hummingbird, lifecycle,
-      ],
-      path: "Sources/Serving/CanopyGateway", swiftSettings: settings),
-    .target(
       name: "CanopyRealtime",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
@@ -140,6 +132,14 @@ let package = Package(
         nioWebSocket,
       ],
       path: "Sources/Serving/CanopyRealtime", swiftSettings: settings),
+    .target(
+      name: "CanopyGateway",
+      dependencies: [
+        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopySession",
+        "CanopyEvents", "CanopyRealtime", logging, deque, nioCore, nioPosix, nioExtras, nioHTTP1,
+        nioHTTPTypes, nioHTTPTypesHTTP1, nioWebSocket, httpTypes, hummingbird, lifecycle,
+      ],
+      path: "Sources/Serving/CanopyGateway", swiftSettings: settings),
     .executableTarget(
       name: "canopy",
       dependencies: [

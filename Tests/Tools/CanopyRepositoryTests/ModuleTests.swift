@@ -101,6 +101,14 @@ struct ModuleTests {
         "Logging", "NIOCore", "NIOExtras",
         "NIOPosix", "ServiceLifecycle", "Synchronization",
       ]),
+    // Not SQL, not HTTP: WebSockets that a listener has upgraded.
+    Rule(
+      "Serving", "CanopyRealtime",
+      [
+        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
+        "CanopySession", "CanopyEvents", "CanopyLineServer", "DequeModule", "Logging", "NIOCore",
+        "NIOExtras", "NIOWebSocket", "Synchronization",
+      ]),
     // Not SQL, not the text of other protocols: HTTP.
     Rule(
       "Serving", "CanopyGateway",
@@ -109,14 +117,6 @@ struct ModuleTests {
         "CanopyEvents", "CanopyRealtime", "DequeModule", "Foundation", "HTTPTypes",
         "HummingbirdCore", "Logging", "NIOCore", "NIOExtras", "NIOHTTP1", "NIOHTTPTypes",
         "NIOHTTPTypesHTTP1", "NIOPosix", "NIOWebSocket", "ServiceLifecycle", "Synchronization",
-      ]),
-    // Not SQL, not HTTP: WebSockets that a listener has upgraded.
-    Rule(
-      "Serving", "CanopyRealtime",
-      [
-        "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
-        "CanopySession", "CanopyEvents", "CanopyLineServer", "DequeModule", "Logging", "NIOCore",
-        "NIOExtras", "NIOWebSocket", "Synchronization",
       ]),
     // Composes the others. Not GRDB.
     Rule(
