@@ -39,6 +39,7 @@ let argumentParser = Target.Dependency.product(
 let histogram = Target.Dependency.product(name: "Histogram", package: "hdrhistogram-swift")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 let sqlite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
+let metrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
 let jwt = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
 
 let package = Package(
@@ -58,6 +59,7 @@ let package = Package(
     .package(url: "https://github.com/apple/swift-nio", from: "2.101.2"),
     .package(url: "https://github.com/apple/swift-nio-extras", from: "1.35.2"),
     .package(url: "https://github.com/apple/swift-nio-ssl", from: "2.37.6"),
+    .package(url: "https://github.com/apple/swift-metrics", from: "2.13.0"),
     .package(url: "https://github.com/apple/swift-collections", from: "1.6.0"),
     .package(url: "https://github.com/apple/swift-argument-parser", from: "1.8.2"),
     .package(url: "https://github.com/swift-server/swift-service-lifecycle", from: "2.13.0"),
@@ -101,10 +103,14 @@ let package = Package(
 
     // Serving: connections, and the command.
     .target(
+      name: "CanopyMetrics",
+      dependencies: ["CanopyTree", "CanopyEngine", "CanopyWire", metrics],
+      path: "Sources/Serving/CanopyMetrics", swiftSettings: settings),
+    .target(
       name: "CanopySession",
       dependencies: [
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
-        "CanopyIdentity", "CanopySocial", "CanopyWire", logging, deque,
+        "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire", logging, deque,
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
     .target(
@@ -114,36 +120,37 @@ let package = Package(
       name: "CanopyEvents",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyWire", "CanopyRealtimeWire",
-        "CanopySession", logging, deque, nioCore, nioPosix,
+        "CanopyMetrics", "CanopySession", logging, deque, nioCore, nioPosix,
       ],
       path: "Sources/Serving/CanopyEvents", swiftSettings: settings),
     .target(
       name: "CanopyLineServer",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopySocial", "CanopyWire",
-        "CanopySession", "CanopyEvents", logging, deque, nioCore, nioPosix, nioExtras, lifecycle,
+        "CanopyMetrics", "CanopySession", "CanopyEvents", logging, deque, nioCore, nioPosix,
+        nioExtras, lifecycle,
       ],
       path: "Sources/Serving/CanopyLineServer", swiftSettings: settings),
     .target(
       name: "CanopyRealtime",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
-        "CanopySession", "CanopyEvents", "CanopyLineServer", logging, deque, nioCore, nioExtras,
+        "CanopyMetrics", "CanopySession", "CanopyEvents", "CanopyLineServer", logging, deque, nioCore, nioExtras,
         nioWebSocket,
       ],
       path: "Sources/Serving/CanopyRealtime", swiftSettings: settings),
     .target(
       name: "CanopyGateway",
       dependencies: [
-        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopySession",
-        "CanopyEvents", "CanopyRealtime", logging, deque, nioCore, nioPosix, nioExtras, nioHTTP1,
+        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopyMetrics",
+        "CanopySession", "CanopyEvents", "CanopyRealtime", metrics, logging, deque, nioCore, nioPosix, nioExtras, nioHTTP1,
         nioHTTPTypes, nioHTTPTypesHTTP1, nioWebSocket, httpTypes, hummingbird, lifecycle,
       ],
       path: "Sources/Serving/CanopyGateway", swiftSettings: settings),
     .executableTarget(
       name: "canopy",
       dependencies: [
-        "CanopyEvents", "CanopyGateway", "CanopyIdentity",
+        "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyMetrics",
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite",
         "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle,
         signals, argumentParser, nioCore, nioPosix,
@@ -244,8 +251,9 @@ let package = Package(
       name: "CanopyGatewayTests",
       dependencies: [
         "CanopyGateway", "CZlib", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyWire",
-        "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyTesting", lifecycle, nioCore,
-        nioPosix, nioEmbedded, nioHTTP1, nioHTTPTypes, httpTypes,
+        "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyMetrics", "CanopyTesting",
+        metrics, lifecycle, nioCore, nioExtras, nioPosix, nioEmbedded, nioHTTP1, nioHTTPTypes,
+        httpTypes,
       ],
       path: "Tests/Serving/CanopyGatewayTests", swiftSettings: settings),
     .testTarget(

@@ -1,3 +1,4 @@
+package import CanopyMetrics
 package import CanopySession
 package import NIOCore
 
@@ -15,16 +16,20 @@ open class LoopServices {
   package let turns: LoopTurns
   /// The time that requests may take.
   package let work: WorkBudget
+  /// Counts the requests.
+  package let metrics: RequestMetrics
 
   /// - Parameters:
+  ///   - protocolName: the name of the protocol in the metrics.
   ///   - turns: the queue for turns; nil for one that looks for input between them.
   ///   - now: the clock by which turns end.
   package init(
-    _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
+    _ operations: Operations, protocolName: String, loop: any EventLoop, turns: LoopTurns? = nil,
     now: @escaping () -> NIODeadline = { .now() }
   ) {
     self.loop = loop
     self.operations = operations
+    metrics = RequestMetrics(protocolName, in: operations.metrics)
     let inbox = LoopInbox(operations.engine, loop: loop)
     self.inbox = inbox
     unflushed = FlushQueue(loop: loop) { inbox.release() }

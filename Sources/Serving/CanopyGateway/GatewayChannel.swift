@@ -39,6 +39,7 @@ struct GatewayChannel: ServerChildChannel {
   private let configuration: Gateway.Configuration
   private let loops: LoopLocals<NIOLoopBoundBox<GatewayLoop>>
   private let sockets: RealtimeConnections
+  private let counters: HTTPMetrics
 
   init(_ operations: Operations, configuration: Gateway.Configuration, logger: Logger) {
     self.operations = operations
@@ -50,6 +51,7 @@ struct GatewayChannel: ServerChildChannel {
     realtime.isEmulator = configuration.isEmulator
     realtime.allowedOrigins = configuration.allowedOrigins
     sockets = RealtimeConnections(operations, configuration: realtime)
+    counters = HTTPMetrics(in: operations.metrics)
   }
 
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
@@ -130,7 +132,8 @@ struct GatewayChannel: ServerChildChannel {
     await withTaskCancellationHandler {
       do {
         if let http = try await value.http.get() {
-          let responder = Responder(operations, configuration, sockets, value.connection)
+          let responder = Responder(
+            operations, configuration, sockets, counters, value.connection)
           let server = HTTP1Channel(responder: { request, writer, _ in
             try await responder.respond(to: request, writer)
           })

@@ -13,14 +13,16 @@ struct Responder: Sendable {
   let connection: GatewayConnection
   let configuration: Gateway.Configuration
   let sockets: RealtimeConnections
+  private let counters: HTTPMetrics
 
   init(
     _ operations: Operations, _ configuration: Gateway.Configuration,
-    _ sockets: RealtimeConnections, _ connection: GatewayConnection
+    _ sockets: RealtimeConnections, _ counters: HTTPMetrics, _ connection: GatewayConnection
   ) {
     self.operations = operations
     self.configuration = configuration
     self.sockets = sockets
+    self.counters = counters
     self.connection = connection
   }
 
@@ -32,13 +34,17 @@ struct Responder: Sendable {
   /// - Throws: an error if the connection is to end.
   func respond(to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter) async throws
   {
+    let start = ContinuousClock.now
     var body = RequestBodyReader(request.body, connection)
     let outcome = try await outcome(of: request, &body, writer)
     var answer: HTTPAnswer
     switch outcome {
     case .answer(let result): answer = result
-    case .stream(let stream, let fields): return try await send(stream, fields, writer)
+    case .stream(let stream, let fields):
+      counters.countStream()
+      return try await send(stream, fields, writer)
     }
+    counters.count(request.method, answer.status, since: start)
     if request.headers[.origin] != nil { answer.allowOrigins() }
     if request.method == .head { answer.body = .none }
     answer.closes = answer.closes || body.isTooLarge
@@ -88,6 +94,7 @@ struct Responder: Sendable {
         return .answer(
           .failure(.notFound, "there is nothing at this address; append .json to read the tree"))
       case .health: return .answer(health(method))
+      case .metrics: return .answer(try await metrics(parsed))
       case .realtime: return .answer(Responder.webSocketNeeded)
       case .line:
         return .answer(line(origin: parsed.fields[.origin], host: request.head.authority))
@@ -150,11 +157,6 @@ struct Responder: Sendable {
     values.lazy.flatMap { $0.parts(separatedBy: UInt8(ascii: ",")) }.map(\.weighted).contains {
       $0.name.hasSameBytes(as: name) && !$0.isRefused
     }
-  }
-
-  private func health(_ method: HTTPRequest.Method) -> HTTPAnswer {
-    guard method == .get else { return .methodNotAllowed([.get]) }
-    return .json { $0.append("{\"status\":\"ok\"}") }
   }
 
   // MARK: The user of a request

@@ -101,6 +101,8 @@ extension Target {
     case rules
     /// Whether the server works.
     case health
+    /// The numbers that describe the state of the server.
+    case metrics
     /// The realtime protocol over a WebSocket.
     case realtime
     /// The line protocol over a WebSocket.
@@ -139,6 +141,7 @@ extension Target {
   private var resourceOutsideTree: Resource? {
     switch parts {
     case ["health"]: .health
+    case ["metrics"]: .metrics
     case [".ws"]: .realtime
     case ["line"]: .line
     case [".lp"]: .longPolling

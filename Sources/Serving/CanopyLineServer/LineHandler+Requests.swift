@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopyEvents
+internal import CanopyMetrics
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
@@ -114,15 +115,23 @@ extension LineHandler {
   /// Carries out a read and encodes its reply, or begins it beside the loop if it takes long.
   func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     // The events that led to the snapshot go out first.
+    let measurement = shared.metrics.begin(RequestKind(request))
     if !subscribers.isEmpty { shared.hub.drain() }
     if !shared.read(request, as: session.identity, to: &output) {
-      readLong(context, request, session.postponeRead())
+      let slot = session.postponeRead()
+      measurements[slot] = measurement
+      readLong(context, request, slot)
+    } else if let measurement {
+      shared.metrics.end(measurement)
     }
     noteUnsent(context)
   }
 
   /// Carries out a request. Its outcome goes to `finish`, now or later.
   func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
+    if let measurement = shared.metrics.begin(RequestKind(request)) {
+      measurements[slot] = measurement
+    }
     switch request {
     case .write(let write):
       let outcome = pendingOutcome(context, slot)
@@ -206,6 +215,9 @@ extension LineHandler {
 
   func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
     tasks[slot] = nil
+    if !measurements.isEmpty, let measurement = measurements.removeValue(forKey: slot) {
+      shared.metrics.end(measurement)
+    }
     session.finish(slot, completion)
     if completion.closes { input.dropBacklog() }
     scheduled.advances = true

@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopyEvents
+internal import CanopyMetrics
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
@@ -27,6 +28,8 @@ final class LineHandler: ChannelInboundHandler, Connection {
   private(set) var context: ChannelHandlerContext?
   /// The tasks of requests by slot, to cancel when the connection is gone.
   var tasks: [Session.Slot: Task<Void, Never>] = [:]
+  /// The measurements of requests that are under way, by slot.
+  var measurements: [Session.Slot: RequestMetrics.Measurement] = [:]
   /// The subscriptions at the hub, by number.
   var subscribers: [Int64: HubSubscription] = [:]
   /// The tasks that read the journal or measure the state for new subscriptions, by number.

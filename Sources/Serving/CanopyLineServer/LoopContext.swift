@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopyEvents
+internal import CanopyMetrics
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
@@ -15,7 +16,7 @@ final class LoopContext: LoopServices {
   /// - Parameters:
   ///   - turns: the queue for turns; nil for one that looks for input between them.
   ///   - now: the clock by which turns end.
-  override init(
+  init(
     _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
     now: @escaping () -> NIODeadline = { .now() }
   ) {
@@ -23,7 +24,7 @@ final class LoopContext: LoopServices {
     codec = LineCodec(
       replyBytesMax: limits.replyBytesMax, wholeBytesMax: limits.wholeReplyBytesMax,
       cache: EntryCache())
-    super.init(operations, loop: loop, turns: turns, now: now)
+    super.init(operations, protocolName: "line", loop: loop, turns: turns, now: now)
   }
 
   /// Carries out a read that does not take long, and appends the line of its reply. All requests for the same list
@@ -60,6 +61,7 @@ final class LoopContext: LoopServices {
   /// - Returns: whether the reply was appended.
   @discardableResult
   func encode(_ reply: Reply, to output: inout LineOutput) -> Bool {
+    if case .failure(let error) = reply { metrics.count(error.code) }
     do throws(WireError) {
       if let rest = try codec.encode(reply, to: &output.text) { output.append(rest) }
       return true

@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopyEvents
+internal import CanopyMetrics
 internal import CanopyRealtimeWire
 internal import CanopySession
 internal import CanopyTree
@@ -195,12 +196,16 @@ extension RealtimeHandler {
   /// Carries out a read and answers it, or begins it beside the loop if it takes long.
   func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     // The events that led to the snapshot go out first.
+    let measurement = shared.metrics.begin(RequestKind(request))
     if !listeners.isEmpty { shared.hub.drain() }
     let root = shared.inbox.snapshot.root
     if let reply = operations.read(request, as: session.identity, in: root) {
       answer(reply)
+      if let measurement { shared.metrics.end(measurement) }
     } else {
-      readLong(context, request, session.postponeRead())
+      let slot = session.postponeRead()
+      measurements[slot] = measurement
+      readLong(context, request, slot)
     }
   }
 
@@ -209,6 +214,9 @@ extension RealtimeHandler {
     _ context: ChannelHandlerContext, _ request: Request, _ kind: PendingAnswers.Kind,
     _ slot: Session.Slot
   ) {
+    if let measurement = shared.metrics.begin(RequestKind(request)) {
+      measurements[slot] = measurement
+    }
     switch request {
     case .write(let write):
       let complete = completion(context, slot)
@@ -318,6 +326,9 @@ extension RealtimeHandler {
 
   func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
     tasks[slot] = nil
+    if !measurements.isEmpty, let measurement = measurements.removeValue(forKey: slot) {
+      shared.metrics.end(measurement)
+    }
     session.finish(slot, completion)
     if completion.identity != nil { watchIdentity() }
     scheduled.advances = true

@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopyEvents
+internal import CanopyMetrics
 internal import CanopyRealtimeWire
 internal import CanopyRules
 internal import CanopySession
@@ -97,6 +98,7 @@ extension RealtimeHandler: Flushable {
     switch reply {
     case .subscribed(let subscribed): begin(subscribed, answering: number)
     case .failure(let error):
+      shared.metrics.count(error.code)
       append { output in
         ServerMessage.answer(number, RealtimeStatus(error.code), to: &output) {
           $0.append(string: error.sentence)

@@ -1,4 +1,5 @@
 internal import CanopyEvents
+internal import CanopyMetrics
 internal import CanopyRealtimeWire
 internal import CanopySession
 internal import CanopyTree
@@ -30,6 +31,8 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
   private(set) var context: ChannelHandlerContext?
   /// The tasks of requests, to cancel when the connection is gone.
   var tasks: [Session.Slot: Task<Void, Never>] = [:]
+  /// The measurements of requests that are under way, by slot.
+  var measurements: [Session.Slot: RequestMetrics.Measurement] = [:]
   /// The listeners, by the numbers of their subscriptions.
   var listeners: [Int64: RealtimeListener] = [:]
   /// The number of each listener.

@@ -16,7 +16,7 @@ final class RealtimeLoop: LoopServices {
     self.configuration = configuration
     self.number = number
     startedAt = operations.now()
-    super.init(operations, loop: loop, now: configuration.now)
+    super.init(operations, protocolName: "realtime", loop: loop, now: configuration.now)
   }
 
   /// Returns a text that identifies a connection. It is not a secret: clients show it to people who look for a

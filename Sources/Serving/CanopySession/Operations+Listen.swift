@@ -55,6 +55,13 @@ extension Operations {
     return ListenerOwner("\(network)", viewsMax: limits.viewsPerAddressMax)
   }
 
+  /// Whether a client is on the machine of the server.
+  ///
+  /// - Parameter address: the address of the client.
+  public static func isThisMachine(_ address: String) -> Bool {
+    RemoteNetwork(address).isThisMachine
+  }
+
   /// Whether a client may get the changes since a commit.
   ///
   /// A child that was removed is sent with its last data. A client that perhaps could not read it while it

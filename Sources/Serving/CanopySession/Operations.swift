@@ -1,6 +1,7 @@
 public import CanopyAccounts
 public import CanopyEngine
 public import CanopyIdentity
+public import CanopyMetrics
 internal import CanopySocial
 public import CanopyTree
 public import CanopyWire
@@ -30,6 +31,8 @@ public final class Operations: Sendable {
   public let rules: RulesKeeper
   /// The logins of all connections.
   public let sessions: SessionRegistry
+  /// The metrics of the server.
+  public let metrics: MetricsRegistry
   /// The memory that connections of all protocols may make the server hold.
   public let memory: MemoryBudget
   /// The steps of work that takes more than one commit. Run it as long as the engine runs.
@@ -54,12 +57,14 @@ public final class Operations: Sendable {
   ///   - rules: authorize requests to the tree. The engine must keep their indexes.
   ///   - version: the version of the program, for HELLO.
   ///   - now: milliseconds since 1970; sessions expire by it.
+  ///   - metrics: takes the measurements of all connections.
   public init(
     engine: Engine, accounts: AccountService,
     identityService: (_ loginsEnded: @escaping @Sendable (_ uid: String) async -> Void) ->
       IdentityService? = { _ in nil },
     administratorToken: AdministratorToken, disconnectStore: any DisconnectStore, rules: RulesKeeper, limits: Limits, version: String,
-    now: @escaping @Sendable () -> Int64, logger: Logger
+    now: @escaping @Sendable () -> Int64, logger: Logger,
+    metrics: MetricsRegistry = MetricsRegistry()
   ) {
     self.engine = engine
     self.accounts = accounts
@@ -75,6 +80,7 @@ public final class Operations: Sendable {
     self.limits = limits
     memory = MemoryBudget(bytesMax: limits.memoryMax)
     self.version = version
+    self.metrics = metrics
     self.now = now
     self.logger = logger
     unfinishedWork = UnfinishedWorkRunner(engine: engine, logger: logger)

@@ -3,8 +3,9 @@ import CanopyAccounts
 import CanopyEngine
 import CanopyGateway
 import CanopyIdentity
-import CanopyRules
 import CanopyLineServer
+import CanopyMetrics
+import CanopyRules
 import CanopySession
 import CanopySocial
 import CanopySQLite
@@ -24,12 +25,14 @@ struct Composition: Sendable {
   ///
   /// - Parameters:
   ///   - hasher: the hasher of passwords, which bounds their number.
+  ///   - metrics: takes the measurements of the journal; nil for none.
   ///   - now: the clock of commits, accounts and tokens, in milliseconds since 1970.
   init(
     folder: String, store configuration: SQLiteStore.Configuration = .init(),
     engine: Engine.Configuration = Composition.unwatched, settings: AccountSettings = .init(),
     hasher: PasswordHasher = PasswordHasher(),
-    now: @escaping @Sendable () -> Int64 = Composition.now, logger: Logger
+    now: @escaping @Sendable () -> Int64 = Composition.now, metrics: MetricsRegistry? = nil,
+    logger: Logger
   ) async throws {
     var configuration = configuration
     configuration.logger = logger
@@ -39,7 +42,8 @@ struct Composition: Sendable {
     var engineConfiguration = engine
     engineConfiguration.indexPlan.formUnion(Layout.indexPlan)
     self.engine = try await Engine(
-      journal: store, configuration: engineConfiguration, now: now,
+      journal: metrics.map { MeasuredJournal(store, in: $0) as any Journal } ?? store,
+      configuration: engineConfiguration, now: now,
       clock: Composition.clock, random: { UInt64.random(in: .min ... .max) }, logger: logger)
     accounts = AccountService(
       store: store, hasher: hasher, settings: settings,

@@ -5,6 +5,7 @@ import CanopyEvents
 import CanopyGateway
 import CanopyIdentity
 import CanopyLineServer
+import CanopyMetrics
 import CanopySession
 public import CanopySQLite
 import CanopyTree
@@ -151,9 +152,10 @@ struct Serve: AsyncParsableCommand {
     // The rules come first: with invalid rules the server creates and opens nothing.
     let rules = try RulesKeeper(folder: folder)
     engine.indexPlan.formUnion(rules.indexPlan)
+    let metrics = MetricsRegistry()
     let parts = try await Composition(
       folder: folder, store: store, engine: engine, settings: settings, hasher: hasher,
-      logger: logger)
+      metrics: metrics, logger: logger)
     logger.info(
       "the data folder is open",
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
@@ -183,22 +185,22 @@ struct Serve: AsyncParsableCommand {
       },
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
       disconnectStore: parts.store, rules: rules, limits: limits,
-      version: Canopy.version, now: Composition.now, logger: logger)
+      version: Canopy.version, now: Composition.now, logger: logger,
+      metrics: metrics)
     let server = LineServer(operations, configuration: listener, logger: logger) {
       [log = logger] host, port in
       let ready = "ready line \(host.contains(":") ? "[\(host)]" : host):\(port)"
       // The server also serves if stdout is closed.
       do { try Output.line(ready) } catch { log.warning("\(ready), but stdout is closed") }
     }
+    let httpGate = ConnectionGate(sharingBoundsOf: server.gate)
     let http = gateway.map { configuration in
-      Gateway(
-        operations, configuration: configuration,
-        gate: ConnectionGate(sharingBoundsOf: server.gate), logger: logger
-      ) { [log = logger] host, port in
+      Gateway(operations, configuration: configuration, gate: httpGate, logger: logger) { [log = logger] host, port in
         let ready = "ready http \(host.contains(":") ? "[\(host)]" : host):\(port)"
         do { try Output.line(ready) } catch { log.warning("\(ready), but stdout is closed") }
       }
     }
+    metrics.collect(from: operations, line: server.gate, http: httpGate)
     // Services shut down in reverse order: first the listeners, last the engine, on which all others depend.
     let group = ServiceGroup(
       services: [

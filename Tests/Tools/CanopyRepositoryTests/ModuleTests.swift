@@ -74,12 +74,16 @@ struct ModuleTests {
         "Logging", "Synchronization",
       ]),
 
+    // Not sockets, connections or SQL: numbers, and their text.
+    Rule(
+      "Serving", "CanopyMetrics",
+      ["CanopyEngine", "CanopyTree", "CanopyWire", "CoreMetrics", "Synchronization"]),
     // Not sockets, event loops or SQL: a connection without its transport, and the requests themselves.
     Rule(
       "Serving", "CanopySession",
       [
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts",
-        "CanopyIdentity", "CanopySocial", "CanopyWire",
+        "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire",
         "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
       ]),
     // Not NIO, not the engine: text.
@@ -88,8 +92,8 @@ struct ModuleTests {
     Rule(
       "Serving", "CanopyEvents",
       [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopySession", "CanopyWire",
-        "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore",
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyMetrics", "CanopySession",
+        "CanopyWire", "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore",
         "NIOPosix", "Synchronization",
       ]),
     // Not SQL.
@@ -97,7 +101,7 @@ struct ModuleTests {
       "Serving", "CanopyLineServer",
       [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopyEvents",
-        "CanopySession", "CanopySocial", "CanopyWire", "DequeModule", "Dispatch", "Foundation",
+        "CanopyMetrics", "CanopySession", "CanopySocial", "CanopyWire", "DequeModule", "Dispatch", "Foundation",
         "Logging", "NIOCore", "NIOExtras",
         "NIOPosix", "ServiceLifecycle", "Synchronization",
       ]),
@@ -106,15 +110,15 @@ struct ModuleTests {
       "Serving", "CanopyRealtime",
       [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
-        "CanopySession", "CanopyEvents", "CanopyLineServer", "DequeModule", "Logging", "NIOCore",
+        "CanopyMetrics", "CanopySession", "CanopyEvents", "CanopyLineServer", "DequeModule", "Logging", "NIOCore",
         "NIOExtras", "NIOWebSocket", "Synchronization",
       ]),
     // Not SQL, not the text of other protocols: HTTP.
     Rule(
       "Serving", "CanopyGateway",
       [
-        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopySession",
-        "CanopyEvents", "CanopyRealtime", "DequeModule", "Foundation", "HTTPTypes",
+        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopyMetrics",
+        "CanopySession", "CanopyEvents", "CanopyRealtime", "CoreMetrics", "DequeModule", "Foundation", "HTTPTypes",
         "HummingbirdCore", "Logging", "NIOCore", "NIOExtras", "NIOHTTP1", "NIOHTTPTypes",
         "NIOHTTPTypesHTTP1", "NIOPosix", "NIOWebSocket", "ServiceLifecycle", "Synchronization",
       ]),
@@ -123,7 +127,7 @@ struct ModuleTests {
       "Serving", "canopy",
       [
         "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyEvents", "CanopyGateway",
-        "CanopyIdentity", "CanopyRules", "CanopyLineServer",
+        "CanopyIdentity", "CanopyMetrics", "CanopyRules", "CanopyLineServer",
         "CanopySession", "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree",
         "Foundation", "Logging", "NIOCore",
         "NIOPosix", "ServiceLifecycle", "Synchronization", "UnixSignals",

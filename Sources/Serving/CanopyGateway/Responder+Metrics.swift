@@ -1,0 +1,29 @@
+internal import CanopyMetrics
+internal import CanopySession
+internal import CanopyWire
+internal import HTTPTypes
+internal import NIOCore
+
+/// The state of the server, for programs that watch it.
+extension Responder {
+  /// Answers whether the server works.
+  func health(_ method: HTTPRequest.Method) -> HTTPAnswer {
+    guard method == .get else { return .methodNotAllowed([.get]) }
+    return .json { $0.append("{\"status\":\"ok\"}") }
+  }
+
+  /// Answers with the metrics, for programs on this machine and for the administrator: they show how much the server is
+  /// used, and by which requests.
+  func metrics(_ request: Parsed) async throws -> HTTPAnswer {
+    guard request.method == .get else { return .methodNotAllowed([.get]) }
+    if !Operations.isThisMachine(connection.address) {
+      guard case .administrator = try await identity(request) else {
+        throw WireError(.permissionDenied, "")
+      }
+    }
+    var answer = HTTPAnswer()
+    answer.fields[.contentType] = MetricsText.contentType
+    answer.body = .bytes(ByteBuffer(string: operations.metrics.text))
+    return answer
+  }
+}

@@ -1,0 +1,63 @@
+public import CanopyEngine
+public import CanopyTree
+internal import CoreMetrics
+
+/// A journal that measures another one: the commits, the sizes of batches, and the times of appends and checkpoints.
+///
+/// It reads the clock twice for a batch, which takes a synchronization of the disk.
+public struct MeasuredJournal: Journal {
+  private let journal: any Journal
+  private let commits: Counter
+  private let failures: Counter
+  private let batches: Recorder
+  private let appends: Timer
+  private let checkpoints: Timer
+
+  /// Creates a journal that measures `journal` in a registry.
+  public init(_ journal: any Journal, in registry: MetricsRegistry) {
+    self.journal = journal
+    commits = Counter(label: "canopy_commits_total", factory: registry)
+    failures = Counter(label: "canopy_append_failures_total", factory: registry)
+    batches = Recorder(label: "canopy_batch_commits", factory: registry)
+    appends = Timer(label: "canopy_append_seconds", factory: registry)
+    checkpoints = Timer(label: "canopy_checkpoint_seconds", factory: registry)
+  }
+
+  public func load(keeping indexes: IndexPlan) async throws -> JournalState {
+    try await journal.load(keeping: indexes)
+  }
+
+  public func append(_ commits: [Commit], after last: Int64) async throws {
+    let start = ContinuousClock.now
+    do { try await journal.append(commits, after: last) } catch {
+      failures.increment()
+      throw error
+    }
+    appends.recordNanoseconds(MeasuredJournal.nanoseconds(since: start))
+    self.commits.increment(by: commits.count)
+    batches.record(commits.count)
+  }
+
+  public func resolveAppend(after last: Int64) async throws -> [Commit] {
+    try await journal.resolveAppend(after: last)
+  }
+
+  public func history(
+    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
+  ) async throws -> HistoryPage {
+    try await journal.history(after: first, through: last, where: isAsked)
+  }
+
+  public func checkpoint(
+    _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
+  ) async throws {
+    let start = ContinuousClock.now
+    try await journal.checkpoint(root, through: sequence, resting: rest)
+    checkpoints.recordNanoseconds(MeasuredJournal.nanoseconds(since: start))
+  }
+
+  private static func nanoseconds(since start: ContinuousClock.Instant) -> Int64 {
+    let (seconds, attoseconds) = (ContinuousClock.now - start).components
+    return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+  }
+}

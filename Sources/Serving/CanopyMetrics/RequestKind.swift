@@ -1,0 +1,84 @@
+public import CanopyWire
+
+/// The kinds of requests that metrics tell apart: the verbs of the line protocol, and their counterparts in others.
+public enum RequestKind: UInt8, CaseIterable, Sendable {
+  case hello, ping, help, whoami, get, count, info
+  case rules, setrules, explain
+  case show, comments, recent, posts, top, profile
+  case post, edit, delete, star, comment, uncomment, rename
+  case set, update, cas, push, once
+  case signup, login, auth, logout, password
+  case listen, watch, unlisten
+  case quit, ondisconnect
+
+  /// The kind of a request.
+  public init(_ request: Request) {
+    switch request {
+    case .read(let read): self.init(read)
+    case .write(let write): self.init(write)
+    case .account(let account):
+      self =
+        switch account {
+        case .signUp: .signup
+        case .logIn: .login
+        case .authenticate: .auth
+        case .logOut: .logout
+        case .changePassword: .password
+        }
+    case .listen(let listen):
+      self =
+        switch listen {
+        case .listen, .info: .listen
+        case .watch: .watch
+        case .unlisten: .unlisten
+        }
+    case .connection(.quit): self = .quit
+    case .connection(.onDisconnect): self = .ondisconnect
+    case .administration(.setRules): self = .setrules
+    case .administration(.explain): self = .explain
+    }
+  }
+
+  /// The kind of a read.
+  public init(_ read: ReadRequest) {
+    self =
+      switch read {
+      case .hello: .hello
+      case .ping: .ping
+      case .help: .help
+      case .whoAmI: .whoami
+      case .get: .get
+      case .count: .count
+      case .info: .info
+      case .rules: .rules
+      case .blog(.show): .show
+      case .blog(.comments): .comments
+      case .blog(.recent): .recent
+      case .blog(.posts): .posts
+      case .blog(.top): .top
+      case .blog(.profile): .profile
+      }
+  }
+
+  /// The kind of a write.
+  public init(_ write: WriteRequest) {
+    self =
+      switch write {
+      case .rename: .rename
+      case .blog(.post): .post
+      case .blog(.edit): .edit
+      case .blog(.delete): .delete
+      case .blog(.star): .star
+      case .blog(.comment): .comment
+      case .blog(.uncomment): .uncomment
+      case .push: .push
+      case .once: .once
+      case .tree(.set): .set
+      case .tree(.update): .update
+      case .tree(.compareAndSet): .cas
+      }
+  }
+
+  /// The position in a table.
+  var index: Int { Int(rawValue) }
+}

@@ -1,0 +1,87 @@
+public import CanopyWire
+internal import Synchronization
+
+/// The requests of one protocol on one event loop: their numbers, the times of a sample of them, and the errors.
+///
+/// Only its event loop counts, so counting is a load and a store without a lock. Any thread may read.
+public final class RequestMetrics: Sendable {
+  /// A request whose time is measured.
+  public struct Measurement: Sendable {
+    fileprivate let kind: RequestKind
+    fileprivate let start: ContinuousClock.Instant
+  }
+
+  /// The number of requests of which one is measured. Reading the clock takes longer than counting.
+  public static let requestsPerMeasurement: Int64 = 64
+
+  private let protocolName: String
+  private let counts = (0..<RequestKind.allCases.count).map { _ in LoopCount() }
+  private let codes = (0..<WireError.Code.allCases.count).map { _ in LoopCount() }
+  private let times = (0..<RequestKind.allCases.count).map { _ in
+    HistogramCell(bounds: HistogramCell.seconds)
+  }
+  private let all = LoopCount()
+
+  /// Creates metrics that a registry collects.
+  ///
+  /// - Parameter protocolName: the name of the protocol in the text.
+  public init(_ protocolName: String, in registry: MetricsRegistry) {
+    self.protocolName = protocolName
+    registry.collect { [self] in collect(&$0) }
+  }
+
+  /// Counts a request. Called on the event loop.
+  ///
+  /// - Returns: a measurement to be ended, for one request among several; otherwise nil.
+  public func begin(_ kind: RequestKind) -> Measurement? {
+    counts[kind.index].increment()
+    guard all.increment() % RequestMetrics.requestsPerMeasurement == 1 else { return nil }
+    return Measurement(kind: kind, start: .now)
+  }
+
+  /// Ends a measurement. Safe to call from any thread.
+  public func end(_ measurement: Measurement) {
+    let (seconds, attoseconds) = (ContinuousClock.now - measurement.start).components
+    times[measurement.kind.index].recordNanoseconds(
+      seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+  }
+
+  /// Counts an error. Called on the event loop.
+  public func count(_ code: WireError.Code) {
+    codes[WireError.Code.allCases.firstIndex(of: code) ?? 0].increment()
+  }
+
+  private func collect(_ text: inout MetricsText) {
+    for kind in RequestKind.allCases {
+      let labels = [(name: "protocol", value: protocolName), (name: "verb", value: "\(kind)")]
+      let count = counts[kind.index].value
+      guard count > 0 else { continue }
+      text.add(
+        .counter, "canopy_requests_total", "Requests by protocol and verb.", labels, Double(count))
+      let cell = times[kind.index]
+      text.add(
+        histogram: "canopy_request_seconds", "The times of one request in 64.", labels,
+        bounds: cell.bounds, counts: cell.values, sum: cell.sum)
+    }
+    for (code, count) in zip(WireError.Code.allCases, codes) where count.value > 0 {
+      text.add(
+        .counter, "canopy_errors_total", "Rejected requests by protocol and code.",
+        [("protocol", protocolName), ("code", code.rawValue)], Double(count.value))
+    }
+  }
+}
+
+/// A number that one thread counts up, and any thread may read.
+private final class LoopCount: Sendable {
+  private let count = Atomic<Int64>(0)
+
+  var value: Int64 { count.load(ordering: .relaxed) }
+
+  /// Returns the new number.
+  @discardableResult
+  func increment() -> Int64 {
+    let new = count.load(ordering: .relaxed) &+ 1
+    count.store(new, ordering: .relaxed)
+    return new
+  }
+}

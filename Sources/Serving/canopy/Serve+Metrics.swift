@@ -1,0 +1,44 @@
+import CanopyEngine
+import CanopyEvents
+import CanopyMetrics
+import CanopySession
+import Foundation
+
+extension MetricsRegistry {
+  /// Adds the numbers that the parts of a server know themselves. They are read when the text is written.
+  func collect(from operations: Operations, line: ConnectionGate, http: ConnectionGate) {
+    collect { text in
+      for (port, gate) in [("line", line), ("http", http)] {
+        text.add(
+          .gauge, "canopy_connections", "Open connections by port.", [("port", port)],
+          Double(gate.count))
+      }
+      func gauge(_ name: String, _ help: String, _ value: Int) {
+        text.add(.gauge, name, help, Double(value))
+      }
+      let (listeners, views) = operations.engine.listenerCounts
+      gauge("canopy_listeners", "Listeners at the engine.", listeners)
+      gauge("canopy_views", "Different locations and queries with listeners.", views)
+      gauge("canopy_logins", "Logins that connections hold.", operations.sessions.count)
+      gauge(
+        "canopy_connection_bytes", "Bytes that connections make the server hold.",
+        operations.memory.used)
+      gauge(
+        "canopy_sequence", "The number of the last commit.",
+        Int(operations.engine.snapshot.sequence))
+      if let bytes = MetricsRegistry.residentBytes {
+        gauge("process_resident_memory_bytes", "The memory of the process.", bytes)
+      }
+    }
+  }
+
+  /// The memory that the process occupies; nil if the system does not tell.
+  private static var residentBytes: Int? {
+    guard let text = try? String(contentsOfFile: "/proc/self/statm", encoding: .utf8) else {
+      return nil
+    }
+    let fields = text.split(separator: " ")
+    guard fields.count > 1, let pages = Int(fields[1]) else { return nil }
+    return pages * Int(sysconf(Int32(_SC_PAGESIZE)))
+  }
+}

@@ -1,0 +1,104 @@
+import CanopyEngine
+import CanopyMetrics
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import CoreMetrics
+import Testing
+
+@testable import CanopyGateway
+
+/// The metrics of a server.
+@Suite(.timeLimit(.minutes(2))) struct MetricsTests {
+  @Test func `the metrics count the requests of each protocol`() async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        for _ in 0..<3 {
+          #expect(try await client.request("PUT", "/open/a.json", [:], "1").status == 200)
+        }
+        #expect(try await client.request("GET", "/closed.json").status == 401)
+        try await server.connect { line in
+          #expect(try await line.upgrade("/line") == 101)
+          for _ in 0..<100 {
+            try await line.send(message: "PING")
+            #expect(try await line.message() == "+\"PONG\"")
+          }
+          try await line.send(message: "GET /closed")
+          #expect(try await line.message().hasPrefix("-PERMISSION_DENIED "))
+          let metrics = try await client.request("GET", "/metrics")
+          #expect(metrics.status == 200)
+          #expect(metrics.fields["content-type"] == MetricsText.contentType)
+          let lines = Set(metrics.text.split(separator: "\n").map(String.init))
+          for expected in [
+            #"canopy_http_requests_total{method="PUT",status="200"} 3"#,
+            #"canopy_http_requests_total{method="GET",status="401"} 1"#,
+            #"canopy_http_request_seconds_count{method="PUT"} 3"#,
+            #"canopy_requests_total{protocol="line",verb="ping"} 100"#,
+            #"canopy_request_seconds_count{protocol="line",verb="ping"} 2"#,
+            #"canopy_errors_total{protocol="line",code="PERMISSION_DENIED"} 1"#,
+          ] {
+            #expect(lines.contains(expected), "\(expected)")
+          }
+        }
+        #expect(try await client.request("POST", "/metrics", [:], "").status == 405)
+      }
+    }
+  }
+
+  @Test func `samples of the same series are added, and the text is that of Prometheus`() {
+    var text = MetricsText()
+    for _ in 0..<2 { text.add(.counter, "a.b", "Help.", [("l", "x\"\\\n")], 2) }
+    text.add(.gauge, "9", "", 0.5)
+    text.add(histogram: "h", "", bounds: [1, 2], counts: [1, 2, 3], sum: 14)
+    #expect(
+      text.text == """
+        # TYPE _9 gauge
+        _9 0.5
+        # HELP a_b Help.
+        # TYPE a_b counter
+        a_b{l="x\\"\\\\\\n"} 4
+        # TYPE h histogram
+        h_bucket{le="1"} 1
+        h_bucket{le="2"} 3
+        h_bucket{le="+Inf"} 6
+        h_sum 14
+        h_count 6
+
+        """)
+  }
+
+  @Test func `the registry is a backend of swift-metrics`() {
+    let registry = MetricsRegistry()
+    for _ in 0..<2 {
+      Counter(label: "c", dimensions: [("d", "1")], factory: registry).increment(by: 3)
+    }
+    Recorder(label: "r", factory: registry).record(3)
+    Timer(label: "t", factory: registry).recordNanoseconds(200_000_000)
+    Meter(label: "m", factory: registry).set(7)
+    let lines = Set(registry.text.split(separator: "\n").map(String.init))
+    for expected in [
+      #"c{d="1"} 6"#, #"r_bucket{le="4"} 1"#, #"r_bucket{le="2"} 0"#, #"t_sum 0.2"#,
+      #"t_bucket{le="0.25"} 1"#, "m 7",
+    ] {
+      #expect(lines.contains(expected), "\(expected)")
+    }
+  }
+
+  @Test func `a journal is measured without being changed`() async throws {
+    let registry = MetricsRegistry()
+    let journal = MeasuredJournal(FaultyJournal<InMemoryJournal>(), in: registry)
+    let commit = Commit(
+      sequence: 1, time: 1, assignments: [Assignment(Location("a"), true)])
+    try await journal.append([commit], after: 0)
+    #expect(try await journal.load(keeping: IndexPlan()).sequence == 1)
+    await #expect(throws: (any Error).self) { try await journal.append([commit], after: 5) }
+    let lines = Set(registry.text.split(separator: "\n").map(String.init))
+    for expected in [
+      "canopy_commits_total 1", "canopy_append_failures_total 1", "canopy_batch_commits_count 1",
+      "canopy_append_seconds_count 1",
+    ] {
+      #expect(lines.contains(expected), "\(expected)")
+    }
+  }
+}
