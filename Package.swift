@@ -135,7 +135,8 @@ let package = Package(
       name: "CanopyRealtime",
       dependencies: [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
-        "CanopyMetrics", "CanopySession", "CanopyEvents", "CanopyLineServer", logging, deque, nioCore, nioExtras,
+        "CanopyMetrics", "CanopySession", "CanopyEvents", "CanopyLineServer", logging, deque,
+        nioCore, nioExtras,
         nioWebSocket,
       ],
       path: "Sources/Serving/CanopyRealtime", swiftSettings: settings),
@@ -143,7 +144,8 @@ let package = Package(
       name: "CanopyGateway",
       dependencies: [
         "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopyMetrics",
-        "CanopySession", "CanopyEvents", "CanopyRealtime", metrics, logging, deque, nioCore, nioPosix, nioExtras, nioHTTP1,
+        "CanopySession", "CanopyEvents", "CanopyRealtime", metrics, logging, deque, nioCore,
+        nioPosix, nioExtras, nioHTTP1,
         nioHTTPTypes, nioHTTPTypesHTTP1, nioWebSocket, httpTypes, hummingbird, lifecycle,
       ],
       path: "Sources/Serving/CanopyGateway", swiftSettings: settings),

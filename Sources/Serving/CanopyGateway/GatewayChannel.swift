@@ -68,11 +68,11 @@ struct GatewayChannel: ServerChildChannel {
       pipeline.decoderConfiguration.maxHeaderListSize = GatewayChannel.headBytesMax
       pipeline.decoderConfiguration.maxHeaderFieldSize = GatewayChannel.headBytesMax
       pipeline.decoderConfiguration.maxHeaderFieldCount = 256
-      let operations = channel.pipeline.syncOperations
-      let http = try operations.configureUpgradableHTTPServerPipeline(configuration: pipeline)
+      let handlers = channel.pipeline.syncOperations
+      let http = try handlers.configureUpgradableHTTPServerPipeline(configuration: pipeline)
       let first = FirstRequest(seconds: configuration.patience.idleSeconds)
-      try operations.addHandler(first)
-      http.assumeIsolated().whenComplete { _ in operations.removeHandler(first, promise: nil) }
+      try handlers.addHandler(first)
+      http.assumeIsolated().whenComplete { _ in handlers.removeHandler(first, promise: nil) }
       return Value(http: http, connection: connection)
     }
   }

@@ -10,7 +10,9 @@ struct HTTPMetrics: Sendable {
   private let times: [String: Timer]
   private let streams: Counter
 
-  private static let methods = ["GET", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "HEAD", "other"]
+  private static let methods = [
+    "GET", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "HEAD", "other",
+  ]
   /// The statuses of responses; 0 stands for all others.
   private static let statuses = [
     0, 200, 204, 304, 400, 401, 403, 404, 405, 409, 412, 413, 426, 429, 500, 503,
@@ -35,8 +37,10 @@ struct HTTPMetrics: Sendable {
   }
 
   /// Counts a request that has been answered.
-  func count(_ method: HTTPRequest.Method, _ status: HTTPResponse.Status, since start: ContinuousClock.Instant)
-  {
+  func count(
+    _ method: HTTPRequest.Method, _ status: HTTPResponse.Status,
+    since start: ContinuousClock.Instant
+  ) {
     let (seconds, attoseconds) = (ContinuousClock.now - start).components
     let name = counters[method.rawValue] == nil ? "other" : method.rawValue
     times[name]?.recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)

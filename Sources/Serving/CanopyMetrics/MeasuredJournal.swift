@@ -23,10 +23,12 @@ public struct MeasuredJournal: Journal {
     checkpoints = Timer(label: "canopy_checkpoint_seconds", factory: registry)
   }
 
+  /// Reads the last checkpoint and the commits since.
   public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     try await journal.load(keeping: indexes)
   }
 
+  /// Appends commits, and measures that.
   public func append(_ commits: [Commit], after last: Int64) async throws {
     let start = ContinuousClock.now
     do { try await journal.append(commits, after: last) } catch {
@@ -38,16 +40,19 @@ public struct MeasuredJournal: Journal {
     batches.record(commits.count)
   }
 
+  /// Finds out which commits a failed append has stored.
   public func resolveAppend(after last: Int64) async throws -> [Commit] {
     try await journal.resolveAppend(after: last)
   }
 
+  /// Reads a page of the history.
   public func history(
     after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
   ) async throws -> HistoryPage {
     try await journal.history(after: first, through: last, where: isAsked)
   }
 
+  /// Folds commits into the checkpoint, and measures that.
   public func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {

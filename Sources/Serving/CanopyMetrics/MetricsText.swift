@@ -68,7 +68,8 @@ public struct MetricsText {
   /// The whole text: the metrics by name, each line with its end.
   public var text: String {
     var text = ""
-    for (name, family) in families.sorted(by: { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }) {
+    for (name, family) in families.sorted(by: { $0.key.utf8.lexicographicallyPrecedes($1.key.utf8) }
+    ) {
       if !family.help.isEmpty { text += "# HELP \(name) \(family.help)\n" }
       text += "# TYPE \(name) \(family.kind.rawValue)\n"
       for series in family.series {
@@ -98,7 +99,9 @@ public struct MetricsText {
       default: UInt8(ascii: "_")
       }
     }
-    if let first = bytes.first, first <= UInt8(ascii: "9") { bytes.insert(UInt8(ascii: "_"), at: 0) }
+    if let first = bytes.first, first <= UInt8(ascii: "9") {
+      bytes.insert(UInt8(ascii: "_"), at: 0)
+    }
     return String(decoding: bytes, as: UTF8.self)
   }
 

@@ -62,7 +62,8 @@ public final class Operations: Sendable {
     engine: Engine, accounts: AccountService,
     identityService: (_ loginsEnded: @escaping @Sendable (_ uid: String) async -> Void) ->
       IdentityService? = { _ in nil },
-    administratorToken: AdministratorToken, disconnectStore: any DisconnectStore, rules: RulesKeeper, limits: Limits, version: String,
+    administratorToken: AdministratorToken, disconnectStore: any DisconnectStore,
+    rules: RulesKeeper, limits: Limits, version: String,
     now: @escaping @Sendable () -> Int64, logger: Logger,
     metrics: MetricsRegistry = MetricsRegistry()
   ) {

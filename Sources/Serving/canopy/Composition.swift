@@ -37,13 +37,15 @@ struct Composition: Sendable {
     var configuration = configuration
     configuration.logger = logger
     configuration.currentTime = now()
-    store = try SQLiteStore(folder: folder, configuration: configuration)
+    let store = try SQLiteStore(folder: folder, configuration: configuration)
+    self.store = store
     if configuration.acceptsLoss { try await store.acceptLosses() }
     var engineConfiguration = engine
     engineConfiguration.indexPlan.formUnion(Layout.indexPlan)
+    var journal: any Journal = store
+    if let metrics { journal = MeasuredJournal(store, in: metrics) }
     self.engine = try await Engine(
-      journal: metrics.map { MeasuredJournal(store, in: $0) as any Journal } ?? store,
-      configuration: engineConfiguration, now: now,
+      journal: journal, configuration: engineConfiguration, now: now,
       clock: Composition.clock, random: { UInt64.random(in: .min ... .max) }, logger: logger)
     accounts = AccountService(
       store: store, hasher: hasher, settings: settings,

@@ -170,9 +170,11 @@ struct Serve: AsyncParsableCommand {
     var identity = IdentitySettings()
     identity.project = try Setting.value("project", project, default: Project()).name
     identity.isEmulator = emulator
-    let keys =
-      gateway == nil
-      ? nil : try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
+    // Only clients of HTTP get identity tokens.
+    var keys: IdentityKeys?
+    if gateway != nil {
+      keys = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
+    }
     let operations = Operations(
       engine: parts.engine, accounts: parts.accounts,
       identityService: { [log = logger] loginsEnded in
@@ -195,7 +197,8 @@ struct Serve: AsyncParsableCommand {
     }
     let httpGate = ConnectionGate(sharingBoundsOf: server.gate)
     let http = gateway.map { configuration in
-      Gateway(operations, configuration: configuration, gate: httpGate, logger: logger) { [log = logger] host, port in
+      Gateway(operations, configuration: configuration, gate: httpGate, logger: logger) {
+        [log = logger] host, port in
         let ready = "ready http \(host.contains(":") ? "[\(host)]" : host):\(port)"
         do { try Output.line(ready) } catch { log.warning("\(ready), but stdout is closed") }
       }

@@ -11,7 +11,8 @@ import Testing
 
 /// The time of a read, and the size of a write.
 @Suite(.timeLimit(.minutes(2))) struct OptionTests {
-  @Test func `a read that takes longer than its timeout is interrupted and answered`() async throws {
+  @Test func `a read that takes longer than its timeout is interrupted and answered`() async throws
+  {
     var limits = Limits()
     limits.wholeReplyBytesMax = 100
     try await withGateway(limits: limits) { server in

@@ -93,7 +93,8 @@ struct ModuleTests {
       "Serving", "CanopyEvents",
       [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyMetrics", "CanopySession",
-        "CanopyWire", "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation", "Logging", "NIOCore",
+        "CanopyWire", "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation", "Logging",
+        "NIOCore",
         "NIOPosix", "Synchronization",
       ]),
     // Not SQL.
@@ -101,7 +102,8 @@ struct ModuleTests {
       "Serving", "CanopyLineServer",
       [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyAccounts", "CanopyEvents",
-        "CanopyMetrics", "CanopySession", "CanopySocial", "CanopyWire", "DequeModule", "Dispatch", "Foundation",
+        "CanopyMetrics", "CanopySession", "CanopySocial", "CanopyWire", "DequeModule", "Dispatch",
+        "Foundation",
         "Logging", "NIOCore", "NIOExtras",
         "NIOPosix", "ServiceLifecycle", "Synchronization",
       ]),
@@ -110,7 +112,8 @@ struct ModuleTests {
       "Serving", "CanopyRealtime",
       [
         "CanopyTree", "CanopyRules", "CanopyEngine", "CanopyWire", "CanopyRealtimeWire",
-        "CanopyMetrics", "CanopySession", "CanopyEvents", "CanopyLineServer", "DequeModule", "Logging", "NIOCore",
+        "CanopyMetrics", "CanopySession", "CanopyEvents", "CanopyLineServer", "DequeModule",
+        "Logging", "NIOCore",
         "NIOExtras", "NIOWebSocket", "Synchronization",
       ]),
     // Not SQL, not the text of other protocols: HTTP.
@@ -118,7 +121,8 @@ struct ModuleTests {
       "Serving", "CanopyGateway",
       [
         "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopyMetrics",
-        "CanopySession", "CanopyEvents", "CanopyRealtime", "CoreMetrics", "DequeModule", "Foundation", "HTTPTypes",
+        "CanopySession", "CanopyEvents", "CanopyRealtime", "CoreMetrics", "DequeModule",
+        "Foundation", "HTTPTypes",
         "HummingbirdCore", "Logging", "NIOCore", "NIOExtras", "NIOHTTP1", "NIOHTTPTypes",
         "NIOHTTPTypesHTTP1", "NIOPosix", "NIOWebSocket", "ServiceLifecycle", "Synchronization",
       ]),
@@ -149,7 +153,8 @@ struct ModuleTests {
       "Tools", "CanopyTesting",
       [
         "CanopyAccounts", "CanopyEngine", "CanopyIdentity", "CanopyLineServer", "CanopySession",
-        "CanopySocial", "CanopySQLite", "CanopyTree", "CanopyWire", "Foundation", "Glibc", "Logging", "NIOCore",
+        "CanopySocial", "CanopySQLite", "CanopyTree", "CanopyWire", "Foundation", "Glibc",
+        "Logging", "NIOCore",
         "NIOEmbedded", "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
       ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.

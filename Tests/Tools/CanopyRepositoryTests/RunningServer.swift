@@ -20,7 +20,8 @@ final class RunningServer: Sendable {
     let process = Process()
     process.executableURL = URL(filePath: Program.canopy)
     process.arguments = [
-      "serve", "--data", data, "--port", "0", "--http-port", hasHTTP ? "0" : "off", "--log-level", "error",
+      "serve", "--data", data, "--port", "0", "--http-port", hasHTTP ? "0" : "off", "--log-level",
+      "error",
     ]
     process.environment = Program.standardEnvironment
     process.standardInput = FileHandle.nullDevice
