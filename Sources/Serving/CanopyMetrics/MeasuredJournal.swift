@@ -12,10 +12,12 @@ public struct MeasuredJournal: Journal {
   private let batches: Recorder
   private let appends: Timer
   private let checkpoints: Timer
+  private let now: @Sendable () -> Int64
 
   /// Creates a journal that measures `journal` in a registry.
   public init(_ journal: any Journal, in registry: MetricsRegistry) {
     self.journal = journal
+    now = registry.now
     commits = Counter(label: "canopy_commits_total", factory: registry)
     failures = Counter(label: "canopy_append_failures_total", factory: registry)
     batches = Recorder(label: "canopy_batch_commits", factory: registry)
@@ -30,12 +32,12 @@ public struct MeasuredJournal: Journal {
 
   /// Appends commits, and measures that.
   public func append(_ commits: [Commit], after last: Int64) async throws {
-    let start = ContinuousClock.now
+    let start = now()
     do { try await journal.append(commits, after: last) } catch {
       failures.increment()
       throw error
     }
-    appends.recordNanoseconds(MeasuredJournal.nanoseconds(since: start))
+    appends.recordNanoseconds(now() - start)
     self.commits.increment(by: commits.count)
     batches.record(commits.count)
   }
@@ -56,13 +58,8 @@ public struct MeasuredJournal: Journal {
   public func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
-    let start = ContinuousClock.now
+    let start = now()
     try await journal.checkpoint(root, through: sequence, resting: rest)
-    checkpoints.recordNanoseconds(MeasuredJournal.nanoseconds(since: start))
-  }
-
-  private static func nanoseconds(since start: ContinuousClock.Instant) -> Int64 {
-    let (seconds, attoseconds) = (ContinuousClock.now - start).components
-    return seconds * 1_000_000_000 + attoseconds / 1_000_000_000
+    checkpoints.recordNanoseconds(now() - start)
   }
 }

@@ -28,9 +28,15 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
   }
 
   private let state = Mutex(State())
+  /// The clock of measured times, in nanoseconds. It never goes back.
+  public let now: @Sendable () -> Int64
 
   /// Creates a registry without metrics.
-  public init() {}
+  ///
+  /// - Parameter now: the clock of measured times, in nanoseconds, which never goes back; by default it stands still.
+  public init(now: @escaping @Sendable () -> Int64 = { 0 }) {
+    self.now = now
+  }
 
   /// Adds a closure that adds samples whenever the text is written. It is kept as long as the registry.
   public func collect(_ body: @escaping @Sendable (inout MetricsText) -> Void) {

@@ -8,13 +8,14 @@ public final class RequestMetrics: Sendable {
   /// A request whose time is measured.
   public struct Measurement: Sendable {
     fileprivate let kind: RequestKind
-    fileprivate let start: ContinuousClock.Instant
+    fileprivate let start: Int64
   }
 
   /// The number of requests of which one is measured. Reading the clock takes longer than counting.
   public static let requestsPerMeasurement: Int64 = 64
 
   private let protocolName: String
+  private let now: @Sendable () -> Int64
   private let counts = (0..<RequestKind.allCases.count).map { _ in LoopCount() }
   private let codes = (0..<WireError.Code.allCases.count).map { _ in LoopCount() }
   private let times = (0..<RequestKind.allCases.count).map { _ in
@@ -27,6 +28,7 @@ public final class RequestMetrics: Sendable {
   /// - Parameter protocolName: the name of the protocol in the text.
   public init(_ protocolName: String, in registry: MetricsRegistry) {
     self.protocolName = protocolName
+    now = registry.now
     registry.collect { [self] in collect(&$0) }
   }
 
@@ -36,14 +38,12 @@ public final class RequestMetrics: Sendable {
   public func begin(_ kind: RequestKind) -> Measurement? {
     counts[kind.index].increment()
     guard all.increment() % RequestMetrics.requestsPerMeasurement == 1 else { return nil }
-    return Measurement(kind: kind, start: .now)
+    return Measurement(kind: kind, start: now())
   }
 
   /// Ends a measurement. Safe to call from any thread.
   public func end(_ measurement: Measurement) {
-    let (seconds, attoseconds) = (ContinuousClock.now - measurement.start).components
-    times[measurement.kind.index].recordNanoseconds(
-      seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    times[measurement.kind.index].recordNanoseconds(now() - measurement.start)
   }
 
   /// Counts an error. Called on the event loop.
