@@ -9,6 +9,8 @@ struct HTTPMetrics: Sendable {
   private let counters: [String: [Int: Counter]]
   private let times: [String: Timer]
   private let streams: Counter
+  /// The clock of measured times, in nanoseconds.
+  let now: @Sendable () -> Int64
 
   private static let methods = [
     "GET", "PUT", "PATCH", "POST", "DELETE", "OPTIONS", "HEAD", "other",
@@ -31,19 +33,18 @@ struct HTTPMetrics: Sendable {
           factory: registry)
       }
     }
+    now = registry.now
     self.counters = counters
     self.times = times
     streams = Counter(label: "canopy_http_event_streams_total", factory: registry)
   }
 
   /// Counts a request that has been answered.
-  func count(
-    _ method: HTTPRequest.Method, _ status: HTTPResponse.Status,
-    since start: ContinuousClock.Instant
-  ) {
-    let (seconds, attoseconds) = (ContinuousClock.now - start).components
+  ///
+  /// - Parameter start: the time at which it came, by `now`.
+  func count(_ method: HTTPRequest.Method, _ status: HTTPResponse.Status, since start: Int64) {
     let name = counters[method.rawValue] == nil ? "other" : method.rawValue
-    times[name]?.recordNanoseconds(seconds * 1_000_000_000 + attoseconds / 1_000_000_000)
+    times[name]?.recordNanoseconds(now() - start)
     let all = counters[name]
     (all?[status.code] ?? all?[0])?.increment()
   }

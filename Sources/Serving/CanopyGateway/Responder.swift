@@ -34,7 +34,7 @@ struct Responder: Sendable {
   /// - Throws: an error if the connection is to end.
   func respond(to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter) async throws
   {
-    let start = ContinuousClock.now
+    let start = counters.now()
     var body = RequestBodyReader(request.body, connection)
     let outcome = try await outcome(of: request, &body, writer)
     var answer: HTTPAnswer

@@ -10,6 +10,7 @@ import CanopySession
 public import CanopySQLite
 import CanopyTree
 import Foundation
+import NIOCore
 public import Logging
 import ServiceLifecycle
 import UnixSignals
@@ -152,7 +153,7 @@ struct Serve: AsyncParsableCommand {
     // The rules come first: with invalid rules the server creates and opens nothing.
     let rules = try RulesKeeper(folder: folder)
     engine.indexPlan.formUnion(rules.indexPlan)
-    let metrics = MetricsRegistry()
+    let metrics = MetricsRegistry(now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) })
     let parts = try await Composition(
       folder: folder, store: store, engine: engine, settings: settings, hasher: hasher,
       metrics: metrics, logger: logger)
