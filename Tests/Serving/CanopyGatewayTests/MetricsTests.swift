@@ -89,7 +89,7 @@ import Testing
     let registry = MetricsRegistry()
     let journal = MeasuredJournal(FaultyJournal<InMemoryJournal>(), in: registry)
     let commit = Commit(
-      sequence: 1, time: 1, assignments: [Assignment(Location("a"), true)])
+      sequence: 1, time: 1, assignments: [try Assignment(Location("a"), true)])
     try await journal.append([commit], after: 0)
     #expect(try await journal.load(keeping: IndexPlan()).sequence == 1)
     await #expect(throws: (any Error).self) { try await journal.append([commit], after: 5) }

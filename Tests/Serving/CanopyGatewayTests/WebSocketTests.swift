@@ -22,11 +22,14 @@ import Testing
     async throws
   {
     try await withGateway { server in
+      try await server.connect { client in
+        #expect(try await client.request("PUT", "/open/a.json", [:], "0").status == 200)
+      }
       try await server.connect { socket in
         #expect(try await socket.upgrade("/.ws?v=5&ns=default") == 101)
         #expect(try await socket.message().contains(#""h":"localhost""#))
         try await socket.send(message: Self.request(1, "q", #"{"p":"/open/a","h":""}"#))
-        #expect(try await socket.message().contains(#""d":null"#))
+        #expect(try await socket.message().contains(#""d":0"#))
         #expect(try await socket.message().contains(#""r":1,"b":{"s":"ok""#))
         try await server.connect { client in
           let put = try await client.request("PUT", "/open/a.json", [:], "1")
