@@ -1,5 +1,6 @@
 internal import CanopyMetrics
 internal import CanopySession
+internal import CanopyTree
 internal import CanopyWire
 internal import HTTPTypes
 internal import NIOCore

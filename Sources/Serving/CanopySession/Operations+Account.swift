@@ -1,5 +1,6 @@
 internal import CanopyAccounts
 internal import CanopyEngine
+internal import CanopyIdentity
 internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire

@@ -1,4 +1,6 @@
+public import CanopyEngine
 public import CanopyTree
+internal import CanopyWire
 
 extension Operations {
   /// Whether a write is larger than a bound: the values that it writes, and the present values that it replaces.

@@ -14,7 +14,7 @@ extension MetricsRegistry {
           Double(gate.count))
       }
       func gauge(_ name: String, _ help: String, _ value: Int) {
-        text.add(.gauge, name, help, Double(value))
+        text.add(.gauge, name, help, [], Double(value))
       }
       let (listeners, views) = operations.engine.listenerCounts
       gauge("canopy_listeners", "Listeners at the engine.", listeners)

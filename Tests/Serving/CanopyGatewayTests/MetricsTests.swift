@@ -49,7 +49,7 @@ import Testing
   @Test func `samples of the same series are added, and the text is that of Prometheus`() {
     var text = MetricsText()
     for _ in 0..<2 { text.add(.counter, "a.b", "Help.", [("l", "x\"\\\n")], 2) }
-    text.add(.gauge, "9", "", 0.5)
+    text.add(.gauge, "9", "", [], 0.5)
     text.add(histogram: "h", "", bounds: [1, 2], counts: [1, 2, 3], sum: 14)
     #expect(
       text.text == """

@@ -23,7 +23,8 @@ import Testing
   {
     try await withGateway { server in
       try await server.connect { client in
-        #expect(try await client.request("PUT", "/open/a.json", [:], "0").status == 200)
+        let put = try await client.request("PUT", "/open/a.json", [:], "0")
+        #expect(put.status == 200)
       }
       try await server.connect { socket in
         #expect(try await socket.upgrade("/.ws?v=5&ns=default") == 101)
@@ -59,11 +60,13 @@ import Testing
         ("null", 403),
       ] {
         try await server.connect { client in
-          #expect(try await client.upgrade("/line", ["Origin": origin]) == status, "\(origin)")
+          let found = try await client.upgrade("/line", ["Origin": origin])
+          #expect(found == status, "\(origin)")
         }
         // The realtime protocol needs a token that only the page can have.
         try await server.connect { client in
-          #expect(try await client.upgrade("/.ws?v=5", ["Origin": origin]) == 101)
+          let found = try await client.upgrade("/.ws?v=5", ["Origin": origin])
+          #expect(found == 101)
         }
       }
     }
