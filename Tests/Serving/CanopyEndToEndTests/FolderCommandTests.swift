@@ -1,6 +1,7 @@
 import CanopyTesting
 import CanopyTree
 import Foundation
+import Glibc
 import Testing
 
 /// Commands for a data folder that no server uses.
