@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyEvents
 internal import CanopyRealtimeWire
 internal import CanopySession
