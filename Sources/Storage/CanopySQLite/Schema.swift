@@ -4,7 +4,10 @@ internal import GRDB
 ///
 /// - `commits`: the journal, one row for each commit. `AssignmentCodec` writes `body`. `before` is the before-image,
 ///   written by `BeforeImageCodec`; null if it is unknown or large.
-/// - `disconnect_writes`: the writes that the server makes when connections end. `exceptions` is an array of paths.
+/// - `disconnect_writes`: the writes that the server makes when connections end. `exceptions` is an array of paths in rows of
+///   earlier versions, and empty in others.
+/// - `disconnect_exceptions`: the locations at which such a write no longer applies, one row each. So a cancellation
+///   writes one row, however large the request is and however many were cancelled before.
 /// - `leaves`: the checkpoint, one row for each leaf or small branch. No row is at or below another. A branch that is
 ///   spread over rows has its priority at `path/.priority`.
 /// - `client_writes`: the writes that clients may send again, until the client says that it has seen the reply. `seen` is
@@ -73,7 +76,7 @@ enum Schema {
           """)
     }
     migrator.registerMigration("4") { db in
-      for table in ["commits", "leaves"] + SealedTable.allCases.map(\.rawValue) {
+      for table in ["commits", "leaves"] + SealedTable.first.map(\.rawValue) {
         try db.execute(
           sql: "ALTER TABLE \(table) ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
       }
@@ -84,14 +87,30 @@ enum Schema {
           """)
     }
     migrator.registerMigration("sealed-sums") { db in
-      for table in SealedTable.allCases { try table.beginSum(db) }
-      // Existing checksums are kept. Computing them again would make damaged rows valid.
-      guard try Meta.readUnchecked(db).isSealed else { return }
-      var meta = try Meta.read(db)
-      meta[.schema] = try checksum(db).stored
-      try meta.write(db)
+      for table in SealedTable.first { try table.beginSum(db) }
+      try updateChecksum(db)
+    }
+    migrator.registerMigration("disconnect-exceptions") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE disconnect_exceptions(
+            write INTEGER NOT NULL, path TEXT NOT NULL, checksum INTEGER NOT NULL DEFAULT 0,
+            PRIMARY KEY(write, path)) STRICT, WITHOUT ROWID;
+          """)
+      try SealedTable.disconnectExceptions.beginSum(db)
+      try updateChecksum(db)
     }
     return migrator
+  }
+
+  /// Stores the checksum of the definitions after a migration.
+  ///
+  /// The checksums of existing rows are kept. Computing them again would make damaged rows valid.
+  private static func updateChecksum(_ db: Database) throws {
+    guard try Meta.readUnchecked(db).isSealed else { return }
+    var meta = try Meta.read(db)
+    meta[.schema] = try checksum(db).stored
+    try meta.write(db)
   }
 
   /// A version of the definitions, compared with this program's.
