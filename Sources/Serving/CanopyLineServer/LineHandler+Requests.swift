@@ -39,7 +39,8 @@ extension LineHandler {
         return self.read(context, read)
       }
       session.receive(
-        request, bytes: LineHandler.memory(of: line), runsAlone: operations.runsAlone(request))
+        request, bytes: LineHandler.memory(of: request, line),
+        runsAlone: operations.runsAlone(request))
     } catch {
       session.refuse(error)
     }
@@ -63,7 +64,8 @@ extension LineHandler {
         decoded = .success(
           try await operations.beside(turns) {
             try line.withUnsafeBytes { line in
-              (try Request(line: line, limits: operations.limits), LineHandler.memory(of: line))
+              let request = try Request(line: line, limits: operations.limits)
+              return (request, LineHandler.memory(of: request, line))
             }
           })
       } catch {
@@ -91,14 +93,15 @@ extension LineHandler {
     advance(context)
   }
 
-  /// Returns an estimate of the memory that the request of a line takes, in bytes.
+  /// Returns an estimate of the memory that a request takes, in bytes.
   ///
-  /// Each element of JSON takes about 64 bytes in a page of the tree, however short it is.
-  private static func memory(of line: UnsafeRawBufferPointer) -> Int {
-    guard line.count > 256 else { return 1024 }
+  /// Each element of JSON takes about 64 bytes in a page of the tree, however short it is. The locations of an UPDATE and
+  /// the server values take more: see `Request.pathBytes`.
+  private static func memory(of request: Request, _ line: UnsafeRawBufferPointer) -> Int {
+    guard line.count > 256 else { return 1024 + request.pathBytes }
     var elements = 0
     for byte in line where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") { elements += 1 }
-    return 1024 + line.count + 64 * elements
+    return 1024 + line.count + 64 * elements + request.pathBytes
   }
 
   /// Counts a request. At the end of the connection's turn the session pauses: no further request begins

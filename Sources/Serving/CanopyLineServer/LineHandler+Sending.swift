@@ -83,6 +83,11 @@ extension LineHandler: Flushable {
 
   /// Charges the memory that the connection holds to the memory budget of the server.
   func charge() {
+    guard !session.isLost else {
+      // Nothing else is held of a connection that is gone.
+      client.share?.report(session.ledger.requests)
+      return
+    }
     let bytes = session.ledger.total
     if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }

@@ -21,7 +21,8 @@ extension Operations {
   public func carryOut(
     _ armed: [ArmedWrite], as identity: Identity, from address: String, retry: @escaping Retry
   ) {
-    let ended = EndedWrites(writes: armed, owner: identity.owner(at: address))
+    let charge = memory.charge(armed.reduce(0) { $0 + $1.memoryBytes })
+    let ended = EndedWrites(writes: armed, owner: identity.owner(at: address), charge: charge)
     carryOut(ended, isRetry: false, retry)
   }
 

@@ -53,6 +53,37 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `one write may set 250 locations of posts and comments, and the administrator more`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let now = server.parts.clock.now
+      func update(_ count: Int, at first: Int64) -> String {
+        let posts = (0..<count).map { number in
+          #""posts/\#(Self.id("\(1_000 + number)", at: now - first))":\#(ada.post())"#
+        }
+        return "UPDATE / {" + posts.joined(separator: ",") + "}"
+      }
+      let sentence = "-TOO_LARGE one write may set at most 250 locations of posts and comments"
+      for line in [
+        update(251, at: 1), "ONDISCONNECT " + update(251, at: 1),
+        "ONCE k 1 0 " + update(251, at: 1),
+      ] {
+        let reply = try await ada.client.request(line)
+        #expect(reply.hasPrefix(sentence), "\(reply.prefix(200))")
+      }
+      #expect(DerivedData.locationsMax == 250)
+      try await ada.client.value(update(250, at: 1))
+      #expect(try at(server, "posts").childCount == 250)
+      #expect(try at(server, "user-posts/\(ada.uid)").childCount == 250)
+      let administrator = try await server.connectAsAdministrator()
+      try await administrator.value(update(251, at: 2))
+      #expect(try at(server, "posts").childCount == 501)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a write to one copy of a post changes the other copy too`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let ada = try await Person(server, "ada")
