@@ -48,6 +48,18 @@ struct EventLines: Sendable {
     return output.withBytes { ByteBuffer(bytes: $0) }
   }
 
+  /// The bytes from which on a line is shared by subscriptions with different numbers.
+  static let sharedLineBytes = 4096
+
+  /// Returns the two parts of a single large line: a short one, and one that all subscriptions share; nil for
+  /// other lines.
+  func largeLine(for number: Int64) -> (head: ByteBuffer, rest: ByteBuffer)? {
+    guard count == 1, rests.readableBytes >= EventLines.sharedLineBytes else { return nil }
+    var head = JSONOutput(capacity: 32)
+    EventLine.begin(number, to: &head)
+    return (head.withBytes { ByteBuffer(bytes: $0) }, rests)
+  }
+
   /// Writes the lines for a subscription.
   func append(to output: inout JSONOutput, for number: Int64) {
     rests.withUnsafeReadableBytes { bytes in
