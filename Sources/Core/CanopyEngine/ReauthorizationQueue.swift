@@ -62,7 +62,7 @@ struct Reauthorization: Sendable {
     case group(ObjectIdentifier?, after: @Sendable () -> Void)
     /// Repeats the authorizations of cases.
     case cases(ArraySlice<ListenAuthorizations.CaseID>)
-    /// Removes listeners that were denied, and that nobody notifies any more.
+    /// Removes listeners that were denied, and that get no further notifications.
     case removals(ArraySlice<Int>, from: Listeners)
   }
 

@@ -36,7 +36,7 @@ struct RangeEnd {
 /// Views by the ranges of their queries, which all have the same order.
 ///
 /// A search tree by the starts of the ranges. Each node knows the last end of the ranges below it. So a search passes
-/// over the ranges that do not contain a child. Hashes, which nobody can foresee, keep the tree balanced.
+/// over the ranges that do not contain a child. Hashes, which a client cannot foresee, keep the tree balanced.
 ///
 /// - Complexity: O(log n) for a change, and O(log n) for each view that a search finds; expected.
 struct RangeIndex {

