@@ -357,6 +357,11 @@ extension EventStream: Subscriber {
     append(.bytes(lines, areEvents: true))
   }
 
+  func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
+    append(.bytes(head, areEvents: true))
+    append(.bytes(rest, areEvents: true))
+  }
+
   func send(events lines: LinePieces) {
     append(.pieces(lines, areEvents: true))
   }

@@ -117,9 +117,11 @@ extension LineHandler {
   /// Carries out a read and encodes its reply, or begins it beside the loop if it takes long.
   func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     // The events that led to the snapshot go out first.
-    if !subscribers.isEmpty { shared.hub.drain() }
+    if !subscribers.isEmpty, !shared.hub.drain() {
+      return readAfterEvents(request, session.postponeRead())
+    }
     if !shared.read(request, as: session.identity, to: &output) {
-      readLong(context, request, session.postponeRead())
+      readLong(context, request, session.postponeRead(), in: shared.inbox.snapshot.root)
     }
     noteUnsent(context)
   }
@@ -177,21 +179,30 @@ extension LineHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     shared.inbox.release()
-    if !subscribers.isEmpty { shared.hub.drain() }
-    let root = shared.inbox.snapshot.root
+    if !subscribers.isEmpty, !shared.hub.drain() { return readAfterEvents(request, slot) }
+    read(context, request, slot, in: shared.inbox.snapshot.root)
+  }
+
+  /// Carries out a read that has a slot when the events before it are sent.
+  private func readAfterEvents(_ request: ReadRequest, _ slot: Session.Slot) {
+    waitForEvents { [self] context, snapshot in read(context, request, slot, in: snapshot.root) }
+  }
+
+  private func read(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
+  ) {
     if let reply = operations.read(request, as: session.identity, in: root) {
       finish(slot, Session.Completion(reply))
     } else {
-      readLong(context, request, slot)
+      readLong(context, request, slot, in: root)
     }
   }
 
-  /// Carries out a read that may take long beside the event loop, on the loop's present snapshot.
+  /// Carries out a read that may take long beside the event loop.
   private func readLong(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
   ) {
     let outcome = pendingOutcome(context, slot)
-    let root = shared.inbox.snapshot.root
     tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
       outcome.complete(
         Session.Completion(

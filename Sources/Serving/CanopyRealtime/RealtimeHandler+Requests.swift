@@ -195,12 +195,14 @@ extension RealtimeHandler {
   /// Carries out a read and answers it, or begins it beside the loop if it takes long.
   func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     // The events that led to the snapshot go out first.
-    if !listeners.isEmpty { shared.hub.drain() }
+    if !listeners.isEmpty, !shared.hub.drain() {
+      return readAfterEvents(request, session.postponeRead())
+    }
     let root = shared.inbox.snapshot.root
     if let reply = operations.read(request, as: session.identity, in: root) {
       answer(reply)
     } else {
-      readLong(context, request, session.postponeRead())
+      readLong(context, request, session.postponeRead(), in: root)
     }
   }
 
@@ -279,21 +281,37 @@ extension RealtimeHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     shared.inbox.release()
-    if !listeners.isEmpty { shared.hub.drain() }
-    let root = shared.inbox.snapshot.root
+    if !listeners.isEmpty, !shared.hub.drain() { return readAfterEvents(request, slot) }
+    read(context, request, slot, in: shared.inbox.snapshot.root)
+  }
+
+  /// Carries out a read that has a slot when the events before it are sent.
+  private func readAfterEvents(_ request: ReadRequest, _ slot: Session.Slot) {
+    waitForEvents { [self] context, snapshot in read(context, request, slot, in: snapshot.root) }
+  }
+
+  /// Carries out a read that has a slot, in the version of the tree up to which the events are sent.
+  private func read(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
+  ) {
+    guard session.canSend else {
+      // Further events will precede the answer, and it must not be older.
+      answers.delayedRead = request
+      return finish(slot, Session.Completion(.null))
+    }
     if let reply = operations.read(request, as: session.identity, in: root) {
+      answers.nextIsCurrent = true
       finish(slot, Session.Completion(reply))
     } else {
-      readLong(context, request, slot)
+      readLong(context, request, slot, in: root)
     }
   }
 
-  /// Carries out a read of the loop's snapshot that may take long, off the event loop.
+  /// Carries out a read that may take long, off the event loop.
   private func readLong(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
   ) {
     let complete = completion(context, slot)
-    let root = shared.inbox.snapshot.root
     tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
       complete(
         Session.Completion(

@@ -70,18 +70,11 @@ extension Sequence<ArmedWrite> {
     for write in self {
       count += write.write.items.count
       for item in write.write.items.prefix(10 - first.count) {
-        first.append("/" + item.location.text.prefixForLog)
+        first.append(item.location.textForLog)
       }
     }
     let more = count > first.count ? " and \(count - first.count) more" : ""
     return first.joined(separator: " ") + more
-  }
-}
-
-extension String {
-  /// The first 100 characters, with a mark if there are more.
-  var prefixForLog: String {
-    utf8.count <= 100 ? self : prefix(100) + "…"
   }
 }
 

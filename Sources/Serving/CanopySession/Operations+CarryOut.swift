@@ -188,7 +188,7 @@ extension Operations {
       } catch let error where error is WireError || error is TreeError {
         logger.error(
           "an on-disconnect write cannot be read, and is dropped",
-          metadata: ["request": "\(kept.request.prefixForLog)", "error": "\(error)"])
+          metadata: ["request": "\(kept.request.quotedForLog)", "error": "\(error)"])
         unreadable.append(kept.id)
       }
     }

@@ -64,7 +64,8 @@ extension Operations {
     case .user(let session): group = ObjectIdentifier(session)
     case .anonymous: break
     }
-    return ListenAuthorization(group: group) { [rules] root, time in
+    let subject = ListenAuthorization.Subject(caller: group, listening)
+    return ListenAuthorization(group: group, subject: subject) { [rules] root, time in
       guard let caller = identity.caller(at: time) else { return ListenVerdict(isAllowed: true) }
       let verdict = rules.current.rules.authorizeRead(
         listening.path, listening.query, in: root, as: caller)
