@@ -2,6 +2,7 @@ import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import CanopyWire
+import Dispatch
 import NIOCore
 import NIOEmbedded
 import Synchronization
@@ -195,6 +196,39 @@ struct EventHubTests {
         #expect(problems == [], "round \(round)")
         if !problems.isEmpty { break }
       }
+      await loop.shutdownGracefully()
+    }
+  }
+
+  @Test func `a read sees no newer commit than the events before it, whatever others read`()
+    async throws
+  {
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      let loop = NIOAsyncTestingEventLoop()
+      let inbox = LoopInbox(engine, loop: loop)
+      let hub = EventHub.test(inbox, engine)
+      let setting = Setting(journal, engine, loop, hub)
+      try await setting.begin(1)
+      _ = try await engine.transact { _ in try setting.write(1) }
+      let sequence = try await loop.executeInContext {
+        // A connection that has waited reads a commit that was not published when its events were taken.
+        hub.wait { _ in
+          let isCommitted = DispatchSemaphore(value: 0)
+          engine.submit { _ in
+            try setting.write(2)
+          } completion: { _ in
+            isCommitted.signal()
+          }
+          isCommitted.wait()
+          inbox.release()
+          #expect(inbox.snapshot.root == engine.root)
+        }
+        #expect(hub.drain())
+        return inbox.snapshot.sequence
+      }
+      let events = try await setting.lines().map { try Event($0) }
+      #expect(events.count == 2 && events.last?.sequence == sequence)
       await loop.shutdownGracefully()
     }
   }
