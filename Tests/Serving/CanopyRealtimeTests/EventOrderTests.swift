@@ -69,7 +69,8 @@ import Testing
           } else {
             #expect(isPut && answered == Int64(number + 1))
             for key in ["x", "y"] {
-              #expect(shown.all(key, of: views) == [try Self.number(body["d"]?[key])])
+              let value = try Self.number(body["d"]?[key])
+              #expect(shown.all(key, of: views) == [value])
             }
             break
           }
