@@ -29,7 +29,7 @@ extension LineHandler {
   }
 
   private func receiveLine(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
-    guard line.count < LineHandler.longLineBytes else {
+    guard line.count < Operations.longTextBytes else {
       return decodeBeside(context, Array(line))
     }
     countWork(bytes: line.count)
@@ -39,17 +39,13 @@ extension LineHandler {
         return self.read(context, read)
       }
       session.receive(
-        request, bytes: LineHandler.memory(of: request, line),
+        request, bytes: request.memoryBytes(text: line),
         runsAlone: operations.runsAlone(request))
     } catch {
       session.refuse(error)
     }
     perform(context)
   }
-
-  /// The length from which on a line is decoded beside the event loop: a line of 1 MiB takes up to 100 ms, and a
-  /// line of this length up to half a millisecond.
-  static let longLineBytes = 4 * 1024
 
   /// Decodes a long line beside the event loop. Meanwhile the connection decodes no other line and begins no
   /// request.
@@ -65,7 +61,7 @@ extension LineHandler {
           try await operations.beside(turns) {
             try line.withUnsafeBytes { line in
               let request = try Request(line: line, limits: operations.limits)
-              return (request, LineHandler.memory(of: request, line))
+              return (request, request.memoryBytes(text: line))
             }
           })
       } catch {
@@ -91,17 +87,6 @@ extension LineHandler {
     case .failure(let error): session.refuse(error)
     }
     advance(context)
-  }
-
-  /// Returns an estimate of the memory that a request takes, in bytes.
-  ///
-  /// Each element of JSON takes about 64 bytes in a page of the tree, however short it is. The locations of an UPDATE and
-  /// the server values take more: see `Request.pathBytes`.
-  private static func memory(of request: Request, _ line: UnsafeRawBufferPointer) -> Int {
-    guard line.count > 256 else { return 1024 + request.pathBytes }
-    var elements = 0
-    for byte in line where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") { elements += 1 }
-    return 1024 + line.count + 64 * elements + request.pathBytes
   }
 
   /// Counts a request. At the end of the connection's turn the session pauses: no further request begins

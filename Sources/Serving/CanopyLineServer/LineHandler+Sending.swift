@@ -102,7 +102,7 @@ extension LineHandler: Flushable {
   /// Charges the memory that the connection holds to the memory budget of the server.
   func charge() {
     guard !session.isLost else {
-      // Nothing else is held of a connection that is gone.
+      // A connection that is gone holds its requests under way, and nothing else.
       client.share?.report(session.ledger.requests)
       return
     }

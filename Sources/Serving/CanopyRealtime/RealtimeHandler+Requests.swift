@@ -38,20 +38,17 @@ extension RealtimeHandler {
   }
 
   private func receiveMessage(_ context: ChannelHandlerContext, _ bytes: UnsafeRawBufferPointer) {
-    guard bytes.count < RealtimeHandler.longMessageBytes else {
+    guard bytes.count < Operations.longTextBytes else {
       return decodeBeside(context, Array(bytes))
     }
     countWork(bytes: bytes.count)
     do throws(RealtimeRefusal) {
       let message = try ClientMessage(bytes, limits: operations.limits)
-      receive(context, message, bytes: RealtimeHandler.memory(of: bytes))
+      receive(context, message, bytes: Request.memoryBytes(text: bytes))
     } catch {
       refuse(error)
     }
   }
-
-  /// The length from which on a message is decoded beside the event loop.
-  static let longMessageBytes = 4 * 1024
 
   /// Decodes a long message beside the event loop. Until the end of that the connection decodes no other message and
   /// begins no request.
@@ -68,7 +65,7 @@ extension RealtimeHandler {
             try text.withUnsafeBytes { bytes in
               (
                 try ClientMessage(bytes, limits: operations.limits),
-                RealtimeHandler.memory(of: bytes)
+                Request.memoryBytes(text: bytes)
               )
             }
           })
@@ -99,16 +96,6 @@ extension RealtimeHandler {
     advance(context)
   }
 
-  /// Returns an estimate of the memory that the request of a message takes, in bytes.
-  private static func memory(of message: UnsafeRawBufferPointer) -> Int {
-    guard message.count > 256 else { return 1024 }
-    var elements = 0
-    for byte in message where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") {
-      elements += 1
-    }
-    return 1024 + message.count + 64 * elements
-  }
-
   private func refuse(_ refusal: RealtimeRefusal) {
     if let number = refusal.number {
       refuse(number, refusal.error)
@@ -135,7 +122,7 @@ extension RealtimeHandler {
       }
       var runsAlone = operations.runsAlone(translated)
       if case .conditionalMerge = kind { runsAlone = true }
-      session.receive(translated, bytes: bytes, runsAlone: runsAlone)
+      session.receive(translated, bytes: bytes + translated.pathBytes, runsAlone: runsAlone)
     }
   }
 
@@ -219,7 +206,7 @@ extension RealtimeHandler {
       {
         return operations.update(
           path, changes, ifMatch: RealtimeHandler.etag(hash), as: session.identity,
-          from: client.address
+          from: client.address, turns: client.turns
         ) { complete(Session.Completion($0)) }
       }
       operations.write(write, as: session.identity, from: client.address, turns: client.turns) {

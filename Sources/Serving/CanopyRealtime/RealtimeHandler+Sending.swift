@@ -215,6 +215,11 @@ extension RealtimeHandler: Flushable {
 
   /// Charges the memory that the connection holds to the budget of the server.
   func charge() {
+    guard !session.isLost else {
+      // A connection that is gone holds its requests under way, and nothing else.
+      client.share?.report(session.ledger.requests)
+      return
+    }
     let bytes = session.ledger.total
     if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }

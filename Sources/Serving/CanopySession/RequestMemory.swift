@@ -1,4 +1,4 @@
-internal import CanopyTree
+public import CanopyTree
 public import CanopyWire
 
 /// Estimates of the memory of decoded writes, for the `Ledger`.
@@ -8,6 +8,23 @@ public import CanopyWire
 /// 101,010 locations of one key: the decoded request took 0.7 times the charge, and together with its `Write`, which
 /// exists beside it for a moment, 1.5 times. Without these bytes the charge was 3 and 6.6 times too low.
 extension Request {
+  /// Returns an estimate of the memory that the request takes, in bytes. O(text).
+  ///
+  /// - Parameter text: the bytes from which it was decoded.
+  public func memoryBytes(text: UnsafeRawBufferPointer) -> Int {
+    Request.memoryBytes(text: text) + pathBytes
+  }
+
+  /// Returns an estimate of the memory of a decoded JSON text without the locations and server values in it. O(text).
+  ///
+  /// Each element of JSON takes about 64 bytes in a page of the tree, however short it is.
+  public static func memoryBytes(text: UnsafeRawBufferPointer) -> Int {
+    guard text.count > 256 else { return 1024 }
+    var elements = 0
+    for byte in text where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") { elements += 1 }
+    return 1024 + text.count + 64 * elements
+  }
+
   /// The bytes that the request holds besides the text and the nodes of its values. O(locations + server values).
   public var pathBytes: Int {
     switch self {
@@ -21,7 +38,9 @@ extension Request {
       case .update(_, let changes): changes.pathBytes
       case .read: 0
       }
-    default: 0
+    case .connection(.onDisconnect(.cancel, _)), .connection(.quit), .administration(.setRules),
+      .write(.rename), .write(.blog), .read, .account, .listen:
+      0
     }
   }
 }
@@ -36,7 +55,8 @@ extension TreeWrite {
 }
 
 extension [Request.Update] {
-  fileprivate var pathBytes: Int {
+  /// The bytes of the locations and server values. O(locations + server values).
+  public var pathBytes: Int {
     reduce(0) { $0 + $1.location.memoryBytes + $1.value.pathBytes }
   }
 }
@@ -52,8 +72,8 @@ extension Location {
 }
 
 extension WriteValue {
-  /// The bytes of the server values, each of which has a path of its own.
-  var pathBytes: Int {
+  /// The bytes of the server values, each of which has a path of its own. O(server values).
+  public var pathBytes: Int {
     serverValues.reduce(0) { $0 + Location.baseBytes + $1.path.count * Location.keyBytes }
   }
 }

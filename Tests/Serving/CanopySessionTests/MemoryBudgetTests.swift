@@ -84,7 +84,7 @@ struct MemoryBudgetTests {
       cutOff.report(600_000)
       #expect(ended.all == ["cut off"])
       #expect(!budget.isExhausted)
-      // What it holds does not end with it.
+      // Its requests under way stay charged.
       cutOff.leave(holding: 600_000)
       #expect(budget.used == 1_100_000 && budget.isExhausted)
       var honest = budget.open { ended.append("honest") }

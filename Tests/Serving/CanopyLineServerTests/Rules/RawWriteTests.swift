@@ -2,7 +2,10 @@ import CanopyEngine
 import CanopySocial
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import Testing
+
+@testable import CanopySession
 
 /// Attacks on the blog by ordinary accounts with raw writes. After each of them all parts of the tree agree.
 @Suite(.timeLimit(.minutes(5))) struct RawWriteTests {
@@ -80,6 +83,33 @@ import Testing
       let administrator = try await server.connectAsAdministrator()
       try await administrator.value(update(251, at: 2))
       #expect(try at(server, "posts").childCount == 501)
+    }
+  }
+
+  @Test func `a conditional update of too many posts is refused before its value is compared`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      let ada = try await server.parts.operations.account(
+        .signUp(email: "ada@canopy.example", password: "correct-horse", username: "ada"), as: .anonymous, from: "192.0.2.1")
+      let identity = try #require(ada.identity)
+      let now = server.parts.clock.now
+      let changes = try (0...DerivedData.locationsMax).map { number in
+        Request.Update(
+          location: try Location("posts/\(Self.id("\(1_000 + number)", at: now))"),
+          value: WriteValue(Node(1)))
+      }
+      let reply = await withCheckedContinuation { continuation in
+        server.parts.operations.update(
+          .root, changes, ifMatch: "of another value", as: identity, from: "192.0.2.1"
+        ) { continuation.resume(returning: $0) }
+      }
+      guard case .failure(let error) = reply else {
+        Issue.record("the reply is \(reply)")
+        return
+      }
+      #expect(error.code == .tooLarge, "\(error)")
+      #expect(try at(server, "posts").isAbsent)
     }
   }
 
