@@ -13,6 +13,25 @@ public import CanopyTree
 /// So after any write that the built-in rules allow, `SocialCheck` finds no problem. A write that contradicts the derived
 /// data, such as a different title for each copy, is refused as a whole.
 public enum DerivedData {
+  /// The maximum number of locations of one write from which data is derived: that of posts and comments in one commit of
+  /// `UnfinishedWork`. Each location is applied twice, and the other writers wait meanwhile.
+  public static let locationsMax = UnfinishedWork.entriesMax
+
+  /// Whether a write has more locations from which data is derived than it may. O(locations) if it has that many, else
+  /// O(1).
+  public static func isTooLarge(_ locations: some Collection<Location>) -> Bool {
+    guard locations.count > locationsMax else { return false }
+    return locations.reduce(0) { isSource($1) ? $0 + 1 : $0 } > locationsMax
+  }
+
+  /// Whether data may be derived from a write at a location.
+  private static func isSource(_ location: Location) -> Bool {
+    switch location.path.keys.first {
+    case Layout.posts, Layout.userPosts, Layout.postComments, Layout.userComments: true
+    default: false
+    }
+  }
+
   /// Returns all assignments of the commit, in the order of their locations and without overlaps; nil if there is no
   /// derived data.
   ///

@@ -36,15 +36,14 @@ public struct RepeatedWrite: Error, Equatable, Sendable {
 /// restart.
 ///
 /// A lookup is O(1), and a note is O(1) on average. A client that has seen its answers costs one entry.
-/// Beyond `Limits.clientsMax` clients some are forgotten: from the owners that have the most, the clients that
-/// wrote longest ago. So an account with many clients displaces only its own.
+/// Beyond `clientsMax` clients each note of a new one forgets one: of the owner that has the most, the client
+/// that wrote longest ago. So an account with many clients displaces only its own. See `OwnedNames`.
 struct ClientWrites: Sendable {
   private struct Client {
     /// The commits by the numbers of the writes, all of them above `seen`.
     var sequences: [Int64: Int64] = [:]
     /// The highest number up to which it has reported the answers as seen.
     var seen: Int64 = 0
-    var time: Int64 = 0
     /// The owner of its first write.
     let owner: String?
 
@@ -65,8 +64,6 @@ struct ClientWrites: Sendable {
   private struct Mark {
     var seen: Int64
     let owner: String?
-    /// The number of marks that were set before it: marks have no time.
-    let order: Int64
   }
 
   /// The most clients without a remembered write that have a mark. Every refused write may add one, so they
@@ -77,14 +74,20 @@ struct ClientWrites: Sendable {
   private var clients: [String: Client] = [:]
   /// The numbers seen by clients whose writes were all refused.
   private var marks: [String: Mark] = [:]
-  private var lastMark: Int64 = 0
+  /// The names of `clients`, by owner and by the time of their last write.
+  private var clientNames = OwnedNames()
+  /// The names of `marks`, by owner and by the time at which they were set.
+  private var markNames = OwnedNames()
 
   /// The most clients with remembered writes.
   let clientsMax: Int
 
+  /// Creates the state after some writes, in any order.
   init(_ writes: [ClientWrite] = [], clientsMax: Int = Limits.clientsMax) {
     self.clientsMax = clientsMax
-    for write in writes { note(write) }
+    for write in writes.sorted(by: { ($0.time, $0.sequence) < ($1.time, $1.sequence) }) {
+      note(write)
+    }
   }
 
   /// The number of clients with remembered writes.
@@ -134,69 +137,52 @@ struct ClientWrites: Sendable {
     return origin
   }
 
-  /// Remembers a write, and forgets the writes whose answers its client has seen.
+  /// Remembers a write, and forgets the writes whose answers its client has seen. Forgets another client if there are
+  /// too many.
   mutating func note(_ write: ClientWrite) {
     let origin = write.origin
     let name = name(of: origin)
     var client = clients.removeValue(forKey: name) ?? Client(owner: origin.owner)
-    client.forget(upTo: max(origin.seen, marks.removeValue(forKey: name)?.seen ?? 0))
+    client.forget(upTo: max(origin.seen, removeMark(name)?.seen ?? 0))
     if origin.number > client.seen { client.sequences[origin.number] = write.sequence }
-    client.time = max(client.time, write.time)
     clients[name] = client
-    guard clients.count > clientsMax else { return }
-    // A tenth at a time, so that finding them is cheap for each client that is added.
-    let all = clients.map {
-      SurplusClient(name: $0.key, owner: $0.value.owner, time: $0.value.time)
+    clientNames.use(name, of: client.owner)
+    if clients.count > clientsMax, let surplus = clientNames.removeSurplus() {
+      clients[surplus] = nil
     }
-    for client in all.surplus(clientsMax / 10) { clients[client.name] = nil }
+    assert(clients.count == clientNames.count, "each client has a place in the order")
   }
 
   /// Forgets the writes of commits that have failed. It keeps the numbers that their clients have seen.
   mutating func rollBack(after sequence: Int64) {
-    for name in clients.keys {
-      guard var client = clients[name], client.sequences.values.contains(where: { $0 > sequence })
-      else { continue }
+    for (name, old) in clients where old.sequences.values.contains(where: { $0 > sequence }) {
+      var client = old
       client.sequences = client.sequences.filter { $0.value <= sequence }
-      clients[name] = client.sequences.isEmpty && client.seen == 0 ? nil : client
+      if client.sequences.isEmpty && client.seen == 0 {
+        clients[name] = nil
+        clientNames.remove(name, of: client.owner)
+      } else {
+        clients[name] = client
+      }
     }
   }
 
   private mutating func setMark(_ name: String, _ origin: WriteOrigin) {
     guard origin.seen > 0 else { return }
-    lastMark += 1
-    marks[name] = Mark(seen: origin.seen, owner: origin.owner, order: lastMark)
-    guard marks.count > ClientWrites.marksMax else { return }
-    let all = marks.map { SurplusClient(name: $0.key, owner: $0.value.owner, time: $0.value.order) }
-    for client in all.surplus(ClientWrites.marksMax / 10) { marks[client.name] = nil }
+    // Its owner is that of its first write, as for a client.
+    let owner = marks[name].map(\.owner) ?? origin.owner
+    marks[name] = Mark(seen: origin.seen, owner: owner)
+    markNames.use(name, of: owner)
+    if marks.count > ClientWrites.marksMax, let surplus = markNames.removeSurplus() {
+      marks[surplus] = nil
+    }
+    assert(marks.count == markNames.count, "each mark has a place in the order")
   }
-}
 
-/// A client that may be forgotten.
-private struct SurplusClient {
-  var name: String
-  var owner: String?
-  var time: Int64
-}
-
-extension [SurplusClient] {
-  /// Returns the clients to forget: the oldest ones of the owners that have the most.
-  ///
-  /// Complexity: O(n log n).
-  fileprivate func surplus(_ count: Int) -> ArraySlice<SurplusClient> {
-    var owners: [String?: Int] = [:]
-    var ranked: [(client: SurplusClient, owner: Int, rank: Int)] = []
-    for client in self {
-      let owner = owners[client.owner] ?? owners.count
-      owners[client.owner] = owner
-      ranked.append((client, owner, 0))
-    }
-    // The newest client of each owner has rank 0, the one before it rank 1.
-    ranked.sort { ($0.owner, $1.client.time) < ($1.owner, $0.client.time) }
-    for index in ranked.indices.dropFirst() where ranked[index].owner == ranked[index - 1].owner {
-      ranked[index].rank = ranked[index - 1].rank + 1
-    }
-    ranked.sort { ($1.rank, $0.client.time) < ($0.rank, $1.client.time) }
-    return ranked.map(\.client).prefix(count)
+  private mutating func removeMark(_ name: String) -> Mark? {
+    guard let mark = marks.removeValue(forKey: name) else { return nil }
+    markNames.remove(name, of: mark.owner)
+    return mark
   }
 }
 

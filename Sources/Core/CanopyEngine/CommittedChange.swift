@@ -65,21 +65,34 @@ public final class CommittedChange: Sendable {
     }
   }
 
-  /// The paths with a view above, at or below them for every view that the commits concern; a few at most.
+  /// The paths with a view above, at or below them for every view that the commits concern; a bounded number.
   public var paths: [Path] {
     let locations = locations
     guard locations.count > CommittedChange.pathsMax, let first = locations.first else {
       return locations.map(\.path)
     }
-    // Many paths would lead to the same views again and again: the place above all of them finds them once.
+    // Many paths would lead to the same views again and again: the children of the place above all of them are fewer.
     var count = first.path.count
     for location in locations {
       while !location.path.hasPrefix(first.path.prefix(count)) { count -= 1 }
     }
-    return [first.path.prefix(count)]
+    let top = first.path.prefix(count)
+    var children: Set<Path> = []
+    for location in locations {
+      guard location.path.count > count, children.count < CommittedChange.locationsMax else {
+        return [top]
+      }
+      children.insert(location.path.prefix(count + 1))
+    }
+    return children.sorted()
   }
 
   private static let pathsMax = 16
+
+  /// Returns a child of a location before and after the commits. O(depth).
+  public func child(_ key: Key, of path: Path) -> (before: Node, after: Node) {
+    (before.at(path).child(key), after.at(path).child(key))
+  }
 
   /// Creates the notification of a view. O(1); its events are computed when they are asked for.
   public func notification(for listening: Listening) -> Notification {

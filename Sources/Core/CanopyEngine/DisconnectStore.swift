@@ -47,7 +47,7 @@ public protocol DisconnectStore: Sendable {
   ///
   /// - Parameters:
   ///   - request: the identity and the text of the new write; nil to add no write.
-  ///   - exceptions: the writes that apply to fewer locations from now on, with all their exceptions.
+  ///   - exceptions: the writes that apply to fewer locations from now on, with their new exceptions.
   ///   - removed: the writes to remove.
   /// - Returns: the id of the new write.
   func changeDisconnectWrites(

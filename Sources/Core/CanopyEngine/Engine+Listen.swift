@@ -62,40 +62,21 @@ extension Engine {
   /// Gives listeners other authorizations, nil for none, and authorizes them between commits. Listeners
   /// that may no longer listen are denied before `completion` is called.
   ///
-  /// Many listeners are authorized in several turns, between which other requests of the engine have theirs. Until
-  /// its turn a listener has its old authorization.
+  /// Many listeners are authorized in several turns: see `ReauthorizationQueue`. Until its turn a listener has its old
+  /// authorization.
   ///
   /// - Parameter completion: called once, on the engine's thread, or at once when the engine is stopping.
   public func setAuthorizations(
     _ changes: [(id: ListenerID, authorization: ListenAuthorization?)],
     completion: @escaping @Sendable () -> Void
   ) {
-    setAuthorizations(changes[...], completion: completion)
+    reauthorize(.changes(changes[...]), completion)
   }
-
-  private func setAuthorizations(
-    _ changes: ArraySlice<(id: ListenerID, authorization: ListenAuthorization?)>,
-    completion: @escaping @Sendable () -> Void
-  ) {
-    let isAccepted = enqueueBarrier { [self] in
-      let start = watch.now
-      var left = changes
-      while let (id, authorization) = left.popFirst() {
-        authorizations.set(authorization, of: id.number)
-        authorize([id.number], root, now())
-        if watch.now - start >= Engine.authorizingMax { break }
-      }
-      if left.isEmpty { completion() } else { setAuthorizations(left, completion: completion) }
-      endNotifying()
-    }
-    if !isAccepted { completion() }
-  }
-
-  /// The time after which a turn of authorizing listeners ends.
-  private static let authorizingMax = Duration.milliseconds(1)
 
   /// Changes something that authorizations depend on, and authorizes listeners again, between two commits.
   /// Listeners that may no longer listen are notified of no commit that is proposed after `completion` was called.
+  ///
+  /// Many listeners are authorized in several turns, as in `setAuthorizations`.
   ///
   /// - Parameters:
   ///   - group: the group of authorizations to repeat; nil for all.
@@ -105,23 +86,66 @@ extension Engine {
     _ group: ObjectIdentifier? = nil, after change: @escaping @Sendable () -> Void = {},
     completion: @escaping @Sendable () -> Void = {}
   ) {
-    let isAccepted = enqueueBarrier { [self] in
-      change()
-      authorize(authorizations.ids(of: group), root, now())
-      endNotifying()
-      completion()
-    }
-    if !isAccepted {
-      change()
-      completion()
-    }
+    reauthorize(.group(group, after: change), completion)
   }
 
-  /// Authorizes listeners, and ends those that may no longer listen.
-  private func authorize(_ ids: [Int], _ root: Node, _ time: Int64) {
-    assertOnThread()
-    for id in ids where !authorizations.authorize(id, root, time) { listeners.remove(id) }
+  private func reauthorize(
+    _ work: Reauthorization.Work, _ completion: @escaping @Sendable () -> Void
+  ) {
+    let added = Reauthorization(work: work, completion: completion)
+    guard reauthorizations.add(added) else { return }
+    goOnReauthorizing()
   }
+
+  /// Carries out one slice of the waiting work between the next two batches.
+  private func goOnReauthorizing() {
+    let isAccepted = enqueueBarrier { [self] in
+      reauthorizeForATurn()
+      endNotifying()
+    }
+    if !isAccepted { reauthorizations.endAll() }
+  }
+
+  private func reauthorizeForATurn() {
+    assertOnThread()
+    let start = watch.now
+    let (root, time) = (root, now())
+    var verdicts = SharedVerdicts(root, time)
+    while var first = reauthorizations.takeFirst() {
+      let isDone = first.step(authorizations, &verdicts) { end($0) }
+      if isDone {
+        // The listeners learn that they are denied before anyone learns that all are authorized.
+        endNotifying()
+        first.completion()
+      } else {
+        reauthorizations.putBack(first)
+      }
+      if watch.now - start >= Engine.authorizingMax { break }
+    }
+    if reauthorizations.endTurn() { goOnReauthorizing() }
+  }
+
+  /// The time after which a turn of authorizing listeners ends.
+  private static let authorizingMax = Duration.milliseconds(1)
+
+  /// Authorizes the listeners of cases, and ends those that may no longer listen.
+  private func authorize(_ cases: [ListenAuthorizations.CaseID], _ root: Node, _ time: Int64) {
+    assertOnThread()
+    for id in cases { end(authorizations.authorize(id, root, time)) }
+  }
+
+  /// Ends listeners that may no longer listen.
+  ///
+  /// Their event loops drop the events of a listener from now on. So most listeners of groups are removed in later
+  /// turns: a commit may deny many at once.
+  private func end(_ denied: ListenAuthorizations.Denied) {
+    let left = listeners.remove(denied.ids, ofGroupsAtMost: Engine.removedAtOnceMax)
+    for notify in denied.notices { notify() }
+    if !left.isEmpty { reauthorize(.removals(left[...], from: listeners), {}) }
+  }
+
+  /// The most listeners of groups that a verdict removes at once.
+  static let removedAtOnceMax = 256
 
   /// Removes a listener. It may still be called for a commit that is being published.
   ///
@@ -148,7 +172,7 @@ extension Engine {
         // A commit may take the right to read from listeners that the next commit concerns.
         let time = change.commit.time
         authorize(
-          authorizations.takeIDs(concernedBy: assignments, at: time), change.after, time)
+          authorizations.takeCases(concernedBy: assignments, at: time), change.after, time)
       }
       if change.views.isEmpty { continue }
       let bytes = change.commit.estimatedBytes(upTo: Engine.batchBytesMax)

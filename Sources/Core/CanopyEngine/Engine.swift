@@ -66,6 +66,7 @@ public final class Engine: Sendable {
   let state: Mutex<State>
   let listeners = Listeners()
   let authorizations = ListenAuthorizations()
+  let reauthorizations = ReauthorizationQueue()
   let thread: ThreadExecutor
   let watch: WriterWatch
   let retired = RetiredTrees()

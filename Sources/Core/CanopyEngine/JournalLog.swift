@@ -86,7 +86,9 @@ struct JournalLog {
   /// Notes the places of writes that were refused because their commits would not read back.
   mutating func noteUnstorable(_ locations: [Location], at now: Duration) {
     guard let first = locations.first, let omitted = unstorablePace.admit(at: now) else { return }
-    var metadata: Logger.Metadata = ["path": "/\(first.text)", "locations": "\(locations.count)"]
+    var metadata: Logger.Metadata = [
+      "path": "\(first.textForLog)", "locations": "\(locations.count)",
+    ]
     if omitted > 0 { metadata["suppressed"] = "\(omitted)" }
     logger.error("a write was refused because its commit does not read back", metadata: metadata)
   }

@@ -21,70 +21,85 @@ public struct ListenVerdict: Sendable {
 
 /// Decides whether a listener may listen.
 public struct ListenAuthorization: Sendable {
+  /// The subject of a decision: the caller and the data that they ask for.
+  ///
+  /// Authorizations with the same subject give the same verdict for the same root and time. So they are asked once
+  /// for all listeners that have it.
+  public struct Subject: Hashable, Sendable {
+    let caller: ObjectIdentifier?
+    let path: Path
+    let query: Query
+
+    /// Creates a subject.
+    ///
+    /// - Parameters:
+    ///   - caller: the login; nil for all clients without one.
+    ///   - listening: the target, of which the form does not matter.
+    public init(caller: ObjectIdentifier?, _ listening: Listening) {
+      self.caller = caller
+      path = listening.path
+      query = listening.query
+    }
+  }
+
   /// The group that is authorized again together: see `Engine.reauthorize`.
   public var group: ObjectIdentifier?
+  /// The subject; nil if no other authorization has the same.
+  public var subject: Subject?
   /// Returns the verdict for a root and a time in milliseconds since 1970. The engine's thread calls it, so it
   /// must be brief.
   public var authorize: @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
 
   /// Creates an authorization.
   public init(
-    group: ObjectIdentifier? = nil,
+    group: ObjectIdentifier? = nil, subject: Subject? = nil,
     authorize: @escaping @Sendable (_ root: Node, _ time: Int64) -> ListenVerdict
   ) {
     self.group = group
+    self.subject = subject
     self.authorize = authorize
   }
 }
 
 /// The authorizations of all listeners, found by the places that their verdicts depend on.
 ///
-/// A commit repeats the authorizations that depend on a place at, above or below one that it writes. Finding
-/// them costs the length of the paths and the authorizations found. A verdict that depends on nothing
-/// costs nothing. Only the engine's thread uses it, except for `remove`.
+/// Listeners whose authorizations have the same subject share one case, and one verdict. A commit repeats the
+/// verdicts that depend on a place at, above or below one that it writes. Finding them costs the length of the paths
+/// and the cases found, however many listeners share them. A verdict that depends on nothing costs nothing. Only the
+/// engine's thread uses it, except for `remove`.
 final class ListenAuthorizations: Sendable {
-  private struct Entry {
-    var authorization: ListenAuthorization?
-    var denied: @Sendable () -> Void
-    var verdict: ListenVerdict
+  /// The number of a case.
+  typealias CaseID = Int
+
+  /// The listeners that may listen no longer.
+  struct Denied {
+    var ids: [Int] = []
+    /// Notify them.
+    var notices: [@Sendable () -> Void] = []
   }
 
-  private struct State {
+  fileprivate struct Entry {
+    /// The case of its authorization; nil if it has none.
+    var caseID: CaseID?
+    var denied: @Sendable () -> Void
+  }
+
+  /// One authorization, with all listeners that have it.
+  fileprivate struct Case {
+    let authorization: ListenAuthorization
+    var verdict: ListenVerdict
+    var listeners: Set<Int> = []
+  }
+
+  fileprivate struct State {
     var entries: [Int: Entry] = [:]
-    var groups: [ObjectIdentifier: Set<Int>] = [:]
-    /// The listeners by the places that their verdicts depend on.
-    var places = PathTrie<Set<Int>>()
+    var cases: [CaseID: Case] = [:]
+    var lastCase: CaseID = 0
+    var subjects: [ListenAuthorization.Subject: CaseID] = [:]
+    var groups: [ObjectIdentifier: Set<CaseID>] = [:]
+    /// The cases by the places that their verdicts depend on.
+    var places = PathTrie<Set<CaseID>>()
     var timed = TimedAuthorizations()
-
-    mutating func addDependencies(of id: Int, _ verdict: ListenVerdict, at time: Int64) {
-      for path in verdict.paths {
-        places.modify(at: path) { ids in
-          ids = ids ?? []
-          ids?.insert(id)
-        }
-      }
-      if verdict.dependsOnTime { timed.insert(id, at: time) }
-    }
-
-    mutating func removeDependencies(of id: Int, _ verdict: ListenVerdict) {
-      for path in verdict.paths {
-        places.modify(at: path) { ids in
-          ids?.remove(id)
-          if ids?.isEmpty == true { ids = nil }
-        }
-      }
-      timed.remove(id)
-    }
-
-    mutating func set(_ authorization: ListenAuthorization?, of id: Int) {
-      guard let entry = entries[id] else { return }
-      if let group = entry.authorization?.group {
-        groups[group]?.remove(id)
-        if groups[group]?.isEmpty == true { groups[group] = nil }
-      }
-      if let group = authorization?.group { groups[group, default: []].insert(id) }
-      entries[id]?.authorization = authorization
-    }
   }
 
   private let state = Mutex(State())
@@ -96,11 +111,14 @@ final class ListenAuthorizations: Sendable {
   var counts: (authorizations: Int, places: Int) {
     state.withLock { state in
       (
-        state.entries.values.count { $0.authorization != nil },
-        state.entries.values.reduce(0) { $0 + $1.verdict.paths.count }
+        state.entries.values.count { $0.caseID != nil },
+        state.cases.values.reduce(0) { $0 + $1.verdict.paths.count }
       )
     }
   }
+
+  /// The number of different authorizations.
+  var caseCount: Int { state.withLock { $0.cases.count } }
 
   /// Adds a listener that may listen.
   ///
@@ -112,39 +130,55 @@ final class ListenAuthorizations: Sendable {
     denied: @escaping @Sendable () -> Void
   ) {
     state.withLock { state in
-      state.entries[id] = Entry(authorization: nil, denied: denied, verdict: verdict)
-      state.set(authorization, of: id)
-      state.addDependencies(of: id, verdict, at: time)
+      state.entries[id] = Entry(denied: denied)
+      state.join(id, authorization, verdict, at: time)
     }
   }
 
-  /// Gives a listener another authorization; nil for none. Call `authorize` next.
-  func set(_ authorization: ListenAuthorization?, of id: Int) {
-    state.withLock { $0.set(authorization, of: id) }
+  /// Gives a listener another authorization; nil for none.
+  ///
+  /// - Parameters:
+  ///   - verdict: the verdict of that authorization, which allows it.
+  ///   - time: the time of the verdict.
+  func set(
+    _ authorization: ListenAuthorization?, of id: Int, _ verdict: ListenVerdict, at time: Int64
+  ) {
+    state.withLock { state in
+      guard state.entries[id] != nil else { return }
+      state.leave(id)
+      state.join(id, authorization, verdict, at: time)
+    }
   }
 
   /// Forgets a listener. Safe to call from any thread.
   func remove(_ id: Int) {
     state.withLock { state in
-      guard let entry = state.entries[id] else { return }
-      state.set(nil, of: id)
-      state.removeDependencies(of: id, entry.verdict)
+      state.leave(id)
       state.entries[id] = nil
     }
   }
 
-  /// Returns the listeners whose authorizations are of a group; nil for all listeners.
-  func ids(of group: ObjectIdentifier?) -> [Int] {
+  /// Forgets a listener that may listen no longer.
+  func deny(_ id: Int) -> Denied {
     state.withLock { state in
-      guard let group else { return state.entries.keys.sorted() }
+      state.leave(id)
+      guard let entry = state.entries.removeValue(forKey: id) else { return Denied() }
+      return Denied(ids: [id], notices: [entry.denied])
+    }
+  }
+
+  /// Returns the cases of a group; nil for all. Call `authorize` for each of them.
+  func cases(of group: ObjectIdentifier?) -> [CaseID] {
+    state.withLock { state in
+      guard let group else { return state.cases.keys.sorted() }
       return (state.groups[group] ?? []).sorted()
     }
   }
 
-  /// Returns the listeners that a commit authorizes again. Call `authorize` for each of them.
+  /// Returns the cases that a commit authorizes again. Call `authorize` for each of them.
   ///
   /// - Parameter time: the time of the commit.
-  func takeIDs(concernedBy assignments: [Assignment], at time: Int64) -> [Int] {
+  func takeCases(concernedBy assignments: [Assignment], at time: Int64) -> [CaseID] {
     state.withLock { state in
       var ids = Set(state.timed.takeDue(at: time))
       for assignment in assignments {
@@ -154,24 +188,100 @@ final class ListenAuthorizations: Sendable {
     }
   }
 
-  /// Authorizes a listener again. If it is denied, the listener is forgotten, and its `denied` is called.
+  /// Authorizes the listeners of a case again, once for all of them. If they are denied, they are forgotten.
   ///
-  /// - Returns: whether it may go on.
-  func authorize(_ id: Int, _ root: Node, _ time: Int64) -> Bool {
-    guard let entry = state.withLock({ $0.entries[id] }) else { return false }
-    let verdict =
-      entry.authorization?.authorize(root, time) ?? ListenVerdict(isAllowed: true)
-    guard verdict.isAllowed else {
-      remove(id)
-      entry.denied()
-      return false
+  /// - Returns: the listeners that may not go on, in the order in which they began.
+  func authorize(_ id: CaseID, _ root: Node, _ time: Int64) -> Denied {
+    guard let authorization = state.withLock({ $0.cases[id]?.authorization }) else {
+      return Denied()
     }
-    state.withLock { state in
-      guard let old = state.entries[id]?.verdict else { return }
-      state.removeDependencies(of: id, old)
-      state.entries[id]?.verdict = verdict
-      state.addDependencies(of: id, verdict, at: time)
+    let verdict = authorization.authorize(root, time)
+    return state.withLock { state in
+      guard let found = state.cases[id] else { return Denied() }
+      guard verdict.isAllowed else {
+        state.removeCase(id, found)
+        var denied = Denied()
+        for listener in found.listeners.sorted() {
+          guard let entry = state.entries.removeValue(forKey: listener) else { continue }
+          denied.ids.append(listener)
+          denied.notices.append(entry.denied)
+        }
+        return denied
+      }
+      state.setVerdict(verdict, of: id, at: time)
+      return Denied()
     }
-    return true
+  }
+}
+
+extension ListenAuthorizations.State {
+  /// Adds a listener to the case of its authorization, with the latest verdict.
+  fileprivate mutating func join(
+    _ id: Int, _ authorization: ListenAuthorization?, _ verdict: ListenVerdict, at time: Int64
+  ) {
+    guard let authorization else { return }
+    let caseID = findOrAddCase(authorization)
+    cases[caseID]?.listeners.insert(id)
+    entries[id]?.caseID = caseID
+    setVerdict(verdict, of: caseID, at: time)
+  }
+
+  private mutating func findOrAddCase(
+    _ authorization: ListenAuthorization
+  ) -> ListenAuthorizations.CaseID {
+    if let subject = authorization.subject, let id = subjects[subject] { return id }
+    lastCase += 1
+    cases[lastCase] = ListenAuthorizations.Case(
+      authorization: authorization, verdict: ListenVerdict(isAllowed: true))
+    if let subject = authorization.subject { subjects[subject] = lastCase }
+    if let group = authorization.group { groups[group, default: []].insert(lastCase) }
+    return lastCase
+  }
+
+  fileprivate mutating func leave(_ id: Int) {
+    guard let caseID = entries[id]?.caseID else { return }
+    entries[id]?.caseID = nil
+    cases[caseID]?.listeners.remove(id)
+    if let left = cases[caseID], left.listeners.isEmpty { removeCase(caseID, left) }
+  }
+
+  fileprivate mutating func removeCase(
+    _ id: ListenAuthorizations.CaseID, _ removed: ListenAuthorizations.Case
+  ) {
+    removeDependencies(of: id, removed.verdict)
+    if let subject = removed.authorization.subject { subjects[subject] = nil }
+    if let group = removed.authorization.group {
+      groups[group]?.remove(id)
+      if groups[group]?.isEmpty == true { groups[group] = nil }
+    }
+    cases[id] = nil
+  }
+
+  fileprivate mutating func setVerdict(
+    _ verdict: ListenVerdict, of id: ListenAuthorizations.CaseID, at time: Int64
+  ) {
+    guard let old = cases[id]?.verdict else { return }
+    cases[id]?.verdict = verdict
+    if old.paths == verdict.paths, !old.dependsOnTime, !verdict.dependsOnTime { return }
+    removeDependencies(of: id, old)
+    for path in verdict.paths {
+      places.modify(at: path) { ids in
+        ids = ids ?? []
+        ids?.insert(id)
+      }
+    }
+    if verdict.dependsOnTime { timed.insert(id, at: time) }
+  }
+
+  private mutating func removeDependencies(
+    of id: ListenAuthorizations.CaseID, _ verdict: ListenVerdict
+  ) {
+    for path in verdict.paths {
+      places.modify(at: path) { ids in
+        ids?.remove(id)
+        if ids?.isEmpty == true { ids = nil }
+      }
+    }
+    timed.remove(id)
   }
 }

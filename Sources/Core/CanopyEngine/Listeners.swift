@@ -131,20 +131,41 @@ final class Listeners: Sendable {
   /// Removes a listener, and its view if it was the last. Returns whether it existed.
   @discardableResult
   func remove(_ id: Int) -> Bool {
+    state.withLock { Listeners.remove(id, from: &$0) }
+  }
+
+  /// Removes listeners: all without a group, and so many of the others.
+  ///
+  /// - Returns: the listeners that are left.
+  func remove(_ ids: [Int], ofGroupsAtMost countMax: Int) -> [Int] {
     state.withLock { state in
-      guard let entry = state.entries.removeValue(forKey: id) else { return false }
-      state.removeView(entry.listening, of: entry.owner)
-      if let group = entry.group {
-        state.groups[group]?.count -= 1
-        if state.groups[group]?.count == 0 { state.groups[group] = nil }
+      var count = 0
+      return ids.filter { id in
+        guard let entry = state.entries[id] else { return false }
+        if entry.group != nil {
+          if count >= countMax { return true }
+          count += 1
+        }
+        Listeners.remove(id, from: &state)
+        return false
       }
-      let listening = entry.listening
-      guard let view = state.views[listening.path]?[listening] else { return true }
-      let left = view.remove(id, entry.group)
-      if !left.isUsed { Listeners.remove(listening, from: &state.views) }
-      if entry.group == nil, !left.hasSingle { Listeners.remove(listening, from: &state.single) }
-      return true
     }
+  }
+
+  @discardableResult
+  private static func remove(_ id: Int, from state: inout State) -> Bool {
+    guard let entry = state.entries.removeValue(forKey: id) else { return false }
+    state.removeView(entry.listening, of: entry.owner)
+    if let group = entry.group {
+      state.groups[group]?.count -= 1
+      if state.groups[group]?.count == 0 { state.groups[group] = nil }
+    }
+    let listening = entry.listening
+    guard let view = state.views[listening.path]?[listening] else { return true }
+    let left = view.remove(id, entry.group)
+    if !left.isUsed { remove(listening, from: &state.views) }
+    if entry.group == nil, !left.hasSingle { remove(listening, from: &state.single) }
+    return true
   }
 
   private static func remove(_ listening: Listening, from trie: inout PathTrie<[Listening: View]>) {

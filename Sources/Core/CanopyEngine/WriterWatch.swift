@@ -93,7 +93,7 @@ final class WriterWatch: Sendable {
     }
     guard let omitted else { return }
     var metadata: Logger.Metadata = ["work": "\(work)", "ms": "\(duration.milliseconds)"]
-    if let location { metadata["path"] = "/\(location.text)" }
+    if let location { metadata["path"] = "\(location.textForLog)" }
     if omitted > 0 { metadata["suppressed"] = "\(omitted)" }
     logger.notice("all writes waited for one piece of work", metadata: metadata)
   }

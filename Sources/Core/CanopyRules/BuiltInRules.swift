@@ -199,13 +199,14 @@ public enum BuiltInRules {
 
   private static let username = "^[A-Za-z0-9_-]{1,32}$"
 
-  /// The author's own, and fixed once set.
+  /// The condition on `uid`: it is the caller's when a post is written, and never changes.
   private static let uid = """
     newData.getPriority() === null \
     && newData.val() === (data.parent().exists() ? data.val() : auth.uid)
     """
 
-  /// Of the copy by author: also the one whose posts these are, and of no post of somebody else.
+  /// The condition on `uid` in the copy by author: it is also the user in the path, and the post in `/posts` has no other
+  /// author.
   private static let ownCopy = """
     \(uid)
                 && newData.val() === $uid
@@ -264,7 +265,7 @@ public enum BuiltInRules {
     (!data.child('createdAt').exists() || newData.child('createdAt').exists())
     """
 
-  /// How many stars on a post are the caller's: one or none.
+  /// Returns the number of stars that the caller has on a post: one or none.
   private static func ownStar(_ post: String) -> String {
     "(\(post).child('stars').hasChild(auth.uid) ? 1 : 0)"
   }

@@ -61,6 +61,10 @@ public struct Limits: Sendable, Equatable {
   /// the only writer, while all other writes wait.
   public var updateLocationsMax = 2_048
 
+  /// The most locations of one UPDATE of the administrator. The server refuses more while it decodes the line, before
+  /// they take memory.
+  public var administratorLocationsMax = 16_384
+
   /// The longest line of the line protocol, in bytes without its terminator.
   public var lineBytesMax = 1024 * 1024
 
@@ -133,6 +137,7 @@ public struct Limits: Sendable, Equatable {
     var limits = Limits()
     limits.stringBytesMax = .max
     limits.writeBytesMax = .max
+    limits.administratorLocationsMax = .max
     return limits
   }
 

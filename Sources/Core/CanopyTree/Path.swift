@@ -37,6 +37,9 @@ public struct Path: Hashable, Sendable {
   /// - Throws: `TreeError.invalidPath`.
   init(utf8 bytes: UnsafeRawBufferPointer) throws(TreeError) {
     keys = []
+    // One allocation of the right size: a waiting write may have thousands of paths.
+    let slashes = bytes.reduce(0) { $1 == UInt8(ascii: "/") ? $0 + 1 : $0 }
+    if !bytes.isEmpty { keys.reserveCapacity(min(slashes + 1, Limits.depthMax)) }
     var start = 0
     while start < bytes.count {
       var end = start

@@ -140,7 +140,11 @@ extension Write.Item {
 
 extension JSONReader {
   /// Reads the argument of an update: an object of values by path.
-  public mutating func readUpdate() throws(TreeError) -> [(Location, WriteValue)] {
+  ///
+  /// - Parameter locationsMax: the most locations. More are refused before they are decoded.
+  public mutating func readUpdate(
+    locationsMax: Int = .max
+  ) throws(TreeError) -> [(Location, WriteValue)] {
     var changes: [(Location, WriteValue)] = []
     guard peekToken() == UInt8(ascii: "{") else { throw error("an update must be a JSON object") }
     advance()
@@ -150,6 +154,10 @@ extension JSONReader {
     }
     while true {
       guard peekToken() == UInt8(ascii: "\"") else { throw error("expected a path in quotes") }
+      guard changes.count < locationsMax else {
+        throw .tooLarge(
+          "one UPDATE may set at most \(locationsMax) locations; split it into several")
+      }
       let location = try Location(try readText())
       try expect(UInt8(ascii: ":"), "a colon after the path")
       changes.append((location, try readNode()))
@@ -169,7 +177,7 @@ extension JSONReader {
   ) throws(TreeError) -> [(Location, WriteValue)] {
     try limits.checkWrite(bytes: bytes.count)
     var reader = JSONReader(bytes, limits: limits)
-    let changes = try reader.readUpdate()
+    let changes = try reader.readUpdate(locationsMax: limits.administratorLocationsMax)
     try reader.readEnd()
     return changes
   }

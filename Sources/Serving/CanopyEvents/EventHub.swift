@@ -16,14 +16,30 @@ package final class EventHub: Sendable {
   private let engine: Engine
   private let inbox: LoopInbox
   private let limits: Limits
+  private let now: @Sendable () -> NIODeadline
   private let state: NIOLoopBoundBox<State>
 
   private struct State {
-    var views = PathTrie<[Listening: LocalView]>()
+    var views = PathTrie<ViewLevel>()
+    var viewCount = 0
     /// The number of the next view.
     var nextView = 0
+    /// The delivery under way. It comes before everything else.
+    var delivery: ViewDelivery?
+    /// A commit that the views get next, the last of them first.
+    var concerned: (change: CommittedChange, views: [LocalView])?
     /// The events that are taken from the inbox and not handled yet, in order.
     var pending: Deque<LoopInbox.Event> = []
+    /// The connections that wait until the events are sent.
+    var waiters = HubWaiters()
+    /// The turn under way.
+    var turn: HubTurn?
+    /// The turns in which the hub goes on.
+    let turns: LoopTurns
+    /// Whether the hub waits for its turn to go on.
+    var goesOnLater = false
+    /// The last commit of the events that were taken from the inbox.
+    var taken: Int64?
     /// Whether `drain` is delayed, to send the events of several commits together.
     var isHolding = false
   }
@@ -38,13 +54,22 @@ package final class EventHub: Sendable {
     case tooManyViews
   }
 
-  /// - Parameter limits: the bounds on events.
-  package init(_ inbox: LoopInbox, engine: Engine, limits: Limits) {
+  /// - Parameters:
+  ///   - limits: the bounds on events.
+  ///   - now: the clock by which turns end.
+  ///   - later: schedules a closure to run on the loop after the loop has read input; nil for a way that does.
+  package init(
+    _ inbox: LoopInbox, engine: Engine, limits: Limits,
+    now: @escaping @Sendable () -> NIODeadline = { .now() },
+    later: (@Sendable (@escaping () -> Void) -> Void)? = nil
+  ) {
     loop = inbox.loop
     self.inbox = inbox
     self.engine = engine
     self.limits = limits
-    state = .makeBoxSendingValue(State(), eventLoop: inbox.loop)
+    self.now = now
+    let turns = later.map { LoopTurns(loop: inbox.loop, later: $0) } ?? LoopTurns(loop: inbox.loop)
+    state = .makeBoxSendingValue(State(turns: turns), eventLoop: inbox.loop)
   }
 
   /// Begins to listen for a subscription.
@@ -86,12 +111,14 @@ package final class EventHub: Sendable {
   }
 
   private func findOrAddView(_ listening: Listening) -> LocalView {
-    if let view = state.value.views[listening.path]?[listening] { return view }
+    if let view = state.value.views[listening.path]?.views[listening] { return view }
     let view = LocalView(listening, limits, number: state.value.nextView)
     state.value.nextView += 1
-    state.value.views.modify(at: listening.path) { views in
-      views = views ?? [:]
-      views?[listening] = view
+    state.value.viewCount += 1
+    state.value.views.modify(at: listening.path) { level in
+      let found = level ?? ViewLevel(listening.path)
+      found.add(view)
+      level = found
     }
     return view
   }
@@ -126,9 +153,11 @@ package final class EventHub: Sendable {
   /// Sending to each of many subscribers takes longer than a commit, and the events of several commits
   /// can be sent together. So with many subscribers it waits for the commits that are under way.
   package func drainSoon() {
+    if state.value.goesOnLater { return }
     guard inbox.hasSubscriptions(atLeast: EventHub.manySubscribers), engine.hasCommitsUnderWay
     else {
-      return drain()
+      drain()
+      return
     }
     // The inbox wakes the loop after each batch. A slow disk delays the events for no longer than sending them
     // takes.
@@ -144,55 +173,124 @@ package final class EventHub: Sendable {
   private static let manySubscribers = 64
   private static let waitMax = TimeAmount.milliseconds(3)
 
-  /// Handles all events in the inbox. A connection with subscriptions calls this before it reads or sends a reply,
-  /// to send the events before it.
-  package func drain() {
+  /// Sends the events in the inbox, in one turn. If they take longer, the hub goes on in later turns. Between them the
+  /// loop serves other connections.
+  ///
+  /// A connection with subscriptions calls this before it reads or sends a reply, to send the events before it. If
+  /// not all are sent, it must `wait`.
+  ///
+  /// - Returns: whether all events are sent.
+  @discardableResult
+  package func drain() -> Bool {
     state.value.isHolding = false
-    state.value.pending.append(contentsOf: inbox.takeEvents())
-    // An event may lead to another call of `drain`, which continues with the next event.
-    while let next = state.value.pending.popFirst() {
-      switch next {
-      case .call(let body): body()
-      case .change(let change): prepend(change)
-      case .notification(let view, let notification, _):
-        let view = view.value
-        var notifications: Deque = [notification]
-        while case .notification(let other, let notification, _)? = state.value.pending.first,
-          other.value === view
-        {
-          notifications.append(notification)
-          state.value.pending.removeFirst()
-        }
-        view.deliver(&notifications)
-      }
-    }
+    return state.value.goesOnLater ? false : takeTurn()
   }
 
-  /// Puts the notifications of a commit for all views that it concerns before the other events.
-  ///
-  /// They are not handled at once, because handling one may lead to another call of `drain`.
-  private func prepend(_ change: CommittedChange) {
-    var views: [ObjectIdentifier: LocalView] = [:]
-    for path in change.paths {
-      state.value.views.visit(overlapping: path) { next, level in
-        for view in level.values where next.map(view.listening.query.mayShow) ?? true {
-          views[ObjectIdentifier(view)] = view
-        }
-        return true
+  /// Calls a closure when all events are sent that are in the inbox now, with the snapshot after them. For a connection
+  /// for which `drain` has returned false.
+  package func wait(_ body: @escaping (Snapshot) -> Void) {
+    state.value.waiters.add(body)
+  }
+
+  /// Sends events until there are none, or the turn is over. Returns whether there are none.
+  private func takeTurn() -> Bool {
+    // An event may lead to another call, which continues with the next event in the same turn.
+    let isFirst = state.value.turn == nil
+    var turn = state.value.turn ?? HubTurn()
+    turn.depth += 1
+    guard turn.depth <= HubTurn.depthMax else { return false }
+    state.value.turn = turn
+    defer {
+      state.value.turn?.depth -= 1
+      if isFirst { state.value.turn = nil }
+    }
+    var hasTaken = false
+    while state.value.turn?.isOver(now) == false {
+      if step() { continue }
+      // The step of another connection may have released the snapshot. A reply must not be of a newer one.
+      let isCurrent = hasTaken && inbox.snapshot.sequence == state.value.taken
+      if isCurrent, !isFirst || !state.value.waiters.isWaiting { return true }
+      takeEvents()
+      hasTaken = true
+    }
+    goOnLater()
+    return false
+  }
+
+  private func goOnLater() {
+    guard !state.value.goesOnLater else { return }
+    state.value.goesOnLater = true
+    state.value.turns.append(self)
+  }
+
+  /// Takes the events of the inbox. If they are more than all views can get soon, it merges the commits among them.
+  private func takeEvents() {
+    let events = inbox.takeEvents()
+    let snapshot = inbox.snapshot
+    state.value.taken = snapshot.sequence
+    state.value.waiters.noteTaken(snapshot)
+    let changesMax = EventHub.notificationsMax / max(1, state.value.viewCount)
+    let changes = events.count { event in
+      if case .change = event { true } else { false }
+    }
+    state.value.pending.append(
+      contentsOf: changes > max(1, changesMax) ? PendingEvents.merged(events) : events)
+  }
+
+  /// The product of commits and views from which on commits are merged.
+  static let notificationsMax = 4_096
+
+  /// Handles the next event, or a part of it. Returns whether there was one.
+  private func step() -> Bool {
+    if let delivery = state.value.delivery {
+      if let step = delivery.step() {
+        state.value.turn?.count(step)
+      } else if state.value.delivery === delivery {
+        state.value.delivery = nil
       }
+      return true
     }
-    for view in views.values.sorted(by: { $0.number > $1.number }) where view.count > 0 {
-      let notification = change.notification(for: view.listening)
-      state.value.pending.prepend(
-        .notification(NIOLoopBound(view, eventLoop: loop), notification, nil))
+    if let view = state.value.concerned?.views.popLast() {
+      if let change = state.value.concerned?.change, view.count > 0 {
+        state.value.delivery = view.delivery(of: [change.notification(for: view.listening)])
+      }
+      return true
     }
+    state.value.concerned = nil
+    guard let next = state.value.pending.popFirst() else { return resumeNext() }
+    state.value.turn?.countLongStep()
+    switch next {
+    case .call(let body): body()
+    case .change(let change):
+      let views = ViewSearch(change, in: state.value.views).views
+      state.value.concerned = (change, views)
+    case .notification(let view, let notification, _):
+      let view = view.value
+      var notifications: Deque = [notification]
+      while case .notification(let other, let notification, _)? = state.value.pending.first,
+        other.value === view
+      {
+        notifications.append(notification)
+        state.value.pending.removeFirst()
+      }
+      state.value.delivery = view.delivery(of: notifications)
+    }
+    return true
+  }
+
+  /// Resumes a connection that has waited for the events. Returns whether there was one.
+  private func resumeNext() -> Bool {
+    guard let (resume, snapshot) = state.value.waiters.takeNext() else { return false }
+    state.value.turn?.countLongStep()
+    resume(snapshot)
+    state.value.waiters.endResuming()
+    return true
   }
 
   /// Delivers the events that have waited for one subscription.
   package func deliver(_ notifications: [Notification], to subscription: HubSubscription) {
-    var notifications = Deque(notifications)
-    subscription.view?.deliver(
-      &notifications, to: CollectionOfOne(subscription), in: subscription.format)
+    guard let view = subscription.view else { return }
+    ViewDelivery(Deque(notifications), to: [subscription], isMixed: false, of: view).finish()
   }
 
   /// Ends a subscription that `begin` has started. O(depth).
@@ -214,11 +312,23 @@ package final class EventHub: Sendable {
 
   private func removeIfUnused(_ view: LocalView) {
     let listening = view.listening
-    guard view.isUnused, state.value.views[listening.path]?[listening] === view else { return }
-    state.value.views.modify(at: listening.path) { views in
-      views?[listening] = nil
-      if views?.isEmpty == true { views = nil }
+    guard view.isUnused, state.value.views[listening.path]?.views[listening] === view else {
+      return
     }
+    state.value.viewCount -= 1
+    state.value.views.modify(at: listening.path) { level in
+      level?.remove(view)
+      if level?.views.isEmpty == true { level = nil }
+    }
+  }
+}
+
+extension EventHub: TurnTaker {
+  package func takeTurn(bytes: Int) -> Int {
+    state.value.goesOnLater = false
+    drain()
+    inbox.release()
+    return LoopTurns.turnBytes
   }
 }
 
@@ -239,6 +349,8 @@ package protocol Subscriber: AnyObject {
   func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool
   /// Appends the lines of events to the output.
   func send(events lines: ByteBuffer)
+  /// Appends one line of an event to the output: a short part, and one that other subscribers get as well.
+  func send(eventHead head: ByteBuffer, rest: ByteBuffer)
   /// Appends the lines of large events to the output.
   func send(events lines: LinePieces)
   /// Ends a subscription that cannot go on.
@@ -322,118 +434,14 @@ package final class LocalView {
     formats[subscription.format] = left > 0 ? left : nil
   }
 
-  /// Delivers notifications in order to all subscriptions, and removes them from the queue.
-  func deliver(_ notifications: inout Deque<Notification>) {
-    // A copy, because a subscriber may end subscriptions meanwhile.
-    let subscriptions = subscriptions
-    if let format = formats.first?.key, formats.count == 1 {
-      return deliver(&notifications, to: subscriptions, in: format)
-    }
-    for format in EventFormat.allCases where formats[format] != nil {
-      var same = notifications
-      deliver(&same, to: subscriptions.filter { $0.format == format }, in: format)
-    }
-    notifications.removeAll()
-  }
-
-  /// Delivers notifications in order to some of the subscriptions, and removes them from the queue.
-  ///
-  /// It encodes no more events than it delivers at once. So a subscriber that does not read ends before the next
-  /// events take memory.
-  ///
-  /// - Parameter format: the protocol of all these subscriptions.
-  func deliver(
-    _ notifications: inout Deque<Notification>, to subscriptions: some Collection<HubSubscription>,
-    in format: EventFormat
-  ) {
-    var group = Group()
-    while let notification = notifications.popFirst() {
-      // If all subscriptions have ended, no events are computed.
-      guard subscriptions.contains(where: { !$0.hasEnded }) else {
-        notifications.removeAll()
-        return
-      }
-      switch encoded(notification, in: format) {
-      case .lines(let lines):
-        group.append(lines, of: notification)
-        if group.bytes >= LocalView.groupBytes { deliver(group.take(), to: subscriptions) }
-      case .large(let bytes):
-        deliver(group.take(), to: subscriptions)
-        deliver(notification, bytes: bytes, to: subscriptions, in: format)
-      case .failed(let error):
-        deliver(group.take(), to: subscriptions)
-        for subscription in subscriptions where !subscription.hasEnded {
-          subscription.subscriber?.cancel(subscription.number, error.code)
-        }
-      }
-    }
-    deliver(group, to: subscriptions)
-  }
-
-  /// The bytes of events that are delivered together.
-  private static let groupBytes = 64 * 1024
-
-  /// The events of successive commits that are delivered together.
-  private struct Group {
-    private(set) var notifications: [Notification] = []
-    private(set) var lines: [EventLines] = []
-    private(set) var bytes = 0
-
-    mutating func append(_ lines: EventLines, of notification: Notification) {
-      guard lines.count > 0 else { return }
-      notifications.append(notification)
-      self.lines.append(lines)
-      bytes += lines.byteCount(for: 1)
-    }
-
-    /// Takes everything out.
-    mutating func take() -> Group {
-      var taken = Group()
-      swap(&taken, &self)
-      return taken
-    }
-  }
-
-  private func deliver(_ group: Group, to subscriptions: some Collection<HubSubscription>) {
-    guard let first = group.lines.first else { return }
-    let lines = group.lines.count == 1 ? first : EventLines(joining: group.lines)
-    // Most subscriptions are the first of their connection: then all of them share the same bytes.
-    var last: (label: Int64, bytes: ByteBuffer)?
-    for subscription in subscriptions where !subscription.hasEnded {
-      let label = subscription.label
-      let count = lines.byteCount(for: label)
-      guard let subscriber = subscription.subscriber,
-        subscriber.accepts(group.notifications, bytes: count, for: subscription.number)
-      else { continue }
-      let bytes: ByteBuffer
-      if let last, last.label == label {
-        bytes = last.bytes
-      } else {
-        bytes = lines.bytes(for: label)
-        last = (label, bytes)
-      }
-      subscriber.send(events: bytes)
-    }
-  }
-
-  /// Delivers large events, which each connection encodes for itself, as its client reads.
-  private func deliver(
-    _ notification: Notification, bytes: Int, to subscriptions: some Collection<HubSubscription>,
-    in format: EventFormat
-  ) {
-    for subscription in subscriptions where !subscription.hasEnded {
-      guard let subscriber = subscription.subscriber,
-        subscriber.accepts([notification], bytes: bytes, for: subscription.number)
-      else { continue }
-      subscriber.send(
-        events: LinePieces(
-          notification.events, notification.sequence, of: listening, in: format,
-          for: subscription.label, bytes: bytes))
-    }
+  /// Returns a delivery of notifications, in order, to all subscriptions.
+  func delivery(of notifications: some Sequence<Notification>) -> ViewDelivery {
+    ViewDelivery(
+      Deque(notifications), to: subscriptions, isMixed: formats.count > 1, of: self)
   }
 
   /// The lines about a commit, made once for all loops.
-  private enum Encoded: Sendable {
+  enum Encoded: Sendable {
     case lines(EventLines)
     case large(bytes: Int)
     case failed(WireError)
@@ -455,7 +463,8 @@ package final class LocalView {
     let encoded: Encoded
   }
 
-  private func encoded(_ notification: Notification, in format: EventFormat) -> Encoded {
+  /// Returns the text about a commit in a protocol. It is made once for all loops.
+  func encoded(_ notification: Notification, in format: EventFormat) -> Encoded {
     let encoded: Encoded
     switch format {
     case .line:

@@ -68,6 +68,21 @@ package struct EventLines: Sendable {
     return output.withBytes { ByteBuffer(bytes: $0) }
   }
 
+  /// The bytes from which on a line is shared by subscriptions with different numbers.
+  static let sharedLineBytes = 4096
+
+  /// Whether it is one line or message that is large, so that subscriptions share most of it. The text of an event
+  /// stream is the same for all subscriptions.
+  var isLarge: Bool {
+    format != .stream && count == 1 && rests.readableBytes >= EventLines.sharedLineBytes
+  }
+
+  /// Returns the parts of a large line or message. O(1) for a line; O(bytes) for a message.
+  func largeEvent() -> LargeEvent {
+    assert(isLarge, "the head of one line is not that of several")
+    return format == .realtime ? LargeEvent(message: rests) : LargeEvent(line: rests)
+  }
+
   /// Writes the lines for a subscription.
   package func append(to output: inout JSONOutput, for number: Int64) {
     rests.withUnsafeReadableBytes { bytes in

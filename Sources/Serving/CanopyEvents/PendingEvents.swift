@@ -108,6 +108,11 @@ package struct PendingEvents {
 
   /// Merges the commits between two calls.
   private mutating func mergeChanges() {
+    keep(PendingEvents.merged(events))
+  }
+
+  /// Returns events with the commits between two other events merged.
+  static func merged(_ events: [Event]) -> [Event] {
     var kept: [Event] = []
     var changes: [CommittedChange] = []
     func mergeRun() {
@@ -124,7 +129,7 @@ package struct PendingEvents {
       }
     }
     mergeRun()
-    keep(kept)
+    return kept
   }
 
   private mutating func keep(_ kept: [Event]) {

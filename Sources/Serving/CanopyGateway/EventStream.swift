@@ -142,10 +142,8 @@ final class EventStream {
             Resumption(
               events: nil, bytes: try EventLines.size(of: start, limits: operations.limits))
           })
-      } catch let error as WireError {
-        result = .failure(error)
       } catch {
-        result = .failure(WireError(.unavailable, "the request was cancelled"))
+        result = .failure(operations.wireError(error))
       }
       loop.execute {
         bound.value.session.resumed(number, result)
@@ -355,6 +353,11 @@ extension EventStream: Subscriber {
 
   func send(events lines: ByteBuffer) {
     append(.bytes(lines, areEvents: true))
+  }
+
+  func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
+    append(.bytes(head, areEvents: true))
+    append(.bytes(rest, areEvents: true))
   }
 
   func send(events lines: LinePieces) {

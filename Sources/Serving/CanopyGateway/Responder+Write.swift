@@ -64,7 +64,7 @@ extension Responder {
         reply = await outcome { completion in
           operations.update(
             location.path, updates, ifMatch: etag, as: identity, from: connection.address,
-            completion: completion)
+            turns: connection.turns, completion: completion)
         }
       } else {
         reply = await write(.tree(.update(location.path, updates)), as: identity)
@@ -171,9 +171,6 @@ extension Responder {
 
   // MARK: Decoding
 
-  /// The length from which on a body is decoded in turns with other long work.
-  private static let longBodyBytes = 32 * 1024
-
   private func decodeValue(
     _ request: Parsed, _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
   ) async throws -> WriteValue {
@@ -183,6 +180,8 @@ extension Responder {
       bytes, "Invalid data; couldn't parse JSON object, array, or value."
     ) { bytes throws(TreeError) in
       try WriteValue(json: bytes, limits: limits)
+    } pathBytes: {
+      $0.pathBytes
     }
   }
 
@@ -198,40 +197,38 @@ extension Responder {
       try JSONReader.readUpdate(json: bytes, limits: limits).map {
         Request.Update(location: $0, value: $1)
       }
+    } pathBytes: {
+      $0.pathBytes
     }
   }
 
   /// Decodes a body, and charges the memory that the result takes.
   ///
-  /// - Parameter sentence: begins the error for a body that cannot be decoded.
+  /// - Parameters:
+  ///   - sentence: begins the error for a body that cannot be decoded.
+  ///   - pathBytes: returns the bytes of the locations and server values in the result.
   private func decode<R: Sendable>(
     _ body: ByteBuffer, _ sentence: String,
-    _ decode: @escaping @Sendable (UnsafeRawBufferPointer) throws(TreeError) -> R
+    _ decode: @escaping @Sendable (UnsafeRawBufferPointer) throws(TreeError) -> R,
+    pathBytes: (R) -> Int
   ) async throws -> R {
-    connection.charge(body.capacity + Responder.memory(of: body))
+    let bytes = body.capacity + body.withUnsafeReadableBytes { Request.memoryBytes(text: $0) }
+    connection.charge(bytes)
     let decodeAll = { @Sendable () -> Result<R, TreeError> in
       body.withUnsafeReadableBytes { bytes in
         Result { () throws(TreeError) in try decode(bytes) }
       }
     }
     let result =
-      body.readableBytes < Responder.longBodyBytes
+      body.readableBytes < Operations.longTextBytes
       ? decodeAll() : try await operations.beside(connection.turns) { decodeAll() }
     switch result {
-    case .success(let value): return value
+    case .success(let value):
+      connection.charge(bytes + pathBytes(value))
+      return value
     case .failure(.tooLarge(let reason)): throw WireError(.tooLarge, reason)
     case .failure(let error): throw WireError(.invalidData, "\(sentence) (\(error.sentence))")
     }
-  }
-
-  /// Returns an estimate of the memory that the value of a body takes: a short element of JSON takes a place in a
-  /// page, some 64 bytes.
-  private static func memory(of body: ByteBuffer) -> Int {
-    guard body.readableBytes > 256 else { return 1024 }
-    var elements = 0
-    for byte in body.readableBytesView where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{")
-    { elements += 1 }
-    return 1024 + 64 * elements
   }
 }
 

@@ -30,7 +30,7 @@ extension LineHandler {
   }
 
   private func receiveLine(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
-    guard line.count < LineHandler.longLineBytes else {
+    guard line.count < Operations.longTextBytes else {
       return decodeBeside(context, Array(line))
     }
     countWork(bytes: line.count)
@@ -40,16 +40,13 @@ extension LineHandler {
         return self.read(context, read)
       }
       session.receive(
-        request, bytes: LineHandler.memory(of: line), runsAlone: operations.runsAlone(request))
+        request, bytes: request.memoryBytes(text: line),
+        runsAlone: operations.runsAlone(request))
     } catch {
       session.refuse(error)
     }
     perform(context)
   }
-
-  /// The length from which on a line is decoded beside the event loop: a line of 1 MiB takes up to 100 ms, and a
-  /// line of this length up to half a millisecond.
-  static let longLineBytes = 4 * 1024
 
   /// Decodes a long line beside the event loop. Meanwhile the connection decodes no other line and begins no
   /// request.
@@ -64,7 +61,8 @@ extension LineHandler {
         decoded = .success(
           try await operations.beside(turns) {
             try line.withUnsafeBytes { line in
-              (try Request(line: line, limits: operations.limits), LineHandler.memory(of: line))
+              let request = try Request(line: line, limits: operations.limits)
+              return (request, request.memoryBytes(text: line))
             }
           })
       } catch {
@@ -92,16 +90,6 @@ extension LineHandler {
     advance(context)
   }
 
-  /// Returns an estimate of the memory that the request of a line takes, in bytes.
-  ///
-  /// Each element of JSON takes about 64 bytes in a page of the tree, however short it is.
-  private static func memory(of line: UnsafeRawBufferPointer) -> Int {
-    guard line.count > 256 else { return 1024 }
-    var elements = 0
-    for byte in line where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") { elements += 1 }
-    return 1024 + line.count + 64 * elements
-  }
-
   /// Counts a request. At the end of the connection's turn the session pauses: no further request begins
   /// before the next turn.
   ///
@@ -116,11 +104,15 @@ extension LineHandler {
   func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     // The events that led to the snapshot go out first.
     let measurement = shared.metrics.begin(RequestKind(request))
-    if !subscribers.isEmpty { shared.hub.drain() }
+    if !subscribers.isEmpty, !shared.hub.drain() {
+      let slot = session.postponeRead()
+      measurements[slot] = measurement
+      return readAfterEvents(request, slot)
+    }
     if !shared.read(request, as: session.identity, to: &output) {
       let slot = session.postponeRead()
       measurements[slot] = measurement
-      readLong(context, request, slot)
+      readLong(context, request, slot, in: shared.inbox.snapshot.root)
     } else if let measurement {
       shared.metrics.end(measurement)
     }
@@ -183,21 +175,30 @@ extension LineHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     shared.inbox.release()
-    if !subscribers.isEmpty { shared.hub.drain() }
-    let root = shared.inbox.snapshot.root
+    if !subscribers.isEmpty, !shared.hub.drain() { return readAfterEvents(request, slot) }
+    read(context, request, slot, in: shared.inbox.snapshot.root)
+  }
+
+  /// Carries out a read that has a slot when the events before it are sent.
+  private func readAfterEvents(_ request: ReadRequest, _ slot: Session.Slot) {
+    waitForEvents { [self] context, snapshot in read(context, request, slot, in: snapshot.root) }
+  }
+
+  private func read(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
+  ) {
     if let reply = operations.read(request, as: session.identity, in: root) {
       finish(slot, Session.Completion(reply))
     } else {
-      readLong(context, request, slot)
+      readLong(context, request, slot, in: root)
     }
   }
 
-  /// Carries out a read that may take long beside the event loop, on the loop's present snapshot.
+  /// Carries out a read that may take long beside the event loop.
   private func readLong(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
   ) {
     let outcome = pendingOutcome(context, slot)
-    let root = shared.inbox.snapshot.root
     tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
       outcome.complete(
         Session.Completion(

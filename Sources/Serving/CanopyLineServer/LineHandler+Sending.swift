@@ -49,10 +49,28 @@ extension LineHandler: Flushable {
   func send(_ context: ChannelHandlerContext, _ reply: Reply) {
     if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
     // The events before the reply go out first.
-    if !subscribers.isEmpty { shared.hub.drain() }
+    if !subscribers.isEmpty, !shared.hub.drain() {
+      return waitForEvents { [self] context, _ in encode(context, reply) }
+    }
+    encode(context, reply)
+  }
+
+  private func encode(_ context: ChannelHandlerContext, _ reply: Reply) {
     guard session.isOpen else { return }
     shared.encode(reply, to: &output)
     noteUnsent(context)
+  }
+
+  /// Calls a closure when the events are sent that the hub has now, unless the connection has ended. Until then the
+  /// connection begins no request and sends no reply.
+  func waitForEvents(_ body: @escaping (ChannelHandlerContext, Snapshot) -> Void) {
+    session.beginWaitingForEvents()
+    shared.hub.wait { [self] snapshot in
+      session.endWaitingForEvents()
+      guard session.isOpen, let context else { return }
+      body(context, snapshot)
+      advance(context)
+    }
   }
 
   /// Asks for a turn to encode a piece or to carry out requests.
@@ -83,6 +101,11 @@ extension LineHandler: Flushable {
 
   /// Charges the memory that the connection holds to the memory budget of the server.
   func charge() {
+    guard !session.isLost else {
+      // A connection that is gone holds its requests under way, and nothing else.
+      client.share?.report(session.ledger.requests)
+      return
+    }
     let bytes = session.ledger.total
     if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }
@@ -210,6 +233,13 @@ extension LineHandler: Subscriber {
 
   func send(events lines: ByteBuffer) {
     sendEvents { $0.append(events: lines) }
+  }
+
+  func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
+    sendEvents {
+      $0.append(events: head)
+      $0.append(events: rest)
+    }
   }
 
   func send(events lines: LinePieces) {

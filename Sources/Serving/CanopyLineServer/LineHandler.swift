@@ -109,7 +109,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
     session.lose()
     perform(context)
     output.removeAll()
-    client.share?.report(0)
+    client.share?.leave(holding: session.ledger.requests)
     context.fireChannelInactive()
   }
 

@@ -1,5 +1,6 @@
 internal import CanopyRealtimeWire
 internal import CanopyTree
+internal import CanopyWire
 internal import DequeModule
 
 /// The requests of a connection that are not answered, in order. Requests begin in this order, and are answered in it.
@@ -22,6 +23,19 @@ struct PendingAnswers {
   private var all: Deque<(number: Int64, kind: Kind)> = []
   /// The number of those at the front that have begun.
   private var begun = 0
+
+  /// Whether the next answer has the value of the snapshot up to which the events are sent. Then no further events
+  /// precede it: they would be newer than the value.
+  var nextIsCurrent = false
+
+  /// The read of the next answer, if it is carried out when its answer can be sent.
+  var delayedRead: ReadRequest?
+
+  /// Returns `nextIsCurrent`, and resets it.
+  mutating func takeNextIsCurrent() -> Bool {
+    defer { nextIsCurrent = false }
+    return nextIsCurrent
+  }
 
   /// Appends a request that has not begun.
   mutating func append(_ number: Int64, _ kind: Kind) {

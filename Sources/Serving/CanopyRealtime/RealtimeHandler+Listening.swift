@@ -140,16 +140,23 @@ extension RealtimeHandler {
   ) {
     // The other listeners get their events up to a snapshot, and this one begins with that snapshot. So the client never
     // gets a value that is older than one that it has got already.
-    shared.hub.drain()
-    if let listener = listeners[number] {
-      listener.measurement = nil
-      if case .success(let found) = measured {
-        listener.measured = RealtimeListener.Measured(
-          isKnown: found.isKnown, root: shared.inbox.snapshot.root)
-      }
+    listeners[number]?.measurement = nil
+    if shared.hub.drain() {
+      resume(number, measured, in: shared.inbox.snapshot)
+      advance(context)
+    } else {
+      waitForEvents { [self] _, snapshot in resume(number, measured, in: snapshot) }
+    }
+  }
+
+  private func resume(
+    _ number: Int64, _ measured: Result<RealtimeListener.Measurement, WireError>,
+    in snapshot: Snapshot
+  ) {
+    if let listener = listeners[number], case .success(let found) = measured {
+      listener.measured = RealtimeListener.Measured(isKnown: found.isKnown, root: snapshot.root)
     }
     session.resumed(number, measured.map { Resumption(events: nil, bytes: $0.bytes) })
-    advance(context)
   }
 
   /// Sends the first value of a listener, unless the client has it, and the answer to its request.

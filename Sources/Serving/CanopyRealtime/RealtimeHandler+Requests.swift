@@ -39,20 +39,17 @@ extension RealtimeHandler {
   }
 
   private func receiveMessage(_ context: ChannelHandlerContext, _ bytes: UnsafeRawBufferPointer) {
-    guard bytes.count < RealtimeHandler.longMessageBytes else {
+    guard bytes.count < Operations.longTextBytes else {
       return decodeBeside(context, Array(bytes))
     }
     countWork(bytes: bytes.count)
     do throws(RealtimeRefusal) {
       let message = try ClientMessage(bytes, limits: operations.limits)
-      receive(context, message, bytes: RealtimeHandler.memory(of: bytes))
+      receive(context, message, bytes: Request.memoryBytes(text: bytes))
     } catch {
       refuse(error)
     }
   }
-
-  /// The length from which on a message is decoded beside the event loop.
-  static let longMessageBytes = 4 * 1024
 
   /// Decodes a long message beside the event loop. Until the end of that the connection decodes no other message and
   /// begins no request.
@@ -69,7 +66,7 @@ extension RealtimeHandler {
             try text.withUnsafeBytes { bytes in
               (
                 try ClientMessage(bytes, limits: operations.limits),
-                RealtimeHandler.memory(of: bytes)
+                Request.memoryBytes(text: bytes)
               )
             }
           })
@@ -100,16 +97,6 @@ extension RealtimeHandler {
     advance(context)
   }
 
-  /// Returns an estimate of the memory that the request of a message takes, in bytes.
-  private static func memory(of message: UnsafeRawBufferPointer) -> Int {
-    guard message.count > 256 else { return 1024 }
-    var elements = 0
-    for byte in message where byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") {
-      elements += 1
-    }
-    return 1024 + message.count + 64 * elements
-  }
-
   private func refuse(_ refusal: RealtimeRefusal) {
     if let number = refusal.number {
       refuse(number, refusal.error)
@@ -136,7 +123,7 @@ extension RealtimeHandler {
       }
       var runsAlone = operations.runsAlone(translated)
       if case .conditionalMerge = kind { runsAlone = true }
-      session.receive(translated, bytes: bytes, runsAlone: runsAlone)
+      session.receive(translated, bytes: bytes + translated.pathBytes, runsAlone: runsAlone)
     }
   }
 
@@ -197,7 +184,11 @@ extension RealtimeHandler {
   func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     // The events that led to the snapshot go out first.
     let measurement = shared.metrics.begin(RequestKind(request))
-    if !listeners.isEmpty { shared.hub.drain() }
+    if !listeners.isEmpty, !shared.hub.drain() {
+      let slot = session.postponeRead()
+      measurements[slot] = measurement
+      return readAfterEvents(request, slot)
+    }
     let root = shared.inbox.snapshot.root
     if let reply = operations.read(request, as: session.identity, in: root) {
       answer(reply)
@@ -205,7 +196,7 @@ extension RealtimeHandler {
     } else {
       let slot = session.postponeRead()
       measurements[slot] = measurement
-      readLong(context, request, slot)
+      readLong(context, request, slot, in: root)
     }
   }
 
@@ -225,7 +216,7 @@ extension RealtimeHandler {
       {
         return operations.update(
           path, changes, ifMatch: RealtimeHandler.etag(hash), as: session.identity,
-          from: client.address
+          from: client.address, turns: client.turns
         ) { complete(Session.Completion($0)) }
       }
       operations.write(write, as: session.identity, from: client.address, turns: client.turns) {
@@ -287,21 +278,37 @@ extension RealtimeHandler {
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {
     shared.inbox.release()
-    if !listeners.isEmpty { shared.hub.drain() }
-    let root = shared.inbox.snapshot.root
+    if !listeners.isEmpty, !shared.hub.drain() { return readAfterEvents(request, slot) }
+    read(context, request, slot, in: shared.inbox.snapshot.root)
+  }
+
+  /// Carries out a read that has a slot when the events before it are sent.
+  private func readAfterEvents(_ request: ReadRequest, _ slot: Session.Slot) {
+    waitForEvents { [self] context, snapshot in read(context, request, slot, in: snapshot.root) }
+  }
+
+  /// Carries out a read that has a slot, in the version of the tree up to which the events are sent.
+  private func read(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
+  ) {
+    guard session.canSend else {
+      // Further events will precede the answer, and it must not be older.
+      answers.delayedRead = request
+      return finish(slot, Session.Completion(.null))
+    }
     if let reply = operations.read(request, as: session.identity, in: root) {
+      answers.nextIsCurrent = true
       finish(slot, Session.Completion(reply))
     } else {
-      readLong(context, request, slot)
+      readLong(context, request, slot, in: root)
     }
   }
 
-  /// Carries out a read of the loop's snapshot that may take long, off the event loop.
+  /// Carries out a read that may take long, off the event loop.
   private func readLong(
-    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
   ) {
     let complete = completion(context, slot)
-    let root = shared.inbox.snapshot.root
     tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
       complete(
         Session.Completion(

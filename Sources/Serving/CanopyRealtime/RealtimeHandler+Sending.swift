@@ -86,14 +86,33 @@ extension RealtimeHandler: Flushable {
 
   // MARK: Answers
 
+  /// Answers the first request that is not answered, when the events before the answer are sent.
   func send(_ context: ChannelHandlerContext, _ reply: Reply) {
-    // The events before the answer go out first.
-    if case .subscribed = reply {} else if !listeners.isEmpty { shared.hub.drain() }
-    answer(reply)
+    // A listener begins before the events that follow.
+    if case .subscribed = reply { return answer(reply) }
+    if let request = answers.delayedRead.take() { return read(context, request) }
+    if answers.takeNextIsCurrent() || listeners.isEmpty || shared.hub.drain() {
+      return answer(reply)
+    }
+    waitForEvents { [self] _, snapshot in answer(reply, at: snapshot) }
+  }
+
+  /// Calls a closure when the events are sent that the hub has now, with the snapshot after them, unless the connection
+  /// has ended. Until then the connection begins no request and sends no answer.
+  func waitForEvents(_ body: @escaping (ChannelHandlerContext, Snapshot) -> Void) {
+    session.beginWaitingForEvents()
+    shared.hub.wait { [self] snapshot in
+      session.endWaitingForEvents()
+      guard session.isOpen, let context else { return }
+      body(context, snapshot)
+      advance(context)
+    }
   }
 
   /// Answers the first request that is not answered.
-  func answer(_ reply: Reply) {
+  ///
+  /// - Parameter snapshot: the snapshot up to which the events are sent; nil for that of the loop.
+  func answer(_ reply: Reply, at snapshot: Snapshot? = nil) {
     guard let (number, kind) = answers.take(), session.isOpen else { return }
     switch reply {
     case .subscribed(let subscribed): begin(subscribed, answering: number)
@@ -109,7 +128,9 @@ extension RealtimeHandler: Flushable {
     case .members(let members, let style, let bytes):
       answer(number, .members(members[...], style), bytes: bytes)
     case .mismatch(let node, _, _, let bytes):
-      if case .transaction(let location) = kind { push(location, unlessChanged: node, bytes) }
+      if case .transaction(let location) = kind {
+        push(location, in: (snapshot ?? shared.inbox.snapshot).root, unlessChanged: node, bytes)
+      }
       append { output in
         ServerMessage.answer(number, .dataStale, to: &output) {
           $0.append(string: "the value has changed; compute the new one again")
@@ -148,12 +169,15 @@ extension RealtimeHandler: Flushable {
   ///
   /// It is the value of the snapshot up to which the connection has got the events. If it is large and no longer the one
   /// that was compared, it is not sent, because it was not measured: the client computes once more in vain.
-  private func push(_ location: Location, unlessChanged node: Node, _ bytes: Int) {
+  ///
+  /// - Parameter root: the root of that snapshot.
+  private func push(
+    _ location: Location, in root: Node, unlessChanged node: Node, _ bytes: Int
+  ) {
     let isCovered = listeners.values.contains {
       $0.body.target.tag == nil && location.path.hasPrefix($0.body.target.path)
     }
     guard !isCovered, !location.isPriority else { return }
-    let root = shared.inbox.snapshot.root
     let present = root.at(location.path)
     var options = GetOptions()
     options.isExport = true
@@ -193,6 +217,11 @@ extension RealtimeHandler: Flushable {
 
   /// Charges the memory that the connection holds to the budget of the server.
   func charge() {
+    guard !session.isLost else {
+      // A connection that is gone holds its requests under way, and nothing else.
+      client.share?.report(session.ledger.requests)
+      return
+    }
     let bytes = session.ledger.total
     if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }
@@ -333,6 +362,13 @@ extension RealtimeHandler: Subscriber {
 
   func send(events messages: ByteBuffer) {
     sendEvents { $0.append(events: messages) }
+  }
+
+  func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
+    sendEvents {
+      $0.append(events: head)
+      $0.append(events: rest)
+    }
   }
 
   func send(events messages: LinePieces) {

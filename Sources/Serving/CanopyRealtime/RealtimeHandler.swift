@@ -134,7 +134,7 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
     session.lose()
     perform(context)
     output.removeAll()
-    client.share?.report(0)
+    client.share?.leave(holding: session.ledger.requests)
     context.fireChannelInactive()
   }
 

@@ -117,8 +117,10 @@ public enum MessageFrames {
 
   /// Returns the end of the frame that begins at an offset. Each frame must be valid UTF-8, so it ends with a whole
   /// character.
-  static func pieceEnd(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int {
-    var end = min(start + charactersMax, bytes.count)
+  static func pieceEnd(
+    _ bytes: UnsafeRawBufferPointer, from start: Int, bytesMax: Int = MessageFrames.charactersMax
+  ) -> Int {
+    var end = min(start + bytesMax, bytes.count)
     guard end < bytes.count else { return end }
     // A character has at most four bytes.
     for _ in 0..<3 where end > start + 1 && bytes[end] & 0xC0 == 0x80 { end -= 1 }

@@ -18,11 +18,8 @@ public struct ArmedWrite: Sendable {
   /// The bytes of the request.
   public let bytes: Int
 
-  /// The bytes charged for each location that it writes, besides the bytes of the request.
-  private static let locationBytes = 256
-
-  /// An estimate of its memory in bytes. O(1).
-  var memoryBytes: Int { bytes + write.items.count * ArmedWrite.locationBytes }
+  /// An estimate of its memory in bytes when it was armed.
+  let memoryBytes: Int
 
   init(
     id: DisconnectWriteID, write: Write, exceptions: [Location] = [], caller: RuleCaller?,
@@ -33,6 +30,7 @@ public struct ArmedWrite: Sendable {
     self.caller = caller
     self.session = session
     self.bytes = bytes
+    memoryBytes = write.items.reduce(bytes) { $0 + $1.location.memoryBytes + $1.value.pathBytes }
     self.exceptions = self.write.removeItems(coveredBy: LocationCover(exceptions))
   }
 
@@ -53,14 +51,14 @@ public struct ArmedWrite: Sendable {
       caller: try KeptCaller(kept.identity).caller, bytes: kept.request.utf8.count)
   }
 
-  /// Removes the items that some locations cover. Returns whether there were any.
+  /// Removes the items that some locations cover. Returns the new exceptions; empty if there were no such items.
   ///
   /// Only locations that remove an item become exceptions, so a write never has more exceptions than it
   /// had items.
-  mutating func except(_ locations: LocationCover) -> Bool {
+  mutating func except(_ locations: LocationCover) -> [Location] {
     let found = write.removeItems(coveredBy: locations)
     exceptions += found
-    return !found.isEmpty
+    return found
   }
 }
 
@@ -72,18 +70,11 @@ extension Sequence<ArmedWrite> {
     for write in self {
       count += write.write.items.count
       for item in write.write.items.prefix(10 - first.count) {
-        first.append("/" + item.location.text.prefixForLog)
+        first.append(item.location.textForLog)
       }
     }
     let more = count > first.count ? " and \(count - first.count) more" : ""
     return first.joined(separator: " ") + more
-  }
-}
-
-extension String {
-  /// The first 100 characters, with a mark if there are more.
-  var prefixForLog: String {
-    utf8.count <= 100 ? self : prefix(100) + "…"
   }
 }
 

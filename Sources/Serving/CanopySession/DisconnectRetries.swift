@@ -6,6 +6,8 @@ struct EndedWrites: Sendable {
   var writes: [ArmedWrite]
   /// The writer of the connection's last requests: the on-disconnect writes are made after them.
   let owner: WriteOwner
+  /// The charge for the writes, which their connection no longer has; nil for writes of the last process.
+  var charge: MemoryBudget.Charge?
 }
 
 /// The on-disconnect writes of ended connections that the journal has failed to store.

@@ -6,6 +6,10 @@ internal import Synchronization
 /// with the largest total, then the next, until the others fit. It never chooses a connection while another one
 /// holds more, so that small requests of honest clients are still served.
 ///
+/// A connection that is gone keeps its share while requests of it are under way. So clients cannot fill the engine's queue
+/// by connecting again and again: when the bound is reached, the server accepts no new connections until the requests are
+/// complete.
+///
 /// Safe to use from any thread. A report that changes less than `reportBytes` costs no lock.
 public final class MemoryBudget: Sendable {
   /// The change of a total below which it is not reported.
@@ -59,12 +63,33 @@ public final class MemoryBudget: Sendable {
     return Share(self, id: id, end: end)
   }
 
+  /// Charges bytes that no connection holds any more until the result is released.
+  func charge(_ bytes: Int) -> Charge {
+    Charge(self, bytes)
+  }
+
+  /// Bytes that are charged as long as this object exists.
+  final class Charge: Sendable {
+    private let budget: MemoryBudget
+    private let bytes: Int
+
+    fileprivate init(_ budget: MemoryBudget, _ bytes: Int) {
+      (self.budget, self.bytes) = (budget, bytes)
+      budget.state.withLock { $0.used += bytes }
+    }
+
+    deinit {
+      budget.state.withLock { $0.used -= bytes }
+    }
+  }
+
   /// The bytes of one connection. Not thread-safe: use it on the connection's event loop only.
   public struct Share: ~Copyable {
     private let budget: MemoryBudget
     private let id: Int
     private let end: @Sendable () -> Void
     private var reported = 0
+    private var isGone = false
 
     fileprivate init(_ budget: MemoryBudget, id: Int, end: @escaping @Sendable () -> Void) {
       self.budget = budget
@@ -73,7 +98,15 @@ public final class MemoryBudget: Sendable {
     }
 
     deinit {
-      if reported != 0 { budget.report(id, from: reported, to: 0, end) }
+      if reported != 0 { budget.report(id, from: reported, to: 0, isGone ? nil : end) }
+    }
+
+    /// Reports that the connection is gone and its client may hold no more, except for requests that are under way: the
+    /// engine has them until they are complete. Their bytes stay charged, and ending the connection would not release
+    /// them, so the budget no longer chooses it.
+    public mutating func leave(holding bytes: Int) {
+      budget.report(id, from: reported, to: bytes, nil)
+      (reported, isGone) = (bytes, true)
     }
 
     /// Reports the bytes that the connection holds now. O(1), without a lock for a small change.
@@ -82,17 +115,26 @@ public final class MemoryBudget: Sendable {
       guard change.magnitude >= MemoryBudget.reportBytes || (bytes == 0 && change != 0) else {
         return
       }
-      budget.report(id, from: reported, to: bytes, end)
+      budget.report(id, from: reported, to: bytes, isGone ? nil : end)
       reported = bytes
     }
   }
 
+  /// Changes the bytes of a connection.
+  ///
+  /// - Parameter end: ends the connection; nil if it is gone.
   private func report(
-    _ id: Int, from old: Int, to new: Int, _ end: @escaping @Sendable () -> Void
+    _ id: Int, from old: Int, to new: Int, _ end: (@Sendable () -> Void)?
   ) {
     let chosen: [@Sendable () -> Void] = state.withLock { state in
       state.used += new - old
       assert(state.used >= 0)
+      guard let end else {
+        // Its remaining bytes count against the bound until they are released.
+        state.large[id] = nil
+        state.endingBytes -= state.ending.removeValue(forKey: id) ?? 0
+        return []
+      }
       if let ending = state.ending[id] {
         state.endingBytes += new - ending
         state.ending[id] = new > 0 ? new : nil

@@ -21,7 +21,8 @@ extension Operations {
   public func carryOut(
     _ armed: [ArmedWrite], as identity: Identity, from address: String, retry: @escaping Retry
   ) {
-    let ended = EndedWrites(writes: armed, owner: identity.owner(at: address))
+    let charge = memory.charge(armed.reduce(0) { $0 + $1.memoryBytes })
+    let ended = EndedWrites(writes: armed, owner: identity.owner(at: address), charge: charge)
     carryOut(ended, isRetry: false, retry)
   }
 
@@ -187,7 +188,7 @@ extension Operations {
       } catch let error where error is WireError || error is TreeError {
         logger.error(
           "an on-disconnect write cannot be read, and is dropped",
-          metadata: ["request": "\(kept.request.prefixForLog)", "error": "\(error)"])
+          metadata: ["request": "\(kept.request.quotedForLog)", "error": "\(error)"])
         unreadable.append(kept.id)
       }
     }

@@ -1,4 +1,4 @@
-internal import CanopyEngine
+public import CanopyEngine
 internal import CanopyRules
 internal import CanopySocial
 public import CanopyTree
@@ -61,16 +61,20 @@ extension Operations {
   ///
   /// - Parameters:
   ///   - address: the address of the client.
+  ///   - turns: the connection and its network, which share their turns of long work.
   ///   - completion: called once, on any thread, as for a compare-and-set.
   public func update(
     _ path: Path, _ changes: [Request.Update], ifMatch etag: String, as identity: Identity,
-    from address: String, completion: @escaping @Sendable (Reply) -> Void
+    from address: String, turns: TurnGroup? = nil, completion: @escaping @Sendable (Reply) -> Void
   ) {
     do {
       try checkUpdate(changes.count, by: identity)
       let write = try Write.update(path, changes.map { ($0.location, $0.value) })
+      try checkEarly(write, as: identity)
+      try checkDerivation(write, as: identity)
       let context = WriteContext(
-        identity: identity, owner: identity.owner(at: address), completion: completion)
+        identity: identity, owner: identity.owner(at: address), turns: turns, completion: completion
+      )
       submit(
         CompareAndSet(
           location: Location(path), etag: etag, write: write, context: context, origin: nil), nil,

@@ -41,6 +41,7 @@ extension Operations {
     let locations = write?.items.count ?? 0
     // Checked before the write is compared with others.
     guard locations <= limits.disconnectLocationsMax else { throw tooManyArmed }
+    if let write { try checkDerivation(write, as: identity) }
     let caller = identity.caller(at: now())
     // From now on a revocation reaches the session, even if the connection ends. A write whose session is revoked
     // at this moment is dropped later.
@@ -58,13 +59,14 @@ extension Operations {
     var changed: [DisconnectWriteID: [String]] = [:]
     var removed: [DisconnectWriteID] = []
     for var other in armed {
-      if !other.except(replaced) {
+      let exceptions = other.except(replaced)
+      if exceptions.isEmpty {
         kept.append(other)
       } else if other.write.items.isEmpty {
         removed.append(other.id)
       } else {
         kept.append(other)
-        changed[other.id] = other.exceptions.map(\.text)
+        changed[other.id] = exceptions.map(\.text)
       }
     }
     let added = write.flatMap { $0.items.isEmpty ? nil : $0 }

@@ -54,6 +54,10 @@ extension Operations {
     }
   }
 
+  /// The length in bytes from which on a text is decoded by `beside`: decoding 1 MiB takes up to 100 ms, and a text of
+  /// this length up to half a millisecond.
+  public static let longTextBytes = 4 * 1024
+
   /// Runs `body` on a thread where it may take long, one call at a time, as each takes a core.
   ///
   /// - Parameter group: the connection and its network, which share their turns; nil for a call of its own.

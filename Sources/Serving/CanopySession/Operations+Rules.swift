@@ -44,6 +44,16 @@ extension Operations {
     if rules.current.rules.denies(locations, before: nil, as: caller) { throw .denied }
   }
 
+  /// Checks the number of locations of a write from which the blog derives data, unless the administrator writes.
+  ///
+  /// - Throws: `WireError.tooLarge`.
+  func checkDerivation(_ write: Write, as identity: Identity) throws(WireError) {
+    if case .administrator = identity { return }
+    // Looked at first: most writes are small, and this takes no lock.
+    guard write.items.count > DerivedData.locationsMax else { return }
+    try rules.current.checkDerivation(at: write.items.lazy.map(\.location))
+  }
+
   /// Returns the check that the rules allow a listener, or nil for the administrator.
   public func listenAuthorization(_ listening: Listening, as identity: Identity)
     -> ListenAuthorization?
@@ -54,7 +64,8 @@ extension Operations {
     case .user(let session): group = ObjectIdentifier(session)
     case .anonymous: break
     }
-    return ListenAuthorization(group: group) { [rules] root, time in
+    let subject = ListenAuthorization.Subject(caller: group, listening)
+    return ListenAuthorization(group: group, subject: subject) { [rules] root, time in
       guard let caller = identity.caller(at: time) else { return ListenVerdict(isAllowed: true) }
       let verdict = rules.current.rules.authorizeRead(
         listening.path, listening.query, in: root, as: caller)
@@ -168,7 +179,19 @@ extension RulesKeeper.Version {
   ///
   /// Only the built-in rules are about the blog: other rules may give its places another meaning.
   func derive(_ write: ProposedWrite) throws -> [Assignment]? {
-    isBuiltIn ? try DerivedData.assignments(following: write) : nil
+    try checkDerivation(at: write.assignments.lazy.map(\.location))
+    return isBuiltIn ? try DerivedData.assignments(following: write) : nil
+  }
+
+  /// Checks the number of locations from which the blog derives data. O(1) for a few locations.
+  ///
+  /// - Throws: `WireError` if there are more than the writer carries out in one go.
+  func checkDerivation(at locations: some Collection<Location>) throws(WireError) {
+    guard isBuiltIn, DerivedData.isTooLarge(locations) else { return }
+    throw WireError(
+      .tooLarge,
+      "one write may set at most \(DerivedData.locationsMax) locations of posts and comments; split it into "
+        + "several")
   }
 }
 

@@ -33,10 +33,17 @@ extension Operations {
     _ write: Write, once origin: WriteOrigin?, named name: StaticString, _ context: WriteContext
   ) throws(WireError) {
     // A write that may be sent again was perhaps made before the rules denied it: the engine must look first.
-    if origin == nil { try checkEarly(write, as: context.identity) }
+    if origin == nil {
+      try checkEarly(write, as: context.identity)
+      try checkDerivation(write, as: context.identity)
+    }
     let policy = writePolicy(as: context.identity)
-    submit({ _ in Decision(write, (), policy: policy) }, once: origin, named: name, context) {
-      [self] in
+    let transaction: BlogTransaction<Void> = { [self] _ in
+      // Before the write is applied, which takes time of the writer.
+      try checkDerivation(write, as: context.identity)
+      return Decision(write, (), policy: policy)
+    }
+    submit(transaction, once: origin, named: name, context) { [self] in
       continueUnfinishedWork()
       return .committed($0.sequence)
     }

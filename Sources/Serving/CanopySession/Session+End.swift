@@ -18,10 +18,16 @@ extension Session {
     if phase != .closing { leave() }
     phase = .lost
     setIdentity(.anonymous)
+    // Requests that are under way stay in the queue until the engine has completed them.
+    queue.dropWaiting()
+    updateLedger()
   }
 
   /// Whether the connection goes on, so that events may be sent.
   public var isOpen: Bool { phase != .closing && phase != .lost }
+
+  /// Whether the transport is gone.
+  public var isLost: Bool { phase == .lost }
 
   mutating func close() -> Action {
     phase = .closing

@@ -51,6 +51,8 @@ public struct Session {
   var hasBacklog = false
   /// Whether no request begins because other connections have their turn.
   public private(set) var isPaused = false
+  /// The number of reads and replies that wait until the events before them are sent.
+  private var waitsForEvents = 0
   /// The request that changes the on-disconnect writes.
   var armingSlot: Slot?
   /// The answer that waits for the subscriptions to be authorized for another user.
@@ -83,6 +85,18 @@ public struct Session {
   /// or ends the pause.
   public mutating func pause(_ isPaused: Bool) {
     self.isPaused = isPaused
+  }
+
+  /// Notes that a read or a reply waits until the events before it are sent. Meanwhile no request begins, and no other
+  /// reply is sent.
+  public mutating func beginWaitingForEvents() {
+    waitsForEvents += 1
+  }
+
+  /// Notes that the events before a read or a reply are sent.
+  public mutating func endWaitingForEvents() {
+    assert(waitsForEvents > 0)
+    waitsForEvents -= 1
   }
 
   private var takesRequests: Bool { phase == .open || phase == .draining }
@@ -168,8 +182,10 @@ public struct Session {
     self.isWritable = isWritable
   }
 
-  private var canSend: Bool {
-    isWritable && ledger.unencoded == 0 && ledger.unsent < limits.unreadReplyBytesMax
+  /// Whether a reply may be sent now.
+  public var canSend: Bool {
+    isWritable && waitsForEvents == 0 && ledger.unencoded == 0
+      && ledger.unsent < limits.unreadReplyBytesMax
   }
 
   /// Returns the next action; nil if there is none until the front end calls another method.
@@ -202,7 +218,7 @@ public struct Session {
       return .setReading(wantsReading)
     }
     if phase != .open, queue.isIdle, !hasBacklog, awaitingAuthorization == nil,
-      ledger.unencoded == 0
+      ledger.unencoded == 0, waitsForEvents == 0
     {
       return close()
     }

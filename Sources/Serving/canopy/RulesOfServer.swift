@@ -107,8 +107,12 @@ private enum Line {
     return output.text
   }
 
-  /// Returns JSON on one line. A line break in JSON can always be a space.
+  /// Returns JSON on one line. A CR or LF in JSON can always be a space. Other line breaks, such as U+2028, are
+  /// characters of a string.
   static func joined(_ json: String) -> String {
-    String(json.map { $0.isNewline ? " " : $0 })
+    let bytes = json.utf8.map { byte in
+      byte == UInt8(ascii: "\r") || byte == UInt8(ascii: "\n") ? UInt8(ascii: " ") : byte
+    }
+    return String(decoding: bytes, as: UTF8.self)
   }
 }

@@ -30,17 +30,16 @@ struct Seed: AsyncParsableCommand {
     let clock = FixtureClock()
     let logger = Logger(label: "canopy.seed") { StreamLogHandler.standardError(label: $0) }
     // The folder gets its name when it is complete, so that an interrupted command leaves no incomplete folder.
-    let folder = try folder.folder()
+    // A slash at the end, or a dot, would put the temporary folder into the folder itself.
+    let folder = URL(fileURLWithPath: try folder.folder()).standardizedFileURL
+      .resolvingSymlinksInPath().path(percentEncoded: false).droppingTrailingSlashes
     try checkIsFree(folder)
     let filling = folder + ".seeding-\(ProcessInfo.processInfo.processIdentifier)"
     let counts: Fixture.Counts
     do {
       let parts = try await Composition(folder: filling, now: { clock.now }, logger: logger)
       counts = try await parts.use { try await fixture.load(into: $0, clock: clock) }
-      // An empty folder is replaced too.
-      guard rename(filling, folder) == 0 else {
-        throw Failure("\(folder) cannot be created: \(String(cString: strerror(errno)))")
-      }
+      try move(filling, to: folder)
     } catch {
       try? FileManager.default.removeItem(atPath: filling)
       throw error
@@ -48,6 +47,25 @@ struct Seed: AsyncParsableCommand {
     Output.note(
       "seeded \(counts.people) people, \(counts.posts) posts, \(counts.comments) comments, "
         + "\(counts.stars) stars")
+  }
+
+  /// Gives the complete folder its name.
+  ///
+  /// An empty folder with that name stays, because it may be the current folder of the user's shell. The database is the
+  /// first file that it gets, so it is complete from then on.
+  private func move(_ filling: String, to folder: String) throws {
+    let files = FileManager.default
+    func move(_ from: String, _ to: String) throws {
+      guard rename(from, to) == 0 else {
+        throw Failure("\(to) cannot be created: \(String(cString: strerror(errno)))")
+      }
+    }
+    guard files.fileExists(atPath: folder) else { return try move(filling, folder) }
+    let names = try files.contentsOfDirectory(atPath: filling)
+    for name in names.filter({ $0 == "canopy.sqlite" }) + names.filter({ $0 != "canopy.sqlite" }) {
+      try move(filling + "/" + name, folder + "/" + name)
+    }
+    rmdir(filling)
   }
 
   private func checkIsFree(_ folder: String) throws {
@@ -67,5 +85,14 @@ final class FixtureClock: Sendable {
 
   func set(_ now: Int64) {
     milliseconds.withLock { $0 = now }
+  }
+}
+
+extension String {
+  /// The path without the slashes at its end; the root keeps its slash.
+  fileprivate var droppingTrailingSlashes: String {
+    var path = self[...]
+    while path.utf8.count > 1, path.utf8.last == UInt8(ascii: "/") { path.removeLast() }
+    return String(path)
   }
 }

@@ -19,13 +19,33 @@ extension Opening {
         "\(path) is damaged or is not a Canopy database (it does not begin as a database does): restore it "
           + "from a backup, or move the data folder away to begin with an empty one" + log)
     }
-    let hasTrace = ["admin-token", "canopy.tail"].contains {
-      FileManager.default.fileExists(atPath: folder + "/" + $0)
-    }
     guard scan != nil || hasTrace else { return }
     throw .damaged(
       "\(path) is missing or empty, but the folder has been used: restore the file from a backup, or "
         + "name another data folder" + log)
+  }
+
+  /// Whether the folder has a file that a start creates after the tables, so that they were there.
+  private var hasTrace: Bool {
+    ["admin-token", "canopy.tail"].contains {
+      FileManager.default.fileExists(atPath: folder + "/" + $0)
+    }
+  }
+
+  /// Refuses a database without tables in a folder that has been used.
+  ///
+  /// The first start writes the tables to the write-ahead log, and until the log is copied, the database file has only its
+  /// first page. So without the log it looks like a new database. A first start that was killed leaves no trace, because
+  /// it writes the tables first.
+  ///
+  /// - Throws: `StoreError.damaged`, unless losses are accepted, or a loss of power after relaxed writes explains it.
+  func refuseEmpty(_ pool: DatabasePool) throws {
+    guard hasTrace, !configuration.acceptsLoss, try pool.read({ try Schema.version($0) }) == .empty
+    else { return }
+    if let tail, tail.isRelaxed, !tail.isOfThisBoot { return }
+    throw StoreError.damaged(
+      "\(path) has no tables, but the folder has been used, so its write-ahead log was lost: restore the data "
+        + "folder from a backup, or run canopy serve --accept-loss to begin with an empty one")
   }
 
   /// Refuses a damaged beginning of the database file. If losses are accepted and the log contains the first page, writes

@@ -39,6 +39,7 @@ struct Opening {
           losses = try pool.read { try self.losses($0, scan) }
           try refuse(losses)
         }
+        try refuseEmpty(pool)
         try bringUpToDate(pool)
         try checkTimes(pool)
       } catch {
@@ -108,20 +109,49 @@ struct Opening {
     for loss in losses { configuration.logger.warning("the loss is accepted: \(loss)") }
   }
 
-  /// Checks that those files of a folder that exist are regular files.
+  /// The files that a folder can have, apart from those of other modules.
+  private static let fileNames = [
+    "canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock",
+  ]
+
+  /// Checks that those files of a folder that exist are regular files with one name each.
   ///
-  /// Through a symbolic link two folders could share a database, each with a lock of its own, and SQLite keeps its log
-  /// beside the target. Opening a pipe would wait forever.
+  /// Through a symbolic or a hard link two folders could share a database, each with a lock of its own. SQLite keeps its
+  /// log beside the name, so each of two servers would lose commits of the other. Opening a pipe would wait forever.
   ///
   /// - Throws: `StoreError.inaccessible`.
   static func checkFiles(in folder: String) throws(StoreError) {
-    for name in ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail", "lock"] {
+    for name in fileNames {
       let path = folder + "/" + name
       var status = stat()
-      guard lstat(path, &status) == 0, status.st_mode & S_IFMT != S_IFREG else { continue }
+      guard lstat(path, &status) == 0 else { continue }
+      guard status.st_mode & S_IFMT == S_IFREG else {
+        throw .inaccessible(
+          "\(path) is not a regular file: put the file itself there, or name the folder that contains it"
+        )
+      }
+      guard status.st_nlink <= 1 || name == "lock" else {
+        throw .inaccessible(
+          "\(path) has other names (hard links), so another folder may use the same file: copy the data folder "
+            + "(cp -r), and name the copy")
+      }
+    }
+  }
+
+  /// Checks that the folder and those of its files that exist can be written.
+  ///
+  /// SQLite opens a file that it cannot write for reading only, and then every write would fail, one after the other.
+  ///
+  /// - Parameter canWrite: whether the process may write a file or a folder.
+  /// - Throws: `StoreError.inaccessible`, with the name of the file.
+  static func checkWritable(
+    _ folder: String, canWrite: (String) -> Bool = { access($0, W_OK) == 0 }
+  ) throws(StoreError) {
+    for path in [folder] + fileNames.map({ folder + "/" + $0 }) {
+      guard access(path, F_OK) == 0, !canWrite(path) else { continue }
       throw .inaccessible(
-        "\(path) is not a regular file: put the file itself there, or name the folder that contains it"
-      )
+        "\(path) cannot be written: check its owner and its permissions, and whether the disk is mounted "
+          + "for reading only")
     }
   }
 

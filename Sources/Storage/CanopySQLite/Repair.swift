@@ -127,6 +127,7 @@ private struct Repair {
   private func repair(_ table: SealedTable) throws -> [String] {
     let problems = try table.problems(db)
     guard !problems.isEmpty else { return [] }
+    if table == .disconnectExceptions { return try removeDisconnectWrites() }
     try db.execute(
       sql: "DELETE FROM \(table.rawValue) WHERE checksum IS NOT \(table.expression)")
     let count = db.changesCount
@@ -137,6 +138,16 @@ private struct Repair {
         ? "\(count) altered rows of the table \(table.rawValue)"
         : "rows of the table \(table.rawValue) that are missing"
     ]
+  }
+
+  /// Removes all on-disconnect writes, because it is not known which exceptions are missing: a write that its client has
+  /// cancelled must not be made.
+  private func removeDisconnectWrites() throws -> [String] {
+    for table in [SealedTable.disconnectWrites, .disconnectExceptions] {
+      try db.execute(sql: "DELETE FROM \(table.rawValue)")
+      try table.writeSum(db)
+    }
+    return ["all on-disconnect writes, because exceptions of them are altered or missing"]
   }
 
   /// Keeps the commits after the checkpoint up to the first that is missing or altered, with a chain of their own.

@@ -32,26 +32,65 @@ extension SQLiteStore {
     ).execute(arguments: StatementArguments(values + [checksum.stored.databaseValue]))
   }
 
-  /// Returns the writes of the commits after `sequence`, the oldest first.
-  static func readClientWrites(
-    _ db: Database, after sequence: Int64 = 0
-  ) throws -> [ClientWrite] {
-    let rows = try Row.fetchCursor(
-      db,
-      sql: """
-        SELECT client, number, sequence, time, seen, checksum FROM client_writes WHERE sequence > ?
-        ORDER BY sequence
-        """, arguments: [sequence])
+  /// Returns the writes that the engine begins with, the oldest first: at most `rowsMax`, as `ClientWriteBound` selects
+  /// them.
+  ///
+  /// - Complexity: O(rows). Decodes and checks only the rows that it returns, each once.
+  static func readClientWrites(_ db: Database, rowsMax: Int) throws -> [ClientWrite] {
+    let bound = try ClientWriteBound(db, rowsMax: rowsMax)
     var writes: [ClientWrite] = []
-    while let row = try rows.next() {
-      try SealedTable.clientWrites.check(row)
-      do {
-        let origin = try WriteOrigin(storedClient: row[0], number: row[1], seen: row[4])
-        writes.append(ClientWrite(origin: origin, sequence: row[2], time: row[3]))
-      } catch {
-        throw StoreError.damagedRow("a write of the client \(row[0] as String)", error.sentence)
-      }
+    try forEachClientWrite(db) { row in
+      guard !bound.excludes(ClientWriteBound.owner(of: row.client), row.sequence) else { return }
+      writes.append(try row.write())
     }
-    return writes
+    return writes.sorted { $0.sequence < $1.sequence }
+  }
+
+  /// Returns the writes of the commits after `sequence`, the oldest first. O(rows).
+  static func readClientWrites(_ db: Database, after sequence: Int64) throws -> [ClientWrite] {
+    var writes: [ClientWrite] = []
+    try forEachClientWrite(db) { row in
+      if row.sequence > sequence { writes.append(try row.write()) }
+    }
+    return writes.sorted { $0.sequence < $1.sequence }
+  }
+
+  /// Passes each row to `body`, in the order of the keys.
+  static func forEachClientWrite(_ db: Database, _ body: (ClientWriteRow) throws -> Void) throws {
+    let rows = try ByteStatement(
+      db,
+      """
+      SELECT client, number, sequence, time, seen, checksum FROM client_writes
+      ORDER BY client, number
+      """)
+    defer { rows.end() }
+    while try rows.next() { try body(ClientWriteRow(rows: rows)) }
+  }
+}
+
+/// A row of `client_writes`, valid until its statement advances.
+struct ClientWriteRow {
+  fileprivate let rows: ByteStatement
+
+  /// The client as it is stored: see `WriteOrigin.storedClient`.
+  var client: UnsafeRawBufferPointer { rows.text(0) }
+  var sequence: Int64 { rows.number(2) }
+
+  /// Checks the row and returns its write.
+  ///
+  /// - Throws: `StoreError.damaged`.
+  func write() throws -> ClientWrite {
+    var checksum = SealedTable.clientWrites.emptyChecksum
+    checksum.add(text: client)
+    for column in 1...4 as ClosedRange<Int32> { checksum.add(integer: rows.number(column)) }
+    guard checksum.stored == rows.number(5) else { throw SealedTable.clientWrites.altered }
+    let client = String(decoding: client, as: UTF8.self)
+    do {
+      let origin = try WriteOrigin(
+        storedClient: client, number: rows.number(1), seen: rows.number(4))
+      return ClientWrite(origin: origin, sequence: sequence, time: rows.number(3))
+    } catch {
+      throw StoreError.damagedRow("a write of the client \(client)", error.sentence)
+    }
   }
 }

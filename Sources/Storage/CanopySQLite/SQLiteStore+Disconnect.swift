@@ -13,7 +13,7 @@ extension SQLiteStore: DisconnectStore {
       var page: [DisconnectWrite] = []
       var bytes = 0
       while page.count < countMax, bytes < bytesMax, let row = try rows.next() {
-        let write = try SQLiteStore.readDisconnectWrite(row)
+        let write = try SQLiteStore.readDisconnectWrite(db, row)
         bytes += write.bytes
         page.append(write)
       }
@@ -45,7 +45,7 @@ extension SQLiteStore: DisconnectStore {
     let rows = try disconnectRows(db)
     while let row = try rows.next() {
       do {
-        for path in try readDisconnectWrite(row).exceptions { _ = try Location(path) }
+        for path in try readDisconnectWrite(db, row).exceptions { _ = try Location(path) }
       } catch let error as TreeError {
         problems.append(StoreError.damagedRow(disconnectName(row), error).sentence)
       } catch let error as StoreError {
@@ -55,11 +55,17 @@ extension SQLiteStore: DisconnectStore {
     return problems
   }
 
-  private static func readDisconnectWrite(_ row: Row) throws -> DisconnectWrite {
+  private static func readDisconnectWrite(_ db: Database, _ row: Row) throws -> DisconnectWrite {
     try SealedTable.disconnectWrites.check(row)
+    let exceptions = try Row.fetchAll(
+      db.cachedStatement(
+        sql: "SELECT write, path, checksum FROM disconnect_exceptions WHERE write = ? ORDER BY path"
+      ), arguments: [row[0] as Int64])
+    for exception in exceptions { try SealedTable.disconnectExceptions.check(exception) }
     do {
       return DisconnectWrite(
-        id: row[0], identity: row[1], request: row[2], exceptions: try readPaths(row[3]))
+        id: row[0], identity: row[1], request: row[2],
+        exceptions: try readPaths(row[3]) + exceptions.map { $0[1] })
     } catch {
       throw StoreError.damagedRow(disconnectName(row), error)
     }
@@ -124,10 +130,15 @@ extension SQLiteStore: DisconnectStore {
   {
     for id in change.removed { try deleteDisconnectWrite(db, id) }
     for (id, paths) in change.exceptions {
-      try db.execute(
-        sql: "UPDATE disconnect_writes SET exceptions = ? WHERE id = ?",
-        arguments: [text(of: paths), id])
-      try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
+      let insert = try db.cachedStatement(
+        sql: "INSERT OR IGNORE INTO disconnect_exceptions(write, path, checksum) VALUES (?, ?, ?)")
+      for path in paths {
+        let values = [id.databaseValue, path.databaseValue]
+        let checksum = SealedTable.checksum(
+          [SealedTable.disconnectExceptions.rawValue.databaseValue] + values)
+        try insert.execute(
+          arguments: StatementArguments(values + [checksum.stored.databaseValue]))
+      }
     }
     guard let added = change.added else { return nil }
     try db.execute(
@@ -139,21 +150,13 @@ extension SQLiteStore: DisconnectStore {
   }
 
   static func deleteDisconnectWrite(_ db: Database, _ id: DisconnectWriteID) throws {
-    try db.cachedStatement(sql: "DELETE FROM disconnect_writes WHERE id = ?")
-      .execute(arguments: [id])
+    for sql in [
+      "DELETE FROM disconnect_writes WHERE id = ?",
+      "DELETE FROM disconnect_exceptions WHERE write = ?",
+    ] { try db.cachedStatement(sql: sql).execute(arguments: [id]) }
   }
 
-  private static func text(of paths: [String]) -> String {
-    var output = JSONOutput()
-    output.append("[")
-    for (index, path) in paths.enumerated() {
-      if index > 0 { output.append(",") }
-      output.append(string: path)
-    }
-    output.append("]")
-    return output.text
-  }
-
+  /// Reads the exceptions of a row of an earlier version.
   private static func readPaths(_ text: String) throws(TreeError) -> [String] {
     guard case .array(let items) = try JSONValue(json: text, limits: .none) else {
       throw .invalidData("its exceptions are no array")

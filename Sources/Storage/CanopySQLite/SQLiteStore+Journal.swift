@@ -2,6 +2,7 @@ public import CanopyEngine
 public import CanopyTree
 internal import Foundation
 internal import GRDB
+internal import Synchronization
 
 extension SQLiteStore: Journal {
   /// Reads the checkpoint in one ordered scan, then reads and applies the later commits one by one.
@@ -10,10 +11,13 @@ extension SQLiteStore: Journal {
   /// - Throws: `StoreError.damaged`, whose sentence names the unreadable row.
   public func load(keeping indexes: IndexPlan) async throws -> JournalState {
     do {
-      return try await pool.read { db in
+      return try await pool.read { [configuration] db in
         let meta = try Meta.read(db)
         for table in SealedTable.allCases {
-          for problem in try table.problems(db) { throw StoreError.damaged(problem) }
+          // The rows of this table are checked when they are read below. There may be many that are not read.
+          let problems =
+            try table == .clientWrites ? table.structureProblems(db) : table.problems(db)
+          for problem in problems { throw StoreError.damaged(problem) }
         }
         let checkpoint = meta[.checkpoint]
         var tree = Tree(root: try SQLiteStore.readLeaves(db, keeping: indexes), indexPlan: indexes)
@@ -25,7 +29,8 @@ extension SQLiteStore: Journal {
         return JournalState(
           tree: tree, sequence: sequence, checkpoint: checkpoint,
           lastTime: latestTime,
-          clientWrites: try SQLiteStore.readClientWrites(db))
+          clientWrites: try SQLiteStore.readClientWrites(
+            db, rowsMax: configuration.clientWritesMax))
       }
     } catch let error as DatabaseError {
       throw StoreError.opening(folder + "/canopy.sqlite", error)
@@ -42,6 +47,16 @@ extension SQLiteStore: Journal {
   ///
   /// - Throws: `JournalError.conflict`, `StoreError`, or an error of SQLite. See `Journal`.
   public func append(_ commits: [Commit], after last: Int64) throws {
+    appendFoundFullDisk.store(false, ordering: .relaxed)
+    do {
+      try write(commits, after: last)
+    } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
+      appendFoundFullDisk.store(true, ordering: .relaxed)
+      throw error
+    }
+  }
+
+  private func write(_ commits: [Commit], after last: Int64) throws {
     let missed: [Commit]? = try writeDurably { db, tail -> [Commit]? in
       var (present, checksum) = try CommitRow.last(db, known: tail)
       guard present == last else {
@@ -84,6 +99,10 @@ extension SQLiteStore: Journal {
   /// recovery would find it. The transaction of this method overwrites it there. So either this process and a recovery
   /// both see the commit, or neither does.
   ///
+  /// If the disk has no room for that transaction, the result is still known after an append that found no room either:
+  /// SQLite reports that before the last frame of a transaction is in the log. After any other failure of the append, such
+  /// as a failed synchronization, its frames may be in the log, so this method throws until there is room.
+  ///
   /// - Throws: `StoreError`, or an error of SQLite.
   public func resolveAppend(after last: Int64) throws -> [Commit] {
     do {
@@ -92,8 +111,9 @@ extension SQLiteStore: Journal {
           sql: "INSERT OR REPLACE INTO meta(name, value) VALUES ('settled', ?)", arguments: [last])
         return try SQLiteStore.readMissed(db, after: last)
       }
-    } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
-      // If the disk has no room for this transaction, the failed one is not in the log either.
+    } catch let error as DatabaseError
+      where error.resultCode == .SQLITE_FULL && appendFoundFullDisk.load(ordering: .relaxed)
+    {
       return try pool.read { db in try SQLiteStore.readMissed(db, after: last) }
     }
   }

@@ -92,7 +92,7 @@ extension SQLiteStore {
         problems += try SQLiteStore.journalProblems(db, meta)
         problems += try SQLiteStore.disconnectProblems(db)
         problems += try RowCheck.problems(db)
-        _ = try SQLiteStore.readClientWrites(db)
+        try SQLiteStore.forEachClientWrite(db) { _ = try $0.write() }
         if problems.isEmpty {
           _ = try SQLiteStore.readLeaves(db)
           try SQLiteStore.forEachCommit(db, after: meta[.checkpoint]) { _ in }

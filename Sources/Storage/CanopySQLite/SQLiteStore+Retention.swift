@@ -62,41 +62,82 @@ extension SQLiteStore {
     return last
   }
 
-  /// Removes the remembered writes of clients that have not written for `clientMilliseconds`.
+  /// Removes the remembered writes of clients that have not written for `clientMilliseconds`, and the rows that are too
+  /// many (see `ClientWriteBound`).
+  ///
+  /// A reader selects the rows, so the writer only removes them by their keys. A step ends at the bounds of `StepBudget`.
   func forgetClientWrites(resting rest: @Sendable () async throws -> Void) async throws {
-    let end = try await pool.read { db in
-      try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
-    }.map { $0.minusClamped(SQLiteStore.clientMilliseconds) }
-    var last = ("", Int64.min)
-    while let end,
-      let next = try await pool.read({ [last, configuration] db in
-        try SQLiteStore.clientWrites(
-          db, before: end, after: last, limit: configuration.checkpointStepRows)
-      })
-    {
-      try await step { [last] db, _ in
-        try db.execute(
-          sql: """
-            DELETE FROM client_writes
-            WHERE (client, number) > (?, ?) AND (client, number) <= (?, ?) AND time < ?
-            """, arguments: [last.0, last.1, next.0, next.1, end])
+    let (bound, end) = try await pool.read { [configuration] db in
+      let last = try Int64.fetchOne(
+        db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1")
+      return (
+        try ClientWriteBound(db, rowsMax: configuration.clientWritesMax),
+        last.map { $0.minusClamped(SQLiteStore.clientMilliseconds) } ?? .min
+      )
+    }
+    var last: ClientWriteBound.RowKey = ("", .min)
+    while true {
+      let rows = try await pool.read { [last, configuration] db in
+        try SQLiteStore.forgottenRows(
+          db, before: end, bound, after: last, limit: configuration.checkpointStepRows)
       }
-      last = next
-      try await rest()
+      guard let next = rows.last else { return }
+      var left = rows[...]
+      while !left.isEmpty {
+        left = try await step { [left] db, budget in
+          var left = left
+          while !budget.isSpent, let row = left.popFirst() {
+            // A row that was written again meanwhile has another sequence number, and stays.
+            try db.cachedStatement(
+              sql: "DELETE FROM client_writes WHERE client = ? AND number = ? AND sequence = ?"
+            ).execute(arguments: [row.client, row.number, row.sequence])
+            budget.spend(bytes: row.client.utf8.count)
+          }
+          return left
+        }
+        try await rest()
+      }
+      last = (next.client, next.number)
     }
   }
 
-  /// Returns the key of the last write that the next step removes, in the order of the keys; nil if none is left.
-  private static func clientWrites(
-    _ db: Database, before end: Int64, after last: (String, Int64), limit: Int
-  ) throws -> (String, Int64)? {
-    let rows = try Row.fetchAll(
+  /// A row of `client_writes` that is to be removed.
+  private struct ForgottenRow: Sendable {
+    let client: String
+    let number: Int64
+    let sequence: Int64
+  }
+
+  /// Returns the next rows to remove, in the order of their keys.
+  private static func forgottenRows(
+    _ db: Database, before end: Int64, _ bound: ClientWriteBound,
+    after last: ClientWriteBound.RowKey, limit: Int
+  ) throws -> [ForgottenRow] {
+    let rows = try ByteStatement(
       db,
-      sql: """
-        SELECT client, number FROM client_writes WHERE (client, number) > (?, ?) AND time < ?
-        ORDER BY client, number LIMIT ?
-        """, arguments: [last.0, last.1, end, max(1, limit)])
-    return rows.last.map { ($0[0], $0[1]) }
+      """
+      SELECT client, number, sequence, time FROM client_writes WHERE (client, number) > (?1, ?2)
+      ORDER BY client, number
+      """)
+    defer { rows.end() }
+    return try Array(last.client.utf8).withUnsafeBytes { client in
+      try rows.bind(client, at: 1)
+      try rows.bind(last.number, at: 2)
+      var found: [ForgottenRow] = []
+      while found.count < max(1, limit), try rows.next() {
+        let client = rows.text(0)
+        let sequence = rows.number(2)
+        guard
+          rows.number(3) < end
+            || bound.excludes(ClientWriteBound.owner(of: client), sequence)
+        else { continue }
+        found.append(
+          ForgottenRow(
+            client: String(decoding: client, as: UTF8.self), number: rows.number(1),
+            sequence: sequence))
+      }
+      return found
+    }
   }
 }
 

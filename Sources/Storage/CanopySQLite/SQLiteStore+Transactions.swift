@@ -10,10 +10,10 @@ extension SQLiteStore {
   /// Runs a transaction that is durable, as the configuration defines it, when this returns. Then writes the end of the
   /// durable data to `canopy.tail`.
   ///
-  /// Blocks the caller's thread. Adds two `fstat` calls and a `pwrite` of 72 bytes to the transaction.
+  /// Blocks the caller's thread. Adds two `lstat` calls and a `pwrite` of 72 bytes to the transaction.
   ///
   /// - Parameter body: changes the database, and the tail with it.
-  /// - Throws: `StoreError.inaccessible` if a file of the database was removed; then nothing is written.
+  /// - Throws: `StoreError.inaccessible` if a file of the database was moved, removed or replaced; then nothing is written.
   func writeDurably<R>(_ body: (Database, inout Tail) throws -> R) throws -> R {
     try pool.writeWithoutTransaction { try durably($0, body) }
   }

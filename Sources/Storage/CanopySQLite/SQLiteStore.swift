@@ -1,3 +1,4 @@
+internal import CanopyTree
 internal import Dispatch
 internal import Foundation
 internal import GRDB
@@ -35,6 +36,8 @@ public final class SQLiteStore: Sendable {
     /// The maximum number of distinct locations in one batch of a checkpoint. Each takes about 300 bytes of memory
     /// during the checkpoint.
     public var checkpointBatchLocations = 250_000
+    /// The maximum number of rows with writes that clients may send again, which a start reads and a checkpoint keeps.
+    var clientWritesMax = Limits.clientsMax
     /// Whether to open a folder even if commits or other changes were lost. Then `acceptLosses` must be called.
     public var acceptsLoss = false
     /// The current time in milliseconds since 1970. If it is given, opening for writing refuses a time that keys cannot
@@ -69,6 +72,8 @@ public final class SQLiteStore: Sendable {
   let files: DatabaseFiles
   /// Whether the writing connection may have a lower level of synchronization than the configuration asks for.
   let isUnsynced = Mutex(false)
+  /// Whether the last append failed because the disk had no room for it. See `resolveAppend`.
+  let appendFoundFullDisk = Atomic(false)
   /// The changes of on-disconnect writes that wait for the next transaction.
   let disconnectChanges = Mutex(
     DisconnectChangeQueue<DisconnectWaiter>())
@@ -104,6 +109,7 @@ public final class SQLiteStore: Sendable {
         "the data folder \(folder) cannot be created: \(error.localizedDescription)")
     }
     try Opening.checkFiles(in: folder)
+    try Opening.checkWritable(folder)
     lock = try FolderLock(folder: folder)
     tailFile = TailFile(folder: folder, isRelaxed: configuration.durability == .relaxed)
     foundTail = try tailFile.read()
@@ -165,10 +171,16 @@ public final class SQLiteStore: Sendable {
     logCopier?.close()
     if !isReading {
       // Leaves one file without a log. A reader in another process may prevent that, which does no harm.
-      try? pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+      try? emptyLog()
       tailFile.close()
     }
     try pool.close()
+  }
+
+  /// Copies the write-ahead log into the database file, and cuts it to no bytes.
+  func emptyLog() throws {
+    try pool.writeWithoutTransaction { db in _ = try db.checkpoint(.truncate) }
+    files.forgetLogSize()
   }
 }
 

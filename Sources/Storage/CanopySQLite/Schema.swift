@@ -4,7 +4,10 @@ internal import GRDB
 ///
 /// - `commits`: the journal, one row for each commit. `AssignmentCodec` writes `body`. `before` is the before-image,
 ///   written by `BeforeImageCodec`; null if it is unknown or large.
-/// - `disconnect_writes`: the writes that the server makes when connections end. `exceptions` is an array of paths.
+/// - `disconnect_writes`: the writes that the server makes when connections end. `exceptions` is an array of paths in rows of
+///   earlier versions, and empty in others.
+/// - `disconnect_exceptions`: the locations at which such a write no longer applies, one row each. So a cancellation
+///   writes one row, however large the request is and however many were cancelled before.
 /// - `leaves`: the checkpoint, one row for each leaf or small branch. No row is at or below another. A branch that is
 ///   spread over rows has its priority at `path/.priority`.
 /// - `client_writes`: the writes that clients may send again, until the client says that it has seen the reply. `seen` is
@@ -114,6 +117,16 @@ enum Schema {
       for table in [SealedTable.accountDetails, .customSessions, .accountCodes] {
         try table.beginSum(db)
       }
+      try updateChecksum(db)
+    }
+    migrator.registerMigration("disconnect-exceptions") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE disconnect_exceptions(
+            write INTEGER NOT NULL, path TEXT NOT NULL, checksum INTEGER NOT NULL DEFAULT 0,
+            PRIMARY KEY(write, path)) STRICT, WITHOUT ROWID;
+          """)
+      try SealedTable.disconnectExceptions.beginSum(db)
       try updateChecksum(db)
     }
     return migrator

@@ -12,6 +12,7 @@ enum SealedTable: String, CaseIterable {
   case accountDetails = "account_details"
   case customSessions = "custom_sessions"
   case accountCodes = "account_codes"
+  case disconnectExceptions = "disconnect_exceptions"
 
   /// The tables of a file whose last migration is `sealed-sums`. Migrations up to it change these.
   static let first: [SealedTable] = [
@@ -37,6 +38,7 @@ enum SealedTable: String, CaseIterable {
       ]
     case .customSessions: ["hash", "claims"]
     case .accountCodes: ["hash", "uid", "purpose", "email", "expires_at"]
+    case .disconnectExceptions: ["write", "path"]
     }
   }
 
@@ -51,6 +53,7 @@ enum SealedTable: String, CaseIterable {
     case .accountDetails: "the further data of an account"
     case .customSessions: "the claims of a session"
     case .accountCodes: "a code of an e-mail"
+    case .disconnectExceptions: "an exception of an on-disconnect write"
     }
   }
 
@@ -64,21 +67,23 @@ enum SealedTable: String, CaseIterable {
     "canopy_checksum('\(rawValue)', \(columns.map { "\(rawValue).\($0)" }.joined(separator: ", ")))"
   }
 
+  /// The checksum of a row of which no value was added.
+  var emptyChecksum: Checksum { SealedTable.checksum([rawValue.databaseValue]) }
+
+  /// The error for a row whose checksum does not match.
+  var altered: StoreError { .altered(title) }
+
   /// Returns the checksum of a table's name and a row's values.
   static func checksum(_ values: [DatabaseValue]) -> Checksum {
     var checksum = Checksum(seed: 3)
     for value in values {
       switch value.storage {
       case .null: checksum.add(0)
-      case .int64(let number):
-        checksum.add(1)
-        checksum.add(number)
+      case .int64(let number): checksum.add(integer: number)
       case .double(let number):
         checksum.add(2)
         checksum.add(Int64(bitPattern: number.bitPattern))
-      case .string(let text):
-        checksum.add(3)
-        checksum.add(text)
+      case .string(var text): text.withUTF8 { checksum.add(text: UnsafeRawBufferPointer($0)) }
       case .blob(let data):
         checksum.add(4)
         data.withUnsafeBytes { checksum.add($0) }
@@ -101,17 +106,22 @@ enum SealedTable: String, CaseIterable {
   func check(_ row: Row, prefix: String = "") throws {
     let values = [rawValue.databaseValue] + columns.map { row[prefix + $0] as DatabaseValue }
     guard SealedTable.checksum(values).stored == row[prefix + "checksum"] as Int64? else {
-      throw StoreError.altered(title)
+      throw altered
+    }
+  }
+
+  /// Returns one sentence for each problem of the table's structure and indexes. O(size), without computing checksums.
+  func structureProblems(_ db: Database) throws -> [String] {
+    let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(rawValue))")
+    return structure.filter { !$0.hasSameBytes(as: "ok") }.prefix(3).map {
+      StoreError.damaged("the table of \(title)s is damaged (\($0)): \(StoreError.waysOut)")
+        .sentence
     }
   }
 
   /// Returns one sentence for each problem of the table's structure, indexes and rows. O(size).
   func problems(_ db: Database) throws -> [String] {
-    let structure = try String.fetchAll(db, sql: "PRAGMA integrity_check(\(rawValue))")
-    let problems = structure.filter { !$0.hasSameBytes(as: "ok") }.prefix(3).map {
-      StoreError.damaged("the table of \(title)s is damaged (\($0)): \(StoreError.waysOut)")
-        .sentence
-    }
+    let problems = try structureProblems(db)
     guard problems.isEmpty else { return problems }
     let rows = try Row.fetchCursor(db, sql: "SELECT checksum, \(expression) FROM \(rawValue)")
     var (altered, sum) = (0, Int64(0))
@@ -166,5 +176,19 @@ extension SealedTable {
 
   private static func add(_ checksum: Int64, to sum: Int64) -> Int64 {
     (sum &+ (checksum & sumMask)) & sumMask
+  }
+}
+
+extension Checksum {
+  /// Adds an integer of a row.
+  mutating func add(integer: Int64) {
+    add(1)
+    add(integer)
+  }
+
+  /// Adds a text of a row.
+  mutating func add(text utf8: UnsafeRawBufferPointer) {
+    add(3)
+    add(utf8)
   }
 }

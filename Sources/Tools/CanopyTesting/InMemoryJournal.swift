@@ -150,7 +150,7 @@ extension InMemoryJournal: DisconnectStore {
       state.disconnectWrites.removeAll { removed.contains($0.id) }
       for i in state.disconnectWrites.indices {
         guard let paths = exceptions[state.disconnectWrites[i].id] else { continue }
-        state.disconnectWrites[i].exceptions = paths
+        state.disconnectWrites[i].exceptions += paths
       }
       guard let request else { return nil }
       state.lastDisconnectID += 1

@@ -15,10 +15,23 @@ struct ClientWritesTests {
     #expect(writes.count == clientsMax)
     #expect(throws: RepeatedWrite.self) { try writes.admit(Self.write(by: "c0", at: 0).origin) }
     writes.note(try Self.write(by: "one more", at: Int64(clientsMax)))
-    #expect(writes.count == clientsMax - clientsMax / 10 + 1)
+    #expect(writes.count == clientsMax)
     _ = try writes.admit(Self.write(by: "c0", at: 0).origin)
     let last = try Self.write(by: "c\(clientsMax - 1)", at: 0).origin
     #expect(throws: RepeatedWrite.self) { try writes.admit(last) }
+    // Only one client was forgotten.
+    let second = try Self.write(by: "c1", at: 0).origin
+    #expect(throws: RepeatedWrite.self) { try writes.admit(second) }
+  }
+
+  @Test func `writes that are read in any order are forgotten by their time`() throws {
+    let stored = try (0..<10).map { try Self.write(by: "c\($0)", at: Int64($0)) }
+    var writes = ClientWrites(stored.reversed(), clientsMax: 4)
+    #expect(writes.count == 4)
+    for write in stored.suffix(4) {
+      #expect(throws: RepeatedWrite.self) { try writes.admit(write.origin) }
+    }
+    _ = try writes.admit(stored[5].origin)
   }
 
   @Test func `random writes are made once, and none at or below the number seen`() throws {
@@ -79,7 +92,7 @@ struct ClientWritesTests {
       try writes.admit(WriteOrigin(client: "r0", number: 2, seen: 0))
     }
     _ = try writes.admit(WriteOrigin(client: "one-more", number: 3, seen: 2))
-    #expect(writes.markCount == ClientWrites.marksMax - ClientWrites.marksMax / 10 + 1)
+    #expect(writes.markCount == ClientWrites.marksMax)
     // Those that were set last are still known.
     #expect(throws: EngineError.alreadyAnswered(2)) {
       try writes.admit(WriteOrigin(client: "one-more", number: 2, seen: 0))

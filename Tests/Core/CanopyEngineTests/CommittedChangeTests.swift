@@ -119,7 +119,7 @@ struct CommittedChangeTests {
       return
     }
     #expect(puts.count == CommittedChange.locationsMax)
-    #expect(most.paths == [try Path("a")])
+    #expect(most.paths.count == CommittedChange.locationsMax)
     let location = Location(try Path("b"))
     changes.append(Self.commit([Assignment(location, 1)], to: &tree, 10_000))
     let more = CommittedChange(merging: changes)

@@ -1,8 +1,9 @@
-import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import Synchronization
 import Testing
+
+@testable import CanopyEngine
 
 /// The authorizations of listeners: when they are repeated, and that a denied listener is not notified.
 @Suite(.timeLimit(.minutes(5))) struct ListenAuthorizationTests {
@@ -196,6 +197,177 @@ import Testing
       #expect(asked.values.count == 10)
       try await engine.set("open", false)
       #expect(received.values.count == 10 && Set(received.values) == ["denied"])
+    }
+  }
+
+  /// Reads the clock: each look takes a millisecond, so a turn authorizes one listener or case.
+  private static func slowClock() -> @Sendable () -> Duration {
+    let reads = Mutex<Int64>(0)
+    return {
+      reads.withLock { reads in
+        reads += 1
+        return .milliseconds(reads)
+      }
+    }
+  }
+
+  @Test func `all connections that ask for other authorizations have one turn together`()
+    async throws
+  {
+    var configuration = Engine.Configuration()
+    configuration.elapsed = Self.slowClock()
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      try await engine.set("open", true)
+      var ids: [ListenerID] = []
+      for _ in 0..<12 {
+        ids.append(
+          try #require(
+            try await listen(engine, ListenAuthorization { _, _ in .init(isAllowed: true) })))
+      }
+      let order = Answers<String>()
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      // Four connections, and a login whose group has no listeners.
+      for connection in 0..<4 {
+        let mine = ids[3 * connection..<3 * connection + 3]
+        engine.setAuthorizations(mine.map { ($0, authorization()) }) {
+          order.add("connection \(connection)")
+        }
+      }
+      engine.reauthorize(ObjectIdentifier(received)) { order.add("group") }
+      engine.submitSet("b", 1, outcomes)
+      _ = outcomes
+      let answered = Answers<Int>()
+      engine.submit { _ in
+        Decision(try .set(Location("b"), WriteValue(2)), ())
+      } completion: { _ in
+        answered.add(self.asked.values.count)
+      }
+      gate.open()
+      #expect(await answered.wait(for: 1) == [1])
+      let expected = (0..<4).map { "connection \($0)" } + ["group"]
+      #expect(await order.wait(for: 5) == expected)
+      #expect(asked.values.count == 12)
+    }
+  }
+
+  @Test func `a group with many authorizations is authorized in several turns`() async throws {
+    final class Group: Sendable {}
+    let group = Group()
+    var configuration = Engine.Configuration()
+    configuration.elapsed = Self.slowClock()
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      try await engine.set("open", true)
+      for _ in 0..<8 {
+        _ = try await listen(engine, authorization(group: ObjectIdentifier(group)))
+      }
+      #expect(asked.values.count == 8)
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      let done = Answers<Bool>()
+      engine.reauthorize(ObjectIdentifier(group), completion: { done.add(true) })
+      let answered = Answers<Int>()
+      engine.submit { _ in
+        Decision(try .set(Location("b"), WriteValue(2)), ())
+      } completion: { _ in
+        answered.add(self.asked.values.count)
+      }
+      gate.open()
+      // The write has waited for one step.
+      #expect(await answered.wait(for: 1) == [8])
+      _ = await done.wait(for: 1)
+      #expect(asked.values.count == 16)
+      withExtendedLifetime(group) {}
+    }
+  }
+
+  private func shared(_ caller: some AnyObject & Sendable, _ path: String) throws
+    -> ListenAuthorization
+  {
+    let id = ObjectIdentifier(caller)
+    let subject = ListenAuthorization.Subject(caller: id, Listening(try Path(path)))
+    var authorization = authorization(group: id)
+    authorization.subject = subject
+    return authorization
+  }
+
+  @Test func `listeners with the same subject are authorized once, however many they are`()
+    async throws
+  {
+    final class Caller: Sendable {}
+    let (ada, bob) = (Caller(), Caller())
+    try await withEngine { engine in
+      try await engine.set("open", true)
+      var ids: [ListenerID] = []
+      for _ in 0..<50 {
+        ids.append(try #require(try await listen(engine, shared(ada, "secret"))))
+      }
+      _ = try await listen(engine, shared(bob, "secret"))
+      #expect(engine.authorizationCounts == (51, 2))
+      #expect(engine.authorizations.caseCount == 2)
+      // A commit asks once for each subject.
+      var before = asked.values.count
+      try await engine.set("open", true)
+      #expect(asked.values.count == before + 2)
+      // So does a repetition for a group.
+      before = asked.values.count
+      await withCheckedContinuation { continuation in
+        engine.reauthorize(ObjectIdentifier(ada), completion: { continuation.resume() })
+      }
+      #expect(asked.values.count == before + 1)
+      // A connection that logs in as another user asks once for all its listeners.
+      before = asked.values.count
+      let other = try shared(bob, "secret")
+      await withCheckedContinuation { continuation in
+        engine.setAuthorizations(ids.dropLast().map { ($0, other) }) { continuation.resume() }
+      }
+      #expect(asked.values.count <= before + 50 / 2)
+      #expect(engine.authorizations.caseCount == 2)
+      try await engine.set("open", false)
+      #expect(received.values == [String](repeating: "denied", count: 51))
+      #expect(engine.listenerCounts == (0, 0) && engine.authorizationCounts == (0, 0))
+      #expect(engine.authorizations.caseCount == 0)
+      withExtendedLifetime((ada, bob)) {}
+    }
+  }
+
+  @Test func `a verdict that denies many listeners of a group ends all, and removes most later`()
+    async throws
+  {
+    final class Group: ListenerGroup {
+      func notify(_ change: CommittedChange) {}
+    }
+    let group = Group()
+    let count = 2 * Engine.removedAtOnceMax + 10
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      try await engine.set("open", true)
+      let authorization = try shared(group, "secret")
+      let started = Answers<Bool>()
+      for _ in 0..<count {
+        engine.listen(
+          Listening(try Path("secret")), group: group, authorization: authorization
+        ) { notification in
+          received.add("\(notification.sequence)")
+        } denied: {
+          received.add("denied")
+        } started: { id, _ in
+          started.add(id != nil)
+        }
+      }
+      _ = await started.wait(for: count)
+      try await engine.set("open", false)
+      #expect(received.values == [String](repeating: "denied", count: count))
+      // Each further batch removes some.
+      for _ in 0..<20 where engine.listenerCounts.listeners > 0 { try await engine.set("b", 1) }
+      #expect(engine.listenerCounts == (0, 0))
+      withExtendedLifetime(group) {}
     }
   }
 

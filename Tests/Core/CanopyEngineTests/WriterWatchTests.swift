@@ -26,7 +26,15 @@ struct WriterWatchTests {
     watch.note("SET", since: .zero, at: location)
     #expect(watch.holds.work == ["SET": work(1, 11)])
     #expect(watch.holds.longestWork == "SET")
-    #expect(setting.logged() == ["ms=11 path=/a/b work=SET"])
+    #expect(setting.logged() == [#"ms=11 path="/a/b" work=SET"#])
+  }
+
+  @Test func `a place that a client chose cannot forge a line or a field of the log`() throws {
+    let watch = WriterWatch(clock: setting.elapsed, logger: setting.logger)
+    setting.advance(.milliseconds(11))
+    let location = try Location("a\u{85}\u{202E} level=error")
+    watch.note("SET", since: .zero, at: location)
+    #expect(setting.logged() == [#"ms=11 path="/a   level=error" work=SET"#])
   }
 
   @Test func `there is a line a second, with the number of omitted ones`() {

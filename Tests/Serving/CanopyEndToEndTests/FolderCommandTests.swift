@@ -33,6 +33,49 @@ import Testing
     #expect(verified.status == 0, "\(verified.text)")
   }
 
+  @Test func `a folder is seeded whether its name ends with a slash or is a dot`() async throws {
+    let folder = try TemporaryFolder()
+    let files = FileManager.default
+    func seed(_ name: String, in directory: String) async throws -> Command.Ending {
+      try await Command.run(
+        [
+          "-c", "cd \"$1\" && \"$2\" seed --data \"$3\" \"$4\" && \"$2\" verify --data \"$3\"",
+          "sh",
+          directory, Command.path, name, Self.fixture,
+        ], program: "/bin/sh")
+    }
+    try files.createDirectory(atPath: folder.path + "/here", withIntermediateDirectories: false)
+    for (name, directory) in [("new/", ""), ("other//", ""), (".", "/here")] {
+      let ending = try await seed(name, in: folder.path + directory)
+      #expect(ending.status == 0 && ending.text.hasPrefix("ok: "), "\(name): \(ending.errors)")
+    }
+    #expect(
+      try files.contentsOfDirectory(atPath: folder.path).sorted() == ["here", "new", "other"])
+    let again = try await seed("./", in: folder.path + "/here")
+    #expect(again.isSentence && again.errors.contains("is not empty"), "\(again.errors)")
+  }
+
+  @Test func `a password that is not UTF-8 is refused, and one in UTF-8 is kept`() async throws {
+    let folder = try TemporaryFolder()
+    func add(_ name: String, _ password: String) async throws -> Command.Ending {
+      try await Command.run(
+        [
+          "-c", "printf '\(password)' | \"$1\" user add --data \"$2\" \(name)@example.org \(name)",
+          "sh",
+          Command.path, folder.path + "/data",
+        ], program: "/bin/sh")
+    }
+    let wrong = try await add("eve", "caf\\351 of 1843\\n")
+    #expect(wrong.isSentence && wrong.errors.contains("not UTF-8"), "\(wrong.errors)")
+    #expect(try await add("ada", "caf\\303\\251 of 1843\\r\\nmore").status == 0)
+    #expect(try await add("bob", "without an end 1843").status == 0)
+    let server = try await ServerProcess(data: folder.path + "/data")
+    let client = try await server.connect()
+    try await client.value("LOGIN ada@example.org \"café of 1843\"")
+    try await client.value("LOGIN bob@example.org \"without an end 1843\"")
+    #expect(try await server.terminate() == 0)
+  }
+
   @Test func `an export through a symbolic link replaces the target of the link`() async throws {
     let folder = try TemporaryFolder()
     let (data, files) = (folder.path + "/data", FileManager.default)

@@ -127,7 +127,8 @@ import Testing
     #expect(try await client.code("SET /a 1") == "PERMISSION_DENIED")
     let text =
       "{ // Whose e-mail address is known.\n\t\"rules\": { \"a\": {\n"
-      + "  \".read\": true,\n  \".write\": \"auth.token.email === 'ada@example.org'\" } } }"
+      + "  \".read\": true,\n  \".write\": \"auth.token.email === 'ada@example.org'\" },\n"
+      + "  \"b\": { \"$k\": { \".write\": \"newData.val() !== ''\" } } } }"
     try write(text, to: rules)
     let set = try await run("set", rules)
     #expect(set.status == 0 && set.output.isEmpty, "\(set.errors)")
@@ -149,6 +150,10 @@ import Testing
       let last = ending.text.split(separator: "\n").last ?? ""
       #expect(ending.status == 0 && last.hasPrefix(outcome), "\(ending.text)\(ending.errors)")
     }
+
+    // Other line breaks than CR and LF are characters of the string.
+    let separators = try await run("explain", uid, "set", "/b/x", "\"1\u{2028}2\u{85}3\"")
+    #expect(separators.text.contains("1\u{2028}2\u{85}3"), "\(separators.text)\(separators.errors)")
 
     // The command reports problems itself, before it asks the server, and nothing changes.
     let wrong = try await run("set", "-", input: "{\"rules\":{\".read\":1}}")

@@ -448,9 +448,9 @@ import Testing
       ArmedWrite(id: 2, write: try Write(items), caller: nil, bytes: 1),
     ]
     let text = writes.placesForLog
-    #expect(text.hasPrefix("/kkk"))
-    #expect(text.hasSuffix("/8 and 3991 more"))
-    #expect(text.utf8.count < 300)
-    #expect(writes.prefix(1).placesForLog == "/" + String(repeating: "k", count: 100) + "…")
+    #expect(text.hasPrefix("\"/kkk"))
+    #expect(text.hasSuffix("\"/8\" and 3991 more"))
+    #expect(text.utf8.count < 400)
+    #expect(writes.prefix(1).placesForLog == "\"/" + String(repeating: "k", count: 199) + "…\"")
   }
 }

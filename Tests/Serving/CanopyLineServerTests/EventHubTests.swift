@@ -2,8 +2,10 @@ import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import CanopyWire
+import Dispatch
 import NIOCore
 import NIOEmbedded
+import Synchronization
 import Testing
 
 @testable import CanopyEvents
@@ -63,7 +65,7 @@ struct EventHubTests {
     try await withHub(listeners: 64) { setting in
       let second = try await setting.commitAndHoldTheNext()
       await setting.loop.run()
-      try await setting.loop.executeInContext { setting.hub.drain() }
+      try await setting.loop.executeInContext { _ = setting.hub.drain() }
       await setting.loop.run()
       #expect(try await setting.sent() == Set([Sent(times: 1, lines: 1)]))
       second.open()
@@ -154,6 +156,8 @@ struct EventHubTests {
   func `copies equal their queries' answers however far their loop is behind`(
     _ eventsMax: Int, _ depth: Int
   ) async throws {
+    // In one case each turn ends at the first look at the clock.
+    let turnMax = eventsMax == 20 ? TimeAmount.zero : .hours(1)
     let random = SeededGenerator(printingSeedFor: "EventHubTests.behind")
     let journal = FaultyJournal(InMemoryJournal())
     try await withEngine(journal) { engine in
@@ -165,7 +169,7 @@ struct EventHubTests {
       let loop = NIOAsyncTestingEventLoop()
       let inbox = LoopInbox(
         engine, loop: loop, eventBytesMax: eventsMax * PendingEvents.eventBytes)
-      let hub = EventHub(inbox, engine: engine, limits: Limits())
+      let hub = EventHub.test(inbox, engine, turnMax: turnMax)
       let setting = Setting(journal, engine, loop, hub)
       try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
       // With a depth of zero all of them listen to one place, more than the writer notifies one by one.
@@ -196,6 +200,39 @@ struct EventHubTests {
     }
   }
 
+  @Test func `a read sees no newer commit than the events before it, whatever others read`()
+    async throws
+  {
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal) { engine in
+      let loop = NIOAsyncTestingEventLoop()
+      let inbox = LoopInbox(engine, loop: loop)
+      let hub = EventHub.test(inbox, engine)
+      let setting = Setting(journal, engine, loop, hub)
+      try await setting.begin(1)
+      _ = try await engine.transact { _ in try setting.write(1) }
+      let sequence = try await loop.executeInContext {
+        // A connection that has waited reads a commit that was not published when its events were taken.
+        hub.wait { _ in
+          let isCommitted = DispatchSemaphore(value: 0)
+          engine.submit { _ in
+            try setting.write(2)
+          } completion: { _ in
+            isCommitted.signal()
+          }
+          isCommitted.wait()
+          inbox.release()
+          #expect(inbox.snapshot.root == engine.root)
+        }
+        #expect(hub.drain())
+        return inbox.snapshot.sequence
+      }
+      let events = try await setting.lines().map { try Event($0) }
+      #expect(events.count == 2 && events.last?.sequence == sequence)
+      await loop.shutdownGracefully()
+    }
+  }
+
   private func withHub(
     listeners count: Int, eventBytesMax: Int = LoopInbox.eventBytesMax,
     _ body: @escaping @Sendable (Setting) async throws -> Void
@@ -204,7 +241,7 @@ struct EventHubTests {
     try await withEngine(journal) { engine in
       let loop = NIOAsyncTestingEventLoop()
       let inbox = LoopInbox(engine, loop: loop, eventBytesMax: eventBytesMax)
-      let hub = EventHub(inbox, engine: engine, limits: Limits())
+      let hub = EventHub.test(inbox, engine)
       try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
       let setting = Setting(journal, engine, loop, hub)
       try await setting.begin(count)
@@ -214,8 +251,42 @@ struct EventHubTests {
   }
 }
 
+extension EventHub {
+  /// Creates a hub whose turns never end, or end at the second look at the clock if `turnMax` is zero. It goes on when
+  /// the test runs the loop.
+  static func test(
+    _ inbox: LoopInbox, _ engine: Engine, turnMax: TimeAmount = .hours(1)
+  ) -> EventHub {
+    let loop = inbox.loop
+    let clock = LookClock(step: turnMax == .zero ? HubTurn.timeMax : .zero)
+    return EventHub(inbox, engine: engine, limits: Limits()) {
+      clock.look()
+    } later: { body in
+      let bound = NIOLoopBound(body, eventLoop: loop)
+      loop.execute { bound.value() }
+    }
+  }
+}
+
+/// A clock that goes on by a step with each look at it.
+final class LookClock: Sendable {
+  private let step: TimeAmount
+  private let looks = Mutex<Int64>(0)
+
+  init(step: TimeAmount) {
+    self.step = step
+  }
+
+  func look() -> NIODeadline {
+    looks.withLock { looks in
+      looks += 1
+      return NIODeadline.uptimeNanoseconds(0) + .nanoseconds(looks * step.nanoseconds)
+    }
+  }
+}
+
 /// The events that one listener received.
-private struct Sent: Hashable {
+struct Sent: Hashable {
   var times = 0
   var lines = 0
 }
@@ -345,7 +416,7 @@ private final class Setting: Sendable {
 }
 
 /// A connection that listens to one location.
-private final class ListenerOfOne: Subscriber, Flushable {
+final class ListenerOfOne: Subscriber, Flushable {
   private let unflushed: FlushQueue
   private var waitingLines = 0
   private var isDue = false
@@ -370,6 +441,10 @@ private final class ListenerOfOne: Subscriber, Flushable {
     waitingLines += lines.readableBytesView.count { $0 == UInt8(ascii: "\n") }
     if !isDue { unflushed.append(self) }
     isDue = true
+  }
+
+  func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
+    send(events: ByteBuffer(bytes: Array(buffer: head) + Array(buffer: rest)))
   }
 
   func send(events lines: LinePieces) {}
@@ -416,6 +491,10 @@ private final class CopyOfOne: Subscriber {
         try replica.take(try Event(String(decoding: line, as: UTF8.self)))
       }
     }
+  }
+
+  func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
+    send(events: ByteBuffer(bytes: Array(buffer: head) + Array(buffer: rest)))
   }
 
   func send(events lines: LinePieces) {

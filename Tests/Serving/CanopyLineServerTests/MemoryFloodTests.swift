@@ -50,6 +50,30 @@ import Testing
     }
   }
 
+  @Test func `writes of connections that are gone stay charged until they are made`() async throws {
+    // Without a socket, the server has noticed the end of a connection when `disconnect` returns.
+    try await withServer(.inProcess) { server in
+      let memory = server.parts.operations.memory
+      var clients: [any LineClient] = []
+      for name in ["b", "c"] {
+        let client = try await server.connectAsAdministrator()
+        try await client.value("ONDISCONNECT SET /d/\(name) \"\(Self.large)\"")
+        clients.append(client)
+      }
+      server.parts.journal.gate.hold()
+      for client in clients {
+        let before = memory.used
+        // Short enough to be decoded at once, and not beside the loop.
+        try await client.send("SET /e \"\(Self.large.prefix(30_000))\"\n")
+        try await server.eventually { memory.used > before + 30_000 }
+      }
+      for client in clients { await client.disconnect() }
+      #expect(memory.used >= 2_060_000, "two writes, and two that are made at the end")
+      server.parts.journal.gate.open()
+      try await server.eventually { memory.used < 100_000 }
+    }
+  }
+
   @Test
   func
     `clients that ask for large values and read nothing are cut off when they hold too much together`()

@@ -56,7 +56,7 @@ import Testing
   func `a long line keeps its place among other requests`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let administrator = try await server.connectAsAdministrator()
-      let text = String(repeating: "x", count: LineHandler.longLineBytes)
+      let text = String(repeating: "x", count: Operations.longTextBytes)
       let lines = ["SET /a 1", "SET /a \"\(text)\"", "GET /b", "SET /a {", "SET /b 2", "GET /b"]
       let long = "SET /b {\"c\": \"\(text)\" \"d\"}"
       try await administrator.send((lines + [long, "GET /a", "PING"]).map { $0 + "\n" }.joined())

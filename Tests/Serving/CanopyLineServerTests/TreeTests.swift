@@ -62,6 +62,10 @@ import Testing
       #expect(
         try await administrator.value("HELLO")["limits"]?["updateLocations"]?.integer == 2_048)
       try await administrator.value(update(2_049))
+      try await administrator.value(update(16_384))
+      try await administrator.expect(
+        update(16_385),
+        "-TOO_LARGE one UPDATE may set at most 16384 locations; split it into several")
       let stranger = try await server.connect()
       try await stranger.expect(update(2_048), failsWith: "PERMISSION_DENIED")
       try await stranger.expect(

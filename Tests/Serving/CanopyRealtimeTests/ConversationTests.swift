@@ -47,7 +47,7 @@ import Testing
       try await server.write("a", #"{"b":1,"big":"\#(String(repeating: "x", count: 5000))"}"#)
       try await server.write("s", "1")
       let client = try await server.connect()
-      // Nothing is there, and the client has nothing.
+      // The location is empty, and so is the client's copy.
       try await client.request(1, "q", #"{"p":"/none","h":""}"#)
       let root = server.parts.engine.root
       // The large one is hashed beside the event loop.

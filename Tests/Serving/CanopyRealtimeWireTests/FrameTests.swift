@@ -56,6 +56,31 @@ struct FrameTests {
     }
   }
 
+  @Test(arguments: [
+    4, 16_000, MessageFrames.charactersMax - 20, MessageFrames.charactersMax, 50_000,
+  ])
+  func `messages with different beginnings share the frames after them`(count: Int) {
+    let message = Array(String(repeating: "é", count: count / 2).utf8)
+    let shared = message.withUnsafeBytes { SharedFrames($0, beginningBytesMax: 20) }
+    for beginning in ["", "{\"t\":1,", String(repeating: "b", count: 20)] {
+      let beginning = Array(beginning.utf8)
+      var head = JSONOutput()
+      beginning.withUnsafeBytes { shared.appendHead($0, to: &head) }
+      #expect(head.count <= beginning.count + 8)
+      var texts = self.texts(head.bytes + shared.rest)
+      if texts.count > 1 {
+        let announced = texts.removeFirst()
+        #expect(announced == Array(String(texts.count).utf8))
+      }
+      #expect(texts.count > 1 || count <= MessageFrames.charactersMax - 20)
+      #expect(texts.flatMap { $0 } == beginning + message)
+      for text in texts {
+        #expect(text.count <= MessageFrames.charactersMax)
+        #expect(String(validating: text, as: UTF8.self) != nil)
+      }
+    }
+  }
+
   @Test func `bytes that are not text are cut as well`() {
     let message = [UInt8](repeating: 0x80, count: 50_000)
     #expect(frames(message).dropFirst().flatMap { $0 } == message)

@@ -72,6 +72,36 @@ struct MemoryBudgetTests {
     #expect(budget.used == 0)
   }
 
+  @Test func `the requests of a connection that is gone stay charged until they are complete`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    do {
+      var gone = budget.open { ended.append("gone") }
+      var cutOff = budget.open { ended.append("cut off") }
+      gone.report(600_000)
+      gone.leave(holding: 500_000)
+      #expect(budget.used == 500_000)
+      cutOff.report(600_000)
+      #expect(ended.all == ["cut off"])
+      #expect(!budget.isExhausted)
+      // Its requests under way stay charged.
+      cutOff.leave(holding: 600_000)
+      #expect(budget.used == 1_100_000 && budget.isExhausted)
+      var honest = budget.open { ended.append("honest") }
+      honest.report(MemoryBudget.largeBytes - 1)
+      #expect(ended.all == ["cut off"], "neither the gone ones nor a small one")
+      gone.report(0)
+      #expect(budget.used == 600_000 + MemoryBudget.largeBytes - 1)
+      #expect(!budget.isExhausted)
+    }
+    #expect(budget.used == 0)
+    do {
+      let charge = budget.charge(300)
+      withExtendedLifetime(charge) { #expect(budget.used == 300) }
+    }
+    #expect(budget.used == 0)
+  }
+
   @Test func `a small connection never ends while a larger one is there`() {
     var random = SeededGenerator(printingSeedFor: "MemoryBudgetTests")
     let budget = MemoryBudget(bytesMax: Self.mebibyte)

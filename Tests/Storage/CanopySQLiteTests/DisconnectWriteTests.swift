@@ -49,7 +49,7 @@ import Testing
         let kept = try await store.disconnectWrites()
         #expect(kept.map(\.id) == [1, 2, 3, 4])
         #expect(kept.map(\.request) == texts)
-        #expect(kept.map(\.exceptions) == [[], exceptions, [], []])
+        #expect(kept.map { $0.exceptions.sorted() } == [[], exceptions.sorted(), [], []])
         #expect(kept.allSatisfy { $0.identity == "administrator" })
         #expect(try await store.problems().isEmpty)
       }
@@ -65,6 +65,76 @@ import Testing
       let kept = try await store.disconnectWrites()
       #expect(kept.map(\.request) == ["b", "d"])
       #expect(kept.map(\.exceptions) == [["x"], []])
+    }
+  }
+
+  @Test func `each exception is a row, so a large request is not written again`() async throws {
+    try await folder.withStore { store in
+      let large = "UPDATE /a " + String(repeating: "x", count: 400_000)
+      #expect(try await add(store, large) == 1)
+      let before = store.logCopier?.frames ?? 0
+      let paths = (0..<50).map { "a/k\($0 + 10)" }
+      for path in paths {
+        _ = try await store.changeDisconnectWrites(
+          adding: nil, exceptions: [1: [path]], removing: [])
+      }
+      let frames = (store.logCopier?.frames ?? 0) - before
+      #expect(frames >= 50 && frames <= 50 * 4, "\(frames) pages for 50 exceptions")
+      let kept = try #require(try await store.disconnectWrites().first)
+      #expect(kept.exceptions == paths && kept.request == large)
+      try store.append([completing(1, 1)], after: 0)
+      #expect(try await store.number("SELECT count(*) FROM disconnect_exceptions") == 0)
+      #expect(try await store.problems().isEmpty)
+    }
+  }
+
+  @Test func `exceptions of an earlier version are read with the new ones`() async throws {
+    let queue = try DatabaseQueue(path: folder.database)
+    try Schema.migrator.migrate(queue, upTo: "rules-record")
+    try await queue.write { db in
+      try db.execute(
+        sql: """
+          INSERT INTO disconnect_writes(identity, request, exceptions)
+          VALUES ('administrator', 'UPDATE /a {}', '["a/x"]')
+          """)
+    }
+    try queue.close()
+    for _ in 0..<2 {
+      try await folder.withStore { store in
+        _ = try await store.changeDisconnectWrites(
+          adding: nil, exceptions: [1: ["a/y"]], removing: [])
+        #expect(try await store.disconnectWrites().map(\.exceptions) == [["a/x", "a/y"]])
+        #expect(try await store.problems().isEmpty)
+      }
+    }
+  }
+
+  @Test(arguments: [
+    "DELETE FROM disconnect_exceptions",
+    "UPDATE disconnect_exceptions SET path = 'a/z'",
+  ])
+  func `without its exceptions, a write that was cancelled is not made`(sql: String) async throws {
+    try await folder.withStore { store in
+      for text in ["a", "b"] { _ = try await add(store, text) }
+      _ = try await store.changeDisconnectWrites(
+        adding: nil, exceptions: [1: ["a/y"]], removing: [])
+      // Without the trigger, as damage would do it.
+      let name = SealedTable.disconnectExceptions.sumName ?? ""
+      let sum = try await store.number("SELECT value FROM meta WHERE name = '\(name)'")
+      try await store.damage(sql, isSealed: false)
+      try await store.damage(
+        "UPDATE meta SET value = ? WHERE name = ?", [sum, name], isSealed: false)
+      let error = await #expect(throws: StoreError.self) { try await store.load() }
+      expectAdvice(error, mentions: "exception", "--accept-loss")
+    }
+    var accepting = SQLiteStore.Configuration()
+    accepting.acceptsLoss = true
+    try await folder.withStore(accepting) { store in
+      try await store.acceptLosses()
+      #expect(try await requests(store).isEmpty)
+    }
+    try await folder.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
     }
   }
 

@@ -55,6 +55,8 @@ import Testing
   }
 
   @Test func `the log stays short while commits go on`() async throws {
+    // The migrations of a new file make a longer log.
+    try await folder.withStore { _ in }
     try await folder.withStore(configuration) { store in
       let copier = try #require(store.logCopier)
       for number in 1...300 as ClosedRange<Int64> {

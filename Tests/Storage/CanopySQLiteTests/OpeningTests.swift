@@ -97,7 +97,7 @@ struct OpeningTests {
         try store.append([commit(sequence, "n/\(sequence)", text)], after: sequence - 1)
       }
       try await store.checkpoint(try await store.tree().root, through: 30)
-      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
+      try store.emptyLog()
     }
     let file = try FileHandle(forUpdating: URL(filePath: folder.database))
     #expect(try file.seekToEnd() > UInt64(bytes))
@@ -221,22 +221,121 @@ struct OpeningTests {
     }
   }
 
-  @Test func `a moved file keeps the commits, and another file in its place is found`()
-    async throws
-  {
-    let moved = folder.database + ".moved"
+  @Test(arguments: ["", "-wal"])
+  func `no append succeeds after a file was moved and a copy took its place`(
+    suffix: String
+  ) async throws {
     try await folder.withStore { store in
       try store.append([commit(1, "n", 1)], after: 0)
-      try await store.pool.writeWithoutTransaction { _ = try $0.checkpoint(.truncate) }
-      try FileManager.default.moveItem(atPath: folder.database, toPath: moved)
-      try FileManager.default.copyItem(atPath: moved, toPath: folder.database)
+      let (path, moved) = (folder.database + suffix, folder.database + suffix + ".moved")
+      try FileManager.default.moveItem(atPath: path, toPath: moved)
+      try FileManager.default.copyItem(atPath: moved, toPath: path)
+      let error = #expect(throws: StoreError.self) {
+        try store.append([commit(2, "n", 2)], after: 1)
+      }
+      expectAdvice(error, mentions: path, "removed or replaced", "moved", "backup")
+      try FileManager.default.removeItem(atPath: path)
+      try FileManager.default.moveItem(atPath: moved, toPath: path)
       try store.append([commit(2, "n", 2)], after: 1)
     }
-    try? FileManager.default.removeItem(atPath: folder.database + "-wal")
-    expectAdvice(refusal(), mentions: "1 commits that were stored are missing")
-    try FileManager.default.removeItem(atPath: folder.database)
-    try FileManager.default.moveItem(atPath: moved, toPath: folder.database)
     #expect(try await folder.withStore { try await $0.load().sequence } == 2)
+  }
+
+  @Test func `no append succeeds after the folder was moved`() async throws {
+    let (data, moved) = (folder.path + "/data", folder.path + "/moved")
+    let store = try SQLiteStore(folder: data)
+    try store.append([commit(1, "n", 1)], after: 0)
+    try FileManager.default.moveItem(atPath: data, toPath: moved)
+    #expect(throws: StoreError.self) { try store.append([commit(2, "n", 2)], after: 1) }
+    try store.close()
+  }
+
+  @Test func `no append succeeds after the log was cut, and the store itself may cut it`()
+    async throws
+  {
+    try await folder.withStore { store in
+      for sequence in 1...3 as ClosedRange<Int64> {
+        try store.append([commit(sequence, "n", Node(sequence))], after: sequence - 1)
+        try store.emptyLog()
+      }
+      for sequence in 4...6 as ClosedRange<Int64> {
+        try store.append([commit(sequence, "n", Node(sequence))], after: sequence - 1)
+      }
+      #expect(truncate(folder.database + "-wal", 0) == 0)
+      for _ in 0..<2 {
+        let error = #expect(throws: StoreError.self) {
+          try store.append([commit(7, "n", 7)], after: 6)
+        }
+        expectAdvice(error, mentions: "-wal", "cut", "backup")
+      }
+    }
+  }
+
+  @Test(arguments: ["canopy.sqlite", "canopy.sqlite-wal", "canopy.sqlite-shm", "canopy.tail"])
+  func `a file with a second name is refused, because another folder may use it`(
+    name: String
+  ) throws {
+    let (path, other) = (folder.path + "/" + name, folder.path + "/other")
+    let used = try open()
+    let copy = try Folder()
+    try FileManager.default.linkItem(atPath: path, toPath: copy.path + "/" + name)
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: copy.path) }
+    expectAdvice(error, mentions: copy.path + "/" + name, "hard links", "copy the data folder")
+    #expect(throws: StoreError.self) { try SQLiteStore.reading(copy.path) }
+    try used.close()
+    guard FileManager.default.fileExists(atPath: path) else { return }
+    expectAdvice(refusal(), mentions: path, "hard links")
+    try FileManager.default.copyItem(atPath: path, toPath: other)
+    try FileManager.default.removeItem(atPath: path)
+    try FileManager.default.moveItem(atPath: other, toPath: path)
+    try open().close()
+  }
+
+  @Test func `a folder or a file that cannot be written is refused before it is used`() throws {
+    try open().close()
+    for name in ["", "/canopy.sqlite", "/canopy.tail", "/lock"] {
+      let path = folder.path + name
+      let error = #expect(throws: StoreError.self) {
+        try Opening.checkWritable(folder.path) { $0 != path }
+      }
+      expectAdvice(error, mentions: path + " cannot be written", "permissions")
+    }
+    try Opening.checkWritable(folder.path)
+    try Opening.checkWritable(folder.path) { $0 != folder.path + "/admin-token" }
+    // Other users than root cannot write this file.
+    guard getuid() != 0 else { return }
+    #expect(chmod(folder.database, 0o400) == 0)
+    expectAdvice(refusal(), mentions: folder.database + " cannot be written")
+  }
+
+  /// A young folder: the file has only its first page, and the tables are in the write-ahead log.
+  @Test func `a database without tables is refused if the folder has been used`() async throws {
+    let young = try await folder.withStore { _ in try folder.crashed() }
+    let database = try Data(contentsOf: URL(filePath: young.database))
+    #expect(database.count == 4_096)
+    for name in ["canopy.tail", "canopy.sqlite-wal"] {
+      try FileManager.default.removeItem(atPath: young.path + "/" + name)
+    }
+    let token = young.path + "/admin-token"
+    try Data("token".utf8).write(to: URL(filePath: token))
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: young.path) }
+    expectAdvice(error, mentions: "no tables", "backup", "--accept-loss")
+    #expect(!FileManager.default.fileExists(atPath: young.path + "/canopy.tail"))
+    // A first start that was killed has left no trace.
+    let first = try Folder()
+    try database.write(to: URL(filePath: first.database))
+    try await first.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+    }
+    var accepting = SQLiteStore.Configuration()
+    accepting.acceptsLoss = true
+    try await young.withStore(accepting) { store in
+      try await store.acceptLosses()
+      try store.append([commit(1, "n", 1)], after: 0)
+    }
+    try await young.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
+    }
   }
 
   @Test func `the next checkpoint includes the commits of another writer`() async throws {

@@ -2,6 +2,7 @@ import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import Foundation
+import GRDB
 import Testing
 
 @testable import CanopySQLite
@@ -23,6 +24,55 @@ struct ResolveAppendTests {
       #expect(stored == [try commit(2, by: "a"), try commit(3)])
       try store.append([commit(4)], after: 3)
       #expect(try await store.problems().isEmpty)
+    }
+  }
+
+  /// Makes a statement of the writing connection fail with an error of SQLite, until `body` returns.
+  private func failing(
+    _ store: SQLiteStore, _ event: String, _ code: ResultCode, _ body: () throws -> Void
+  ) async throws {
+    try await store.pool.writeWithoutTransaction { db in
+      db.add(
+        function: DatabaseFunction("planned_failure", argumentCount: 0) { _ in
+          throw DatabaseError(resultCode: code)
+        })
+      try db.execute(
+        sql: """
+          CREATE TEMP TRIGGER planned BEFORE \(event) BEGIN SELECT planned_failure(); END
+          """)
+    }
+    let result = Result { try body() }
+    try await store.pool.writeWithoutTransaction { try $0.execute(sql: "DROP TRIGGER planned") }
+    try result.get()
+  }
+
+  /// With a full disk, the transaction that settles the outcome fails too.
+  @Test(arguments: [ResultCode.SQLITE_FULL, .SQLITE_IOERR])
+  func `a full disk proves that an append was not made only if the append found it full`(
+    code: ResultCode
+  ) async throws {
+    let folder = try Folder()
+    try await folder.withStore { store in
+      try store.append([commit(1)], after: 0)
+      try await failing(store, "INSERT ON commits", code) {
+        let error = #expect(throws: DatabaseError.self) { try store.append([commit(2)], after: 1) }
+        #expect(error?.resultCode == code)
+      }
+      try await failing(store, "INSERT ON meta", .SQLITE_FULL) { () throws in
+        guard code == .SQLITE_FULL else {
+          for _ in 0..<2 {
+            #expect(throws: DatabaseError.self) { try store.resolveAppend(after: 1) }
+          }
+          return
+        }
+        #expect(try store.resolveAppend(after: 1).isEmpty)
+      }
+      #expect(try store.resolveAppend(after: 1).isEmpty)
+      // The next append forgets the full disk.
+      try store.append([commit(2)], after: 1)
+      try await failing(store, "INSERT ON meta", .SQLITE_FULL) {
+        #expect(throws: DatabaseError.self) { try store.resolveAppend(after: 1) }
+      }
     }
   }
 

@@ -136,6 +136,7 @@ struct DocumentTests {
     // A client sees only the effect of these limits, or another limit implies them.
     let untold = [
       "writeBytesMax": "a write is never larger than its line",
+      "administratorLocationsMax": "only the administrator meets it",
       "requestBytesMax": "requests wait to be read, and none is refused",
       "memoryMax": "a client that reads its replies does not meet it",
       "unreadReplyBytesMax": "a client that reads its replies does not meet it",

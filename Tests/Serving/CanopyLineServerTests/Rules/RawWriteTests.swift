@@ -2,7 +2,10 @@ import CanopyEngine
 import CanopySocial
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import Testing
+
+@testable import CanopySession
 
 /// Attacks on the blog by ordinary accounts with raw writes. After each of them all parts of the tree agree.
 @Suite(.timeLimit(.minutes(5))) struct RawWriteTests {
@@ -49,6 +52,64 @@ import Testing
       let recent = try await eve.client.request(#"RECENT {"limit":1}"#)
       #expect(recent.contains(#""title":"new""#))
       try await eve.expectAllowed("PUSH /posts \(eve.post())", server)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `one write may set 250 locations of posts and comments, and the administrator more`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let now = server.parts.clock.now
+      func update(_ count: Int, at first: Int64) -> String {
+        let posts = (0..<count).map { number in
+          #""posts/\#(Self.id("\(1_000 + number)", at: now - first))":\#(ada.post())"#
+        }
+        return "UPDATE / {" + posts.joined(separator: ",") + "}"
+      }
+      let sentence = "-TOO_LARGE one write may set at most 250 locations of posts and comments"
+      for line in [
+        update(251, at: 1), "ONDISCONNECT " + update(251, at: 1),
+        "ONCE k 1 0 " + update(251, at: 1),
+      ] {
+        let reply = try await ada.client.request(line)
+        #expect(reply.hasPrefix(sentence), "\(reply.prefix(200))")
+      }
+      #expect(DerivedData.locationsMax == 250)
+      try await ada.client.value(update(250, at: 1))
+      #expect(try at(server, "posts").childCount == 250)
+      #expect(try at(server, "user-posts/\(ada.uid)").childCount == 250)
+      let administrator = try await server.connectAsAdministrator()
+      try await administrator.value(update(251, at: 2))
+      #expect(try at(server, "posts").childCount == 501)
+    }
+  }
+
+  @Test func `a conditional update of too many posts is refused before its value is compared`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      let ada = try await server.parts.operations.account(
+        .signUp(email: "ada@canopy.example", password: "correct-horse", username: "ada"), as: .anonymous, from: "192.0.2.1")
+      let identity = try #require(ada.identity)
+      let now = server.parts.clock.now
+      let changes = try (0...DerivedData.locationsMax).map { number in
+        Request.Update(
+          location: try Location("posts/\(Self.id("\(1_000 + number)", at: now))"),
+          value: WriteValue(Node(1)))
+      }
+      let reply = await withCheckedContinuation { continuation in
+        server.parts.operations.update(
+          .root, changes, ifMatch: "of another value", as: identity, from: "192.0.2.1"
+        ) { continuation.resume(returning: $0) }
+      }
+      guard case .failure(let error) = reply else {
+        Issue.record("the reply is \(reply)")
+        return
+      }
+      #expect(error.code == .tooLarge, "\(error)")
+      #expect(try at(server, "posts").isAbsent)
     }
   }
 

@@ -1,0 +1,194 @@
+internal import CanopyEngine
+internal import CanopyWire
+internal import DequeModule
+internal import NIOCore
+
+/// The delivery of notifications to subscriptions of one view, in steps.
+///
+/// Between two steps the event loop may do something else. So a view with many subscriptions, or with large events,
+/// does not block the loop, and connections that take too much memory end before more is sent.
+///
+/// It encodes no more events than it delivers at once. So a subscriber that does not read ends before the next
+/// events take memory.
+final class ViewDelivery {
+  /// Lines that all subscriptions get before the next ones are encoded.
+  private enum Part {
+    /// Events of successive commits.
+    case lines(Lines)
+    /// The events of one commit, which are encoded for each subscription as it reads.
+    case large(Notification, bytes: Int)
+    /// The end of the subscriptions.
+    case end(WireError.Code)
+  }
+
+  /// Encoded events of successive commits, and the bytes that subscriptions share.
+  private final class Lines {
+    let notifications: [Notification]
+    let lines: EventLines
+    /// The last bytes with the label of a subscription. Most subscriptions are the first of their connection: then all
+    /// of them share the same bytes.
+    private var last: (label: Int64, bytes: ByteBuffer)?
+    private lazy var large = lines.largeEvent()
+
+    init(_ notifications: [Notification], _ lines: EventLines) {
+      self.notifications = notifications
+      self.lines = lines
+    }
+
+    func send(to subscriber: any Subscriber, _ label: Int64) {
+      if lines.isLarge {
+        return subscriber.send(eventHead: large.head(for: label), rest: large.rest)
+      }
+      if let last, last.label == label { return subscriber.send(events: last.bytes) }
+      let bytes = lines.bytes(for: label)
+      last = (label, bytes)
+      subscriber.send(events: bytes)
+    }
+  }
+
+  /// The cost of a step.
+  struct Step {
+    /// The bytes that were copied, and those of shared buffers that were handed over.
+    var bytes = 0
+    /// Whether events were encoded, which takes longer than sending them.
+    var encodes = false
+  }
+
+  /// The subscriptions of one protocol, and the notifications for them.
+  private struct Run {
+    let format: EventFormat
+    /// A copy, because a subscriber may end subscriptions meanwhile.
+    let subscriptions: [HubSubscription]
+    var notifications: Deque<Notification>
+  }
+
+  private let view: LocalView
+  private var run: Run
+  /// The runs that have not begun.
+  private var laterRuns: [Run] = []
+  /// The parts of the run that are encoded.
+  private var parts: Deque<Part> = []
+  /// The subscription that gets the first part next.
+  private var next = 0
+  private var group = Group()
+
+  /// The bytes of events that are delivered together.
+  private static let groupBytes = 64 * 1024
+
+  /// Creates a delivery to some subscriptions of a view.
+  ///
+  /// - Parameter isMixed: whether they may have different protocols.
+  init(
+    _ notifications: Deque<Notification>, to subscriptions: [HubSubscription], isMixed: Bool,
+    of view: LocalView
+  ) {
+    self.view = view
+    run = Run(
+      format: subscriptions.first?.format ?? .line, subscriptions: subscriptions,
+      notifications: notifications)
+    guard isMixed else {
+      assert(subscriptions.allSatisfy { $0.format == run.format }, "the protocols are mixed")
+      return
+    }
+    laterRuns = Dictionary(grouping: subscriptions, by: \.format).map {
+      Run(format: $0.key, subscriptions: $0.value, notifications: notifications)
+    }
+    if let first = laterRuns.popLast() { run = first }
+  }
+
+  /// Delivers everything at once.
+  func finish() {
+    while step() != nil {}
+  }
+
+  /// Encodes events, or sends a part to one subscription. Returns nil at the end.
+  func step() -> Step? {
+    guard let part = parts.first else {
+      if encode() { return Step(encodes: true) }
+      guard let later = laterRuns.popLast() else { return nil }
+      run = later
+      return Step()
+    }
+    guard run.subscriptions.indices.contains(next) else {
+      parts.removeFirst()
+      next = 0
+      return Step()
+    }
+    let subscription = run.subscriptions[next]
+    // A subscriber may lead to the next step.
+    next += 1
+    return Step(bytes: subscription.hasEnded ? 0 : send(part, to: subscription, in: run.format))
+  }
+
+  /// Encodes the next events of the run. Returns whether there may be more to do.
+  private func encode() -> Bool {
+    guard let notification = run.notifications.popFirst() else { return addGroup() }
+    // If all subscriptions have ended, no events are computed.
+    guard run.subscriptions.contains(where: { !$0.hasEnded }) else {
+      run.notifications.removeAll()
+      group = Group()
+      return false
+    }
+    switch view.encoded(notification, in: run.format) {
+    case .lines(let lines):
+      group.append(lines, of: notification)
+      if group.bytes >= ViewDelivery.groupBytes { addGroup() }
+    case .large(let bytes):
+      addGroup()
+      parts.append(.large(notification, bytes: bytes))
+    case .failed(let error):
+      addGroup()
+      parts.append(.end(error.code))
+    }
+    return true
+  }
+
+  /// Returns whether there was anything to add.
+  @discardableResult
+  private func addGroup() -> Bool {
+    defer { group = Group() }
+    guard let first = group.lines.first else { return false }
+    let lines = group.lines.count == 1 ? first : EventLines(joining: group.lines)
+    parts.append(.lines(Lines(group.notifications, lines)))
+    return true
+  }
+
+  /// Returns the bytes that were sent.
+  private func send(
+    _ part: Part, to subscription: HubSubscription, in format: EventFormat
+  ) -> Int {
+    guard let subscriber = subscription.subscriber else { return 0 }
+    let (number, label) = (subscription.number, subscription.label)
+    switch part {
+    case .lines(let part):
+      let count = part.lines.byteCount(for: label)
+      guard subscriber.accepts(part.notifications, bytes: count, for: number) else { return 0 }
+      part.send(to: subscriber, label)
+      return count
+    case .large(let notification, let bytes):
+      guard subscriber.accepts([notification], bytes: bytes, for: number) else { return 0 }
+      subscriber.send(
+        events: LinePieces(
+          notification.events, notification.sequence, of: view.listening, in: format, for: label,
+          bytes: bytes))
+      return 0
+    case .end(let code):
+      subscriber.cancel(number, code)
+      return 0
+    }
+  }
+}
+
+/// The events of successive commits that are delivered together.
+private struct Group {
+  private(set) var notifications: [Notification] = []
+  private(set) var lines: [EventLines] = []
+  private(set) var bytes = 0
+
+  mutating func append(_ lines: EventLines, of notification: Notification) {
+    guard lines.count > 0 else { return }
+    notifications.append(notification)
+    self.lines.append(lines)
+    bytes += lines.byteCount(for: 1)
+  }
+}

@@ -1,0 +1,52 @@
+import CanopyTree
+import CanopyWire
+import Testing
+
+@testable import CanopySession
+
+/// A connection that waits until the events before a reply are sent.
+struct EventWaitTests {
+  /// Performs the actions of a session, which must be these.
+  private static func expect(_ expected: [String], of session: inout Session) {
+    var names: [String] = []
+    while let action = session.nextAction() {
+      switch action {
+      case .read: names.append("read")
+      case .begin: names.append("begin")
+      case .send: names.append("send")
+      case .close: names.append("close")
+      default: break
+      }
+    }
+    #expect(names == expected)
+  }
+
+  @Test func `no request begins, no reply is sent and nothing closes before the last wait ends`() {
+    var session = Session(limits: Limits())
+    session.receive(.read(.help(verb: nil)), bytes: 10)
+    Self.expect(["read"], of: &session)
+    session.receive(.read(.help(verb: nil)), bytes: 10)
+    Self.expect(["read"], of: &session)
+    let slot = session.postponeRead()
+    session.beginWaitingForEvents()
+    session.beginWaitingForEvents()
+    session.receive(.read(.help(verb: nil)), bytes: 10)
+    session.finish(slot, Session.Completion(.null))
+    session.endInput()
+    #expect(!session.wantsInput && !session.readsAtOnce(.read(.help(verb: nil))))
+    Self.expect([], of: &session)
+    session.endWaitingForEvents()
+    Self.expect([], of: &session)
+    session.endWaitingForEvents()
+    Self.expect(["send", "read", "close"], of: &session)
+  }
+
+  @Test func `a connection whose last reply waits for events does not close`() {
+    var session = Session(limits: Limits())
+    session.beginWaitingForEvents()
+    session.endInput()
+    Self.expect([], of: &session)
+    session.endWaitingForEvents()
+    Self.expect(["close"], of: &session)
+  }
+}
