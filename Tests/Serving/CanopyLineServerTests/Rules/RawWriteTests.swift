@@ -91,7 +91,8 @@ import Testing
   {
     try await withServer(.inProcess) { server in
       let ada = try await server.parts.operations.account(
-        .signUp(email: "ada@canopy.example", password: "correct-horse", username: "ada"), as: .anonymous, from: "192.0.2.1")
+        .signUp(email: "ada@canopy.example", password: "correct-horse", username: "ada"),
+        as: .anonymous, from: "192.0.2.1")
       let identity = try #require(ada.identity)
       let now = server.parts.clock.now
       let changes = try (0...DerivedData.locationsMax).map { number in
