@@ -4,29 +4,73 @@ internal import NIOHTTP1
 
 /// Guards a connection until its first request shows which protocol it speaks.
 ///
-/// A client that sends no whole head in time is cut off; bytes that are not a request are answered with 400. The
-/// handler is removed when the protocol is known. Use it on the channel's event loop only.
+/// A request that did not make the connection a WebSocket makes it one of HTTP for good. A client that sends no whole
+/// head in time is cut off; bytes that are not a request are answered with 400. The handler removes itself when the
+/// protocol is known. Use it on the channel's event loop only.
+///
+/// NIO's typed upgrade would do the same, but it loses the head of a request whose upgrade is refused.
 final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
-  typealias InboundIn = Never
+  typealias InboundIn = HTTPServerRequestPart
+  typealias InboundOut = HTTPServerRequestPart
   typealias OutboundOut = HTTPServerResponsePart
 
   private let seconds: Int64
+  /// Takes the requests of a connection that speaks HTTP; nil for a WebSocket.
+  private let http: EventLoopPromise<GatewayChannel.HTTP?>
+  /// Adds the handlers of HTTP behind this one.
+  private let addHTTP: () throws -> GatewayChannel.HTTP?
   private var patience: Scheduled<Void>?
+  private var context: ChannelHandlerContext?
 
-  /// - Parameter seconds: the time that a client has for the head of its first request.
-  init(seconds: Int64) {
+  /// - Parameters:
+  ///   - http: takes the requests of a connection that speaks HTTP; nil for a WebSocket. Fails if the connection ends
+  ///     before.
+  ///   - seconds: the time that a client has for the head of its first request.
+  ///   - addHTTP: adds the handlers of HTTP at the end of the pipeline.
+  init(
+    _ http: EventLoopPromise<GatewayChannel.HTTP?>, seconds: Int64,
+    addHTTP: @escaping () throws -> GatewayChannel.HTTP?
+  ) {
+    self.http = http
     self.seconds = seconds
+    self.addHTTP = addHTTP
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
     patience = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) {
       context.close(promise: nil)
     }
   }
 
   func handlerRemoved(context: ChannelHandlerContext) {
+    self.context = nil
     patience?.cancel()
     patience = nil
+    // Without effect if the protocol is known.
+    http.fail(ChannelError.eof)
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    // The first part is the head. The parts after it follow in the same call of the decoder, or later.
+    do {
+      let requests = try addHTTP()
+      context.fireChannelRead(data)
+      remove(context, requests)
+    } catch {
+      context.close(promise: nil)
+    }
+  }
+
+  /// Leaves the connection to the handlers of a WebSocket, which come next in the pipeline.
+  func becomeWebSocket() {
+    guard let context else { return }
+    remove(context, nil)
+  }
+
+  private func remove(_ context: ChannelHandlerContext, _ requests: GatewayChannel.HTTP?) {
+    http.succeed(requests)
+    context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {

@@ -130,6 +130,8 @@ public final class Gateway: Service {
         }
       }
       .childChannelOption(.allowRemoteHalfClosure, value: true)
+      // One read of up to 64 KiB, then other connections: by default one that sends much has four such reads.
+      .childChannelOption(.maxMessagesPerRead, value: 1)
       .childChannelOption(.writeBufferWaterMark, value: .init(low: mark / 2, high: mark))
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
       .childChannelOption(.socketOption(.so_keepalive), value: 1)

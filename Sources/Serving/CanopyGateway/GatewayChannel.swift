@@ -57,28 +57,45 @@ struct GatewayChannel: ServerChildChannel {
   func setup(channel: any Channel, logger: Logger) -> EventLoopFuture<Value> {
     channel.eventLoop.makeCompletedFuture {
       let connection = GatewayConnection(channel, operations, loops.value(of: channel.eventLoop))
-      var pipeline = NIOUpgradableHTTPServerPipelineConfiguration<HTTP?>(
-        upgradeConfiguration: .init(upgraders: [upgrader()]) { channel in
-          channel.eventLoop.makeCompletedFuture { try addHTTP(connection, logger) }
-        })
-      // Requests are taken one after the other; an error of the parser is answered by the loop.
-      pipeline.enablePipelining = false
-      pipeline.enableErrorHandling = false
-      pipeline.enableResponseHeaderValidation = false
-      pipeline.decoderConfiguration.maxHeaderListSize = GatewayChannel.headBytesMax
-      pipeline.decoderConfiguration.maxHeaderFieldSize = GatewayChannel.headBytesMax
-      pipeline.decoderConfiguration.maxHeaderFieldCount = 256
-      let handlers = channel.pipeline.syncOperations
-      let http = try handlers.configureUpgradableHTTPServerPipeline(configuration: pipeline)
-      let first = FirstRequest(seconds: configuration.patience.idleSeconds)
-      try handlers.addHandler(first)
-      http.assumeIsolated().whenComplete { _ in handlers.removeHandler(first, promise: nil) }
-      return Value(http: http, connection: connection)
+      let http = channel.eventLoop.makePromise(of: HTTP?.self)
+      let first = FirstRequest(http, seconds: configuration.patience.idleSeconds) {
+        try addHTTP(connection, logger)
+      }
+      do {
+        try add(first, to: channel, connection)
+      } catch {
+        http.fail(error)
+        throw error
+      }
+      return Value(http: http.futureResult, connection: connection)
     }
   }
 
-  /// The most bytes of the fields of a request.
-  private static let headBytesMax = 64 * 1024
+  /// Adds the handlers that a connection has before its first request.
+  private func add(
+    _ first: FirstRequest, to channel: any Channel, _ connection: GatewayConnection
+  ) throws {
+    let encoder = HTTPResponseEncoder()
+    let decoder = ByteToMessageHandler(
+      HTTPRequestDecoder(
+        leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
+    let pipeline = channel.pipeline.syncOperations
+    try pipeline.addHandlers([ReadTurns(connection.loop.value.turns), encoder, decoder])
+    try pipeline.addHandler(
+      HTTPServerUpgradeHandler(
+        upgraders: [upgrader(first, on: channel.eventLoop)], httpEncoder: encoder,
+        extraHTTPHandlers: [decoder], upgradeCompletionHandler: { _ in }))
+    try pipeline.addHandler(first)
+  }
+
+  /// The bounds on the fields of a request.
+  private static var headLimits: NIOHTTPDecoderLimitConfiguration {
+    var limits = NIOHTTPDecoderLimitConfiguration()
+    limits.maxHeaderListSize = 64 * 1024
+    limits.maxHeaderFieldSize = 64 * 1024
+    limits.maxHeaderFieldCount = 256
+    return limits
+  }
 
   /// Adds the handlers of HTTP to a connection that stays with it.
   private func addHTTP(_ connection: GatewayConnection, _ logger: Logger) throws -> HTTP? {
@@ -97,9 +114,11 @@ struct GatewayChannel: ServerChildChannel {
       configuration: .init(isOutboundHalfClosureEnabled: true))
   }
 
-  /// Returns the part of the pipeline that makes a connection a WebSocket.
-  private func upgrader() -> NIOTypedWebSocketServerUpgrader<HTTP?> {
-    NIOTypedWebSocketServerUpgrader(
+  /// Returns the part of the pipeline that makes a connection a WebSocket. Use it on the channel's event loop only.
+  private func upgrader(_ first: FirstRequest, on loop: any EventLoop) -> NIOWebSocketServerUpgrader
+  {
+    let first = NIOLoopBound(first, eventLoop: loop)
+    return NIOWebSocketServerUpgrader(
       maxFrameSize: min(sockets.frameBytesMax, Int(UInt32.max))
     ) { [sockets] channel, head in
       let isAllowed =
@@ -113,12 +132,12 @@ struct GatewayChannel: ServerChildChannel {
       return channel.eventLoop.makeSucceededFuture(isAllowed ? HTTPHeaders() : nil)
     } upgradePipelineHandler: { [sockets] channel, head in
       channel.eventLoop.makeCompletedFuture {
+        first.value.becomeWebSocket()
         if GatewayChannel.resource(head) == .line {
           try sockets.addLine(to: channel)
         } else {
           try sockets.addRealtime(to: channel, host: head.headers["Host"].first)
         }
-        return nil
       }
     }
   }
@@ -156,12 +175,15 @@ struct GatewayChannel: ServerChildChannel {
 final class GatewayLoop {
   let inbox: LoopInbox
   let hub: EventHub
+  /// The connections that wait to be read.
+  let turns: LoopTurns
 
   init(_ operations: Operations, loop: any EventLoop) {
     let inbox = LoopInbox(operations.engine, loop: loop)
     let hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
     self.inbox = inbox
     self.hub = hub
+    turns = LoopTurns(loop: loop)
     inbox.onWakeUp {
       hub.drainSoon()
       inbox.release()

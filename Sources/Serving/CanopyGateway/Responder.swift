@@ -47,11 +47,14 @@ struct Responder: Sendable {
     counters.count(request.method, answer.status, since: start)
     if request.headers[.origin] != nil { answer.allowOrigins() }
     if request.method == .head { answer.body = .none }
-    answer.closes = answer.closes || body.isTooLarge
+    // The parser does not read on behind a request that asks for another protocol.
+    answer.closes = answer.closes || body.isTooLarge || request.headers[.upgrade] != nil
+    let closes = answer.closes
     try await answer.send(to: writer, acceptsGzip: Responder.acceptsGzip(request.headers)) {
       connection.charge($0)
     }
-    guard body.isTooLarge else { return }
+    guard closes else { return }
+    guard body.isTooLarge else { throw ConnectionEnds() }
     // The client gets a moment to read the response: closing at once could take it away.
     let close = connection.channel.eventLoop.scheduleTask(in: .seconds(1)) {
       connection.channel.close(promise: nil)

@@ -196,8 +196,10 @@ public final class LineServer: Service {
         channel.eventLoop.makeCompletedFuture {
           guard listener.gate.enter(channel, isShortOfMemory: operations.memory.isExhausted)
           else { return }
-          try channel.pipeline.syncOperations.addHandler(
-            LineHandler(shared: contexts.value(of: channel.eventLoop).value))
+          let shared = contexts.value(of: channel.eventLoop).value
+          try channel.pipeline.syncOperations.addHandlers([
+            ReadTurns(shared.turns), LineHandler(shared: shared),
+          ])
         }
       }
   }

@@ -1,3 +1,4 @@
+internal import CanopySession
 internal import NIOCore
 internal import NIOWebSocket
 
@@ -20,14 +21,18 @@ final class RawOutput: ChannelOutboundHandler {
     self.context = nil
   }
 
-  /// Adds the handler: before the encoder of frames, if there is one.
-  func add(to channel: any Channel) throws {
+  /// Adds the handler: before the encoder and the decoder of frames, if there are any.
+  ///
+  /// - Returns: the handler that charges the bytes of frames that the decoder keeps; nil without a decoder.
+  func add(to channel: any Channel, _ memory: MemoryBudget) throws -> UnfinishedFrames? {
     let pipeline = channel.pipeline.syncOperations
-    if let encoder = try? pipeline.handler(type: WebSocketFrameEncoder.self) {
-      try pipeline.addHandler(self, position: .before(encoder))
-    } else {
+    guard let encoder = try? pipeline.handler(type: WebSocketFrameEncoder.self) else {
       try pipeline.addHandler(self)
+      return nil
     }
+    let frames = UnfinishedFrames(memory)
+    try pipeline.addHandlers([self, frames], position: .before(encoder))
+    return frames
   }
 
   func write(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>? = nil) {

@@ -64,9 +64,9 @@ public final class RealtimeConnections: Sendable {
   public func addRealtime(to channel: any Channel, host: String?) throws {
     channel.eventLoop.assertInEventLoop()
     let output = RawOutput()
-    try output.add(to: channel)
+    let frames = try output.add(to: channel, operations.memory)
     let handler = RealtimeHandler(
-      shared: loops.value(of: channel.eventLoop).value, output: output,
+      shared: loops.value(of: channel.eventLoop).value, output: output, frames: frames,
       host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel))
     try channel.pipeline.syncOperations.addHandler(handler)
   }
@@ -80,9 +80,9 @@ public final class RealtimeConnections: Sendable {
   public func addLine(to channel: any Channel) throws {
     channel.eventLoop.assertInEventLoop()
     let output = RawOutput()
-    try output.add(to: channel)
+    let frames = try output.add(to: channel, operations.memory)
     try channel.pipeline.syncOperations.addHandler(
-      WebSocketLines(output, lineBytesMax: operations.limits.lineBytesMax))
+      WebSocketLines(output, frames, lineBytesMax: operations.limits.lineBytesMax))
     try lines.addHandler(to: channel)
   }
 

@@ -20,6 +20,8 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
 
   let shared: RealtimeLoop
   let raw: RawOutput
+  /// Charges the frames that are not complete.
+  private let frames: UnfinishedFrames?
   /// The name and port of the server for the client.
   private let host: String
   var session: Session
@@ -84,9 +86,10 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
     var share: MemoryBudget.Share?
   }
 
-  init(shared: RealtimeLoop, output: RawOutput, host: String) {
+  init(shared: RealtimeLoop, output: RawOutput, frames: UnfinishedFrames?, host: String) {
     self.shared = shared
     raw = output
+    self.frames = frames
     self.host = host
     let limits = shared.operations.limits
     session = Session(limits: limits)
@@ -170,6 +173,7 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let frame = unwrapInboundIn(data)
+    frames?.receive(frame)
     guard session.takesInput else {
       if frame.opcode == .connectionClose { endInput(context) }
       return

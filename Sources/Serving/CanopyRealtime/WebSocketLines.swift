@@ -14,6 +14,8 @@ final class WebSocketLines: ChannelDuplexHandler {
   typealias OutboundOut = ByteBuffer
 
   private let raw: RawOutput
+  /// Charges the frames and fragments that are kept.
+  private let frames: UnfinishedFrames?
   private var input: RealtimeInput
   /// Whether the first part of a line has gone out, and its end has not.
   private var isWithinLine = false
@@ -21,13 +23,18 @@ final class WebSocketLines: ChannelDuplexHandler {
   private var endsWithReturn = false
   private var hasClosed = false
 
-  init(_ raw: RawOutput, lineBytesMax: Int) {
+  init(_ raw: RawOutput, _ frames: UnfinishedFrames?, lineBytesMax: Int) {
     self.raw = raw
+    self.frames = frames
     input = RealtimeInput(bytesMax: lineBytesMax)
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    switch input.receive(unwrapInboundIn(data)) {
+    let frame = unwrapInboundIn(data)
+    let item = input.receive(frame)
+    frames?.receive(frame)
+    frames?.fragmentBytes = input.byteCount
+    switch item {
     case .text(var line):
       // Otherwise one message would be several requests.
       guard !line.readableBytesView.contains(UInt8(ascii: "\n")) else { return fail(context) }

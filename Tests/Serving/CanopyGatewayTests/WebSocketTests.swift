@@ -72,7 +72,7 @@ import Testing
     }
   }
 
-  @Test func `a request that cannot become a WebSocket is answered, and the connection goes on`()
+  @Test func `a request that cannot become a WebSocket is answered, and the connection ends`()
     async throws
   {
     try await withGateway { server in
@@ -90,8 +90,9 @@ import Testing
             "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
             "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
           ])
-        #expect(try await client.response().status == 426)
-        #expect(try await client.request("GET", "/health").status == 200)
+        let late = try await client.response()
+        #expect(late.status == 426 && late.fields["connection"] == "close")
+        #expect(try await client.end().isEmpty)
       }
       // Without a key there is no upgrade.
       try await server.connect { client in
@@ -137,15 +138,22 @@ import Testing
 
   @Test func `a client without a whole first request is cut off in time, and at a shutdown`() throws
   {
-    let channel = EmbeddedChannel(handler: FirstRequest(seconds: 60))
-    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    func connect() throws -> (EmbeddedChannel, EventLoopFuture<GatewayChannel.HTTP?>) {
+      let channel = EmbeddedChannel()
+      let http = channel.eventLoop.makePromise(of: GatewayChannel.HTTP?.self)
+      let first = FirstRequest(http, seconds: 60) { nil }
+      try channel.pipeline.syncOperations.addHandler(first)
+      try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+      return (channel, http.futureResult)
+    }
+    let (channel, http) = try connect()
     channel.embeddedEventLoop.advanceTime(by: .seconds(59))
     #expect(channel.isActive)
     channel.embeddedEventLoop.advanceTime(by: .seconds(1))
     #expect(!channel.isActive)
+    #expect(throws: ChannelError.eof) { try http.wait() }
 
-    let other = EmbeddedChannel(handler: FirstRequest(seconds: 60))
-    try other.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    let (other, _) = try connect()
     other.pipeline.fireUserInboundEventTriggered(ChannelShouldQuiesceEvent())
     #expect(!other.isActive)
   }

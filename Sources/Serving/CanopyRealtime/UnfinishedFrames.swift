@@ -1,0 +1,63 @@
+internal import CanopySession
+internal import NIOCore
+internal import NIOWebSocket
+
+/// Charges the parts of WebSocket frames that are not complete to the memory budget of the server.
+///
+/// The decoder of frames keeps a frame until its last byte has come. This handler stands before it, and counts the
+/// bytes that come in; `receive` counts the frames that come out. Use it on the channel's event loop only.
+final class UnfinishedFrames: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+
+  private let memory: MemoryBudget
+  private var share: MemoryBudget.Share?
+  /// The bytes that the decoder may keep.
+  private var bytes = 0
+  /// Whether a frame has come out of the decoder since the last bytes came in.
+  private var hasFrame = false
+  /// The bytes of fragments that wait for the last one, if nobody else charges them.
+  var fragmentBytes = 0
+
+  init(_ memory: MemoryBudget) {
+    self.memory = memory
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let count = unwrapInboundIn(data).readableBytes
+    bytes += count
+    hasFrame = false
+    context.fireChannelRead(data)
+    // What is left behind a frame has come with these bytes.
+    if hasFrame { bytes = min(bytes, count) }
+    report(context.channel)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    share?.report(0)
+    share = nil
+    context.fireChannelInactive()
+  }
+
+  /// Notes that the decoder has returned a frame.
+  func receive(_ frame: WebSocketFrame) {
+    hasFrame = true
+    let lengthBytes =
+      switch frame.length {
+      case ..<126: 0
+      case ..<65_536: 2
+      default: 8
+      }
+    bytes = max(0, bytes - frame.length - 2 - lengthBytes - (frame.maskKey == nil ? 0 : 4))
+  }
+
+  private func report(_ channel: any Channel) {
+    let held = bytes + fragmentBytes
+    if share == nil {
+      guard held >= MemoryBudget.reportBytes, channel.isActive else { return }
+      // Later, because the budget may call this while this connection reports. The share ends with the connection.
+      share = memory.open { channel.eventLoop.execute { channel.close(promise: nil) } }
+    }
+    share?.report(held)
+  }
+}

@@ -1,0 +1,90 @@
+import CanopySession
+import CanopyTesting
+import NIOCore
+import NIOEmbedded
+import NIOWebSocket
+import Testing
+
+@testable import CanopyRealtime
+
+/// The memory of frames that are not complete.
+struct UnfinishedFramesTests {
+  private final class Receiver: ChannelInboundHandler {
+    typealias InboundIn = WebSocketFrame
+    let frames: UnfinishedFrames
+
+    init(_ frames: UnfinishedFrames) {
+      self.frames = frames
+    }
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      frames.receive(unwrapInboundIn(data))
+    }
+  }
+
+  private static func connect(_ memory: MemoryBudget) throws -> EmbeddedChannel {
+    let frames = UnfinishedFrames(memory)
+    let decoder = ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 4_000_000))
+    let channel = EmbeddedChannel()
+    try channel.pipeline.syncOperations.addHandlers([frames, decoder, Receiver(frames)])
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    return channel
+  }
+
+  /// Returns the bytes of a masked frame.
+  private static func frame(_ count: Int) -> [UInt8] {
+    var bytes: [UInt8] = [0x81]
+    switch count {
+    case ..<126: bytes.append(0x80 | UInt8(count))
+    case ..<65_536: bytes += [0x80 | 126, UInt8(count >> 8), UInt8(count & 0xFF)]
+    default:
+      bytes.append(0x80 | 127)
+      for shift in stride(from: 56, through: 0, by: -8) {
+        bytes.append(UInt8(truncatingIfNeeded: count >> shift))
+      }
+    }
+    return bytes + [1, 2, 3, 4] + [UInt8](repeating: 7, count: count)
+  }
+
+  @Test func `the bytes of unfinished frames are charged, and those of whole ones are not`() throws
+  {
+    var random = SeededGenerator(printingSeedFor: #function)
+    for _ in 0..<20 {
+      let memory = MemoryBudget(bytesMax: 100_000_000)
+      let channel = try Self.connect(memory)
+      var (stream, ends): ([UInt8], [Int]) = ([], [0])
+      for _ in 0..<8 {
+        let count =
+          [0, 125, 126, 4_000, 65_535, 65_536, 200_000].randomElement(using: &random) ?? 0
+        stream += Self.frame(count)
+        ends.append(stream.count)
+      }
+      var sent = 0
+      while sent < stream.count {
+        let end = min(stream.count, sent + Int.random(in: 1...65_536, using: &random))
+        try channel.writeInbound(ByteBuffer(bytes: stream[sent..<end]))
+        sent = end
+        let unfinished = sent - (ends.last { $0 <= sent } ?? 0)
+        // A change of less than the bound is reported with the next one.
+        #expect(abs(memory.used - unfinished) < MemoryBudget.reportBytes)
+      }
+      try channel.writeInbound(ByteBuffer(bytes: Self.frame(60_000).prefix(50_000)))
+      #expect(memory.used > 45_000)
+      try channel.close().wait()
+      #expect(memory.used == 0)
+    }
+  }
+
+  @Test func `a connection with an unfinished frame ends if the server is short of memory`() throws
+  {
+    let memory = MemoryBudget(bytesMax: 1024 * 1024)
+    let channel = try Self.connect(memory)
+    let part = ByteBuffer(bytes: Self.frame(4_000_000).prefix(memory.bytesMax))
+    try channel.writeInbound(part)
+    channel.embeddedEventLoop.run()
+    #expect(channel.isActive)
+    try channel.writeInbound(ByteBuffer(repeating: 7, count: MemoryBudget.reportBytes))
+    channel.embeddedEventLoop.run()
+    #expect(!channel.isActive && memory.used == 0)
+  }
+}
