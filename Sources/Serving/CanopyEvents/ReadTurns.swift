@@ -2,7 +2,7 @@ package import NIOCore
 
 /// Lets the connections of an event loop that send much be read in turns.
 ///
-/// A loop that finds three hundred sockets readable would read 64 KiB of each before it answers anybody. So a
+/// A loop that finds three hundred sockets readable would read 64 KiB of each before it answers any client. So a
 /// connection that has just sent much is read again when its turn comes; a connection that sends little is read at
 /// once. The handler is the first one of a pipeline, and used on the loop of its turns only.
 package final class ReadTurns: ChannelDuplexHandler {
@@ -53,7 +53,7 @@ extension ReadTurns: TurnTaker {
     takesTurn = false
     self.bytes = 0
     guard let context, context.channel.isActive else { return 0 }
-    // Reading may have been stopped in the meantime. Whoever starts it again asks for a read.
+    // The connection may have stopped reading in the meantime. When it starts again, it asks for a read.
     if let isReading = try? context.channel.syncOptions?.getOption(.autoRead), isReading {
       context.read()
     }
