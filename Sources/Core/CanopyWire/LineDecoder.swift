@@ -14,7 +14,14 @@ public struct LineDecoder: Sendable {
     case tooLong
   }
 
+  /// The bytes of a block of an unfinished line. Blocks of one size are easy to use again for the allocator; a line
+  /// that grew in one piece would also be copied again and again, and stand twice in memory each time.
+  public static let blockBytes = 64 * 1024
+
   private let lineBytesMax: Int
+  /// The full blocks of the unfinished line.
+  private var blocks: [[UInt8]] = []
+  /// The bytes of the unfinished line behind its full blocks.
   private var partial: [UInt8] = []
 
   /// Creates a decoder.
@@ -25,11 +32,18 @@ public struct LineDecoder: Sendable {
   }
 
   /// The bytes of an unfinished line that are kept.
-  public var keptBytes: Int { partial.count }
+  public var keptBytes: Int { blocks.count * LineDecoder.blockBytes + partial.count }
 
-  /// The memory of an unfinished line, in bytes. The buffer grows by doubling, so it may have twice the bytes of
-  /// the line.
-  public var keptMemory: Int { partial.isEmpty ? 0 : partial.capacity }
+  /// The memory of an unfinished line, in bytes: its blocks, of which the last one grows by doubling.
+  public var keptMemory: Int {
+    blocks.count * LineDecoder.blockBytes + (partial.isEmpty ? 0 : partial.capacity)
+  }
+
+  /// Drops the unfinished line, because the input ends.
+  public mutating func drop() {
+    blocks = []
+    partial = []
+  }
 
   /// Decodes the next piece.
   ///
@@ -42,18 +56,16 @@ public struct LineDecoder: Sendable {
     while start < piece.count {
       guard let end = LineDecoder.firstLineFeed(piece, from: start) else {
         // One byte more than the limit may be the CR of the terminator.
-        guard partial.count + piece.count - start - 1 <= lineBytesMax else { return .tooLong }
-        partial.append(contentsOf: piece[start...])
+        guard keptBytes + piece.count - start - 1 <= lineBytesMax else { return .tooLong }
+        keep(piece[start...])
         return .done
       }
       var wantsMore = true
       let fits: Bool
-      if partial.isEmpty {
+      if keptBytes == 0 {
         fits = deliver(UnsafeRawBufferPointer(rebasing: piece[start..<end]), &wantsMore, body)
       } else {
-        partial.append(contentsOf: piece[start..<end])
-        var line: [UInt8] = []
-        swap(&line, &partial)
+        let line = takeLine(endingWith: piece[start..<end])
         fits = line.withUnsafeBytes { deliver($0, &wantsMore, body) }
       }
       guard fits else { return .tooLong }
@@ -61,6 +73,41 @@ public struct LineDecoder: Sendable {
       if !wantsMore, start < piece.count { return .stopped(consumed: start) }
     }
     return .done
+  }
+
+  /// Appends bytes to the unfinished line.
+  private mutating func keep(_ bytes: Slice<UnsafeRawBufferPointer>) {
+    var rest = bytes
+    while !rest.isEmpty {
+      let part = rest.prefix(LineDecoder.blockBytes - partial.count)
+      let count = partial.count + part.count
+      if count > partial.capacity {
+        // Only the first block grows step by step: most lines are short.
+        let room = blocks.isEmpty ? max(count, 2 * partial.capacity) : LineDecoder.blockBytes
+        partial.reserveCapacity(min(room, LineDecoder.blockBytes))
+      }
+      partial.append(contentsOf: part)
+      rest = rest.dropFirst(part.count)
+      if partial.count == LineDecoder.blockBytes {
+        blocks.append(partial)
+        partial = []
+      }
+    }
+  }
+
+  /// Returns the line in one piece, and keeps nothing.
+  private mutating func takeLine(endingWith end: Slice<UnsafeRawBufferPointer>) -> [UInt8] {
+    var line: [UInt8] = []
+    if blocks.isEmpty {
+      swap(&line, &partial)
+    } else {
+      line.reserveCapacity(keptBytes + end.count)
+      for block in blocks { line += block }
+      line += partial
+      drop()
+    }
+    line.append(contentsOf: end)
+    return line
   }
 
   private func deliver(

@@ -220,7 +220,7 @@ extension LineHandler {
       shared.metrics.end(measurement)
     }
     session.finish(slot, completion)
-    if completion.closes { input.dropBacklog() }
+    if completion.closes { input.drop() }
     scheduled.advances = true
   }
 

@@ -124,7 +124,11 @@ extension LineHandler: Flushable {
   /// it has not read. So the sending side ends first. Further input is dropped until the client ends its own
   /// side, or for a second.
   func close(_ context: ChannelHandlerContext) {
-    input.dropBacklog()
+    input.drop()
+    // While a line is being received, its bytes are counted when it has been.
+    if !input.isDecoding {
+      session.setInput(bytes: input.byteCount, hasBacklog: input.hasBacklog)
+    }
     flush(context)
     // Lines that wait to be encoded are sent first.
     closing.waitsForPieces = output.hasPieces

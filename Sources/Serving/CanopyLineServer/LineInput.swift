@@ -22,6 +22,7 @@ final class LineInput {
   private var backlog: ByteBuffer?
   /// Whether a buffer is being decoded.
   private(set) var isDecoding = false
+  private var isDropped = false
   /// The bytes of a long line that is decoded beside the event loop; 0 if there is none.
   var bytesBeside = 0
 
@@ -51,9 +52,12 @@ final class LineInput {
     return backlog
   }
 
-  /// Drops the backlog, because the connection takes no more requests.
-  func dropBacklog() {
+  /// Drops the backlog and the unfinished line, because the connection takes no more requests.
+  func drop() {
     backlog = nil
+    // The decoder is in use while a line is being received, so it drops its bytes when that has returned.
+    isDropped = true
+    if !isDecoding { decoder.drop() }
   }
 
   /// Decodes a buffer. Keeps the rest if `receive` returns false.
@@ -82,6 +86,10 @@ final class LineInput {
       // A copy of the rest, so that the consumed bytes are not kept as well.
       backlog = ByteBuffer(buffer.readableBytesView)
     case .tooLong: _ = receive(.tooLong)
+    }
+    if isDropped {
+      backlog = nil
+      decoder.drop()
     }
   }
 }

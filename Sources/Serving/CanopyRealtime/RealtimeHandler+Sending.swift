@@ -242,7 +242,8 @@ extension RealtimeHandler: Flushable {
   /// not read. So the sending side ends first. Further input is dropped until the client ends its own side, or for a
   /// second.
   func close(_ context: ChannelHandlerContext) {
-    input.dropBacklog()
+    input.drop()
+    session.setInput(bytes: input.byteCount, hasBacklog: input.hasBacklog)
     flush(context)
     // Messages that wait to be encoded are sent first.
     closing.waitsForPieces = output.hasPieces

@@ -267,7 +267,7 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
   func fail(_ sentence: String) {
     guard session.takesInput else { return }
     closing.farewell = sentence
-    input.dropBacklog()
+    input.drop()
     session.endRequests()
   }
 }

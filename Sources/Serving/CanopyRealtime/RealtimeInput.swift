@@ -79,9 +79,11 @@ struct RealtimeInput: ~Copyable {
     return frame
   }
 
-  /// Drops the backlog, because the connection takes no more requests.
-  mutating func dropBacklog() {
+  /// Drops the backlog and the unfinished message, because the connection takes no more requests.
+  mutating func drop() {
     backlog = []
     backlogBytes = 0
+    fragments = nil
+    assembler = MessageAssembler(bytesMax: bytesMax)
   }
 }

@@ -159,6 +159,37 @@ import Testing
     #expect(outcome == .done && decoder.keptMemory == 0)
   }
 
+  @Test(arguments: [-1, 0, 1, LineDecoder.blockBytes, 3 * LineDecoder.blockBytes + 7])
+  func `a line of several blocks is whole, and takes at most a block more than its bytes`(
+    _ more: Int
+  ) {
+    var random = SeededGenerator(printingSeedFor: "LineDecoderTests")
+    let line = (0..<LineDecoder.blockBytes + more).map { _ in
+      UInt8.random(in: 0x20...0x7E, using: &random)
+    }
+    var decoder = LineDecoder(lineBytesMax: line.count)
+    var rest = (line + [UInt8(ascii: "\n")] + line)[...]
+    var lines: [[UInt8]] = []
+    while !rest.isEmpty {
+      let piece = rest.prefix(Int.random(in: 1...40_000, using: &random))
+      rest = rest.dropFirst(piece.count)
+      let outcome = piece.withUnsafeBytes { bytes in
+        decoder.feed(bytes) {
+          lines.append(Array($0))
+          return true
+        }
+      }
+      #expect(outcome == .done)
+      // The allocator rounds up.
+      let most = decoder.keptBytes + LineDecoder.blockBytes + 4_096
+      #expect(decoder.keptBytes...most ~= decoder.keptMemory)
+    }
+    #expect(lines == [line])
+    #expect(decoder.keptBytes == line.count)
+    decoder.drop()
+    #expect(decoder.keptBytes == 0 && decoder.keptMemory == 0)
+  }
+
   @Test func `the bound may be the largest integer`() {
     #expect(Self.decode([Array("PI".utf8), Array("NG\n".utf8)], max: .max - 1).lines.count == 1)
     var decoder = LineDecoder(lineBytesMax: .max)

@@ -57,6 +57,19 @@ struct LineInputTests {
     #expect(3...64 ~= input.byteCount && !input.hasBacklog)
   }
 
+  @Test func `an unfinished line is dropped with the rest of the input`() {
+    let input = LineInput(lineBytesMax: 10)
+    #expect(decode("abc", input) == [])
+    input.drop()
+    #expect(input.byteCount == 0)
+    let other = LineInput(lineBytesMax: 10)
+    other.decode(ByteBuffer(string: "a\nb\nc")) { _ in
+      other.drop()
+      return false
+    }
+    #expect(other.byteCount == 0 && !other.hasBacklog)
+  }
+
   @Test func `input after a line of another protocol is dropped`() {
     let input = LineInput(lineBytesMax: 100)
     #expect(decode("PING\nGET / HTTP/1.1\nSET /a 1\n", input) == ["PING", "foreign"])
