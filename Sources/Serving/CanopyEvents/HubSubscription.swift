@@ -1,0 +1,46 @@
+package import CanopyEngine
+package import CanopyWire
+package import NIOCore
+
+/// A connection that receives events.
+package protocol Subscriber: AnyObject {
+  /// Returns whether events of a subscription are to be sent now.
+  func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool
+  /// Appends the lines of events to the output.
+  func send(events lines: ByteBuffer)
+  /// Appends one line of an event to the output: a short part, and one that other subscribers get as well.
+  func send(eventHead head: ByteBuffer, rest: ByteBuffer)
+  /// Appends the lines of large events to the output.
+  func send(events lines: LinePieces)
+  /// Ends a subscription that cannot go on.
+  func cancel(_ subscription: Int64, _ code: WireError.Code)
+}
+
+/// One subscription of a connection, as the hub keeps it.
+package final class HubSubscription {
+  /// The number on its connection.
+  package let number: Int64
+  /// Whether the rules decide about it.
+  package let isAuthorized: Bool
+  /// The protocol of the connection.
+  package let format: EventFormat
+  /// The number in the text of its events: that of the subscription, or the tag that its client has chosen.
+  package let label: Int64
+  /// The connection; nil when the subscription has ended.
+  package internal(set) var subscriber: (any Subscriber)?
+  package internal(set) var hasEnded = false
+  package internal(set) var listener: ListenerID?
+  var view: LocalView?
+  var index = 0
+
+  package init(
+    number: Int64, isAuthorized: Bool, format: EventFormat = .line, label: Int64? = nil,
+    subscriber: any Subscriber
+  ) {
+    self.format = format
+    self.label = label ?? number
+    self.number = number
+    self.isAuthorized = isAuthorized
+    self.subscriber = subscriber
+  }
+}
