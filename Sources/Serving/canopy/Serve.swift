@@ -67,6 +67,8 @@ struct Serve: AsyncParsableCommand {
   var checkpointAfter: Int64?
   @Option(help: "The most commits kept after a checkpoint, for clients that resume (100000).")
   var retainedCommits: Int64?
+  @Option(help: "The most namespaces that are open at one time, besides the default one (32).")
+  var namespacesMax: Int?
   @Option(help: "The most seconds that these commits are kept (3600).") var retainedSeconds: Int64?
   @Flag(help: "Start even if stored data were lost or altered; the log names the losses.")
   var acceptLoss = false
@@ -145,6 +147,10 @@ struct Serve: AsyncParsableCommand {
     let isReduced = room < limits.connectionsMax
     limits.connectionsMax = min(room, limits.connectionsMax)
 
+    var namespaces = Namespaces.Settings()
+    namespaces.openMax = try positive(
+      "namespaces-max", namespacesMax, default: namespaces.openMax)
+
     if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
       logger.warning(
         "other machines can connect without TLS: passwords are sent unencrypted",
@@ -152,6 +158,7 @@ struct Serve: AsyncParsableCommand {
     }
     // The rules come first: with invalid rules the server creates and opens nothing.
     let rules = try RulesKeeper(folder: folder)
+    let namespaceEngine = engine
     engine.indexPlan.formUnion(rules.indexPlan)
     let metrics = MetricsRegistry(now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) })
     let parts = try await Composition(
@@ -189,7 +196,11 @@ struct Serve: AsyncParsableCommand {
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
       disconnectStore: parts.store, rules: rules, limits: limits,
       version: Canopy.version, now: Composition.now, logger: logger,
-      metrics: metrics)
+      metrics: metrics,
+      namespaceSource: NamespaceOpening(
+        folders: NamespaceFolders(folder), store: store, engine: namespaceEngine,
+        isEmulator: emulator, metrics: metrics, logger: logger),
+      namespaceSettings: namespaces)
     let server = LineServer(operations, configuration: listener, logger: logger) {
       [log = logger] host, port in
       let ready = "ready line \(host.contains(":") ? "[\(host)]" : host):\(port)"
@@ -209,7 +220,8 @@ struct Serve: AsyncParsableCommand {
     let group = ServiceGroup(
       services: [
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
-        UnfinishedWorkService(operations: operations), server,
+        UnfinishedWorkService(operations: operations), NamespaceService(operations: operations),
+        server,
       ] + (http.map { [$0] } ?? []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
