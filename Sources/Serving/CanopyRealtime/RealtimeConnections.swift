@@ -72,7 +72,8 @@ public final class RealtimeConnections: Sendable {
     let output = RawOutput()
     let frames = try output.add(to: channel, operations.memory)
     let handler = RealtimeHandler(
-      shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output, frames: frames,
+      shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output,
+      frames: frames,
       host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel))
     try channel.pipeline.syncOperations.addHandler(handler)
   }

@@ -150,8 +150,8 @@ public final class Namespaces: Sendable {
   private var tooMany: WireError {
     WireError(
       .overloaded,
-      "\(settings.openMax) namespaces are in use, which is the most; close connections to some, or start the "
-        + "server with a larger --namespaces-max")
+      "at most \(settings.openMax) namespaces may be in use at one time; close connections to some, or start the "
+        + "server with a larger --namespaces-max and a sufficient limit of open files")
   }
 
   private static let stopped = WireError(
@@ -242,7 +242,11 @@ public final class Namespaces: Sendable {
     state.withLock { $0.isStopping = true }
     while let name = state.withLock({ $0.entries.keys.min { $0.text < $1.text } }) {
       let open = state.withLock { $0.takeOpen(name) }
-      if let open { await close(name, open, isShutdown: true) } else { await waitForChange(of: name) }
+      if let open {
+        await close(name, open, isShutdown: true)
+      } else {
+        await waitForChange(of: name)
+      }
     }
   }
 }

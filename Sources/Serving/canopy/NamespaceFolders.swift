@@ -49,6 +49,7 @@ struct NamespaceFolders: Sendable {
 }
 
 extension NamespaceName: ExpressibleByArgument {
+  /// Reads a name; nil for a text that is not a name.
   public init?(argument: String) {
     guard let name = try? NamespaceName(argument) else { return nil }
     self = name

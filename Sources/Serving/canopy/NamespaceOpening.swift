@@ -67,7 +67,8 @@ struct NamespaceOpening: NamespaceSource {
     try await withCheckedThrowingContinuation { continuation in
       let hasStarted = WorkerThread.start { continuation.resume(with: Result { try body() }) }
       if !hasStarted {
-        continuation.resume(throwing: Failure("the system gives no more threads; stop some programs"))
+        continuation.resume(
+          throwing: Failure("the system gives no more threads; stop some programs"))
       }
     }
   }

@@ -142,14 +142,15 @@ struct Serve: AsyncParsableCommand {
     listener.threads = try positive("threads", threads, default: listener.threads)
     guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
     let gateway = try gateway(like: listener)
-    let room = try OpenFiles.raised().connectionsMax(
-      threads: listener.threads * (gateway == nil ? 1 : 2))
-    let isReduced = room < limits.connectionsMax
-    limits.connectionsMax = min(room, limits.connectionsMax)
-
     var namespaces = Namespaces.Settings()
     namespaces.openMax = try positive(
       "namespaces-max", namespacesMax, default: namespaces.openMax)
+    let room = try OpenFiles.raised().division(
+      threads: listener.threads * (gateway == nil ? 1 : 2), namespacesMax: namespaces.openMax)
+    let isReduced =
+      room.connections < limits.connectionsMax || room.namespaces < namespaces.openMax
+    limits.connectionsMax = min(room.connections, limits.connectionsMax)
+    namespaces.openMax = room.namespaces
 
     if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
       logger.warning(
@@ -169,8 +170,11 @@ struct Serve: AsyncParsableCommand {
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
     if isReduced {
       logger.notice(
-        "the limit of open files leaves room for fewer connections than --connections-max",
-        metadata: ["connections": "\(room)"])
+        "the limit of open files leaves room for fewer connections than --connections-max, or fewer namespaces "
+          + "than --namespaces-max",
+        metadata: [
+          "connections": "\(limits.connectionsMax)", "namespaces": "\(namespaces.openMax)",
+        ])
     }
     // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover()

@@ -29,7 +29,9 @@ struct Verify: AsyncParsableCommand {
         if name == .default {
           problems += try await self.problems(in: try folders.existingPath(of: name), of: name)
         } else {
-          problems += try await self.problems(in: folders, of: name).map { "namespace \(name): " + $0 }
+          problems += try await self.problems(in: folders, of: name).map {
+            "namespace \(name): " + $0
+          }
         }
       }
       return problems

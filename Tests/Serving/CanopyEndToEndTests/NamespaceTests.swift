@@ -44,7 +44,7 @@ import Testing
     try await create("a-1")
     let listed = try await Command.run(["namespace", "list", "--data", data])
     #expect(listed.text == "default\na-1\nzoo\n")
-    let input = "{\"b\":[1,2]}\n"
+    let input = "{\"b\":{\"c\":true}}\n"
     let imported = try await Command.run(
       ["import", "--data", data, "--namespace", "zoo"], input: input)
     #expect(imported.status == 0, "\(imported.errors)")
@@ -58,7 +58,9 @@ import Testing
     #expect(one.text.hasPrefix("namespace zoo: ok: ") && !one.text.contains("a-1"))
   }
 
-  @Test(arguments: ["..", ".", "", "A", "a/b", "../x", "é", "default", "zoo", String(repeating: "a", count: 64)])
+  @Test(arguments: [
+    "..", ".", "", "A", "a/b", "../x", "é", "default", "zoo", String(repeating: "a", count: 64),
+  ])
   func `a name that is invalid or taken creates nothing`(_ name: String) async throws {
     try await createFolder()
     try await create("zoo")
@@ -81,7 +83,9 @@ import Testing
     #expect(!FileManager.default.fileExists(atPath: data + "/namespaces"))
   }
 
-  @Test func `a running server serves a namespace that is created, and has its data after a restart and a crash`()
+  @Test
+  func
+    `a running server serves a namespace that is created, and has its data after a restart and a crash`()
     async throws
   {
     try await createFolder()
@@ -127,7 +131,8 @@ import Testing
     try await client.value("USE new-one")
     try await client.value("SET /x 1")
     #expect(try await server.terminate() == 0)
-    #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\nnew-one\n")
+    #expect(
+      try await Command.run(["namespace", "list", "--data", data]).text == "default\nnew-one\n")
     // A server that is no emulator trusts nobody.
     server = try await ServerProcess(data: data)
     client = try await server.connect()
@@ -157,6 +162,7 @@ import Testing
     #expect(try await server.terminate() == 0)
     let verified = try await Command.run(["verify", "--data", data])
     #expect(verified.status == 1 && verified.text.contains("namespace good: ok: "))
-    #expect(verified.text.contains("namespace bad: ") && verified.text.contains("namespace rules: "))
+    #expect(
+      verified.text.contains("namespace bad: ") && verified.text.contains("namespace rules: "))
   }
 }

@@ -9,7 +9,11 @@ import Testing
     _ depth: Depth, _ names: [String], _ body: (TestServer, MemoryNamespaces) async throws -> Void
   ) async throws {
     let source = try MemoryNamespaces(names)
-    try await withServer(depth) { $0.namespaces = source } _: { try await body($0, source) }
+    try await withServer(depth) {
+      $0.namespaces = source
+    } _: {
+      try await body($0, source)
+    }
   }
 
   @Test(arguments: Depth.allCases)
@@ -39,7 +43,8 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `ONCE, CAS and since know the commits of their namespace alone`(_ depth: Depth) async throws {
+  func `ONCE, CAS and since know the commits of their namespace alone`(_ depth: Depth) async throws
+  {
     try await withNamespaces(depth, ["a"]) { server, _ in
       let client = try await server.connectAsAdministrator()
       let once = "ONCE k 1 0 SET /n {\".sv\":{\"increment\":1}}"
@@ -91,7 +96,8 @@ import Testing
       try await client.value("USE a")
       #expect(try await client.text("username", "WHOAMI") == "ada")
       for line in [
-        "POST t b", "SHOW x", "RECENT", "TOP", "STAR x", "COMMENTS x", "WATCH RECENT", "PROFILE me", "RENAME eve",
+        "POST t b", "SHOW x", "RECENT", "TOP", "STAR x", "COMMENTS x", "WATCH RECENT", "PROFILE me",
+        "RENAME eve",
       ] {
         let refusal = try await client.refusal(line)
         #expect(refusal.code == "NOT_FOUND" && refusal.sentence.contains("has no blog"), "\(line)")
@@ -110,7 +116,8 @@ import Testing
     try await withNamespaces(depth, ["a"]) { server, _ in
       let administrator = try await server.connectAsAdministrator()
       try await administrator.value("USE a")
-      try await administrator.value("RULES \"{\\\"rules\\\":{\\\".read\\\":\\\"auth != null\\\"}}\"")
+      try await administrator.value(
+        "RULES \"{\\\"rules\\\":{\\\".read\\\":\\\"auth != null\\\"}}\"")
       let client = try await server.connect(as: "ada")
       try await client.value("USE a")
       let number = try await client.begin("LISTEN /x {\"events\":\"value\"}").sub

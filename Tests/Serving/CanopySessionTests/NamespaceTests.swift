@@ -55,7 +55,9 @@ import Testing
       await source.gate.reached()
       source.gate.open()
       var engines: Set<ObjectIdentifier> = []
-      for lease in leases { engines.insert(ObjectIdentifier(try await lease.value.operations.engine)) }
+      for lease in leases {
+        engines.insert(ObjectIdentifier(try await lease.value.operations.engine))
+      }
       #expect(engines.count == 2)
       #expect(source.opened.sorted() == ["a", "b"])
       #expect(parts.operations.namespaces.openedCount == 2)
@@ -103,7 +105,8 @@ import Testing
     }
   }
 
-  @Test func `a namespace that was idle for long is closed, and has its data when it is used again`()
+  @Test
+  func `a namespace that was idle for long is closed, and has its data when it is used again`()
     async throws
   {
     try await withNamespaces(["a", "b"]) { source, parts in
@@ -128,7 +131,8 @@ import Testing
     }
   }
 
-  @Test func `a damaged namespace is refused without harm to others, and is tried again after a moment`()
+  @Test
+  func `a damaged namespace is refused without harm to others, and is tried again after a moment`()
     async throws
   {
     try await withNamespaces(["good", "bad"]) { source, parts in
@@ -153,7 +157,8 @@ import Testing
     }
   }
 
-  @Test func `a namespace that does not exist, or whose name is not one, is refused`() async throws {
+  @Test func `a namespace that does not exist, or whose name is not one, is refused`() async throws
+  {
     try await withNamespaces(["a"], openMax: 1) { source, parts in
       let lease = try await parts.operations.lease(ofNamespace: "a")
       for (name, code) in [
@@ -169,7 +174,9 @@ import Testing
     }
   }
 
-  @Test func `the end of the server stores all accepted writes, and opens nothing more`() async throws {
+  @Test func `the end of the server stores all accepted writes, and opens nothing more`()
+    async throws
+  {
     try await withNamespaces(["a", "b"]) { source, parts in
       let operations = parts.operations
       let lease = try await operations.lease(ofNamespace: "a")
@@ -216,7 +223,9 @@ import Testing
       let write = WriteRequest.blog(.post(title: "a", body: "b"))
       for operations in [operations, other] {
         let refusal = await withCheckedContinuation { continuation in
-          operations.write(write, as: identity, from: "local") { continuation.resume(returning: $0) }
+          operations.write(write, as: identity, from: "local") {
+            continuation.resume(returning: $0)
+          }
         }
         guard case .failure(let error) = refusal else {
           Issue.record("accepted")
