@@ -33,6 +33,8 @@ public final class Namespaces: Sendable {
     var leases = 0
     /// The time at which the last lease ended.
     var idleSince: Int64 = 0
+    /// The position of the end of the last lease among those of all namespaces.
+    var lastEnd = 0
     /// Resumed at the end of the opening or closing.
     var waiting: [CheckedContinuation<Void, Never>] = []
   }
@@ -47,6 +49,8 @@ public final class Namespaces: Sendable {
     /// The namespaces that could not be opened a moment ago.
     var failures: [NamespaceName: Failure] = [:]
     var opened = 0
+    /// The number of leases and openings that have ended.
+    var ends = 0
     var isStopping = false
   }
 
@@ -162,8 +166,10 @@ public final class Namespaces: Sendable {
     state.withLock { state in
       guard let leases = state.entries[name]?.leases else { return }
       assert(leases > 0, "a namespace has fewer leases than are released")
+      state.ends += 1
       state.entries[name]?.leases = leases - 1
       state.entries[name]?.idleSince = now
+      state.entries[name]?.lastEnd = state.ends
     }
   }
 
@@ -203,7 +209,9 @@ public final class Namespaces: Sendable {
       case .success(let namespace):
         state.opened += 1
         state.failures[name] = nil
-        state.entries[name] = Entry(phase: .open(namespace), idleSince: now)
+        state.ends += 1
+        state.entries[name] = Entry(
+          phase: .open(namespace), idleSince: now, lastEnd: state.ends)
       case .failure:
         state.entries[name] = nil
         state.failures = state.failures.filter { now < $0.value.until }
@@ -258,12 +266,12 @@ extension Namespaces.State {
   fileprivate mutating func takeIdle(
     before time: Int64
   ) -> (name: NamespaceName, namespace: OpenNamespace)? {
-    var found: (name: NamespaceName, namespace: OpenNamespace, since: Int64)?
+    var found: (name: NamespaceName, namespace: OpenNamespace, lastEnd: Int)?
     for (name, entry) in entries {
-      guard case .open(let namespace) = entry.phase, entry.leases == 0,
-        entry.idleSince < min(time, found?.since ?? .max), namespace.operations.isIdle
+      guard case .open(let namespace) = entry.phase, entry.leases == 0, entry.idleSince < time,
+        entry.lastEnd < found?.lastEnd ?? .max, namespace.operations.isIdle
       else { continue }
-      found = (name, namespace, entry.idleSince)
+      found = (name, namespace, entry.lastEnd)
     }
     guard let found else { return nil }
     entries[found.name]?.phase = .closing

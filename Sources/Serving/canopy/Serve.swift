@@ -142,6 +142,9 @@ struct Serve: AsyncParsableCommand {
     listener.threads = try positive("threads", threads, default: listener.threads)
     guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
     let gateway = try gateway(like: listener)
+    var identity = IdentitySettings()
+    identity.project = try Setting.value("project", project, default: Project()).name
+    identity.isEmulator = emulator
     var namespaces = Namespaces.Settings()
     namespaces.openMax = try positive(
       "namespaces-max", namespacesMax, default: namespaces.openMax)
@@ -170,8 +173,7 @@ struct Serve: AsyncParsableCommand {
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
     if isReduced {
       logger.notice(
-        "the limit of open files leaves room for fewer connections than --connections-max, or fewer namespaces "
-          + "than --namespaces-max",
+        "the limit of open files leaves room for fewer connections or namespaces than the options",
         metadata: [
           "connections": "\(limits.connectionsMax)", "namespaces": "\(namespaces.openMax)",
         ])
@@ -179,9 +181,6 @@ struct Serve: AsyncParsableCommand {
     // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover()
     try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
-    var identity = IdentitySettings()
-    identity.project = try Setting.value("project", project, default: Project()).name
-    identity.isEmulator = emulator
     // Only clients of HTTP get identity tokens.
     var keys: IdentityKeys?
     if gateway != nil {
@@ -189,7 +188,7 @@ struct Serve: AsyncParsableCommand {
     }
     let operations = Operations(
       engine: parts.engine, accounts: parts.accounts,
-      identityService: { [log = logger] loginsEnded in
+      identityService: { [log = logger, identity] loginsEnded in
         keys.map { keys in
           IdentityService(
             accounts: parts.accounts, keys: keys, settings: identity,

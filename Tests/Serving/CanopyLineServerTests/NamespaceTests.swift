@@ -1,7 +1,13 @@
+import CanopyEngine
+import CanopyEvents
 import CanopySession
 import CanopyTesting
 import CanopyTree
+import NIOCore
+import NIOEmbedded
 import Testing
+
+@testable import CanopyLineServer
 
 /// USE: the namespace of a connection.
 @Suite(.timeLimit(.minutes(5))) struct NamespaceTests {
@@ -166,5 +172,52 @@ import Testing
       try await other.value("USE a")
       try await other.expect("GET /x", "+1")
     }
+  }
+
+  @Test func `nothing of a closed namespace stays in memory`() async throws {
+    let source = try MemoryNamespaces(["a"])
+    let parts = try await LineParts(namespaces: source)
+    let running = Task { await parts.run() }
+    let loop = NIOAsyncTestingEventLoop()
+    let contexts = LineServer.contexts(parts.operations)
+    let references = try await references(to: "a", of: parts, contexts, on: loop)
+    #expect(try await loop.executeInContext { references.value.areAlive })
+    parts.clock.advance(Namespaces.Settings().idleMilliseconds + 1)
+    await parts.operations.namespaces.closeIdle()
+    try await eventually { try await loop.executeInContext { references.value.areGone } }
+    #expect(source.closed == ["a"])
+    parts.engine.stop()
+    await running.value
+  }
+
+  /// Uses a namespace on a loop, and leaves it.
+  private func references(
+    to name: String, of parts: LineParts, _ contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>,
+    on loop: NIOAsyncTestingEventLoop
+  ) async throws -> NIOLoopBound<References> {
+    let lease = try await parts.operations.lease(ofNamespace: name)
+    defer { lease.release() }
+    return try await loop.executeInContext {
+      let context = contexts.value(of: loop).value.context(of: lease.operations)
+      return NIOLoopBound(
+        References(context, lease.operations, lease.operations.engine), eventLoop: loop)
+    }
+  }
+
+  /// References that keep nothing alive.
+  private final class References {
+    weak var context: LoopContext?
+    weak var operations: Operations?
+    weak var engine: Engine?
+
+    init(_ context: LoopContext, _ operations: Operations, _ engine: Engine) {
+      self.context = context
+      self.operations = operations
+      self.engine = engine
+    }
+
+    var areAlive: Bool { context != nil && operations != nil && engine != nil }
+
+    var areGone: Bool { context == nil && operations == nil && engine == nil }
   }
 }
