@@ -154,7 +154,8 @@ let package = Package(
       dependencies: [
         "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyMetrics",
         "CanopySystem", "CanopyTree", "CanopyRules", "CanopyEngine", "CanopySQLite",
-        "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer", logging, lifecycle,
+        "CanopyAccounts", "CanopySocial", "CanopySession", "CanopyLineServer", "CanopyWire",
+        logging, lifecycle,
         signals, argumentParser, nioCore, nioPosix,
       ],
       path: "Sources/Serving/canopy", swiftSettings: settings),

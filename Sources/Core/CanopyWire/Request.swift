@@ -12,7 +12,7 @@ public enum Request: Sendable {
   case account(AccountRequest)
   /// Starts or ends a subscription.
   case listen(ListenRequest)
-  /// Ends the connection, or registers a write for its end.
+  /// Ends the connection, selects its database, or registers a write for its end.
   case connection(ConnectionRequest)
   /// Administers the server.
   case administration(AdministrationRequest)
@@ -108,6 +108,8 @@ public enum ListenRequest: Sendable {
 public enum ConnectionRequest: Sendable {
   /// Ends the connection.
   case quit
+  /// Selects the database of the requests that follow.
+  case use(NamespaceName)
   /// Registers a write for the end of the connection, or cancels earlier ones; with the text of the
   /// request.
   case onDisconnect(DisconnectRequest, text: String)

@@ -66,6 +66,13 @@ extension Command {
       .write(.rename(username: try arguments.text("username")))
     },
     Command(
+      "USE", .session, ["namespace"], "select the database of the requests that follow",
+      reply: "the name of the namespace"
+    ) {
+      arguments throws(WireError) in
+      .connection(.use(try NamespaceName(try arguments.text("namespace"))))
+    },
+    Command(
       "QUIT", .session, [], "close the connection",
       reply: #"`"BYE"`"#
     ) { _ in .connection(.quit) },

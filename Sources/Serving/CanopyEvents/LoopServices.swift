@@ -36,7 +36,28 @@ open class LoopServices {
     self.turns = turns ?? LoopTurns(loop: loop)
     work = WorkBudget(loop: loop, now: now)
     hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
-    inbox.onWakeUp { [unowned self] in takeInbox() }
+    takeInboxOnWakeUp()
+  }
+
+  /// Creates the state for another namespace on the same loop.
+  ///
+  /// - Parameter home: the state for the default namespace, with which it shares the turns, the time and the metrics.
+  package init(_ operations: Operations, sharing home: LoopServices) {
+    loop = home.loop
+    self.operations = operations
+    metrics = home.metrics
+    let inbox = LoopInbox(operations.engine, loop: loop)
+    self.inbox = inbox
+    unflushed = FlushQueue(loop: loop) { inbox.release() }
+    turns = home.turns
+    work = home.work
+    hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
+    takeInboxOnWakeUp()
+  }
+
+  private func takeInboxOnWakeUp() {
+    // A last outcome may come when the namespace is closed and nothing else needs this state.
+    inbox.onWakeUp { [weak self] in self?.takeInbox() }
   }
 
   /// Handles the outcomes in the inbox, and then its events.

@@ -53,10 +53,10 @@ final class EventStream {
     self.identity = identity
     self.shared = shared
     self.keepAliveMilliseconds = keepAliveMilliseconds
-    session = Session(limits: connection.operations.limits)
+    session = Session(limits: shared.operations.limits)
   }
 
-  private var operations: Operations { connection.operations }
+  private var operations: Operations { shared.operations }
 
   private var loop: any EventLoop { connection.channel.eventLoop }
 
@@ -390,21 +390,27 @@ extension EventStream {
   struct Handle: Sendable {
     private let stream: NIOLoopBoundBox<EventStream?>
     private let loop: any EventLoop
+    /// Keeps the namespace open while the stream is sent; nil for the default one.
+    private let lease: NamespaceLease?
 
     /// Begins to listen.
     ///
+    /// - Parameters:
+    ///   - operations: the operations on a namespace.
+    ///   - lease: keeps that namespace open; nil for the default one.
     /// - Throws: `WireError` if the client may not listen, or the stream cannot begin.
     static func begin(
       _ path: Path, _ query: Query, as identity: Identity, on connection: GatewayConnection,
-      keepAliveMilliseconds: Int64
+      in operations: Operations, _ lease: NamespaceLease?, keepAliveMilliseconds: Int64
     ) async throws(WireError) -> Handle {
       let loop = connection.channel.eventLoop
       let handle = Handle(
-        stream: .makeEmptyBox(valueType: EventStream.self, eventLoop: loop), loop: loop)
+        stream: .makeEmptyBox(valueType: EventStream.self, eventLoop: loop), loop: loop,
+        lease: lease)
       let error = await withCheckedContinuation { continuation in
         loop.execute {
           let stream = EventStream(
-            connection, as: identity, connection.loop.value,
+            connection, as: identity, connection.loop.value.loop(of: operations),
             keepAliveMilliseconds: keepAliveMilliseconds)
           handle.stream.value = stream
           stream.begin(path, query, continuation)

@@ -1,3 +1,4 @@
+internal import CanopySession
 internal import NIOCore
 internal import NIOExtras
 internal import NIOHTTP1
@@ -20,6 +21,8 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   /// Adds the handlers of HTTP behind this one.
   private let addHTTP: () throws -> GatewayChannel.HTTP?
   private var patience: Scheduled<Void>?
+  /// The namespace of a WebSocket.
+  private var namespace: NamespaceLease?
   private var context: ChannelHandlerContext?
 
   /// - Parameters:
@@ -66,6 +69,16 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   func becomeWebSocket() {
     guard let context else { return }
     remove(context, nil)
+  }
+
+  /// Keeps the namespace that the request for a WebSocket selects.
+  func use(_ namespace: NamespaceLease) {
+    self.namespace = namespace
+  }
+
+  /// Hands over the namespace of the WebSocket; nil for the default one.
+  func takeNamespace() -> NamespaceLease? {
+    namespace.take()
   }
 
   private func remove(_ context: ChannelHandlerContext, _ requests: GatewayChannel.HTTP?) {

@@ -120,26 +120,43 @@ struct GatewayChannel: ServerChildChannel {
     let first = NIOLoopBound(first, eventLoop: loop)
     return NIOWebSocketServerUpgrader(
       maxFrameSize: min(sockets.frameBytesMax, Int(UInt32.max))
-    ) { [sockets] channel, head in
-      let isAllowed =
-        switch GatewayChannel.resource(head) {
-        case .realtime: true
-        case .line:
-          sockets.mayOpenLine(
-            origin: head.headers["Origin"].first, host: head.headers["Host"].first)
-        default: false
-        }
-      return channel.eventLoop.makeSucceededFuture(isAllowed ? HTTPHeaders() : nil)
+    ) { [self] channel, head in
+      switch GatewayChannel.resource(head) {
+      case .realtime: return leaseNamespace(of: head, on: channel.eventLoop, first)
+      case .line:
+        let isAllowed = sockets.mayOpenLine(
+          origin: head.headers["Origin"].first, host: head.headers["Host"].first)
+        return channel.eventLoop.makeSucceededFuture(isAllowed ? HTTPHeaders() : nil)
+      default: return channel.eventLoop.makeSucceededFuture(nil)
+      }
     } upgradePipelineHandler: { [sockets] channel, head in
       channel.eventLoop.makeCompletedFuture {
         first.value.becomeWebSocket()
         if GatewayChannel.resource(head) == .line {
           try sockets.addLine(to: channel)
         } else {
-          try sockets.addRealtime(to: channel, host: head.headers["Host"].first)
+          try sockets.addRealtime(
+            to: channel, host: head.headers["Host"].first, first.value.takeNamespace())
         }
       }
     }
+  }
+
+  /// Opens the namespace that a request for a WebSocket selects.
+  ///
+  /// - Returns: the fields of the response; nil if the namespace cannot be used. The `Responder` then says why.
+  private func leaseNamespace(
+    of head: HTTPRequestHead, on loop: any EventLoop, _ first: NIOLoopBound<FirstRequest>
+  ) -> EventLoopFuture<HTTPHeaders?> {
+    guard let target = try? Target(head.uri), let name = target.namespace else {
+      return loop.makeSucceededFuture(HTTPHeaders())
+    }
+    return loop.makeFutureWithTask { [operations] in
+      try await operations.lease(ofNamespace: name)
+    }.map { lease in
+      first.value.use(lease)
+      return HTTPHeaders()
+    }.recover { _ in nil }
   }
 
   private static func resource(_ head: HTTPRequestHead) -> Target.Resource? {
@@ -173,20 +190,36 @@ struct GatewayChannel: ServerChildChannel {
 
 /// The things that the connections of one event loop share. Use it on that loop only.
 final class GatewayLoop {
+  let operations: Operations
   let inbox: LoopInbox
   let hub: EventHub
   /// The connections that wait to be read.
   let turns: LoopTurns
+  private let loop: any EventLoop
+  /// The state for the other namespaces.
+  private let others: NamespaceLocals<GatewayLoop>
 
-  init(_ operations: Operations, loop: any EventLoop) {
+  init(_ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil) {
+    self.operations = operations
+    self.loop = loop
     let inbox = LoopInbox(operations.engine, loop: loop)
     let hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
     self.inbox = inbox
     self.hub = hub
-    turns = LoopTurns(loop: loop)
-    inbox.onWakeUp {
-      hub.drainSoon()
-      inbox.release()
+    self.turns = turns ?? LoopTurns(loop: loop)
+    others = NamespaceLocals(loop: loop)
+    // The inbox must not keep itself when the namespace is closed.
+    inbox.onWakeUp { [weak inbox, weak hub] in
+      hub?.drainSoon()
+      inbox?.release()
     }
+  }
+
+  /// Returns the state for a namespace. This must be the state for the default one.
+  ///
+  /// - Parameter operations: the operations on the namespace, of which the caller has a lease.
+  func loop(of operations: Operations) -> GatewayLoop {
+    if operations === self.operations { return self }
+    return others.value(of: operations) { GatewayLoop(operations, loop: loop, turns: turns) }
   }
 }

@@ -18,7 +18,7 @@ extension Responder {
     // The administrator may listen in an order for which there is no index.
     if case .administrator = identity { await operations.prepare(.get(location, options.get)) }
     let stream = try await EventStream.Handle.begin(
-      location.path, options.get.query, as: identity, on: connection,
+      location.path, options.get.query, as: identity, on: connection, in: operations, lease,
       keepAliveMilliseconds: configuration.keepAliveMilliseconds)
     return .stream(stream, request.fields)
   }

@@ -9,7 +9,10 @@ internal import NIOCore
 
 /// Answers the requests of one connection, one after the other.
 struct Responder: Sendable {
-  let operations: Operations
+  /// The operations on the namespace of a request; until that is known, on the default one.
+  private(set) var operations: Operations
+  /// Keeps the namespace of a request open; nil for the default one.
+  private(set) var lease: NamespaceLease?
   let connection: GatewayConnection
   let configuration: Gateway.Configuration
   let sockets: RealtimeConnections
@@ -98,19 +101,33 @@ struct Responder: Sendable {
           .failure(.notFound, "there is nothing at this address; append .json to read the tree"))
       case .health: return .answer(health(method))
       case .metrics: return .answer(try await metrics(parsed))
-      case .realtime: return .answer(Responder.webSocketNeeded)
+      case .realtime:
+        // The answer to an upgrade that was refused because of its namespace says why.
+        _ = try await inNamespace(of: target)
+        return .answer(Responder.webSocketNeeded)
       case .line:
         return .answer(line(origin: parsed.fields[.origin], host: request.head.authority))
       case .longPolling:
         return .answer(Responder.longPollingRefused)
       case .identity: return .answer(try await identity(parsed, &body, writer))
-      case .rules: return .answer(try await rules(parsed, &body, writer))
+      case .rules:
+        return .answer(try await inNamespace(of: target).rules(parsed, &body, writer))
       case .tree(let location):
-        return try await answer(parsed, at: location, &body, writer)
+        return try await inNamespace(of: target).answer(parsed, at: location, &body, writer)
       }
     } catch let error as WireError {
       return .answer(.failure(error))
     }
+  }
+
+  /// Returns the responder for the namespace that a request selects.
+  private func inNamespace(of target: Target) async throws(WireError) -> Responder {
+    guard let name = target.namespace else { return self }
+    let lease = try await operations.lease(ofNamespace: name)
+    var responder = self
+    responder.operations = lease.operations
+    responder.lease = lease
+    return responder
   }
 
   private func answer(

@@ -35,6 +35,9 @@ struct Target: Equatable {
     }
   }
 
+  /// The name of the namespace; nil for the default one.
+  var namespace: String? { self["ns"] }
+
   /// Returns the value of the last parameter with a name.
   subscript(name: String) -> String? {
     parameters.last { $0.name.hasSameBytes(as: name) }?.value

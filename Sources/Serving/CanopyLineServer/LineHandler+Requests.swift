@@ -147,6 +147,11 @@ extension LineHandler {
       let outcome = pendingOutcome(context, slot)
       operations.begin(request, as: session.identity) { outcome.complete($0) }
     case .connection(let request):
+      if case .use = request {
+        do throws(WireError) { try session.checkMayChangeNamespace() } catch {
+          return finish(slot, Session.Completion(error))
+        }
+      }
       let outcome = pendingOutcome(context, slot)
       operations.begin(request, as: session.identity, session.armed) { outcome.complete($0) }
     }
@@ -219,6 +224,7 @@ extension LineHandler {
     if !measurements.isEmpty, let measurement = measurements.removeValue(forKey: slot) {
       shared.metrics.end(measurement)
     }
+    if let lease = completion.namespace { use(lease) }
     session.finish(slot, completion)
     if completion.closes { input.drop() }
     scheduled.advances = true

@@ -18,7 +18,12 @@ final class LineHandler: ChannelInboundHandler, Connection {
   typealias InboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
-  let shared: LoopContext
+  /// The state that the connections to the present namespace share.
+  private(set) var shared: LoopContext
+  /// That of the default namespace.
+  private let home: LoopContext
+  /// Keeps the present namespace open; nil for the default one.
+  private var namespace: NamespaceLease?
   var session: Session
   let input: LineInput
   var output = LineOutput()
@@ -72,12 +77,20 @@ final class LineHandler: ChannelInboundHandler, Connection {
 
   init(shared: LoopContext) {
     self.shared = shared
+    home = shared
     let limits = shared.operations.limits
     session = Session(limits: limits)
     input = LineInput(lineBytesMax: limits.lineBytesMax)
   }
 
   var operations: Operations { shared.operations }
+
+  /// Makes a namespace that of the requests that follow. The connection has no subscriptions and no other requests.
+  func use(_ lease: NamespaceLease) {
+    shared = home.context(of: lease.operations)
+    namespace?.release()
+    namespace = lease
+  }
 
   // MARK: Events of the channel
 
@@ -110,6 +123,7 @@ final class LineHandler: ChannelInboundHandler, Connection {
     perform(context)
     output.removeAll()
     client.share?.leave(holding: session.ledger.requests)
+    namespace?.release()
     context.fireChannelInactive()
   }
 

@@ -12,6 +12,8 @@ final class LoopContext: LoopServices {
   let lists = ListCache()
   /// Encodes replies.
   private let codec: LineCodec
+  /// The state for the other namespaces.
+  private let others: NamespaceLocals<LoopContext>
 
   /// - Parameters:
   ///   - turns: the queue for turns; nil for one that looks for input between them.
@@ -20,11 +22,23 @@ final class LoopContext: LoopServices {
     _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
     now: @escaping () -> NIODeadline = { .now() }
   ) {
-    let limits = operations.limits
-    codec = LineCodec(
-      replyBytesMax: limits.replyBytesMax, wholeBytesMax: limits.wholeReplyBytesMax,
-      cache: EntryCache())
+    codec = LineCodec(operations.limits)
+    others = NamespaceLocals(loop: loop)
     super.init(operations, protocolName: "line", loop: loop, turns: turns, now: now)
+  }
+
+  private init(_ operations: Operations, of home: LoopContext) {
+    codec = LineCodec(operations.limits)
+    others = NamespaceLocals(loop: home.loop)
+    super.init(operations, sharing: home)
+  }
+
+  /// Returns the state for a namespace. This must be the state for the default one.
+  ///
+  /// - Parameter operations: the operations on the namespace, of which the caller has a lease.
+  func context(of operations: Operations) -> LoopContext {
+    if operations === self.operations { return self }
+    return others.value(of: operations) { LoopContext(operations, of: self) }
   }
 
   /// Carries out a read that does not take long, and appends the line of its reply. All requests for the same list
@@ -69,5 +83,14 @@ final class LoopContext: LoopServices {
       ReplyLine.failure(error, to: &output.text)
       return false
     }
+  }
+}
+
+extension LineCodec {
+  /// Creates the codec for the replies of one namespace on one event loop.
+  fileprivate init(_ limits: Limits) {
+    self.init(
+      replyBytesMax: limits.replyBytesMax, wholeBytesMax: limits.wholeReplyBytesMax,
+      cache: EntryCache())
   }
 }

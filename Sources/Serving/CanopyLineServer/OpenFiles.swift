@@ -8,6 +8,8 @@ public struct OpenFiles: Sendable {
   static let reserved = 64
   /// The descriptors of one event loop: its selector, its timer, its wake-up event and a spare one.
   static let perThread = 4
+  /// The descriptors of an open namespace.
+  static let perNamespace = 16
   /// The fewest connections with which a server is useful.
   static let connectionsMin = 16
 
@@ -42,6 +44,20 @@ public struct OpenFiles: Sendable {
       throw OpenFilesError(limit: limit, needed: others + OpenFiles.connectionsMin)
     }
     return limit - others
+  }
+
+  /// Divides the room between connections and namespaces, which get at most a quarter of it.
+  ///
+  /// - Parameters:
+  ///   - threads: the number of event loops.
+  ///   - namespacesMax: the wanted number of open namespaces.
+  /// - Throws: ``OpenFilesError`` if there is no room for a useful number of connections.
+  public func division(
+    threads: Int, namespacesMax: Int
+  ) throws(OpenFilesError) -> (connections: Int, namespaces: Int) {
+    let room = try connectionsMax(threads: threads)
+    let namespaces = min(namespacesMax, room / 4 / OpenFiles.perNamespace)
+    return (room - namespaces * OpenFiles.perNamespace, namespaces)
   }
 
   /// Checks that the limit leaves room for a client, which has one connection and an event loop for each

@@ -9,7 +9,7 @@ public enum RequestKind: UInt8, CaseIterable, Sendable {
   case set, update, cas, push, once
   case signup, login, auth, logout, password
   case listen, watch, unlisten
-  case quit, ondisconnect
+  case quit, use, ondisconnect
 
   /// The kind of a request.
   public init(_ request: Request) {
@@ -33,6 +33,7 @@ public enum RequestKind: UInt8, CaseIterable, Sendable {
         case .unlisten: .unlisten
         }
     case .connection(.quit): self = .quit
+    case .connection(.use): self = .use
     case .connection(.onDisconnect): self = .ondisconnect
     case .administration(.setRules): self = .setrules
     case .administration(.explain): self = .explain

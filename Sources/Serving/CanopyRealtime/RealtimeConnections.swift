@@ -58,15 +58,22 @@ public final class RealtimeConnections: Sendable {
   /// The origin of a web page does not matter: every request needs a token that only the page itself can have, and
   /// official clients run on pages of any origin.
   ///
-  /// - Parameter host: the name and port by which the client has reached the server: the field `Host` of its request.
-  ///   Official clients connect to it from then on. A text that cannot be a host is replaced by the local address.
+  /// - Parameters:
+  ///   - host: the name and port by which the client has reached the server: the field `Host` of its request.
+  ///     Official clients connect to it from then on. A text that cannot be a host is replaced by the local address.
+  ///   - namespace: the namespace of the connection, which is released at its end; nil for the default one.
   /// - Throws: the error of the pipeline.
-  public func addRealtime(to channel: any Channel, host: String?) throws {
+  public func addRealtime(
+    to channel: any Channel, host: String?, _ namespace: NamespaceLease? = nil
+  ) throws {
     channel.eventLoop.assertInEventLoop()
+    let home = loops.value(of: channel.eventLoop).value
+    if let namespace { channel.closeFuture.whenComplete { _ in namespace.release() } }
     let output = RawOutput()
     let frames = try output.add(to: channel, operations.memory)
     let handler = RealtimeHandler(
-      shared: loops.value(of: channel.eventLoop).value, output: output, frames: frames,
+      shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output,
+      frames: frames,
       host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel))
     try channel.pipeline.syncOperations.addHandler(handler)
   }

@@ -8,6 +8,10 @@ final class RealtimeLoop: LoopServices {
   private let number: Int
   private let startedAt: Int64
   private var connections = 0
+  /// The state for the default namespace; nil if this is it.
+  private let home: RealtimeLoop?
+  /// The state for the other namespaces.
+  private let others: NamespaceLocals<RealtimeLoop>
 
   init(
     _ operations: Operations, _ configuration: RealtimeConnections.Configuration,
@@ -16,12 +20,32 @@ final class RealtimeLoop: LoopServices {
     self.configuration = configuration
     self.number = number
     startedAt = operations.now()
+    home = nil
+    others = NamespaceLocals(loop: loop)
     super.init(operations, protocolName: "realtime", loop: loop, now: configuration.now)
+  }
+
+  private init(_ operations: Operations, of home: RealtimeLoop) {
+    configuration = home.configuration
+    number = home.number
+    startedAt = home.startedAt
+    self.home = home
+    others = NamespaceLocals(loop: home.loop)
+    super.init(operations, sharing: home)
+  }
+
+  /// Returns the state for a namespace. This must be the state for the default one.
+  ///
+  /// - Parameter operations: the operations on the namespace, of which the caller has a lease.
+  func loop(of operations: Operations) -> RealtimeLoop {
+    if operations === self.operations { return self }
+    return others.value(of: operations) { RealtimeLoop(operations, of: self) }
   }
 
   /// Returns a text that identifies a connection. It is not a secret: clients show it to people who look for a
   /// connection in a log.
   func nextSessionID() -> String {
+    if let home { return home.nextSessionID() }
     connections += 1
     return "\(startedAt)-\(number)-\(connections)"
   }

@@ -14,6 +14,8 @@ extension Operations {
   public func account(
     _ request: AccountRequest, as identity: Identity, from address: String
   ) async -> Session.Completion {
+    // All namespaces have the accounts of the default one.
+    if let home { return await home.account(request, as: identity, from: address) }
     do {
       return try await perform(request, as: identity, from: address)
     } catch {
@@ -158,15 +160,18 @@ extension Operations {
   /// Authorizes the listeners of ended sessions again. When this returns, the listeners that may no longer listen are
   /// cancelled, so they are notified of no write that begins later.
   public func reauthorize(_ sessions: [UserSession]) async {
-    await Operations.reauthorize(sessions, in: engine)
+    await Operations.reauthorize(sessions, in: [(home ?? self).engine] + namespaces.engines)
   }
 
-  static func reauthorize(_ sessions: [UserSession], in engine: Engine) async {
+  /// Authorizes the listeners of ended sessions again in several engines, one after the other.
+  static func reauthorize(_ sessions: [UserSession], in engines: [Engine]) async {
     guard let last = sessions.last else { return }
-    for session in sessions.dropLast() { engine.reauthorize(ObjectIdentifier(session)) }
-    // The engine carries them out in this order.
-    await withCheckedContinuation { continuation in
-      engine.reauthorize(ObjectIdentifier(last), completion: { continuation.resume() })
+    for engine in engines {
+      for session in sessions.dropLast() { engine.reauthorize(ObjectIdentifier(session)) }
+      // The engine carries them out in this order.
+      await withCheckedContinuation { continuation in
+        engine.reauthorize(ObjectIdentifier(last), completion: { continuation.resume() })
+      }
     }
   }
 

@@ -35,6 +35,7 @@ extension Operations {
       var farewell = Session.Completion(.farewell)
       farewell.closes = true
       completion(farewell)
+    case .use(let name): Task { completion(await use(name)) }
     case .onDisconnect(let request, let text):
       Task { completion(await onDisconnect(request, text: text, as: identity, armed)) }
     }

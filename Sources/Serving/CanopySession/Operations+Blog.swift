@@ -9,6 +9,7 @@ extension Operations {
   ///
   /// - Throws: the error if the caller may not write or a text is invalid. Then nothing is submitted.
   func submit(_ request: BlogWrite, _ context: WriteContext) throws {
+    try requireBlog()
     let uid = try user(context.identity)
     var context = context
     context.session = context.identity.session
@@ -43,6 +44,7 @@ extension Operations {
   func reply(
     to request: BlogRead, as identity: Identity, in root: Node
   ) throws -> Reply {
+    try requireBlog()
     switch request {
     case .show(let id): return .post(id, try Posts.find(id, in: root))
     case .recent(let page): return .entries(Feeds.recent(try Feeds.Page(page), in: root))

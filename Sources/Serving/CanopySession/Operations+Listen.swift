@@ -77,6 +77,7 @@ extension Operations {
   private func listening(
     _ target: WatchTarget, _ options: WatchOptions, as identity: Identity
   ) throws -> Listening {
+    try requireBlog()
     let root = engine.root
     let limit = try Feeds.Page(limit: options.limit).limit
     switch target {

@@ -108,7 +108,7 @@ extension Operations {
     case .hello: return .json(hello)
     case .help(nil): return .json(Operations.help)
     case .help(let verb?): return .json(try help(verb))
-    case .whoAmI: return whoAmI(identity, in: root)
+    case .whoAmI: return whoAmI(identity, in: hasBlog ? root : profiles)
     case .blog(let request): return try reply(to: request, as: identity, in: root)
     case .get(let location, let options):
       try checkRead(location.path, options.query, in: root, as: identity)

@@ -133,7 +133,7 @@ extension Operations {
     case .anonymous: return nil
     case .auth(let node): return node
     case .user(let reference):
-      let uid = try find(reference, as: .administrator, in: engine.root)
+      let uid = try find(reference, as: .administrator, in: profiles)
       let account = try? await accounts.account(.uid(uid.text))
       return UserSession.auth(
         uid: uid, email: account?.email, provider: account?.provider ?? "password")
@@ -180,14 +180,14 @@ extension RulesKeeper.Version {
   /// Only the built-in rules are about the blog: other rules may give its places another meaning.
   func derive(_ write: ProposedWrite) throws -> [Assignment]? {
     try checkDerivation(at: write.assignments.lazy.map(\.location))
-    return isBuiltIn ? try DerivedData.assignments(following: write) : nil
+    return isAboutBlog ? try DerivedData.assignments(following: write) : nil
   }
 
   /// Checks the number of locations from which the blog derives data. O(1) for a few locations.
   ///
   /// - Throws: `WireError` if there are more than the writer carries out in one go.
   func checkDerivation(at locations: some Collection<Location>) throws(WireError) {
-    guard isBuiltIn, DerivedData.isTooLarge(locations) else { return }
+    guard isAboutBlog, DerivedData.isTooLarge(locations) else { return }
     throw WireError(
       .tooLarge,
       "one write may set at most \(DerivedData.locationsMax) locations of posts and comments; split it into "

@@ -49,6 +49,7 @@ extension Operations {
   }
 
   private func rename(_ uid: Key, to username: String, _ context: WriteContext) throws {
+    try requireBlog()
     let transaction = try Users.rename(uid, to: username) { [self] entries, now in
       renames.withLock { $0.take(uid, cost: entries, now: now) }
     }

@@ -13,6 +13,12 @@ internal import Synchronization
 /// Reads answer at once from the current tree. Writes go to the engine and answer when they are durable.
 /// Account requests wait for password hashes and the store. Safe to use from any thread.
 public final class Operations: Sendable {
+  /// The name of the database.
+  public let namespace: NamespaceName
+  /// The operations of the default namespace, which has the blog and the accounts; nil if these are they.
+  let home: Operations?
+  /// The other databases of the server that are open.
+  public let namespaces: Namespaces
   /// The engine.
   public let engine: Engine
   let accounts: AccountService
@@ -46,7 +52,9 @@ public final class Operations: Sendable {
   /// The on-disconnect writes that failed and are tried again.
   let disconnectRetries = DisconnectRetries()
   /// The turns of work that takes long: see `beside`.
-  let longWork = TurnQueue(width: 1)
+  let longWork: TurnQueue
+  /// Called when the namespace is closed.
+  private let closeHandlers = Mutex<[@Sendable () -> Void]>([])
 
   /// Creates the operations on an engine.
   ///
@@ -58,6 +66,7 @@ public final class Operations: Sendable {
   ///   - version: the version of the program, for HELLO.
   ///   - now: milliseconds since 1970; sessions expire by it.
   ///   - metrics: takes the measurements of all connections.
+  ///   - namespaceSource: the other databases; nil for none.
   public init(
     engine: Engine, accounts: AccountService,
     identityService: (_ loginsEnded: @escaping @Sendable (_ uid: String) async -> Void) ->
@@ -65,15 +74,21 @@ public final class Operations: Sendable {
     administratorToken: AdministratorToken, disconnectStore: any DisconnectStore,
     rules: RulesKeeper, limits: Limits, version: String,
     now: @escaping @Sendable () -> Int64, logger: Logger,
-    metrics: MetricsRegistry = MetricsRegistry()
+    metrics: MetricsRegistry = MetricsRegistry(),
+    namespaceSource: (any NamespaceSource)? = nil,
+    namespaceSettings: Namespaces.Settings = Namespaces.Settings()
   ) {
+    namespace = .default
+    home = nil
+    let namespaces = Namespaces(namespaceSource, namespaceSettings, now: now, logger: logger)
+    self.namespaces = namespaces
     self.engine = engine
     self.accounts = accounts
     let sessions = SessionRegistry()
     self.sessions = sessions
     self.identityService = identityService { uid in
       guard let uid = try? Key(uid) else { return }
-      await Operations.reauthorize(sessions.revokeAll(uid), in: engine)
+      await Operations.reauthorize(sessions.revokeAll(uid), in: [engine] + namespaces.engines)
     }
     self.administratorToken = administratorToken
     self.disconnectStore = disconnectStore
@@ -84,7 +99,33 @@ public final class Operations: Sendable {
     self.metrics = metrics
     self.now = now
     self.logger = logger
+    longWork = TurnQueue(width: 1)
     unfinishedWork = UnfinishedWorkRunner(engine: engine, logger: logger)
+  }
+
+  /// Creates the operations on another database of a server. They share everything with those of the default one but
+  /// the engine, the on-disconnect writes and the rules.
+  init(namespace: NamespaceName, _ parts: NamespaceParts, of home: Operations) {
+    self.namespace = namespace
+    self.home = home
+    namespaces = home.namespaces
+    engine = parts.engine
+    accounts = home.accounts
+    identityService = home.identityService
+    administratorToken = home.administratorToken
+    limits = home.limits
+    version = home.version
+    now = home.now
+    var logger = home.logger
+    logger[metadataKey: "namespace"] = "\(namespace)"
+    self.logger = logger
+    disconnectStore = parts.disconnectStore
+    rules = parts.rules
+    sessions = home.sessions
+    metrics = home.metrics
+    memory = home.memory
+    longWork = home.longWork
+    unfinishedWork = UnfinishedWorkRunner(engine: parts.engine, logger: logger)
   }
 
   /// Returns the error for the client. An error that no module declares is logged, and the client gets
@@ -118,6 +159,19 @@ public final class Operations: Sendable {
     case .me: try user(identity)
     case .uid(let text): try Users.find(uid: text, in: root)
     case .username(let name): try Users.find(username: name, in: root)
+    }
+  }
+
+  /// Adds a closure that is called once, when the namespace has been closed. The default namespace is never closed.
+  public func onClose(_ body: @escaping @Sendable () -> Void) {
+    closeHandlers.withLock { $0.append(body) }
+  }
+
+  /// Removes and returns the closures of `onClose`.
+  func takeCloseHandlers() -> [@Sendable () -> Void] {
+    closeHandlers.withLock { handlers in
+      defer { handlers = [] }
+      return handlers
     }
   }
 }

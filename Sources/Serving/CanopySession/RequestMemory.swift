@@ -38,7 +38,8 @@ extension Request {
       case .update(_, let changes): changes.pathBytes
       case .read: 0
       }
-    case .connection(.onDisconnect(.cancel, _)), .connection(.quit), .administration(.setRules),
+    case .connection(.onDisconnect(.cancel, _)), .connection(.quit), .connection(.use),
+      .administration(.setRules),
       .write(.rename), .write(.blog), .read, .account, .listen:
       0
     }

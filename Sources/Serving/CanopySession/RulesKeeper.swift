@@ -17,18 +17,21 @@ public final class RulesKeeper: Sendable {
     let rules: RuleSet
     /// The text as it was written.
     let text: String
-    /// Whether the text is that of the built-in rules, from a file or not.
+    /// Whether the text is that of the initial rules, from a file or not.
     let isBuiltIn: Bool
+    /// Whether they are the built-in rules of the blog, from whose data other data is derived.
+    let isAboutBlog: Bool
     /// The last commit before them.
     let sequence: Int64
 
     /// A hash of the text, by which the rules are recognised after a restart.
     var digest: String { Node(text).hash }
 
-    init(rules: RuleSet, text: String, sequence: Int64) {
+    init(rules: RuleSet, text: String, initial: InitialRules, sequence: Int64) {
       self.rules = rules
       self.text = text
-      isBuiltIn = text.hasSameBytes(as: BuiltInRules.text)
+      isBuiltIn = text.hasSameBytes(as: initial.text)
+      isAboutBlog = isBuiltIn && initial == .blog
       self.sequence = sequence
     }
   }
@@ -41,6 +44,8 @@ public final class RulesKeeper: Sendable {
 
   private let state: Mutex<Version>
   private let folder: String?
+  /// The rules without a file.
+  private let initial: InitialRules
   /// Keeps the record of the rules in force, from `begin` on.
   private let recordStore = Mutex<(any RulesRecordStore)?>(nil)
   /// The last requested replacement. Each one begins when the one before has ended.
@@ -48,22 +53,26 @@ public final class RulesKeeper: Sendable {
 
   /// Loads the rules of a data folder, or the built-in rules.
   ///
-  /// - Parameter folder: the data folder, which need not exist yet; nil to keep nothing.
+  /// - Parameters:
+  ///   - folder: the data folder, which need not exist yet; nil to keep nothing.
+  ///   - initial: the rules that are in force without a file.
   /// - Throws: `RulesError` with the places of errors in the file; `RulesFileError` if the
   ///   file cannot be read.
-  public init(folder: String?) throws {
+  public init(folder: String?, initial: InitialRules = .blog) throws {
     self.folder = folder
+    self.initial = initial
     // Until `begin` it is not known since when they have been in force. So no client resumes over earlier commits.
     guard let folder, let bytes = try Self.read(Self.path(in: folder)) else {
-      let rules = try BuiltInRules.load()
       state = Mutex(
-        Version(rules: rules, text: BuiltInRules.text, sequence: .max))
+        Version(
+          rules: try initial.load(), text: initial.text, initial: initial, sequence: .max))
       return
     }
     let rules = try RuleSet(utf8: bytes, file: Self.path(in: folder))
     state = Mutex(
       Version(
-        rules: rules, text: String(decoding: bytes, as: UTF8.self), sequence: .max))
+        rules: rules, text: String(decoding: bytes, as: UTF8.self), initial: initial,
+        sequence: .max))
   }
 
   /// The indexes that the rules in force declare.
@@ -99,7 +108,7 @@ public final class RulesKeeper: Sendable {
     state.withLock { version in
       guard version.sequence == .max else { return }
       version = Version(
-        rules: version.rules, text: version.text, sequence: sequence)
+        rules: version.rules, text: version.text, initial: initial, sequence: sequence)
     }
   }
 
@@ -108,7 +117,7 @@ public final class RulesKeeper: Sendable {
   /// Several replacements at the same time are carried out one after the other. Rules whose file cannot be written are
   /// not put in force.
   ///
-  /// - Parameter text: the rules; nil, or their text, for the built-in ones.
+  /// - Parameter text: the rules; nil, or their text, for the initial ones.
   /// - Returns: the sequence number of the last commit before them.
   /// - Throws: `RulesError` for errors in the rules; `RulesFileError` or the record store's error
   ///   if they cannot be stored; `EngineError.stopped`.
@@ -126,9 +135,9 @@ public final class RulesKeeper: Sendable {
 
   private func carryOut(_ text: String?, _ engine: Engine) async throws -> Int64 {
     // The text of the built-in rules is not kept, so that the next version of the program uses its own.
-    let text = text.flatMap { $0.hasSameBytes(as: BuiltInRules.text) ? nil : $0 }
+    let text = text.flatMap { $0.hasSameBytes(as: initial.text) ? nil : $0 }
     let rules = try text.map { text throws(RulesError) in try RuleSet(text: text) }
-    let newRules = try rules ?? BuiltInRules.load()
+    let newRules = try rules ?? initial.load()
     try await engine.keepIndexes(of: newRules.indexPlan)
     let store = recordStore.withLock { $0 }
     let old = current
@@ -164,7 +173,8 @@ public final class RulesKeeper: Sendable {
         let sequence = engine.snapshot.sequence
         self.state.withLock {
           $0 = Version(
-            rules: rules, text: text ?? BuiltInRules.text, sequence: sequence)
+            rules: rules, text: text ?? self.initial.text, initial: self.initial,
+            sequence: sequence)
         }
       } completion: {
         continuation.resume(returning: self.current.sequence)

@@ -35,6 +35,8 @@ extension Session {
     public var identity: Identity?
     /// The on-disconnect writes from now on; nil for no change.
     public var armed: [ArmedWrite]?
+    /// The namespace of the requests that follow; nil for no change.
+    public var namespace: NamespaceLease?
     /// Whether the connection closes after the reply.
     public var closes = false
 

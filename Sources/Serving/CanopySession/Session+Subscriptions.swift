@@ -6,6 +6,19 @@ extension Session {
   /// The bytes reserved for a resumption: a page of the journal, and the state that it leads to.
   static let resumptionBytes = 2 * 1024 * 1024
 
+  /// Checks that the connection may change to another namespace: its subscriptions and its on-disconnect writes belong to
+  /// the present one.
+  ///
+  /// - Throws: `WireError` if it has any.
+  public func checkMayChangeNamespace() throws(WireError) {
+    guard subscriptions.isEmpty, armed.isEmpty else {
+      throw WireError(
+        .conflict,
+        "the connection has subscriptions or on-disconnect writes; end them with UNLISTEN and ONDISCONNECT, or "
+          + "use another connection")
+    }
+  }
+
   /// Registers a subscription, and returns its number. `started` is to be called when the engine has
   /// registered its listener.
   ///

@@ -48,6 +48,7 @@ public final class UnfinishedWorkRunner: Sendable {
 extension Operations {
   /// Continues the work that a commit may have left. O(1).
   func continueUnfinishedWork() {
-    if UnfinishedWork.exists(in: engine.root) { unfinishedWork.wake() }
+    // The places of the blog have no meaning in other namespaces.
+    if hasBlog, UnfinishedWork.exists(in: engine.root) { unfinishedWork.wake() }
   }
 }

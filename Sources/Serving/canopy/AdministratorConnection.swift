@@ -2,6 +2,7 @@ import ArgumentParser
 import CanopyAccounts
 import CanopyLineServer
 import CanopyTree
+import CanopyWire
 import Foundation
 import NIOCore
 import NIOPosix
@@ -9,6 +10,7 @@ import NIOPosix
 /// The folder of a running server. It holds the server's socket for commands and the administrator's token.
 struct AdministratorOptions: ParsableArguments {
   @OptionGroup var folder: FolderOption
+  @OptionGroup var option: NamespaceOption
 
   /// Connects to the server of the folder as its administrator while `body` runs.
   ///
@@ -26,6 +28,7 @@ struct AdministratorOptions: ParsableArguments {
     }
     return try await AdministratorConnection.open(folder: folder) { connection in
       _ = try await connection.success("AUTH \(token.text)")
+      if option.name != .default { _ = try await connection.success("USE \(option.name)") }
       return try await body(&connection)
     }
   }

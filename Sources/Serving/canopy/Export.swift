@@ -13,6 +13,7 @@ struct Export: AsyncParsableCommand {
       """)
 
   @OptionGroup var folder: FolderOption
+  @OptionGroup var option: NamespaceOption
   @Argument(help: "The path to export.") var path = "/"
   @Argument(help: "The file to write; - is stdout.") var file = "-"
 
@@ -21,7 +22,7 @@ struct Export: AsyncParsableCommand {
       let path = try Path(path)
       // Check the file first: reading the folder may take long.
       let target = file == "-" ? nil : try ExportFile(file)
-      let store = try SQLiteStore.reading(try folder.existingFolder())
+      let store = try SQLiteStore.reading(try option.existingFolder(in: folder))
       if let loss = store.losses.first { throw Failure(loss) }
       let root = try await store.tree().root
       let node = root.at(path)

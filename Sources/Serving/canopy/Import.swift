@@ -1,6 +1,7 @@
 import ArgumentParser
 import CanopySQLite
 import CanopyTree
+import CanopyWire
 import Foundation
 
 struct Import: AsyncParsableCommand {
@@ -13,15 +14,19 @@ struct Import: AsyncParsableCommand {
       """)
 
   @OptionGroup var folder: FolderOption
+  @OptionGroup var option: NamespaceOption
   @Argument(help: "The path to replace.") var path = "/"
   @Argument(help: "The file to read; - is stdin.") var file = "-"
 
   func run() async throws {
     try await Failure.explaining {
       let path = try Path(path)
+      // The default namespace is created if it is missing.
+      let target =
+        option.name == .default ? try folder.folder() : try option.existingFolder(in: folder)
       let node = try read()
       _ = try Write.set(Location(path), WriteValue(node))
-      let store = try SQLiteStore(folder: try folder.folder())
+      let store = try SQLiteStore(folder: target)
       try await store.replace(path, with: node) { rows in
         Output.progress("stored \(rows) rows")
       }

@@ -16,15 +16,23 @@ extension MetricsRegistry {
       func gauge(_ name: String, _ help: String, _ value: Int) {
         text.add(.gauge, name, help, [], Double(value))
       }
-      let (listeners, views) = operations.engine.listenerCounts
+      var (listeners, views) = operations.engine.listenerCounts
+      for engine in operations.namespaces.engines {
+        let counts = engine.listenerCounts
+        listeners += counts.0
+        views += counts.1
+      }
       gauge("canopy_listeners", "Listeners at the engine.", listeners)
       gauge("canopy_views", "Different locations and queries with listeners.", views)
+      gauge(
+        "canopy_namespaces_open", "Open namespaces, besides the default one.",
+        operations.namespaces.openCount)
       gauge("canopy_logins", "Logins that connections hold.", operations.sessions.count)
       gauge(
         "canopy_connection_bytes", "Bytes that connections make the server hold.",
         operations.memory.used)
       gauge(
-        "canopy_sequence", "The number of the last commit.",
+        "canopy_sequence", "The number of the last commit of the default namespace.",
         Int(operations.engine.snapshot.sequence))
       if let bytes = MetricsRegistry.residentBytes {
         gauge("process_resident_memory_bytes", "The memory of the process.", bytes)

@@ -67,6 +67,8 @@ struct Serve: AsyncParsableCommand {
   var checkpointAfter: Int64?
   @Option(help: "The most commits kept after a checkpoint, for clients that resume (100000).")
   var retainedCommits: Int64?
+  @Option(help: "The most namespaces that are open at one time, besides the default one (32).")
+  var namespacesMax: Int?
   @Option(help: "The most seconds that these commits are kept (3600).") var retainedSeconds: Int64?
   @Flag(help: "Start even if stored data were lost or altered; the log names the losses.")
   var acceptLoss = false
@@ -143,10 +145,15 @@ struct Serve: AsyncParsableCommand {
     var identity = IdentitySettings()
     identity.project = try Setting.value("project", project, default: Project()).name
     identity.isEmulator = emulator
-    let room = try OpenFiles.raised().connectionsMax(
-      threads: listener.threads * (gateway == nil ? 1 : 2))
-    let isReduced = room < limits.connectionsMax
-    limits.connectionsMax = min(room, limits.connectionsMax)
+    var namespaces = Namespaces.Settings()
+    namespaces.openMax = try positive(
+      "namespaces-max", namespacesMax, default: namespaces.openMax)
+    let room = try OpenFiles.raised().division(
+      threads: listener.threads * (gateway == nil ? 1 : 2), namespacesMax: namespaces.openMax)
+    let isReduced =
+      room.connections < limits.connectionsMax || room.namespaces < namespaces.openMax
+    limits.connectionsMax = min(room.connections, limits.connectionsMax)
+    namespaces.openMax = room.namespaces
 
     if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
       logger.warning(
@@ -155,6 +162,7 @@ struct Serve: AsyncParsableCommand {
     }
     // The rules come first: with invalid rules the server creates and opens nothing.
     let rules = try RulesKeeper(folder: folder)
+    let namespaceEngine = engine
     engine.indexPlan.formUnion(rules.indexPlan)
     let metrics = MetricsRegistry(now: { Int64(clamping: NIODeadline.now().uptimeNanoseconds) })
     let parts = try await Composition(
@@ -165,8 +173,10 @@ struct Serve: AsyncParsableCommand {
       metadata: ["folder": "\(folder)", "seq": "\(parts.engine.snapshot.sequence)"])
     if isReduced {
       logger.notice(
-        "the limit of open files leaves room for fewer connections than --connections-max",
-        metadata: ["connections": "\(room)"])
+        "the limit of open files leaves room for fewer connections or namespaces than the options",
+        metadata: [
+          "connections": "\(limits.connectionsMax)", "namespaces": "\(namespaces.openMax)",
+        ])
     }
     // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover()
@@ -178,7 +188,7 @@ struct Serve: AsyncParsableCommand {
     }
     let operations = Operations(
       engine: parts.engine, accounts: parts.accounts,
-      identityService: { [log = logger] loginsEnded in
+      identityService: { [log = logger, identity] loginsEnded in
         keys.map { keys in
           IdentityService(
             accounts: parts.accounts, keys: keys, settings: identity,
@@ -189,7 +199,11 @@ struct Serve: AsyncParsableCommand {
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
       disconnectStore: parts.store, rules: rules, limits: limits,
       version: Canopy.version, now: Composition.now, logger: logger,
-      metrics: metrics)
+      metrics: metrics,
+      namespaceSource: NamespaceOpening(
+        folders: NamespaceFolders(folder), store: store, engine: namespaceEngine,
+        isEmulator: emulator, metrics: metrics, logger: logger),
+      namespaceSettings: namespaces)
     let server = LineServer(operations, configuration: listener, logger: logger) {
       [log = logger] host, port in
       let ready = "ready line \(host.contains(":") ? "[\(host)]" : host):\(port)"
@@ -209,7 +223,8 @@ struct Serve: AsyncParsableCommand {
     let group = ServiceGroup(
       services: [
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
-        UnfinishedWorkService(operations: operations), server,
+        UnfinishedWorkService(operations: operations), NamespaceService(operations: operations),
+        server,
       ] + (http.map { [$0] } ?? []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }

@@ -34,6 +34,21 @@ struct UnfinishedWorkService: Service {
   }
 }
 
+/// The service that closes idle namespaces, and all of them when the listeners have stopped.
+struct NamespaceService: Service {
+  let operations: Operations
+
+  func run() async {
+    await cancelWhenGracefulShutdown {
+      while !Task.isCancelled {
+        try? await Task.sleep(for: .seconds(60))
+        await operations.namespaces.closeIdle()
+      }
+    }
+    await operations.namespaces.closeAll()
+  }
+}
+
 /// The service that removes expired tokens at the start and once an hour.
 struct TokenPurge: Service {
   let parts: Composition

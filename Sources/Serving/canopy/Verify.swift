@@ -5,6 +5,7 @@ import CanopySession
 import CanopySocial
 import CanopySQLite
 import CanopyTree
+import CanopyWire
 import Foundation
 
 struct Verify: AsyncParsableCommand {
@@ -12,38 +13,69 @@ struct Verify: AsyncParsableCommand {
     abstract: "Check that a data folder is undamaged and consistent.",
     discussion: """
       The command checks the database file, the checkpoint and the journal; the structure of the tree; \
-      both copies of every post with its stars and comments; user names and accounts; and the rules. It \
-      prints one line for each problem and changes nothing. The exit code is 1 if there is a problem.
+      both copies of every post with its stars and comments; user names and accounts; and the rules. It checks the other namespaces in the same way, without what belongs \
+      to the blog. It prints one line for each problem and changes nothing. The exit code is 1 if there is a problem.
       """)
 
   @OptionGroup var folder: FolderOption
+  @Option(help: "The namespace to check (all).") var namespace: NamespaceName?
 
   func run() async throws {
     let problems = try await Failure.explaining {
-      let store = try SQLiteStore.reading(try folder.existingFolder())
-      var problems = try await store.problems()
-      if problems.isEmpty {
-        let (root, sequence) = try await store.tree()
-        if let problem = root.brokenInvariant() { problems.append(problem) }
-        problems += try rulesProblems()
-        problems += SocialCheck.problems(in: root)
-        problems += try await accountProblems(store, root)
-        if problems.isEmpty {
-          let posts = root.at(try Path("posts")).childCount
-          try Output.line("ok: \(sequence) commits, \(posts) posts, nothing wrong")
+      let folders = NamespaceFolders(try folder.existingFolder())
+      let names = try namespace.map { [$0] } ?? ([.default] + folders.names())
+      var problems: [String] = []
+      for name in names {
+        if name == .default {
+          problems += try await self.problems(in: try folders.existingPath(of: name), of: name)
+        } else {
+          problems += try await self.problems(in: folders, of: name).map {
+            "namespace \(name): " + $0
+          }
         }
       }
-      try store.close()
       return problems
     }
     for problem in problems { try Output.line(problem) }
     if !problems.isEmpty { throw ExitCode(1) }
   }
 
-  /// Returns the problems of rules that prevent a server from starting.
-  private func rulesProblems() throws -> [String] {
-    let folder = try folder.folder()
-    do { _ = try RulesKeeper(folder: folder) } catch let error as RulesError {
+  /// Returns the problems of a namespace. One that cannot be read does not keep the command from checking the others.
+  private func problems(
+    in folders: NamespaceFolders, of name: NamespaceName
+  ) async throws -> [String] {
+    do { return try await problems(in: try folders.existingPath(of: name), of: name) } catch {
+      if namespace != nil { throw error }
+      return [Failure(error).description]
+    }
+  }
+
+  private func problems(in folder: String, of name: NamespaceName) async throws -> [String] {
+    let store = try SQLiteStore.reading(folder)
+    var problems = try await store.problems()
+    if problems.isEmpty {
+      let (root, sequence) = try await store.tree()
+      if let problem = root.brokenInvariant() { problems.append(problem) }
+      problems += try rulesProblems(in: folder)
+      if name == .default {
+        problems += SocialCheck.problems(in: root)
+        problems += try await accountProblems(store, root)
+      }
+      if problems.isEmpty {
+        let posts = root.at(try Path("posts")).childCount
+        try Output.line(
+          name == .default
+            ? "ok: \(sequence) commits, \(posts) posts, nothing wrong"
+            : "namespace \(name): ok: \(sequence) commits, nothing wrong")
+      }
+    }
+    try store.close()
+    return problems
+  }
+
+  /// Returns the problems of rules that prevent a server from opening a namespace.
+  private func rulesProblems(in folder: String) throws -> [String] {
+    do { _ = try RulesKeeper(folder: folder, initial: .locked) } catch let error as RulesError {
       return error.problems.map(\.description)
     }
     return []

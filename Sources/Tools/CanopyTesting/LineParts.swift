@@ -43,11 +43,13 @@ public final class LineParts: Sendable {
   ///   - journal: a journal; that of an earlier server for a restart.
   ///   - rulesFolder: the folder that stores the rules; nil to store them nowhere.
   ///   - identity: the settings of identity tokens; nil for a server without them.
+  ///   - namespaces: the namespaces besides the default one; nil for none.
   public init(
     limits: Limits = Limits(), settings: AccountSettings = AccountSettings(),
     engine configuration: Engine.Configuration = .forTests, hashersMax: Int = 2,
     journal: FaultyJournal<InMemoryJournal> = FaultyJournal(), rulesFolder: String? = nil,
-    identity: IdentitySettings? = nil
+    identity: IdentitySettings? = nil, namespaces: MemoryNamespaces? = nil,
+    namespaceSettings: Namespaces.Settings = Namespaces.Settings()
   ) async throws {
     self.journal = journal
     rules = try RulesKeeper(folder: rulesFolder)
@@ -86,7 +88,8 @@ public final class LineParts: Sendable {
       },
       administratorToken: administratorToken,
       disconnectStore: journal, rules: rules, limits: limits,
-      version: "test", now: { clock.now }, logger: log.logger)
+      version: "test", now: { clock.now }, logger: log.logger,
+      namespaceSource: namespaces, namespaceSettings: namespaceSettings)
   }
 
   /// Runs the engine and the steps of unfinished work until the engine stops.
@@ -94,6 +97,7 @@ public final class LineParts: Sendable {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { [operations, waits] in await operations.unfinishedWork.run(clock: waits) }
       await engine.run()
+      await operations.namespaces.closeAll()
       group.cancelAll()
     }
   }

@@ -17,7 +17,7 @@ import Testing
     ("checkpoint-after", "1000000000", ["0", "1000000001", "5m"]),
     ("retained-commits", "10", ["0", "all"]), ("retained-seconds", "1", ["0", "1h"]),
     ("listeners-max", "3", ["0", "x"]), ("queued-bytes-max", "100000", ["0", "1M"]),
-    ("memory-max", "100000000", ["0", "1G"]),
+    ("namespaces-max", "2", ["0", "x"]), ("memory-max", "100000000", ["0", "1G"]),
     ("heartbeat-seconds", "5", ["0", "32768"]), ("timeout-seconds", "15", ["0", "32768"]),
     ("http-port", "0", ["none", "65536"]), ("project", "my-blog", ["a b", "é", "a/b"]),
     ("allow-origin", "https://a.example,http://b.example:8080", ["a.example", "https://a/", ","]),

@@ -59,7 +59,8 @@ let openRules = """
 
 /// Runs a test with an HTTP port, then shuts it down.
 func withGateway(
-  limits: Limits = Limits(), rules: String? = openRules,
+  limits: Limits = Limits(), rules: String? = openRules, namespaces: MemoryNamespaces? = nil,
+  namespaceSettings: Namespaces.Settings = Namespaces.Settings(),
   _ configure: (inout Gateway.Configuration) -> Void = { _ in },
   _ body: (GatewayServer) async throws -> Void
 ) async throws {
@@ -70,7 +71,9 @@ func withGateway(
   configure(&configuration)
   var identity = IdentitySettings()
   identity.isEmulator = configuration.isEmulator
-  let parts = try await LineParts(limits: limits, identity: identity)
+  let parts = try await LineParts(
+    limits: limits, identity: identity, namespaces: namespaces,
+    namespaceSettings: namespaceSettings)
   let engine = Task { await parts.run() }
   let gate = ConnectionGate(
     connectionsMax: limits.connectionsMax, perNetworkMax: limits.connectionsPerAddressMax)

@@ -1,5 +1,6 @@
 import CanopyAccounts
 import CanopyEngine
+import CanopySession
 import CanopyTesting
 import CanopyTree
 import Logging
@@ -36,6 +37,9 @@ struct TestSettings: Sendable {
   var journal = FaultyJournal()
   /// The folder of the rules; nil if they are not stored.
   var rulesFolder: String?
+  /// The namespaces besides the default one; nil for none.
+  var namespaces: MemoryNamespaces?
+  var namespaceSettings = Namespaces.Settings()
 }
 
 /// A server of one depth, and its parts.
@@ -118,7 +122,8 @@ func withServer(
   let parts = try await LineParts(
     limits: settings.limits, settings: settings.accounts, engine: settings.engine,
     hashersMax: settings.hashersMax, journal: settings.journal,
-    rulesFolder: settings.rulesFolder)
+    rulesFolder: settings.rulesFolder, namespaces: settings.namespaces,
+    namespaceSettings: settings.namespaceSettings)
   let engine = Task { await parts.run() }
   let result: Result<Void, any Error>
   do {

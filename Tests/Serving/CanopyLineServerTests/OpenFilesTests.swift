@@ -6,6 +6,13 @@ import Testing
     #expect(try OpenFiles(limit: 1_024).connectionsMax(threads: 1) == 956)
     #expect(try OpenFiles(limit: 1_024).connectionsMax(threads: 4) == 944)
     #expect(try OpenFiles(limit: .max).connectionsMax(threads: 1) == .max - 68)
+    for (limit, wanted, connections, namespaces) in [
+      (100, 32, 32, 0), (131, 32, 63, 0), (132, 32, 48, 1), (1_024, 32, 732, 14),
+      (1_024, 2, 924, 2), (20_000, 32, 19_420, 32),
+    ] {
+      let division = try OpenFiles(limit: limit).division(threads: 1, namespacesMax: wanted)
+      #expect(division == (connections, namespaces), "\(limit)")
+    }
   }
 
   @Test func `a limit that is too low is an error with the number that is needed`() throws {

@@ -1,0 +1,36 @@
+public import CanopyEngine
+public import CanopyWire
+
+/// The stored namespaces of a server, besides the default one.
+public protocol NamespaceSource: Sendable {
+  /// Whether a namespace exists, or is created when it is opened. Looks at the disk for a moment.
+  func mayOpen(_ name: NamespaceName) -> Bool
+
+  /// Opens a namespace. Blocks no thread of tasks.
+  ///
+  /// - Throws: an error whose description says what is wrong with the stored data.
+  func open(_ name: NamespaceName) async throws -> NamespaceParts
+}
+
+/// The parts of an open namespace.
+public struct NamespaceParts: Sendable {
+  /// The engine, which does not run yet.
+  public let engine: Engine
+  /// Keeps on-disconnect writes.
+  public let disconnectStore: any DisconnectStore
+  /// The rules in force, which have begun.
+  public let rules: RulesKeeper
+  /// Closes the files. Called once, when the engine has stopped. Blocks no thread of tasks.
+  public let close: @Sendable () async throws -> Void
+
+  /// Creates the parts.
+  public init(
+    engine: Engine, disconnectStore: any DisconnectStore, rules: RulesKeeper,
+    close: @escaping @Sendable () async throws -> Void
+  ) {
+    self.engine = engine
+    self.disconnectStore = disconnectStore
+    self.rules = rules
+    self.close = close
+  }
+}

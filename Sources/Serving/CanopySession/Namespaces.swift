@@ -1,0 +1,287 @@
+public import CanopyEngine
+internal import CanopyWire
+internal import Logging
+internal import Synchronization
+
+/// The open namespaces of a server, besides the default one.
+///
+/// A namespace is opened at its first use, one at a time; all that ask for it meanwhile wait for the same opening. It
+/// stays open as long as a request or a connection holds a lease of it. Afterwards it is closed when it was idle for
+/// long, or when another one needs its place. A namespace that is not open takes no memory.
+///
+/// Safe to use from any thread.
+public final class Namespaces: Sendable {
+  /// The bounds on open namespaces.
+  public struct Settings: Sendable {
+    /// The most namespaces that are open at one time, besides the default one.
+    public var openMax = 32
+    /// The milliseconds after which a namespace that nothing uses is closed.
+    public var idleMilliseconds: Int64 = 600_000
+
+    /// Creates the default settings.
+    public init() {}
+  }
+
+  fileprivate struct Entry {
+    enum Phase {
+      case opening
+      case open(OpenNamespace)
+      case closing
+    }
+
+    var phase = Phase.opening
+    var leases = 0
+    /// The time at which the last lease ended.
+    var idleSince: Int64 = 0
+    /// The position of the end of the last lease among those of all namespaces.
+    var lastEnd = 0
+    /// Resumed at the end of the opening or closing.
+    var waiting: [CheckedContinuation<Void, Never>] = []
+  }
+
+  fileprivate struct Failure {
+    let error: WireError
+    let until: Int64
+  }
+
+  fileprivate struct State {
+    var entries: [NamespaceName: Entry] = [:]
+    /// The namespaces that could not be opened a moment ago.
+    var failures: [NamespaceName: Failure] = [:]
+    var opened = 0
+    /// The number of leases and openings that have ended.
+    var ends = 0
+    var isStopping = false
+  }
+
+  /// What a caller does next, as the state demands.
+  private enum Step {
+    case use(NamespaceLease)
+    case wait
+    case open
+    case close(NamespaceName, OpenNamespace)
+  }
+
+  /// The milliseconds after a failure for which a namespace is not opened again.
+  static let failureMilliseconds: Int64 = 2_000
+
+  private let source: (any NamespaceSource)?
+  private let settings: Settings
+  private let now: @Sendable () -> Int64
+  private let logger: Logger
+  private let state = Mutex(State())
+  /// Opens one namespace at a time.
+  private let openings = TurnQueue(width: 1)
+
+  init(
+    _ source: (any NamespaceSource)?, _ settings: Settings, now: @escaping @Sendable () -> Int64,
+    logger: Logger
+  ) {
+    self.source = source
+    self.settings = settings
+    self.now = now
+    self.logger = logger
+  }
+
+  /// The number of open namespaces, besides the default one.
+  public var openCount: Int { state.withLock { $0.entries.count } }
+
+  /// The number of times that a namespace was opened.
+  public var openedCount: Int { state.withLock { $0.opened } }
+
+  /// The engines of the open namespaces.
+  public var engines: [Engine] { open.map { $0.operations.engine } }
+
+  private var open: [OpenNamespace] {
+    state.withLock { state in
+      state.entries.values.compactMap { entry in
+        if case .open(let namespace) = entry.phase { namespace } else { nil }
+      }
+    }
+  }
+
+  /// Opens a namespace if it is not open, and keeps it open for the caller.
+  ///
+  /// - Parameter home: the operations of the default namespace.
+  /// - Throws: `WireError` if it does not exist, cannot be opened, or too many are in use.
+  func lease(_ name: NamespaceName, of home: Operations) async throws(WireError) -> NamespaceLease {
+    var mayOpen = false
+    while true {
+      let entry = state.withLock { $0.entries[name] != nil }
+      if !entry, !mayOpen {
+        guard let source, source.mayOpen(name) else {
+          throw WireError(
+            .notFound,
+            "there is no namespace \(name); create it with canopy namespace create \(name)")
+        }
+        mayOpen = true
+      }
+      switch try next(name) {
+      case .use(let lease): return lease
+      case .wait: await waitForChange(of: name)
+      case .open: Task { [self] in await openNow(name, home) }
+      case .close(let other, let namespace): await close(other, namespace)
+      }
+    }
+  }
+
+  private func next(_ name: NamespaceName) throws(WireError) -> Step {
+    let now = now()
+    let result: Result<Step, WireError> = state.withLock { state in
+      if state.isStopping { return .failure(Namespaces.stopped) }
+      switch state.entries[name]?.phase {
+      case .open(let namespace):
+        state.entries[name]?.leases += 1
+        return .success(
+          .use(
+            NamespaceLease(namespace.operations) { [weak self] in self?.endLease(of: name) }))
+      case .opening, .closing: return .success(.wait)
+      case nil: break
+      }
+      if let failure = state.failures[name], now < failure.until { return .failure(failure.error) }
+      guard state.entries.count >= settings.openMax else {
+        state.entries[name] = Entry()
+        return .success(.open)
+      }
+      guard let (idle, namespace) = state.takeIdle(before: .max) else {
+        return .failure(tooMany)
+      }
+      return .success(.close(idle, namespace))
+    }
+    return try result.get()
+  }
+
+  private var tooMany: WireError {
+    WireError(
+      .overloaded,
+      "at most \(settings.openMax) namespaces may be in use at one time; close connections to some, or start the "
+        + "server with a larger --namespaces-max and a sufficient limit of open files")
+  }
+
+  private static let stopped = WireError(
+    .unavailable, "the server is shutting down; try again later")
+
+  private func endLease(of name: NamespaceName) {
+    let now = now()
+    state.withLock { state in
+      guard let leases = state.entries[name]?.leases else { return }
+      assert(leases > 0, "a namespace has fewer leases than are released")
+      state.ends += 1
+      state.entries[name]?.leases = leases - 1
+      state.entries[name]?.idleSince = now
+      state.entries[name]?.lastEnd = state.ends
+    }
+  }
+
+  private func waitForChange(of name: NamespaceName) async {
+    await withCheckedContinuation { continuation in
+      let isOver = state.withLock { state in
+        switch state.entries[name]?.phase {
+        case .opening, .closing:
+          state.entries[name]?.waiting.append(continuation)
+          return false
+        case .open, nil: return true
+        }
+      }
+      if isOver { continuation.resume() }
+    }
+  }
+
+  // MARK: Opening
+
+  private func openNow(_ name: NamespaceName, _ home: Operations) async {
+    guard let source else { return }
+    let result: Result<OpenNamespace, any Error>
+    do {
+      result = .success(
+        try await openings.withTurn(of: nil) {
+          try await OpenNamespace.open(name, from: source, home)
+        })
+    } catch {
+      logger.error(
+        "a namespace cannot be opened", metadata: ["namespace": "\(name)", "error": "\(error)"])
+      result = .failure(error)
+    }
+    let now = now()
+    let waiting = state.withLock { state in
+      let waiting = state.entries[name]?.waiting ?? []
+      switch result {
+      case .success(let namespace):
+        state.opened += 1
+        state.failures[name] = nil
+        state.ends += 1
+        state.entries[name] = Entry(
+          phase: .open(namespace), idleSince: now, lastEnd: state.ends)
+      case .failure:
+        state.entries[name] = nil
+        state.failures = state.failures.filter { now < $0.value.until }
+        state.failures[name] = Failure(
+          error: WireError(
+            .unavailable,
+            "the namespace \(name) cannot be opened; the log of the server says why"),
+          until: now + Namespaces.failureMilliseconds)
+      }
+      return waiting
+    }
+    for waiter in waiting { waiter.resume() }
+  }
+
+  // MARK: Closing
+
+  private func close(
+    _ name: NamespaceName, _ namespace: OpenNamespace, isShutdown: Bool = false
+  ) async {
+    await namespace.close(isShutdown: isShutdown)
+    let waiting = state.withLock { $0.entries.removeValue(forKey: name)?.waiting ?? [] }
+    for waiter in waiting { waiter.resume() }
+  }
+
+  /// Closes the namespaces that were idle for long.
+  public func closeIdle() async {
+    let time = now() - settings.idleMilliseconds
+    while let (name, namespace) = state.withLock({ $0.takeIdle(before: time) }) {
+      await close(name, namespace)
+    }
+  }
+
+  /// Closes all namespaces, and opens no others. Call it when no listener serves requests any more. All accepted writes
+  /// are stored before it returns.
+  public func closeAll() async {
+    state.withLock { $0.isStopping = true }
+    while let name = state.withLock({ $0.entries.keys.min { $0.text < $1.text } }) {
+      let open = state.withLock { $0.takeOpen(name) }
+      if let open {
+        await close(name, open, isShutdown: true)
+      } else {
+        await waitForChange(of: name)
+      }
+    }
+  }
+}
+
+extension Namespaces.State {
+  /// Begins to close the open namespace that nothing has used for the longest time; nil if there is none.
+  ///
+  /// - Parameter time: the time before which its last use must have ended.
+  fileprivate mutating func takeIdle(
+    before time: Int64
+  ) -> (name: NamespaceName, namespace: OpenNamespace)? {
+    var found: (name: NamespaceName, namespace: OpenNamespace, lastEnd: Int)?
+    for (name, entry) in entries {
+      guard case .open(let namespace) = entry.phase, entry.leases == 0, entry.idleSince < time,
+        entry.lastEnd < found?.lastEnd ?? .max, namespace.operations.isIdle
+      else { continue }
+      found = (name, namespace, entry.lastEnd)
+    }
+    guard let found else { return nil }
+    entries[found.name]?.phase = .closing
+    return (found.name, found.namespace)
+  }
+
+  /// Begins to close a namespace, although it may be in use; nil if it is not open.
+  fileprivate mutating func takeOpen(_ name: NamespaceName) -> OpenNamespace? {
+    guard case .open(let namespace)? = entries[name]?.phase else { return nil }
+    entries[name]?.phase = .closing
+    return namespace
+  }
+}

@@ -1,0 +1,40 @@
+internal import CanopyEngine
+internal import CanopyWire
+internal import Logging
+
+/// A namespace with a running engine.
+struct OpenNamespace: Sendable {
+  let operations: Operations
+  private let running: Task<Void, Never>
+  private let parts: NamespaceParts
+
+  /// Opens a namespace, runs its engine, and makes the on-disconnect writes that its last use has left.
+  static func open(
+    _ name: NamespaceName, from source: any NamespaceSource, _ home: Operations
+  ) async throws -> OpenNamespace {
+    let parts = try await source.open(name)
+    let operations = Operations(namespace: name, parts, of: home)
+    let running = Task { await parts.engine.run() }
+    let namespace = OpenNamespace(operations: operations, running: running, parts: parts)
+    do { try await operations.carryOutAbandoned() } catch {
+      await namespace.close(isShutdown: false)
+      throw error
+    }
+    return namespace
+  }
+
+  /// Completes the accepted writes, and closes the files.
+  ///
+  /// - Parameter isShutdown: whether the event loops, which the handlers of the operations use, have ended.
+  func close(isShutdown: Bool) async {
+    parts.engine.stop()
+    await running.value
+    let handlers = operations.takeCloseHandlers()
+    if !isShutdown { for handler in handlers { handler() } }
+    do { try await parts.close() } catch {
+      operations.logger.error(
+        "a namespace cannot be closed",
+        metadata: ["namespace": "\(operations.namespace)", "error": "\(error)"])
+    }
+  }
+}

@@ -1,0 +1,51 @@
+internal import CanopyEngine
+internal import CanopyTree
+public import CanopyWire
+
+/// The databases of a server: `default`, which has the blog and the accounts, and others.
+extension Operations {
+  /// Whether the database has the blog.
+  var hasBlog: Bool { home == nil }
+
+  /// The tree with the profiles of users: that of the default namespace.
+  var profiles: Node { (home ?? self).engine.root }
+
+  /// Opens a namespace if it is not open, and keeps it open for the caller.
+  ///
+  /// - Throws: `WireError` if the name is invalid, the namespace does not exist or cannot be opened, or too many are in
+  ///   use.
+  public func lease(ofNamespace name: String) async throws(WireError) -> NamespaceLease {
+    try await lease(of: try NamespaceName(name))
+  }
+
+  /// Opens a namespace if it is not open, and keeps it open for the caller.
+  ///
+  /// - Throws: `WireError` if the namespace does not exist or cannot be opened, or too many are in use.
+  public func lease(of name: NamespaceName) async throws(WireError) -> NamespaceLease {
+    let home = home ?? self
+    if name == .default { return NamespaceLease(home, whenReleased: nil) }
+    return try await namespaces.lease(name, of: home)
+  }
+
+  /// Opens a namespace for a connection.
+  func use(_ name: NamespaceName) async -> Session.Completion {
+    do throws(WireError) {
+      let lease = try await lease(of: name)
+      var completion = Session.Completion(.json(.text("\(name)")))
+      completion.namespace = lease
+      return completion
+    } catch {
+      return Session.Completion(error)
+    }
+  }
+
+  /// - Throws: `WireError` if the database has no blog.
+  func requireBlog() throws(WireError) {
+    guard !hasBlog else { return }
+    throw WireError(
+      .notFound, "the namespace \(namespace) has no blog; the blog is in the namespace default")
+  }
+
+  /// Whether no on-disconnect write waits for another try.
+  var isIdle: Bool { disconnectRetries.count == 0 }
+}

@@ -1,0 +1,75 @@
+import CanopyEngine
+import CanopyMetrics
+import CanopySession
+import CanopySQLite
+import CanopySystem
+import CanopyWire
+import Logging
+
+/// Opens the namespaces of a data folder for a server. An emulator creates those that do not exist.
+struct NamespaceOpening: NamespaceSource {
+  let folders: NamespaceFolders
+  let store: SQLiteStore.Configuration
+  let engine: Engine.Configuration
+  let isEmulator: Bool
+  let metrics: MetricsRegistry
+  let logger: Logger
+
+  func mayOpen(_ name: NamespaceName) -> Bool {
+    isEmulator || folders.exists(name)
+  }
+
+  func open(_ name: NamespaceName) async throws -> NamespaceParts {
+    do { return try await openFolder(name) } catch { throw Failure(error) }
+  }
+
+  private func openFolder(_ name: NamespaceName) async throws -> NamespaceParts {
+    let folder = folders.path(of: name)
+    var configuration = store
+    configuration.currentTime = Composition.now()
+    let logger = Self.labelled(logger, name)
+    configuration.logger = logger
+    let (store, rules) = try await Self.beside { [configuration, isEmulator] in
+      // The rules come first: with invalid rules nothing is opened.
+      let rules = try RulesKeeper(folder: folder, initial: isEmulator ? .open : .locked)
+      return (try SQLiteStore(folder: folder, configuration: configuration), rules)
+    }
+    do {
+      if configuration.acceptsLoss { try await store.acceptLosses() }
+      var configuration = engine
+      configuration.indexPlan = rules.indexPlan
+      let engine = try await Engine(
+        journal: MeasuredJournal(store, in: metrics), configuration: configuration,
+        now: Composition.now, clock: Composition.clock,
+        random: { UInt64.random(in: .min ... .max) }, logger: logger)
+      try await rules.begin(at: engine.snapshot.sequence, recordingIn: store)
+      logger.info("a namespace is open", metadata: ["seq": "\(engine.snapshot.sequence)"])
+      return NamespaceParts(engine: engine, disconnectStore: store, rules: rules) {
+        try await Self.beside { try store.close() }
+        logger.info("a namespace is closed")
+      }
+    } catch {
+      try? await Self.beside { try store.close() }
+      throw error
+    }
+  }
+
+  private static func labelled(_ logger: Logger, _ name: NamespaceName) -> Logger {
+    var logger = logger
+    logger[metadataKey: "namespace"] = "\(name)"
+    return logger
+  }
+
+  /// Runs a closure that waits for the disk on a thread of its own.
+  private static func beside<R: Sendable>(
+    _ body: @escaping @Sendable () throws -> R
+  ) async throws -> R {
+    try await withCheckedThrowingContinuation { continuation in
+      let hasStarted = WorkerThread.start { continuation.resume(with: Result { try body() }) }
+      if !hasStarted {
+        continuation.resume(
+          throwing: Failure("the system gives no more threads; stop some programs"))
+      }
+    }
+  }
+}

@@ -1,0 +1,168 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// Namespaces of a data folder: the commands, and a server that is a process of its own.
+@Suite(.timeLimit(.minutes(5)), .serialized) struct NamespaceTests {
+  private let folder: TemporaryFolder
+  private var data: String { folder.path + "/data" }
+
+  init() throws {
+    folder = try TemporaryFolder()
+  }
+
+  private func create(_ name: String) async throws {
+    let ending = try await Command.run(["namespace", "create", name, "--data", data])
+    #expect(ending.status == 0, "\(ending.errors)")
+  }
+
+  /// Creates the data folder, as a first start does.
+  private func createFolder() async throws {
+    let ending = try await Command.run(["import", "--data", data], input: "{\"main\":1}")
+    #expect(ending.status == 0, "\(ending.errors)")
+  }
+
+  private func administrator(
+    of server: ServerProcess, in name: String
+  ) async throws -> LineSocketClient {
+    let client = try await server.connect()
+    try await client.value(ServerProcess.authentication(data: data))
+    try await client.value("USE \(name)")
+    return client
+  }
+
+  private func export(_ name: String) async throws -> String {
+    let ending = try await Command.run(["export", "--data", data, "--namespace", name])
+    #expect(ending.status == 0, "\(ending.errors)")
+    return ending.text
+  }
+
+  @Test func `namespaces are created, listed, exported, imported and verified`() async throws {
+    try await createFolder()
+    try await create("zoo")
+    try await create("a-1")
+    let listed = try await Command.run(["namespace", "list", "--data", data])
+    #expect(listed.text == "default\na-1\nzoo\n")
+    let input = "{\"b\":{\"c\":true}}\n"
+    let imported = try await Command.run(
+      ["import", "--data", data, "--namespace", "zoo"], input: input)
+    #expect(imported.status == 0, "\(imported.errors)")
+    #expect(try await export("zoo") == input)
+    #expect(try await export("a-1") == "null\n")
+    #expect(try await export("default") == "{\"main\":1}\n")
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 0 && verified.text.contains("namespace zoo: ok: "))
+    #expect(verified.text.hasPrefix("ok: ") && verified.text.contains("namespace a-1: ok: "))
+    let one = try await Command.run(["verify", "--data", data, "--namespace", "zoo"])
+    #expect(one.text.hasPrefix("namespace zoo: ok: ") && !one.text.contains("a-1"))
+  }
+
+  @Test(arguments: [
+    "..", ".", "", "A", "a/b", "../x", "é", "default", "zoo", String(repeating: "a", count: 64),
+  ])
+  func `a name that is invalid or taken creates nothing`(_ name: String) async throws {
+    try await createFolder()
+    try await create("zoo")
+    let before = try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted()
+    let ending = try await Command.run(["namespace", "create", name, "--data", data])
+    #expect(ending.isSentence, "\(ending.errors)")
+    #expect(try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted() == before)
+  }
+
+  @Test func `commands for a namespace that does not exist end with a sentence`() async throws {
+    try await createFolder()
+    for command in ["export", "import", "verify"] {
+      for name in ["missing", ".."] {
+        let ending = try await Command.run(
+          [command, "--data", data, "--namespace", name], input: "1")
+        #expect(ending.status != 0 && !ending.errors.contains("Fatal"), "\(command) \(name)")
+        #expect(ending.errors.contains("namespace"))
+      }
+    }
+    #expect(!FileManager.default.fileExists(atPath: data + "/namespaces"))
+  }
+
+  @Test
+  func
+    `a running server serves a namespace that is created, and has its data after a restart and a crash`()
+    async throws
+  {
+    try await createFolder()
+    var server = try await ServerProcess(data: data)
+    try await create("zoo")
+    var client = try await administrator(of: server, in: "zoo")
+    try await client.value("SET /n 1")
+    #expect(try await client.request("GET /main") == "+null")
+    // Nobody but the administrator may do anything.
+    let stranger = try await server.connect()
+    try await stranger.value("USE zoo")
+    #expect(try await stranger.code("GET /n") == "PERMISSION_DENIED")
+    let rules = folder.path + "/rules.json"
+    try Data("{\"rules\":{\".read\":true}}".utf8).write(to: URL(fileURLWithPath: rules))
+    let set = try await Command.run(["rules", "set", rules, "--data", data, "--namespace", "zoo"])
+    #expect(set.status == 0, "\(set.errors)")
+    #expect(try await stranger.request("GET /n") == "+1")
+    try await stranger.value("USE default")
+    #expect(try await stranger.code("GET /main") == "PERMISSION_DENIED")
+    #expect(try await server.terminate() == 0)
+
+    server = try await ServerProcess(data: data)
+    client = try await administrator(of: server, in: "zoo")
+    #expect(try await client.request("GET /n") == "+1")
+    for number in 1...50 { try await client.value("SET /m/\(number) \(number)") }
+    try await client.value("ONDISCONNECT SET /gone true")
+    try await server.destroy()
+
+    server = try await ServerProcess(data: data)
+    let other = try await server.connect()
+    try await other.value("USE zoo")
+    #expect(try await other.request("COUNT /m") == "+50")
+    #expect(try await other.request("GET /gone") == "+true")
+    #expect(try await server.terminate() == 0)
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 0, "\(verified.text)")
+  }
+
+  @Test func `an emulator creates a namespace at its first use, with open rules`() async throws {
+    try await createFolder()
+    var server = try await ServerProcess(data: data, ["--emulator"])
+    var client = try await server.connect()
+    try await client.value("USE new-one")
+    try await client.value("SET /x 1")
+    #expect(try await server.terminate() == 0)
+    #expect(
+      try await Command.run(["namespace", "list", "--data", data]).text == "default\nnew-one\n")
+    // A server that is no emulator trusts nobody.
+    server = try await ServerProcess(data: data)
+    client = try await server.connect()
+    try await client.value("USE new-one")
+    #expect(try await client.code("GET /x") == "PERMISSION_DENIED")
+    #expect(try await client.code("USE other") == "NOT_FOUND")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `a damaged namespace does not harm the others`() async throws {
+    try await createFolder()
+    try await create("good")
+    try await create("bad")
+    let file = data + "/namespaces/bad/canopy.sqlite"
+    try Data(repeating: 0x5A, count: 8192).write(to: URL(fileURLWithPath: file))
+    try await create("rules")
+    try Data("{".utf8).write(to: URL(fileURLWithPath: data + "/namespaces/rules/rules.json"))
+    let server = try await ServerProcess(data: data)
+    let client = try await administrator(of: server, in: "good")
+    for name in ["bad", "rules"] {
+      #expect(try await client.code("USE \(name)") == "UNAVAILABLE")
+    }
+    try await client.value("SET /x 1")
+    try await client.value("USE default")
+    #expect(try await client.request("GET /main") == "+1")
+    #expect(server.log.contains("a namespace cannot be opened"))
+    #expect(try await server.terminate() == 0)
+    let verified = try await Command.run(["verify", "--data", data])
+    #expect(verified.status == 1 && verified.text.contains("namespace good: ok: "))
+    #expect(
+      verified.text.contains("namespace bad: ") && verified.text.contains("namespace rules: "))
+  }
+}

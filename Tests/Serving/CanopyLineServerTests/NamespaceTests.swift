@@ -1,0 +1,223 @@
+import CanopyEngine
+import CanopyEvents
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CanopyLineServer
+
+/// USE: the namespace of a connection.
+@Suite(.timeLimit(.minutes(5))) struct NamespaceTests {
+  private func withNamespaces(
+    _ depth: Depth, _ names: [String], _ body: (TestServer, MemoryNamespaces) async throws -> Void
+  ) async throws {
+    let source = try MemoryNamespaces(names)
+    try await withServer(depth) {
+      $0.namespaces = source
+    } _: {
+      try await body($0, source)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `requests after USE concern the namespace, in their order`(_ depth: Depth) async throws {
+    try await withNamespaces(depth, ["a", "b"]) { server, source in
+      let client = try await server.connectAsAdministrator()
+      try await client.send(
+        """
+        SET /x 1
+        USE a
+        SET /x 2
+        GET /x
+        USE b
+        GET /x
+        SET /x 3
+        USE default
+        GET /x
+        use a
+        GET /x
+
+        """)
+      let replies = try await client.readLines(11)
+      #expect(replies[1] == "+\"a\"" && replies[4] == "+\"b\"" && replies[7] == "+\"default\"")
+      #expect([3, 5, 8, 10].map { replies[$0] } == ["+2", "+null", "+1", "+2"])
+      #expect(source.opened == ["a", "b"])
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `ONCE, CAS and since know the commits of their namespace alone`(_ depth: Depth) async throws
+  {
+    try await withNamespaces(depth, ["a"]) { server, _ in
+      let client = try await server.connectAsAdministrator()
+      let once = "ONCE k 1 0 SET /n {\".sv\":{\"increment\":1}}"
+      try await client.value(once)
+      let tag = try await client.text("etag", "GET /n {\"etag\":true}")
+      try await client.value("USE a")
+      // It is another write here.
+      try await client.value(once)
+      try await client.value("SET /n 5")
+      let refused = try await client.value("CAS /n \(tag) 1")
+      #expect(refused["committed"] == .leaf(false))
+      try await client.value("SET /n 6")
+      let resumed = try await client.begin("LISTEN /n {\"events\":\"value\",\"since\":2}")
+      #expect(resumed.sequence == 3 && resumed.events.map(\.sequence) == [3])
+      let other = try await server.connectAsAdministrator()
+      try await other.value(once)
+      try await other.expect("GET /n", "+1")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a connection with a subscription or an armed write stays in its namespace`(_ depth: Depth)
+    async throws
+  {
+    try await withNamespaces(depth, ["a"]) { server, source in
+      let client = try await server.connectAsAdministrator()
+      let number = try await client.begin("LISTEN /x").sub
+      try await client.expect("USE a", failsWith: "CONFLICT")
+      #expect(source.opened == [])
+      try await client.value("UNLISTEN \(number)")
+      try await client.value("ONDISCONNECT SET /gone true")
+      try await client.expect("USE a", failsWith: "CONFLICT")
+      try await client.value("ONDISCONNECT CANCEL /gone")
+      try await client.value("USE a")
+      try await client.value("ONDISCONNECT SET /gone true")
+      try await client.expect("USE default", failsWith: "CONFLICT")
+      await client.disconnect()
+      let other = try await server.connectAsAdministrator()
+      try await other.value("USE a")
+      try await server.eventually { try await other.request("GET /gone") == "+true" }
+      #expect(server.root.isAbsent)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a login holds in all namespaces, and the blog is in one`(_ depth: Depth) async throws {
+    try await withNamespaces(depth, ["a"]) { server, _ in
+      let client = try await server.connect(as: "ada")
+      try await client.value("USE a")
+      #expect(try await client.text("username", "WHOAMI") == "ada")
+      for line in [
+        "POST t b", "SHOW x", "RECENT", "TOP", "STAR x", "COMMENTS x", "WATCH RECENT", "PROFILE me",
+        "RENAME eve",
+      ] {
+        let refusal = try await client.refusal(line)
+        #expect(refusal.code == "NOT_FOUND" && refusal.sentence.contains("has no blog"), "\(line)")
+      }
+      try await client.value("PASSWORD \"\(TestServer.password("ada"))\" \"another secret of ada\"")
+      try await client.value("LOGOUT")
+      try await client.value("SIGNUP eve@example.org \"secret words of eve\" eve")
+      #expect(try await client.text("username", "WHOAMI") == "eve")
+      try await client.value("USE default")
+      try await client.value("POST t b")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `listeners of a revoked login end in every namespace`(_ depth: Depth) async throws {
+    try await withNamespaces(depth, ["a"]) { server, _ in
+      let administrator = try await server.connectAsAdministrator()
+      try await administrator.value("USE a")
+      try await administrator.value(
+        "RULES \"{\\\"rules\\\":{\\\".read\\\":\\\"auth != null\\\"}}\"")
+      let client = try await server.connect(as: "ada")
+      try await client.value("USE a")
+      let number = try await client.begin("LISTEN /x {\"events\":\"value\"}").sub
+      let other = try await server.connect()
+      try await other.value("LOGIN ada@example.org \"\(TestServer.password("ada"))\"")
+      try await other.value("PASSWORD \"\(TestServer.password("ada"))\" \"another secret of ada\"")
+      let event = try await client.event()
+      #expect(event.sub == number && event.brief.hasPrefix("cancel"), "\(event)")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `USE of no namespace changes nothing`(_ depth: Depth) async throws {
+    try await withNamespaces(depth, ["a"]) { server, source in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("USE a")
+      try await client.value("SET /x 1")
+      try await client.expect("USE missing", failsWith: "NOT_FOUND")
+      for name in ["..", "A", "\"\"", "a/b", "é", "%2e"] {
+        try await client.expect("USE \(name)", failsWith: "BAD_REQUEST")
+      }
+      try await client.expect("USE", failsWith: "BAD_REQUEST")
+      try await client.expect("USE a b", failsWith: "BAD_REQUEST")
+      try await client.expect("GET /x", "+1")
+      #expect(source.opened == ["a"])
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a connection that is gone no longer keeps its namespace open`(_ depth: Depth) async throws {
+    let source = try MemoryNamespaces(["a", "b"])
+    try await withServer(depth) {
+      $0.namespaces = source
+      $0.namespaceSettings.openMax = 1
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("USE a")
+      try await client.value("SET /x 1")
+      let other = try await server.connectAsAdministrator()
+      try await other.expect("USE b", failsWith: "OVERLOADED")
+      await client.disconnect()
+      try await server.eventually { try await other.request("USE b") == "+\"b\"" }
+      #expect(source.closed == ["a"])
+      // A change to another namespace leaves the one before.
+      try await other.value("USE default")
+      try await other.value("USE a")
+      try await other.expect("GET /x", "+1")
+    }
+  }
+
+  @Test func `nothing of a closed namespace stays in memory`() async throws {
+    let source = try MemoryNamespaces(["a"])
+    let parts = try await LineParts(namespaces: source)
+    let running = Task { await parts.run() }
+    let loop = NIOAsyncTestingEventLoop()
+    let contexts = LineServer.contexts(parts.operations)
+    let references = try await references(to: "a", of: parts, contexts, on: loop)
+    #expect(try await loop.executeInContext { references.value.areAlive })
+    parts.clock.advance(Namespaces.Settings().idleMilliseconds + 1)
+    await parts.operations.namespaces.closeIdle()
+    try await eventually { try await loop.executeInContext { references.value.areGone } }
+    #expect(source.closed == ["a"])
+    parts.engine.stop()
+    await running.value
+  }
+
+  /// Uses a namespace on a loop, and leaves it.
+  private func references(
+    to name: String, of parts: LineParts, _ contexts: LoopLocals<NIOLoopBoundBox<LoopContext>>,
+    on loop: NIOAsyncTestingEventLoop
+  ) async throws -> NIOLoopBound<References> {
+    let lease = try await parts.operations.lease(ofNamespace: name)
+    defer { lease.release() }
+    return try await loop.executeInContext {
+      let context = contexts.value(of: loop).value.context(of: lease.operations)
+      return NIOLoopBound(
+        References(context, lease.operations, lease.operations.engine), eventLoop: loop)
+    }
+  }
+
+  /// References that keep nothing alive.
+  private final class References {
+    weak var context: LoopContext?
+    weak var operations: Operations?
+    weak var engine: Engine?
+
+    init(_ context: LoopContext, _ operations: Operations, _ engine: Engine) {
+      self.context = context
+      self.operations = operations
+      self.engine = engine
+    }
+
+    var areAlive: Bool { context != nil && operations != nil && engine != nil }
+
+    var areGone: Bool { context == nil && operations == nil && engine == nil }
+  }
+}

@@ -1,0 +1,238 @@
+import CanopyEngine
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Testing
+
+/// The open namespaces of a server.
+@Suite(.timeLimit(.minutes(2))) struct NamespaceTests {
+  /// Runs the engine of a server with namespaces in memory.
+  private func withNamespaces(
+    _ names: [String], openMax: Int = 32,
+    _ body: (MemoryNamespaces, LineParts) async throws -> Void
+  ) async throws {
+    let source = try MemoryNamespaces(names)
+    var settings = Namespaces.Settings()
+    settings.openMax = openMax
+    let parts = try await LineParts(namespaces: source, namespaceSettings: settings)
+    let running = Task { await parts.run() }
+    let result: Result<Void, any Error>
+    do { result = .success(try await body(source, parts)) } catch { result = .failure(error) }
+    source.gate.open()
+    parts.engine.stop()
+    await running.value
+    try result.get()
+  }
+
+  private func set(_ path: String, _ json: String, in operations: Operations) async throws {
+    let write = TreeWrite.set(Location(try Path(path)), try WriteValue(json: json))
+    let reply = await withCheckedContinuation { continuation in
+      operations.write(.tree(write), as: .anonymous, from: "local") {
+        continuation.resume(returning: $0)
+      }
+    }
+    if case .failure(let error) = reply { throw error }
+  }
+
+  @Test func `namespaces that nobody uses are not opened`() async throws {
+    let names = (0..<1_000).map { "n\($0)" }
+    try await withNamespaces(names) { source, parts in
+      #expect(parts.operations.namespaces.openCount == 0)
+      _ = try await parts.operations.lease(ofNamespace: "default")
+      #expect(source.opened == [])
+      _ = try await parts.operations.lease(ofNamespace: "n7")
+      #expect(source.opened == ["n7"] && parts.operations.namespaces.openCount == 1)
+    }
+  }
+
+  @Test func `many first uses at once open a namespace once`() async throws {
+    try await withNamespaces(["a", "b"]) { source, parts in
+      source.gate.hold()
+      let leases = (0..<100).map { number in
+        Task { try await parts.operations.lease(ofNamespace: number % 2 == 0 ? "a" : "b") }
+      }
+      await source.gate.reached()
+      source.gate.open()
+      var engines: Set<ObjectIdentifier> = []
+      for lease in leases {
+        engines.insert(ObjectIdentifier(try await lease.value.operations.engine))
+      }
+      #expect(engines.count == 2)
+      #expect(source.opened.sorted() == ["a", "b"])
+      #expect(parts.operations.namespaces.openedCount == 2)
+    }
+  }
+
+  @Test func `as many namespaces as allowed are in use, and one more is refused`() async throws {
+    try await withNamespaces(["a", "b", "c"], openMax: 2) { source, parts in
+      let operations = parts.operations
+      let first = try await operations.lease(ofNamespace: "a")
+      let second = try await operations.lease(ofNamespace: "b")
+      try await set("/x", "1", in: first.operations)
+      let error = await #expect(throws: WireError.self) {
+        try await operations.lease(ofNamespace: "c")
+      }
+      #expect(error?.code == .overloaded && error?.sentence.contains("--namespaces-max") == true)
+      // The others are still there, for further uses as well.
+      let again = try await operations.lease(ofNamespace: "b")
+      second.release()
+      #expect(await refuses(operations, "c"))
+      again.release()
+      let third = try await operations.lease(ofNamespace: "c")
+      #expect(source.closed == ["b"] && operations.namespaces.openCount == 2)
+      let value = first.operations.engine.root.at(try Path("x"))
+      #expect(value.integerValue == 1)
+      third.release()
+      first.release()
+      // The one that was idle for longer gives way.
+      parts.clock.advance(1)
+      let last = try await operations.lease(ofNamespace: "b")
+      #expect(source.closed.count == 2)
+      last.release()
+      // A lease is released once.
+      last.release()
+      #expect(operations.namespaces.openCount == 2)
+    }
+  }
+
+  private func refuses(_ operations: Operations, _ name: String) async -> Bool {
+    do {
+      _ = try await operations.lease(ofNamespace: name)
+      return false
+    } catch {
+      return error.code == .overloaded
+    }
+  }
+
+  @Test
+  func `a namespace that was idle for long is closed, and has its data when it is used again`()
+    async throws
+  {
+    try await withNamespaces(["a", "b"]) { source, parts in
+      let operations = parts.operations
+      let kept = try await operations.lease(ofNamespace: "b")
+      var lease = try await operations.lease(ofNamespace: "a")
+      try await set("/x", "{\"y\":[1,2]}", in: lease.operations)
+      lease.release()
+      let idle = Namespaces.Settings().idleMilliseconds
+      parts.clock.advance(idle)
+      await operations.namespaces.closeIdle()
+      #expect(source.closed == [])
+      parts.clock.advance(1)
+      await operations.namespaces.closeIdle()
+      #expect(source.closed == ["a"] && operations.namespaces.openCount == 1)
+      lease = try await operations.lease(ofNamespace: "a")
+      let value = lease.operations.engine.root.at(try Path("x/y"))
+      #expect(value.childCount == 2)
+      #expect(lease.operations.engine.snapshot.sequence == 1)
+      try await set("/z", "1", in: lease.operations)
+      kept.release()
+    }
+  }
+
+  @Test
+  func `a damaged namespace is refused without harm to others, and is tried again after a moment`()
+    async throws
+  {
+    try await withNamespaces(["good", "bad"]) { source, parts in
+      let operations = parts.operations
+      try source.damage("bad")
+      for _ in 0..<3 {
+        let error = await #expect(throws: WireError.self) {
+          try await operations.lease(ofNamespace: "bad")
+        }
+        #expect(error?.code == .unavailable)
+      }
+      // The damage was looked at once.
+      #expect(source.opened == ["bad"] && operations.namespaces.openCount == 0)
+      #expect(parts.log.lines.contains { $0.contains("a namespace cannot be opened") })
+      let good = try await operations.lease(ofNamespace: "good")
+      try await set("/x", "1", in: good.operations)
+      try source.damage("bad", false)
+      await #expect(throws: WireError.self) { try await operations.lease(ofNamespace: "bad") }
+      parts.clock.advance(2_000)
+      _ = try await operations.lease(ofNamespace: "bad")
+      #expect(operations.namespaces.openCount == 2)
+    }
+  }
+
+  @Test func `a namespace that does not exist, or whose name is not one, is refused`() async throws
+  {
+    try await withNamespaces(["a"], openMax: 1) { source, parts in
+      let lease = try await parts.operations.lease(ofNamespace: "a")
+      for (name, code) in [
+        ("b", WireError.Code.notFound), ("..", .badRequest), ("", .badRequest), ("A", .badRequest),
+      ] {
+        let error = await #expect(throws: WireError.self) {
+          try await parts.operations.lease(ofNamespace: name)
+        }
+        #expect(error?.code == code, "\(name)")
+      }
+      #expect(source.opened == ["a"])
+      lease.release()
+    }
+  }
+
+  @Test func `the end of the server stores all accepted writes, and opens nothing more`()
+    async throws
+  {
+    try await withNamespaces(["a", "b"]) { source, parts in
+      let operations = parts.operations
+      let lease = try await operations.lease(ofNamespace: "a")
+      let gate = Gate()
+      source.journal("a")?.plan(.delay(gate))
+      let write = Task { try await set("/x", "1", in: lease.operations) }
+      await gate.reached()
+      let closing = Task { await operations.namespaces.closeAll() }
+      gate.open()
+      await closing.value
+      try await write.value
+      #expect(source.closed == ["a"] && operations.namespaces.openCount == 0)
+      let error = await #expect(throws: WireError.self) {
+        try await operations.lease(ofNamespace: "b")
+      }
+      #expect(error?.code == .unavailable)
+      await #expect(throws: WireError.self) { try await set("/x", "2", in: lease.operations) }
+      lease.release()
+    }
+  }
+
+  @Test func `the end of a login ends it in every namespace`() async throws {
+    try await withNamespaces(["a"]) { _, parts in
+      let operations = parts.operations
+      let signedUp = await operations.account(
+        .signUp(email: "ada@example.org", password: "engine of 1843", username: "ada"),
+        as: .anonymous, from: "local")
+      let identity = try #require(signedUp.identity)
+      let lease = try await operations.lease(ofNamespace: "a")
+      let other = lease.operations
+      // The profile is that of the default namespace.
+      guard case .json(let reply)? = other.read(.whoAmI, as: identity, in: other.engine.root) else {
+        Issue.record("no reply")
+        return
+      }
+      var output = JSONOutput()
+      reply.append(to: &output)
+      #expect(output.text.contains("\"username\":\"ada\""))
+      let left = await other.account(.logOut, as: identity, from: "local")
+      guard case .anonymous? = left.identity else {
+        Issue.record("still logged in")
+        return
+      }
+      let write = WriteRequest.blog(.post(title: "a", body: "b"))
+      for operations in [operations, other] {
+        let refusal = await withCheckedContinuation { continuation in
+          operations.write(write, as: identity, from: "local") {
+            continuation.resume(returning: $0)
+          }
+        }
+        guard case .failure(let error) = refusal else {
+          Issue.record("accepted")
+          continue
+        }
+        #expect(error.code == (operations === other ? .notFound : .unauthenticated))
+      }
+    }
+  }
+}
