@@ -24,6 +24,7 @@ let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
 let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
 let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
+let nioTLS = Target.Dependency.product(name: "NIOTLS", package: "swift-nio")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
 let nioHTTPTypes = Target.Dependency.product(name: "NIOHTTPTypes", package: "swift-nio-extras")
 let nioHTTPTypesHTTP1 = Target.Dependency.product(
@@ -120,7 +121,8 @@ let package = Package(
       name: "CanopyEvents",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyWire", "CanopyRealtimeWire",
-        "CanopyMetrics", "CanopySession", logging, deque, nioCore, nioPosix,
+        "CanopyMetrics", "CanopySession", logging, deque, nioCore, nioPosix, nioExtras, nioSSL,
+        nioTLS,
       ],
       path: "Sources/Serving/CanopyEvents", swiftSettings: settings),
     .target(
@@ -181,7 +183,7 @@ let package = Package(
       name: "CanopyTesting",
       dependencies: [
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopySocial",
-        "CanopySession", "CanopyLineServer", logging, lifecycle, nioCore, nioPosix,
+        "CanopySession", "CanopyLineServer", logging, lifecycle, nioCore, nioPosix, nioSSL,
       ],
       path: "Sources/Tools/CanopyTesting", swiftSettings: settings),
     .executableTarget(
@@ -256,7 +258,7 @@ let package = Package(
         "CanopyGateway", "CZlib", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyWire",
         "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyMetrics", "CanopyTesting",
         metrics, lifecycle, nioCore, nioExtras, nioPosix, nioEmbedded, nioHTTP1, nioHTTPTypes,
-        httpTypes,
+        nioSSL, nioTLS, httpTypes,
       ],
       path: "Tests/Serving/CanopyGatewayTests", swiftSettings: settings),
     .testTarget(

@@ -55,7 +55,8 @@ package final class ConnectionGate: Sendable {
     return true
   }
 
-  private static func line(_ error: WireError) -> ByteBuffer {
+  /// Encodes an error as a line of the line protocol.
+  package static func line(_ error: WireError) -> ByteBuffer {
     var line = JSONOutput()
     ReplyLine.failure(error, to: &line)
     return line.withBytes { ByteBuffer(bytes: $0) }

@@ -1,3 +1,4 @@
+internal import CanopyEvents
 internal import HTTPTypes
 internal import NIOCore
 internal import NIOExtras
@@ -13,6 +14,8 @@ final class ConnectionGuard: ChannelInboundHandler {
 
   /// The times that a client may take.
   struct Patience: Sendable {
+    /// The seconds for the handshake of TLS.
+    var handshakeSeconds = TLSCertificate.handshakeSeconds
     /// The seconds for which a connection may be idle, or the head of a request incomplete.
     var idleSeconds: Int64 = 60
     /// The seconds for the body of a request, besides a second for each 16 KiB.

@@ -11,7 +11,9 @@ internal import NIOCore
 /// It is a session with one request. Its events wait here until the connection has sent those before. Use it on
 /// the event loop of its connection only; others use the `Handle`.
 final class EventStream {
-  static let contentType = "text/event-stream"
+  static let mediaType = "text/event-stream"
+  /// The media type with its coding, without which some clients take the text for Latin-1.
+  static let contentType = mediaType + "; charset=utf-8"
 
   /// Bytes that wait to be sent.
   fileprivate enum Chunk {
@@ -182,7 +184,7 @@ final class EventStream {
   /// The right to read has ended, or an event would be too large.
   private func cancelled() {
     if isRevoked {
-      append(text: { $0.append("event: auth_revoked\ndata: \"credential is no longer valid\"\n\n") }
+      append(text: { $0.append("event: auth_revoked\ndata: credential is no longer valid\n\n") }
       )
     } else {
       append(text: { $0.append("event: cancel\ndata: null\n\n") })

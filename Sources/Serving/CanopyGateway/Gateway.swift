@@ -40,6 +40,8 @@ public final class Gateway: Service {
     public var keepAliveMilliseconds: Int64 = 30_000
     /// The seconds that clients have to read their last responses on shutdown.
     public var shutdownSeconds: Int64 = 10
+    /// The certificate with which the port speaks TLS; nil for plain text.
+    package var certificate: TLSCertificate?
     /// The times that a client may take.
     var patience = ConnectionGuard.Patience()
 
@@ -140,9 +142,9 @@ public final class Gateway: Service {
       .childChannelOption(.tcp(TCP_USER_TIMEOUT), value: configuration.timeoutSeconds * 1000)
     do {
       return try await bootstrap.bind(host: configuration.host, port: configuration.port) {
-        [operations, gate, logger] channel in
+        [operations, gate, logger, configuration] channel in
         let mayEnter = gate.enter(channel, isShortOfMemory: operations.memory.isExhausted) {
-          HTTPAnswer.rawRefusal($0)
+          configuration.certificate == nil ? HTTPAnswer.raw($0) : TLSCertificate.alert
         }
         guard mayEnter else {
           return channel.eventLoop.makeSucceededFuture(child.refused(channel))

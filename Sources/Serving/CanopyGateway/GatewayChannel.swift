@@ -80,7 +80,13 @@ struct GatewayChannel: ServerChildChannel {
       HTTPRequestDecoder(
         leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
     let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandlers([ReadTurns(connection.loop.value.turns), encoder, decoder])
+    try pipeline.addHandler(ReadTurns(connection.loop.value.turns))
+    if let certificate = configuration.certificate {
+      try certificate.addHandlers(
+        to: channel, .http, refusal: HTTPAnswer.tlsNeeded,
+        handshakeSeconds: configuration.patience.handshakeSeconds)
+    }
+    try pipeline.addHandlers([encoder, decoder])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
         upgraders: [upgrader(first, on: channel.eventLoop)], httpEncoder: encoder,
@@ -101,7 +107,7 @@ struct GatewayChannel: ServerChildChannel {
   private func addHTTP(_ connection: GatewayConnection, _ logger: Logger) throws -> HTTP? {
     let channel = connection.channel
     let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: false))
+    try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: configuration.certificate != nil))
     try pipeline.addHandler(
       ConnectionGuard(configuration.patience) { isLost in
         if isLost { connection.lose() } else { connection.quiesce() }

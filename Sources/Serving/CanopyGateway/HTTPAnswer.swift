@@ -68,11 +68,15 @@ struct HTTPAnswer {
 
   static let jsonType = "application/json; charset=utf-8"
 
-  /// Returns the bytes of a response for a connection that is refused before it has sent anything.
-  static func rawRefusal(_ error: WireError) -> ByteBuffer {
-    guard case .bytes(let body) = failure(error).body else { return ByteBuffer() }
+  /// The bytes of the response for a client that does not speak TLS.
+  static let tlsNeeded = raw(WireError(.badRequest, "this port speaks TLS; use https"))
+
+  /// Returns the bytes of a response for a connection without handlers, which then closes.
+  static func raw(_ error: WireError) -> ByteBuffer {
+    let answer = failure(error)
+    guard case .bytes(let body) = answer.body else { return ByteBuffer() }
     var buffer = ByteBuffer(
-      string: "HTTP/1.1 503 Service Unavailable\r\nContent-Type: \(jsonType)\r\n"
+      string: "HTTP/1.1 \(answer.status)\r\nContent-Type: \(jsonType)\r\n"
         + "Content-Length: \(body.readableBytes)\r\nConnection: close\r\n\r\n")
     buffer.writeImmutableBuffer(body)
     return buffer

@@ -24,7 +24,10 @@ extension Responder {
       else { throw WireError(.internalError, "the server made a mistake; its log says more") }
       var answer = HTTPAnswer()
       answer.fields[.contentType] = HTTPAnswer.jsonType
-      answer.body = .bytes(ByteBuffer(string: text))
+      // The libraries ask for it when an application asks for the rules as JSON.
+      answer.body = .bytes(
+        try request.wantsStrictJSON
+          ? ByteBuffer(bytes: StrictRules.json(text)) : ByteBuffer(string: text))
       return answer
     }
     let bytes = try await body.collect(
@@ -36,5 +39,20 @@ extension Responder {
     connection.charge(0)
     if case .failure(let error) = completion.reply { throw error }
     return .json { $0.append("{\"status\":\"ok\"}") }
+  }
+}
+
+extension Responder.Parsed {
+  /// Whether the client asks for rules without comments.
+  ///
+  /// - Throws: `WireError` for another format.
+  fileprivate var wantsStrictJSON: Bool {
+    get throws(WireError) {
+      switch target["format"] {
+      case nil: return false
+      case "strict": return true
+      default: throw WireError(.badRequest, "the format of rules must be strict")
+      }
+    }
   }
 }

@@ -113,7 +113,7 @@ extension Responder {
     switch echo {
     case .null:
       var answer = HTTPAnswer.json { $0.append("null") }
-      if request.wantsETag { answer.fields[.eTag] = Node.absent.etag }
+      if request.wantsWrittenETag { answer.fields[.eTag] = Node.absent.etag }
       return answer
     case .name:
       guard case .json(.object(let members)) = reply,
@@ -125,12 +125,18 @@ extension Responder {
         output.append("}")
       }
     case .value(let value):
-      guard request.wantsETag || !value.serverValues.isEmpty else {
-        return .json { $0.append(value.node) }
+      // The client knows its own data, but not the result of server values. Another write may have followed, so the ETag
+      // is the one of the data in the response.
+      if !value.serverValues.isEmpty,
+        let present = await present(at: location, request, as: identity)
+      {
+        return present
       }
-      if let present = await present(at: location, request, as: identity) { return present }
-      // The caller may write and not read: it gets its own data.
-      return .json { $0.append(value.node) }
+      var answer = HTTPAnswer.json { $0.append(value.node) }
+      if request.wantsWrittenETag, value.serverValues.isEmpty {
+        answer.fields[.eTag] = await etag(of: value.node)
+      }
+      return answer
     case .updates(let updates):
       var values: [Node] = []
       for update in updates {
@@ -156,12 +162,18 @@ extension Responder {
     }
   }
 
+  /// Returns the ETag of data that was written; nil if it cannot be computed now, because the write is done.
+  private func etag(of node: Node) async -> String? {
+    guard !node.fits(bytes: Operations.longTextBytes) else { return node.etag }
+    return try? await operations.beside(connection.turns) { node.etag }
+  }
+
   /// Returns the response with the present value of a location, if the caller may read it.
   private func present(
     at location: Location, _ request: Parsed, as identity: Identity
   ) async -> HTTPAnswer? {
     var options = GetOptions()
-    options.wantsETag = request.wantsETag
+    options.wantsETag = request.wantsWrittenETag
     guard
       let (reply, _) = try? await read(
         .get(location, options), at: location, timeout: nil, as: identity)
@@ -230,6 +242,11 @@ extension Responder {
     case .failure(let error): throw WireError(.invalidData, "\(sentence) (\(error.sentence))")
     }
   }
+}
+
+extension Responder.Parsed {
+  /// Whether the response to a write has an ETag: if the client asks for it, or made the write depend on one.
+  fileprivate var wantsWrittenETag: Bool { wantsETag || fields[.ifMatch] != nil }
 }
 
 extension Path {

@@ -165,7 +165,7 @@ struct Responder: Sendable {
   }
 
   private static func wantsStream(_ fields: HTTPFields) -> Bool {
-    accepts(EventStream.contentType, fields[values: .accept])
+    accepts(EventStream.mediaType, fields[values: .accept])
   }
 
   private static func acceptsGzip(_ fields: HTTPFields) -> Bool {

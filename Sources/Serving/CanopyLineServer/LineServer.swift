@@ -1,6 +1,7 @@
 package import CanopyEvents
 public import CanopySession
 internal import CanopyTree
+internal import CanopyWire
 internal import Foundation
 public import Logging
 internal import NIOCore
@@ -35,6 +36,10 @@ public final class LineServer: Service {
     public var localSocketFolder: String?
     /// The seconds that clients have to read their last replies on shutdown.
     public var shutdownSeconds: Int64 = 10
+    /// The certificate with which the port speaks TLS; nil for plain text. The ``LocalSocket`` has plain text.
+    package var certificate: TLSCertificate?
+    /// The seconds that a client has for the handshake of TLS.
+    package var handshakeSeconds = TLSCertificate.handshakeSeconds
 
     /// Creates the default configuration.
     public init() {}
@@ -95,7 +100,7 @@ public final class LineServer: Service {
   }
 
   private func serve(on group: MultiThreadedEventLoopGroup) async throws {
-    let remote = Listener(group: group, gate: gate)
+    let remote = Listener(group: group, gate: gate, isLocal: false)
     let channel = try await bind(remote, on: group)
     let port = channel.localAddress?.port ?? configuration.port
     let local = await listenLocally(on: group)
@@ -152,7 +157,7 @@ public final class LineServer: Service {
       group: group,
       gate: ConnectionGate(
         connectionsMax: LineServer.localConnectionsMax,
-        perNetworkMax: LineServer.localConnectionsMax))
+        perNetworkMax: LineServer.localConnectionsMax), isLocal: true)
     do {
       let socket = try await LocalSocket.bind(in: folder)
       _ = try await bootstrap(listener, on: group).withBoundSocket(socket).get()
@@ -192,27 +197,44 @@ public final class LineServer: Service {
       .childChannelOption(
         .writeBufferWaterMark, value: .init(low: mark / 2, high: mark)
       )
-      .childChannelInitializer { [operations, contexts] channel in
+      .childChannelInitializer { [operations, contexts, configuration] channel in
         channel.eventLoop.makeCompletedFuture {
-          guard listener.gate.enter(channel, isShortOfMemory: operations.memory.isExhausted)
-          else { return }
+          let certificate = listener.isLocal ? nil : configuration.certificate
+          let mayEnter = listener.gate.enter(
+            channel, isShortOfMemory: operations.memory.isExhausted,
+            refusal: certificate.map { _ in { _ in TLSCertificate.alert } })
+          guard mayEnter else { return }
           let shared = contexts.value(of: channel.eventLoop).value
-          try channel.pipeline.syncOperations.addHandlers([
-            ReadTurns(shared.turns), LineHandler(shared: shared),
-          ])
+          let pipeline = channel.pipeline.syncOperations
+          try pipeline.addHandler(ReadTurns(shared.turns))
+          if let certificate {
+            try certificate.addHandlers(
+              to: channel, .lines, refusal: LineServer.tlsNeeded,
+              handshakeSeconds: configuration.handshakeSeconds)
+          } else if !listener.isLocal {
+            try TLSCertificate.addPlainHandler(to: channel)
+          }
+          try pipeline.addHandler(LineHandler(shared: shared))
         }
       }
   }
+
+  /// The line for a client that does not speak TLS.
+  private static let tlsNeeded = ConnectionGate.line(
+    WireError(.badRequest, "this port speaks TLS; connect with TLS"))
 }
 
 /// The connections of one listener, and their graceful shutdown.
 private struct Listener: Sendable {
   let quiescing: ServerQuiescingHelper
   let gate: ConnectionGate
+  /// Whether its clients are commands on this machine.
+  let isLocal: Bool
 
-  init(group: MultiThreadedEventLoopGroup, gate: ConnectionGate) {
+  init(group: MultiThreadedEventLoopGroup, gate: ConnectionGate, isLocal: Bool) {
     quiescing = ServerQuiescingHelper(group: group)
     self.gate = gate
+    self.isLocal = isLocal
   }
 }
 

@@ -1,6 +1,7 @@
 import ArgumentParser
 import CanopyAccounts
 import CanopyEngine
+import CanopyEvents
 import CanopyGateway
 import CanopyIdentity
 import CanopyLineServer
@@ -119,6 +120,7 @@ struct Failure: Error, CustomStringConvertible {
     case let error as EngineError: description = error.sentence
     case let error as ListenError: description = error.sentence
     case let error as GatewayError: description = error.sentence
+    case let error as TLSCertificateError: description = error.sentence
     case let error as IdentityKeysError: description = error.sentence
     case let error as OpenFilesError: description = error.sentence
     case let error as LocalSocketError: description = error.sentence

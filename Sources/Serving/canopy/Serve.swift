@@ -33,6 +33,12 @@ struct Serve: AsyncParsableCommand {
       "Origins, such as https://example.com, whose pages may use the line protocol over HTTP; separated by commas (the server's own)."
   )
   var allowOrigin: Origins?
+  @Option(
+    help:
+      "The file of the certificate in PEM, with which both ports speak TLS. SIGHUP has it read again (no TLS)."
+  )
+  var tlsCertificate: String?
+  @Option(help: "The file of the certificate's private key in PEM (no TLS).") var tlsKey: String?
   @Option(help: "The project of identity tokens, as Auth clients name it (canopy).")
   var project: Project?
   @Option(
@@ -136,6 +142,7 @@ struct Serve: AsyncParsableCommand {
     guard listener.heartbeatSeconds <= 32_767, listener.timeoutSeconds <= 32_767 else {
       throw ValidationError("--heartbeat-seconds and --timeout-seconds must be at most 32767")
     }
+    listener.certificate = try certificate()
     listener.localSocketFolder = folder
     listener.host = try Setting.value("host", host, default: listener.host)
     listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
@@ -155,7 +162,7 @@ struct Serve: AsyncParsableCommand {
     limits.connectionsMax = min(room.connections, limits.connectionsMax)
     namespaces.openMax = room.namespaces
 
-    if !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
+    if listener.certificate == nil, !["127.0.0.1", "::1", "localhost"].contains(listener.host) {
       logger.warning(
         "other machines can connect without TLS: passwords are sent unencrypted",
         metadata: ["host": "\(listener.host)"])
@@ -205,8 +212,9 @@ struct Serve: AsyncParsableCommand {
         isEmulator: emulator, metrics: metrics, logger: logger),
       namespaceSettings: namespaces)
     let server = LineServer(operations, configuration: listener, logger: logger) {
-      [log = logger] host, port in
-      let ready = "ready line \(host.contains(":") ? "[\(host)]" : host):\(port)"
+      [log = logger, listener] host, port in
+      let name = listener.certificate == nil ? "line" : "tls"
+      let ready = "ready \(name) \(host.contains(":") ? "[\(host)]" : host):\(port)"
       // The server also serves if stdout is closed.
       do { try Output.line(ready) } catch { log.warning("\(ready), but stdout is closed") }
     }
@@ -214,23 +222,42 @@ struct Serve: AsyncParsableCommand {
     let http = gateway.map { configuration in
       Gateway(operations, configuration: configuration, gate: httpGate, logger: logger) {
         [log = logger] host, port in
-        let ready = "ready http \(host.contains(":") ? "[\(host)]" : host):\(port)"
+        let name = configuration.certificate == nil ? "http" : "https"
+        let ready = "ready \(name) \(host.contains(":") ? "[\(host)]" : host):\(port)"
         do { try Output.line(ready) } catch { log.warning("\(ready), but stdout is closed") }
       }
     }
     metrics.collect(from: operations, line: server.gate, http: httpGate)
+    var reload: CertificateReload?
+    if let certificate = listener.certificate {
+      reload = await CertificateReload(certificate, logger: logger)
+    }
     // Services shut down in reverse order: first the listeners, last the engine, on which all others depend.
     let group = ServiceGroup(
       services: [
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
         UnfinishedWorkService(operations: operations), NamespaceService(operations: operations),
         server,
-      ] + (http.map { [$0] } ?? []),
+      ] + (http.map { [$0] } ?? [])
+        + (reload.map { [$0] } ?? []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
     try parts.store.close()
     try result.get()
     logger.info("stopped in good order")
+  }
+
+  /// Reads the certificate of both ports; nil for none.
+  private func certificate() throws -> TLSCertificate? {
+    let file = try Setting.value("tls-certificate", tlsCertificate)
+    let key = try Setting.value("tls-key", tlsKey)
+    guard let file, let key else {
+      guard file == nil, key == nil else {
+        throw ValidationError("--tls-certificate and --tls-key go together; name both files")
+      }
+      return nil
+    }
+    return try TLSCertificate(certificateFile: file, keyFile: key)
   }
 
   /// Returns the configuration of the HTTP port; nil for none.
@@ -239,6 +266,7 @@ struct Serve: AsyncParsableCommand {
     gateway.isEmulator = emulator
     gateway.allowedOrigins = try Setting.value("allow-origin", allowOrigin)?.all ?? []
     gateway.host = listener.host
+    gateway.certificate = listener.certificate
     gateway.threads = listener.threads
     gateway.heartbeatSeconds = listener.heartbeatSeconds
     gateway.timeoutSeconds = listener.timeoutSeconds

@@ -1,8 +1,10 @@
 import CanopyAccounts
 import CanopyEngine
+import CanopyEvents
 import CanopySession
 import Logging
 import ServiceLifecycle
+import UnixSignals
 
 /// The engine as a service. It runs until all services that use it have stopped.
 struct EngineService: Service {
@@ -63,6 +65,33 @@ struct TokenPurge: Service {
           logger.error("expired tokens could not be removed", metadata: ["error": "\(error)"])
         }
         try? await Task.sleep(for: .seconds(3600))
+      }
+    }
+  }
+}
+
+/// The service that reads the certificate of the ports again at SIGHUP.
+struct CertificateReload: Service {
+  private let certificate: TLSCertificate
+  private let signals: UnixSignalsSequence
+  private let logger: Logger
+
+  /// Takes SIGHUP from now on, which would end the process.
+  init(_ certificate: TLSCertificate, logger: Logger) async {
+    self.certificate = certificate
+    self.logger = logger
+    signals = await UnixSignalsSequence(trapping: .sighup)
+  }
+
+  func run() async {
+    for await _ in signals.cancelOnGracefulShutdown() {
+      do throws(TLSCertificateError) {
+        try certificate.reload()
+        logger.notice("the certificate was read again; new connections use it")
+      } catch {
+        logger.error(
+          "the certificate could not be read again; new connections use the old one",
+          metadata: ["error": "\(error.sentence)"])
       }
     }
   }

@@ -13,8 +13,10 @@ public final class LineSocketClient: LineClient, Sendable {
   /// - Parameters:
   ///   - receiveBytes: the bytes of the kernel's receive buffer; nil for the default.
   ///   - staysOpen: whether this side stays open after the server has closed its own.
+  ///   - trusted: the certificate of the server, to connect with TLS; nil for plain text.
   public init(
-    host: String = "127.0.0.1", port: Int, receiveBytes: Int? = nil, staysOpen: Bool = false
+    host: String = "127.0.0.1", port: Int, receiveBytes: Int? = nil, staysOpen: Bool = false,
+    trusting trusted: TestCertificate? = nil
   ) async throws {
     let mailbox = LineMailbox()
     self.mailbox = mailbox
@@ -23,6 +25,7 @@ public final class LineSocketClient: LineClient, Sendable {
       .channelOption(.allowRemoteHalfClosure, value: staysOpen)
       .channelInitializer { channel in
         channel.eventLoop.makeCompletedFuture {
+          try trusted?.addClientHandler(to: channel)
           try channel.pipeline.syncOperations.addHandler(Receiver(mailbox))
         }
       }

@@ -1,6 +1,6 @@
 public import CanopyTree
 import CanopyEngine
-import CanopyLineServer
+public import CanopyLineServer
 import ServiceLifecycle
 
 /// Runs the body of a test with a server that listens on a free port of the loopback interface, then shuts the server
@@ -8,7 +8,8 @@ import ServiceLifecycle
 ///
 /// - Parameter body: receives the parts of the server, and its port.
 public func withLineServer(
-  limits: Limits = Limits(), _ body: (LineParts, Int) async throws -> Void
+  limits: Limits = Limits(), _ configure: (inout LineServer.Configuration) -> Void = { _ in },
+  _ body: (LineParts, Int) async throws -> Void
 ) async throws {
   let parts = try await LineParts(limits: limits)
   let engine = Task { await parts.run() }
@@ -16,6 +17,7 @@ public func withLineServer(
   configuration.port = 0
   configuration.threads = 1
   configuration.shutdownSeconds = 1
+  configure(&configuration)
   let (ports, announce) = AsyncStream.makeStream(of: Int.self)
   let server = LineServer(parts.operations, configuration: configuration, logger: parts.log.logger)
   {

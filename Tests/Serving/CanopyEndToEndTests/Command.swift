@@ -103,6 +103,8 @@ final class ServerProcess: Sendable {
   let port: Int
   /// The HTTP port; 0 if the server has none.
   let httpPort: Int
+  /// The names of the listeners in the lines `ready NAME HOST:PORT`.
+  let readyNames: Set<String>
   private let ending: ProcessEnding
   private let errorsPath: String
   private let folder: TemporaryFolder
@@ -139,6 +141,7 @@ final class ServerProcess: Sendable {
     var listeners: Set = ["line"]
     if (environment["CANOPY_HTTP_PORT"] ?? "off") != "off" { listeners.insert("http") }
     var ports: [String: Int] = [:]
+    var readyNames: Set<String> = []
     while ports.count < listeners.count {
       let line = try await withTaskCancellationHandler {
         try await lines.next()
@@ -146,17 +149,21 @@ final class ServerProcess: Sendable {
         kill(pid, SIGKILL)
       }
       let words = line?.split(separator: " ") ?? []
-      guard words.count == 3, words[0] == "ready", listeners.contains(String(words[1])),
+      let name =
+        words.count == 3 ? ["tls": "line", "https": "http"][words[1]] ?? String(words[1]) : ""
+      guard words.first == "ready", listeners.contains(name),
         let port = words[2].split(separator: ":").last.flatMap({ Int($0) })
       else {
         _ = kill(pid, SIGKILL)
         let errors = try String(contentsOfFile: errorsPath, encoding: .utf8)
         throw LineClientError.unexpected("\(line ?? "no line") \(errors)")
       }
-      ports[String(words[1])] = port
+      ports[name] = port
+      readyNames.insert(String(words[1]))
     }
     port = ports["line"] ?? 0
     httpPort = ports["http"] ?? 0
+    self.readyNames = readyNames
   }
 
   deinit {
@@ -168,8 +175,9 @@ final class ServerProcess: Sendable {
     (try? String(contentsOfFile: errorsPath, encoding: .utf8)) ?? ""
   }
 
-  func connect() async throws -> LineSocketClient {
-    try await LineSocketClient(port: port)
+  /// - Parameter trusted: the certificate of the server, to connect with TLS; nil for plain text.
+  func connect(trusting trusted: TestCertificate? = nil) async throws -> LineSocketClient {
+    try await LineSocketClient(port: port, trusting: trusted)
   }
 
   /// Returns the request that authenticates a connection as the administrator.

@@ -35,8 +35,11 @@ final class HTTPClient {
   }
 
   /// Connects, and disconnects after `body`.
+  ///
+  /// - Parameter trusted: the certificate of the server, to connect with TLS; nil for plain text.
   static func connect<R: Sendable>(
-    _ port: Int, receiveBytes: Int? = nil, _ body: (HTTPClient) async throws -> R
+    _ port: Int, receiveBytes: Int? = nil, trusting trusted: TestCertificate? = nil,
+    _ body: (HTTPClient) async throws -> R
   ) async throws -> R {
     var bootstrap = ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .channelOption(.tcpOption(.tcp_nodelay), value: 1)
@@ -45,7 +48,8 @@ final class HTTPClient {
     }
     let channel = try await bootstrap.connect(host: "127.0.0.1", port: port) { channel in
       channel.eventLoop.makeCompletedFuture {
-        try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+        try trusted?.addClientHandler(to: channel)
+        return try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
       }
     }
     return try await channel.executeThenClose { inbound, outbound in

@@ -75,6 +75,29 @@ import Testing
     }
   }
 
+  @Test func `rules are read as JSON without comments`() async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        let path = "/.settings/rules.json"
+        let text = """
+          // Rules
+          {"rules": /* all */ {".read": "true && // not in a string
+            '\\"' != '/*' ", ".write": false}} // The end
+          """
+        let put = try await client.request("PUT", path, server.administrator, text)
+        #expect(put.status == 200, "\(put.text)")
+        #expect(try await client.request("GET", path, server.administrator).text == text)
+        let strict = try await client.request("GET", path + "?format=strict", server.administrator)
+        #expect(strict.status == 200)
+        #expect(
+          strict.json?["rules"]?[".read"]?.string == "true && // not in a string\n  '\"' != '/*' ",
+          "\(strict.text)")
+        let other = try await client.request("GET", path + "?format=other", server.administrator)
+        #expect(other.status == 400)
+      }
+    }
+  }
+
   @Test func `owner is the administrator of an emulator only`() async throws {
     let owner = ["Authorization": "Bearer owner"]
     try await withGateway { server in

@@ -101,6 +101,8 @@ import Testing
         let etag = try #require(stale.fields["etag"])
         let made = try await client.request(method, "/open/a.json", ["if-match": etag], body)
         #expect(made.status == 200, "\(made.text)")
+        let written = server.parts.engine.root.at(try Path("open/a")).etag
+        #expect(made.fields["etag"] == (method == "PATCH" ? nil : written))
         let again = try await client.request(method, "/open/a.json", ["if-match": etag], body)
         #expect(again.status == 412)
         #expect(again.fields["etag"] == (method == "DELETE" ? "null_etag" : again.fields["etag"]))
@@ -118,6 +120,10 @@ import Testing
           "PUT", "/open/a.json", ["X-Firebase-ETag": "true"], #"{"x":1}"#)
         #expect(put.text == #"{"x":1}"#)
         #expect(put.fields["etag"] == server.parts.engine.root.at(try Path("open/a")).hash)
+        let large = try await client.request(
+          "PUT", "/open/a.json", ["X-Firebase-ETag": "true"],
+          #"{"x":"\#(String(repeating: "x", count: 10_000))"}"#)
+        #expect(large.fields["etag"] == server.parts.engine.root.at(try Path("open/a")).hash)
       }
     }
   }

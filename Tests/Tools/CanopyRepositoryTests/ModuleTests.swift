@@ -95,7 +95,7 @@ struct ModuleTests {
         "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyMetrics", "CanopySession",
         "CanopyWire", "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation", "Logging",
         "NIOCore",
-        "NIOPosix", "Synchronization",
+        "NIOExtras", "NIOPosix", "NIOSSL", "NIOTLS", "Synchronization",
       ]),
     // Not SQL.
     Rule(
@@ -155,7 +155,7 @@ struct ModuleTests {
         "CanopyAccounts", "CanopyEngine", "CanopyIdentity", "CanopyLineServer", "CanopySession",
         "CanopySocial", "CanopySQLite", "CanopyTree", "CanopyWire", "Foundation", "Glibc",
         "Logging", "NIOCore",
-        "NIOEmbedded", "NIOPosix", "ServiceLifecycle", "Synchronization", "Testing",
+        "NIOEmbedded", "NIOPosix", "NIOSSL", "ServiceLifecycle", "Synchronization", "Testing",
       ]),
     // Measures the client library through its public interface. It needs the tree for its random generator.
     Rule(

@@ -1,0 +1,128 @@
+internal import Foundation
+package import NIOCore
+internal import NIOSSL
+internal import Synchronization
+
+/// The certificate and the private key with which the ports speak TLS, from a pair of files.
+///
+/// The files can be read again while connections are open: new connections use the new pair. Safe to use from any
+/// thread.
+package final class TLSCertificate: Sendable {
+  /// The protocol inside of TLS.
+  package enum Inner: Sendable {
+    case http
+    case lines
+  }
+
+  private struct Contexts {
+    let http: NIOSSLContext
+    let lines: NIOSSLContext
+  }
+
+  /// The file with the certificate, followed by those of its issuers.
+  private let certificateFile: String
+  /// The file with the private key.
+  private let keyFile: String
+  private let contexts: Mutex<Contexts>
+
+  /// Reads a pair of files in the format PEM.
+  ///
+  /// - Throws: ``TLSCertificateError``.
+  package init(certificateFile: String, keyFile: String) throws(TLSCertificateError) {
+    self.certificateFile = certificateFile
+    self.keyFile = keyFile
+    contexts = Mutex(try TLSCertificate.read(certificateFile, keyFile))
+  }
+
+  /// Reads the files again, for new connections.
+  ///
+  /// - Throws: ``TLSCertificateError``. Then the present pair stays in use.
+  package func reload() throws(TLSCertificateError) {
+    let new = try TLSCertificate.read(certificateFile, keyFile)
+    contexts.withLock { $0 = new }
+  }
+
+  /// The seconds for which the end of a connection waits for the other side.
+  private static let shutdownSeconds: Int64 = 1
+
+  private static func read(
+    _ certificateFile: String, _ keyFile: String
+  ) throws(TLSCertificateError) -> Contexts {
+    let chain = try parsed(certificateFile, "certificate") { bytes in
+      let chain = try NIOSSLCertificate.fromPEMBytes(bytes)
+      return chain.isEmpty ? nil : chain
+    }
+    let key = try parsed(keyFile, "private key") { bytes in
+      try NIOSSLPrivateKey(bytes: bytes, format: .pem)
+    }
+    var configuration = TLSConfiguration.makeServerConfiguration(
+      certificateChain: chain.map { .certificate($0) }, privateKey: .privateKey(key))
+    configuration.minimumTLSVersion = .tlsv12
+    configuration.shutdownTimeout = .seconds(shutdownSeconds)
+    do {
+      let lines = try NIOSSLContext(configuration: configuration)
+      configuration.applicationProtocols = ["http/1.1"]
+      return Contexts(http: try NIOSSLContext(configuration: configuration), lines: lines)
+    } catch {
+      throw TLSCertificateError(
+        sentence: "the private key in \(keyFile) does not belong to the certificate in "
+          + "\(certificateFile); name the two files of one pair")
+    }
+  }
+
+  /// Returns the content of a file.
+  private static func parsed<R>(
+    _ file: String, _ content: String, _ parse: ([UInt8]) throws -> R?
+  ) throws(TLSCertificateError) -> R {
+    let bytes: [UInt8]
+    do { bytes = Array(try Data(contentsOf: URL(fileURLWithPath: file))) } catch {
+      throw TLSCertificateError(
+        sentence: "cannot read the \(content) file \(file); check its path and its permissions")
+    }
+    guard let result = try? parse(bytes) else {
+      throw TLSCertificateError(
+        sentence: "\(file) contains no \(content) in the format PEM, without a password")
+    }
+    return result
+  }
+}
+
+extension TLSCertificate {
+  /// The seconds that a client has for the handshake.
+  package static let handshakeSeconds: Int64 = 10
+
+  /// Adds the handlers of TLS at the end of a pipeline, which has no handlers of a protocol yet.
+  ///
+  /// Call it on the channel's event loop.
+  ///
+  /// - Parameters:
+  ///   - inner: the protocol inside of TLS.
+  ///   - refusal: the bytes for a client that does not speak TLS.
+  package func addHandlers(
+    to channel: any Channel, _ inner: Inner, refusal: ByteBuffer,
+    handshakeSeconds: Int64 = TLSCertificate.handshakeSeconds
+  ) throws {
+    let context = contexts.withLock { inner == .http ? $0.http : $0.lines }
+    try channel.pipeline.syncOperations.addHandlers([
+      FirstByte(expectsTLS: true, refusal: refusal), NIOSSLServerHandler(context: context),
+      HandshakeGuard(seconds: handshakeSeconds),
+    ])
+  }
+
+  /// Adds a handler that ends the connection of a client that speaks TLS to a port without it.
+  ///
+  /// The client would wait for an answer, and the server for the end of its line. Call it on the channel's event loop.
+  package static func addPlainHandler(to channel: any Channel) throws {
+    try channel.pipeline.syncOperations.addHandler(
+      FirstByte(expectsTLS: false, refusal: alert))
+  }
+
+  /// The bytes that end a handshake of TLS: a fatal alert, which clients report as an internal error of the server.
+  package static let alert = ByteBuffer(bytes: [21, 3, 3, 0, 2, 2, 80])
+}
+
+/// The error for a certificate and a key that cannot be used.
+package struct TLSCertificateError: Error, Equatable, Sendable {
+  /// A sentence that says what to do.
+  package let sentence: String
+}

@@ -1,0 +1,89 @@
+internal import NIOCore
+internal import NIOExtras
+internal import NIOSSL
+internal import NIOTLS
+
+/// Refuses a client whose first byte shows that it speaks TLS to a port without TLS, or the reverse.
+///
+/// The handler removes itself after the first byte. Use it on the channel's event loop only.
+final class FirstByte: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  /// The first byte of a client that speaks TLS: the type of a record of the handshake. No text begins with it.
+  static let handshake: UInt8 = 22
+
+  private let expectsTLS: Bool
+  /// The bytes for a client that is refused; nil once they are sent.
+  private var refusal: ByteBuffer?
+
+  init(expectsTLS: Bool, refusal: ByteBuffer) {
+    self.expectsTLS = expectsTLS
+    self.refusal = refusal
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    let bytes = unwrapInboundIn(data)
+    guard let refusal, let first = bytes.readableBytesView.first else { return }
+    if (first == FirstByte.handshake) == expectsTLS {
+      context.fireChannelRead(data)
+      context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
+      return
+    }
+    self.refusal = nil
+    context.writeAndFlush(wrapOutboundOut(refusal)).assumeIsolated().whenComplete { _ in
+      context.close(promise: nil)
+    }
+  }
+}
+
+/// Ends a connection whose handshake takes too long, or has not ended when the server shuts down.
+///
+/// A client that closes its socket without the end of TLS is treated as one that sends no more: all protocols here mark
+/// the ends of their messages themselves. Use it on the channel's event loop only.
+final class HandshakeGuard: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+
+  private let seconds: Int64
+  /// Ends the connection; nil after the handshake.
+  private var deadline: Scheduled<Void>?
+
+  init(seconds: Int64) {
+    self.seconds = seconds
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    deadline = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) {
+      context.close(promise: nil)
+    }
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    endWait()
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    endWait()
+    context.fireChannelInactive()
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    switch event {
+    case TLSUserEvent.handshakeCompleted: endWait()
+    case is ChannelShouldQuiesceEvent where deadline != nil: return context.close(promise: nil)
+    default: break
+    }
+    context.fireUserInboundEventTriggered(event)
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    if case NIOSSLError.uncleanShutdown = error { return }
+    context.fireErrorCaught(error)
+  }
+
+  private func endWait() {
+    deadline?.cancel()
+    deadline = nil
+  }
+}

@@ -1,0 +1,56 @@
+import CanopyTesting
+import CanopyTree
+import Foundation
+import Testing
+
+/// `canopy serve` with TLS.
+@Suite(.timeLimit(.minutes(5))) struct TLSTests {
+  @Test func `SIGHUP has the certificate read again, and a wrong pair changes nothing`()
+    async throws
+  {
+    let (folder, data) = (try TemporaryFolder(), try TemporaryFolder())
+    let files = try TestCertificate.first.write(to: folder)
+    let server = try await ServerProcess(
+      data: data.path,
+      ["--tls-certificate", files.certificateFile, "--tls-key", files.keyFile],
+      environment: ["CANOPY_HTTP_PORT": "0"])
+    #expect(server.readyNames == ["tls", "https"])
+    let open = try await server.connect(trusting: .first)
+    #expect(try await open.value("PING").string == "PONG")
+    let web = try await LineSocketClient(port: server.httpPort, trusting: .first)
+    try await web.send("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")
+    #expect(try await web.readLine() == "HTTP/1.1 200 OK")
+
+    try TestCertificate.second.write(to: folder)
+    kill(server.pid, SIGHUP)
+    try await eventually { server.log.contains("the certificate was read again") }
+    let new = try await server.connect(trusting: .second)
+    #expect(try await new.value("PING").string == "PONG")
+    #expect(try await open.value("PING").string == "PONG")
+
+    try TestCertificate.first.write(to: folder, key: .second)
+    kill(server.pid, SIGHUP)
+    try await eventually { server.log.contains("the certificate could not be read again") }
+    #expect(server.log.contains("does not belong to the certificate"))
+    let last = try await server.connect(trusting: .second)
+    #expect(try await last.value("PING").string == "PONG")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `a server with a wrong pair, or half of one, does not start`() async throws {
+    let (folder, data) = (try TemporaryFolder(), try TemporaryFolder())
+    let files = try TestCertificate.first.write(to: folder, key: .second)
+    let wrong = try await Command.run([
+      "serve", "--data", data.path, "--port", "0", "--tls-certificate", files.certificateFile,
+      "--tls-key", files.keyFile,
+    ])
+    #expect(wrong.isSentence && wrong.status == 1, "\(wrong.errors)")
+    #expect(wrong.errors.contains("does not belong to the certificate"))
+    let half = try await Command.run(
+      ["serve", "--data", data.path, "--port", "0"],
+      environment: ["CANOPY_TLS_KEY": files.keyFile])
+    #expect(half.status == 64)
+    #expect(half.errors.contains("--tls-certificate and --tls-key go together"))
+    #expect(try data.files().isEmpty)
+  }
+}
