@@ -30,6 +30,9 @@ let nioHTTPTypesHTTP1 = Target.Dependency.product(
   name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
 let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
 let hummingbird = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
+/// The router of Hummingbird, beside which the gateway is measured. Only a build for measurements needs it.
+let hummingbirdRouter = Target.Dependency.product(
+  name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["HummingbirdBench"]))
 let nioWebSocket = Target.Dependency.product(name: "NIOWebSocket", package: "swift-nio")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
@@ -48,6 +51,12 @@ let package = Package(
     // For applications; all else is used from within.
     .library(name: "CanopyClient", targets: ["CanopyClient"]),
     .executable(name: "canopy-blog", targets: ["CanopyBlogSample"]),
+  ],
+  traits: [
+    .trait(
+      name: "HummingbirdBench",
+      description: "Let CanopyBench compare with a route of Hummingbird, which takes long to build."
+    )
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -186,7 +195,9 @@ let package = Package(
     .executableTarget(
       name: "CanopyBench",
       dependencies: [
-        "CEpoll", "CanopyTree", "CanopyClient", argumentParser, histogram, nioCore, nioPosix,
+        "CEpoll", "CanopyTree", "CanopyClient", argumentParser, histogram, logging, httpTypes,
+        nioCore,
+        nioPosix, nioHTTP1, hummingbirdRouter,
       ],
       path: "Sources/Tools/CanopyBench", swiftSettings: settings),
     .executableTarget(
