@@ -264,7 +264,8 @@ let package = Package(
       name: "CanopyGatewayTests",
       dependencies: [
         "CanopyGateway", "CZlib", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyWire",
-        "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyMetrics", "CanopyTesting",
+        "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyMetrics", "CanopyRealtimeWire",
+        "CanopyTesting",
         metrics, lifecycle, nioCore, nioExtras, nioPosix, nioEmbedded, nioHTTP1, nioHTTPTypes,
         httpTypes,
       ],
@@ -306,7 +307,7 @@ let package = Package(
       name: "CanopyRepositoryTests", dependencies: ["canopy", "CanopyTesting"],
       path: "Tests/Tools/CanopyRepositoryTests", swiftSettings: settings),
     .testTarget(
-      name: "CanopyBenchTests", dependencies: ["CanopyBench", "CanopyTree"],
+      name: "CanopyBenchTests", dependencies: ["CanopyBench", "CanopyTree", "canopy"],
       path: "Tests/Tools/CanopyBenchTests", swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6]

@@ -120,6 +120,11 @@ final class Server {
     try? "5".write(toFile: "/proc/\(processID)/clear_refs", atomically: false, encoding: .utf8)
   }
 
+  /// The number of its open files and sockets; 0 if it has ended.
+  var descriptorCount: Int {
+    (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(processID)/fd"))?.count ?? 0
+  }
+
   /// Returns an entry of `/proc/PID/status` in KiB: `VmHWM` or `VmRSS`.
   func memoryKibibytes(_ name: String) -> Int? {
     let path = "/proc/\(processID)/status"
