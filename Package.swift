@@ -31,6 +31,9 @@ let nioHTTPTypesHTTP1 = Target.Dependency.product(
   name: "NIOHTTPTypesHTTP1", package: "swift-nio-extras")
 let httpTypes = Target.Dependency.product(name: "HTTPTypes", package: "swift-http-types")
 let hummingbird = Target.Dependency.product(name: "HummingbirdCore", package: "hummingbird")
+/// The router of Hummingbird, beside which the gateway is measured. Only a build for measurements needs it.
+let hummingbirdRouter = Target.Dependency.product(
+  name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["HummingbirdBench"]))
 let nioWebSocket = Target.Dependency.product(name: "NIOWebSocket", package: "swift-nio")
 let lifecycle = Target.Dependency.product(
   name: "ServiceLifecycle", package: "swift-service-lifecycle")
@@ -49,6 +52,12 @@ let package = Package(
     // For applications; all else is used from within.
     .library(name: "CanopyClient", targets: ["CanopyClient"]),
     .executable(name: "canopy-blog", targets: ["CanopyBlogSample"]),
+  ],
+  traits: [
+    .trait(
+      name: "HummingbirdBench",
+      description: "Let CanopyBench compare with a route of Hummingbird, which takes long to build."
+    )
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -189,7 +198,9 @@ let package = Package(
     .executableTarget(
       name: "CanopyBench",
       dependencies: [
-        "CEpoll", "CanopyTree", "CanopyClient", argumentParser, histogram, nioCore, nioPosix,
+        "CEpoll", "CanopyTree", "CanopyClient", argumentParser, histogram, logging, httpTypes,
+        nioCore,
+        nioPosix, nioHTTP1, hummingbirdRouter,
       ],
       path: "Sources/Tools/CanopyBench", swiftSettings: settings),
     .executableTarget(
@@ -256,7 +267,8 @@ let package = Package(
       name: "CanopyGatewayTests",
       dependencies: [
         "CanopyGateway", "CZlib", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyWire",
-        "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyMetrics", "CanopyTesting",
+        "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyMetrics", "CanopyRealtimeWire",
+        "CanopyTesting",
         metrics, lifecycle, nioCore, nioExtras, nioPosix, nioEmbedded, nioHTTP1, nioHTTPTypes,
         nioSSL, nioTLS, httpTypes,
       ],
@@ -298,7 +310,7 @@ let package = Package(
       name: "CanopyRepositoryTests", dependencies: ["canopy", "CanopyTesting"],
       path: "Tests/Tools/CanopyRepositoryTests", swiftSettings: settings),
     .testTarget(
-      name: "CanopyBenchTests", dependencies: ["CanopyBench", "CanopyTree"],
+      name: "CanopyBenchTests", dependencies: ["CanopyBench", "CanopyTree", "canopy"],
       path: "Tests/Tools/CanopyBenchTests", swiftSettings: settings),
   ],
   swiftLanguageModes: [.v6]

@@ -32,6 +32,7 @@ final class ConnectionGuard: ChannelInboundHandler {
   private let whenEnding: (_ isLost: Bool) -> Void
   private var bodyBegan = NIODeadline.uptimeNanoseconds(0)
   private var bodyBytes = 0
+  private var isBodyComplete = true
   private var body: Scheduled<Void>?
   private var unread: Scheduled<Void>?
 
@@ -57,17 +58,23 @@ final class ConnectionGuard: ChannelInboundHandler {
     case .head:
       bodyBegan = context.eventLoop.now
       bodyBytes = 0
-      expectEndOfBody(context)
+      isBodyComplete = false
     case .body(let bytes): bodyBytes += bytes.readableBytes
     case .end:
+      isBodyComplete = true
       body?.cancel()
       body = nil
     }
     context.fireChannelRead(data)
   }
 
+  func channelReadComplete(context: ChannelHandlerContext) {
+    // Most requests are complete when they have been read, and need no timer.
+    if !isBodyComplete, body == nil { expectEndOfBody(context) }
+    context.fireChannelReadComplete()
+  }
+
   private func expectEndOfBody(_ context: ChannelHandlerContext) {
-    body?.cancel()
     let seconds = patience.bodySeconds + Int64(bodyBytes / ConnectionGuard.bytesPerSecond)
     let deadline = bodyBegan + .seconds(seconds)
     guard context.eventLoop.now < deadline else { return context.close(promise: nil) }

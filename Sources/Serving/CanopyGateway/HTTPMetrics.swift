@@ -6,8 +6,18 @@ internal import HTTPTypes
 ///
 /// All counters exist from the start, so that counting is an addition without a lock. Safe to use from any thread.
 struct HTTPMetrics: Sendable {
-  private let counters: [String: [Int: Counter]]
-  private let times: [String: Timer]
+  /// The counters and the timer of a method.
+  private struct Cells {
+    let counters: [Int: Counter]
+    /// The counter of the status 200, which most responses have.
+    let ok: Counter?
+    let other: Counter?
+    let time: Timer
+  }
+
+  private let cells: [String: Cells]
+  /// The cells of GET, which most requests use.
+  private let get: Cells?
   private let streams: Counter
   /// The clock of measured times, in nanoseconds.
   let now: @Sendable () -> Int64
@@ -21,21 +31,22 @@ struct HTTPMetrics: Sendable {
   ]
 
   init(in registry: MetricsRegistry) {
-    var counters: [String: [Int: Counter]] = [:]
-    var times: [String: Timer] = [:]
+    var cells: [String: Cells] = [:]
     for method in HTTPMetrics.methods {
-      times[method] = Timer(
-        label: "canopy_http_request_seconds", dimensions: [("method", method)], factory: registry)
+      var counters: [Int: Counter] = [:]
       for status in HTTPMetrics.statuses {
-        counters[method, default: [:]][status] = Counter(
+        counters[status] = Counter(
           label: "canopy_http_requests_total",
           dimensions: [("method", method), ("status", status == 0 ? "other" : "\(status)")],
           factory: registry)
       }
+      let time = Timer(
+        label: "canopy_http_request_seconds", dimensions: [("method", method)], factory: registry)
+      cells[method] = Cells(counters: counters, ok: counters[200], other: counters[0], time: time)
     }
     now = registry.now
-    self.counters = counters
-    self.times = times
+    self.cells = cells
+    get = cells["GET"]
     streams = Counter(label: "canopy_http_event_streams_total", factory: registry)
   }
 
@@ -43,10 +54,12 @@ struct HTTPMetrics: Sendable {
   ///
   /// - Parameter start: the time at which it came, by `now`.
   func count(_ method: HTTPRequest.Method, _ status: HTTPResponse.Status, since start: Int64) {
-    let name = counters[method.rawValue] == nil ? "other" : method.rawValue
-    times[name]?.recordNanoseconds(now() - start)
-    let all = counters[name]
-    (all?[status.code] ?? all?[0])?.increment()
+    guard let cells = method == .get ? get : cells[method.rawValue] ?? cells["other"] else {
+      return
+    }
+    cells.time.recordNanoseconds(now() - start)
+    let counter = status.code == 200 ? cells.ok : cells.counters[status.code] ?? cells.other
+    counter?.increment()
   }
 
   /// Counts an event stream that begins.

@@ -104,9 +104,11 @@ extension Reply {
 }
 
 extension Responder.Parsed {
+  private static let etagField = HTTPField.Name("X-Firebase-ETag")
+
   /// Whether the client asks for the ETag of the location.
   var wantsETag: Bool {
-    HTTPField.Name("X-Firebase-ETag").flatMap { fields[$0] }?.asciiLowercased == "true"
+    Self.etagField.flatMap { fields[$0] }?.asciiLowercased == "true"
   }
 }
 

@@ -6,11 +6,19 @@ struct Bench: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
     commandName: "CanopyBench",
     abstract:
-      "Benchmarks and stress tests of Canopy: comparison, contention, crashes, damage and floods.",
-    subcommands: [
-      Compare.self, Contention.self, SlowReader.self, Crash.self, Flip.self, Flood.self,
-      Generate.self, RulesCost.self, ClientCore.self, EchoServer.self,
-    ])
+      "Benchmarks and stress tests of Canopy: comparison, contention, crashes, damage, floods and malformed input.",
+    subcommands: commands)
+
+  private static var commands: [any ParsableCommand.Type] {
+    var commands: [any ParsableCommand.Type] = [
+      Compare.self, Contention.self, SlowReader.self, Crash.self, Flip.self, Flood.self, Fuzz.self,
+      Generate.self, RulesCost.self, ClientCore.self, EchoServer.self, BareHTTPServer.self,
+    ]
+    #if HummingbirdBench
+      commands.append(HummingbirdServer.self)
+    #endif
+    return commands
+  }
 }
 
 /// The reason for which a measurement ended early.

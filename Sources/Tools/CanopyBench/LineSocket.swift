@@ -7,8 +7,10 @@ final class LineSocket {
   private var buffer: [UInt8] = []
   private var start = 0
 
-  init(port: Int) throws {
+  /// - Parameter secondsMax: the seconds after which a reply counts as missing; nil to wait without a bound.
+  init(port: Int, secondsMax: Int? = nil) throws {
     socket = try TCPSocket(port: port)
+    if let secondsMax { socket.waitAtMost(seconds: secondsMax) }
   }
 
   /// Sends a line, and returns the line of the reply; nil if the connection ended before.

@@ -3,6 +3,8 @@ import Foundation
 /// A `canopy serve` of this build that is a process of its own.
 final class Server {
   let port: Int
+  /// The port of HTTP; nil if there is none.
+  let httpPort: Int?
   private let process: Process
   let folder: String
 
@@ -14,11 +16,48 @@ final class Server {
 
   /// Starts a server on a free port, and returns when it is ready.
   ///
-  /// - Parameter command: a program, with its first arguments, that becomes the server.
-  convenience init(
-    folder: String, arguments: [String] = [], through command: [String] = []
+  /// - Parameters:
+  ///   - hasHTTP: whether it listens for HTTP too.
+  ///   - command: a program, with its first arguments, that becomes the server.
+  ///   - errors: the file for its log; nil for that of this program.
+  init(
+    folder: String, arguments: [String] = [], hasHTTP: Bool = false,
+    through command: [String] = [], errors: FileHandle? = nil
   ) throws {
-    try self.init(folder: folder, arguments: arguments, through: command, errors: nil)
+    self.folder = folder
+    process = Process()
+    if let errors { process.standardError = errors }
+    let program = command.isEmpty ? [Server.executable.path] : command
+    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+    process.arguments =
+      program + [
+        "serve", "--data", folder, "--port", "0", "--http-port", hasHTTP ? "0" : "off",
+        "--signups-per-minute", "1000000", "--log-level", "error",
+      ] + arguments
+    let output = Pipe()
+    process.standardOutput = output
+    try process.run()
+    Children.add(process.processIdentifier, endedBy: SIGKILL)
+    var text = ""
+    while text.split(separator: "\n", omittingEmptySubsequences: false).count <= (hasHTTP ? 2 : 1) {
+      let data = output.fileHandleForReading.availableData
+      guard !data.isEmpty else {
+        process.waitUntilExit()
+        Children.remove(process.processIdentifier)
+        let isTrap = process.terminationReason == .uncaughtSignal
+        throw EarlyEnding(status: process.terminationStatus + (isTrap ? 128 : 0))
+      }
+      text += String(decoding: data, as: UTF8.self)
+    }
+    func port(_ kind: String) -> Int? {
+      let line = text.split(separator: "\n").first { $0.hasPrefix("ready \(kind) ") }
+      return line?.split(separator: ":").last.flatMap { Int($0) }
+    }
+    guard let linePort = port("line"), !hasHTTP || port("http") != nil else {
+      throw BenchFailure("the server printed no port: \(text)")
+    }
+    self.port = linePort
+    httpPort = port("http")
   }
 
   /// Starts a server on a folder that may be damaged.
@@ -30,7 +69,7 @@ final class Server {
     let errors = try FileHandle(forWritingTo: URL(fileURLWithPath: path))
     defer { try? errors.close() }
     do {
-      return (try Server(folder: folder, arguments: [], through: [], errors: errors), 0, "")
+      return (try Server(folder: folder, errors: errors), 0, "")
     } catch let ending as EarlyEnding {
       return (nil, ending.status, (try? String(contentsOfFile: path, encoding: .utf8)) ?? "")
     }
@@ -40,41 +79,6 @@ final class Server {
   private struct EarlyEnding: Error, CustomStringConvertible {
     var status: Int32
     var description: String { "the server ended with code \(status) before it was ready" }
-  }
-
-  private init(
-    folder: String, arguments: [String], through command: [String], errors: FileHandle?
-  ) throws {
-    self.folder = folder
-    process = Process()
-    if let errors { process.standardError = errors }
-    let program = command.isEmpty ? [Server.executable.path] : command
-    process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-    process.arguments =
-      program + [
-        "serve", "--data", folder, "--port", "0", "--http-port", "off", "--signups-per-minute",
-        "1000000",
-        "--log-level", "error",
-      ] + arguments
-    let output = Pipe()
-    process.standardOutput = output
-    try process.run()
-    Children.add(process.processIdentifier, endedBy: SIGKILL)
-    var text = ""
-    while !text.contains("\n") {
-      let data = output.fileHandleForReading.availableData
-      guard !data.isEmpty else {
-        process.waitUntilExit()
-        Children.remove(process.processIdentifier)
-        let isTrap = process.terminationReason == .uncaughtSignal
-        throw EarlyEnding(status: process.terminationStatus + (isTrap ? 128 : 0))
-      }
-      text += String(decoding: data, as: UTF8.self)
-    }
-    guard let last = text.split(separator: ":").last,
-      let port = Int(last.trimmingCharacters(in: .whitespacesAndNewlines))
-    else { throw BenchFailure("the server printed no port: \(text)") }
-    self.port = port
   }
 
   var processID: Int32 { process.processIdentifier }
@@ -114,6 +118,11 @@ final class Server {
   /// Sets the peak of its memory, `VmHWM`, to the memory in use now.
   func forgetPeakMemory() {
     try? "5".write(toFile: "/proc/\(processID)/clear_refs", atomically: false, encoding: .utf8)
+  }
+
+  /// The number of its open files and sockets; 0 if it has ended.
+  var descriptorCount: Int {
+    (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(processID)/fd"))?.count ?? 0
   }
 
   /// Returns an entry of `/proc/PID/status` in KiB: `VmHWM` or `VmRSS`.

@@ -165,9 +165,20 @@ final class HTTPClient {
   func message() async throws -> String {
     let head = try await bytes(2)
     var size = Int(head[1])
-    if size == 126 { size = try await bytes(2).reduce(0) { $0 << 8 | Int($1) } }
+    if size >= 126 {
+      size = try await bytes(size == 126 ? 2 : 8).reduce(0) { $0 << 8 | Int($1) }
+    }
     let text = String(decoding: try await bytes(size), as: UTF8.self)
     return head[0] & 0xF == 8 ? "(close)" : text
+  }
+
+  /// Reads a message of a WebSocket. Joins the frames of a long one, whose number comes before them.
+  func wholeMessage() async throws -> String {
+    let text = try await message()
+    guard let count = Int(text), count > 0 else { return text }
+    var whole = ""
+    for _ in 0..<count { whole += try await message() }
+    return whole
   }
 
   /// Reads until the server closes the connection, and returns the rest.

@@ -81,14 +81,15 @@ final class LineConnection {
   private let descriptor: Int32
   private var received: [UInt8] = []
 
-  init(to server: RunningServer) throws {
+  /// - Parameter port: another port than that of the line protocol.
+  init(to server: RunningServer, port: UInt16? = nil) throws {
     descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
     var time = timeval(tv_sec: 30, tv_usec: 0)
     setsockopt(
       descriptor, SOL_SOCKET, SO_RCVTIMEO, &time, socklen_t(MemoryLayout<timeval>.size))
     var address = sockaddr_in()
     address.sin_family = sa_family_t(AF_INET)
-    address.sin_port = server.port.bigEndian
+    address.sin_port = (port ?? server.port).bigEndian
     guard inet_pton(AF_INET, server.host, &address.sin_addr) == 1 else {
       throw RunningServer.Failure(description: "\(server.host) is not an IPv4 address")
     }
@@ -126,11 +127,24 @@ final class LineConnection {
         received.removeSubrange(...end)
         return String(decoding: line, as: UTF8.self)
       }
-      var buffer = [UInt8](repeating: 0, count: 65_536)
-      let count = recv(descriptor, &buffer, buffer.count, 0)
-      guard count >= 0 else { throw RunningServer.Failure(description: "no reply came in time") }
-      guard count > 0 else { return nil }
-      received += buffer.prefix(count)
+      guard try receiveMore() else { return nil }
     }
+  }
+
+  /// Returns the next bytes; nil if the server has closed the connection before.
+  func receive(_ count: Int) throws -> [UInt8]? {
+    while received.count < count {
+      guard try receiveMore() else { return nil }
+    }
+    defer { received.removeFirst(count) }
+    return Array(received[..<count])
+  }
+
+  private func receiveMore() throws -> Bool {
+    var buffer = [UInt8](repeating: 0, count: 65_536)
+    let count = recv(descriptor, &buffer, buffer.count, 0)
+    guard count >= 0 else { throw RunningServer.Failure(description: "no reply came in time") }
+    received += buffer.prefix(count)
+    return count > 0
   }
 }

@@ -52,6 +52,15 @@ final class Channel<Framer: ReplyFramer> {
     end += try socket.receive(into: .init(rebasing: input[end...]))
   }
 
+  /// Reads once from a socket that has a longest time.
+  ///
+  /// - Throws: `BenchFailure` if nothing arrives in this time.
+  func receiveOrFail() throws {
+    let before = end - start
+    try receive()
+    guard end - start > before else { throw BenchFailure("no reply in time") }
+  }
+
   /// Moves the received bytes to the start of the buffer, or to a larger buffer if they are at the start.
   private func makeRoom() {
     let rest = UnsafeRawBufferPointer(rebasing: input[start..<end])

@@ -1,16 +1,17 @@
 /// The requests of a system as bytes, and the check of its replies.
 protocol Dialect<Framer> {
   associatedtype Framer: ReplyFramer
+  associatedtype Request = BlogRequest
 
   /// Appends the bytes of a request of a user.
-  func write(_ request: BlogRequest, as user: Int, to output: inout [UInt8])
+  func write(_ request: Request, as user: Int, to output: inout [UInt8])
 
   /// Checks the reply to a request.
   ///
   /// - Parameter isThorough: whether to check the contents too. The client does so for few replies, because searching
   ///   fifty kilobytes of a list takes longer than receiving them.
   func check(
-    _ frame: Frame, _ bytes: UnsafeRawBufferPointer, to request: BlogRequest, as user: Int,
+    _ frame: Frame, _ bytes: UnsafeRawBufferPointer, to request: Request, as user: Int,
     isThorough: Bool
   ) -> Verdict
 }
@@ -19,6 +20,8 @@ enum Verdict: Equatable {
   case right
   /// A correct reply to a star, which is now on the post, or not.
   case starred(Bool)
+  /// A correct reply to a post, which now exists.
+  case posted
   case wrong
 }
 

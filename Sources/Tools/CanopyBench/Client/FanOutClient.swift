@@ -110,7 +110,8 @@ final class FanOutClient<Framer: ReplyFramer> {
           let number = received[id]
           received[id] += 1
           if isMeasuring { sample.operations += 1 }
-          if !reply.bytes.starts(with: dialect.eventPrefix)
+          let content = UnsafeRawBufferPointer(rebasing: reply.bytes[reply.frame.contentStart...])
+          if !content.starts(with: dialect.eventPrefix)
             || id % Self.checkedListeners == 0 && !reply.bytes.contains(dialect.text(number + 1))
           {
             sample.addWrong("event \(number + 1): \(reply.text.prefix(200))")

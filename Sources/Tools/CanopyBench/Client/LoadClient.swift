@@ -14,7 +14,7 @@ final class LoadClient<D: Dialect> {
   private final class User {
     let channel: Channel<D.Framer>
     var random = SplitMix64(seed: 0)
-    var inFlight: [(request: BlogRequest, sentAt: Int64)] = []
+    var inFlight: [(request: D.Request?, sentAt: Int64)] = []
     /// The index of the oldest request in flight in the ring.
     var oldest = 0
     var waiting = 0
@@ -39,21 +39,24 @@ final class LoadClient<D: Dialect> {
 
   /// Loads the server: first without measuring, then measuring, then until all replies have arrived.
   ///
-  /// - Parameter usage: returns the CPU seconds that the server has used. It is called at both ends of the measured
-  ///   time.
-  func run(_ round: Round, usage: () throws -> Double) throws -> Sample {
+  /// - Parameters:
+  ///   - next: returns the next request of a user.
+  ///   - usage: returns the CPU seconds that the server has used. It is called at both ends of the measured time.
+  func run(
+    _ pace: Pace, next: (inout SplitMix64) -> D.Request, usage: () throws -> Double
+  ) throws -> Sample {
     var sample = Sample()
     var isSending = true
     var isMeasuring = false
-    var boundary = monotonicNanoseconds() + Int64(round.warmUpSeconds * 1e9)
+    var boundary = monotonicNanoseconds() + Int64(pace.warmUpSeconds * 1e9)
     var start: UsageMark?
     for (id, user) in users.enumerated() {
-      user.random = SplitMix64(seed: round.seed &* 1_000_003 &+ UInt64(id))
-      user.inFlight = Array(repeating: (.ping, 0), count: round.depth)
+      user.random = SplitMix64(seed: pace.seed &* 1_000_003 &+ UInt64(id))
+      user.inFlight = Array(repeating: (nil, 0), count: pace.depth)
       user.oldest = 0
-      try send(user, id, round.depth, round, at: monotonicNanoseconds())
+      try send(user, id, pace.depth, next, at: monotonicNanoseconds())
     }
-    var waiting = users.count * round.depth
+    var waiting = users.count * pace.depth
     while waiting > 0 {
       try poller.wait { id, hasRoom in
         let user = users[id]
@@ -69,7 +72,7 @@ final class LoadClient<D: Dialect> {
         waiting -= count
         if isSending {
           waiting += count
-          try send(user, id, count, round, at: now)
+          try send(user, id, count, next, at: now)
         }
       }
       guard isSending, monotonicNanoseconds() >= boundary else { continue }
@@ -80,7 +83,7 @@ final class LoadClient<D: Dialect> {
         isSending = false
       } else {
         start = mark
-        boundary = monotonicNanoseconds() + Int64(round.seconds * 1e9)
+        boundary = monotonicNanoseconds() + Int64(pace.seconds * 1e9)
         isMeasuring = true
       }
     }
@@ -91,11 +94,11 @@ final class LoadClient<D: Dialect> {
     _ reply: Channel<D.Framer>.Reply, _ user: User, _ id: Int, _ now: Int64, _ isMeasuring: Bool,
     _ sample: inout Sample
   ) {
-    guard user.waiting > 0 else {
+    guard user.waiting > 0, let request = user.inFlight[user.oldest].request else {
       sample.addWrong("a reply without a request: \(reply.text.prefix(200))")
       return
     }
-    let (request, sentAt) = user.inFlight[user.oldest]
+    let sentAt = user.inFlight[user.oldest].sentAt
     user.oldest = user.oldest + 1 == user.inFlight.count ? 0 : user.oldest + 1
     user.waiting -= 1
     user.replies += 1
@@ -111,14 +114,16 @@ final class LoadClient<D: Dialect> {
     switch verdict {
     case .right: break
     case .starred(let isOn): sample.stars += isOn ? 1 : -1
+    case .posted: sample.posts += 1
     case .wrong: sample.addWrong("\(request): \(reply.text.prefix(200))")
     }
-    if case .post = request { sample.posts += 1 }
   }
 
-  private func send(_ user: User, _ id: Int, _ count: Int, _ round: Round, at now: Int64) throws {
+  private func send(
+    _ user: User, _ id: Int, _ count: Int, _ next: (inout SplitMix64) -> D.Request, at now: Int64
+  ) throws {
     for _ in 0..<count {
-      let request = round.mix.next(posts: round.posts, &user.random)
+      let request = next(&user.random)
       var place = user.oldest + user.waiting
       if place >= user.inFlight.count { place -= user.inFlight.count }
       user.inFlight[place] = (request, now)
@@ -134,5 +139,13 @@ final class LoadClient<D: Dialect> {
       user.wantsRoom = wantsRoom
       try poller.change(user.channel.socket, id: id, wantsRoom: wantsRoom)
     }
+  }
+}
+
+extension LoadClient where D.Request == BlogRequest {
+  /// Loads the server with the requests of a round.
+  func run(_ round: Round, usage: () throws -> Double) throws -> Sample {
+    try run(
+      round.pace, next: { random in round.mix.next(posts: round.posts, &random) }, usage: usage)
   }
 }

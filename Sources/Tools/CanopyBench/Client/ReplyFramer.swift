@@ -23,6 +23,8 @@ struct Frame: Equatable {
   var rows = 0
   /// The index of the first row.
   var firstRow = 0
+  /// The index of the first byte of the content, after a head.
+  var contentStart = 0
   var isError = false
 }
 

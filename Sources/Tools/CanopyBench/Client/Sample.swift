@@ -11,6 +11,19 @@ struct Round {
   /// The number of posts at the start.
   var posts: Int
   var seed: UInt64
+
+  var pace: Pace {
+    Pace(depth: depth, warmUpSeconds: warmUpSeconds, seconds: seconds, seed: seed)
+  }
+}
+
+/// The amount and the time of the load in one round.
+struct Pace {
+  /// The number of requests in flight on each connection.
+  var depth = 1
+  var warmUpSeconds: Double
+  var seconds: Double
+  var seed: UInt64
 }
 
 /// The results of one round.

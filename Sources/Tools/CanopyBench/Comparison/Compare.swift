@@ -4,7 +4,7 @@ import Foundation
 struct Compare: ParsableCommand {
   static let configuration = CommandConfiguration(
     abstract:
-      "Compare Canopy with Redis and PostgreSQL at the same work, durable before each reply.",
+      "Compare Canopy with Redis, PostgreSQL and servers of HTTP at the same work, durable before each reply.",
     discussion: """
       The command starts all servers on this machine, fills them with the same posts, and loads one after \
       the other in each round. The exit code is 1 if a reply was wrong, but not if a goal is missed.
@@ -14,7 +14,7 @@ struct Compare: ParsableCommand {
   @Option(
     help: "Run only this work; may be repeated. \(Work.names.joined(separator: ", ")).")
   var only: [String] = []
-  @Option(help: "Measure only this system; may be repeated. canopy, redis, postgresql, echo.")
+  @Option(help: "Measure only this system; may be repeated. \(PeerName.list).")
   var system: [String] = []
   @Option(help: "The number of connections, each with its own user.") var connections = 50
   @Option(help: "The number of posts at the start.") var posts = 100_000
@@ -31,7 +31,7 @@ struct Compare: ParsableCommand {
       throw ValidationError("\(name) is no work; there are \(Work.names.joined(separator: ", "))")
     }
     for name in system where !PeerName.allCases.contains(where: { $0.matches(name) }) {
-      throw ValidationError("\(name) is no system; there are canopy, redis, postgresql, echo")
+      throw ValidationError("\(name) is no system; there are \(PeerName.list)")
     }
     guard 1...users ~= connections else {
       throw ValidationError("--connections must be 1 to the number of users")
@@ -87,6 +87,8 @@ struct Compare: ParsableCommand {
 }
 
 extension PeerName {
+  fileprivate static let list = allCases.map { $0.rawValue.lowercased() }.joined(separator: ", ")
+
   fileprivate func matches(_ name: String) -> Bool {
     rawValue.lowercased() == name.lowercased()
   }

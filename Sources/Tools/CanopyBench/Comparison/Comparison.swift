@@ -52,10 +52,11 @@ final class Comparison {
 
   func run() throws {
     let wanted = Work.all.filter { works.contains($0.name) }
-    if !wanted.isEmpty || works.contains("memory") || works.contains("fan-out") {
+    if !works.isDisjoint(with: Work.all.map(\.name) + ["memory", "fan-out"] + Work.web) {
       let peers = try startPeers(forPing: works.contains("ping"))
       for work in wanted { try measure(work, peers) }
       if works.contains("fan-out") { try attempt("fan-out") { try measureFanOut(peers) } }
+      if !works.isDisjoint(with: Work.web) { try attempt("HTTP") { try measureWeb(peers) } }
       for peer in peers { try peer.stop() }
       if systems.contains(.canopy) { try verify(folder + "/canopy") }
     }
@@ -97,7 +98,7 @@ extension Comparison {
       memory[.canopy] = peer.usage.residentBytes() - empty
       peers.append(peer)
     }
-    if systems.contains(.redis) {
+    if systems.contains(.redis), !works.isSubset(of: Work.web) {
       say("Redis: loading")
       let peer = try RedisPeer(data, folder: folder + "/redis")
       let empty = try peer.info("used_memory_rss")
@@ -108,7 +109,7 @@ extension Comparison {
       peers.append(peer)
     }
     if works.contains("memory") { findMemory() }
-    if systems.contains(.postgres), works.contains(where: { $0 != "memory" && $0 != "fan-out" }) {
+    if systems.contains(.postgres), !works.isSubset(of: ["memory", "fan-out"] + Work.web) {
       say("PostgreSQL: loading")
       let peer = try PostgresPeer(data, folder: folder + "/postgres")
       try peer.load()
@@ -202,6 +203,19 @@ extension Comparison {
       Report.Finding(
         work: work, measure: measure, canopy: canopy, against: peer.rawValue, other: other,
         goal: goal))
+  }
+
+  /// Compares the rate of Canopy at a work with its own at another.
+  func find(
+    _ work: String, _ measure: String, _ against: String, _ otherWork: String, _ goal: Report.Goal
+  ) {
+    func rate(_ work: String) -> Double? {
+      report.rows.last { $0.work == work && $0.system == .canopy }?.perSecond
+    }
+    guard let canopy = rate(work), let other = rate(otherWork) else { return }
+    report.findings.append(
+      Report.Finding(
+        work: work, measure: measure, canopy: canopy, against: against, other: other, goal: goal))
   }
 }
 

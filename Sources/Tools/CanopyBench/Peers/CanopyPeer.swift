@@ -7,6 +7,8 @@ final class CanopyPeer: Peer {
   let server: Server
   private let data: DataSet
   private let tokens: [String]
+  /// The port of HTTP.
+  let httpPort: Int
   private let dialect: LineDialect
   private var client: LoadClient<LineDialect>?
 
@@ -19,7 +21,9 @@ final class CanopyPeer: Peer {
     // As for the other systems, no checkpoint happens during a round.
     server = try Server(
       folder: folder,
-      arguments: ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"])
+      arguments: ["--checkpoint-after", "1800", "--checkpoint-every", "100000000"], hasHTTP: true)
+    guard let port = server.httpPort else { throw BenchFailure("Canopy has no port for HTTP") }
+    httpPort = port
   }
 
   func connect(_ connections: Int) throws {

@@ -55,7 +55,9 @@ struct LineDialect: Dialect {
     switch request {
     case .ping:
       return Verdict(bytes.starts(with: "+\"PONG\""))
-    case .post, .comment:
+    case .post:
+      return bytes.starts(with: "+{\"id\":\"-") ? .posted : .wrong
+    case .comment:
       return Verdict(bytes.starts(with: "+{\"id\":\"-"))
     case .star:
       if bytes.starts(with: "+{\"starred\":true,") { return .starred(true) }

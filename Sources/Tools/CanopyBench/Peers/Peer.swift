@@ -20,6 +20,9 @@ enum PeerName: String, CaseIterable, Codable {
   case redis = "Redis"
   case postgres = "PostgreSQL"
   case echo = "echo"
+  case nginx = "nginx"
+  case hummingbird = "Hummingbird"
+  case nio = "NIO"
 }
 
 /// The counts of a system's data, which must agree with its replies.

@@ -132,7 +132,9 @@ struct PostgresDialect: Dialect {
     isThorough: Bool
   ) -> Verdict {
     switch request {
-    case .ping, .post, .comment:
+    case .post:
+      return frame.rows == 1 ? .posted : .wrong
+    case .ping, .comment:
       return Verdict(frame.rows == 1)
     case .star:
       // A row has its type, length, number of columns, length of the first column, and that column, which is one byte.

@@ -129,7 +129,9 @@ struct RedisDialect: Dialect {
     switch request {
     case .ping:
       return Verdict(bytes.starts(with: "+PONG"))
-    case .post, .comment:
+    case .post:
+      return bytes.starts(with: ":") ? .posted : .wrong
+    case .comment:
       return Verdict(bytes.starts(with: ":"))
     case .star:
       if bytes.starts(with: "*2\r\n:1\r\n") { return .starred(true) }
