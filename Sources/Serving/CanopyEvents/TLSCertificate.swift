@@ -112,9 +112,11 @@ extension TLSCertificate {
   /// Adds a handler that ends the connection of a client that speaks TLS to a port without it.
   ///
   /// The client would wait for an answer, and the server for the end of its line. Call it on the channel's event loop.
-  package static func addPlainHandler(to channel: any Channel) throws {
+  ///
+  /// - Parameter refusal: the bytes for such a client.
+  package static func addPlainHandler(to channel: any Channel, refusal: ByteBuffer) throws {
     try channel.pipeline.syncOperations.addHandler(
-      FirstByte(expectsTLS: false, refusal: alert))
+      FirstByte(expectsTLS: false, refusal: refusal))
   }
 
   /// The bytes that end a handshake of TLS: a fatal alert, which clients report as an internal error of the server.
