@@ -147,6 +147,9 @@ struct Serve: AsyncParsableCommand {
     listener.threads = try positive("threads", threads, default: listener.threads)
     guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
     let gateway = try gateway(like: listener)
+    var identity = IdentitySettings()
+    identity.project = try Setting.value("project", project, default: Project()).name
+    identity.isEmulator = emulator
     let room = try OpenFiles.raised().connectionsMax(
       threads: listener.threads * (gateway == nil ? 1 : 2))
     let isReduced = room < limits.connectionsMax
@@ -175,9 +178,6 @@ struct Serve: AsyncParsableCommand {
     // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover()
     try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
-    var identity = IdentitySettings()
-    identity.project = try Setting.value("project", project, default: Project()).name
-    identity.isEmulator = emulator
     // Only clients of HTTP get identity tokens.
     var keys: IdentityKeys?
     if gateway != nil {
