@@ -209,7 +209,7 @@ public final class LineServer: Service {
           try pipeline.addHandler(ReadTurns(shared.turns))
           if let certificate {
             try certificate.addHandlers(
-              to: channel, .lines, refusal: LineServer.tlsNeeded,
+              to: channel, .lines, refusal: LineServer.tlsNeeded, memory: operations.memory,
               handshakeSeconds: configuration.handshakeSeconds)
           } else if !listener.isLocal {
             try TLSCertificate.addPlainHandler(to: channel, refusal: LineServer.tlsRefused)
