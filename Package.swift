@@ -294,9 +294,9 @@ let package = Package(
       name: "CanopyClientTests",
       dependencies: [
         "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
-        "CanopyAccounts", "CanopyLineServer",
+        "CanopyAccounts", "CanopyEvents", "CanopyLineServer",
         "CanopyTesting", logging,
-        lifecycle, nioCore, nioPosix, nioSSL,
+        lifecycle, nioCore, nioPosix,
       ],
       path: "Tests/Client/CanopyClientTests", swiftSettings: settings),
     .testTarget(

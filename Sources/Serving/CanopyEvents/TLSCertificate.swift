@@ -1,3 +1,4 @@
+package import CanopySession
 internal import Foundation
 package import NIOCore
 internal import NIOSSL
@@ -90,6 +91,8 @@ package final class TLSCertificate: Sendable {
 extension TLSCertificate {
   /// The seconds that a client has for the handshake.
   package static let handshakeSeconds: Int64 = 10
+  /// The bytes that TLS makes the server hold for a connection, as measured.
+  package static let connectionBytes = 28 * 1024
 
   /// Adds the handlers of TLS at the end of a pipeline, which has no handlers of a protocol yet.
   ///
@@ -98,23 +101,26 @@ extension TLSCertificate {
   /// - Parameters:
   ///   - inner: the protocol inside of TLS.
   ///   - refusal: the bytes for a client that does not speak TLS.
+  ///   - memory: is charged with the memory of the connection, from the first byte of the handshake on.
   package func addHandlers(
-    to channel: any Channel, _ inner: Inner, refusal: ByteBuffer,
+    to channel: any Channel, _ inner: Inner, refusal: ByteBuffer, memory: MemoryBudget,
     handshakeSeconds: Int64 = TLSCertificate.handshakeSeconds
   ) throws {
     let context = contexts.withLock { inner == .http ? $0.http : $0.lines }
     try channel.pipeline.syncOperations.addHandlers([
       FirstByte(expectsTLS: true, refusal: refusal), NIOSSLServerHandler(context: context),
-      HandshakeGuard(seconds: handshakeSeconds),
+      HandshakeGuard(memory, seconds: handshakeSeconds),
     ])
   }
 
   /// Adds a handler that ends the connection of a client that speaks TLS to a port without it.
   ///
   /// The client would wait for an answer, and the server for the end of its line. Call it on the channel's event loop.
-  package static func addPlainHandler(to channel: any Channel) throws {
+  ///
+  /// - Parameter refusal: the bytes for such a client.
+  package static func addPlainHandler(to channel: any Channel, refusal: ByteBuffer) throws {
     try channel.pipeline.syncOperations.addHandler(
-      FirstByte(expectsTLS: false, refusal: alert))
+      FirstByte(expectsTLS: false, refusal: refusal))
   }
 
   /// The bytes that end a handshake of TLS: a fatal alert, which clients report as an internal error of the server.

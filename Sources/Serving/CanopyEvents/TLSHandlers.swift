@@ -1,3 +1,4 @@
+internal import CanopySession
 internal import NIOCore
 internal import NIOExtras
 internal import NIOSSL
@@ -38,22 +39,30 @@ final class FirstByte: ChannelInboundHandler, RemovableChannelHandler {
   }
 }
 
-/// Ends a connection whose handshake takes too long, or has not ended when the server shuts down.
+/// Ends a connection whose handshake takes too long, or has not ended when the server shuts down. Charges the memory of
+/// TLS.
 ///
 /// A client that closes its socket without the end of TLS is treated as one that sends no more: all protocols here mark
 /// the ends of their messages themselves. Use it on the channel's event loop only.
 final class HandshakeGuard: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
+  private let memory: MemoryBudget
   private let seconds: Int64
   /// Ends the connection; nil after the handshake.
   private var deadline: Scheduled<Void>?
+  /// The memory of TLS; nil when the connection is gone.
+  private var share: MemoryBudget.Share?
 
-  init(seconds: Int64) {
+  init(_ memory: MemoryBudget, seconds: Int64) {
+    self.memory = memory
     self.seconds = seconds
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
+    let channel = context.channel
+    share = memory.open { channel.close(promise: nil) }
+    share?.report(TLSCertificate.connectionBytes)
     deadline = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) {
       context.close(promise: nil)
     }
@@ -61,10 +70,12 @@ final class HandshakeGuard: ChannelInboundHandler {
 
   func handlerRemoved(context: ChannelHandlerContext) {
     endWait()
+    share = nil
   }
 
   func channelInactive(context: ChannelHandlerContext) {
     endWait()
+    share = nil
     context.fireChannelInactive()
   }
 

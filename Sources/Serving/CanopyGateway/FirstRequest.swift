@@ -87,9 +87,11 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    // No request has begun, so there is nothing to be answered.
-    if event is ChannelShouldQuiesceEvent { return context.close(promise: nil) }
-    context.fireUserInboundEventTriggered(event)
+    switch event {
+    // No request has begun, so there is nothing to be answered; and after the end of the input none can follow.
+    case is ChannelShouldQuiesceEvent, ChannelEvent.inputClosed: context.close(promise: nil)
+    default: context.fireUserInboundEventTriggered(event)
+    }
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {

@@ -83,7 +83,7 @@ struct GatewayChannel: ServerChildChannel {
     try pipeline.addHandler(ReadTurns(connection.loop.value.turns))
     if let certificate = configuration.certificate {
       try certificate.addHandlers(
-        to: channel, .http, refusal: HTTPAnswer.tlsNeeded,
+        to: channel, .http, refusal: HTTPAnswer.tlsNeeded, memory: operations.memory,
         handshakeSeconds: configuration.patience.handshakeSeconds)
     }
     try pipeline.addHandlers([encoder, decoder])

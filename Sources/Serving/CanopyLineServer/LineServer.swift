@@ -209,10 +209,10 @@ public final class LineServer: Service {
           try pipeline.addHandler(ReadTurns(shared.turns))
           if let certificate {
             try certificate.addHandlers(
-              to: channel, .lines, refusal: LineServer.tlsNeeded,
+              to: channel, .lines, refusal: LineServer.tlsNeeded, memory: operations.memory,
               handshakeSeconds: configuration.handshakeSeconds)
           } else if !listener.isLocal {
-            try TLSCertificate.addPlainHandler(to: channel)
+            try TLSCertificate.addPlainHandler(to: channel, refusal: LineServer.tlsRefused)
           }
           try pipeline.addHandler(LineHandler(shared: shared))
         }
@@ -222,6 +222,9 @@ public final class LineServer: Service {
   /// The line for a client that does not speak TLS.
   private static let tlsNeeded = ConnectionGate.line(
     WireError(.badRequest, "this port speaks TLS; connect with TLS"))
+
+  /// The line for a client that speaks TLS to a port without it.
+  private static let tlsRefused = ConnectionGate.line(ForeignProtocol.tls.error)
 }
 
 /// The connections of one listener, and their graceful shutdown.

@@ -21,6 +21,17 @@ import Testing
     return limits
   }
 
+  @Test func `a client that leaves before its first request holds no connection`() async throws {
+    try await withGateway { configuration in
+      configuration.patience.idleSeconds = 10_000
+    } _: { server in
+      try await server.connect { _ in
+        try await eventually { server.gate.count == 1 }
+      }
+      try await eventually { server.gate.count == 0 }
+    }
+  }
+
   @Test func `a body at the bound is taken, and a longer one is refused and ends the connection`()
     async throws
   {

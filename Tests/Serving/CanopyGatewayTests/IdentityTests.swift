@@ -81,8 +81,8 @@ import Testing
         let path = "/.settings/rules.json"
         let text = """
           // Rules
-          {"rules": /* all */ {".read": "true && // not in a string
-            '\\"' != '/*' ", ".write": false}} // The end
+          {"rules": /* all */ {".read": "'// no comment' != '\\"/*'
+            && true", ".write": false}} // The end
           """
         let put = try await client.request("PUT", path, server.administrator, text)
         #expect(put.status == 200, "\(put.text)")
@@ -90,7 +90,7 @@ import Testing
         let strict = try await client.request("GET", path + "?format=strict", server.administrator)
         #expect(strict.status == 200)
         #expect(
-          strict.json?["rules"]?[".read"]?.string == "true && // not in a string\n  '\"' != '/*' ",
+          strict.json?["rules"]?[".read"]?.string == "'// no comment' != '\"/*'\n  && true",
           "\(strict.text)")
         let other = try await client.request("GET", path + "?format=other", server.administrator)
         #expect(other.status == 400)

@@ -81,11 +81,12 @@ import Testing
       try await server.connect { slow in
         try await slow.send(Self.hello)
         try await eventually { server.gate.count == 1 }
+        #expect(server.parts.operations.memory.used == TLSCertificate.connectionBytes)
         let received = try await server.connect { refused in try await refused.end() }
         #expect(received == Self.alert)
         #expect(try await slow.end() == [])
       }
-      try await eventually { server.gate.count == 0 }
+      try await eventually { server.gate.count == 0 && server.parts.operations.memory.used == 0 }
       try await HTTPClient.connect(server.port, trusting: .first) { client in
         let response = try await client.request("GET", "/open.json")
         #expect(response.text == "null")

@@ -34,6 +34,12 @@ import Testing
     try await withLineServer { _, port in
       let client = try await LineSocketClient(port: port, trusting: .first)
       #expect(try await client.readToEnd() == [])
+      // A handshake without a line end.
+      let raw = try await LineSocketClient(port: port)
+      try await raw.send([22, 3, 1, 2, 0])
+      #expect(
+        try await raw.readToEnd()
+          == ["-BAD_REQUEST this port speaks lines without TLS; the connection closes"])
       // The same byte later is a request that is not valid.
       let plain = try await LineSocketClient(port: port)
       try await plain.send("PING\n\u{16}PING\nPING\n")

@@ -1,6 +1,7 @@
 import CanopyAccounts
 import CanopyClient
 import CanopyEngine
+import CanopyLineServer
 import CanopyTesting
 import CanopyTree
 import Dispatch
@@ -51,9 +52,10 @@ final class Backend: Sendable {
 
 /// Runs a test's body with a server.
 func withBackend(
-  limits: Limits = Limits(), _ body: (Backend) async throws -> Void
+  limits: Limits = Limits(), _ configure: (inout LineServer.Configuration) -> Void = { _ in },
+  _ body: (Backend) async throws -> Void
 ) async throws {
-  try await withLineServer(limits: limits) { try await body(Backend($0, port: $1)) }
+  try await withLineServer(limits: limits, configure) { try await body(Backend($0, port: $1)) }
 }
 
 /// Values from callbacks, in order, for which a test can wait.
