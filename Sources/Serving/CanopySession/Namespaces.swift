@@ -54,7 +54,7 @@ public final class Namespaces: Sendable {
     var isStopping = false
   }
 
-  /// What a caller does next, as the state demands.
+  /// The next step of a caller.
   private enum Step {
     case use(NamespaceLease)
     case wait

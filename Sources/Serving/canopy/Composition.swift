@@ -47,7 +47,7 @@ struct Composition: Sendable {
     if let metrics { journal = MeasuredJournal(store, in: metrics) }
     self.engine = try await Engine(
       journal: journal, configuration: engineConfiguration, now: now,
-      clock: Composition.clock, random: { UInt64.random(in: .min ... .max) }, logger: logger)
+      clock: Composition.clock, random: Composition.random, logger: logger)
     accounts = AccountService(
       store: store, hasher: hasher, settings: settings,
       environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))
@@ -93,6 +93,9 @@ struct Composition: Sendable {
   /// The clock and the random source of accounts and identity tokens.
   static let environment = AccountEnvironment(
     now: Composition.now, random: AccountEnvironment.live.random)
+
+  /// The source of random words for push ids.
+  static let random: @Sendable () -> UInt64 = { UInt64.random(in: .min ... .max) }
 
   /// The clock of the waits of background work.
   static let clock = ContinuousClock()

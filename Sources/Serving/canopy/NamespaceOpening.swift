@@ -41,7 +41,7 @@ struct NamespaceOpening: NamespaceSource {
       let engine = try await Engine(
         journal: MeasuredJournal(store, in: metrics), configuration: configuration,
         now: Composition.now, clock: Composition.clock,
-        random: { UInt64.random(in: .min ... .max) }, logger: logger)
+        random: Composition.random, logger: logger)
       try await rules.begin(at: engine.snapshot.sequence, recordingIn: store)
       logger.info("a namespace is open", metadata: ["seq": "\(engine.snapshot.sequence)"])
       return NamespaceParts(engine: engine, disconnectStore: store, rules: rules) {

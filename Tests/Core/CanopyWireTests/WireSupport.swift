@@ -76,6 +76,7 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("LOGOUT"),
     Sample("PASSWORD current new", ["\"engine of 1843\"", "difference-engine"]),
     Sample("RENAME username", ["countess"]),
+    Sample("USE namespace", ["my-blog"]),
     Sample("QUIT"),
   ]
 

@@ -133,7 +133,7 @@ import Testing
     #expect(try await server.terminate() == 0)
     #expect(
       try await Command.run(["namespace", "list", "--data", data]).text == "default\nnew-one\n")
-    // A server that is no emulator trusts nobody.
+    // Without --emulator the rules of a new namespace allow nothing.
     server = try await ServerProcess(data: data)
     client = try await server.connect()
     try await client.value("USE new-one")

@@ -174,6 +174,38 @@ import Testing
     }
   }
 
+  @Test func `a namespace stays open while an on-disconnect write waits for another try`()
+    async throws
+  {
+    let source = try MemoryNamespaces(["a"])
+    try await withServer(.socket) {
+      $0.namespaces = source
+    } _: { server in
+      let namespaces = server.parts.operations.namespaces
+      let client = try await server.connectAsAdministrator()
+      try await client.value("USE a")
+      try await client.value("ONDISCONNECT SET /gone true")
+      source.journal("a")?.fail(true)
+      await client.disconnect()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
+      }
+      server.parts.clock.advance(Namespaces.Settings().idleMilliseconds + 1)
+      await namespaces.closeIdle()
+      #expect(source.closed == [] && namespaces.openCount == 1)
+      source.journal("a")?.fail(false)
+      // The server tries again after a second.
+      try await server.eventually {
+        server.parts.clock.advance(Namespaces.Settings().idleMilliseconds + 1)
+        await namespaces.closeIdle()
+        return source.closed == ["a"]
+      }
+      let other = try await server.connectAsAdministrator()
+      try await other.value("USE a")
+      try await other.expect("GET /gone", "+true")
+    }
+  }
+
   @Test func `nothing of a closed namespace stays in memory`() async throws {
     let source = try MemoryNamespaces(["a"])
     let parts = try await LineParts(namespaces: source)

@@ -235,4 +235,47 @@ import Testing
       }
     }
   }
+
+  @Test(arguments: [1, 2, 3] as [UInt64])
+  func `writes at once to more namespaces than may be open are all kept, each in its own`(
+    _ seed: UInt64
+  ) async throws {
+    let names = ["a", "b", "c", "d"]
+    try await withNamespaces(names, openMax: 2) { source, parts in
+      let operations = parts.operations
+      let totals = try await withThrowingTaskGroup(of: [String: Int].self) { group in
+        for task in 0..<6 {
+          group.addTask {
+            var random = SeededGenerator(seed: seed * 100 + UInt64(task))
+            var made: [String: Int] = [:]
+            for _ in 0..<30 {
+              let name = names[Int(random.next() % 4)]
+              do throws(WireError) {
+                let lease = try await operations.lease(ofNamespace: name)
+                #expect(operations.namespaces.openCount <= 2)
+                do {
+                  try await set("/n", "{\".sv\":{\"increment\":1}}", in: lease.operations)
+                } catch {
+                  Issue.record(error)
+                }
+                made[name, default: 0] += 1
+              } catch {
+                // Two others are in use.
+                #expect(error.code == .overloaded)
+              }
+            }
+            return made
+          }
+        }
+        return try await group.reduce(into: [:]) { $0.merge($1, uniquingKeysWith: +) }
+      }
+      for name in names {
+        let lease = try await operations.lease(ofNamespace: name)
+        let value = lease.operations.engine.root.at(try Path("n"))
+        #expect(value.integerValue ?? 0 == Int64(totals[name] ?? 0), "\(name)")
+        lease.release()
+      }
+      #expect(source.closed.count >= 2)
+    }
+  }
 }

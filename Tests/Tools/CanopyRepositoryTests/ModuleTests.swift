@@ -132,7 +132,7 @@ struct ModuleTests {
       [
         "ArgumentParser", "CanopyAccounts", "CanopyEngine", "CanopyEvents", "CanopyGateway",
         "CanopyIdentity", "CanopyMetrics", "CanopyRules", "CanopyLineServer",
-        "CanopySession", "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree",
+        "CanopySession", "CanopySocial", "CanopySQLite", "CanopySystem", "CanopyTree", "CanopyWire",
         "Foundation", "Logging", "NIOCore",
         "NIOPosix", "ServiceLifecycle", "Synchronization", "UnixSignals",
       ]),
