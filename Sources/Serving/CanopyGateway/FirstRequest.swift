@@ -15,6 +15,8 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   typealias OutboundOut = HTTPServerResponsePart
 
   private let seconds: Int64
+  /// The end of the client's input, which waits until the protocol is known.
+  private let end: HeldInputEnd
   /// Takes the requests of a connection that speaks HTTP; nil for a WebSocket.
   private let http: EventLoopPromise<GatewayChannel.HTTP?>
   /// Adds the handlers of HTTP behind this one.
@@ -26,13 +28,15 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   ///   - http: takes the requests of a connection that speaks HTTP; nil for a WebSocket. Fails if the connection ends
   ///     before.
   ///   - seconds: the time that a client has for the head of its first request.
+  ///   - end: holds back the end of the client's input.
   ///   - addHTTP: adds the handlers of HTTP at the end of the pipeline.
   init(
-    _ http: EventLoopPromise<GatewayChannel.HTTP?>, seconds: Int64,
+    _ http: EventLoopPromise<GatewayChannel.HTTP?>, seconds: Int64, end: HeldInputEnd,
     addHTTP: @escaping () throws -> GatewayChannel.HTTP?
   ) {
     self.http = http
     self.seconds = seconds
+    self.end = end
     self.addHTTP = addHTTP
   }
 
@@ -70,12 +74,18 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
 
   private func remove(_ context: ChannelHandlerContext, _ requests: GatewayChannel.HTTP?) {
     http.succeed(requests)
+    // Later, because the bytes behind a request for a WebSocket are not yet handed to its handlers.
+    let bound = NIOLoopBound(end, eventLoop: context.eventLoop)
+    context.eventLoop.execute { bound.value.handOn() }
     context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
     // No request has begun, so there is nothing to be answered.
     if event is ChannelShouldQuiesceEvent { return context.close(promise: nil) }
+    if case ChannelEvent.inputClosed? = event as? ChannelEvent {
+      return context.close(promise: nil)
+    }
     context.fireUserInboundEventTriggered(event)
   }
 

@@ -58,11 +58,12 @@ struct GatewayChannel: ServerChildChannel {
     channel.eventLoop.makeCompletedFuture {
       let connection = GatewayConnection(channel, operations, loops.value(of: channel.eventLoop))
       let http = channel.eventLoop.makePromise(of: HTTP?.self)
-      let first = FirstRequest(http, seconds: configuration.patience.idleSeconds) {
+      let end = HeldInputEnd()
+      let first = FirstRequest(http, seconds: configuration.patience.idleSeconds, end: end) {
         try addHTTP(connection, logger)
       }
       do {
-        try add(first, to: channel, connection)
+        try add(first, end, to: channel, connection)
       } catch {
         http.fail(error)
         throw error
@@ -73,14 +74,15 @@ struct GatewayChannel: ServerChildChannel {
 
   /// Adds the handlers that a connection has before its first request.
   private func add(
-    _ first: FirstRequest, to channel: any Channel, _ connection: GatewayConnection
+    _ first: FirstRequest, _ end: HeldInputEnd, to channel: any Channel,
+    _ connection: GatewayConnection
   ) throws {
     let encoder = HTTPResponseEncoder()
     let decoder = ByteToMessageHandler(
       HTTPRequestDecoder(
         leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
     let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandlers([ReadTurns(connection.loop.value.turns), encoder, decoder])
+    try pipeline.addHandlers([ReadTurns(connection.loop.value.turns), end, encoder, decoder])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
         upgraders: [upgrader(first, on: channel.eventLoop)], httpEncoder: encoder,

@@ -45,7 +45,9 @@ final class HTTPClient {
     }
     let channel = try await bootstrap.connect(host: "127.0.0.1", port: port) { channel in
       channel.eventLoop.makeCompletedFuture {
-        try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+        try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
+          wrappingChannelSynchronously: channel,
+          configuration: .init(isOutboundHalfClosureEnabled: true))
       }
     }
     return try await channel.executeThenClose { inbound, outbound in
@@ -59,6 +61,11 @@ final class HTTPClient {
 
   func send(_ bytes: [UInt8]) async throws {
     try await outbound.write(ByteBuffer(bytes: bytes))
+  }
+
+  /// Sends no more. The connection stays open for reading.
+  func finish() {
+    outbound.finish()
   }
 
   /// Sends a request, and returns its response.
@@ -152,7 +159,11 @@ final class HTTPClient {
     let bytes = Array(message.utf8)
     let size = bytes.count
     let length: [UInt8] =
-      size < 126 ? [0x80 | UInt8(size)] : [0xFE, UInt8(size >> 8), UInt8(size & 0xFF)]
+      size < 126
+      ? [0x80 | UInt8(size)]
+      : size <= 0xFFFF
+        ? [0xFE, UInt8(size >> 8), UInt8(size & 0xFF)]
+        : [0xFF, 0, 0, 0, 0] + (0..<4).reversed().map { UInt8(size >> (8 * $0) & 0xFF) }
     // A mask of zeros leaves the bytes as they are.
     try await send([0x81] + length + [0, 0, 0, 0] + bytes)
   }

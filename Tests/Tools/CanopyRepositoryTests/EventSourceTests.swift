@@ -29,7 +29,8 @@ import Testing
       let line = try LineConnection(to: server)
       func request(_ text: String) throws {
         try line.send(text)
-        #expect(try #require(try line.receive()).hasPrefix("+"), "\(text)")
+        let reply = try #require(try line.receive())
+        #expect(reply.hasPrefix("+"), "\(text)")
       }
       try request("AUTH \(token)")
       let source = try EventSource(server, String(target))
@@ -87,7 +88,8 @@ private final class EventSource {
   private var events: [Parser.Event] = []
 
   init(_ server: RunningServer, _ target: String) throws {
-    connection = try LineConnection(to: server, port: #require(server.httpPort))
+    let port: UInt16 = try #require(server.httpPort)
+    connection = try LineConnection(to: server, port: port)
     try connection.send(
       "GET \(target) HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n"
         + "Cache-Control: no-store\r")
@@ -108,13 +110,14 @@ private final class EventSource {
           with: Data(event.data.utf8), options: .fragmentsAllowed)
         guard event.name != "keep-alive" else { continue }
         let members = try #require(json as? [String: Any])
-        return Change(
-          name: event.name, path: try #require(members["path"] as? String),
-          data: try #require(members["data"]))
+        let path = try #require(members["path"] as? String)
+        return Change(name: event.name, path: path, data: try #require(members["data"]))
       }
-      let size = try #require(Int(try #require(try connection.receive()), radix: 16))
+      let line = try #require(try connection.receive())
+      let size = try #require(Int(line, radix: 16))
       try #require(size > 0, "the stream has ended")
-      parser.receive(try #require(try connection.receive(size))) { events.append($0) }
+      let chunk = try #require(try connection.receive(size))
+      parser.receive(chunk) { events.append($0) }
       _ = try connection.receive()
     }
   }
