@@ -168,15 +168,19 @@ final class HTTPClient {
     try await send([0x81] + length + [0, 0, 0, 0] + bytes)
   }
 
-  /// Reads a message of a WebSocket; `(close)` for the end.
+  /// Reads a message of a WebSocket with all its fragments; `(close)` for the end.
   func message() async throws -> String {
-    let head = try await bytes(2)
-    var size = Int(head[1])
-    if size >= 126 {
-      size = try await bytes(size == 126 ? 2 : 8).reduce(0) { $0 << 8 | Int($1) }
+    var payload: [UInt8] = []
+    while true {
+      let head = try await bytes(2)
+      var size = Int(head[1])
+      if size >= 126 {
+        size = try await bytes(size == 126 ? 2 : 8).reduce(0) { $0 << 8 | Int($1) }
+      }
+      payload += try await bytes(size)
+      if head[0] & 0xF == 8 { return "(close)" }
+      if head[0] & 0x80 != 0 { return String(decoding: payload, as: UTF8.self) }
     }
-    let text = String(decoding: try await bytes(size), as: UTF8.self)
-    return head[0] & 0xF == 8 ? "(close)" : text
   }
 
   /// Reads a message of a WebSocket. Joins the frames of a long one, whose number comes before them.
