@@ -16,6 +16,8 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   typealias OutboundOut = HTTPServerResponsePart
 
   private let seconds: Int64
+  /// The end of the client's input, which waits until the protocol is known.
+  private let end: HeldInputEnd
   /// Takes the requests of a connection that speaks HTTP; nil for a WebSocket.
   private let http: EventLoopPromise<GatewayChannel.HTTP?>
   /// Adds the handlers of HTTP behind this one.
@@ -29,13 +31,15 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   ///   - http: takes the requests of a connection that speaks HTTP; nil for a WebSocket. Fails if the connection ends
   ///     before.
   ///   - seconds: the time that a client has for the head of its first request.
+  ///   - end: holds back the end of the client's input.
   ///   - addHTTP: adds the handlers of HTTP at the end of the pipeline.
   init(
-    _ http: EventLoopPromise<GatewayChannel.HTTP?>, seconds: Int64,
+    _ http: EventLoopPromise<GatewayChannel.HTTP?>, seconds: Int64, end: HeldInputEnd,
     addHTTP: @escaping () throws -> GatewayChannel.HTTP?
   ) {
     self.http = http
     self.seconds = seconds
+    self.end = end
     self.addHTTP = addHTTP
   }
 
@@ -83,6 +87,9 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
 
   private func remove(_ context: ChannelHandlerContext, _ requests: GatewayChannel.HTTP?) {
     http.succeed(requests)
+    // Later, because the bytes behind a request for a WebSocket are not yet handed to its handlers.
+    let bound = NIOLoopBound(end, eventLoop: context.eventLoop)
+    context.eventLoop.execute { bound.value.handOn() }
     context.pipeline.syncOperations.removeHandler(context: context, promise: nil)
   }
 

@@ -58,11 +58,12 @@ struct GatewayChannel: ServerChildChannel {
     channel.eventLoop.makeCompletedFuture {
       let connection = GatewayConnection(channel, operations, loops.value(of: channel.eventLoop))
       let http = channel.eventLoop.makePromise(of: HTTP?.self)
-      let first = FirstRequest(http, seconds: configuration.patience.idleSeconds) {
+      let end = HeldInputEnd()
+      let first = FirstRequest(http, seconds: configuration.patience.idleSeconds, end: end) {
         try addHTTP(connection, logger)
       }
       do {
-        try add(first, to: channel, connection)
+        try add(first, end, to: channel, connection)
       } catch {
         http.fail(error)
         throw error
@@ -73,7 +74,8 @@ struct GatewayChannel: ServerChildChannel {
 
   /// Adds the handlers that a connection has before its first request.
   private func add(
-    _ first: FirstRequest, to channel: any Channel, _ connection: GatewayConnection
+    _ first: FirstRequest, _ end: HeldInputEnd, to channel: any Channel,
+    _ connection: GatewayConnection
   ) throws {
     let encoder = HTTPResponseEncoder()
     let decoder = ByteToMessageHandler(
@@ -86,7 +88,7 @@ struct GatewayChannel: ServerChildChannel {
         to: channel, .http, refusal: HTTPAnswer.tlsNeeded, memory: operations.memory,
         handshakeSeconds: configuration.patience.handshakeSeconds)
     }
-    try pipeline.addHandlers([encoder, decoder])
+    try pipeline.addHandlers([end, encoder, decoder])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
         upgraders: [upgrader(first, on: channel.eventLoop)], httpEncoder: encoder,

@@ -120,9 +120,15 @@ final class Server {
     try? "5".write(toFile: "/proc/\(processID)/clear_refs", atomically: false, encoding: .utf8)
   }
 
-  /// The number of its open files and sockets; 0 if it has ended.
-  var descriptorCount: Int {
-    (try? FileManager.default.contentsOfDirectory(atPath: "/proc/\(processID)/fd"))?.count ?? 0
+  /// The numbers of its open files and of its sockets; 0 if it has ended.
+  var descriptors: (all: Int, sockets: Int) {
+    let folder = "/proc/\(processID)/fd/"
+    let names = (try? FileManager.default.contentsOfDirectory(atPath: folder)) ?? []
+    let sockets = names.count { name in
+      (try? FileManager.default.destinationOfSymbolicLink(atPath: folder + name))?
+        .hasPrefix("socket:") == true
+    }
+    return (names.count, sockets)
   }
 
   /// Returns an entry of `/proc/PID/status` in KiB: `VmHWM` or `VmRSS`.

@@ -29,11 +29,19 @@ import Testing
       try await withThrowingTaskGroup(of: Copy.self) { group in
         for client in clients {
           group.addTask { [port = server.port, steps = Self.steps] in
-            try await client.run(on: port, steps: steps) { noteWritten.yield() }
+            do {
+              return try await client.run(on: port, steps: steps) { noteWritten.yield() }
+            } catch {
+              noteWritten.finish()
+              throw error
+            }
           }
         }
         var done = written.makeAsyncIterator()
-        for _ in clients { await done.next() }
+        for _ in clients where await done.next() == nil {
+          // A client has failed. The others would wait for the mark.
+          for try await _ in group {}
+        }
         // The requests of cut connections reach the engine before the mark, or never.
         try await eventually { server.gate.count == clients.count }
         _ = try await server.parts.engine.transact { _ in Decision(nil, ()) }

@@ -49,7 +49,9 @@ final class HTTPClient {
     let channel = try await bootstrap.connect(host: "127.0.0.1", port: port) { channel in
       channel.eventLoop.makeCompletedFuture {
         try trusted?.addClientHandler(to: channel)
-        return try NIOAsyncChannel<ByteBuffer, ByteBuffer>(wrappingChannelSynchronously: channel)
+        return try NIOAsyncChannel<ByteBuffer, ByteBuffer>(
+          wrappingChannelSynchronously: channel,
+          configuration: .init(isOutboundHalfClosureEnabled: true))
       }
     }
     return try await channel.executeThenClose { inbound, outbound in
@@ -63,6 +65,11 @@ final class HTTPClient {
 
   func send(_ bytes: [UInt8]) async throws {
     try await outbound.write(ByteBuffer(bytes: bytes))
+  }
+
+  /// Sends no more. The connection stays open for reading.
+  func finish() {
+    outbound.finish()
   }
 
   /// Sends a request, and returns its response.
@@ -156,20 +163,28 @@ final class HTTPClient {
     let bytes = Array(message.utf8)
     let size = bytes.count
     let length: [UInt8] =
-      size < 126 ? [0x80 | UInt8(size)] : [0xFE, UInt8(size >> 8), UInt8(size & 0xFF)]
+      size < 126
+      ? [0x80 | UInt8(size)]
+      : size <= 0xFFFF
+        ? [0xFE, UInt8(size >> 8), UInt8(size & 0xFF)]
+        : [0xFF, 0, 0, 0, 0] + (0..<4).reversed().map { UInt8(size >> (8 * $0) & 0xFF) }
     // A mask of zeros leaves the bytes as they are.
     try await send([0x81] + length + [0, 0, 0, 0] + bytes)
   }
 
-  /// Reads a message of a WebSocket; `(close)` for the end.
+  /// Reads a message of a WebSocket with all its fragments; `(close)` for the end.
   func message() async throws -> String {
-    let head = try await bytes(2)
-    var size = Int(head[1])
-    if size >= 126 {
-      size = try await bytes(size == 126 ? 2 : 8).reduce(0) { $0 << 8 | Int($1) }
+    var payload: [UInt8] = []
+    while true {
+      let head = try await bytes(2)
+      var size = Int(head[1])
+      if size >= 126 {
+        size = try await bytes(size == 126 ? 2 : 8).reduce(0) { $0 << 8 | Int($1) }
+      }
+      payload += try await bytes(size)
+      if head[0] & 0xF == 8 { return "(close)" }
+      if head[0] & 0x80 != 0 { return String(decoding: payload, as: UTF8.self) }
     }
-    let text = String(decoding: try await bytes(size), as: UTF8.self)
-    return head[0] & 0xF == 8 ? "(close)" : text
   }
 
   /// Reads a message of a WebSocket. Joins the frames of a long one, whose number comes before them.

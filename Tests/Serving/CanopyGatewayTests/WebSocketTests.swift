@@ -106,6 +106,35 @@ import Testing
     }
   }
 
+  @Test func `a client that sends no more gets its answers, and its connection ends at once`()
+    async throws
+  {
+    let upgrade =
+      "Host: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+      + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\r\n"
+    let request = Self.request(1, "s", #"{"c":{}}"#)
+    // The mask of zeros leaves the text as it is.
+    let frame = [0x81, 0x80 | UInt8(request.utf8.count), 0, 0, 0, 0] + Array(request.utf8)
+    let line: [UInt8] = [0x81, 0x84, 0, 0, 0, 0] + Array("PING".utf8)
+    try await withGateway { server in
+      for (bytes, answer) in [
+        (Array("GET /.ws?v=5 HTTP/1.1\r\n\(upgrade)".utf8) + frame, #""r":1,"b":{"s":"ok""#),
+        (Array("GET /line HTTP/1.1\r\n\(upgrade)".utf8) + line, "+\"PONG\""),
+        (Array("GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n".utf8), "\"ok\""),
+        (Array("GET /health HTTP".utf8), "400 Bad Request"), ([], ""),
+      ] {
+        try await server.connect { client in
+          // The end comes together with the request.
+          if !bytes.isEmpty { try await client.send(bytes) }
+          client.finish()
+          let end = String(decoding: try await client.end(), as: UTF8.self)
+          #expect(answer.isEmpty || end.contains(answer), "\(end)")
+        }
+      }
+      try await eventually { server.gate.count == 0 }
+    }
+  }
+
   @Test func `WebSockets count for the bound on connections`() async throws {
     var limits = Limits()
     limits.connectionsMax = 1
@@ -141,7 +170,7 @@ import Testing
     func connect() throws -> (EmbeddedChannel, EventLoopFuture<GatewayChannel.HTTP?>) {
       let channel = EmbeddedChannel()
       let http = channel.eventLoop.makePromise(of: GatewayChannel.HTTP?.self)
-      let first = FirstRequest(http, seconds: 60) { nil }
+      let first = FirstRequest(http, seconds: 60, end: HeldInputEnd()) { nil }
       try channel.pipeline.syncOperations.addHandler(first)
       try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
       return (channel, http.futureResult)

@@ -25,6 +25,8 @@ struct FuzzRun {
   private static let rules = """
     {"rules":{"fuzz":{".read":true,".write":true,".indexOn":["a"]},"safe":{".read":true}}}
     """
+  /// The number of further files that the journal may open.
+  private static let filesMax = 12
   private static let data = #"{"a":{"n":1,"text":"one"},"b":[1,2,3],"c":"x"}"#
 
   /// Runs the fuzzer.
@@ -55,16 +57,16 @@ struct FuzzRun {
     // The first connections fill caches and pools.
     let warmUp = FuzzState(connections: 1...max(1, min(300, requests / (batch + 1) / 10)))
     try send(warmUp, server, user, honest, seed: seed ^ 0x5555, report: { _ in })
-    try waitForEnd(of: server, descriptors: nil, honest)
+    try waitForEnd(of: server, sockets: nil, honest)
     let start = Resources(server)
     let began = monotonicNanoseconds()
     try send(state, server, user, honest, seed: seed, report: report)
     let seconds = Double(monotonicNanoseconds() - began) / 1e9
-    report(
-      "sent \(state.requests) requests in \(Int(seconds)) s, \(state.unclosed) connections unclosed"
-    )
+    let metrics = try honest.metrics()
+    let answered = ["canopy_http_requests_total", "canopy_requests_total", "canopy_errors_total"]
+    report(answered.map { "\($0) \(metrics[$0] ?? 0)" }.joined(separator: ", "))
     var problems = state.problems
-    do { try waitForEnd(of: server, descriptors: start.descriptors, honest) } catch {
+    do { try waitForEnd(of: server, sockets: start.descriptors.sockets, honest) } catch {
       problems.append("\(error)")
     }
     _ = try administrator.success("SET /fuzz null")
@@ -75,13 +77,19 @@ struct FuzzRun {
       problems.append(
         "the memory grew from \(start.residentBytes >> 20) to \(end.residentBytes >> 20) MiB")
     }
+    // The journal opens some files when it needs them.
+    if end.descriptors.all > start.descriptors.all + Self.filesMax {
+      problems.append(
+        "\(end.descriptors.all) files are open, \(start.descriptors.all) were at the start")
+    }
     let text = (try? String(contentsOfFile: errors, encoding: .utf8)) ?? ""
     if !text.isEmpty { problems.append("the log has errors: \(text.suffix(2000))") }
     report(
       "\(state.requests) requests on \(state.finished) connections in \(Int(seconds)) s; "
         + "\(state.unclosed) connections were not closed within \(FuzzConnection.secondsMax) s after "
         + "the client sent no more; memory \(start.residentBytes >> 20) and \(end.residentBytes >> 20) "
-        + "MiB, descriptors \(start.descriptors) and \(end.descriptors); honest client: "
+        + "MiB, open files \(start.descriptors.all) and \(end.descriptors.all), "
+        + "sockets \(start.descriptors.sockets) and \(end.descriptors.sockets); honest client: "
         + "\(honest.rounds) rounds, the longest \(Int(honest.worstMilliseconds)) ms")
     return problems
   }
@@ -89,11 +97,11 @@ struct FuzzRun {
   /// The memory and the descriptors of a server.
   private struct Resources {
     var residentBytes: Int
-    var descriptors: Int
+    var descriptors: (all: Int, sockets: Int)
 
     init(_ server: Server) {
       residentBytes = (server.memoryKibibytes("VmRSS") ?? 0) * 1024
-      descriptors = server.descriptorCount
+      descriptors = server.descriptors
     }
   }
 
@@ -109,18 +117,18 @@ struct FuzzRun {
 
   /// Waits until only the connections of this run are open: a client that is silent is cut off after a minute.
   private func waitForEnd(
-    of server: Server, descriptors: Int?, _ honest: HonestClient
+    of server: Server, sockets: Int?, _ honest: HonestClient
   ) throws {
     let end = monotonicNanoseconds() + 100_000_000_000
     var last = (count: -1, since: monotonicNanoseconds())
     while true {
-      let count = server.descriptorCount
-      if let descriptors, count <= descriptors { return }
+      let count = server.descriptors.sockets
+      if let sockets, count <= sockets { return }
       if count != last.count { last = (count, monotonicNanoseconds()) }
       // Without a number to reach, the number that stays the same for a second is that of this run.
-      if descriptors == nil, monotonicNanoseconds() - last.since > 1_000_000_000 { return }
+      if sockets == nil, monotonicNanoseconds() - last.since > 1_000_000_000 { return }
       guard monotonicNanoseconds() < end else {
-        throw BenchFailure("\(count) descriptors are open, \(descriptors ?? 0) were at the start")
+        throw BenchFailure("\(count) sockets are open, \(sockets ?? 0) were at the start")
       }
       // A connection without requests would be cut off too.
       try honest.round()

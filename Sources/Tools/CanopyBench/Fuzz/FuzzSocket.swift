@@ -80,7 +80,10 @@ extension FuzzText {
   /// Returns a message of the realtime protocol: a valid one, or one with a part that is missing, doubled or of
   /// another type.
   mutating func message(_ number: Int) -> [UInt8] {
-    if oneIn(40) {
+    // Text that is not JSON ends the connection.
+    isValid = !oneIn(100)
+    defer { isValid = false }
+    if !isValid, oneIn(4) {
       return Array(
         pick([
           "0", "1", "-1", "007", "99999999999999999999", "2.5", "", "{}", "[]", "null",

@@ -7,6 +7,8 @@ struct FuzzText {
   var random: SplitMix64
   /// The token of a user, who may write below `/fuzz` only.
   let token: String
+  /// Whether the texts of JSON are valid, though their contents may be wrong.
+  var isValid = false
 
   init(seed: UInt64, token: String) {
     random = SplitMix64(seed: seed)
@@ -34,6 +36,9 @@ struct FuzzText {
 
   mutating func key() -> String {
     if oneIn(12) {
+      if isValid {
+        return pick([".priority", ".value", ".sv", "a.b", "a/b", "[0]", "-1", "é", ""])
+      }
       return pick([
         "", ".", "..", ".priority", ".value", ".sv", "a.b", "a/b", "[0]", "$key", "#", "0", "-1",
         "2147483648", "\u{0}", "\u{7F}", "é", "👍🏽", String(repeating: "k", count: below(900)),
@@ -48,7 +53,7 @@ struct FuzzText {
       return pick([
         "", "/", "//", "/safe", "/safe/a", "/secret", "/.info/connected", "/.settings/rules",
         "/fuzz/../safe", "/fuzz//a", "fuzz", String(repeating: "/d", count: below(80)),
-        "/" + junk(below(40)),
+        "/" + junk(below(40)).filter { !isValid || $0 != "\"" && $0 != "\\" },
       ])
     }
     return "/fuzz" + (0..<below(5)).map { _ in "/" + key() }.joined()
@@ -61,12 +66,14 @@ struct FuzzText {
     case 1: return pick(["true", "false"])
     case 2: return "\(Int64(truncatingIfNeeded: random.next()))"
     case 3: return "\(below(1000))"
+    case 4 where isValid: return pick(["-0", "0.1", "1.7976931348623157e308", "5e-324"])
     case 4:
       return pick([
         "1e999", "-0", "0.1", "1.7976931348623157e308", "5e-324", "01", "+1", "1.", ".5", "NaN",
         "-", "9007199254740993", "1e", "0x10", "999999999999999999999999999999",
       ])
     case 5, 6: return "\"\(junk(below(20)).filter { $0 != "\"" && $0 != "\\" })\""
+    case 7 where isValid: return pick([#""\u0000""#, #""\ud83d\ude00""#, #""\n\"""#, "\"\""])
     case 7:
       return pick([
         #""\u0000""#, #""\ud800""#, #""\udc00\ud800""#, #""\ud83d\ude00""#, #""\x""#, #""\"#,
@@ -91,7 +98,7 @@ struct FuzzText {
   /// Returns the bytes of a text, in rare cases with some of them changed, removed or repeated.
   mutating func mutated(_ text: String, oneIn n: Int = 12) -> [UInt8] {
     var bytes = Array(text.utf8)
-    guard oneIn(n), !bytes.isEmpty else { return bytes }
+    guard !isValid, oneIn(n), !bytes.isEmpty else { return bytes }
     for _ in 0...below(3) where !bytes.isEmpty {
       let place = below(bytes.count)
       switch below(4) {

@@ -49,6 +49,21 @@ final class HonestClient {
     worstMilliseconds = max(worstMilliseconds, Double(monotonicNanoseconds() - started) / 1e6)
   }
 
+  /// Returns the sums of the samples of each metric of the server.
+  func metrics() throws -> [String: Int] {
+    let reply = try exchange(
+      rest, Array("GET /metrics HTTP/1.1\r\nHost: localhost\r\n\(field)\r\n".utf8))
+    guard !reply.isError else { throw BenchFailure("metrics: \(reply.text)") }
+    var sums: [String: Int] = [:]
+    for line in reply.text.split(separator: "\n") {
+      guard let name = line.firstIndex(where: { $0 == "{" || $0 == " " }),
+        let value = line.split(separator: " ").last.flatMap({ Double($0) }), value < 1e15
+      else { continue }
+      sums[String(line[..<name]), default: 0] += Int(value)
+    }
+    return sums
+  }
+
   /// Sends a request, and returns the text of its response.
   private func request(_ method: String, _ rest: String) throws -> String {
     let head = "\(method) /\(Self.path).json HTTP/1.1\r\nHost: localhost\r\n"
