@@ -53,7 +53,7 @@ extension ReadTurns: TurnTaker {
     takesTurn = false
     self.bytes = 0
     guard let context, context.channel.isActive else { return 0 }
-    // Reading may have been stopped in the meantime. Whoever starts it again asks for a read.
+    // Reading may have been stopped in the meantime. The caller that starts it again asks for a read.
     if let isReading = try? context.channel.syncOptions?.getOption(.autoRead), isReading {
       context.read()
     }

@@ -16,7 +16,7 @@ final class UnfinishedFrames: ChannelInboundHandler {
   private var bytes = 0
   /// Whether a frame has come out of the decoder since the last bytes came in.
   private var hasFrame = false
-  /// The bytes of fragments that wait for the last one, if nobody else charges them.
+  /// The bytes of fragments that wait for the last one, if no other handler charges them.
   var fragmentBytes = 0
 
   init(_ memory: MemoryBudget) {
@@ -28,7 +28,7 @@ final class UnfinishedFrames: ChannelInboundHandler {
     bytes += count
     hasFrame = false
     context.fireChannelRead(data)
-    // What is left behind a frame has come with these bytes.
+    // The bytes behind a frame have come with it.
     if hasFrame { bytes = min(bytes, count) }
     report(context.channel)
   }
