@@ -180,19 +180,21 @@ public final class Engine: Sendable {
     }
   }
 
-  /// Makes writes, a commit each, in their order and with nothing in between: all that are authorized, or none. Each is
-  /// authorized after the writes before it were made.
+  /// Makes writes, a commit each, in their order. Each is authorized after the writes before it were made.
+  ///
+  /// They are one request of their owner. If they do not fit in a batch, writes of other owners come in between, as they
+  /// come between the requests of an owner. After a failure no further write is made.
   ///
   /// - Parameters:
-  ///   - owner: the writer, after whose earlier requests they are made.
+  ///   - owner: the writer, between whose earlier and later requests they are made.
   ///   - completion: called once, on the engine's thread, or at once if they are not accepted: when
-  ///     all are durable, with the indexes of the denied writes; or with the error.
+  ///     all are durable or denied, or after a failure.
   public func submit(
     _ decisions: [Decision<Void>], of owner: WriteOwner = .server,
-    completion: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
+    completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
     if let refusal = enqueue(PendingWrites(decisions, completion: completion), of: owner) {
-      completion(.failure(refusal))
+      completion(WritesOutcome(failure: refusal))
     }
   }
 

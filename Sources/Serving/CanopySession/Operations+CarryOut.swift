@@ -27,22 +27,27 @@ extension Operations {
   }
 
   private func carryOut(_ ended: EndedWrites, isRetry: Bool, _ retry: @escaping Retry) {
-    submit(ended) { [self] result in
-      switch result {
-      case .success(let denied):
+    submit(ended) { [self] outcome in
+      if !outcome.denied.isEmpty {
+        let denied = outcome.denied.map { ended.writes[$0] }
+        Task { try? await drop(denied) }
+      }
+      let left = ended.writes.count - outcome.decided
+      switch outcome.failure {
+      case nil:
         if isRetry { noteSucceededRetries(1) }
-        if !denied.isEmpty { Task { try? await drop(denied.map { ended.writes[$0] }) } }
-      case .failure(.stopped):
+      case .stopped:
         if isRetry { noteSucceededRetries(1) }
         logger.notice(
-          "on-disconnect writes are left for the next start",
-          metadata: ["writes": "\(ended.writes.count)"])
-      case .failure(let error):
-        let (isFirst, mustSchedule) = disconnectRetries.add(ended, isRetry: isRetry)
+          "on-disconnect writes are left for the next start", metadata: ["writes": "\(left)"])
+      case .some(let error):
+        var rest = ended
+        rest.writes.removeFirst(outcome.decided)
+        let (isFirst, mustSchedule) = disconnectRetries.add(rest, isRetry: isRetry)
         if isFirst {
           logger.error(
             "on-disconnect writes failed; they are tried again until they are made",
-            metadata: ["writes": "\(ended.writes.count)", "error": "\(error)"])
+            metadata: ["writes": "\(left)", "error": "\(error)"])
         }
         if mustSchedule { retry { [self] in carryOutAgain(retry) } }
       }
@@ -95,9 +100,9 @@ extension Operations {
       "no failed on-disconnect writes are left", metadata: ["connections": "\(connections)"])
   }
 
-  /// Submits all writes that the rules allow, or none, so that a second try keeps their order.
+  /// Submits the writes. After a failure none of the later ones is made, so that a second try keeps their order.
   private func submit(
-    _ ended: EndedWrites, completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
+    _ ended: EndedWrites, completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
     let decisions = ended.writes.map { armed in
       let policy = armed.caller.map { caller in
@@ -105,9 +110,9 @@ extension Operations {
       }
       return Decision(armed.write, (), completedDisconnectWrite: armed.id, policy: policy)
     }
-    engine.submit(decisions, of: ended.owner) { [self] result in
-      if case .success = result { continueUnfinishedWork() }
-      completion(result)
+    engine.submit(decisions, of: ended.owner) { [self] outcome in
+      if outcome.decided > 0 { continueUnfinishedWork() }
+      completion(outcome)
     }
   }
 
@@ -141,8 +146,8 @@ extension Operations {
 
   // MARK: At the start
 
-  /// The writes and the bytes of requests that are carried out together at the start. Each such group is
-  /// read together, and costs one synced append.
+  /// The writes and the bytes of requests that are read together at the start. Such a group costs a synced append, or
+  /// several if it does not fit in a batch of the engine.
   private static let abandonedMax = (writes: 1_000, bytes: 1024 * 1024)
 
   /// Makes the on-disconnect writes that the last process left behind, group by group. Call it with the
@@ -196,11 +201,12 @@ extension Operations {
     try await forget(unreadable + ended.map(\.id))
     guard !armed.isEmpty else { return 0 }
     let left = EndedWrites(writes: armed, owner: .server)
-    let denied = try await withCheckedThrowingContinuation { continuation in
-      submit(left) { result in continuation.resume(with: result.mapError { $0 }) }
+    let outcome = await withCheckedContinuation { continuation in
+      submit(left) { continuation.resume(returning: $0) }
     }
-    if !denied.isEmpty { try await drop(denied.map { left.writes[$0] }) }
-    return left.writes.count - denied.count
+    if !outcome.denied.isEmpty { try await drop(outcome.denied.map { left.writes[$0] }) }
+    if let failure = outcome.failure { throw failure }
+    return left.writes.count - outcome.denied.count
   }
 
   /// Whether a caller that was kept when the process ended may still write, by the sessions and accounts in the store.

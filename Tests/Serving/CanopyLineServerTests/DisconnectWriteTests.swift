@@ -292,6 +292,39 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `if a later batch of the writes fails, the rest is made later, each write once`(
+    _ depth: Depth
+  ) async throws {
+    let time = ManualClock()
+    try await withServer(depth) {
+      // Each write takes the time of a batch.
+      $0.engine.elapsed = {
+        time.advance(11)
+        return .milliseconds(time.now)
+      }
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      for i in 0..<4 {
+        try await client.value("ONDISCONNECT SET /a/\(i) {\".sv\":{\"increment\":1}}")
+      }
+      let journal = server.parts.journal
+      journal.plan()
+      journal.plan()
+      journal.plan(.failBefore)
+      await client.disconnect()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
+      }
+      #expect(server.root == (try WriteValue(json: "{\"a\":[1,1]}").node) || depth == .socket)
+      await tryAgain(client)
+      try await server.eventually { try await isDone(server) }
+      #expect(server.root == (try WriteValue(json: "{\"a\":[1,1,1,1]}").node))
+      #expect(journal.groups == [1, 1, 1, 1])
+      #expect(!server.parts.log.lines.contains { $0.contains("although the journal failed") })
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a write that the failing journal has stored is not made again`(
     _ depth: Depth
   ) async throws {
