@@ -213,7 +213,11 @@ extension Operations {
   private func isAccountValid(of caller: KeptCaller) async throws -> Bool {
     if let session = caller.session { return try await accounts.isValid(session) }
     guard let uid = caller.uid else { return true }
-    return try await accounts.isActive(uid: uid)
+    guard case .active(let validSince) = try await accounts.state(of: uid) else { return false }
+    if let loginTime = caller.loginTime, loginTime < validSince { return false }
+    // Compared in seconds: the product with 1,000 may not exist.
+    if let expiry = caller.expiry, expiry <= now() / 1_000 { return false }
+    return true
   }
 }
 
