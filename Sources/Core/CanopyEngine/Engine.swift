@@ -59,7 +59,8 @@ public final class Engine: Sendable {
 
   let journal: any Journal
   let now: @Sendable () -> Int64
-  let clock: any Clock<Duration>
+  /// The clock of waits.
+  public let clock: any Clock<Duration>
   let random: @Sendable () -> UInt64
   let configuration: Configuration
   let logger: Logger
@@ -144,6 +145,9 @@ public final class Engine: Sendable {
 
   /// The current tree and the sequence number of its last commit.
   public var snapshot: Snapshot { state.withLock { $0.snapshot } }
+
+  /// Whether the engine refuses new writes, because it is to stop.
+  public var isStopping: Bool { state.withLock { $0.isStopping } }
 
   /// Whether requests were accepted that are not published.
   public var hasCommitsUnderWay: Bool { state.withLock { $0.isAtWork || !$0.queue.isEmpty } }
