@@ -38,6 +38,22 @@ final class RealtimeListener {
   }
 }
 
+extension RealtimeListener {
+  /// The bytes charged for a listener besides those of a subscription, and those for each key of its path.
+  ///
+  /// The connection keeps the target twice, and the hub has a view for each. Measured by the growth of a release process
+  /// (RSS): a listener with a path of two keys took 5.2 KiB in all, one of 30 keys 15 KiB, where the subscription alone is
+  /// charged at 2.3 and 6 KiB.
+  private static let baseBytes = 3 * 1024
+  private static let keyBytes = 256
+
+  /// Returns the memory of a listener besides that of its subscription, in bytes. An estimate. O(path).
+  fileprivate static func bytes(for body: ListenBody) -> Int {
+    let text = body.queryText?.utf8.count ?? 0
+    return body.target.path.keys.reduce(baseBytes + 2 * text) { $0 + keyBytes + $1.utf8Count }
+  }
+}
+
 /// The listeners of a connection: between its session and the hub of its event loop.
 extension RealtimeHandler {
   /// Begins to listen. A listener with the same target ends.
@@ -45,8 +61,7 @@ extension RealtimeHandler {
     if let old = numbers[body.target] { try session.unsubscribe(old) }
     let identity = session.identity
     var (wanted, isUnindexed) = try subscriptionRequest(body.target, as: identity)
-    // The client's text of the query, and the target.
-    wanted.extraBytes = 512 + (body.queryText?.utf8.count ?? 0)
+    wanted.extraBytes = RealtimeListener.bytes(for: body)
     guard case .tree(let listening) = wanted.subject else { return }
     let number = try session.subscribe(wanted, slot)
     let subscription = HubSubscription(

@@ -54,10 +54,12 @@ extension RealtimeHandler: Flushable {
     context.map(noteUnsent)
   }
 
-  /// Appends the answer to a check of the client.
-  func append(pong bytes: ByteBuffer) {
+  /// Appends the answer to the newest check of the client, if the client reads. The protocol allows a server to leave
+  /// the others unanswered.
+  func answerPing() {
     // A frame of this kind has at most 125 bytes.
-    guard bytes.readableBytes < 126 else { return }
+    guard session.isOpen, session.canSend, let bytes = client.ping.take(), bytes.readableBytes < 126
+    else { return }
     bytes.withUnsafeReadableBytes {
       MessageFrames.append(control: 0xA, $0, to: &output.text)
     }

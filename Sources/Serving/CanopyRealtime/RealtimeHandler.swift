@@ -82,6 +82,8 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
     var turns: TurnGroup?
     /// Whether the client has ended its sending side.
     var hasEnded = false
+    /// The newest check of the client that is not answered.
+    var ping: ByteBuffer?
     /// The memory that the connection holds, once it is enough to report.
     var share: MemoryBudget.Share?
   }
@@ -182,12 +184,16 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
     shared.inbox.release()
     switch input.receive(frame) {
     case .text(let text):
+      // The answer to a check precedes that to a later message.
+      if client.ping != nil { answerPing() }
       if input.hasBacklog || !session.wantsInput || scheduled.isDecoding {
         input.keep(text)
       } else {
         decode(context, text)
       }
-    case .ping(let bytes): append(pong: bytes)
+    case .ping(let bytes):
+      // A copy, so that the bytes of other frames are not kept as well.
+      client.ping = ByteBuffer(bytes.readableBytesView)
     case .close: endInput(context)
     case .none: break
     case .invalid(let sentence): fail(sentence)
@@ -220,6 +226,7 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
       }
       decode(context, kept)
     }
+    answerPing()
     if output.hasBuffers {
       if session.isOpen { flushLater() }
     } else {

@@ -1,5 +1,4 @@
 internal import CanopyRealtimeWire
-internal import DequeModule
 internal import NIOCore
 internal import NIOWebSocket
 
@@ -25,8 +24,9 @@ struct RealtimeInput: ~Copyable {
   var assembler: MessageAssembler
   /// The fragments of a text frame that is not complete.
   private var fragments: ByteBuffer?
-  private var backlog: Deque<ByteBuffer> = []
-  private var backlogBytes = 0
+  /// The frames that are kept, each behind its length. One buffer, because a buffer for each of thousands of short
+  /// frames would take many times their bytes.
+  private var backlog = ByteBuffer()
   /// The bytes of a long message that is decoded beside the event loop; 0 if there is none.
   var bytesBeside = 0
 
@@ -35,13 +35,13 @@ struct RealtimeInput: ~Copyable {
     assembler = MessageAssembler(bytesMax: bytesMax)
   }
 
-  /// The bytes that are kept.
+  /// The memory of the bytes that are kept.
   var byteCount: Int {
-    assembler.keptBytes + (fragments?.readableBytes ?? 0) + backlogBytes + bytesBeside
+    assembler.keptBytes + (fragments?.readableBytes ?? 0) + backlog.storageCapacity + bytesBeside
   }
 
   /// Whether whole messages may be among the bytes that are kept.
-  var hasBacklog: Bool { !backlog.isEmpty || bytesBeside > 0 }
+  var hasBacklog: Bool { backlog.readableBytes > 0 || bytesBeside > 0 }
 
   /// Takes a frame.
   mutating func receive(_ frame: WebSocketFrame) -> Item {
@@ -68,21 +68,24 @@ struct RealtimeInput: ~Copyable {
 
   /// Keeps a text frame behind the backlog.
   mutating func keep(_ frame: ByteBuffer) {
-    backlogBytes += frame.readableBytes
-    backlog.append(frame)
+    // The space of frames that were taken is used again.
+    if backlog.readerIndex > backlog.readableBytes { backlog.discardReadBytes() }
+    backlog.writeInteger(frame.readableBytes)
+    backlog.writeImmutableBuffer(frame)
   }
 
   /// Takes the first frame of the backlog.
   mutating func takeBacklog() -> ByteBuffer? {
-    guard let frame = backlog.popFirst() else { return nil }
-    backlogBytes -= frame.readableBytes
+    guard let count = backlog.readInteger(as: Int.self),
+      let frame = backlog.readSlice(length: count)
+    else { return nil }
+    if backlog.readableBytes == 0 { backlog = ByteBuffer() }
     return frame
   }
 
   /// Drops the backlog and the unfinished message, because the connection takes no more requests.
   mutating func drop() {
-    backlog = []
-    backlogBytes = 0
+    backlog = ByteBuffer()
     fragments = nil
     assembler = MessageAssembler(bytesMax: bytesMax)
   }

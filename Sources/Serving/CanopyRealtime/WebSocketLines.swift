@@ -22,6 +22,10 @@ final class WebSocketLines: ChannelDuplexHandler {
   /// Whether the last byte was the first one of the end of a line, which is not sent.
   private var endsWithReturn = false
   private var hasClosed = false
+  /// The newest check of the client that is not answered.
+  private var ping: ByteBuffer?
+  /// Whether an answer to a check has not gone out.
+  private var pongIsUnsent = false
 
   init(_ raw: RawOutput, _ frames: UnfinishedFrames?, lineBytesMax: Int) {
     self.raw = raw
@@ -42,13 +46,37 @@ final class WebSocketLines: ChannelDuplexHandler {
       context.fireChannelRead(wrapInboundOut(line))
     case .ping(let bytes):
       guard bytes.readableBytes < 126 else { return }
-      var output = JSONOutput()
-      bytes.withUnsafeReadableBytes { MessageFrames.append(control: 0xA, $0, to: &output) }
-      raw.writeAndFlush(output.withBytes { ByteBuffer(bytes: $0) }, promise: nil)
+      // A copy, so that the bytes of other frames are not kept as well.
+      ping = ByteBuffer(bytes.readableBytesView)
+      answerPing(context)
     case .close: context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
     case .none: break
     case .invalid: fail(context)
     }
+  }
+
+  /// Answers the newest check of the client, if the answer before it has gone out and the client reads.
+  ///
+  /// The protocol allows a server to answer only the newest of several checks. So a client that does not read
+  /// cannot make the server keep more than one answer.
+  private func answerPing(_ context: ChannelHandlerContext) {
+    guard !hasClosed, !pongIsUnsent, context.channel.isWritable, let bytes = ping.take() else {
+      return
+    }
+    var output = JSONOutput()
+    bytes.withUnsafeReadableBytes { MessageFrames.append(control: 0xA, $0, to: &output) }
+    pongIsUnsent = true
+    let promise = context.eventLoop.makePromise(of: Void.self)
+    promise.futureResult.assumeIsolated().whenComplete { _ in
+      self.pongIsUnsent = false
+      self.answerPing(context)
+    }
+    raw.writeAndFlush(output.withBytes { ByteBuffer(bytes: $0) }, promise: promise)
+  }
+
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    answerPing(context)
+    context.fireChannelWritabilityChanged()
   }
 
   /// Ends the connection because of a frame that is not allowed.

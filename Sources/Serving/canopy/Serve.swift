@@ -237,9 +237,8 @@ struct Serve: AsyncParsableCommand {
       services: [
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
         UnfinishedWorkService(operations: operations), NamespaceService(operations: operations),
-        server,
-      ] + (http.map { [$0] } ?? [])
-        + (reload.map { [$0] } ?? []),
+        ListenerService(listeners: [server] + (http.map { [$0] } ?? [])),
+      ] + (reload.map { [$0] } ?? []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
     try parts.store.close()

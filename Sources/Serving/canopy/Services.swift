@@ -24,6 +24,22 @@ struct EngineService: Service {
   }
 }
 
+/// The listeners of all ports as one service.
+///
+/// Services shut down one after the other. The ports shut down together, so that a client of one port that does not read
+/// delays the end of the server no longer than one of another port.
+struct ListenerService: Service {
+  let listeners: [any Service]
+
+  func run() async throws {
+    try await withThrowingTaskGroup(of: Void.self) { tasks in
+      for listener in listeners { tasks.addTask { try await listener.run() } }
+      // The first failure ends the others.
+      for try await _ in tasks {}
+    }
+  }
+}
+
 /// The service that continues renamings and removals of more than one commit. The next start continues those that
 /// the server did not complete before it shut down.
 struct UnfinishedWorkService: Service {
