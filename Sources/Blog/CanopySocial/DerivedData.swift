@@ -8,7 +8,12 @@ public import CanopyTree
 ///
 /// - the same change to the other copy of a post, in `/posts` or `/user-posts`;
 /// - for a comment, `commentCount` in both copies and the entry in `/user-comments`;
-/// - for the removal of a post, the removal of its comments and the reservation of its id.
+/// - for the removal of a post, the removal of its comments and the reservation of its id;
+/// - for a user name in a profile, the claim in `/usernames`, and the same changes as a RENAME; for a profile without
+///   `createdAt`, that time.
+///
+/// The stars in `/posts` are the original, and the server replaces those of a write to `/user-posts` by them. So a client
+/// that toggles its star with one transaction in each place, as the published samples do, toggles it once.
 ///
 /// So after any write that the built-in rules allow, `SocialCheck` finds no problem. A write that contradicts the derived
 /// data, such as a different title for each copy, is refused as a whole.
@@ -35,31 +40,76 @@ public enum DerivedData {
   /// Returns all assignments of the commit, in the order of their locations and without overlaps; nil if there is no
   /// derived data.
   ///
-  /// - Parameter commentsMax: the maximum number of comments that the commit removes with their posts.
-  /// - Throws: `EngineError.denied` if the write contradicts the derived data.
+  /// - Parameters:
+  ///   - commentsMax: the maximum number of comments that the commit removes with their posts.
+  ///   - wait: returns the milliseconds that a user must wait before a renaming, or nil to continue, from the uid, the
+  ///     number of posts and comments to change, and the time.
+  /// - Throws: `EngineError.denied` if the write contradicts the derived data. `SocialError.permissionDenied` if another user
+  ///   has the name; `.rateLimited` if `wait` returns a time.
   /// - Complexity: O(assignments × log n), plus O(`commentsMax`) if posts are removed. Independent of the number of stars
   ///   on a post.
   public static func assignments(
-    following write: ProposedWrite, commentsMax: Int = UnfinishedWork.entriesMax
-  ) throws(EngineError) -> [Assignment]? {
+    following write: ProposedWrite, commentsMax: Int = UnfinishedWork.entriesMax,
+    wait: (_ uid: Key, _ entries: Int, _ now: Int64) -> Int64? = { _, _, _ in nil }
+  ) throws -> [Assignment]? {
     var derivation = Derivation(write: write)
-    for assignment in write.assignments { try derivation.add(assignment) }
+    for assignment in derivation.assignments { try derivation.add(assignment) }
     derivation.addRemovals(commentsMax: commentsMax)
     derivation.addCommentCounts()
+    try derivation.addProfiles(wait)
     return try derivation.merged()
   }
 }
 
 private struct Derivation {
   let write: ProposedWrite
+  /// The assignments of the write, with the stars of the original in each copy of a post.
+  private(set) var assignments: [Assignment]
+  /// Whether `assignments` differ from those of the write.
+  private var isChanged = false
   private var derived: [Assignment] = []
   /// The authors of the posts that are removed, by id.
   private var removed: [Key: Key] = [:]
   /// The posts whose number of comments has changed.
   private var counted: Set<Key> = []
+  /// The users whose profiles are written.
+  private var profiles: Set<Key> = []
 
   init(write: ProposedWrite) {
     self.write = write
+    assignments = write.assignments
+    for (i, assignment) in write.assignments.enumerated() {
+      guard let value = originalStars(in: assignment) else { continue }
+      assignments[i].value = value
+      isChanged = true
+    }
+  }
+
+  /// Returns the value of an assignment to the copy of a post, with the stars that the original has after the write; nil if
+  /// these are the stars of the value.
+  ///
+  /// - Complexity: O(log n), and O(stars) for the value of a whole post.
+  private func originalStars(in assignment: Assignment) -> Node? {
+    let keys = assignment.location.path.keys
+    guard keys.count > 2, keys[0] == Layout.userPosts, !assignment.location.isPriority else {
+      return nil
+    }
+    let original = Layout.path(Layout.posts, keys[2])
+    let post = write.after.at(original)
+    // A post that the write creates has the stars that the write gives it.
+    guard !post.isAbsent, write.before.at(original).child(Layout.uid).hasText(of: keys[1]) else {
+      return nil
+    }
+    var value = assignment.value
+    if keys.count == 3 {
+      guard !value.isAbsent else { return nil }
+      for key in [Layout.stars, Layout.starCount] where value.child(key) != post.child(key) {
+        value.set(post.child(key), at: Layout.path(key))
+      }
+    } else if keys[3] == Layout.stars || keys[3] == Layout.starCount {
+      value = keys[3...].reduce(post) { $0.child($1) }
+    }
+    return value == assignment.value ? nil : value
   }
 
   /// Adds the assignments that are derived from one assignment.
@@ -78,6 +128,9 @@ private struct Derivation {
     case Layout.userComments:
       guard keys.count > 2 else { throw .denied }
       try checkListing(of: keys[2], by: keys[1])
+    case Layout.users:
+      guard keys.count > 1 else { throw .denied }
+      profiles.insert(keys[1])
     default: break
     }
   }
@@ -187,13 +240,49 @@ private struct Derivation {
     }
   }
 
+  /// Adds the claims of user names, the changes of names in posts and comments, and the times of profiles.
+  mutating func addProfiles(
+    _ wait: (_ uid: Key, _ entries: Int, _ now: Int64) -> Int64?
+  ) throws {
+    for uid in profiles.sorted() {
+      let place = Layout.path(Layout.users, uid)
+      let (old, new) = (write.before.at(place), write.after.at(place))
+      guard let name = new.child(Layout.username).stringValue else { throw EngineError.denied }
+      if new.child(Layout.createdAt).isAbsent {
+        let time = old.child(Layout.createdAt)
+        complete(place.child(Layout.createdAt), time.isAbsent ? Node(write.time) : time)
+      }
+      do {
+        derived += try Users.naming(
+          uid, name, before: write.before, after: write.after,
+          hasNewName: old.child(Layout.username) != new.child(Layout.username)
+        ) { wait(uid, $0, write.time) }
+      } catch SocialError.conflict(let text) {
+        // As if the rules denied it, but with the reason: everyone can read who has a name.
+        throw SocialError.permissionDenied(text)
+      }
+    }
+  }
+
+  /// Adds a value below one that the write may set.
+  private mutating func complete(_ path: Path, _ value: Node) {
+    if let index = assignments.lastIndex(where: {
+      !$0.location.isPriority && path.hasPrefix($0.location.path)
+    }), let rest = path.relative(to: assignments[index].location.path), !rest.isRoot {
+      assignments[index].value.set(value, at: rest)
+      isChanged = true
+    } else {
+      derived.append(Assignment(path, value))
+    }
+  }
+
   /// Returns the assignments of the write and the derived ones, sorted and without overlaps; nil if none was derived.
   ///
   /// - Throws: `EngineError.denied` if two assignments give a location different values.
   func merged() throws(EngineError) -> [Assignment]? {
-    if derived.isEmpty { return nil }
+    if derived.isEmpty, !isChanged { return nil }
     var result: [Assignment] = []
-    for assignment in (write.assignments + derived).sorted(by: { $0.location < $1.location }) {
+    for assignment in (assignments + derived).sorted(by: { $0.location < $1.location }) {
       guard let last = result.last, last.location.overlaps(next: assignment.location) else {
         result.append(assignment)
         continue

@@ -35,13 +35,13 @@ enum Renaming: Equatable {
       + root.child(Layout.userComments).child(uid).childCount
   }
 
-  /// Returns the items that change the name in the next entries, and the remaining work; nil if none remains.
+  /// Returns the assignments that change the name in the next entries, and the remaining work; nil if none remains.
   ///
   /// - Complexity: O(`entriesMax` × log n).
   func step(
     of uid: Key, named name: Node, in root: Node, entriesMax: Int
-  ) -> (items: [Write.Item], rest: Renaming?) {
-    var items: [Write.Item] = []
+  ) -> (assignments: [Assignment], rest: Renaming?) {
+    var result: [Assignment] = []
     var left = entriesMax
     var after: Key?
     switch self {
@@ -49,11 +49,11 @@ enum Renaming: Equatable {
       let posts = root.child(Layout.userPosts).child(uid).children(after: first, limit: left)
       for (id, _) in posts {
         for copy in Layout.presentCopies(of: id, by: uid, in: root) {
-          add(name, at: copy, in: root, to: &items)
+          add(name, at: copy, in: root, to: &result)
         }
       }
       left -= posts.count
-      guard left > 0 else { return (items, .posts(after: posts.last?.key)) }
+      guard left > 0 else { return (result, .posts(after: posts.last?.key)) }
     case .comments(let first): after = first
     }
     let comments = root.child(Layout.userComments).child(uid).children(after: after, limit: left)
@@ -61,13 +61,13 @@ enum Renaming: Equatable {
       guard let id = post.stringValue.flatMap({ try? Key($0) }) else { continue }
       let place = Layout.path(Layout.postComments, id, comment)
       guard root.at(place).child(Layout.uid).hasText(of: uid) else { continue }
-      add(name, at: place, in: root, to: &items)
+      add(name, at: place, in: root, to: &result)
     }
-    return (items, comments.count < left ? nil : .comments(after: comments.last?.key))
+    return (result, comments.count < left ? nil : .comments(after: comments.last?.key))
   }
 
-  private func add(_ name: Node, at place: Path, in root: Node, to items: inout [Write.Item]) {
+  private func add(_ name: Node, at place: Path, in root: Node, to result: inout [Assignment]) {
     let author = place.child(Layout.author)
-    if root.at(author) != name { items.append(.init(author, name)) }
+    if root.at(author) != name { result.append(Assignment(author, name)) }
   }
 }

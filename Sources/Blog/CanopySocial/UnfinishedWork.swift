@@ -46,9 +46,9 @@ public enum UnfinishedWork {
     let place = Layout.path(Layout.renames, uid)
     // Without a profile there is no new name.
     guard let name = Users.username(of: uid, in: root) else { return [.init(place, .absent)] }
-    let (items, rest) = Renaming(mark).step(
+    let (assignments, rest) = Renaming(mark).step(
       of: uid, named: Node(name), in: root, entriesMax: entriesMax)
-    return items + [.init(place, rest?.node ?? .absent)]
+    return assignments.map(Write.Item.init) + [.init(place, rest?.node ?? .absent)]
   }
 
   private static func delete(_ id: Key, in root: Node, entriesMax: Int) -> [Write.Item] {

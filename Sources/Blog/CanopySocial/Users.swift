@@ -79,28 +79,54 @@ public enum Users {
     let name = Node(username)
     return { proposal in
       let root = proposal.root
-      let key = try nameKey(username, for: uid, in: root)
-      if let wait = wait(Renaming.entries(of: uid, in: root), proposal.now) {
+      var assignments = try naming(
+        uid, username, before: root, after: root, hasNewName: true, entriesMax: entriesMax
+      ) { wait($0, proposal.now) }
+      let profile = Layout.path(Layout.users, uid)
+      assignments.append(Assignment(profile.child(Layout.username), name))
+      if root.at(profile).isAbsent {
+        assignments.append(Assignment(profile.child(Layout.createdAt), Node(proposal.now)))
+      }
+      return Decision(try Write(assignments.map(Write.Item.init)), ())
+    }
+  }
+
+  /// Returns the assignments that belong to a name in a profile: the entry in `/usernames`, and if the name is new, its
+  /// changes in at most `entriesMax` posts and comments, and the mark in `/renames` if there are more.
+  ///
+  /// - Parameters:
+  ///   - before: the root without the name; it decides whether the name is free.
+  ///   - after: the root whose posts and comments get the name.
+  ///   - wait: returns the milliseconds to wait, or nil to continue, from the number of posts and comments to change.
+  /// - Throws: `SocialError.conflict` if another user has the name; `rateLimited` if `wait` returns a time.
+  /// - Complexity: O(`entriesMax` × log n).
+  static func naming(
+    _ uid: Key, _ name: String, before: Node, after: Node, hasNewName: Bool,
+    entriesMax: Int = UnfinishedWork.entriesMax, wait: (_ entries: Int) -> Int64?
+  ) throws -> [Assignment] {
+    let key = try nameKey(name, for: uid, in: before)
+    var result: [Assignment] = []
+    if hasNewName {
+      if let wait = wait(Renaming.entries(of: uid, in: before)) {
         throw SocialError.rateLimited(milliseconds: wait)
       }
-      let oldKey = Users.username(of: uid, in: root).flatMap { try? Key($0.asciiLowercased) }
-      var (items, rest) = Renaming.posts(after: nil).step(
-        of: uid, named: name, in: root, entriesMax: entriesMax)
-      items.append(.init(Layout.path(Layout.users, uid, Layout.username), name))
-      if root.child(Layout.users).child(uid).isAbsent {
-        items.append(
-          .init(Layout.path(Layout.users, uid, Layout.createdAt), Node(proposal.now)))
-      }
-      if key != oldKey {
-        if let oldKey { items.append(.init(Layout.path(Layout.usernames, oldKey), .absent)) }
-        items.append(.init(Layout.path(Layout.usernames, key), Node(uid.text)))
-      }
+      let (changes, rest) = Renaming.posts(after: nil).step(
+        of: uid, named: Node(name), in: after, entriesMax: entriesMax)
+      result = changes
       let mark = Layout.path(Layout.renames, uid)
-      if rest != nil || !root.at(mark).isAbsent {
-        items.append(.init(mark, rest?.node ?? .absent))
+      if rest != nil || !before.at(mark).isAbsent {
+        result.append(Assignment(mark, rest?.node ?? .absent))
       }
-      return Decision(try Write(items), ())
     }
+    let oldKey = username(of: uid, in: before).flatMap { try? Key($0.asciiLowercased) }
+    if let oldKey, oldKey != key, before.child(Layout.usernames).child(oldKey).hasText(of: uid) {
+      result.append(Assignment(Layout.path(Layout.usernames, oldKey), .absent))
+    }
+    let claim = Layout.path(Layout.usernames, key)
+    if !before.at(claim).hasText(of: uid) {
+      result.append(Assignment(claim, Node(uid.text)))
+    }
+    return result
   }
 
   /// Returns the key of a name in `/usernames`. Throws `conflict` if another user has the name.

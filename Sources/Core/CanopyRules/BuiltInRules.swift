@@ -20,26 +20,17 @@ public enum BuiltInRules {
       // nor removed as a whole. A rule that needs a number or a text fails, and so refuses, where
       // there is something else. Nothing here has a priority.
       "rules": {
-        // Profiles. A name is claimed and given up in /usernames in the same write. With posts or
-        // comments under the old name, RENAME is the way: it changes them all.
+        // Profiles. The server claims the name in /usernames in the same commit, and refuses a name that
+        // another user has. It gives up the old name, changes it in the user's posts and comments, and adds or
+        // keeps createdAt.
         "users": {
           "$uid": {
             ".read": true,
             ".write": "$uid === auth.uid && newData.exists()",
-            ".validate": "newData.hasChild('username') && newData.getPriority() === null
-              && \#(createdAtIsKept)",
+            ".validate": "newData.hasChild('username') && newData.getPriority() === null",
             "username": {
               ".validate": "newData.getPriority() === null
-                && newData.val().matches(/\#(username)/)
-                && \#(up(3)).child('usernames').child(newData.val().toLowerCase()).val() === $uid
-                && (!data.exists() || newData.val() === data.val()
-                  || (!(root.child('user-posts').child($uid).exists()
-                        && \#(up(3)).child('user-posts').child($uid).exists())
-                    && !(root.child('user-comments').child($uid).exists()
-                        && \#(up(3)).child('user-comments').child($uid).exists())
-                    && (newData.val().toLowerCase() === data.val().toLowerCase()
-                      || \#(up(3)).child('usernames').child(data.val().toLowerCase()).val()
-                        !== $uid)))"
+                && newData.val().matches(/\#(username)/)"
             },
             \#(createdAt()),
             "$other": { ".validate": false }
@@ -67,18 +58,18 @@ public enum BuiltInRules {
           ".read": true,
           ".indexOn": "starCount",
           "$postid": {
-    \#(post(depth: 2, uid: uid, stars: ""))
+    \#(post(depth: 2, uid: uid))
           }
         },
 
-        // The same posts, by author. Stars change here only along with those in /posts: a client
-        // that toggles its star in both places, one after the other, would else take it back.
+        // The same posts, by author. The server replaces the stars of a write here by those in /posts: a client
+        // that toggles its star in both places, one after the other, would otherwise remove it again.
         "user-posts": {
           ".read": true,
           "$uid": {
             ".indexOn": "starCount",
             "$postid": {
-    \#(post(depth: 3, uid: ownCopy, stars: starsOfOriginal))
+    \#(post(depth: 3, uid: ownCopy))
             }
           }
         },
@@ -128,7 +119,7 @@ public enum BuiltInRules {
 
   /// A post, in either of its places. Its keys are written out, as the two places differ only in how
   /// far the root is.
-  private static func post(depth: Int, uid: String, stars: String) -> String {
+  private static func post(depth: Int, uid: String) -> String {
     #"""
             // Its author writes and removes it. Everybody who is logged in may change it; but what the
             // author wrote, the rules below let only them change. That leaves stars, and counts.
@@ -152,7 +143,7 @@ public enum BuiltInRules {
                 && (!root.child('removed-posts').child($postid).exists()
                   || root.child('removed-posts').child($postid).val() === auth.uid)
                 && !root.child('post-comments').child($postid).exists()
-                && !root.child('deletions').child($postid).exists()))\#(stars)
+                && !root.child('deletions').child($postid).exists()))
               && newData.child('stars').childCount() - data.child('stars').childCount()
                 === \#(ownStar("newData")) - \#(ownStar("data"))
               && \#(count("newData", "starCount")) - \#(count("data", "starCount"))
@@ -212,14 +203,6 @@ public enum BuiltInRules {
                 && newData.val() === $uid
                 && (!\(up(4)).child('posts').child($postid).exists()
                   || \(up(4)).child('posts').child($postid).child('uid').val() === $uid)
-    """
-
-  /// The stars of the copy by author: as many as before, or as in `/posts` after the write.
-  private static let starsOfOriginal = """
-
-                  && (newData.child('stars').childCount() === data.child('stars').childCount()
-                    || newData.child('stars').childCount()
-                      === \(up(3)).child('posts').child($postid).child('stars').childCount())
     """
 
   /// Whether a key is a push id of about now: at most so much older or newer as `Limits` says.

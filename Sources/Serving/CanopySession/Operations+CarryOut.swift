@@ -106,7 +106,7 @@ extension Operations {
   ) {
     let decisions = ended.writes.map { armed in
       let policy = armed.caller.map { caller in
-        ArmedPolicy(rules: rules, caller: caller, session: armed.session)
+        ArmedPolicy(operations: self, caller: caller, session: armed.session)
       }
       return Decision(armed.write, (), completedDisconnectWrite: armed.id, policy: policy)
     }
@@ -294,9 +294,11 @@ private struct AbandonedWrites {
 
 /// The part of the rules in an on-disconnect write of a user or of an anonymous client.
 private struct ArmedPolicy: WritePolicy {
-  let rules: RulesKeeper
+  let operations: Operations
   let caller: RuleCaller
   let session: ArmedSession?
+
+  private var rules: RulesKeeper { operations.rules }
 
   private func caller(at time: Int64) -> RuleCaller {
     var caller = caller
@@ -314,6 +316,6 @@ private struct ArmedPolicy: WritePolicy {
   }
 
   func derive(_ write: ProposedWrite) throws -> [Assignment]? {
-    try rules.current.derive(write)
+    try operations.derive(write)
   }
 }

@@ -5,6 +5,7 @@ internal import CanopySocial
 internal import CanopyTree
 internal import CanopyWire
 internal import Logging
+internal import Synchronization
 
 /// Authorization of requests to the tree by the rules, which do not bind the administrator.
 extension Operations {
@@ -32,7 +33,7 @@ extension Operations {
   /// Returns the part of the rules in a write; nil for the administrator, who writes every place separately.
   func writePolicy(as identity: Identity) -> (any WritePolicy)? {
     if case .administrator = identity { return nil }
-    return CallerPolicy(rules: rules, identity: identity)
+    return CallerPolicy(operations: self, identity: identity)
   }
 
   /// Refuses a large write that the rules deny whatever the data is, before it takes time of the writer.
@@ -145,8 +146,10 @@ extension Operations {
 ///
 /// The rules in force when the write is made decide, not those when it was requested.
 private struct CallerPolicy: WritePolicy {
-  let rules: RulesKeeper
+  let operations: Operations
   let identity: Identity
+
+  private var rules: RulesKeeper { operations.rules }
 
   func denies(_ write: Write, before: Node, at time: Int64) -> Bool {
     guard let caller = identity.caller(at: time) else { return false }
@@ -159,7 +162,21 @@ private struct CallerPolicy: WritePolicy {
   }
 
   func derive(_ write: ProposedWrite) throws -> [Assignment]? {
-    try rules.current.derive(write)
+    try operations.derive(write)
+  }
+}
+
+extension Operations {
+  /// Returns all assignments of the commit of a write; nil if nothing follows from the write.
+  ///
+  /// Only the built-in rules are about the blog: other rules may give its places another meaning.
+  func derive(_ write: ProposedWrite) throws -> [Assignment]? {
+    let version = rules.current
+    try version.checkDerivation(at: write.assignments.lazy.map(\.location))
+    guard version.isAboutBlog else { return nil }
+    return try DerivedData.assignments(following: write) { uid, entries, now in
+      renames.withLock { $0.take(uid, cost: entries, now: now) }
+    }
   }
 }
 
@@ -173,14 +190,6 @@ extension RulesKeeper.Version {
   /// Whether the rules deny a write for a reason that the written data cannot change.
   func denies(_ write: Write, before: Node, as caller: RuleCaller) -> Bool {
     rules.denies(write.items.lazy.map(\.location), before: before, as: caller)
-  }
-
-  /// Returns all assignments of the commit of a write; nil if nothing follows from the write.
-  ///
-  /// Only the built-in rules are about the blog: other rules may give its places another meaning.
-  func derive(_ write: ProposedWrite) throws -> [Assignment]? {
-    try checkDerivation(at: write.assignments.lazy.map(\.location))
-    return isAboutBlog ? try DerivedData.assignments(following: write) : nil
   }
 
   /// Checks the number of locations from which the blog derives data. O(1) for a few locations.

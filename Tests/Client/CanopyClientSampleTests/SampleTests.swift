@@ -97,10 +97,61 @@ import Testing
       try await eventually { controller.profiles.count == 1 }
       #expect(controller.profiles == [Profile(username: "ada")])
       // Writes without a completion are refused too.
-      controller.setUser(user, "b")
-      controller.setUsername(user, "c")
+      controller.setUser(user, "b b")
+      controller.setUsername(user, "c c")
       _ = try await controller.ref.child("users").child(user.uid).getData()
       #expect(try at(engine, "users/\(user.uid)/username") == "ada")
+    }
+  }
+
+  @Test
+  func `an account of an address and a password writes its profile, posts, stars and comments`()
+    async throws
+  {
+    try await withServer { engine, _ in
+      let user = try await Auth.auth().createUser(
+        withEmail: "grace@example.org", password: "secret words of grace"
+      ).user
+      let controller = PostController()
+      controller.appear()
+      let ref: DatabaseReference = controller.ref
+      let profile = ref.child("users").child(user.uid)
+      controller.setUserAndTell(user, "Grace")
+      try await eventually { controller.outcomes == ["saved \(user.uid)"] }
+      controller.publish(userID: user.uid, username: "Grace", title: "Moths", body: "A body")
+      let (post, _) = try await ref.child("posts")
+        .observeSingleEventAndPreviousSiblingKey(of: .childAdded)
+      let copy = ref.child("user-posts").child(user.uid).child(post.key)
+      let comment = ref.child("post-comments").child(post.key).childByAutoId()
+      try await comment.setValue(["uid": user.uid, "author": "Grace", "text": "Also bees."])
+      for count in [1, 0, 1] {
+        controller.outcomes = []
+        controller.toggleStar(on: post.ref)
+        controller.toggleStar(on: copy)
+        try await eventually { controller.outcomes.count == 2 }
+        #expect(
+          controller.outcomes == ["committed true \(post.key)", "committed true \(post.key)"])
+        #expect(try at(engine, "posts/\(post.key)/stars").childCount == count)
+        #expect(SocialCheck.problems(in: engine.root) == [])
+      }
+      let top = try await ref.child("user-posts").child(user.uid)
+        .queryOrdered(byChild: "starCount").getData()
+      #expect(top.childSnapshots.map(\.key) == [post.key])
+      // A new name changes the post and the comment, and the name of another user is refused with the reason.
+      controller.setUsername(user, "Hopper")
+      _ = try await profile.getData()
+      #expect(try at(engine, "posts/\(post.key)/author") == "Hopper")
+      #expect(try at(engine, "post-comments/\(post.key)/\(comment.key ?? "")/author") == "Hopper")
+      #expect(try at(engine, "usernames/grace").isAbsent)
+      controller.outcomes = []
+      controller.setUserAndTell(user, "ADA")
+      try await eventually { controller.outcomes.count == 1 }
+      #expect(controller.outcomes[0].contains("the user name ADA is taken"))
+      #expect(SocialCheck.problems(in: engine.root) == [])
+      controller.remove(post.key, of: user.uid)
+      _ = try await profile.getData()
+      #expect(try at(engine, "posts").isAbsent)
+      #expect(SocialCheck.problems(in: engine.root) == [])
     }
   }
 

@@ -142,7 +142,8 @@ import Testing
       default:
         let name = random.pick(["ada", "bob", "Ada", "cid"])
         return random.pick([
-          ("users/\(person.uid)/username", "\"\(name)\""), ("usernames/\(name)", "null"),
+          ("users/\(person.uid)/username", "\"\(name)\""),
+          ("users/\(person.uid)", "{\"username\":\"\(name)\"}"), ("usernames/\(name)", "null"),
           ("usernames/\(name)", "\"\(person.uid)\""),
         ])
       }
