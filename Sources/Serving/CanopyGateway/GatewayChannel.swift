@@ -59,11 +59,15 @@ struct GatewayChannel: ServerChildChannel {
       let connection = GatewayConnection(channel, operations, loops.value(of: channel.eventLoop))
       let http = channel.eventLoop.makePromise(of: HTTP?.self)
       let end = HeldInputEnd()
-      let first = FirstRequest(http, seconds: configuration.patience.idleSeconds, end: end) {
-        try addHTTP(connection, logger)
+      let input = RequestInput(connection)
+      let first = FirstRequest(
+        http, seconds: configuration.patience.idleSeconds, end: end, input: input
+      ) {
+        try addHTTP(connection, input, logger)
       }
+      connection.charge(0)
       do {
-        try add(first, end, to: channel, connection)
+        try add(first, end, input, to: channel, connection)
       } catch {
         http.fail(error)
         throw error
@@ -74,7 +78,7 @@ struct GatewayChannel: ServerChildChannel {
 
   /// Adds the handlers that a connection has before its first request.
   private func add(
-    _ first: FirstRequest, _ end: HeldInputEnd, to channel: any Channel,
+    _ first: FirstRequest, _ end: HeldInputEnd, _ input: RequestInput, to channel: any Channel,
     _ connection: GatewayConnection
   ) throws {
     let encoder = HTTPResponseEncoder()
@@ -88,7 +92,7 @@ struct GatewayChannel: ServerChildChannel {
         to: channel, .http, refusal: HTTPAnswer.tlsNeeded, memory: operations.memory,
         handshakeSeconds: configuration.patience.handshakeSeconds)
     }
-    try pipeline.addHandlers([end, encoder, decoder])
+    try pipeline.addHandlers([end, input, encoder, decoder])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
         upgraders: [upgrader(first, on: channel.eventLoop)], httpEncoder: encoder,
@@ -99,16 +103,20 @@ struct GatewayChannel: ServerChildChannel {
   /// The bounds on the fields of a request.
   private static var headLimits: NIOHTTPDecoderLimitConfiguration {
     var limits = NIOHTTPDecoderLimitConfiguration()
-    limits.maxHeaderListSize = 64 * 1024
-    limits.maxHeaderFieldSize = 64 * 1024
+    // The decoder counts the target as a field.
+    limits.maxHeaderListSize = RequestInput.headBytesMax
+    limits.maxHeaderFieldSize = RequestInput.headBytesMax
     limits.maxHeaderFieldCount = 256
     return limits
   }
 
   /// Adds the handlers of HTTP to a connection that stays with it.
-  private func addHTTP(_ connection: GatewayConnection, _ logger: Logger) throws -> HTTP? {
+  private func addHTTP(
+    _ connection: GatewayConnection, _ input: RequestInput, _ logger: Logger
+  ) throws -> HTTP? {
     let channel = connection.channel
     let pipeline = channel.pipeline.syncOperations
+    try pipeline.addHandler(HTTPExchange(connection, input))
     try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: configuration.certificate != nil))
     try pipeline.addHandler(
       ConnectionGuard(configuration.patience) { isLost in

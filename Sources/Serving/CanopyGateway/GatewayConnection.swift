@@ -17,7 +17,18 @@ final class GatewayConnection: Sendable {
   let address: String
   let operations: Operations
 
+  /// The bytes charged for each connection: its channel, its handlers, its task and a small request.
+  static let baseBytes = 12 * 1024
+
   private struct State: ~Copyable {
+    /// The bytes of bodies, of decoded data and of responses.
+    var work = 0
+    /// The bytes of the input that waits.
+    var input = 0
+    /// The bytes of the head of the last request.
+    var head = 0
+    /// The bytes of a body that the responder has not taken.
+    var body = 0
     /// The memory that the connection holds, once it is enough to report.
     var share: MemoryBudget.Share?
     /// The last credential and its user. Clients send the same one with each request.
@@ -40,11 +51,41 @@ final class GatewayConnection: Sendable {
   /// The group in which the long work of the connection takes turns.
   var turns: TurnGroup { Operations.turns(of: ObjectIdentifier(self), at: address) }
 
-  /// Charges the memory that the connection makes the server hold now.
+  /// Charges the memory that the request or the stream of the connection makes the server hold now.
   func charge(_ bytes: Int) {
+    charge { $0.work = bytes }
+  }
+
+  /// Charges the input that waits.
+  func charge(input bytes: Int) {
+    charge { $0.input = bytes }
+  }
+
+  /// Charges the head of the last request.
+  func charge(head bytes: Int) {
+    charge { $0.head = bytes }
+  }
+
+  /// Charges bytes of a body until the responder takes them.
+  func receivedBody(_ bytes: Int) {
+    charge { $0.body += bytes }
+  }
+
+  /// Notes that the responder has taken bytes of a body.
+  func tookBody(_ bytes: Int) {
+    charge { $0.body = max(0, $0.body - bytes) }
+  }
+
+  /// Notes that the body of the request has no further use.
+  func endBody() {
+    charge { $0.body = 0 }
+  }
+
+  private func charge(_ change: (inout State) -> Void) {
     state.withLock { state in
+      change(&state)
       if state.share == nil {
-        guard bytes >= MemoryBudget.reportBytes, !state.hasEnded else { return }
+        guard !state.hasEnded else { return }
         state.share = operations.memory.open { [channel, address, operations] in
           // Later, because the budget may call this while this connection is locked.
           channel.eventLoop.execute {
@@ -55,7 +96,8 @@ final class GatewayConnection: Sendable {
           }
         }
       }
-      state.share?.report(bytes)
+      let parts = state.work + state.input + state.head + state.body
+      state.share?.report(GatewayConnection.baseBytes + parts)
     }
   }
 

@@ -14,15 +14,16 @@ extension Responder {
   }
 
   /// Answers with the metrics, for programs on this machine and for the administrator: they show how much the server is
-  /// used, and by which requests.
+  /// used, and by which requests. A web page that a person on this machine has open is none of them.
   func metrics(_ request: Parsed) async throws -> HTTPAnswer {
     guard request.method == .get else { return .methodNotAllowed([.get]) }
-    if !Operations.isThisMachine(connection.address) {
+    if !Operations.isThisMachine(connection.address) || request.fields[.origin] != nil {
       guard case .administrator = try await identity(request) else {
         throw WireError(.permissionDenied, "")
       }
     }
     var answer = HTTPAnswer()
+    answer.isForAllOrigins = false
     answer.fields[.contentType] = MetricsText.contentType
     answer.body = .bytes(ByteBuffer(string: operations.metrics.text))
     return answer

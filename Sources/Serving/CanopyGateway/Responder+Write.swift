@@ -81,10 +81,12 @@ extension Responder {
         if let etag { .compareAndSet(location, etag: etag, value) } else { .set(location, value) }
       reply = await self.write(.tree(write), as: identity)
     }
+    // The echo is charged as it is sent.
     connection.charge(0)
     if case .mismatch = reply { return try answer(reply) }
     if case .failure(let error) = reply { throw error }
-    var answer = try await answer(echo, reply, request, at: location, as: identity)
+    var answer = try await answer(
+      echo, bytes: body.byteCount, reply, request, at: location, as: identity)
     answer = answer.printed(options.printing)
     return answer
   }
@@ -107,8 +109,12 @@ extension Responder {
 
   // MARK: The response
 
+  /// Returns the response to a write.
+  ///
+  /// - Parameter bytes: the bytes of the data as the client sent it.
   private func answer(
-    _ echo: Echo, _ reply: Reply, _ request: Parsed, at location: Location, as identity: Identity
+    _ echo: Echo, bytes: Int, _ reply: Reply, _ request: Parsed, at location: Location,
+    as identity: Identity
   ) async throws -> HTTPAnswer {
     switch echo {
     case .null:
@@ -132,13 +138,13 @@ extension Responder {
       {
         return present
       }
-      var answer = HTTPAnswer.json { $0.append(value.node) }
+      var answer = self.answer([.node(value.node, .plain)], bytes: bytes)
       if request.wantsWrittenETag, value.serverValues.isEmpty {
         answer.fields[.eTag] = await etag(of: value.node)
       }
       return answer
     case .updates(let updates):
-      var values: [Node] = []
+      var parts: [LinePieces.Part] = []
       for update in updates {
         var node = update.value.node
         if !update.value.serverValues.isEmpty {
@@ -147,18 +153,16 @@ extension Responder {
             .get(place, GetOptions()), at: place, timeout: nil, as: identity)
           if case .value(let present, _, _, _) = reply { node = present }
         }
-        values.append(node)
+        parts.append(
+          .text {
+            $0.append(parts.isEmpty ? "{" : ",")
+            $0.append(string: update.location.text)
+            $0.append(":")
+          })
+        parts.append(.node(node, .plain))
       }
-      return .json { output in
-        output.append("{")
-        for (index, update) in updates.enumerated() {
-          if index > 0 { output.append(",") }
-          output.append(string: update.location.text)
-          output.append(":")
-          output.append(values[index])
-        }
-        output.append("}")
-      }
+      parts.append(.text { $0.append(parts.isEmpty ? "{}" : "}") })
+      return self.answer(parts, bytes: bytes)
     }
   }
 

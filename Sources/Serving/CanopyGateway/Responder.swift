@@ -43,12 +43,12 @@ struct Responder: Sendable {
     var answer: HTTPAnswer
     switch outcome {
     case .answer(let result): answer = result
-    case .stream(let stream, let fields):
+    case .stream(let stream, let isOfPage):
       counters.countStream()
-      return try await send(stream, fields, writer)
+      return try await send(stream, isOfPage: isOfPage, writer)
     }
     counters.count(request.method, answer.status, since: start)
-    if request.headers[.origin] != nil { answer.allowOrigins() }
+    if request.headers[.origin] != nil, answer.isForAllOrigins { answer.allowOrigins() }
     if request.method == .head { answer.body = .none }
     // The parser does not read on behind a request that asks for another protocol.
     answer.closes = answer.closes || body.isTooLarge || request.headers[.upgrade] != nil
@@ -70,7 +70,7 @@ struct Responder: Sendable {
   /// The answer to a request.
   enum Outcome {
     case answer(HTTPAnswer)
-    case stream(EventStream.Handle, HTTPFields)
+    case stream(EventStream.Handle, isOfPage: Bool)
   }
 
   /// A request whose address and fields have been read.

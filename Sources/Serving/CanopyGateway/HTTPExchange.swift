@@ -1,0 +1,140 @@
+internal import DequeModule
+internal import NIOCore
+internal import NIOHTTP1
+
+/// The requests and responses of a connection, before other handlers see them.
+///
+/// Joins the parts of a body that come together, charges the heads of requests, tells `RequestInput` when a request and
+/// its response have ended, and speaks HTTP/1.0 to a client of that version: no chunks, and the connection ends after
+/// the response unless the client asks for more. Use it on the channel's event loop only.
+final class HTTPExchange: ChannelDuplexHandler {
+  typealias InboundIn = HTTPServerRequestPart
+  typealias InboundOut = HTTPServerRequestPart
+  typealias OutboundIn = HTTPServerResponsePart
+  typealias OutboundOut = HTTPServerResponsePart
+
+  /// A request that is not answered.
+  private struct Unanswered {
+    /// Whether the client speaks HTTP/1.0.
+    var isOld: Bool
+    /// Whether the connection may stay open after the response.
+    var mayStay: Bool
+  }
+
+  /// The bytes of a head that the charge of each connection includes.
+  private static let smallHeadBytes = 2 * 1024
+  /// The bytes charged for each field, besides its text.
+  private static let fieldBytes = 128
+  /// The bytes of a body that are handed on together.
+  private static let bodyBytes = 64 * 1024
+
+  private let connection: GatewayConnection
+  private let input: RequestInput
+  private var unanswered: Deque<Unanswered> = []
+  /// The parts of a body that came together.
+  private var body = ByteBuffer()
+  /// Whether bytes of a body are charged.
+  private var hasBody = false
+  private var chargedHead = 0
+  /// Whether a request has been refused because its head is too long.
+  private var isHeadTooLong = false
+
+  init(_ connection: GatewayConnection, _ input: RequestInput) {
+    self.connection = connection
+    self.input = input
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    switch unwrapInboundIn(data) {
+    case .head(let head):
+      input.endHead()
+      let isOld = head.version.major < 1 || head.version == .http1_0
+      unanswered.append(Unanswered(isOld: isOld, mayStay: !isOld || head.isKeepAlive))
+      charge(head)
+    case .body(let part):
+      // Joined, as each part of some bytes would take hundreds.
+      body.writeImmutableBuffer(part)
+      if body.readableBytes >= Self.bodyBytes { handOnBody(context) }
+      return
+    case .end:
+      handOnBody(context)
+      input.endRequest()
+    }
+    context.fireChannelRead(data)
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    handOnBody(context)
+    context.fireChannelReadComplete()
+  }
+
+  private func handOnBody(_ context: ChannelHandlerContext) {
+    guard body.readableBytes > 0 else { return }
+    let part = body
+    body = ByteBuffer()
+    // The rest of a body whose request is answered is only dropped.
+    if !unanswered.isEmpty {
+      hasBody = true
+      connection.receivedBody(part.readableBytes)
+    }
+    context.fireChannelRead(wrapInboundOut(.body(part)))
+  }
+
+  /// Charges the head until the next one comes. It exists as fields of two libraries.
+  private func charge(_ head: HTTPRequestHead) {
+    var bytes = 2 * head.uri.utf8.count
+    for (name, value) in head.headers {
+      bytes += 2 * (name.utf8.count + value.utf8.count) + Self.fieldBytes
+    }
+    if bytes <= Self.smallHeadBytes { bytes = 0 }
+    guard bytes != chargedHead else { return }
+    chargedHead = bytes
+    connection.charge(head: bytes)
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    if case HTTPParserError.headerOverflow? = error as? HTTPParserError { isHeadTooLong = true }
+    context.fireErrorCaught(error)
+  }
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    switch unwrapOutboundIn(data) {
+    case .head(var head):
+      if let request = unanswered.first {
+        // A client of HTTP/1.0 knows no provisional responses, but has asked for this one.
+        if request.isOld, head.status.code >= 200 { makeOld(&head, request) }
+      } else if isHeadTooLong {
+        head.status = .requestHeaderFieldsTooLarge
+      }
+      context.write(wrapOutboundOut(.head(head)), promise: promise)
+    case .body: context.write(data, promise: promise)
+    case .end:
+      let request = unanswered.popFirst()
+      if hasBody {
+        hasBody = false
+        connection.endBody()
+      }
+      if let request, !request.mayStay {
+        input.drop()
+        let sent = promise ?? context.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) }
+        context.write(data, promise: sent)
+      } else {
+        context.write(data, promise: promise)
+      }
+      input.endResponse()
+    }
+  }
+
+  /// Makes the head of a response one of HTTP/1.0.
+  private func makeOld(_ head: inout HTTPResponseHead, _ request: Unanswered) {
+    head.version = .http1_0
+    head.headers.remove(name: "Transfer-Encoding")
+    // Without a length the end of the connection is that of the body.
+    let stays =
+      request.mayStay && head.headers.contains(name: "Content-Length")
+      && !head.headers[canonicalForm: "Connection"].contains("close")
+    head.headers.replaceOrAdd(name: "Connection", value: stays ? "keep-alive" : "close")
+    unanswered[unanswered.startIndex].mayStay = stays
+  }
+}
