@@ -10,7 +10,7 @@ struct Batch {
   private(set) var commits: [Commit] = []
   /// The changes that listeners may be notified of, in order.
   private(set) var changes: [Change] = []
-  /// The requests that were carried out, in order.
+  /// The requests that were carried out, or a part of them, in order.
   private(set) var requests: [any PendingRequest] = []
   /// An upper estimate of the bytes of the measured commits.
   private(set) var bytes = 0
@@ -36,10 +36,14 @@ struct Batch {
     self.refusal = refusal
   }
 
-  /// Carries out a request. The engine calls its `complete` when the batch has an outcome.
-  mutating func run(_ request: any PendingRequest) {
-    request.run(in: &self)
-    requests.append(request)
+  /// Carries out a request or its next part. The engine calls its `complete` when the batch has an outcome.
+  ///
+  /// - Returns: whether the request is finished.
+  mutating func run(_ request: any PendingRequest) -> Bool {
+    let isFinished = request.run(in: &self)
+    // The parts of a request follow each other.
+    if requests.last !== request { requests.append(request) }
+    return isFinished
   }
 
   /// Decides, authorizes and makes a write.

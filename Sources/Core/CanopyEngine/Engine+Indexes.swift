@@ -107,18 +107,19 @@ private final class IndexInstallation: PendingRequest, @unchecked Sendable {
     self.continuation = continuation
   }
 
-  func run(in batch: inout Batch) {
+  func run(in batch: inout Batch) -> Bool {
     let missed = engine.state.withLock { state -> [[Assignment]]? in
       guard let indexing = state.indexing, indexing.number == number else { return nil }
       state.indexing = nil
       return indexing.missed
     }
-    guard let missed, batch.tree.indexPlan == plan else { return }
+    guard let missed, batch.tree.indexPlan == plan else { return true }
     var tree = tree
     for assignments in missed { tree.apply(assignments) }
     for commit in batch.commits { tree.apply(commit.assignments) }
     batch.tree = tree
     isInstalled = true
+    return true
   }
 
   func complete(_ failure: EngineError?) {

@@ -75,7 +75,7 @@ extension Engine {
     var waiting = queued.makeIterator()
     while let request = (writer.taken.popLast() ?? waiting.next())?.request {
       var batch = Batch(tree: tree, sequence: sequence, writer: writer, refusal: error)
-      batch.run(request)
+      _ = batch.run(request)
       request.complete(error)
     }
   }

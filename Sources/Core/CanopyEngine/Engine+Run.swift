@@ -49,7 +49,9 @@ extension Engine {
   /// Returns the requests that did not fit in a batch to the queue. So other owners have their turn before the
   /// remaining requests of an owner that has many or expensive ones.
   private func putBack(_ writer: WriterState) {
-    state.withLock { $0.queue.putBack(writer.taken.reversed()) }
+    state.withLock {
+      $0.queue.putBack(writer.taken.reversed(), isFirstUnfinished: writer.hasUnfinished)
+    }
     writer.taken = []
   }
 
@@ -68,12 +70,14 @@ extension Engine {
     var batch = Batch(tree: tree, sequence: after, writer: writer)
     let start = watch.now
     var time = start
+    writer.hasUnfinished = false
     while batch.bytes < Engine.batchBytesMax, time - start < Engine.batchTimeMax,
-      let request = writer.taken.popLast()?.request
+      let entry = writer.taken.popLast()
     {
-      batch.run(request)
+      writer.hasUnfinished = !batch.run(entry.request)
+      if writer.hasUnfinished { writer.taken.append(entry) }
       if !writer.taken.isEmpty { batch.measure() }
-      time = watch.note(request.name, since: time, at: batch.lastLocation)
+      time = watch.note(entry.request.name, since: time, at: batch.lastLocation)
     }
     writer.journalLog.noteUnstorable(batch.unstorable, at: time)
     do {

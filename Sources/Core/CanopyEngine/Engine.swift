@@ -59,7 +59,8 @@ public final class Engine: Sendable {
 
   let journal: any Journal
   let now: @Sendable () -> Int64
-  let clock: any Clock<Duration>
+  /// The clock of waits.
+  public let clock: any Clock<Duration>
   let random: @Sendable () -> UInt64
   let configuration: Configuration
   let logger: Logger
@@ -145,6 +146,9 @@ public final class Engine: Sendable {
   /// The current tree and the sequence number of its last commit.
   public var snapshot: Snapshot { state.withLock { $0.snapshot } }
 
+  /// Whether the engine refuses new writes, because it is to stop.
+  public var isStopping: Bool { state.withLock { $0.isStopping } }
+
   /// Whether requests were accepted that are not published.
   public var hasCommitsUnderWay: Bool { state.withLock { $0.isAtWork || !$0.queue.isEmpty } }
 
@@ -180,19 +184,21 @@ public final class Engine: Sendable {
     }
   }
 
-  /// Makes writes, a commit each, in their order and with nothing in between: all that are authorized, or none. Each is
-  /// authorized after the writes before it were made.
+  /// Makes writes, a commit each, in their order. Each is authorized after the writes before it were made.
+  ///
+  /// They are one request of their owner. If they do not fit in a batch, writes of other owners come in between, as they
+  /// come between the requests of an owner. After a failure no further write is made.
   ///
   /// - Parameters:
-  ///   - owner: the writer, after whose earlier requests they are made.
+  ///   - owner: the writer, between whose earlier and later requests they are made.
   ///   - completion: called once, on the engine's thread, or at once if they are not accepted: when
-  ///     all are durable, with the indexes of the denied writes; or with the error.
+  ///     all are durable or denied, or after a failure.
   public func submit(
     _ decisions: [Decision<Void>], of owner: WriteOwner = .server,
-    completion: @escaping @Sendable (Swift.Result<[Int], EngineError>) -> Void
+    completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
     if let refusal = enqueue(PendingWrites(decisions, completion: completion), of: owner) {
-      completion(.failure(refusal))
+      completion(WritesOutcome(failure: refusal))
     }
   }
 

@@ -2,12 +2,14 @@ internal import CanopyTree
 
 /// A request in the engine's queue.
 ///
-/// The engine's thread calls `run` once, in the order of the queue, and then `complete` once.
+/// The engine's thread calls `run` in the order of the queue until the request is finished. A request that is not
+/// finished at the end of a batch goes on in a later one, after the turns of other owners. The thread calls `complete`
+/// once for each batch that has a part of the request.
 protocol PendingRequest: AnyObject, Sendable {
   /// The kind of the request, for the log.
   var name: StaticString { get }
-  /// Changes the batch.
-  func run(in batch: inout Batch)
+  /// Changes the batch. Returns whether the request is finished; otherwise it is called again.
+  func run(in batch: inout Batch) -> Bool
   /// Takes the outcome of the batch: nil if it is durable and published.
   func complete(_ failure: EngineError?)
 }
@@ -25,7 +27,7 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
     self.transaction = transaction
   }
 
-  func run(in batch: inout Batch) {
+  func run(in batch: inout Batch) -> Bool {
     assert(decided == nil, "a transaction is decided once")
     decided = Result {
       let result = try batch.propose(transaction.origin) { proposal throws in
@@ -33,6 +35,7 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
       }
       return Committed(result: result, sequence: batch.sequence)
     }
+    return true
   }
 
   func complete(_ failure: EngineError?) {
@@ -40,32 +43,49 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
   }
 }
 
-/// Writes that are made one after the other, a commit each, without other commits in between.
+/// Writes that are made one after the other, a commit each.
 ///
-/// `@unchecked` because of `denied`: only the engine's thread uses it.
+/// A call of `run` makes one of them. So the bound on the time of a batch applies to each write and not to their sum,
+/// and the writes of other owners come in between. After a failure no further write is made, because a later try must
+/// keep their order.
+///
+/// `@unchecked` because of the variables: only the engine's thread uses them.
 final class PendingWrites: PendingRequest, @unchecked Sendable {
   private let decisions: [Decision<Void>]
-  private let completion: @Sendable (Result<[Int], EngineError>) -> Void
+  private let completion: @Sendable (WritesOutcome) -> Void
+  /// The number of writes that were made or denied, in a durable batch or in the present one.
+  private var next = 0
   private var denied: [Int] = []
+  /// The number of writes whose batch is durable.
+  private var decided = 0
+  private var isComplete = false
 
   var name: StaticString { "writes" }
 
   init(
     _ decisions: [Decision<Void>],
-    completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
+    completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
     self.decisions = decisions
     self.completion = completion
   }
 
-  func run(in batch: inout Batch) {
-    for (index, decision) in decisions.enumerated() {
-      do { try batch.propose { _ in decision } } catch { denied.append(index) }
-    }
+  func run(in batch: inout Batch) -> Bool {
+    guard !isComplete, next < decisions.count else { return true }
+    let decision = decisions[next]
+    do { try batch.propose { _ in decision } } catch { denied.append(next) }
+    next += 1
+    return next == decisions.count
   }
 
   func complete(_ failure: EngineError?) {
-    completion(failure.map { .failure($0) } ?? .success(denied))
+    guard !isComplete else { return }
+    if failure == nil { decided = next }
+    guard failure != nil || decided == decisions.count else { return }
+    isComplete = true
+    completion(
+      WritesOutcome(
+        decided: decided, denied: denied.filter { $0 < decided }, failure: failure))
   }
 }
 
@@ -88,8 +108,9 @@ final class Barrier: PendingRequest {
     self.body = body
   }
 
-  func run(in batch: inout Batch) {
+  func run(in batch: inout Batch) -> Bool {
     batch.keepIndex(order, at: path)
+    return true
   }
 
   func complete(_ failure: EngineError?) {

@@ -97,8 +97,13 @@ struct WriteQueue {
   /// Returns requests that were taken and not carried out to the front of their owners' lanes: the batch took too long.
   /// Their owners keep the order of their turns, before all others.
   ///
-  /// - Parameter entries: in the order in which they were taken.
-  mutating func putBack(_ entries: some BidirectionalCollection<Entry>) {
+  /// - Parameters:
+  ///   - entries: in the order in which they were taken.
+  ///   - isFirstUnfinished: whether a part of the first request was carried out. Then its owner has had a turn, and the
+  ///     next one comes after those of all owners that wait.
+  mutating func putBack(
+    _ entries: some BidirectionalCollection<Entry>, isFirstUnfinished: Bool = false
+  ) {
     guard !entries.isEmpty else { return }
     // All that came later stands behind them.
     divide()
@@ -108,6 +113,7 @@ struct WriteQueue {
     var first: Set<WriteOwner> = []
     for entry in entries where first.insert(entry.owner).inserted { owners.append(entry.owner) }
     turns = Deque(owners + turns.filter { !first.contains($0) })
+    if isFirstUnfinished, let served = turns.popFirst() { turns.append(served) }
     for entry in entries.reversed() {
       lanes[entry.owner, default: []].prepend(entry.request)
     }

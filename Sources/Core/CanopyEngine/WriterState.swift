@@ -14,6 +14,8 @@ final class WriterState {
   var indexesLeft: Int
   /// The requests that were taken from the queue and are not carried out yet, the first of them last.
   var taken: [WriteQueue.Entry] = []
+  /// Whether the batch has carried out a part of the first of these requests.
+  var hasUnfinished = false
   /// The version of the tree before the last batch, and its commits, if they are large: see `RetiredTrees`.
   var retired: (tree: Tree, commits: [Commit])?
   /// Logs failures of the journal.

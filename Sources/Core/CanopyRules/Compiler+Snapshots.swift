@@ -47,14 +47,20 @@ extension Compiler {
   }
 
   /// Appends the steps of a path. A literal path is split into keys here.
+  ///
+  /// A literal path without keys is a mistake: a computed one leads to an absent node, because the empty text in the data
+  /// is not the name of the node itself.
   mutating func go(
-    to path: Syntax, in snapshot: inout SnapshotPath
+    to syntax: Syntax, in snapshot: inout SnapshotPath
   ) throws(TextProblem) {
-    guard case .string(let text) = path.kind else {
-      snapshot.steps.append(.path(try compile(path, as: .string).operation))
+    guard case .string(let text) = syntax.kind else {
+      snapshot.steps.append(.path(try compile(syntax, as: .string).operation))
       return
     }
     if let path = try? Path(text) {
+      guard !path.isRoot else {
+        throw problem(syntax, "expected a path with a key, such as 'title' or 'author/name'")
+      }
       snapshot.steps.append(contentsOf: path.keys.map { .key($0) })
     } else {
       snapshot.steps.append(.nowhere)

@@ -27,7 +27,7 @@ extension Evaluator {
   }
 
   /// Returns the node at the path that an operation returns, below `node`. A path with an invalid
-  /// key gives an absent node.
+  /// key or without keys gives an absent node.
   ///
   /// - Parameter visited: the keys so far, if the trace records locations.
   private mutating func descend(
@@ -45,7 +45,7 @@ extension Evaluator {
         if T.recordsReads { visited.append(key) }
         return node.child(key)
       }
-      guard let path = try? Path(text) else { return .absent }
+      guard let path = try? Path(text), !path.isRoot else { return .absent }
       if T.recordsReads { visited += path.keys }
       var node = node
       for key in path.keys {
@@ -74,7 +74,7 @@ extension Evaluator {
       case .path:
         let text = try string(step.index)
         try spend(text.utf8.count / StepCost.bytesOfPath, step.index)
-        if let path = try? Path(text) {
+        if let path = try? Path(text), !path.isRoot {
           visited.append(contentsOf: path.keys)
         } else {
           visited.append(nil)

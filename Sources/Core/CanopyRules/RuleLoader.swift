@@ -207,7 +207,7 @@ struct RuleLoader {
       compiler.program.rules.append(
         .init(
           operation: operation, text: text.bytes,
-          line: source.position(of: member.valueOffset).line, kind: kind, node: node))
+          line: source.line(of: member.valueOffset), kind: kind, node: node))
       tree.nodes[Int(node)].set(rule, kind)
     } catch {
       report(error.message, at: text.source(of: error.offset), of: member.name)

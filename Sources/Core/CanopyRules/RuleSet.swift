@@ -16,6 +16,7 @@ public import CanopyTree
 ///
 /// Differences from Firebase, and details that Firebase leaves open:
 /// - `childCount()` of a snapshot is the number of children. O(1).
+/// - A path without keys (`''`, `/`, `//`) leads to an absent node. As a literal it is refused.
 /// - `val()` of a snapshot with children equals nothing, not even itself.
 /// - `.` in a regular expression is every character; `\s` is Unicode's white space.
 /// - A text created by `+` or `replace` has at most 10 MiB; beyond that the rule fails.

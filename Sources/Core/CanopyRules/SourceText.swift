@@ -12,20 +12,29 @@ struct SourceText {
     lineStarts = starts
   }
 
-  /// Returns the line and column of a byte, both from 1.
+  /// Returns the line of a byte, from 1.
   ///
-  /// - Complexity: O(log lines + column).
-  func position(of offset: Int) -> (line: Int, column: Int) {
+  /// - Complexity: O(log lines).
+  func line(of offset: Int) -> Int {
     var low = 0
     var high = lineStarts.count
     while high - low > 1 {
       let middle = (low + high) / 2
       if lineStarts[middle] <= offset { low = middle } else { high = middle }
     }
+    return low + 1
+  }
+
+  /// Returns the line and column of a byte, both from 1. For errors: a file may have one line, and then finding the
+  /// column of each rule would take quadratic time.
+  ///
+  /// - Complexity: O(log lines + column).
+  func position(of offset: Int) -> (line: Int, column: Int) {
+    let line = line(of: offset)
     let end = min(offset, bytes.count)
     // Continuation bytes of UTF-8 do not begin a character.
-    let characters = bytes[min(lineStarts[low], end)..<end].count { $0 & 0xC0 != 0x80 }
-    return (low + 1, characters + 1)
+    let characters = bytes[min(lineStarts[line - 1], end)..<end].count { $0 & 0xC0 != 0x80 }
+    return (line, characters + 1)
   }
 
   func problem(at offset: Int, rule: String?, _ message: String) -> RulesError.Problem {

@@ -70,44 +70,36 @@ package final class LocalView {
     }
   }
 
-  /// The text for event streams. A notification keeps one value of each type.
-  private struct EncodedStream: Sendable {
+  /// The text in one protocol. A notification keeps one value of each type, so each protocol has a type.
+  private struct Shared<Format>: Sendable {
     let encoded: Encoded
   }
 
-  /// The text for the realtime protocol.
-  private struct EncodedMessages: Sendable {
-    let encoded: Encoded
-  }
+  private enum Line {}
+  private enum Stream {}
+  private enum Realtime {}
 
   /// Returns the text about a commit in a protocol. It is made once for all loops.
   func encoded(_ notification: Notification, in format: EventFormat) -> Encoded {
-    let encoded: Encoded
-    switch format {
-    case .line:
-      encoded = notification.shared {
-        encode(notification.events, notification.sequence, in: format)
-      } bytes: {
-        $0.bytes
+    let encoded =
+      switch format {
+      case .line: shared(notification, format, as: Shared<Line>.self)
+      case .stream: shared(notification, format, as: Shared<Stream>.self)
+      case .realtime: shared(notification, format, as: Shared<Realtime>.self)
       }
-    case .stream:
-      encoded =
-        notification.shared {
-          EncodedStream(encoded: encode(notification.events, notification.sequence, in: format))
-        } bytes: {
-          $0.encoded.bytes
-        }.encoded
-    case .realtime:
-      encoded =
-        notification.shared {
-          EncodedMessages(encoded: encode(notification.events, notification.sequence, in: format))
-        } bytes: {
-          $0.encoded.bytes
-        }.encoded
-    }
     // The events may wait for a client for long. They must not keep versions of the whole tree.
     notification.releaseChange()
     return encoded
+  }
+
+  private func shared<Format>(
+    _ notification: Notification, _ format: EventFormat, as type: Shared<Format>.Type
+  ) -> Encoded {
+    notification.shared {
+      type.init(encoded: encode(notification.events, notification.sequence, in: format))
+    } bytes: {
+      $0.encoded.bytes
+    }.encoded
   }
 
   private func encode(

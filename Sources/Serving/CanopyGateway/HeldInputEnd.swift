@@ -2,9 +2,9 @@ internal import NIOCore
 
 /// Holds back the end of the client's input until the first request of the connection is read.
 ///
-/// A decoder that is told of the end drops the bytes behind a request for a WebSocket, and the handlers of the
-/// WebSocket, which are added later, would not be told at all. Stands before the decoder, and removes itself. Use it
-/// on the channel's event loop only.
+/// A decoder that receives the end drops the bytes behind a request for a WebSocket, and the handlers of the
+/// WebSocket, which are added later, would not receive it at all. The handler stands before the decoder, and removes
+/// itself. Use it on the channel's event loop only.
 final class HeldInputEnd: ChannelInboundHandler, RemovableChannelHandler {
   typealias InboundIn = ByteBuffer
 

@@ -26,7 +26,8 @@ final class ArmedSession: Sendable {
 /// The caller of an on-disconnect write, as the store keeps it with the write.
 ///
 /// The text is `administrator`; `null` for an anonymous caller; or a JSON object with `auth` and
-/// `session`, the digest of the token. In writes of an earlier version it is the JSON of `auth` alone.
+/// `session`, the digest of the session token. For a login by an identity token, and in writes of an earlier version, it
+/// is the JSON of `auth` alone; `auth.token` has the claims of an identity token.
 struct KeptCaller: Sendable {
   /// The caller as rules know it; nil for the administrator.
   var caller: RuleCaller?
@@ -37,6 +38,10 @@ struct KeptCaller: Sendable {
   private static let authKey: Key = "auth"
   private static let sessionKey: Key = "session"
   private static let uidKey: Key = "uid"
+  private static let tokenKey: Key = "token"
+  private static let loginTimeKey: Key = "auth_time"
+  private static let issueTimeKey: Key = "iat"
+  private static let expiryKey: Key = "exp"
 
   init(_ caller: RuleCaller?, session: UserSession?) {
     self.caller = caller
@@ -80,4 +85,14 @@ struct KeptCaller: Sendable {
 
   /// The account of the caller; nil for the administrator and for an anonymous caller.
   var uid: String? { caller?.auth?.child(KeptCaller.uidKey).stringValue }
+
+  /// The time of the login in seconds since 1970; nil without an identity token.
+  var loginTime: Int64? { claim(KeptCaller.loginTimeKey) ?? claim(KeptCaller.issueTimeKey) }
+
+  /// The time at which the identity token expires, in seconds since 1970; nil without one.
+  var expiry: Int64? { claim(KeptCaller.expiryKey) }
+
+  private func claim(_ key: Key) -> Int64? {
+    caller?.auth?.child(KeptCaller.tokenKey).child(key).integerValue
+  }
 }

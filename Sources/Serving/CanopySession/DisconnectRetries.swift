@@ -55,6 +55,17 @@ final class DisconnectRetries: Sendable {
     }
   }
 
+  /// Notes that the writes of the last process have failed. They count as those of one connection, and do not wait here.
+  ///
+  /// - Returns: whether no others had failed, so that the log has no line yet.
+  func noteAbandoned() -> Bool {
+    state.withLock { state in
+      state.failing += 1
+      state.total += 1
+      return state.total == 1
+    }
+  }
+
   /// Removes and returns the writes that wait, for a try.
   func take() -> [EndedWrites] {
     state.withLock { state in

@@ -41,7 +41,12 @@ public final class Namespaces: Sendable {
 
   fileprivate struct Failure {
     let error: WireError
-    let until: Int64
+    let time: Int64
+
+    /// Whether the namespace is not opened again yet. If the clock was set back, it is.
+    func counts(at now: Int64) -> Bool {
+      time...time + Namespaces.failureMilliseconds - 1 ~= now
+    }
   }
 
   fileprivate struct State {
@@ -138,7 +143,9 @@ public final class Namespaces: Sendable {
       case .opening, .closing: return .success(.wait)
       case nil: break
       }
-      if let failure = state.failures[name], now < failure.until { return .failure(failure.error) }
+      if let failure = state.failures[name], failure.counts(at: now) {
+        return .failure(failure.error)
+      }
       guard state.entries.count >= settings.openMax else {
         state.entries[name] = Entry()
         return .success(.open)
@@ -214,12 +221,12 @@ public final class Namespaces: Sendable {
           phase: .open(namespace), idleSince: now, lastEnd: state.ends)
       case .failure:
         state.entries[name] = nil
-        state.failures = state.failures.filter { now < $0.value.until }
+        state.failures = state.failures.filter { $0.value.counts(at: now) }
         state.failures[name] = Failure(
           error: WireError(
             .unavailable,
             "the namespace \(name) cannot be opened; the log of the server says why"),
-          until: now + Namespaces.failureMilliseconds)
+          time: now)
       }
       return waiting
     }

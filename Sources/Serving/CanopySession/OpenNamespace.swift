@@ -8,7 +8,8 @@ struct OpenNamespace: Sendable {
   private let running: Task<Void, Never>
   private let parts: NamespaceParts
 
-  /// Opens a namespace, runs its engine, and makes the on-disconnect writes that its last use has left.
+  /// Opens a namespace, runs its engine, and makes the on-disconnect writes that its last use has left. If they cannot
+  /// be made now, it opens all the same: see `Operations.carryOutAbandoned`.
   static func open(
     _ name: NamespaceName, from source: any NamespaceSource, _ home: Operations
   ) async throws -> OpenNamespace {

@@ -27,22 +27,27 @@ extension Operations {
   }
 
   private func carryOut(_ ended: EndedWrites, isRetry: Bool, _ retry: @escaping Retry) {
-    submit(ended) { [self] result in
-      switch result {
-      case .success(let denied):
+    submit(ended) { [self] outcome in
+      if !outcome.denied.isEmpty {
+        let denied = outcome.denied.map { ended.writes[$0] }
+        Task { await drop(denied) }
+      }
+      let left = ended.writes.count - outcome.decided
+      switch outcome.failure {
+      case nil:
         if isRetry { noteSucceededRetries(1) }
-        if !denied.isEmpty { Task { try? await drop(denied.map { ended.writes[$0] }) } }
-      case .failure(.stopped):
+      case .stopped:
         if isRetry { noteSucceededRetries(1) }
         logger.notice(
-          "on-disconnect writes are left for the next start",
-          metadata: ["writes": "\(ended.writes.count)"])
-      case .failure(let error):
-        let (isFirst, mustSchedule) = disconnectRetries.add(ended, isRetry: isRetry)
+          "on-disconnect writes are left for the next start", metadata: ["writes": "\(left)"])
+      case .some(let error):
+        var rest = ended
+        rest.writes.removeFirst(outcome.decided)
+        let (isFirst, mustSchedule) = disconnectRetries.add(rest, isRetry: isRetry)
         if isFirst {
           logger.error(
             "on-disconnect writes failed; they are tried again until they are made",
-            metadata: ["writes": "\(ended.writes.count)", "error": "\(error)"])
+            metadata: ["writes": "\(left)", "error": "\(error)"])
         }
         if mustSchedule { retry { [self] in carryOutAgain(retry) } }
       }
@@ -95,9 +100,9 @@ extension Operations {
       "no failed on-disconnect writes are left", metadata: ["connections": "\(connections)"])
   }
 
-  /// Submits all writes that the rules allow, or none, so that a second try keeps their order.
+  /// Submits the writes. After a failure none of the later ones is made, so that a second try keeps their order.
   private func submit(
-    _ ended: EndedWrites, completion: @escaping @Sendable (Result<[Int], EngineError>) -> Void
+    _ ended: EndedWrites, completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
     let decisions = ended.writes.map { armed in
       let policy = armed.caller.map { caller in
@@ -105,19 +110,29 @@ extension Operations {
       }
       return Decision(armed.write, (), completedDisconnectWrite: armed.id, policy: policy)
     }
-    engine.submit(decisions, of: ended.owner) { [self] result in
-      if case .success = result { continueUnfinishedWork() }
-      completion(result)
+    engine.submit(decisions, of: ended.owner) { [self] outcome in
+      if outcome.decided > 0 { continueUnfinishedWork() }
+      completion(outcome)
     }
   }
 
   /// Makes the store forget writes that are not made.
-  private func drop(_ denied: [ArmedWrite]) async throws {
+  private func drop(_ denied: [ArmedWrite]) async {
+    logDenied(denied)
+    do {
+      try await forget(denied.map(\.id))
+    } catch {
+      logger.error(
+        "on-disconnect writes that are not made could not be forgotten",
+        metadata: ["error": "\(error)"])
+    }
+  }
+
+  private func logDenied(_ denied: [ArmedWrite]) {
     let revoked = denied.filter { $0.session?.session.mayFinish == false }
     log("the sessions of on-disconnect writes have been revoked; they are dropped", revoked)
     let others = denied.filter { $0.session?.session.mayFinish != false }
     log("the rules do not allow on-disconnect writes, which are dropped", others)
-    try await forget(denied.map(\.id))
   }
 
   private func log(_ message: Logger.Message, _ dropped: [ArmedWrite]) {
@@ -128,53 +143,100 @@ extension Operations {
 
   private func forget(_ ids: [DisconnectWriteID]) async throws {
     guard !ids.isEmpty else { return }
-    do {
-      _ = try await disconnectStore.changeDisconnectWrites(
-        adding: nil, exceptions: [:], removing: ids)
-    } catch {
-      logger.error(
-        "on-disconnect writes that are not made could not be forgotten",
-        metadata: ["error": "\(error)"])
-      throw error
-    }
+    _ = try await disconnectStore.changeDisconnectWrites(
+      adding: nil, exceptions: [:], removing: ids)
   }
 
   // MARK: At the start
 
-  /// The writes and the bytes of requests that are carried out together at the start. Each such group is
-  /// read together, and costs one synced append.
+  /// The writes and the bytes of requests that are read together at the start. Such a group costs a synced append, or
+  /// several if it does not fit in a batch of the engine.
   private static let abandonedMax = (writes: 1_000, bytes: 1024 * 1024)
 
   /// Makes the on-disconnect writes that the last process left behind, group by group. Call it with the
   /// engine running, before there are connections.
   ///
-  /// - Throws: the store's or the engine's error. A write that cannot be read is logged and forgotten.
+  /// If the journal or the store cannot be written, as on a full disk, this returns all the same, so that the server can
+  /// serve reads. The writes are tried again each second until they are made. They wait in the store and not in memory.
+  ///
+  /// - Throws: the store's error when it cannot be read. A write that cannot be decoded is logged and forgotten.
   public func carryOutAbandoned() async throws {
-    var made = 0
-    var last = DisconnectWriteID.min
-    // Sessions and accounts do not change meanwhile: each is looked up once.
-    var isValid: [String: Bool] = [:]
-    while true {
-      let page = try await disconnectStore.disconnectWrites(
-        after: last, countMax: Operations.abandonedMax.writes,
-        bytesMax: Operations.abandonedMax.bytes)
-      guard let next = page.last?.id else { break }
-      last = next
-      made += try await carryOutAbandoned(page, &isValid)
+    var left = AbandonedWrites()
+    guard let failure = try await carryOut(&left) else { return }
+    let ids = try await disconnectStore.disconnectWriteIDs()
+    // The later writes will be those of connections.
+    left.end = ids.max() ?? left.last
+    guard !engine.isStopping else { return leaveAbandoned() }
+    if disconnectRetries.noteAbandoned() {
+      logger.error(
+        "on-disconnect writes failed; they are tried again until they are made",
+        metadata: ["writes": "\(ids.count)", "error": "\(failure)"])
     }
-    guard made > 0 else { return }
-    logger.notice(
-      "made on-disconnect writes of connections that ended with the server",
-      metadata: ["writes": "\(made)"])
+    Task { [self, left] in await carryOutAgain(left) }
   }
 
-  /// Makes a group of writes of the last process. Returns how many were made.
+  /// Tries each second to make the rest of the writes of the last process, until they are made or the engine stops.
+  private func carryOutAgain(_ left: AbandonedWrites) async {
+    var left = left
+    // Ends as well if the wait is cancelled.
+    while (try? await engine.clock.sleep(for: .seconds(1))) != nil, !engine.isStopping {
+      do {
+        guard let failure = try await carryOut(&left) else { return noteSucceededRetries(1) }
+        // The log has the line of the first failure.
+        logger.debug(
+          "on-disconnect writes cannot be made; they are tried again",
+          metadata: ["error": "\(failure)"])
+      } catch {
+        logger.debug(
+          "on-disconnect writes cannot be read; they are tried again",
+          metadata: ["error": "\(error)"])
+      }
+    }
+    leaveAbandoned()
+  }
+
+  private func leaveAbandoned() {
+    logger.notice("on-disconnect writes of the last process are left for the next start")
+  }
+
+  /// Makes the writes of the last process, up to the first failure to write.
+  ///
+  /// - Returns: the failure; nil if no writes are left.
+  /// - Throws: the store's error when it cannot be read.
+  private func carryOut(_ left: inout AbandonedWrites) async throws -> (any Error)? {
+    // Each session and account is looked up once in a try.
+    var isValid: [String: Bool] = [:]
+    while true {
+      // A write that was dropped must not be decided again after later ones.
+      do {
+        try await forget(left.dropped)
+        left.dropped = []
+      } catch {
+        return error
+      }
+      let page = try await disconnectStore.disconnectWrites(
+        after: left.last, countMax: Operations.abandonedMax.writes,
+        bytesMax: Operations.abandonedMax.bytes
+      ).prefix { $0.id <= left.end }
+      guard let next = page.last?.id else { break }
+      if let failure = try await carryOut(page, &left, &isValid) { return failure }
+      left.last = next
+    }
+    if left.made > 0 {
+      logger.notice(
+        "made on-disconnect writes of connections that ended with the server",
+        metadata: ["writes": "\(left.made)"])
+    }
+    return nil
+  }
+
+  /// Makes a group of writes of the last process, up to the first failure, which it returns.
   ///
   /// - Parameter isValid: the validity of the callers that were looked up before.
-  private func carryOutAbandoned(
-    _ page: [DisconnectWrite], _ isValid: inout [String: Bool]
-  ) async throws -> Int {
-    var unreadable: [DisconnectWriteID] = []
+  private func carryOut(
+    _ page: some Sequence<DisconnectWrite>, _ left: inout AbandonedWrites,
+    _ isValid: inout [String: Bool]
+  ) async throws -> EngineError? {
     var ended: [ArmedWrite] = []
     var armed: [ArmedWrite] = []
     for kept in page {
@@ -189,26 +251,45 @@ extension Operations {
         logger.error(
           "an on-disconnect write cannot be read, and is dropped",
           metadata: ["request": "\(kept.request.quotedForLog)", "error": "\(error)"])
-        unreadable.append(kept.id)
+        left.dropped.append(kept.id)
       }
     }
     log("the sessions of on-disconnect writes have ended; they are dropped", ended)
-    try await forget(unreadable + ended.map(\.id))
-    guard !armed.isEmpty else { return 0 }
-    let left = EndedWrites(writes: armed, owner: .server)
-    let denied = try await withCheckedThrowingContinuation { continuation in
-      submit(left) { result in continuation.resume(with: result.mapError { $0 }) }
+    left.dropped += ended.map(\.id)
+    guard !armed.isEmpty else { return nil }
+    let submitted = EndedWrites(writes: armed, owner: .server)
+    let outcome = await withCheckedContinuation { continuation in
+      submit(submitted) { continuation.resume(returning: $0) }
     }
-    if !denied.isEmpty { try await drop(denied.map { left.writes[$0] }) }
-    return left.writes.count - denied.count
+    let denied = outcome.denied.map { submitted.writes[$0] }
+    logDenied(denied)
+    left.dropped += denied.map(\.id)
+    left.made += outcome.decided - denied.count
+    return outcome.failure
   }
 
   /// Whether a caller that was kept when the process ended may still write, by the sessions and accounts in the store.
   private func isAccountValid(of caller: KeptCaller) async throws -> Bool {
     if let session = caller.session { return try await accounts.isValid(session) }
     guard let uid = caller.uid else { return true }
-    return try await accounts.isActive(uid: uid)
+    guard case .active(let validSince) = try await accounts.state(of: uid) else { return false }
+    if let loginTime = caller.loginTime, loginTime < validSince { return false }
+    // Compared in seconds: the product with 1,000 may not exist.
+    if let expiry = caller.expiry, expiry <= now() / 1_000 { return false }
+    return true
   }
+}
+
+/// The on-disconnect writes of the last process that are not made yet.
+private struct AbandonedWrites {
+  /// The last write of the groups that are done.
+  var last = DisconnectWriteID.min
+  /// The last write of that process.
+  var end = DisconnectWriteID.max
+  /// The writes that are not to be made, and that the store still has.
+  var dropped: [DisconnectWriteID] = []
+  /// The number of writes that were made.
+  var made = 0
 }
 
 /// The part of the rules in an on-disconnect write of a user or of an anonymous client.

@@ -13,8 +13,10 @@ internal import Logging
 ///
 /// A write of a session that was revoked meanwhile is dropped. A session that has only expired keeps
 /// its writes while the process lives. At the next start a write is dropped if the store no longer has the token
-/// of its session. An expired token counts as revoked then, because the store removes both. A write of an earlier
-/// version does not name its session; it is dropped unless its account is active.
+/// of its session. An expired token counts as revoked then, because the store removes both. The store does not have
+/// identity tokens: their writes are dropped if the token has expired, or its login is earlier than the last change that
+/// ended all logins of the account. A write of an earlier version does not name its session; it is dropped unless its
+/// account is active.
 extension Operations {
   /// Arms or cancels on-disconnect writes of a connection.
   ///

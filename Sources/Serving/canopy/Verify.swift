@@ -1,5 +1,6 @@
 import ArgumentParser
 import CanopyAccounts
+import CanopyIdentity
 import CanopyRules
 import CanopySession
 import CanopySocial
@@ -13,8 +14,9 @@ struct Verify: AsyncParsableCommand {
     abstract: "Check that a data folder is undamaged and consistent.",
     discussion: """
       The command checks the database file, the checkpoint and the journal; the structure of the tree; \
-      both copies of every post with its stars and comments; user names and accounts; and the rules. It checks the other namespaces in the same way, without what belongs \
-      to the blog. It prints one line for each problem and changes nothing. The exit code is 1 if there is a problem.
+      both copies of every post with its stars and comments; user names and accounts; the rules; the token of the \
+      administrator; and the keys of identity tokens. It checks the other namespaces in the same way, without what \
+      belongs to the blog or the whole server. It prints one line for each problem and changes nothing. The exit code is 1 if there is a problem.
       """)
 
   @OptionGroup var folder: FolderOption
@@ -58,6 +60,7 @@ struct Verify: AsyncParsableCommand {
       if let problem = root.brokenInvariant() { problems.append(problem) }
       problems += try rulesProblems(in: folder)
       if name == .default {
+        problems += await secretFileProblems(in: folder)
         problems += SocialCheck.problems(in: root)
         problems += try await accountProblems(store, root)
       }
@@ -81,8 +84,24 @@ struct Verify: AsyncParsableCommand {
     return []
   }
 
-  /// Returns the accounts without a profile, except those with an unfinished sign-up or without a user name. A profile without an account
-  /// is allowed: imported data has such profiles.
+  /// Returns the problems of the administrator's token and of the keys of identity tokens, with which a server does not
+  /// start. A missing file is no problem: the server creates it.
+  private func secretFileProblems(in folder: String) async -> [String] {
+    var problems: [String] = []
+    do { _ = try AdministratorToken.load(from: folder) } catch {
+      problems.append(Failure(error).description)
+    }
+    var status = stat()
+    guard lstat(folder + "/" + IdentityKeys.fileName, &status) == 0 else { return problems }
+    // The file exists, so this creates none.
+    do {
+      _ = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
+    } catch { problems.append(Failure(error).description) }
+    return problems
+  }
+
+  /// Returns the accounts without a profile, except those with an unfinished sign-up or without a user name. A profile
+  /// without an account is allowed: imported data has such profiles.
   private func accountProblems(_ store: SQLiteStore, _ root: Node) async throws -> [String] {
     var problems: [String] = []
     var after: String?

@@ -82,15 +82,50 @@ final class DatabaseFiles: Sendable {
   func checkRemain() throws(StoreError) {
     for file in files {
       var status = stat()
-      if lstat(file.path, &status) == 0, status.st_dev == file.device,
-        status.st_ino == file.inode, !file.isLog || hasGrown(to: Int(status.st_size))
-      {
-        continue
+      guard hasItsName(file, &status), !file.isLog || hasGrown(to: Int(status.st_size)) else {
+        throw .inaccessible(
+          "\(file.path) was removed or replaced while the server was running (or moved, or cut), so nothing can be stored: "
+            + "stop the server, and restore the data folder from a backup")
       }
-      throw .inaccessible(
-        "\(file.path) was removed or replaced while the server was running (or moved, or cut), so nothing can be stored: "
-          + "stop the server, and restore the data folder from a backup")
     }
+  }
+
+  /// Prepares the copy of the whole write-ahead log into the database file, after which the log is cut to no bytes.
+  ///
+  /// The log must be kept if the database file has lost its name: the copy would go into a file that the next start does
+  /// not find, and the cut would remove the commits from the log. It must also be kept if it was cut itself: the copy would
+  /// end at the first missing page, and the database would have pages of different times.
+  ///
+  /// If only the log has lost its name, its commits are in no other file, so it is copied. Another file that has the name
+  /// now gets the ending `.replaced`, because the next start would apply its older pages to the newer database.
+  ///
+  /// - Throws: `StoreError.inaccessible` if the log must be kept.
+  func prepareToEmptyLog() throws(StoreError) {
+    for file in files {
+      var status = stat()
+      if !file.isLog {
+        guard !hasItsName(file, &status) else { continue }
+        throw .inaccessible(
+          "\(file.path) was removed, moved or replaced while the server was running: restore the data folder from a backup, "
+            + "or start the server again if the file is a copy")
+      }
+      guard fstat(file.descriptor, &status) == 0, hasGrown(to: Int(status.st_size)) else {
+        throw .inaccessible(
+          "\(file.path) was cut while the server was running: restore the data folder from a backup"
+        )
+      }
+      if hasItsName(file, &status) || access(file.path, F_OK) != 0 { continue }
+      guard rename(file.path, file.path + ".replaced") == 0 else {
+        throw .inaccessible(
+          "\(file.path) was replaced while the server was running, and the other file cannot be renamed: restore the data folder from a backup"
+        )
+      }
+    }
+  }
+
+  /// Whether the name of a file still leads to it.
+  private func hasItsName(_ file: File, _ status: inout stat) -> Bool {
+    lstat(file.path, &status) == 0 && status.st_dev == file.device && status.st_ino == file.inode
   }
 
   /// Forgets the size of the log, because the store itself has cut it.

@@ -293,7 +293,7 @@ struct Opening {
         try Schema.checksum(db).stored == Meta.readUnchecked(db)[.schema]
       }
       guard isSame || configuration.acceptsLoss else {
-        throw StoreError.altered("the definition of a table in \(path)")
+        throw StoreError.alteredDefinition(in: path)
       }
     }
     if try !pool.read({ try Opening.isCurrent($0) }) {

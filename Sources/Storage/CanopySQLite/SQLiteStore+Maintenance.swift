@@ -81,12 +81,16 @@ extension SQLiteStore {
 
   /// Returns one sentence for each problem of the files, the checkpoint or the journal; empty if there is none. O(size).
   public func problems() async throws -> [String] {
+    let path = folder + "/canopy.sqlite"
     do {
       return try await pool.read { [losses] db in
         var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
         problems = losses + problems
         guard problems.isEmpty else { return problems }
         let meta = try Meta.read(db)
+        guard try Schema.checksum(db).stored == meta[.schema] else {
+          throw StoreError.alteredDefinition(in: path)
+        }
         try SequenceRange.check(db)
         for table in SealedTable.allCases { problems += try table.problems(db) }
         problems += try SQLiteStore.journalProblems(db, meta)
@@ -102,7 +106,7 @@ extension SQLiteStore {
     } catch let error as StoreError {
       return [error.sentence]
     } catch let error as DatabaseError {
-      return [StoreError.opening(folder + "/canopy.sqlite", error).sentence]
+      return [StoreError.opening(path, error).sentence]
     }
   }
 

@@ -64,6 +64,8 @@ extension SQLiteStore {
   /// Runs a background transaction that does not wait for the disk. It becomes durable with the next durable
   /// transaction, and in order, because both are in the same write-ahead log.
   ///
+  /// A step of a database that was removed or replaced could overwrite commits that only its log has, so it is refused.
+  ///
   /// Cancelling the task has an effect only before the transaction. The transaction itself runs outside of the task,
   /// so that no cancellation can prevent the statement that restores the level of synchronization.
   func writeInBackground<R: Sendable>(
@@ -78,6 +80,7 @@ extension SQLiteStore {
   }
 
   private func withoutSync<R>(_ db: Database, _ body: (Database) throws -> R) throws -> R {
+    try files.checkRemain()
     isUnsynced.withLock { $0 = true }
     // If this fails, the next durable transaction tries again before it begins.
     defer { try? restoreDurability(db) }

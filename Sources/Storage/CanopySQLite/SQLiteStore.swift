@@ -163,6 +163,9 @@ public final class SQLiteStore: Sendable {
   }
 
   /// Closes the files and releases the folder.
+  ///
+  /// Copies the write-ahead log into the database file first. If the database file was replaced meanwhile, or the log was
+  /// cut, the files stay as they are, and the log has a warning.
   public func close() throws {
     defer {
       files.close()
@@ -170,8 +173,15 @@ public final class SQLiteStore: Sendable {
     }
     logCopier?.close()
     if !isReading {
-      // Leaves one file without a log. A reader in another process may prevent that, which does no harm.
-      try? emptyLog()
+      do throws(StoreError) {
+        try files.prepareToEmptyLog()
+        // Leaves one file without a log. A reader in another process may prevent that, which does no harm.
+        try? emptyLog()
+      } catch {
+        configuration.logger.warning(
+          "the write-ahead log is kept, and not copied into the database file",
+          metadata: ["error": "\(error.sentence)"])
+      }
       tailFile.close()
     }
     try pool.close()

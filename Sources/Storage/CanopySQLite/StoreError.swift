@@ -80,6 +80,11 @@ public enum StoreError: Error, Equatable, Sendable {
     .damaged("\(what) was altered on the disk (the checksum does not match): \(waysOut)")
   }
 
+  /// Returns the error for tables, indexes or triggers that differ from their checksum.
+  static func alteredDefinition(in path: String) -> StoreError {
+    altered("the definition of a table in \(path)")
+  }
+
   /// Returns the error for rows of the checkpoint whose number or sum does not match.
   static func missingRows(_ found: LeafSums, _ expected: LeafSums) -> StoreError {
     .damaged(

@@ -47,13 +47,16 @@ final class TailFile: Sendable {
 
   /// Reads the file; nil if it is missing or damaged.
   ///
-  /// - Throws: `StoreError.inaccessible` if it exists and the system does not allow reading it.
+  /// - Throws: `StoreError.inaccessible` if it exists and cannot be read.
   func read() throws(StoreError) -> Contents? {
-    guard let data = FileManager.default.contents(atPath: path) else {
-      guard access(path, R_OK) == 0 || errno == ENOENT else { throw .unopenable(path, errno) }
-      return nil
+    let file = Foundation.open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW)
+    if file < 0, errno == ENOENT { return nil }
+    guard file >= 0, let bytes = TailFile.readBytes(of: file) else {
+      let code = errno
+      if file >= 0 { Foundation.close(file) }
+      throw .unopenable(path, code)
     }
-    let bytes = Array(data)
+    Foundation.close(file)
     return bytes.withUnsafeBytes { bytes in
       guard bytes.count == TailFile.bytes, bytes.prefix(8).elementsEqual(TailFile.magic) else {
         return nil
@@ -72,6 +75,23 @@ final class TailFile: Sendable {
         tail: tail, isOfThisBoot: boot != (0, 0) && boot == (number(6), number(7)),
         isRelaxed: number(5) != 0)
     }
+  }
+
+  /// Returns the bytes of a file, at most one more than a valid file has: a damaged file may be of any size. Returns nil if
+  /// the system reports an error.
+  static func readBytes(of descriptor: Int32) -> [UInt8]? {
+    var buffer = [UInt8](repeating: 0, count: bytes + 1)
+    var filled = 0
+    while filled < buffer.count {
+      let count = buffer.withUnsafeMutableBytes { buffer in
+        Foundation.read(descriptor, buffer.baseAddress?.advanced(by: filled), buffer.count - filled)
+      }
+      if count < 0, errno == EINTR { continue }
+      guard count >= 0 else { return nil }
+      if count == 0 { break }
+      filled += count
+    }
+    return Array(buffer.prefix(filled))
   }
 
   /// Opens the file for writing, and creates it if it is missing.

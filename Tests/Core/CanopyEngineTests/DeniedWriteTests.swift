@@ -155,8 +155,8 @@ import Testing
         ) { answers.add(Outcome($0)) }
       }
       let decision = Decision(try Write.set(Location("n"), WriteValue("offline")), ())
-      engine.submit([decision], of: owner) { result in
-        answers.add(result == .success([]) ? .committed(0) : .refused)
+      engine.submit([decision], of: owner) { outcome in
+        answers.add(outcome == WritesOutcome(decided: 1) ? .committed(0) : .refused)
       }
       gate.open()
       #expect(await answers.wait(for: 12).last == .committed(0))

@@ -1,12 +1,13 @@
-import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import Testing
 
+@testable import CanopyEngine
+
 @Suite(.timeLimit(.minutes(5))) struct FailureTests {
   let store = InMemoryJournal()
 
-  @Test func `writes that are made together go to the journal in one append, or not at all`()
+  @Test func `writes that fit in a batch go to the journal in one append, or not at all`()
     async throws
   {
     let store = InMemoryJournal()
@@ -20,14 +21,16 @@ import Testing
         let result = await withCheckedContinuation { continuation in
           engine.submit(decisions) { continuation.resume(returning: $0) }
         }
-        #expect(result == (fault == nil ? .success([]) : .failure(.journalFailed)))
+        #expect(
+          result
+            == (fault == nil ? WritesOutcome(decided: 3) : WritesOutcome(failure: .journalFailed)))
         #expect(engine.root == (fault == nil ? json(#"{"a":{"b":1},"c":2}"#) : .absent))
       }
       engine.stop()
       let result = await withCheckedContinuation { continuation in
         engine.submit(decisions) { continuation.resume(returning: $0) }
       }
-      #expect(result == .failure(.stopped))
+      #expect(result == WritesOutcome(failure: .stopped))
     }
     #expect(store.groups == [3])
   }

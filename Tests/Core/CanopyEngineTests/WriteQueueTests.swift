@@ -16,7 +16,7 @@ struct WriteQueueTests {
       self.number = number
     }
 
-    func run(in batch: inout Batch) {}
+    func run(in batch: inout Batch) -> Bool { true }
     func complete(_ failure: EngineError?) {}
   }
 
@@ -66,6 +66,19 @@ struct WriteQueueTests {
     #expect(rest.filter { $0.hasPrefix("b") } == ["b1", "b2", "b3"])
     queue.putBack([])
     #expect(queue.isEmpty)
+  }
+
+  @Test func `the owner of an unfinished request has its next turn after all that wait`() {
+    var queue = WriteQueue(countMax: 100)
+    _ = add(&queue, "a", 1...2)
+    _ = add(&queue, "b", 1...1)
+    let batch = queue.takeBatch(atMost: 10)
+    _ = add(&queue, "c", 1...1)
+    queue.putBack(batch, isFirstUnfinished: true)
+    let next = queue.takeBatch(atMost: 10)
+    #expect(names(next) == ["b1", "c1", "a1", "a2"])
+    queue.putBack(next.suffix(2), isFirstUnfinished: true)
+    #expect(names(queue.takeBatch(atMost: 10)) == ["a1", "a2"])
   }
 
   @Test(arguments: [1, 2, 5], [1, 10])

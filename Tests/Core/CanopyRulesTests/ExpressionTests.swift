@@ -159,7 +159,7 @@ struct ExpressionTests {
       "root.child('x').childCount() == 0", "root['child']('a')['exists']()",
       "root.child('a').parent().child('t').val()", "root.child('a/b').parent().exists()",
       "root.child('a').child('b').parent().parent().hasChild('s')",
-      "data.child('a').exists()", "root.child('').hasChild('a')", data: data)
+      "data.child('a').exists()", data: data)
   }
 
   @Test func `a computed path is followed during evaluation`() throws {
@@ -178,6 +178,36 @@ struct ExpressionTests {
       "root.child(root.child('n').val()).exists()", "root.child(root.child('x').val()).exists()",
       "root.hasChild(root.child('n').val())", "root.child(auth.uid).parent().exists()",
       data: data)
+  }
+
+  @Test(arguments: ["", "/", "//"])
+  func `a path without keys leads nowhere if it is computed, and is refused as a literal`(
+    _ path: String
+  ) throws {
+    let data = Node(children: [("path", Node(path)), ("a", Node(children: [("x", 1)]))])
+    let computed = "root.child('path').val()"
+    expectTrue(
+      "\(computed) == '\(path)'",
+      "!root.child(\(computed)).exists()", "!root.child('a').child(\(computed)).exists()",
+      "!root.child('a').hasChild(\(computed))", "!root.child('a').hasChildren([\(computed)])",
+      "!root.child('a').hasChildren(['x', \(computed)])",
+      "!root.child('a').child(\(computed)).child('x').exists()",
+      "!root.child('a').child(\(computed)).child('x').parent().exists()",
+      // The parent of the absent child is the place itself, as for every other child.
+      "root.child('a').child(\(computed)).parent().hasChild('x')",
+      // With a key before it, the path is that of the key.
+      "root.child('a/' + \(computed)).hasChild('x')",
+      data: data)
+    for expression in [
+      "root.child('\(path)').exists()", "root.child('a').parent().child('\(path)').exists()",
+      "root.hasChild('\(path)')", "root.hasChildren(['a', '\(path)'])",
+    ] {
+      #expect(evaluate(expression, data: data).isInvalid, "\(expression)")
+    }
+    #expect(
+      problems(#"{"rules":{".read":"root.hasChild('\#(path)')"}}"#) == [
+        "1:34: /.read: expected a path with a key, such as 'title' or 'author/name'"
+      ])
   }
 
   @Test func `the root has no parent`() {

@@ -162,6 +162,21 @@ struct LoadingTests {
       ])
   }
 
+  /// Before, the column of each rule was counted from the start of the line: minutes for this file.
+  @Test(.timeLimit(.minutes(1))) func `a file of one line with many rules is loaded quickly`()
+    throws
+  {
+    func file(_ separator: String) -> String {
+      let places = (0..<20_000).map { #""k\#($0)":{".read":true}"# }
+      return #"{"rules":{"# + places.joined(separator: "," + separator) + "}}"
+    }
+    let rules = try rules(file(""))
+    #expect(rules.program.rules.count == 20_000)
+    #expect(rules.program.rules.allSatisfy { $0.line == 1 })
+    let lines = try RuleSet(text: file("\n")).program.rules.map(\.line)
+    #expect(lines == Array(1...20_000))
+  }
+
   @Test func `a file of five thousand lines costs five times one of a thousand`() throws {
     func file(lines: Int) -> String {
       var text = "{\n\"rules\": {\n"

@@ -117,10 +117,10 @@ struct TypeCheckTests {
     let far = "'" + Array(repeating: "a", count: Limits.depthMax).joined(separator: "/") + "'"
     let way = "data" + String(repeating: ".child(\(far))", count: 50)
     func problem(names: Int) -> [String] {
-      let list = Array(repeating: "''", count: names).joined(separator: ",")
+      let list = Array(repeating: "'a'", count: names).joined(separator: ",")
       return problems(#"{"rules":{".read":"\#(way).hasChildren([\#(list)])"}}"#)
     }
-    let namesMax = RuleLimits.snapshotStepsMax / (50 * Limits.depthMax)
+    let namesMax = RuleLimits.snapshotStepsMax / (50 * Limits.depthMax + 1)
     #expect(problem(names: namesMax).isEmpty)
     #expect(problem(names: namesMax + 1).first?.contains("steps in the whole file") == true)
   }

@@ -149,6 +149,39 @@ import Testing
     #expect(text.contains("9007199254740993") && text.contains("-9223372036854775808"))
   }
 
+  @Test(arguments: ["admin-token", "identity-keys"])
+  func `verify reports a secret file with which a server does not start`(
+    name: String
+  ) async throws {
+    let folder = try TemporaryFolder()
+    let file = folder.path + "/data/" + name
+    func verify() async throws -> Command.Ending {
+      try await Command.run(["verify", "--data", folder.path + "/data"])
+    }
+    try await Command.run(["import", "--data", folder.path + "/data"], input: "{\"a\":1}")
+    #expect(try await verify().status == 0)
+    #expect(!FileManager.default.fileExists(atPath: file), "verify creates nothing")
+    for content in ["", "{\"keys\":[{}]}\n"] {
+      try Data(content.utf8).write(to: URL(fileURLWithPath: file))
+      for mode: mode_t in [0o600, 0o644] {
+        try #require(chmod(file, mode) == 0)
+        let verified = try await verify()
+        #expect(verified.status == 1 && verified.text.contains(file), "\(verified.text)")
+        let served = try await Command.run(
+          ["serve", "--data", folder.path + "/data", "--port", "0", "--http-port", "0"])
+        #expect(served.status == 1)
+        #expect(served.errors.hasSuffix("Error: " + verified.text), "\(served.errors)")
+        #expect(try Data(contentsOf: URL(fileURLWithPath: file)) == Data(content.utf8))
+      }
+    }
+    try FileManager.default.removeItem(atPath: file)
+    let server = try await ServerProcess(
+      data: folder.path + "/data", environment: ["CANOPY_HTTP_PORT": "0"])
+    #expect(try await server.terminate() == 0)
+    #expect(FileManager.default.fileExists(atPath: file))
+    #expect(try await verify().status == 0)
+  }
+
   @Test func `invalid JSON changes nothing, and the error names the byte`() async throws {
     let folder = try TemporaryFolder()
     try await Command.run(["import", "--data", folder.path], input: "{\"a\":{\"b\":1}}")

@@ -27,6 +27,8 @@ struct RealtimeCopy: CopyingClient {
           if random.oneIn(10) { try await state.changeListener(client, &random) }
         }
         if isLast {
+          let last = try await state.request(.statistics, client)
+          try await state.read(client) { $0 == last }
           whenWritten()
           while !state.hasMark { _ = try await state.readOne(client) }
           // The events of all listeners for the mark are before this answer.
@@ -161,6 +163,9 @@ struct LineCopy: CopyingClient {
           }
         }
         if isLast {
+          while awaited > 0 {
+            if try await Self.readOne(client, &tree) { awaited -= 1 }
+          }
           whenWritten()
           while tree.root.at(Copy.mark.path).isAbsent { _ = try await Self.readOne(client, &tree) }
         }

@@ -42,6 +42,9 @@ import Testing
           }
         }
         #expect(try await client.request("POST", "/metrics", [:], "").status == 405)
+        // A web page of another origin, in a browser on the server's machine.
+        let page = try await client.request("GET", "/metrics", ["Origin": "http://evil.example"])
+        #expect(page.status == 401 && !page.text.contains("canopy_"))
       }
     }
   }

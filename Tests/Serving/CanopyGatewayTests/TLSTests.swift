@@ -77,13 +77,14 @@ import Testing
   }
 
   @Test func `a handshake that does not end is cut off, and counts as a connection`() async throws {
-    try await Self.withTLS(connectionsMax: 1, handshakeSeconds: 1) { server in
+    try await Self.withTLS(connectionsMax: 1, handshakeSeconds: 3) { server in
       try await server.connect { slow in
         try await slow.send(Self.hello)
-        try await eventually { server.gate.count == 1 }
-        #expect(
-          server.parts.operations.memory.used
-            == TLSCertificate.connectionBytes + GatewayConnection.baseBytes)
+        // The connection counts before its handlers are added.
+        try await eventually {
+          server.gate.count == 1
+            && server.parts.operations.memory.used == TLSCertificate.connectionBytes + GatewayConnection.baseBytes
+        }
         let received = try await server.connect { refused in try await refused.end() }
         #expect(received == Self.alert)
         #expect(try await slow.end() == [])
@@ -102,7 +103,9 @@ import Testing
         try await slow.send(Self.hello)
         try await eventually { server.gate.count == 1 }
         await server.shutDown()
-        #expect(try await slow.end() == [])
+        // A server that has not read all may end the connection with a reset.
+        let rest = try? await slow.end()
+        #expect(rest ?? [] == [])
       }
     }
   }

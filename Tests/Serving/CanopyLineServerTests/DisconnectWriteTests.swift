@@ -292,6 +292,39 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `if a later batch of the writes fails, the rest is made later, each write once`(
+    _ depth: Depth
+  ) async throws {
+    let time = ManualClock()
+    try await withServer(depth) {
+      // Each write takes the time of a batch.
+      $0.engine.elapsed = {
+        time.advance(11)
+        return .milliseconds(time.now)
+      }
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      for i in 0..<4 {
+        try await client.value("ONDISCONNECT SET /a/\(i) {\".sv\":{\"increment\":1}}")
+      }
+      let journal = server.parts.journal
+      journal.plan()
+      journal.plan()
+      journal.plan(.failBefore)
+      await client.disconnect()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
+      }
+      #expect(server.root == (try WriteValue(json: "{\"a\":[1,1]}").node) || depth == .socket)
+      await tryAgain(client)
+      try await server.eventually { try await isDone(server) }
+      #expect(server.root == (try WriteValue(json: "{\"a\":[1,1,1,1]}").node))
+      #expect(journal.groups == [1, 1, 1, 1])
+      #expect(!server.parts.log.lines.contains { $0.contains("although the journal failed") })
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a write that the failing journal has stored is not made again`(
     _ depth: Depth
   ) async throws {
@@ -440,6 +473,93 @@ import Testing
     await engine.value
   }
 
+  @Test(arguments: Depth.allCases)
+  func `a server that cannot make the writes of an earlier one starts, and makes them later`(
+    _ depth: Depth
+  ) async throws {
+    let journal = FaultyJournal()
+    for name in ["a", "b"] {
+      _ = try await journal.changeDisconnectWrites(
+        adding: ("administrator", "SET /\(name) {\".sv\":{\"increment\":1}}"), exceptions: [:],
+        removing: [])
+    }
+    journal.plan(.failBefore)
+    try await withServer(depth) {
+      $0.journal = journal
+    } _: { server in
+      func lines(_ text: String) -> Int { server.parts.log.lines.count { $0.contains(text) } }
+      // With the depth of a socket the listener has called this.
+      if depth == .inProcess { try await server.parts.operations.carryOutAbandoned() }
+      let client = try await server.connectAsAdministrator()
+      try await client.expect("GET /a", "+null")
+      #expect(lines("on-disconnect writes failed") == 1)
+      #expect(!server.parts.operations.isIdle)
+      // A write of the present server waits for the end of its own connection.
+      try await client.value("ONDISCONNECT SET /c 1")
+      try await server.eventually {
+        server.parts.waits.advance(by: .seconds(1))
+        return server.parts.operations.isIdle
+      }
+      #expect(server.root == (try WriteValue(json: "{\"a\":1,\"b\":1}").node))
+      #expect(try await kept(server) == 1)
+      #expect(lines("on-disconnect writes failed") == 1)
+      #expect(lines("made on-disconnect writes of connections that ended with the server") == 1)
+      #expect(lines("no failed on-disconnect writes are left") == 1)
+    }
+  }
+
+  @Test func `a write of an earlier server that is dropped waits until the store forgets it`()
+    async throws
+  {
+    let parts = try await LineParts()
+    let journal = parts.journal
+    for request in ["SET /a nonsense", "SET /b {\".sv\":{\"increment\":1}}"] {
+      _ = try await journal.changeDisconnectWrites(
+        adding: ("administrator", request), exceptions: [:], removing: [])
+    }
+    let engine = Task { await parts.engine.run() }
+    journal.fail(true)
+    try await parts.operations.carryOutAbandoned()
+    #expect(try await journal.disconnectWrites().count == 2)
+    journal.fail(false)
+    try await eventually {
+      parts.waits.advance(by: .seconds(1))
+      return parts.operations.isIdle
+    }
+    #expect(try await journal.disconnectWrites().isEmpty)
+    #expect(parts.engine.root == (try WriteValue(json: "{\"b\":1}").node))
+    #expect(parts.log.lines.count { $0.contains("cannot be read, and is dropped") } == 1)
+    parts.engine.stop()
+    await engine.value
+  }
+
+  @Test func `writes that still fail when the server stops are left for the next start`()
+    async throws
+  {
+    let parts = try await LineParts()
+    _ = try await parts.journal.changeDisconnectWrites(
+      adding: ("administrator", "SET /a 1"), exceptions: [:], removing: [])
+    let engine = Task { await parts.engine.run() }
+    parts.journal.fail(true)
+    try await parts.operations.carryOutAbandoned()
+    parts.engine.stop()
+    await engine.value
+    try await eventually {
+      parts.waits.advance(by: .seconds(1))
+      return parts.log.lines.contains { $0.contains("are left for the next start") }
+    }
+    #expect(try await parts.journal.disconnectWrites().count == 1)
+  }
+
+  @Test func `a store of earlier writes that cannot be read ends the start`() async throws {
+    let parts = try await LineParts()
+    let operations = Operations(
+      engine: parts.engine, accounts: parts.accounts, administratorToken: parts.administratorToken,
+      disconnectStore: UnreadableStore(), rules: parts.rules, limits: Limits(), version: "test",
+      now: { 0 }, logger: parts.log.logger)
+    await #expect(throws: PlannedFailure.self) { try await operations.carryOutAbandoned() }
+  }
+
   @Test func `a line of the log names the first locations and the number of the others`() throws {
     let items = (0..<4_000).map { Write.Item(Path.root.child(Key(index: $0)), 1) }
     let long = try Key(String(repeating: "k", count: 700))
@@ -453,4 +573,20 @@ import Testing
     #expect(text.utf8.count < 400)
     #expect(writes.prefix(1).placesForLog == "\"/" + String(repeating: "k", count: 199) + "…\"")
   }
+}
+
+/// A store that is damaged.
+private struct UnreadableStore: DisconnectStore {
+  func disconnectWrites(
+    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+  ) async throws -> [DisconnectWrite] {
+    throw PlannedFailure()
+  }
+
+  func disconnectWriteIDs() async throws -> Set<DisconnectWriteID> { throw PlannedFailure() }
+
+  func changeDisconnectWrites(
+    adding request: (identity: String, request: String)?,
+    exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
+  ) async throws -> DisconnectWriteID? { nil }
 }

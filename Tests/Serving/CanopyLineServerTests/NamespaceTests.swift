@@ -206,6 +206,38 @@ import Testing
     }
   }
 
+  @Test func `a namespace opens if its earlier on-disconnect writes cannot be made yet`()
+    async throws
+  {
+    let source = try MemoryNamespaces(["a"])
+    let journal = try #require(source.journal("a"))
+    _ = try await journal.changeDisconnectWrites(
+      adding: ("administrator", "SET /gone true"), exceptions: [:], removing: [])
+    journal.plan(.failBefore)
+    try await withServer(.inProcess) {
+      $0.namespaces = source
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      try await client.value("USE a")
+      try await client.expect("GET /gone", "+null")
+      try await client.value("USE default")
+      let namespaces = server.parts.operations.namespaces
+      server.parts.clock.advance(Namespaces.Settings().idleMilliseconds + 1)
+      await namespaces.closeIdle()
+      #expect(source.closed == [], "it tries again")
+      let waits = try #require(namespaces.engines.first?.clock as? StepClock)
+      try await server.eventually {
+        waits.advance(by: .seconds(1))
+        server.parts.clock.advance(Namespaces.Settings().idleMilliseconds + 1)
+        await namespaces.closeIdle()
+        return source.closed == ["a"]
+      }
+      try await client.value("USE a")
+      try await client.expect("GET /gone", "+true")
+      #expect(try await journal.disconnectWrites().isEmpty)
+    }
+  }
+
   @Test func `nothing of a closed namespace stays in memory`() async throws {
     let source = try MemoryNamespaces(["a"])
     let parts = try await LineParts(namespaces: source)

@@ -3,6 +3,7 @@ import CanopyTesting
 import CanopyTree
 import Foundation
 import GRDB
+import Logging
 import Synchronization
 import Testing
 
@@ -239,6 +240,96 @@ struct OpeningTests {
       try store.append([commit(2, "n", 2)], after: 1)
     }
     #expect(try await folder.withStore { try await $0.load().sequence } == 2)
+  }
+
+  /// Returns the contents of the database file and its log.
+  private func contents(_ path: String) -> [Data?] {
+    ["", "-wal"].map { FileManager.default.contents(atPath: path + "/canopy.sqlite" + $0) }
+  }
+
+  /// Fills the folder with three commits that only the log has, runs `body`, and closes the store. Returns the files as
+  /// they were before the store was closed, and the warnings that it logged then.
+  private func close(
+    after body: (SQLiteStore) throws -> Void
+  ) async throws -> (files: [Data?], warnings: [String]) {
+    let lines = Mutex<[String]>([])
+    var configuration = SQLiteStore.Configuration()
+    configuration.logger = Logger(label: "test") { _ in
+      LogLines { line in lines.withLock { $0.append(line) } }
+    }
+    let files = try await folder.withStore(configuration) { store in
+      for sequence in 1...3 as ClosedRange<Int64> {
+        try store.append([commit(sequence, "n", Node(sequence))], after: sequence - 1)
+      }
+      try body(store)
+      lines.withLock { $0 = [] }
+      return contents(folder.path)
+    }
+    return (files, lines.withLock { $0 }.filter { $0.contains("write-ahead log is kept") })
+  }
+
+  @Test func `closing keeps the log of a database that was replaced by a copy`() async throws {
+    let (files, warnings) = try await close { _ in
+      try FileManager.default.copyItem(atPath: folder.database, toPath: folder.database + ".new")
+      #expect(rename(folder.database + ".new", folder.database) == 0)
+    }
+    #expect(contents(folder.path) == files)
+    #expect(warnings.count == 1)
+    try await folder.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
+      #expect(try await store.load().sequence == 3)
+    }
+  }
+
+  @Test func `closing keeps the log of a database that was removed, and a log that was cut`()
+    async throws
+  {
+    let (removed, _) = try await close { _ in
+      try FileManager.default.removeItem(atPath: folder.database)
+    }
+    #expect(contents(folder.path) == removed)
+    #expect(removed[0] == nil && removed[1]?.isEmpty == false)
+    let other = try OpeningTests()
+    let (cut, warnings) = try await other.close { _ in
+      let log = other.folder.database + "-wal"
+      let bytes = try Data(contentsOf: URL(filePath: log)).count
+      #expect(truncate(log, bytes - 10_000) == 0)
+    }
+    #expect(other.contents(other.folder.path) == cut)
+    #expect(warnings.count == 1)
+    expectAdvice(other.refusal(), mentions: "commits that were stored are missing", "backup")
+  }
+
+  @Test(arguments: [false, true])
+  func `closing copies a log that has lost its name, and keeps the file that has the name`(
+    isReplaced: Bool
+  ) async throws {
+    let log = folder.database + "-wal"
+    var old = Data()
+    let (_, warnings) = try await close { store in
+      old = try Data(contentsOf: URL(filePath: log))
+      try store.append([commit(4, "n", 4)], after: 3)
+      try FileManager.default.removeItem(atPath: log)
+      if isReplaced { try old.write(to: URL(filePath: log)) }
+    }
+    #expect(warnings.isEmpty)
+    #expect(
+      FileManager.default.contents(atPath: log + ".replaced") == (isReplaced ? old : nil))
+    try await folder.withStore { store async throws in
+      #expect(try await store.problems().isEmpty)
+      #expect(try await store.load().sequence == 4)
+    }
+  }
+
+  @Test func `no background step succeeds after the database was replaced`() async throws {
+    try await folder.withStore { store in
+      try store.append([commit(1, "n", 1)], after: 0)
+      try FileManager.default.copyItem(atPath: folder.database, toPath: folder.database + ".new")
+      #expect(rename(folder.database + ".new", folder.database) == 0)
+      await #expect(throws: StoreError.self) {
+        try await store.step { db, _ in try db.execute(sql: "DELETE FROM commits") }
+      }
+    }
   }
 
   @Test func `no append succeeds after the folder was moved`() async throws {

@@ -162,6 +162,26 @@ import Testing
     expectAdvice(error, mentions: "commit 1 is not the one that was stored")
   }
 
+  @Test func `of a file that is too long, only one byte too many is read`() throws {
+    let path = folder.path + "/canopy.tail"
+    let tail = TailFile(folder: folder.path, isRelaxed: false)
+    #expect(try tail.read() == nil)
+    try tail.open()
+    tail.write(Tail(sequence: 7, checksum: Checksum(), revision: 0, time: 0))
+    #expect(try tail.read()?.tail.sequence == 7)
+    for (bytes, read) in [(71, 71), (72, 72), (73, 73), (1 << 30, 73)] {
+      // A gap at the end of the file takes no space on the disk.
+      #expect(Foundation.truncate(path, bytes) == 0)
+      let file = Foundation.open(path, O_RDONLY | O_CLOEXEC)
+      defer { Foundation.close(file) }
+      #expect(TailFile.readBytes(of: file)?.count == read)
+      #expect(lseek(file, 0, SEEK_CUR) == read)
+      if bytes != 72 { #expect(try tail.read() == nil) }
+    }
+    #expect(TailFile.readBytes(of: -1) == nil)
+    tail.close()
+  }
+
   @Test func `after a power failure, a relaxed log may be shorter than canopy.tail says`()
     async throws
   {

@@ -124,6 +124,21 @@ struct VerificationTests {
         && problems.first?.contains("--accept-loss") == true)
   }
 
+  @Test(
+    arguments: [
+      "CREATE TABLE extra(a)", "DROP INDEX tokens_by_uid", "DROP TRIGGER tokens_delete_claims",
+      "CREATE INDEX other ON leaves(value)",
+    ])
+  func `a definition that differs from the stored one is found, as at a start`(
+    sql: String
+  ) async throws {
+    let problems = try await problems(after: sql, isSealed: false)
+    #expect(problems.count == 1, "\(problems)")
+    let error = #expect(throws: StoreError.self) { try SQLiteStore(folder: folder.path) }
+    #expect(problems.first == error?.sentence)
+    expectAdvice(error, mentions: "definition of a table", "backup")
+  }
+
   @Test func `an unreadable before-image is found`() async throws {
     for image in ["", "[", "[1,2]", "{\"of\":[]", "[{\".sv\":\"timestamp\"}]"] {
       let problems = try await Self(folder: Folder()).problems(

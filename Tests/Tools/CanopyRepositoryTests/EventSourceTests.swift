@@ -102,7 +102,11 @@ private final class EventSource {
     var head: [String] = []
     while let line = try connection.receive(), !line.isEmpty { head.append(line.lowercased()) }
     #expect(head.first == "http/1.1 200 ok")
-    #expect(head.contains("content-type: text/event-stream"))
+    // A reader ignores the parameters of the type, such as the character set.
+    let type = try #require(head.first { $0.hasPrefix("content-type: ") })
+    #expect(
+      type == "content-type: text/event-stream"
+        || type.hasPrefix("content-type: text/event-stream;"))
     try #require(head.contains("transfer-encoding: chunked"))
   }
 

@@ -169,7 +169,8 @@ struct ModuleTests {
     Rule(
       "Tools", "CanopyBench",
       [
-        "ArgumentParser", "CEpoll", "CanopyClient", "CanopyTree", "Foundation", "Histogram",
+        "ArgumentParser", "CEpoll", "CanopyClient", "CanopyTree", "Foundation", "HTTPTypes",
+        "Histogram", "Hummingbird", "Logging", "NIOHTTP1",
         "NIOCore",
         "NIOPosix", "Synchronization",
       ]),

@@ -29,7 +29,7 @@ struct Work {
   /// The names of the works with a measurement of their own.
   static let others = ["fan-out", "memory", "start-up", "scale"] + web
 
-  /// Those of the HTTP port.
+  /// The names of the measurements of the HTTP port.
   static let web = ["rest-get", "set"]
 
   static var names: [String] { all.map(\.name) + others }

@@ -112,7 +112,7 @@ struct FuzzConnection {
     return outcome
   }
 
-  /// Reads what has arrived. Returns false if the connection has ended.
+  /// Reads the bytes that have arrived. Returns false if the connection has ended.
   private mutating func read(_ outcome: inout Outcome) -> Bool {
     while true {
       let count = withUnsafeTemporaryAllocation(byteCount: 64 * 1024, alignment: 1) { buffer in

@@ -21,7 +21,7 @@ struct FuzzRun {
     self.folder = folder
   }
 
-  /// Everybody may write below `/fuzz` and read `/safe`, and nobody but the administrator anything else.
+  /// Every client may write below `/fuzz` and read `/safe`. All else is for the administrator.
   private static let rules = """
     {"rules":{"fuzz":{".read":true,".write":true,".indexOn":["a"]},"safe":{".read":true}}}
     """

@@ -59,7 +59,7 @@ struct FuzzText {
     return "/fuzz" + (0..<below(5)).map { _ in "/" + key() }.joined()
   }
 
-  /// Returns a value of JSON, in rare cases one that is none.
+  /// Returns a value of JSON, in rare cases an invalid one.
   mutating func json(_ depth: Int = 0) -> String {
     switch below(depth > 3 ? 12 : 18) {
     case 0: return "null"

@@ -53,7 +53,7 @@ final class WebPeer {
     process.stop(name == .nginx ? SIGTERM : SIGKILL)
   }
 
-  /// As many workers as Canopy has event loops, and no log.
+  /// Returns the configuration of nginx: as many workers as Canopy has event loops, and no log.
   private static func nginxConfiguration(port: Int, file: String, folder: String) -> String {
     """
     daemon off;

@@ -2,6 +2,7 @@ import CanopyAccounts
 import CanopyEngine
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import Testing
 
 @testable import CanopyLineServer
@@ -154,6 +155,70 @@ import Testing
     #expect(parts.engine.root.at(try Path("presence")) == presence)
     #expect(try await parts.journal.disconnectWrites().isEmpty)
     #expect(parts.log.lines.count { $0.hasPrefix("error") } == 1, "one cannot be read")
+    parts.engine.stop()
+    await engine.value
+  }
+
+  @Test func `at the start a write of an identity token is made if the token is still valid`()
+    async throws
+  {
+    let parts = try await LineParts()
+    let engine = Task { await parts.run() }
+    _ = try await parts.rules.replace(by: Self.rules, in: parts.engine)
+    let second = parts.clock.now / 1_000
+    var expected: [String] = []
+    /// Arms a write as a new user who has logged in by an identity token, which the store does not know.
+    func arm(
+      _ name: String, expiry: Int64, isMade: Bool,
+      after act: (CanopyAccounts.Session) async throws -> Void
+    ) async throws {
+      let session = try await parts.accounts.signUp(
+        email: "\(name)@x", password: "secret words", username: name, from: .local
+      ) { _ in }
+      let auth = try WriteValue(
+        json: "{\"uid\":\"\(session.uid)\",\"provider\":\"password\",\"token\":"
+          + "{\"sub\":\"\(session.uid)\",\"auth_time\":\(second),\"exp\":\(expiry)}}"
+      ).node
+      let login = UserSession(
+        uid: try Key(session.uid), email: "\(name)@x", token: "an.identity.token",
+        expiresAt: expiry * 1_000, auth: auth)
+      let text = "ONDISCONNECT SET /presence/\(session.uid) 1"
+      let request = try Array(text.utf8).withUnsafeBytes {
+        try Request(line: $0, limits: Limits())
+      }
+      guard case .connection(.onDisconnect(let request, let text)) = request else {
+        throw PlannedFailure()
+      }
+      let completion = await parts.operations.onDisconnect(
+        request, text: text, as: .user(login), [])
+      #expect(completion.armed?.count == 1)
+      try await act(session)
+      if isMade { expected.append(session.uid) }
+    }
+    let accounts = parts.accounts
+    try await arm("valid", expiry: second + 101, isMade: true) { _ in }
+    try await arm("expired", expiry: second + 100, isMade: false) { _ in }
+    try await arm("revoked", expiry: second + 3_600, isMade: false) {
+      var changes = AccountChanges()
+      changes.endsLogins = true
+      _ = try await accounts.update($0.uid, changes, from: nil)
+    }
+    try await arm("password", expiry: second + 3_600, isMade: false) {
+      _ = try await accounts.changePassword(
+        uid: $0.uid, session: $0.token, current: "secret words", new: "other words of mine",
+        from: .local)
+    }
+    try await arm("disabled", expiry: second + 3_600, isMade: false) {
+      try await accounts.setDisabled(true, .uid($0.uid))
+    }
+    parts.clock.advance(100_000)
+    try await parts.operations.carryOutAbandoned()
+    let presence = try WriteValue(
+      json: "{\(expected.map { "\"\($0)\":1" }.joined(separator: ","))}"
+    ).node
+    #expect(parts.engine.root.at(try Path("presence")) == presence)
+    #expect(try await parts.journal.disconnectWrites().isEmpty)
+    #expect(!parts.log.lines.contains { $0.hasPrefix("error") })
     parts.engine.stop()
     await engine.value
   }
