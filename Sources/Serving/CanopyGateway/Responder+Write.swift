@@ -61,28 +61,26 @@ extension Responder {
     case .patch:
       echo = .updates(updates)
       if let etag {
-        reply = await outcome { completion in
+        reply = try await self.reply { completion in
           operations.update(
             location.path, updates, ifMatch: etag, as: identity, from: connection.address,
             turns: connection.turns, completion: completion)
         }
       } else {
-        reply = await write(.tree(.update(location.path, updates)), as: identity)
+        reply = try await write(.tree(.update(location.path, updates)), as: identity)
       }
     case .post:
       guard etag == nil, !location.isPriority else {
         throw WireError(.badRequest, "POST goes with no if-match, and not with a priority")
       }
       echo = .name
-      reply = await write(.push(location.path, value), as: identity)
+      reply = try await write(.push(location.path, value), as: identity)
     default:
       echo = request.method == .put ? .value(value) : .null
       let write: TreeWrite =
         if let etag { .compareAndSet(location, etag: etag, value) } else { .set(location, value) }
-      reply = await self.write(.tree(write), as: identity)
+      reply = try await self.write(.tree(write), as: identity)
     }
-    // The echo is charged as it is sent.
-    connection.charge(0)
     if case .mismatch = reply { return try answer(reply) }
     if case .failure(let error) = reply { throw error }
     var answer = try await answer(
@@ -91,19 +89,25 @@ extension Responder {
     return answer
   }
 
-  private func write(_ request: WriteRequest, as identity: Identity) async -> Reply {
-    await outcome { completion in
+  private func write(_ request: WriteRequest, as identity: Identity) async throws -> Reply {
+    try await reply { completion in
       operations.write(
         request, as: identity, from: connection.address, turns: connection.turns,
         completion: completion)
     }
   }
 
-  private func outcome(
-    _ begin: (@escaping @Sendable (Reply) -> Void) -> Void
-  ) async -> Reply {
-    await withCheckedContinuation { continuation in
-      begin { continuation.resume(returning: $0) }
+  /// Submits a write, and returns the reply when the write is durable.
+  ///
+  /// - Throws: an error if the connection is gone. The write is not submitted then.
+  private func reply(
+    _ submit: (@escaping @Sendable (Reply) -> Void) -> Void
+  ) async throws -> Reply {
+    try await withCheckedThrowingContinuation { continuation in
+      let submitted: Void? = connection.unlessLost {
+        submit { continuation.resume(returning: $0) }
+      }
+      if submitted == nil { continuation.resume(throwing: ConnectionEnds()) }
     }
   }
 
