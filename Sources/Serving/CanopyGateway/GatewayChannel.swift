@@ -59,11 +59,13 @@ struct GatewayChannel: ServerChildChannel {
       let connection = GatewayConnection(channel, operations, loops.value(of: channel.eventLoop))
       let http = channel.eventLoop.makePromise(of: HTTP?.self)
       let end = HeldInputEnd()
+      let input = RequestInput(connection)
       let first = FirstRequest(http, seconds: configuration.patience.idleSeconds, end: end) {
         try addHTTP(connection, logger)
       }
+      connection.charge(0)
       do {
-        try add(first, end, to: channel, connection)
+        try add(first, end, input, to: channel, connection)
       } catch {
         http.fail(error)
         throw error
@@ -74,7 +76,7 @@ struct GatewayChannel: ServerChildChannel {
 
   /// Adds the handlers that a connection has before its first request.
   private func add(
-    _ first: FirstRequest, _ end: HeldInputEnd, to channel: any Channel,
+    _ first: FirstRequest, _ end: HeldInputEnd, _ input: RequestInput, to channel: any Channel,
     _ connection: GatewayConnection
   ) throws {
     let encoder = HTTPResponseEncoder()
@@ -88,20 +90,22 @@ struct GatewayChannel: ServerChildChannel {
         to: channel, .http, refusal: HTTPAnswer.tlsNeeded, memory: operations.memory,
         handshakeSeconds: configuration.patience.handshakeSeconds)
     }
-    try pipeline.addHandlers([end, encoder, decoder])
+    let exchange = HTTPExchange(connection, input)
+    try pipeline.addHandlers([end, input, encoder, decoder, exchange])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
-        upgraders: [upgrader(first, on: channel.eventLoop)], httpEncoder: encoder,
-        extraHTTPHandlers: [decoder], upgradeCompletionHandler: { _ in }))
+        upgraders: [upgrader(first, input, on: channel.eventLoop)], httpEncoder: encoder,
+        extraHTTPHandlers: [decoder, exchange], upgradeCompletionHandler: { _ in }))
     try pipeline.addHandler(first)
   }
 
   /// The bounds on the fields of a request.
-  private static var headLimits: NIOHTTPDecoderLimitConfiguration {
+  static var headLimits: NIOHTTPDecoderLimitConfiguration {
     var limits = NIOHTTPDecoderLimitConfiguration()
-    limits.maxHeaderListSize = 64 * 1024
-    limits.maxHeaderFieldSize = 64 * 1024
-    limits.maxHeaderFieldCount = 256
+    // The decoder counts the target as a field.
+    limits.maxHeaderListSize = RequestInput.headBytesMax
+    limits.maxHeaderFieldSize = RequestInput.headBytesMax
+    limits.maxHeaderFieldCount = RequestInput.fieldsMax
     return limits
   }
 
@@ -123,9 +127,11 @@ struct GatewayChannel: ServerChildChannel {
   }
 
   /// Returns the part of the pipeline that makes a connection a WebSocket. Use it on the channel's event loop only.
-  private func upgrader(_ first: FirstRequest, on loop: any EventLoop) -> NIOWebSocketServerUpgrader
-  {
+  private func upgrader(
+    _ first: FirstRequest, _ input: RequestInput, on loop: any EventLoop
+  ) -> NIOWebSocketServerUpgrader {
     let first = NIOLoopBound(first, eventLoop: loop)
+    let input = NIOLoopBound(input, eventLoop: loop)
     return NIOWebSocketServerUpgrader(
       maxFrameSize: min(sockets.frameBytesMax, Int(UInt32.max))
     ) { [self] channel, head in
@@ -139,6 +145,7 @@ struct GatewayChannel: ServerChildChannel {
       }
     } upgradePipelineHandler: { [sockets] channel, head in
       channel.eventLoop.makeCompletedFuture {
+        input.value.becomeWebSocket()
         first.value.becomeWebSocket()
         if GatewayChannel.resource(head) == .line {
           try sockets.addLine(to: channel)

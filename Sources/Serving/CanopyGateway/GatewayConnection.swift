@@ -17,7 +17,20 @@ final class GatewayConnection: Sendable {
   let address: String
   let operations: Operations
 
+  /// The bytes charged for each connection: its channel, its handlers, its task and a small request.
+  static let baseBytes = 12 * 1024
+
   private struct State: ~Copyable {
+    /// The bytes of bodies, of decoded data and of responses.
+    var work = 0
+    /// The bytes of the input that waits.
+    var input = 0
+    /// The bytes of the output that the socket has not taken.
+    var output = 0
+    /// The bytes of the heads of requests.
+    var heads = 0
+    /// The bytes of a body that the responder has not taken.
+    var body = 0
     /// The memory that the connection holds, once it is enough to report.
     var share: MemoryBudget.Share?
     /// The last credential and its user. Clients send the same one with each request.
@@ -29,6 +42,8 @@ final class GatewayConnection: Sendable {
   }
 
   private let state = Mutex(State())
+  /// Whether the connection is gone. A lock of its own, because writes are submitted while it is held.
+  private let isLost = Mutex(false)
 
   init(_ channel: any Channel, _ operations: Operations, _ loop: NIOLoopBoundBox<GatewayLoop>) {
     self.channel = channel
@@ -40,11 +55,46 @@ final class GatewayConnection: Sendable {
   /// The group in which the long work of the connection takes turns.
   var turns: TurnGroup { Operations.turns(of: ObjectIdentifier(self), at: address) }
 
-  /// Charges the memory that the connection makes the server hold now.
+  /// Charges the memory that the request or the stream of the connection makes the server hold now.
   func charge(_ bytes: Int) {
+    charge { $0.work = bytes }
+  }
+
+  /// Charges the input that waits.
+  func charge(input bytes: Int) {
+    charge { $0.input = bytes }
+  }
+
+  /// Charges the output that the socket has not taken.
+  func charge(output bytes: Int) {
+    charge { $0.output = bytes }
+  }
+
+  /// Charges the heads of the requests that are not answered, and of the last one that is.
+  func charge(head bytes: Int) {
+    charge { $0.heads = bytes }
+  }
+
+  /// Charges bytes of a body until the responder takes them.
+  func receivedBody(_ bytes: Int) {
+    charge { $0.body += bytes }
+  }
+
+  /// Notes that the responder has taken bytes of a body.
+  func tookBody(_ bytes: Int) {
+    charge { $0.body = max(0, $0.body - bytes) }
+  }
+
+  /// Notes that the body of the request has no further use.
+  func endBody() {
+    charge { $0.body = 0 }
+  }
+
+  private func charge(_ change: (inout State) -> Void) {
     state.withLock { state in
+      change(&state)
       if state.share == nil {
-        guard bytes >= MemoryBudget.reportBytes, !state.hasEnded else { return }
+        guard !state.hasEnded else { return }
         state.share = operations.memory.open { [channel, address, operations] in
           // Later, because the budget may call this while this connection is locked.
           channel.eventLoop.execute {
@@ -55,7 +105,8 @@ final class GatewayConnection: Sendable {
           }
         }
       }
-      state.share?.report(bytes)
+      let parts = state.work + state.input + state.output + state.heads + state.body
+      state.share?.report(GatewayConnection.baseBytes + parts)
     }
   }
 
@@ -116,8 +167,17 @@ final class GatewayConnection: Sendable {
     }?.finish()
   }
 
+  /// Returns the result of `body`; nil if the connection is gone, and then `body` does not run.
+  ///
+  /// When `lose` has returned, no `body` runs any more. Without this a request that was read before could write after
+  /// another connection of the same client had written.
+  func unlessLost<R>(_ body: () -> R) -> R? {
+    isLost.withLock { $0 ? nil : body() }
+  }
+
   /// Ends the event stream because the connection is gone.
   func lose() {
+    isLost.withLock { $0 = true }
     state.withLock { state in
       state.hasEnded = true
       return state.stream

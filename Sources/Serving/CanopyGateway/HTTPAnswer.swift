@@ -19,8 +19,12 @@ struct HTTPAnswer {
   var status = HTTPResponse.Status.ok
   var fields = HTTPFields()
   var body = Body.none
+  /// The bytes of a list of children, which the body keeps until its end.
+  var listBytes = 0
   /// Whether the connection closes after the response.
   var closes = false
+  /// Whether pages of every origin may read the response.
+  var isForAllOrigins = true
   /// Whether the body, which is JSON, gets line breaks.
   var isPretty = false
 
@@ -120,12 +124,15 @@ extension HTTPAnswer {
       var pretty = PrettyJSON()
       while !pieces.isDone {
         charge(
-          pieces.heldBytes + HTTPAnswer.pieceBytes + (gzip == nil ? 0 : Gzip.memoryBytes))
+          listBytes + pieces.heldBytes + HTTPAnswer.pieceBytes
+            + (gzip == nil ? 0 : Gzip.memoryBytes))
         var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
         pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
         if isPretty { output = HTTPAnswer.pretty(output, &pretty) }
         var bytes = output.withBytes { ByteBuffer(bytes: $0) }
         if let gzip { bytes = gzip.compress(bytes, isLast: pieces.isDone) }
+        // Line breaks and indentation may make a piece much longer.
+        if isPretty { charge(listBytes + pieces.heldBytes + bytes.capacity) }
         if bytes.readableBytes > 0 { try await body.write(bytes) }
       }
       try await body.finish(nil)

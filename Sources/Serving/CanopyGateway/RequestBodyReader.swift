@@ -8,6 +8,8 @@ internal import NIOCore
 struct RequestBodyReader {
   private var parts: RequestBody.AsyncIterator
   private let connection: GatewayConnection
+  /// The bytes that were collected.
+  private(set) var byteCount = 0
   /// Whether the body exceeds the bound. The rest of it was not read.
   private(set) var isTooLarge = false
 
@@ -31,10 +33,12 @@ struct RequestBodyReader {
     }
     var body = ByteBuffer()
     while let part = try await parts.next() {
+      connection.tookBody(part.storageCapacity)
       guard body.readableBytes + part.readableBytes <= bytesMax else { throw tooLarge(bytesMax) }
       body.writeImmutableBuffer(part)
       connection.charge(body.capacity)
     }
+    byteCount = body.readableBytes
     return body
   }
 
@@ -46,6 +50,6 @@ struct RequestBodyReader {
 
   /// Reads the rest of the body and drops it.
   mutating func drop() async {
-    while (try? await parts.next()) != nil {}
+    while let part = try? await parts.next() { connection.tookBody(part.storageCapacity) }
   }
 }

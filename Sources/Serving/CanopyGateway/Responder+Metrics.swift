@@ -23,6 +23,7 @@ extension Responder {
       }
     }
     var answer = HTTPAnswer()
+    answer.isForAllOrigins = false
     answer.fields[.contentType] = MetricsText.contentType
     answer.body = .bytes(ByteBuffer(string: operations.metrics.text))
     return answer

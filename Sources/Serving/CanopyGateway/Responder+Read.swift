@@ -65,14 +65,17 @@ extension Responder {
     case .failure(let error): throw error
     case .json(let json): return .json { json.append(to: &$0) }
     case .value(let node, let style, let etag, let bytes):
-      var answer = value(.node(node, style), bytes: bytes)
+      var answer = self.answer([.node(node, style)], bytes: bytes)
       if let etag { answer.fields[.eTag] = etag }
       return answer
     case .members(let members, let style, let bytes):
       if members.isEmpty, isEmptyObject { return .json { $0.append("{}") } }
-      return value(.members(members[...], style), bytes: bytes)
+      var answer = self.answer([.members(members[...], style)], bytes: bytes)
+      // The list is a copy, and is kept until the end.
+      answer.listBytes = members.count * MemoryLayout<(key: Key, node: Node)>.stride
+      return answer
     case .mismatch(let node, let etag, let style, let bytes):
-      var answer = value(.node(node, style), bytes: bytes)
+      var answer = self.answer([.node(node, style)], bytes: bytes)
       answer.status = .preconditionFailed
       answer.fields[.eTag] = etag
       return answer
@@ -81,8 +84,11 @@ extension Responder {
     }
   }
 
-  private func value(_ part: LinePieces.Part, bytes: Int) -> HTTPAnswer {
-    var pieces = LinePieces(bytes: max(bytes, 1), parts: [part])
+  /// Returns the response with JSON, which is sent in pieces if it is long.
+  ///
+  /// - Parameter bytes: about the bytes of the JSON.
+  func answer(_ parts: [LinePieces.Part], bytes: Int) -> HTTPAnswer {
+    var pieces = LinePieces(bytes: max(bytes, 1), parts: parts)
     guard bytes > min(operations.limits.wholeReplyBytesMax, 64 * 1024) else {
       return .json { output in
         while !pieces.isDone { pieces.write(to: &output, bytes: 64 * 1024) }

@@ -20,12 +20,14 @@ extension Responder {
     let stream = try await EventStream.Handle.begin(
       location.path, options.get.query, as: identity, on: connection, in: operations, lease,
       keepAliveMilliseconds: configuration.keepAliveMilliseconds)
-    return .stream(stream, request.fields)
+    return .stream(stream, isOfPage: request.fields[.origin] != nil)
   }
 
   /// Sends the events of a stream until it ends.
+  ///
+  /// - Parameter isOfPage: whether a web page has asked.
   func send(
-    _ stream: EventStream.Handle, _ request: HTTPFields, _ writer: consuming ResponseWriter
+    _ stream: EventStream.Handle, isOfPage: Bool, _ writer: consuming ResponseWriter
   ) async throws {
     connection.use(stream)
     defer {
@@ -35,7 +37,7 @@ extension Responder {
     var answer = HTTPAnswer()
     answer.fields[.contentType] = EventStream.contentType
     answer.fields[.cacheControl] = "no-cache"
-    if request[.origin] != nil { answer.allowOrigins() }
+    if isOfPage { answer.allowOrigins() }
     var body = try await writer.writeHead(
       HTTPResponse(status: answer.status, headerFields: answer.fields))
     while let bytes = await stream.next() { try await body.write(bytes) }

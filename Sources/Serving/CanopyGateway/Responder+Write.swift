@@ -61,54 +61,64 @@ extension Responder {
     case .patch:
       echo = .updates(updates)
       if let etag {
-        reply = await outcome { completion in
+        reply = try await self.reply { completion in
           operations.update(
             location.path, updates, ifMatch: etag, as: identity, from: connection.address,
             turns: connection.turns, completion: completion)
         }
       } else {
-        reply = await write(.tree(.update(location.path, updates)), as: identity)
+        reply = try await write(.tree(.update(location.path, updates)), as: identity)
       }
     case .post:
       guard etag == nil, !location.isPriority else {
         throw WireError(.badRequest, "POST goes with no if-match, and not with a priority")
       }
       echo = .name
-      reply = await write(.push(location.path, value), as: identity)
+      reply = try await write(.push(location.path, value), as: identity)
     default:
       echo = request.method == .put ? .value(value) : .null
       let write: TreeWrite =
         if let etag { .compareAndSet(location, etag: etag, value) } else { .set(location, value) }
-      reply = await self.write(.tree(write), as: identity)
+      reply = try await self.write(.tree(write), as: identity)
     }
-    connection.charge(0)
     if case .mismatch = reply { return try answer(reply) }
     if case .failure(let error) = reply { throw error }
-    var answer = try await answer(echo, reply, request, at: location, as: identity)
+    var answer = try await answer(
+      echo, bytes: body.byteCount, reply, request, at: location, as: identity)
     answer = answer.printed(options.printing)
     return answer
   }
 
-  private func write(_ request: WriteRequest, as identity: Identity) async -> Reply {
-    await outcome { completion in
+  private func write(_ request: WriteRequest, as identity: Identity) async throws -> Reply {
+    try await reply { completion in
       operations.write(
         request, as: identity, from: connection.address, turns: connection.turns,
         completion: completion)
     }
   }
 
-  private func outcome(
-    _ begin: (@escaping @Sendable (Reply) -> Void) -> Void
-  ) async -> Reply {
-    await withCheckedContinuation { continuation in
-      begin { continuation.resume(returning: $0) }
+  /// Submits a write, and returns the reply when the write is durable.
+  ///
+  /// - Throws: an error if the connection is gone. The write is not submitted then.
+  private func reply(
+    _ submit: (@escaping @Sendable (Reply) -> Void) -> Void
+  ) async throws -> Reply {
+    try await withCheckedThrowingContinuation { continuation in
+      let submitted: Void? = connection.unlessLost {
+        submit { continuation.resume(returning: $0) }
+      }
+      if submitted == nil { continuation.resume(throwing: ConnectionEnds()) }
     }
   }
 
   // MARK: The response
 
+  /// Returns the response to a write.
+  ///
+  /// - Parameter bytes: the bytes of the data as the client sent it.
   private func answer(
-    _ echo: Echo, _ reply: Reply, _ request: Parsed, at location: Location, as identity: Identity
+    _ echo: Echo, bytes: Int, _ reply: Reply, _ request: Parsed, at location: Location,
+    as identity: Identity
   ) async throws -> HTTPAnswer {
     switch echo {
     case .null:
@@ -132,13 +142,13 @@ extension Responder {
       {
         return present
       }
-      var answer = HTTPAnswer.json { $0.append(value.node) }
+      var answer = self.answer([.node(value.node, .plain)], bytes: bytes)
       if request.wantsWrittenETag, value.serverValues.isEmpty {
         answer.fields[.eTag] = await etag(of: value.node)
       }
       return answer
     case .updates(let updates):
-      var values: [Node] = []
+      var parts: [LinePieces.Part] = []
       for update in updates {
         var node = update.value.node
         if !update.value.serverValues.isEmpty {
@@ -147,18 +157,16 @@ extension Responder {
             .get(place, GetOptions()), at: place, timeout: nil, as: identity)
           if case .value(let present, _, _, _) = reply { node = present }
         }
-        values.append(node)
+        parts.append(
+          .text {
+            $0.append(parts.isEmpty ? "{" : ",")
+            $0.append(string: update.location.text)
+            $0.append(":")
+          })
+        parts.append(.node(node, .plain))
       }
-      return .json { output in
-        output.append("{")
-        for (index, update) in updates.enumerated() {
-          if index > 0 { output.append(",") }
-          output.append(string: update.location.text)
-          output.append(":")
-          output.append(values[index])
-        }
-        output.append("}")
-      }
+      parts.append(.text { $0.append(parts.isEmpty ? "{}" : "}") })
+      return self.answer(parts, bytes: bytes)
     }
   }
 

@@ -29,26 +29,28 @@ struct Responder: Sendable {
     self.connection = connection
   }
 
-  /// The connection ends, because what follows on it cannot be understood.
-  private struct ConnectionEnds: Error {}
+  /// The connection is gone, or ends because the input behind a request cannot be understood.
+  struct ConnectionEnds: Error {}
 
   /// Answers a request.
   ///
   /// - Throws: an error if the connection is to end.
   func respond(to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter) async throws
   {
+    // A request that came before the client was gone may be handed on after it.
+    guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
     let start = counters.now()
     var body = RequestBodyReader(request.body, connection)
     let outcome = try await outcome(of: request, &body, writer)
     var answer: HTTPAnswer
     switch outcome {
     case .answer(let result): answer = result
-    case .stream(let stream, let fields):
+    case .stream(let stream, let isOfPage):
       counters.countStream()
-      return try await send(stream, fields, writer)
+      return try await send(stream, isOfPage: isOfPage, writer)
     }
     counters.count(request.method, answer.status, since: start)
-    if request.headers[.origin] != nil { answer.allowOrigins() }
+    if request.headers[.origin] != nil, answer.isForAllOrigins { answer.allowOrigins() }
     if request.method == .head { answer.body = .none }
     // The parser does not read on behind a request that asks for another protocol.
     answer.closes = answer.closes || body.isTooLarge || request.headers[.upgrade] != nil
@@ -70,7 +72,7 @@ struct Responder: Sendable {
   /// The answer to a request.
   enum Outcome {
     case answer(HTTPAnswer)
-    case stream(EventStream.Handle, HTTPFields)
+    case stream(EventStream.Handle, isOfPage: Bool)
   }
 
   /// A request whose address and fields have been read.

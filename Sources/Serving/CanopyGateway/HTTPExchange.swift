@@ -1,0 +1,193 @@
+internal import CanopyTree
+internal import DequeModule
+internal import NIOCore
+internal import NIOHTTP1
+
+/// The requests and responses of a connection, before other handlers see them.
+///
+/// Joins the parts of a body that come together, charges the heads of requests, reports to `RequestInput` when a request
+/// and its response have ended, and speaks HTTP/1.0 to a client of that version: no chunks, and the connection ends after
+/// the response unless the client asks for more. It is removed with the decoder when the connection becomes a WebSocket.
+/// Use it on the channel's event loop only.
+final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
+  typealias InboundIn = HTTPServerRequestPart
+  typealias InboundOut = HTTPServerRequestPart
+  typealias OutboundIn = HTTPServerResponsePart
+  typealias OutboundOut = HTTPServerResponsePart
+
+  /// A request that is not answered.
+  private struct Unanswered {
+    /// Whether the client speaks HTTP/1.0.
+    var isOld: Bool
+    /// Whether the connection may stay open after the response.
+    var mayStay: Bool
+    /// The bytes that are charged for the head.
+    var headBytes: Int
+  }
+
+  /// The bytes of a head that the charge of each connection includes.
+  private static let smallHeadBytes = 2 * 1024
+  /// The least bytes of a request that waits behind another one.
+  private static let waitingBytes = 1024
+  /// The bytes of a part of a path, or of a parameter, besides its text.
+  private static let targetPartBytes = 64
+  /// The bytes of a body that are handed on together.
+  private static let bodyBytes = 64 * 1024
+
+  private let connection: GatewayConnection
+  private let input: RequestInput
+  private var unanswered: Deque<Unanswered> = []
+  /// The bytes of the heads of the unanswered requests.
+  private var unansweredHeadBytes = 0
+  /// The parts of a body that came together.
+  private var body = ByteBuffer()
+  /// Whether bytes of a body are charged.
+  private var hasBody = false
+  /// The bytes of the head of the last request that was answered. It exists until the next one comes.
+  private var answeredHeadBytes = 0
+  private var chargedHeadBytes = 0
+  /// Whether a request has been refused because its head is too long.
+  private var isHeadTooLong = false
+
+  init(_ connection: GatewayConnection, _ input: RequestInput) {
+    self.connection = connection
+    self.input = input
+  }
+
+  func removeHandler(
+    context: ChannelHandlerContext, removalToken: ChannelHandlerContext.RemovalToken
+  ) {
+    // The connection is a WebSocket, and has no requests any more.
+    unanswered.removeAll()
+    unansweredHeadBytes = 0
+    answeredHeadBytes = 0
+    chargeHeads()
+    endBody()
+    context.leavePipeline(removalToken: removalToken)
+  }
+
+  // MARK: Requests
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    switch unwrapInboundIn(data) {
+    case .head(let head):
+      input.noteDecoded()
+      note(head)
+    case .body(let part):
+      input.noteDecoded()
+      // Joined, as each part of some bytes would take hundreds.
+      body.writeImmutableBuffer(part)
+      if body.readableBytes >= Self.bodyBytes { handOnBody(context) }
+      return
+    case .end:
+      handOnBody(context)
+      input.endRequest()
+    }
+    context.fireChannelRead(data)
+  }
+
+  private func note(_ head: HTTPRequestHead) {
+    var bytes = Self.memoryBytes(head)
+    if unanswered.isEmpty { answeredHeadBytes = 0 } else { bytes = max(bytes, Self.waitingBytes) }
+    let isOld = head.version.major < 1 || head.version == .http1_0
+    unanswered.append(
+      Unanswered(isOld: isOld, mayStay: !isOld || head.isKeepAlive, headBytes: bytes))
+    unansweredHeadBytes += bytes
+    chargeHeads()
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    handOnBody(context)
+    context.fireChannelReadComplete()
+  }
+
+  private func handOnBody(_ context: ChannelHandlerContext) {
+    guard body.readableBytes > 0 else { return }
+    let part = body
+    body = ByteBuffer()
+    // The rest of a body whose request is answered is only dropped.
+    if !unanswered.isEmpty {
+      hasBody = true
+      connection.receivedBody(part.storageCapacity)
+    }
+    context.fireChannelRead(wrapInboundOut(.body(part)))
+  }
+
+  private func endBody() {
+    guard hasBody else { return }
+    hasBody = false
+    connection.endBody()
+  }
+
+  /// Returns the bytes of a head, which exists as fields of two libraries and as a `Target`; 0 for a small one.
+  private static func memoryBytes(_ head: HTTPRequestHead) -> Int {
+    var bytes = 3 * head.uri.utf8.count
+    for byte in head.uri.utf8 where byte == UInt8(ascii: "/") || byte == UInt8(ascii: "&") {
+      bytes += targetPartBytes
+    }
+    for (name, value) in head.headers {
+      bytes += 2 * (name.utf8.count + value.utf8.count) + RequestInput.fieldBytes
+    }
+    return bytes > smallHeadBytes ? bytes : 0
+  }
+
+  private func chargeHeads() {
+    let bytes = unansweredHeadBytes + answeredHeadBytes
+    guard bytes != chargedHeadBytes else { return }
+    chargedHeadBytes = bytes
+    connection.charge(head: bytes)
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    if let error = error as? HTTPParserError {
+      isHeadTooLong = isHeadTooLong || error == .headerOverflow
+      // The rest of the input cannot be understood.
+      input.drop()
+    }
+    handOnBody(context)
+    context.fireErrorCaught(error)
+  }
+
+  // MARK: Responses
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    switch unwrapOutboundIn(data) {
+    case .head(var head):
+      if let request = unanswered.first {
+        // A client of HTTP/1.0 knows no provisional responses, but has asked for this one.
+        if request.isOld, head.status.code >= 200 { makeOld(&head, request) }
+      } else if isHeadTooLong {
+        head.status = .requestHeaderFieldsTooLarge
+      }
+      context.write(wrapOutboundOut(.head(head)), promise: promise)
+    case .body: context.write(data, promise: promise)
+    case .end:
+      let request = unanswered.popFirst()
+      answeredHeadBytes = request?.headBytes ?? 0
+      unansweredHeadBytes -= answeredHeadBytes
+      chargeHeads()
+      endBody()
+      if let request, !request.mayStay {
+        input.drop()
+        let sent = promise ?? context.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) }
+        context.write(data, promise: sent)
+      } else {
+        context.write(data, promise: promise)
+      }
+      input.endResponse()
+    }
+  }
+
+  /// Makes the head of a response one of HTTP/1.0.
+  private func makeOld(_ head: inout HTTPResponseHead, _ request: Unanswered) {
+    head.version = .http1_0
+    head.headers.remove(name: "Transfer-Encoding")
+    // Without a length the end of the connection is that of the body.
+    let stays =
+      request.mayStay && !head.headers["Content-Length"].isEmpty
+      && !head.headers["Connection"].contains { $0.hasSameBytes(as: "close") }
+    head.headers.replaceOrAdd(name: "Connection", value: stays ? "keep-alive" : "close")
+    unanswered[unanswered.startIndex].mayStay = stays
+  }
+}

@@ -1,0 +1,257 @@
+internal import NIOCore
+internal import NIOHTTP1
+
+/// The bytes of a connection between its socket and the decoder of HTTP, in both directions.
+///
+/// Hands on one request at a time, and keeps the bytes behind it until it is answered. A decoder turns thousands of short
+/// requests into objects that take many times their bytes, and does not say how much it keeps of an unfinished head. So
+/// this handler, which stands before the decoder, hands on small slices. It charges all bytes that wait to the connection:
+/// the input, and the output that the socket has not taken. When the connection becomes a WebSocket, it hands on
+/// everything. Use it on the channel's event loop only.
+final class RequestInput: ChannelDuplexHandler {
+  typealias InboundIn = ByteBuffer
+  typealias InboundOut = ByteBuffer
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = ByteBuffer
+
+  /// The most bytes of the head of a request: of its target and of the names and values of its fields.
+  static let headBytesMax = 16 * 1024
+  /// The most fields of a request.
+  static let fieldsMax = 256
+  /// The bytes charged for each field of a request, besides its text.
+  static let fieldBytes = 128
+  /// The kept bytes from which on no more are read. With fewer bytes the end of the client is noticed.
+  static let keptBytesMax = 16 * 1024
+  /// The bytes that the decoder gets at once. They may have some dozens of short requests.
+  private static let sliceBytes = 1024
+  /// The bytes from which the decoder has returned nothing, after which a head is too long, whatever stands between its
+  /// fields.
+  private static let undecodedBytesMax = headBytesMax + 8 * 1024
+  /// The change of a charge below which it is not reported.
+  private static let reportBytes = 1024
+  /// The bytes of output from which on they are counted until the socket has taken them.
+  private static let countedBytes = 4 * 1024
+
+  private enum Mode {
+    case requests
+    case webSocket
+    /// Further input is dropped.
+    case dropping
+  }
+
+  private let connection: GatewayConnection
+  private var context: ChannelHandlerContext?
+  private var mode = Mode.requests
+  private var kept = ByteBuffer()
+  /// Whether the kept bytes have a buffer of their own, and not that of a read.
+  private var isOwn = false
+  /// The whole requests that were handed on, less those that are answered. Negative while the body of a request follows
+  /// that is answered already.
+  private var unanswered = 0
+  /// The bytes that were handed on since the decoder returned something.
+  private var undecodedBytes = 0
+  private var chargedInput = 0
+  private var isHandingOn = false
+  /// Whether the pipeline waits to read.
+  private var wantsRead = false
+  /// Whether the end of the client's input is held back.
+  private var hasInputEnded = false
+  /// The bytes of output that are not counted, because they are few.
+  private var uncountedBytes = 0
+  /// The bytes of output that the socket has not taken.
+  private var unsentBytes = 0
+  private var chargedOutput = 0
+
+  init(_ connection: GatewayConnection) {
+    self.connection = connection
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    self.context = nil
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    // No client waits for the responses.
+    drop()
+    context.fireChannelInactive()
+  }
+
+  // MARK: Input
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    if mode == .dropping { return }
+    if mode == .webSocket, kept.readableBytes == 0 { return context.fireChannelRead(data) }
+    var bytes = unwrapInboundIn(data)
+    if kept.readableBytes > 0 {
+      // The space of the bytes that were handed on is used again.
+      if kept.readerIndex > kept.readableBytes { kept.discardReadBytes() }
+      kept.writeBuffer(&bytes)
+    } else {
+      kept = bytes
+      isOwn = false
+    }
+    handOn(context)
+  }
+
+  /// Hands on bytes until a request is to be answered.
+  private func handOn(_ context: ChannelHandlerContext) {
+    guard !isHandingOn else { return }
+    isHandingOn = true
+    while kept.readableBytes > 0, mode == .webSocket || unanswered <= 0 {
+      guard let slice = takeSlice() else { break }
+      if mode == .requests {
+        undecodedBytes += slice.readableBytes
+        guard undecodedBytes <= Self.undecodedBytesMax else {
+          context.fireErrorCaught(HTTPParserError.headerOverflow)
+          break
+        }
+      }
+      context.fireChannelRead(wrapInboundOut(slice))
+    }
+    isHandingOn = false
+    if kept.readableBytes == 0 {
+      kept = ByteBuffer()
+      if hasInputEnded {
+        hasInputEnded = false
+        context.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+      }
+    } else if !isOwn {
+      kept = ByteBuffer(kept.readableBytesView)
+      isOwn = true
+    }
+    chargeInput()
+  }
+
+  private func takeSlice() -> ByteBuffer? {
+    guard mode == .requests else { return kept.readSlice(length: kept.readableBytes) }
+    let slice = kept.readSlice(length: min(kept.readableBytes, Self.sliceBytes))
+    // The decoder may keep the last slice for long, and with it the buffer of a whole read.
+    guard kept.readableBytes == 0, kept.storageCapacity > 4 * Self.sliceBytes else { return slice }
+    return slice.map { ByteBuffer($0.readableBytesView) }
+  }
+
+  /// Charges the kept bytes, and those of an unfinished head with the strings and the list of its fields.
+  private func chargeInput() {
+    var bytes = kept.storageCapacity
+    if mode == .requests, undecodedBytes > 0 {
+      // A field has at least four bytes.
+      bytes += 2 * undecodedBytes + Self.fieldBytes * min(undecodedBytes / 4, Self.fieldsMax)
+    }
+    guard abs(bytes - chargedInput) >= Self.reportBytes || bytes == 0 && chargedInput > 0 else {
+      return
+    }
+    chargedInput = bytes
+    connection.charge(input: bytes)
+  }
+
+  func read(context: ChannelHandlerContext) {
+    guard kept.readableBytes < Self.keptBytesMax else {
+      wantsRead = true
+      return
+    }
+    context.read()
+  }
+
+  /// Reads if a read was held back and fewer bytes wait now.
+  private func readOn(_ context: ChannelHandlerContext) {
+    guard wantsRead, kept.readableBytes < Self.keptBytesMax else { return }
+    wantsRead = false
+    // The connection may have stopped reading in the meantime. When it starts again, it asks for a read.
+    let isReading = try? context.channel.syncOptions?.getOption(.autoRead)
+    if isReading ?? true { context.read() }
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    guard case ChannelEvent.inputClosed? = event as? ChannelEvent, kept.readableBytes > 0 else {
+      return context.fireUserInboundEventTriggered(event)
+    }
+    hasInputEnded = true
+    // An event stream would keep the requests behind it waiting for ever.
+    connection.quiesce()
+  }
+
+  // MARK: Requests
+
+  /// Notes that the decoder has returned a head or a part of a body.
+  func noteDecoded() {
+    undecodedBytes = 0
+  }
+
+  /// Notes that the decoder has returned the end of a request.
+  func endRequest() {
+    undecodedBytes = 0
+    unanswered += 1
+  }
+
+  /// Notes that a request is answered, and hands on the next one.
+  func endResponse() {
+    unanswered -= 1
+    guard kept.readableBytes > 0, let context else { return }
+    // Later, because the response is being written.
+    let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+    context.eventLoop.execute { bound.value.handOnLater() }
+  }
+
+  private func handOnLater() {
+    guard let context, kept.readableBytes > 0 else { return }
+    handOn(context)
+    context.fireChannelReadComplete()
+    readOn(context)
+  }
+
+  /// Drops the input from now on, because the connection takes no more requests.
+  func drop() {
+    mode = .dropping
+    kept = ByteBuffer()
+    chargeInput()
+  }
+
+  /// Hands on all bytes from now on.
+  func becomeWebSocket() {
+    mode = .webSocket
+    guard let context else { return }
+    handOn(context)
+    readOn(context)
+  }
+
+  // MARK: Output
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    uncountedBytes += unwrapOutboundIn(data).readableBytes
+    guard uncountedBytes >= Self.countedBytes else { return context.write(data, promise: promise) }
+    // The bytes are sent in their order, so one promise is enough for those before as well.
+    let count = uncountedBytes
+    uncountedBytes = 0
+    unsentBytes += count
+    let sent = promise ?? context.eventLoop.makePromise(of: Void.self)
+    sent.futureResult.assumeIsolated().whenComplete { [self] _ in
+      unsentBytes -= count
+      // While the bytes are flushed the charge waits for the end of it.
+      if chargedOutput > 0 { chargeOutput() }
+    }
+    context.write(data, promise: sent)
+  }
+
+  func flush(context: ChannelHandlerContext) {
+    context.flush()
+    chargeOutput()
+  }
+
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    chargeOutput()
+    context.fireChannelWritabilityChanged()
+  }
+
+  private func chargeOutput() {
+    var bytes = unsentBytes
+    // The session of a WebSocket charges the bytes of its socket while they are over the mark.
+    if bytes > 0, mode == .webSocket, context?.channel.isWritable == false { bytes = 0 }
+    guard bytes != chargedOutput else { return }
+    chargedOutput = bytes
+    connection.charge(output: bytes)
+  }
+}
