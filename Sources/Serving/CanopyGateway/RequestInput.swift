@@ -197,9 +197,11 @@ final class RequestInput: ChannelDuplexHandler {
   }
 
   private func handOnLater() {
-    guard let context, kept.readableBytes > 0 else { return }
-    handOn(context)
-    context.fireChannelReadComplete()
+    guard let context else { return }
+    if kept.readableBytes > 0 {
+      handOn(context)
+      context.fireChannelReadComplete()
+    }
     readOn(context)
   }
 
@@ -208,6 +210,8 @@ final class RequestInput: ChannelDuplexHandler {
     mode = .dropping
     kept = ByteBuffer()
     chargeInput()
+    // The end of the client is noticed only by reading.
+    if let context { readOn(context) }
   }
 
   /// Hands on all bytes from now on.
