@@ -125,9 +125,14 @@ struct GatewayChannel: ServerChildChannel {
     try pipeline.addHandler(
       HTTPConnectionStateHandler(
         idleTimeout: .seconds(configuration.patience.idleSeconds), logger: logger))
+    try pipeline.addHandler(ShortRequests(responder(connection), input))
     return try HTTP(
       wrappingChannelSynchronously: channel,
       configuration: .init(isOutboundHalfClosureEnabled: true))
+  }
+
+  private func responder(_ connection: GatewayConnection) -> Responder {
+    Responder(operations, configuration, sockets, counters, connection)
   }
 
   /// Returns the part of the pipeline that makes a connection a WebSocket. Use it on the channel's event loop only.
@@ -184,8 +189,7 @@ struct GatewayChannel: ServerChildChannel {
     await withTaskCancellationHandler {
       do {
         if let http = try await value.http.get() {
-          let responder = Responder(
-            operations, configuration, sockets, counters, value.connection)
+          let responder = responder(value.connection)
           let server = HTTP1Channel(responder: { request, writer, _ in
             try await responder.respond(to: request, writer)
           })

@@ -130,6 +130,9 @@ final class RequestInput: ChannelDuplexHandler {
 
   // MARK: Requests
 
+  /// Whether further input waits behind the bytes that were handed on.
+  var hasMore: Bool { kept.readableBytes > 0 }
+
   /// Notes that the decoder has returned the head of a request.
   func endHead() {
     isWithinHead = false
