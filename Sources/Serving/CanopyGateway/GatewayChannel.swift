@@ -7,7 +7,6 @@ internal import Logging
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOHTTPTypes
-internal import NIOHTTPTypesHTTP1
 internal import NIOWebSocket
 
 /// The connections of the HTTP port: their handlers, and the loop that answers their requests.
@@ -117,7 +116,7 @@ struct GatewayChannel: ServerChildChannel {
     let channel = connection.channel
     let pipeline = channel.pipeline.syncOperations
     try pipeline.addHandler(HTTPExchange(connection, input))
-    try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: configuration.certificate != nil))
+    try pipeline.addHandler(HTTPTypesCodec(isSecure: configuration.certificate != nil))
     try pipeline.addHandler(
       ConnectionGuard(configuration.patience) { isLost in
         if isLost { connection.lose() } else { connection.quiesce() }
@@ -125,7 +124,11 @@ struct GatewayChannel: ServerChildChannel {
     try pipeline.addHandler(
       HTTPConnectionStateHandler(
         idleTimeout: .seconds(configuration.patience.idleSeconds), logger: logger))
-    try pipeline.addHandler(ShortRequests(responder(connection), input))
+    let responder = responder(connection)
+    try pipeline.addHandler(
+      ShortRequests(hasMore: { input.hasMore }) { head, body, completion in
+        responder.beginShort(head, body, completion: completion)
+      })
     return try HTTP(
       wrappingChannelSynchronously: channel,
       configuration: .init(isOutboundHalfClosureEnabled: true))

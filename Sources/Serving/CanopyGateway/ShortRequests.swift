@@ -40,8 +40,14 @@ final class ShortRequests: ChannelDuplexHandler {
     case error(any Error)
   }
 
-  private let responder: Responder
-  private let input: RequestInput
+  /// Carries out or begins a request, with its body. The closure takes the reply to a write, on any thread.
+  typealias Begin = (
+    HTTPRequest, ByteBuffer, @escaping @Sendable (Reply) -> Void
+  ) -> Responder.ShortRequest
+
+  private let begin: Begin
+  /// Whether further input waits behind the present read.
+  private let hasMore: () -> Bool
   private var context: ChannelHandlerContext?
   /// The request of the present read.
   private var candidate: Candidate?
@@ -55,9 +61,12 @@ final class ShortRequests: ChannelDuplexHandler {
   /// Whether the task ends the connection, so that it is to get everything.
   private var isEnding = false
 
-  init(_ responder: Responder, _ input: RequestInput) {
-    self.responder = responder
-    self.input = input
+  /// - Parameters:
+  ///   - hasMore: whether further input waits behind the present read.
+  ///   - begin: carries out or begins a request, with its body. The closure takes the reply to a write, on any thread.
+  init(hasMore: @escaping () -> Bool, begin: @escaping Begin) {
+    self.hasMore = hasMore
+    self.begin = begin
   }
 
   func handlerAdded(context: ChannelHandlerContext) {
@@ -104,7 +113,7 @@ final class ShortRequests: ChannelDuplexHandler {
   private func completeRead(_ context: ChannelHandlerContext) {
     if let candidate {
       // With another request behind it the loop would answer one after the other, and look for no other input.
-      if candidate.isWhole, !input.hasMore, context.channel.isWritable, context.channel.isActive {
+      if candidate.isWhole, !hasMore(), context.channel.isWritable, context.channel.isActive {
         self.candidate = nil
         if begin(context, candidate) { return }
         self.candidate = candidate
@@ -120,7 +129,7 @@ final class ShortRequests: ChannelDuplexHandler {
     guard !ShortRequests.endsConnection(fields) else { return false }
     let loop = context.eventLoop
     let bound = NIOLoopBound(self, eventLoop: loop)
-    let request = responder.beginShort(candidate.head, candidate.body ?? ByteBuffer()) { reply in
+    let request = begin(candidate.head, candidate.body ?? ByteBuffer()) { reply in
       // Later, even on the loop: the request is not yet noted as pending.
       loop.execute { bound.value.finish(reply) }
     }
