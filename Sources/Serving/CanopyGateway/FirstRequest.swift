@@ -18,7 +18,6 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   private let seconds: Int64
   /// The end of the client's input, which waits until the protocol is known.
   private let end: HeldInputEnd
-  private let input: RequestInput?
   /// Takes the requests of a connection that speaks HTTP; nil for a WebSocket.
   private let http: EventLoopPromise<GatewayChannel.HTTP?>
   /// Adds the handlers of HTTP behind this one.
@@ -33,17 +32,14 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   ///     before.
   ///   - seconds: the time that a client has for the head of its first request.
   ///   - end: holds back the end of the client's input.
-  ///   - input: hands on the client's input; nil if nothing charges it.
   ///   - addHTTP: adds the handlers of HTTP at the end of the pipeline.
   init(
     _ http: EventLoopPromise<GatewayChannel.HTTP?>, seconds: Int64, end: HeldInputEnd,
-    input: RequestInput? = nil,
     addHTTP: @escaping () throws -> GatewayChannel.HTTP?
   ) {
     self.http = http
     self.seconds = seconds
     self.end = end
-    self.input = input
     self.addHTTP = addHTTP
   }
 
@@ -76,7 +72,6 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   /// Leaves the connection to the handlers of a WebSocket, which come next in the pipeline.
   func becomeWebSocket() {
     guard let context else { return }
-    input?.becomeWebSocket()
     remove(context, nil)
   }
 
@@ -108,11 +103,9 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     // The other errors are those of an upgrade that is refused: the request is then answered as any other.
-    guard let error = error as? HTTPParserError else { return }
-    input?.drop()
+    guard error is HTTPParserError else { return }
     let head = HTTPResponseHead(
-      version: .http1_1,
-      status: error == .headerOverflow ? .requestHeaderFieldsTooLarge : .badRequest,
+      version: .http1_1, status: .badRequest,
       headers: ["connection": "close", "content-length": "0"])
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)

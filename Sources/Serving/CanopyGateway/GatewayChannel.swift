@@ -59,9 +59,7 @@ struct GatewayChannel: ServerChildChannel {
       let http = channel.eventLoop.makePromise(of: HTTP?.self)
       let end = HeldInputEnd()
       let input = RequestInput(connection)
-      let first = FirstRequest(
-        http, seconds: configuration.patience.idleSeconds, end: end, input: input
-      ) {
+      let first = FirstRequest(http, seconds: configuration.patience.idleSeconds, end: end) {
         try addHTTP(connection, input, logger)
       }
       connection.charge(0)
@@ -91,21 +89,22 @@ struct GatewayChannel: ServerChildChannel {
         to: channel, .http, refusal: HTTPAnswer.tlsNeeded, memory: operations.memory,
         handshakeSeconds: configuration.patience.handshakeSeconds)
     }
-    try pipeline.addHandlers([end, input, encoder, decoder])
+    let exchange = HTTPExchange(connection, input)
+    try pipeline.addHandlers([end, input, encoder, decoder, exchange])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
-        upgraders: [upgrader(first, on: channel.eventLoop)], httpEncoder: encoder,
-        extraHTTPHandlers: [decoder], upgradeCompletionHandler: { _ in }))
+        upgraders: [upgrader(first, input, on: channel.eventLoop)], httpEncoder: encoder,
+        extraHTTPHandlers: [decoder, exchange], upgradeCompletionHandler: { _ in }))
     try pipeline.addHandler(first)
   }
 
   /// The bounds on the fields of a request.
-  private static var headLimits: NIOHTTPDecoderLimitConfiguration {
+  static var headLimits: NIOHTTPDecoderLimitConfiguration {
     var limits = NIOHTTPDecoderLimitConfiguration()
     // The decoder counts the target as a field.
     limits.maxHeaderListSize = RequestInput.headBytesMax
     limits.maxHeaderFieldSize = RequestInput.headBytesMax
-    limits.maxHeaderFieldCount = 256
+    limits.maxHeaderFieldCount = RequestInput.fieldsMax
     return limits
   }
 
@@ -115,7 +114,6 @@ struct GatewayChannel: ServerChildChannel {
   ) throws -> HTTP? {
     let channel = connection.channel
     let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandler(HTTPExchange(connection, input))
     try pipeline.addHandler(HTTPTypesCodec(isSecure: configuration.certificate != nil))
     try pipeline.addHandler(
       ConnectionGuard(configuration.patience) { isLost in
@@ -139,9 +137,11 @@ struct GatewayChannel: ServerChildChannel {
   }
 
   /// Returns the part of the pipeline that makes a connection a WebSocket. Use it on the channel's event loop only.
-  private func upgrader(_ first: FirstRequest, on loop: any EventLoop) -> NIOWebSocketServerUpgrader
-  {
+  private func upgrader(
+    _ first: FirstRequest, _ input: RequestInput, on loop: any EventLoop
+  ) -> NIOWebSocketServerUpgrader {
     let first = NIOLoopBound(first, eventLoop: loop)
+    let input = NIOLoopBound(input, eventLoop: loop)
     return NIOWebSocketServerUpgrader(
       maxFrameSize: min(sockets.frameBytesMax, Int(UInt32.max))
     ) { [self] channel, head in
@@ -155,6 +155,7 @@ struct GatewayChannel: ServerChildChannel {
       }
     } upgradePipelineHandler: { [sockets] channel, head in
       channel.eventLoop.makeCompletedFuture {
+        input.value.becomeWebSocket()
         first.value.becomeWebSocket()
         if GatewayChannel.resource(head) == .line {
           try sockets.addLine(to: channel)

@@ -25,8 +25,10 @@ final class GatewayConnection: Sendable {
     var work = 0
     /// The bytes of the input that waits.
     var input = 0
-    /// The bytes of the head of the last request.
-    var head = 0
+    /// The bytes of the output that the socket has not taken.
+    var output = 0
+    /// The bytes of the heads of requests.
+    var heads = 0
     /// The bytes of a body that the responder has not taken.
     var body = 0
     /// The memory that the connection holds, once it is enough to report.
@@ -40,6 +42,8 @@ final class GatewayConnection: Sendable {
   }
 
   private let state = Mutex(State())
+  /// Whether the connection is gone. A lock of its own, because writes are submitted while it is held.
+  private let isLost = Mutex(false)
 
   init(_ channel: any Channel, _ operations: Operations, _ loop: NIOLoopBoundBox<GatewayLoop>) {
     self.channel = channel
@@ -61,9 +65,14 @@ final class GatewayConnection: Sendable {
     charge { $0.input = bytes }
   }
 
-  /// Charges the head of the last request.
+  /// Charges the output that the socket has not taken.
+  func charge(output bytes: Int) {
+    charge { $0.output = bytes }
+  }
+
+  /// Charges the heads of the requests that are not answered, and of the last one that is.
   func charge(head bytes: Int) {
-    charge { $0.head = bytes }
+    charge { $0.heads = bytes }
   }
 
   /// Charges bytes of a body until the responder takes them.
@@ -96,7 +105,7 @@ final class GatewayConnection: Sendable {
           }
         }
       }
-      let parts = state.work + state.input + state.head + state.body
+      let parts = state.work + state.input + state.output + state.heads + state.body
       state.share?.report(GatewayConnection.baseBytes + parts)
     }
   }
@@ -160,8 +169,17 @@ final class GatewayConnection: Sendable {
     }?.finish()
   }
 
+  /// Returns the result of `body`; nil if the connection is gone, and then `body` does not run.
+  ///
+  /// When the connection has closed, no `body` runs any more. So a write whose client is gone cannot follow one that the
+  /// client makes on its next connection.
+  func unlessLost<R>(_ body: () -> R) -> R? {
+    isLost.withLock { $0 ? nil : body() }
+  }
+
   /// Ends the event stream because the connection is gone.
   func lose() {
+    isLost.withLock { $0 = true }
     state.withLock { state in
       state.hasEnded = true
       return state.stream

@@ -6,8 +6,9 @@ internal import NIOHTTP1
 ///
 /// Joins the parts of a body that come together, charges the heads of requests, tells `RequestInput` when a request and
 /// its response have ended, and speaks HTTP/1.0 to a client of that version: no chunks, and the connection ends after
-/// the response unless the client asks for more. Use it on the channel's event loop only.
-final class HTTPExchange: ChannelDuplexHandler {
+/// the response unless the client asks for more. It is removed with the decoder when the connection becomes a WebSocket.
+/// Use it on the channel's event loop only.
+final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPServerRequestPart
   typealias InboundOut = HTTPServerRequestPart
   typealias OutboundIn = HTTPServerResponsePart
@@ -19,23 +20,31 @@ final class HTTPExchange: ChannelDuplexHandler {
     var isOld: Bool
     /// Whether the connection may stay open after the response.
     var mayStay: Bool
+    /// The bytes that are charged for the head.
+    var headBytes: Int
   }
 
   /// The bytes of a head that the charge of each connection includes.
   private static let smallHeadBytes = 2 * 1024
-  /// The bytes charged for each field, besides its text.
-  private static let fieldBytes = 128
+  /// The least bytes of a request that waits behind another one.
+  private static let waitingBytes = 1024
+  /// The bytes of a part of a path, or of a parameter, besides its text.
+  private static let targetPartBytes = 64
   /// The bytes of a body that are handed on together.
   private static let bodyBytes = 64 * 1024
 
   private let connection: GatewayConnection
   private let input: RequestInput
   private var unanswered: Deque<Unanswered> = []
+  /// The bytes of the heads of the unanswered requests.
+  private var unansweredHeadBytes = 0
   /// The parts of a body that came together.
   private var body = ByteBuffer()
   /// Whether bytes of a body are charged.
   private var hasBody = false
-  private var chargedHead = 0
+  /// The bytes of the head of the last request that was answered. It exists until the next one comes.
+  private var answeredHeadBytes = 0
+  private var chargedHeadBytes = 0
   /// Whether a request has been refused because its head is too long.
   private var isHeadTooLong = false
 
@@ -44,14 +53,27 @@ final class HTTPExchange: ChannelDuplexHandler {
     self.input = input
   }
 
+  func removeHandler(
+    context: ChannelHandlerContext, removalToken: ChannelHandlerContext.RemovalToken
+  ) {
+    // The connection is a WebSocket, and has no requests any more.
+    unanswered.removeAll()
+    unansweredHeadBytes = 0
+    answeredHeadBytes = 0
+    chargeHeads()
+    endBody()
+    context.leavePipeline(removalToken: removalToken)
+  }
+
+  // MARK: Requests
+
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     switch unwrapInboundIn(data) {
     case .head(let head):
-      input.endHead()
-      let isOld = head.version.major < 1 || head.version == .http1_0
-      unanswered.append(Unanswered(isOld: isOld, mayStay: !isOld || head.isKeepAlive))
-      charge(head)
+      input.noteDecoded()
+      note(head)
     case .body(let part):
+      input.noteDecoded()
       // Joined, as each part of some bytes would take hundreds.
       body.writeImmutableBuffer(part)
       if body.readableBytes >= Self.bodyBytes { handOnBody(context) }
@@ -61,6 +83,16 @@ final class HTTPExchange: ChannelDuplexHandler {
       input.endRequest()
     }
     context.fireChannelRead(data)
+  }
+
+  private func note(_ head: HTTPRequestHead) {
+    var bytes = Self.memoryBytes(head)
+    if unanswered.isEmpty { answeredHeadBytes = 0 } else { bytes = max(bytes, Self.waitingBytes) }
+    let isOld = head.version.major < 1 || head.version == .http1_0
+    unanswered.append(
+      Unanswered(isOld: isOld, mayStay: !isOld || head.isKeepAlive, headBytes: bytes))
+    unansweredHeadBytes += bytes
+    chargeHeads()
   }
 
   func channelReadComplete(context: ChannelHandlerContext) {
@@ -75,27 +107,47 @@ final class HTTPExchange: ChannelDuplexHandler {
     // The rest of a body whose request is answered is only dropped.
     if !unanswered.isEmpty {
       hasBody = true
-      connection.receivedBody(part.readableBytes)
+      connection.receivedBody(part.storageCapacity)
     }
     context.fireChannelRead(wrapInboundOut(.body(part)))
   }
 
-  /// Charges the head until the next one comes. It exists as fields of two libraries.
-  private func charge(_ head: HTTPRequestHead) {
-    var bytes = 2 * head.uri.utf8.count
-    for (name, value) in head.headers {
-      bytes += 2 * (name.utf8.count + value.utf8.count) + Self.fieldBytes
+  private func endBody() {
+    guard hasBody else { return }
+    hasBody = false
+    connection.endBody()
+  }
+
+  /// Returns the bytes of a head, which exists as fields of two libraries and as a `Target`; 0 for a small one.
+  private static func memoryBytes(_ head: HTTPRequestHead) -> Int {
+    var bytes = 3 * head.uri.utf8.count
+    for byte in head.uri.utf8 where byte == UInt8(ascii: "/") || byte == UInt8(ascii: "&") {
+      bytes += targetPartBytes
     }
-    if bytes <= Self.smallHeadBytes { bytes = 0 }
-    guard bytes != chargedHead else { return }
-    chargedHead = bytes
+    for (name, value) in head.headers {
+      bytes += 2 * (name.utf8.count + value.utf8.count) + RequestInput.fieldBytes
+    }
+    return bytes > smallHeadBytes ? bytes : 0
+  }
+
+  private func chargeHeads() {
+    let bytes = unansweredHeadBytes + answeredHeadBytes
+    guard bytes != chargedHeadBytes else { return }
+    chargedHeadBytes = bytes
     connection.charge(head: bytes)
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if case HTTPParserError.headerOverflow? = error as? HTTPParserError { isHeadTooLong = true }
+    if let error = error as? HTTPParserError {
+      isHeadTooLong = isHeadTooLong || error == .headerOverflow
+      // The rest of the input cannot be understood.
+      input.drop()
+    }
+    handOnBody(context)
     context.fireErrorCaught(error)
   }
+
+  // MARK: Responses
 
   func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
     switch unwrapOutboundIn(data) {
@@ -110,10 +162,10 @@ final class HTTPExchange: ChannelDuplexHandler {
     case .body: context.write(data, promise: promise)
     case .end:
       let request = unanswered.popFirst()
-      if hasBody {
-        hasBody = false
-        connection.endBody()
-      }
+      answeredHeadBytes = request?.headBytes ?? 0
+      unansweredHeadBytes -= answeredHeadBytes
+      chargeHeads()
+      endBody()
       if let request, !request.mayStay {
         input.drop()
         let sent = promise ?? context.eventLoop.makePromise(of: Void.self)

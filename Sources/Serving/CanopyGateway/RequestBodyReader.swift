@@ -33,7 +33,7 @@ struct RequestBodyReader {
     }
     var body = ByteBuffer()
     while let part = try await parts.next() {
-      connection.tookBody(part.readableBytes)
+      connection.tookBody(part.storageCapacity)
       guard body.readableBytes + part.readableBytes <= bytesMax else { throw tooLarge(bytesMax) }
       body.writeImmutableBuffer(part)
       connection.charge(body.capacity)
@@ -50,6 +50,6 @@ struct RequestBodyReader {
 
   /// Reads the rest of the body and drops it.
   mutating func drop() async {
-    while let part = try? await parts.next() { connection.tookBody(part.readableBytes) }
+    while let part = try? await parts.next() { connection.tookBody(part.storageCapacity) }
   }
 }

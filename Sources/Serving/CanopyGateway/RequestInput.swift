@@ -1,12 +1,13 @@
 internal import NIOCore
 internal import NIOHTTP1
 
-/// The input of a connection: hands on one request at a time, and keeps the bytes behind it until it is answered.
+/// The bytes of a connection between its socket and the decoder of HTTP, in both directions.
 ///
-/// A decoder turns thousands of short requests into objects that take many times their bytes, and does not say how much
-/// it keeps of an unfinished head. So this handler, which stands before the decoder, hands on small slices, and charges
-/// all the bytes that wait to the connection. When the connection becomes a WebSocket, it hands on everything. Use it on
-/// the channel's event loop only.
+/// Hands on one request at a time, and keeps the bytes behind it until it is answered. A decoder turns thousands of short
+/// requests into objects that take many times their bytes, and does not say how much it keeps of an unfinished head. So
+/// this handler, which stands before the decoder, hands on small slices. It charges all bytes that wait to the connection:
+/// the input, and the output that the socket has not taken. When the connection becomes a WebSocket, it hands on
+/// everything. Use it on the channel's event loop only.
 final class RequestInput: ChannelDuplexHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
@@ -15,35 +16,51 @@ final class RequestInput: ChannelDuplexHandler {
 
   /// The most bytes of the head of a request: of its target and of the names and values of its fields.
   static let headBytesMax = 16 * 1024
-  /// The bytes after which a head that is not complete is too long, whatever stands between its fields.
-  private static let unfinishedBytesMax = headBytesMax + 8 * 1024
+  /// The most fields of a request.
+  static let fieldsMax = 256
+  /// The bytes charged for each field of a request, besides its text.
+  static let fieldBytes = 128
+  /// The kept bytes from which on no more are read. With fewer bytes the end of the client is noticed.
+  static let keptBytesMax = 16 * 1024
   /// The bytes that the decoder gets at once. They may have some dozens of short requests.
   private static let sliceBytes = 1024
-  /// The kept bytes from which on no more are read. With fewer bytes the end of the client is noticed.
-  private static let keptBytesMax = 16 * 1024
-  /// The change of the charge below which it is not reported.
+  /// The bytes from which the decoder has returned nothing, after which a head is too long, whatever stands between its
+  /// fields.
+  private static let undecodedBytesMax = headBytesMax + 8 * 1024
+  /// The change of a charge below which it is not reported.
   private static let reportBytes = 1024
+  /// The bytes of output from which on they are counted until the socket has taken them.
+  private static let countedBytes = 4 * 1024
+
+  private enum Mode {
+    case requests
+    case webSocket
+    /// Further input is dropped.
+    case dropping
+  }
 
   private let connection: GatewayConnection
   private var context: ChannelHandlerContext?
+  private var mode = Mode.requests
   private var kept = ByteBuffer()
   /// Whether the kept bytes have a buffer of their own, and not that of a read.
   private var isOwn = false
   /// The whole requests that were handed on, less those that are answered. Negative while the body of a request follows
   /// that is answered already.
   private var unanswered = 0
-  /// The bytes of the head that the decoder has, if it is not complete.
-  private var headBytes = 0
-  private var isWithinHead = true
-  private var charged = 0
+  /// The bytes that were handed on since the decoder returned something.
+  private var undecodedBytes = 0
+  private var chargedInput = 0
   private var isHandingOn = false
   /// Whether the pipeline waits to read.
   private var wantsRead = false
   /// Whether the end of the client's input is held back.
   private var hasInputEnded = false
-  private var isWebSocket = false
-  /// Whether further input is dropped.
-  private var isDropped = false
+  /// The bytes of output that are not counted, because they are few.
+  private var uncountedBytes = 0
+  /// The bytes of output that the socket has not taken.
+  private var unsentBytes = 0
+  private var chargedOutput = 0
 
   init(_ connection: GatewayConnection) {
     self.connection = connection
@@ -57,13 +74,21 @@ final class RequestInput: ChannelDuplexHandler {
     self.context = nil
   }
 
+  func channelInactive(context: ChannelHandlerContext) {
+    // Nobody waits for the answers.
+    drop()
+    context.fireChannelInactive()
+  }
+
   // MARK: Input
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard !isDropped else { return }
-    if isWebSocket, kept.readableBytes == 0 { return context.fireChannelRead(data) }
+    if mode == .dropping { return }
+    if mode == .webSocket, kept.readableBytes == 0 { return context.fireChannelRead(data) }
     var bytes = unwrapInboundIn(data)
     if kept.readableBytes > 0 {
+      // The space of the bytes that were handed on is used again.
+      if kept.readerIndex > kept.readableBytes { kept.discardReadBytes() }
       kept.writeBuffer(&bytes)
     } else {
       kept = bytes
@@ -76,13 +101,11 @@ final class RequestInput: ChannelDuplexHandler {
   private func handOn(_ context: ChannelHandlerContext) {
     guard !isHandingOn else { return }
     isHandingOn = true
-    while kept.readableBytes > 0, unanswered <= 0 || isWebSocket {
-      let count = isWebSocket ? kept.readableBytes : min(kept.readableBytes, Self.sliceBytes)
-      guard let slice = kept.readSlice(length: count) else { break }
-      if isWithinHead, !isWebSocket {
-        headBytes += count
-        guard headBytes <= Self.unfinishedBytesMax else {
-          drop()
+    while kept.readableBytes > 0, mode == .webSocket || unanswered <= 0 {
+      guard let slice = takeSlice() else { break }
+      if mode == .requests {
+        undecodedBytes += slice.readableBytes
+        guard undecodedBytes <= Self.undecodedBytesMax else {
           context.fireErrorCaught(HTTPParserError.headerOverflow)
           break
         }
@@ -100,14 +123,28 @@ final class RequestInput: ChannelDuplexHandler {
       kept = ByteBuffer(kept.readableBytesView)
       isOwn = true
     }
-    charge()
+    chargeInput()
   }
 
-  /// Charges the kept bytes, and an unfinished head with the strings of its fields.
-  private func charge() {
-    let bytes = kept.storageCapacity + (isWithinHead && !isWebSocket ? 2 * headBytes : 0)
-    guard abs(bytes - charged) >= Self.reportBytes || bytes == 0 && charged > 0 else { return }
-    charged = bytes
+  private func takeSlice() -> ByteBuffer? {
+    guard mode == .requests else { return kept.readSlice(length: kept.readableBytes) }
+    let slice = kept.readSlice(length: min(kept.readableBytes, Self.sliceBytes))
+    // The decoder may keep the last slice for long, and with it the buffer of a whole read.
+    guard kept.readableBytes == 0, kept.storageCapacity > 4 * Self.sliceBytes else { return slice }
+    return slice.map { ByteBuffer($0.readableBytesView) }
+  }
+
+  /// Charges the kept bytes, and those of an unfinished head with the strings and the list of its fields.
+  private func chargeInput() {
+    var bytes = kept.storageCapacity
+    if mode == .requests, undecodedBytes > 0 {
+      // A field has at least four bytes.
+      bytes += 2 * undecodedBytes + Self.fieldBytes * min(undecodedBytes / 4, Self.fieldsMax)
+    }
+    guard abs(bytes - chargedInput) >= Self.reportBytes || bytes == 0 && chargedInput > 0 else {
+      return
+    }
+    chargedInput = bytes
     connection.charge(input: bytes)
   }
 
@@ -117,6 +154,15 @@ final class RequestInput: ChannelDuplexHandler {
       return
     }
     context.read()
+  }
+
+  /// Reads if a read was held back and fewer bytes wait now.
+  private func readOn(_ context: ChannelHandlerContext) {
+    guard wantsRead, kept.readableBytes < Self.keptBytesMax else { return }
+    wantsRead = false
+    // The connection may have stopped reading in the meantime. When it starts again, it asks for a read.
+    let isReading = try? context.channel.syncOptions?.getOption(.autoRead)
+    if isReading ?? true { context.read() }
   }
 
   func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
@@ -133,15 +179,14 @@ final class RequestInput: ChannelDuplexHandler {
   /// Whether further input waits behind the bytes that were handed on.
   var hasMore: Bool { kept.readableBytes > 0 }
 
-  /// Notes that the decoder has returned the head of a request.
-  func endHead() {
-    isWithinHead = false
-    headBytes = 0
+  /// Notes that the decoder has returned a head or a part of a body.
+  func noteDecoded() {
+    undecodedBytes = 0
   }
 
   /// Notes that the decoder has returned the end of a request.
   func endRequest() {
-    isWithinHead = true
+    undecodedBytes = 0
     unanswered += 1
   }
 
@@ -150,30 +195,66 @@ final class RequestInput: ChannelDuplexHandler {
     unanswered -= 1
     guard kept.readableBytes > 0, let context else { return }
     // Later, because the response is being written.
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    context.eventLoop.execute { bound.value.0.handOnLater(bound.value.1) }
+    let bound = NIOLoopBound(self, eventLoop: context.eventLoop)
+    context.eventLoop.execute { bound.value.handOnLater() }
   }
 
-  private func handOnLater(_ context: ChannelHandlerContext) {
-    guard self.context != nil else { return }
+  private func handOnLater() {
+    guard let context, kept.readableBytes > 0 else { return }
     handOn(context)
     context.fireChannelReadComplete()
-    if wantsRead, kept.readableBytes < Self.keptBytesMax {
-      wantsRead = false
-      context.read()
-    }
+    readOn(context)
   }
 
   /// Drops the input from now on, because the connection takes no more requests.
   func drop() {
-    isDropped = true
+    mode = .dropping
     kept = ByteBuffer()
-    charge()
+    chargeInput()
   }
 
   /// Hands on all bytes from now on.
   func becomeWebSocket() {
-    isWebSocket = true
-    if let context { handOn(context) }
+    mode = .webSocket
+    guard let context else { return }
+    handOn(context)
+    readOn(context)
+  }
+
+  // MARK: Output
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    uncountedBytes += unwrapOutboundIn(data).readableBytes
+    guard uncountedBytes >= Self.countedBytes else { return context.write(data, promise: promise) }
+    // The bytes are sent in their order, so one promise is enough for those before as well.
+    let count = uncountedBytes
+    uncountedBytes = 0
+    unsentBytes += count
+    let sent = promise ?? context.eventLoop.makePromise(of: Void.self)
+    sent.futureResult.assumeIsolated().whenComplete { [self] _ in
+      unsentBytes -= count
+      // While the bytes are flushed the charge waits for the end of it.
+      if chargedOutput > 0 { chargeOutput() }
+    }
+    context.write(data, promise: sent)
+  }
+
+  func flush(context: ChannelHandlerContext) {
+    context.flush()
+    chargeOutput()
+  }
+
+  func channelWritabilityChanged(context: ChannelHandlerContext) {
+    chargeOutput()
+    context.fireChannelWritabilityChanged()
+  }
+
+  private func chargeOutput() {
+    var bytes = unsentBytes
+    // The session of a WebSocket charges the bytes of its socket while they are over the mark.
+    if mode == .webSocket, context?.channel.isWritable == false { bytes = 0 }
+    guard bytes != chargedOutput else { return }
+    chargedOutput = bytes
+    connection.charge(output: bytes)
   }
 }

@@ -17,13 +17,16 @@ extension Responder {
     }
     let bytes = try await body.collect(
       request.fields, upTo: service.bodyBytesMax, writer)
+    // The service gets a copy, and decodes it.
+    connection.charge(
+      bytes.capacity + bytes.readableBytes
+        + bytes.withUnsafeReadableBytes { CanopyWire.Request.memoryBytes(text: $0) })
     let response = await service.respond(
       to: IdentityRequest(
         method: request.method.rawValue, path: request.target.path,
         query: request.target.parameters.map { ($0.name, $0.value) },
         authorization: request.fields[.authorization], body: Array(bytes.readableBytesView),
         address: connection.address))
-    connection.charge(0)
     var answer = HTTPAnswer(HTTPResponse.Status(code: response.status))
     answer.fields[.contentType] = response.contentType
     answer.body = .bytes(ByteBuffer(bytes: response.body))

@@ -32,11 +32,12 @@ extension Responder {
     }
     let bytes = try await body.collect(
       request.fields, upTo: operations.limits.writeBytesMax, writer)
+    // The text is a copy.
+    connection.charge(bytes.capacity + bytes.readableBytes)
     guard let text = String(validating: bytes.readableBytesView, as: UTF8.self) else {
       throw WireError(.invalidData, "the rules are not UTF-8; encode them as UTF-8")
     }
     let completion = await operations.administration(.setRules(text), as: identity)
-    connection.charge(0)
     if case .failure(let error) = completion.reply { throw error }
     return .json { $0.append("{\"status\":\"ok\"}") }
   }

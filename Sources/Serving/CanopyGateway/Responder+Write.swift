@@ -55,11 +55,13 @@ extension Responder {
           "Data to write exceeds the maximum size that can be modified with a single request.")
       }
     }
-    let reply = await withCheckedContinuation { continuation in
-      begin(request, at: location, data, as: identity) { continuation.resume(returning: $0) }
+    let reply = try await withCheckedThrowingContinuation { continuation in
+      let begun: Void? = connection.unlessLost {
+        begin(request, at: location, data, as: identity) { continuation.resume(returning: $0) }
+      }
+      // The write is not submitted.
+      if begun == nil { continuation.resume(throwing: ConnectionEnds()) }
     }
-    // The echo is charged as it is sent.
-    connection.charge(0)
     if case .mismatch = reply { return try answer(reply) }
     if case .failure(let error) = reply { throw error }
     let answer = try await answer(

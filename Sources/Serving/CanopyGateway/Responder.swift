@@ -29,14 +29,16 @@ struct Responder: Sendable {
     self.connection = connection
   }
 
-  /// The connection ends, because what follows on it cannot be understood.
-  private struct ConnectionEnds: Error {}
+  /// The connection is gone, or ends because the input behind a request cannot be understood.
+  struct ConnectionEnds: Error {}
 
   /// Answers a request.
   ///
   /// - Throws: an error if the connection is to end.
   func respond(to request: HummingbirdCore.Request, _ writer: consuming ResponseWriter) async throws
   {
+    // A request that came before the client was gone may be handed on after it.
+    guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
     let start = measuredNow
     var body = RequestBodyReader(request.body, connection)
     let outcome = try await outcome(of: request, &body, writer)

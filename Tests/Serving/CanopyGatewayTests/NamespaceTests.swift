@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyEvents
 import CanopySession
 import CanopyTesting
 import CanopyTree
@@ -44,6 +45,57 @@ import Testing
       }
       // Each namespace has a journal of its own.
       #expect(server.parts.engine.snapshot.sequence == 1)
+    }
+  }
+
+  @Test func `messages behind a WebSocket whose namespace is being opened wait, and are charged`()
+    async throws
+  {
+    let source = try MemoryNamespaces(["a"])
+    source.gate.hold()
+    try await withGateway(namespaces: source) { server in
+      let memory = server.parts.operations.memory
+      try await server.connect { client in
+        try await client.begin(
+          "GET", "/.ws?v=5&ns=a",
+          [
+            "Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Version": "13",
+            "Sec-WebSocket-Key": "AAAAAAAAAAAAAAAAAAAAAA==",
+          ])
+        await source.gate.reached()
+        let text = String(repeating: "x", count: 40_000)
+        let put = Self.request(1, "p", #"{"p":"/open/a","d":"\#(text)"}"#)
+        try await client.send(message: put)
+        let least = GatewayConnection.baseBytes + RequestInput.keptBytesMax
+        try await eventually { memory.used >= least }
+        source.gate.open()
+        #expect(try await client.head().status == 101)
+        _ = try await client.message()
+        #expect(try await client.message().contains(#""r":1,"b":{"s":"ok""#))
+      }
+      try await eventually { memory.used == 0 }
+    }
+  }
+
+  @Test func `a write whose connection closes before it begins is not made`() async throws {
+    let source = try MemoryNamespaces(["a"])
+    source.gate.hold()
+    try await withGateway(namespaces: source) { server in
+      try await server.connect { client in
+        try await client.begin("PUT", "/open/a.json?ns=a", [:], "1")
+        try await client.begin("PATCH", "/open.json?ns=a", ["if-match": "null_etag"], #"{"b":1}"#)
+        await source.gate.reached()
+        server.gate.closeAll()
+        _ = try? await client.end()
+      }
+      try await eventually { server.gate.count == 0 }
+      source.gate.open()
+      // The work for the connection ends with its charge.
+      try await eventually { server.parts.operations.memory.used == 0 }
+      try await server.connect { client in
+        let response = try await client.request("GET", "/open.json?ns=a")
+        #expect(response.text == "null")
+      }
     }
   }
 

@@ -83,7 +83,8 @@ import Testing
         // The connection counts before its handlers are added.
         try await eventually {
           server.gate.count == 1
-            && server.parts.operations.memory.used == TLSCertificate.connectionBytes + GatewayConnection.baseBytes
+            && server.parts.operations.memory.used == TLSCertificate.connectionBytes
+              + GatewayConnection.baseBytes
         }
         let received = try await server.connect { refused in try await refused.end() }
         #expect(received == Self.alert)

@@ -1,0 +1,473 @@
+import CanopyEngine
+import CanopySession
+import CanopyTesting
+import NIOCore
+import NIOEmbedded
+import NIOHTTP1
+import Testing
+
+@testable import CanopyGateway
+
+/// The requests and responses of a connection, on a channel in memory: the order in which requests are handed on, and
+/// the bytes that are charged.
+@Suite(.timeLimit(.minutes(2))) struct ExchangeTests {
+  /// Runs `body` with a connection, whose server has no other one.
+  private func withWire(
+    upgrader: PendingUpgrade? = nil, _ body: (Wire, MemoryBudget) throws -> Void
+  ) async throws {
+    let operations = try await LineParts().operations
+    try body(Wire(operations, upgrader: upgrader), operations.memory)
+    #expect(operations.memory.used == 0)
+  }
+
+  /// Returns a request that is longer than the bytes which the decoder gets at once.
+  private func request(_ line: String, _ fields: String = "", body: String = "") -> String {
+    "\(line) HTTP/1.1\r\nX: \(String(repeating: "x", count: 1500))\r\n\(fields)\r\n\(body)"
+  }
+
+  private var three: String {
+    request("GET /1")
+      + request("PUT /2", "Content-Length: 5\r\n", body: "hello")
+      + request(
+        "PUT /3", "Transfer-Encoding: chunked\r\n", body: "3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n")
+  }
+
+  private let first = ["GET /1", "end"]
+  private let second = ["PUT /2", "hello", "end"]
+  private let third = ["PUT /3", "abcde", "end"]
+
+  @Test(arguments: [1, 700, 100_000])
+  func `a request is handed on when the one before it is answered`(partBytes: Int) async throws {
+    try await withWire { wire, memory in
+      try wire.receive(three, partBytes)
+      #expect(wire.parts == first)
+      #expect(memory.used > GatewayConnection.baseBytes)
+      try wire.answer()
+      #expect(wire.parts == first + second)
+      try wire.answer()
+      #expect(wire.parts == first + second + third)
+      try wire.answer()
+      #expect(wire.parts == first + second + third)
+      try wire.receive(three, partBytes)
+      #expect(wire.parts == first + second + third + first)
+      try wire.close()
+    }
+  }
+
+  @Test func `the end of the input follows the last request`() async throws {
+    try await withWire { wire, _ in
+      try wire.receive(three)
+      wire.endInput()
+      #expect(wire.parts == first)
+      try wire.answer()
+      #expect(wire.parts == first + second)
+      try wire.answer()
+      #expect(wire.parts == first + second + third + ["closed"])
+      try wire.close()
+    }
+  }
+
+  @Test func `nothing is handed on when the connection is gone`() async throws {
+    try await withWire { wire, memory in
+      try wire.receive(three)
+      #expect(memory.used > GatewayConnection.baseBytes)
+      try wire.channel.close().wait()
+      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      try? wire.answer()
+      #expect(wire.requests == first)
+      wire.connection.end()
+    }
+    try await withWire { wire, _ in
+      try wire.receive(three)
+      try wire.answer()
+      // The next request has been handed on, and the last one waits.
+      try wire.channel.close().wait()
+      try? wire.answer()
+      #expect(wire.requests == first + second)
+      wire.connection.end()
+    }
+  }
+
+  @Test func `a request that is answered before its end is read to its end`() async throws {
+    try await withWire { wire, _ in
+      let head = request("PUT /1", "Content-Length: 6\r\n")
+      try wire.receive(head + "abc")
+      #expect(wire.parts == ["PUT /1", "abc"])
+      try wire.answer()
+      try wire.receive("def" + three)
+      #expect(wire.parts == ["PUT /1", "abc", "def", "end"] + first)
+      try wire.answer()
+      #expect(wire.parts.suffix(3) == second[...])
+      try wire.close()
+    }
+  }
+
+  @Test func `a provisional response is not the answer`() async throws {
+    try await withWire { wire, _ in
+      try wire.receive(request("PUT /1", "Expect: 100-continue\r\nContent-Length: 1\r\n"))
+      wire.channel.write(
+        HTTPServerResponsePart.head(.init(version: .http1_1, status: .continue)), promise: nil)
+      wire.channel.flush()
+      try wire.receive("x" + three)
+      #expect(wire.parts == ["PUT /1", "x", "end"])
+      try wire.answer()
+      #expect(wire.parts == ["PUT /1", "x", "end"] + first)
+      try wire.close()
+    }
+  }
+
+  @Test func `a client of HTTP 1_0 has one request, unless it keeps the connection`() async throws {
+    let old = request("GET /1").replacing("HTTP/1.1", with: "HTTP/1.0")
+    try await withWire { wire, _ in
+      try wire.receive(old + three)
+      try wire.answer()
+      #expect(!wire.channel.isActive && wire.requests == first)
+      #expect(wire.sent.hasPrefix("HTTP/1.0 200 ") && wire.sent.contains("onnection: close"))
+      wire.connection.end()
+    }
+    let kept = old.replacing("\r\n\r\n", with: "\r\nConnection: keep-alive\r\n\r\n")
+    try await withWire { wire, _ in
+      try wire.receive(kept + three)
+      try wire.answer()
+      #expect(wire.channel.isActive && wire.parts == first + first)
+      #expect(wire.sent.contains("onnection: keep-alive"))
+      try wire.close()
+    }
+    try await withWire { wire, _ in
+      try wire.receive(kept + three)
+      // Only the end of the connection shows the end of this response.
+      try wire.answer([:])
+      #expect(!wire.channel.isActive && wire.requests == first)
+      wire.connection.end()
+    }
+  }
+
+  @Test func `input that cannot be understood ends the requests`() async throws {
+    try await withWire { wire, memory in
+      try wire.receive(request("GET /1") + request("B@D /2") + three)
+      #expect(wire.parts == first + ["error"])
+      try wire.answer()
+      try wire.receive(three)
+      #expect(wire.parts == first + ["error"])
+      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      try wire.close()
+    }
+  }
+
+  @Test func `fields behind a body are charged and bounded`() async throws {
+    let head = "PUT /1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nT: "
+    try await withWire { wire, memory in
+      try wire.receive(head + String(repeating: "t", count: 10_000))
+      #expect(memory.used > GatewayConnection.baseBytes + 2 * 10_000)
+      try wire.receive("\r\n\r\n")
+      #expect(wire.parts == ["PUT /1", "x", "end"])
+      try wire.close()
+    }
+    // The decoder keeps spaces without counting them.
+    try await withWire { wire, _ in
+      try wire.receive(head + String(repeating: " ", count: 30_000))
+      #expect(wire.parts == ["PUT /1", "x", "error"])
+      try wire.close()
+    }
+  }
+
+  @Test func `a long head is charged until the request after it is handed on`() async throws {
+    let long = "GET /1 HTTP/1.1\r\nX: \(String(repeating: "x", count: 15_000))\r\n\r\n"
+    let short = "GET /2 HTTP/1.1\r\n\r\n"
+    try await withWire { wire, memory in
+      // Both are handed on together.
+      try wire.receive(long + short)
+      #expect(wire.parts == ["GET /1", "end", "GET /2", "end"])
+      #expect(memory.used >= GatewayConnection.baseBytes + 2 * 15_000)
+      try wire.answer()
+      #expect(memory.used >= GatewayConnection.baseBytes + 2 * 15_000)
+      try wire.answer()
+      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      try wire.close()
+    }
+  }
+
+  @Test func `a target of many short parts is charged with their texts`() async throws {
+    try await withWire { wire, memory in
+      try wire.receive("GET /?\(String(repeating: "a&", count: 8_000)) HTTP/1.1\r\n\r\n")
+      #expect(wire.parts.count == 2)
+      #expect(memory.used >= GatewayConnection.baseBytes + 8_000 * 64)
+      try wire.close()
+    }
+  }
+
+  @Test func `short requests that are handed on together are charged`() async throws {
+    try await withWire { wire, memory in
+      let request = "GET / HTTP/1.1\r\n\r\n"
+      try wire.receive(String(repeating: request, count: 100))
+      let count = wire.parts.count / 2
+      #expect((50..<60).contains(count))
+      #expect(memory.used >= GatewayConnection.baseBytes + (count - 1) * 1024)
+      try wire.close()
+    }
+  }
+
+  @Test func `many short fields of an unfinished head are charged`() async throws {
+    try await withWire { wire, memory in
+      try wire.receive(
+        "GET /1 HTTP/1.1\r\n" + String(repeating: "X:\r\n", count: RequestInput.fieldsMax - 1))
+      let fields = RequestInput.fieldBytes * RequestInput.fieldsMax
+      #expect(memory.used >= GatewayConnection.baseBytes + fields)
+      try wire.close()
+    }
+  }
+
+  @Test func `a body is charged until the responder takes it or the request is answered`()
+    async throws
+  {
+    try await withWire { wire, memory in
+      let body = String(repeating: "b", count: 50_000)
+      try wire.receive(request("PUT /1", "Content-Length: 50000\r\n", body: body))
+      #expect(wire.parts == ["PUT /1", body, "end"])
+      #expect(memory.used >= GatewayConnection.baseBytes + 50_000)
+      try wire.answer()
+      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      try wire.close()
+    }
+  }
+
+  @Test func `a response that the socket does not take is charged`() async throws {
+    try await withWire { wire, memory in
+      wire.socket.isFull = true
+      try wire.receive(request("GET /1"))
+      try wire.answer(["content-length": "40000"], String(repeating: "b", count: 40_000))
+      #expect(memory.used >= GatewayConnection.baseBytes + 40_000)
+      wire.socket.isFull = false
+      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      // Short ones as well, when they are many.
+      wire.socket.isFull = true
+      for _ in 0..<1_000 {
+        try wire.receive("GET /1 HTTP/1.1\r\n\r\n")
+        try wire.answer()
+      }
+      let held = wire.socket.heldBytes
+      #expect(held > 30_000)
+      #expect(memory.used >= GatewayConnection.baseBytes + held - 2 * MemoryBudget.reportBytes)
+      try wire.close()
+    }
+  }
+
+  @Test func `bytes behind a request for another protocol wait, are charged, and stop the reading`()
+    async throws
+  {
+    let upgrade = PendingUpgrade()
+    try await withWire(upgrader: upgrade) { wire, memory in
+      let bytes = String(repeating: "frames", count: 10_000)
+      try wire.receive("GET /1 HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n")
+      wire.channel.read()
+      #expect(wire.socket.readCount == 1)
+      try wire.receive(bytes, 10_000)
+      wire.channel.read()
+      #expect(wire.parts.isEmpty && wire.socket.readCount == 1)
+      #expect(memory.used >= GatewayConnection.baseBytes + bytes.utf8.count)
+      upgrade.input = wire.input
+      upgrade.accept()
+      wire.channel.embeddedEventLoop.run()
+      #expect(wire.sent.hasPrefix("HTTP/1.1 101 "))
+      #expect(upgrade.received == bytes && wire.socket.readCount == 2)
+      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      try wire.receive("more")
+      #expect(upgrade.received == bytes + "more")
+      try wire.close()
+    }
+  }
+
+  @Test func `a request for another protocol that is refused is handed on`() async throws {
+    let upgrade = PendingUpgrade()
+    try await withWire(upgrader: upgrade) { wire, _ in
+      try wire.receive("GET /1 HTTP/1.1\r\nConnection: upgrade\r\nUpgrade: other\r\n\r\n" + three)
+      #expect(wire.parts.isEmpty)
+      upgrade.refuse()
+      wire.channel.embeddedEventLoop.run()
+      #expect(wire.parts == ["error"] + first)
+      try wire.answer()
+      #expect(wire.parts == ["error"] + first)
+      try wire.close()
+    }
+  }
+}
+
+/// The handlers of a connection between its socket and the responder. Use it on one thread.
+private struct Wire {
+  let channel = EmbeddedChannel()
+  let socket = FullSocket()
+  let connection: GatewayConnection
+  let input: RequestInput
+  private let recorder = Recorder()
+
+  init(_ operations: Operations, upgrader: PendingUpgrade?) throws {
+    let loop = channel.embeddedEventLoop
+    connection = GatewayConnection(
+      channel, operations,
+      .makeBoxSendingValue(GatewayLoop(operations, loop: loop), eventLoop: loop))
+    connection.charge(0)
+    input = RequestInput(connection)
+    let exchange = HTTPExchange(connection, input)
+    let encoder = HTTPResponseEncoder()
+    let decoder = ByteToMessageHandler(
+      HTTPRequestDecoder(
+        leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
+    let pipeline = channel.pipeline.syncOperations
+    try pipeline.addHandlers([socket, input, encoder, decoder, exchange])
+    if let upgrader {
+      upgrader.decision = loop.makePromise(of: HTTPHeaders.self)
+      try pipeline.addHandler(
+        HTTPServerUpgradeHandler(
+          upgraders: [upgrader], httpEncoder: encoder, extraHTTPHandlers: [decoder, exchange],
+          upgradeCompletionHandler: { _ in }))
+    }
+    try pipeline.addHandler(recorder)
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+  }
+
+  /// The parts of requests that were handed on, `closed` for the end of the input, and `error` for an error.
+  var parts: [String] { recorder.parts }
+
+  /// The parts without the errors. The decoder finds one behind the last request of a client of HTTP/1.0, and at the end
+  /// of a connection within a head.
+  var requests: [String] { parts.filter { $0 != "error" } }
+
+  /// The bytes that were sent, as text.
+  var sent: String { String(decoding: socket.sent, as: UTF8.self) }
+
+  /// Receives text in parts of some bytes.
+  func receive(_ text: String, _ partBytes: Int = .max) throws {
+    var rest = ByteBuffer(string: text)
+    while let part = rest.readSlice(length: min(partBytes, rest.readableBytes)),
+      part.readableBytes > 0
+    {
+      channel.pipeline.fireChannelRead(part)
+      channel.pipeline.fireChannelReadComplete()
+      channel.embeddedEventLoop.run()
+    }
+  }
+
+  func endInput() {
+    channel.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
+  }
+
+  /// Answers the first request that is not answered.
+  func answer(_ fields: HTTPHeaders = ["content-length": "0"], _ body: String = "") throws {
+    let head = HTTPResponseHead(version: .http1_1, status: .ok, headers: fields)
+    channel.write(HTTPServerResponsePart.head(head), promise: nil)
+    if !body.isEmpty {
+      channel.write(HTTPServerResponsePart.body(.byteBuffer(.init(string: body))), promise: nil)
+    }
+    channel.write(HTTPServerResponsePart.end(nil), promise: nil)
+    channel.flush()
+    channel.embeddedEventLoop.run()
+  }
+
+  /// Ends the connection and everything that is kept for it.
+  func close() throws {
+    try channel.close().wait()
+    connection.end()
+  }
+}
+
+/// Notes the parts of requests.
+private final class Recorder: ChannelInboundHandler {
+  typealias InboundIn = HTTPServerRequestPart
+
+  var parts: [String] = []
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    switch unwrapInboundIn(data) {
+    case .head(let head): parts.append("\(head.method) \(head.uri)")
+    case .body(let bytes): parts.append(String(buffer: bytes))
+    case .end: parts.append("end")
+    }
+  }
+
+  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    if case ChannelEvent.inputClosed? = event as? ChannelEvent { parts.append("closed") }
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    parts.append("error")
+  }
+}
+
+/// A socket that may be full. It counts the reads.
+private final class FullSocket: ChannelOutboundHandler {
+  typealias OutboundIn = ByteBuffer
+
+  private var held: [EventLoopPromise<Void>] = []
+  private(set) var heldBytes = 0
+  private(set) var readCount = 0
+  private(set) var sent: [UInt8] = []
+
+  /// Whether the socket takes no bytes.
+  var isFull = false {
+    didSet {
+      guard !isFull else { return }
+      heldBytes = 0
+      for promise in held { promise.succeed() }
+      held = []
+    }
+  }
+
+  func read(context: ChannelHandlerContext) {
+    readCount += 1
+  }
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    let bytes = unwrapOutboundIn(data)
+    sent += bytes.readableBytesView
+    if isFull { heldBytes += bytes.readableBytes }
+    guard let promise else { return }
+    if isFull { held.append(promise) } else { promise.succeed() }
+  }
+
+  func flush(context: ChannelHandlerContext) {}
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    isFull = false
+  }
+}
+
+/// An upgrade to another protocol, which the test decides about.
+private final class PendingUpgrade: HTTPServerProtocolUpgrader, @unchecked Sendable {
+  let supportedProtocol = "other"
+  let requiredUpgradeHeaders: [String] = []
+  /// Set before the first request comes, and used on one thread.
+  var decision: EventLoopPromise<HTTPHeaders>?
+  var input: RequestInput?
+  private let receiver = Receiver()
+
+  var received: String { String(decoding: receiver.bytes, as: UTF8.self) }
+
+  func accept() { decision?.succeed([:]) }
+
+  func refuse() { decision?.fail(ChannelError.eof) }
+
+  func buildUpgradeResponse(
+    channel: any Channel, upgradeRequest: HTTPRequestHead, initialResponseHeaders: HTTPHeaders
+  ) -> EventLoopFuture<HTTPHeaders> {
+    decision?.futureResult ?? channel.eventLoop.makeFailedFuture(ChannelError.eof)
+  }
+
+  func upgrade(
+    context: ChannelHandlerContext, upgradeRequest: HTTPRequestHead
+  ) -> EventLoopFuture<Void> {
+    input?.becomeWebSocket()
+    return context.eventLoop.makeCompletedFuture {
+      try context.pipeline.syncOperations.addHandler(receiver, position: .after(context.handler))
+    }
+  }
+
+  private final class Receiver: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    var bytes: [UInt8] = []
+
+    func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+      bytes += unwrapInboundIn(data).readableBytesView
+    }
+  }
+}
