@@ -80,10 +80,10 @@ extension Responder {
     _ body: ByteBuffer, completion: @escaping @Sendable (Reply) -> Void
   ) throws -> ((Reply) throws -> HTTPAnswer)? {
     // The response to a condition that is not met has the present value, which may be long.
-    guard body.readableBytes < Operations.longTextBytes, options.writtenBytesMax == nil,
-      request.fields[.ifMatch] == nil
+    guard body.readableBytes < Operations.longTextBytes, request.fields[.ifMatch] == nil,
+      body.readableBytes <= operations.limits.writeBytesMax, options.writtenBytesMax == nil,
+      !options.get.hasQuery, !options.get.isShallow
     else { return nil }
-    guard !options.get.hasQuery, !options.get.isShallow else { return nil }
     try check(request, at: location)
     var data = WrittenData()
     switch request.method {

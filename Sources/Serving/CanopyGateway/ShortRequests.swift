@@ -112,14 +112,13 @@ final class ShortRequests: ChannelDuplexHandler {
   /// Begins the request of the read, or hands it on.
   private func completeRead(_ context: ChannelHandlerContext) {
     if let candidate {
+      self.candidate = nil
       // With another request behind it the loop would answer one after the other, and look for no other input.
-      if candidate.isWhole, !hasMore(), context.channel.isWritable, context.channel.isActive {
-        self.candidate = nil
-        if begin(context, candidate) { return }
-        self.candidate = candidate
-      }
-      handOnCandidate(context)
+      let mayBeShort =
+        candidate.isWhole && !hasMore() && context.channel.isWritable && context.channel.isActive
+      if !mayBeShort || !begin(context, candidate) { handOn(context, candidate) }
     }
+    // The rest of an earlier request may have been handed on in the same read.
     context.fireChannelReadComplete()
   }
 
@@ -172,7 +171,10 @@ final class ShortRequests: ChannelDuplexHandler {
   // MARK: The task
 
   private func handOnCandidate(_ context: ChannelHandlerContext) {
-    guard let candidate = candidate.take() else { return }
+    if let candidate = candidate.take() { handOn(context, candidate) }
+  }
+
+  private func handOn(_ context: ChannelHandlerContext, _ candidate: Candidate) {
     handOn(context, .head(candidate.head))
     if let body = candidate.body { handOn(context, .body(body)) }
     if candidate.isWhole { handOn(context, .end(nil)) }
