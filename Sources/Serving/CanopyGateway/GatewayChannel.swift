@@ -124,7 +124,8 @@ struct GatewayChannel: ServerChildChannel {
         idleTimeout: .seconds(configuration.patience.idleSeconds), logger: logger))
     let responder = responder(connection)
     try pipeline.addHandler(
-      ShortRequests(hasMore: { input.hasMore }) { head, body, completion in
+      ShortRequests(flushes: connection.loop.value.flushes, hasMore: { input.hasMore }) {
+        head, body, completion in
         responder.beginShort(head, body, completion: completion)
       })
     return try HTTP(
@@ -219,6 +220,8 @@ final class GatewayLoop {
   let hub: EventHub
   /// The connections that wait to be read.
   let turns: LoopTurns
+  /// The connections that have something to send.
+  let flushes: FlushQueue
   private let loop: any EventLoop
   /// The state for the other namespaces.
   private let others: NamespaceLocals<GatewayLoop>
@@ -231,6 +234,7 @@ final class GatewayLoop {
     self.inbox = inbox
     self.hub = hub
     self.turns = turns ?? LoopTurns(loop: loop)
+    flushes = FlushQueue(loop: loop) {}
     others = NamespaceLocals(loop: loop)
     // The inbox must not keep itself when the namespace is closed.
     inbox.onWakeUp { [weak inbox, weak hub] in

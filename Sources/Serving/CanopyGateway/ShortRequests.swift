@@ -1,3 +1,4 @@
+internal import CanopyEvents
 internal import CanopySession
 internal import CanopyTree
 internal import DequeModule
@@ -45,10 +46,13 @@ final class ShortRequests: ChannelDuplexHandler {
     HTTPRequest, ByteBuffer, @escaping @Sendable (Reply) -> Void
   ) -> Responder.ShortRequest
 
+  private let flushes: FlushQueue
   private let begin: Begin
   /// Whether further input waits behind the present read.
   private let hasMore: () -> Bool
   private var context: ChannelHandlerContext?
+  /// Whether the connection is in the queue of those to flush.
+  private var isInQueue = false
   /// The request of the present read.
   private var candidate: Candidate?
   private var pending: Pending?
@@ -62,9 +66,12 @@ final class ShortRequests: ChannelDuplexHandler {
   private var isEnding = false
 
   /// - Parameters:
+  ///   - flushes: the connections of the loop that have something to send. A response waits for those to the other
+  ///     requests that have come, as each flush may wake a client.
   ///   - hasMore: whether further input waits behind the present read.
   ///   - begin: carries out or begins a request, with its body. The closure takes the reply to a write, on any thread.
-  init(hasMore: @escaping () -> Bool, begin: @escaping Begin) {
+  init(flushes: FlushQueue, hasMore: @escaping () -> Bool, begin: @escaping Begin) {
+    self.flushes = flushes
     self.hasMore = hasMore
     self.begin = begin
   }
@@ -165,7 +172,10 @@ final class ShortRequests: ChannelDuplexHandler {
     let (head, body) = answer.whole(acceptsGzip: acceptsGzip)
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     if let body { context.write(wrapOutboundOut(.body(body)), promise: nil) }
-    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    context.write(wrapOutboundOut(.end(nil)), promise: nil)
+    guard !isInQueue else { return }
+    isInQueue = true
+    flushes.append(self)
   }
 
   // MARK: The task
@@ -201,7 +211,7 @@ final class ShortRequests: ChannelDuplexHandler {
     switch unwrapOutboundIn(data) {
     case .head(let head): if head.headerFields[.connection] == "close" { isEnding = true }
     case .body: break
-    // The response to bytes that are no request belongs to none.
+    // Input that is not a request gets a response as well.
     case .end: taskRequests = max(0, taskRequests - 1)
     }
     context.write(data, promise: promise)
@@ -234,5 +244,12 @@ final class ShortRequests: ChannelDuplexHandler {
     candidate = nil
     waiting.removeAll()
     context.fireChannelInactive()
+  }
+}
+
+extension ShortRequests: Flushable {
+  func flush() {
+    isInQueue = false
+    context?.flush()
   }
 }

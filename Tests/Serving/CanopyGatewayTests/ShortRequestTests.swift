@@ -1,3 +1,4 @@
+import CanopyEvents
 import CanopySession
 import HTTPTypes
 import NIOCore
@@ -16,6 +17,14 @@ import Testing
     try wire.receive(.head("PUT", "/2"), .body("two"), .end)
     #expect(try wire.sent() == ["200", "/1 ", "end", "200", "/2 two", "end"])
     #expect(wire.task.parts.isEmpty)
+  }
+
+  @Test func `a response is sent when the loop has received all requests`() throws {
+    let wire = try ShortWire()
+    try wire.receive(.head("GET", "/1"), .end)
+    #expect(try wire.channel.readOutbound(as: HTTPResponsePart.self) == nil)
+    try wire.receive(.head("GET", "/2"), .end)
+    #expect(try wire.sent() == ["200", "/1 ", "end", "200", "/2 ", "end"])
   }
 
   @Test func `a request that is not short is for the task, and so are those before its response`()
@@ -158,7 +167,8 @@ private final class ShortWire {
   private var completion: (@Sendable (Reply) -> Void)?
 
   init() throws {
-    let handler = ShortRequests(hasMore: { [unowned self] in hasMore }) {
+    let flushes = FlushQueue(loop: channel.eventLoop) {}
+    let handler = ShortRequests(flushes: flushes, hasMore: { [unowned self] in hasMore }) {
       [unowned self] head, body, completion in
       let path = head.path ?? ""
       switch path {
@@ -221,6 +231,7 @@ private final class ShortWire {
 
   /// Removes and returns everything that was sent.
   func sent() throws -> [String] {
+    channel.embeddedEventLoop.run()
     var all: [String] = []
     while let part = try channel.readOutbound(as: HTTPResponsePart.self) {
       switch part {
