@@ -104,6 +104,7 @@ final class FirstRequest: ChannelInboundHandler, RemovableChannelHandler {
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
     // The other errors are those of an upgrade that is refused: the request is then answered as any other.
     guard error is HTTPParserError else { return }
+    // `HTTPExchange` replaces the status if the head is too long.
     let head = HTTPResponseHead(
       version: .http1_1, status: .badRequest,
       headers: ["connection": "close", "content-length": "0"])

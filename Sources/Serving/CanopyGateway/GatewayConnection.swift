@@ -171,8 +171,8 @@ final class GatewayConnection: Sendable {
 
   /// Returns the result of `body`; nil if the connection is gone, and then `body` does not run.
   ///
-  /// When the connection has closed, no `body` runs any more. So a write whose client is gone cannot follow one that the
-  /// client makes on its next connection.
+  /// When `lose` has returned, no `body` runs any more. Without this a request that was read before could write after
+  /// another connection of the same client had written.
   func unlessLost<R>(_ body: () -> R) -> R? {
     isLost.withLock { $0 ? nil : body() }
   }

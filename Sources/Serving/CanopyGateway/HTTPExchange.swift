@@ -1,11 +1,12 @@
+internal import CanopyTree
 internal import DequeModule
 internal import NIOCore
 internal import NIOHTTP1
 
 /// The requests and responses of a connection, before other handlers see them.
 ///
-/// Joins the parts of a body that come together, charges the heads of requests, tells `RequestInput` when a request and
-/// its response have ended, and speaks HTTP/1.0 to a client of that version: no chunks, and the connection ends after
+/// Joins the parts of a body that come together, charges the heads of requests, reports to `RequestInput` when a request
+/// and its response have ended, and speaks HTTP/1.0 to a client of that version: no chunks, and the connection ends after
 /// the response unless the client asks for more. It is removed with the decoder when the connection becomes a WebSocket.
 /// Use it on the channel's event loop only.
 final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
@@ -184,8 +185,8 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
     head.headers.remove(name: "Transfer-Encoding")
     // Without a length the end of the connection is that of the body.
     let stays =
-      request.mayStay && head.headers.contains(name: "Content-Length")
-      && !head.headers[canonicalForm: "Connection"].contains("close")
+      request.mayStay && !head.headers["Content-Length"].isEmpty
+      && !head.headers["Connection"].contains { $0.hasSameBytes(as: "close") }
     head.headers.replaceOrAdd(name: "Connection", value: stays ? "keep-alive" : "close")
     unanswered[unanswered.startIndex].mayStay = stays
   }

@@ -75,7 +75,7 @@ final class RequestInput: ChannelDuplexHandler {
   }
 
   func channelInactive(context: ChannelHandlerContext) {
-    // Nobody waits for the answers.
+    // No client waits for the responses.
     drop()
     context.fireChannelInactive()
   }
@@ -252,7 +252,7 @@ final class RequestInput: ChannelDuplexHandler {
   private func chargeOutput() {
     var bytes = unsentBytes
     // The session of a WebSocket charges the bytes of its socket while they are over the mark.
-    if mode == .webSocket, context?.channel.isWritable == false { bytes = 0 }
+    if bytes > 0, mode == .webSocket, context?.channel.isWritable == false { bytes = 0 }
     guard bytes != chargedOutput else { return }
     chargedOutput = bytes
     connection.charge(output: bytes)

@@ -37,7 +37,7 @@ struct RealtimeInput: ~Copyable {
 
   /// The memory of the bytes that are kept.
   var byteCount: Int {
-    assembler.keptBytes + (fragments?.readableBytes ?? 0) + backlog.storageCapacity + bytesBeside
+    assembler.keptBytes + (fragments?.storageCapacity ?? 0) + backlog.storageCapacity + bytesBeside
   }
 
   /// Whether whole messages may be among the bytes that are kept.
@@ -49,7 +49,8 @@ struct RealtimeInput: ~Copyable {
     case .text:
       guard fragments == nil else { return .invalid("a message began within another one") }
       if frame.fin { return .text(frame.unmaskedData) }
-      fragments = frame.unmaskedData
+      // A copy, so that the bytes of other frames are not kept as well.
+      fragments = ByteBuffer(frame.unmaskedData.readableBytesView)
     case .continuation:
       guard fragments != nil else { return .invalid("a fragment belongs to no message") }
       var data = frame.unmaskedData

@@ -4,8 +4,9 @@ internal import NIOWebSocket
 
 /// Charges the parts of WebSocket frames that are not complete to the memory budget of the server.
 ///
-/// The decoder of frames keeps a frame until its last byte has come. This handler stands before it, and counts the
-/// bytes that come in; `receive` counts the frames that come out. Use it on the channel's event loop only.
+/// The decoder of frames keeps a frame until its last byte has come, and with its first byte the whole buffer of a read.
+/// This handler stands before it, and counts the bytes that come in; `receive` counts the frames that come out. Use it on
+/// the channel's event loop only.
 final class UnfinishedFrames: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
   typealias InboundOut = ByteBuffer
@@ -14,6 +15,8 @@ final class UnfinishedFrames: ChannelInboundHandler {
   private var share: MemoryBudget.Share?
   /// The bytes that the decoder may keep.
   private var bytes = 0
+  /// The largest buffer of a read of which the decoder may keep bytes.
+  private var bufferBytes = 0
   /// Whether a frame has come out of the decoder since the last bytes came in.
   private var hasFrame = false
   /// The bytes of fragments that wait for the last one, if the session does not charge them.
@@ -24,12 +27,15 @@ final class UnfinishedFrames: ChannelInboundHandler {
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    let count = unwrapInboundIn(data).readableBytes
+    let buffer = unwrapInboundIn(data)
+    let count = buffer.readableBytes
     bytes += count
+    bufferBytes = max(bufferBytes, buffer.storageCapacity)
     hasFrame = false
     context.fireChannelRead(data)
     // The remaining bytes, behind a frame, have come with these.
     if hasFrame { bytes = min(bytes, count) }
+    if bytes == 0 { bufferBytes = 0 }
     report(context.channel)
   }
 
@@ -52,7 +58,7 @@ final class UnfinishedFrames: ChannelInboundHandler {
   }
 
   private func report(_ channel: any Channel) {
-    let held = bytes + fragmentBytes
+    let held = max(bytes, bufferBytes) + fragmentBytes
     if share == nil {
       guard held >= MemoryBudget.reportBytes, channel.isActive else { return }
       // Later, because the budget may call this while this connection reports. The share ends with the connection.
