@@ -1,5 +1,6 @@
 import CanopyEvents
 import CanopySession
+import CanopyTree
 import HTTPTypes
 import NIOCore
 import NIOEmbedded
@@ -147,6 +148,49 @@ import Testing
     wire.completeWrite()
     #expect(wire.answered == 1)
     #expect(wire.task.parts.isEmpty)
+  }
+}
+
+/// Short requests among others, on connections of a server.
+@Suite(.timeLimit(.minutes(2))) struct MixedRequestTests {
+  @Test(arguments: [1, 2, 3, 4] as [UInt64])
+  func `requests of all kinds are answered in their order, wherever the input is cut`(
+    seed: UInt64
+  ) async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        var random = SplitMix64(seed: seed)
+        var value = "null"
+        for round in 0..<30 {
+          var input = ""
+          var expected: [String] = []
+          for number in 0..<Int.random(in: 1...6, using: &random) {
+            var (body, query) = ("", "")
+            var method = "PUT"
+            switch Int.random(in: 0...4, using: &random) {
+            case 0: (method, value) = ("DELETE", "null")
+            case 1: body = "\(100 * round + number)"
+            // Too long for the event loop.
+            case 2: body = "\"\(number)\(String(repeating: "x", count: Operations.longTextBytes))\""
+            case 3: method = "GET"
+            // For the task, because of the line breaks.
+            default: (method, query) = ("GET", "?print=pretty")
+            }
+            if method == "PUT" { value = body }
+            input += "\(method) /open/mixed.json\(query) HTTP/1.1\r\nHost: x\r\n"
+            input += "Content-Length: \(body.utf8.count)\r\n\r\n\(body)"
+            expected.append(value)
+          }
+          var bytes = Array(input.utf8)[...]
+          while !bytes.isEmpty {
+            let part = bytes.prefix(Int.random(in: 1...1500, using: &random))
+            try await client.send(Array(part))
+            bytes = bytes.dropFirst(part.count)
+          }
+          for text in expected { #expect(try await client.response().text == text) }
+        }
+      }
+    }
   }
 }
 
