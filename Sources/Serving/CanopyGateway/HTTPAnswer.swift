@@ -127,8 +127,10 @@ extension HTTPAnswer {
   }
 
   /// Returns the head and the body of the response. Pieces are encoded together, so they must be short.
-  consuming func whole(acceptsGzip: Bool) -> (head: HTTPResponse, body: ByteBuffer?) {
-    let (encodedFields, gzip) = encoding(acceptsGzip: acceptsGzip)
+  consuming func whole(acceptsGzip: @autoclosure () -> Bool) -> (
+    head: HTTPResponse, body: ByteBuffer?
+  ) {
+    let (encodedFields, gzip) = encoding(acceptsGzip: acceptsGzip())
     var fields = encodedFields
     var bytes: ByteBuffer
     switch body {
@@ -148,12 +150,14 @@ extension HTTPAnswer {
   }
 
   /// Returns the fields of the response, and the compression of its body; nil for none.
-  private func encoding(acceptsGzip: Bool) -> (fields: HTTPFields, gzip: Gzip?) {
+  private func encoding(
+    acceptsGzip: @autoclosure () -> Bool
+  ) -> (fields: HTTPFields, gzip: Gzip?) {
     var fields = fields
     var gzip: Gzip?
     if isWorthCompressing {
       fields[.vary] = "Accept-Encoding"
-      gzip = acceptsGzip ? Gzip() : nil
+      gzip = acceptsGzip() ? Gzip() : nil
       if gzip != nil { fields[.contentEncoding] = "gzip" }
     }
     if closes { fields[.connection] = "close" }
@@ -161,9 +165,9 @@ extension HTTPAnswer {
   }
 
   /// Whether the body is encoded already, and is not to be compressed or to get line breaks.
-  func isReady(acceptsGzip: Bool) -> Bool {
+  func isReady(acceptsGzip: @autoclosure () -> Bool) -> Bool {
     if case .pieces = body { return false }
-    return !isPretty && !(acceptsGzip && isWorthCompressing)
+    return !isPretty && !(isWorthCompressing && acceptsGzip())
   }
 
   /// Whether a compressed body would be much shorter.

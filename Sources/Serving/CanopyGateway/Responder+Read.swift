@@ -52,10 +52,11 @@ extension Responder {
 
   /// Returns the response to a GET with its reply.
   private func answer(
-    _ reply: Reply, of node: Node, _ get: GetOptions, to request: Parsed, _ options: RequestOptions
+    _ reply: Reply, of node: @autoclosure () -> Node, _ get: GetOptions, to request: Parsed,
+    _ options: RequestOptions
   ) throws(WireError) -> HTTPAnswer {
     let reply = get.isShallow ? reply.withoutLeaves : reply
-    var answer = try self.answer(reply, isEmptyObject: get.hasQuery && node.isBranch)
+    var answer = try self.answer(reply, isEmptyObject: get.hasQuery && node().isBranch)
     if case .value(_, _, let etag?, _) = reply, let expected = request.fields[.ifNoneMatch],
       etag.hasSameBytes(as: expected)
     {

@@ -17,7 +17,7 @@ extension Responder {
   }
 
   /// Carries out a request, or begins it, if that takes no longer than a short line of the line protocol. A request
-  /// for which that is not certain has no effect.
+  /// for which that is not certain has no effect. Call it on the event loop.
   ///
   /// - Parameters:
   ///   - body: the whole body.
@@ -25,6 +25,7 @@ extension Responder {
   func beginShort(
     _ head: HTTPRequest, _ body: ByteBuffer, completion: @escaping @Sendable (Reply) -> Void
   ) -> ShortRequest {
+    if head.method == .get, !connection.loop.value.takeRead() { return .needsTask }
     let start = measuredNow
     let fields = head.headerFields
     guard fields[.upgrade] == nil, fields[.expect] == nil,

@@ -31,7 +31,8 @@ final class ShortRequests: ChannelDuplexHandler {
   /// A request that is under way.
   private struct Pending {
     var answer: (Reply) -> HTTPAnswer
-    var acceptsGzip: Bool
+    /// The fields of the request.
+    var fields: HTTPFields
   }
 
   /// A thing that waits behind a request under way.
@@ -141,9 +142,9 @@ final class ShortRequests: ChannelDuplexHandler {
     }
     switch request {
     case .needsTask: return false
-    case .answered(let answer): send(context, answer, Responder.acceptsGzip(fields))
+    case .answered(let answer): send(context, answer, fields)
     case .writes(let answer):
-      pending = Pending(answer: answer, acceptsGzip: Responder.acceptsGzip(fields))
+      pending = Pending(answer: answer, fields: fields)
     }
     return true
   }
@@ -154,7 +155,7 @@ final class ShortRequests: ChannelDuplexHandler {
     // The answer is made in any case, as it ends the charge and is counted.
     let answer = request.answer(reply)
     guard let context, context.channel.isActive else { return waiting.removeAll() }
-    send(context, answer, request.acceptsGzip)
+    send(context, answer, request.fields)
     guard !waiting.isEmpty else { return }
     while let next = waiting.popFirst() {
       switch next {
@@ -167,9 +168,9 @@ final class ShortRequests: ChannelDuplexHandler {
   }
 
   private func send(
-    _ context: ChannelHandlerContext, _ answer: HTTPAnswer, _ acceptsGzip: Bool
+    _ context: ChannelHandlerContext, _ answer: HTTPAnswer, _ fields: HTTPFields
   ) {
-    let (head, body) = answer.whole(acceptsGzip: acceptsGzip)
+    let (head, body) = answer.whole(acceptsGzip: Responder.acceptsGzip(fields))
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     if let body { context.write(wrapOutboundOut(.body(body)), promise: nil) }
     context.write(wrapOutboundOut(.end(nil)), promise: nil)

@@ -1,5 +1,6 @@
 import CanopyEvents
 import CanopySession
+import CanopyTesting
 import CanopyTree
 import HTTPTypes
 import NIOCore
@@ -190,6 +191,20 @@ import Testing
           for text in expected { #expect(try await client.response().text == text) }
         }
       }
+    }
+  }
+}
+
+extension MixedRequestTests {
+  @Test func `a loop carries out a bounded number of reads before it looks for input`() async throws
+  {
+    let operations = try await LineParts().operations
+    let loop = EmbeddedEventLoop()
+    let state = GatewayLoop(operations, loop: loop)
+    for _ in 0..<2 {
+      for _ in 0..<GatewayLoop.readsPerRound { #expect(state.takeRead()) }
+      #expect(!state.takeRead())
+      loop.run()
     }
   }
 }
