@@ -6,8 +6,8 @@ internal import NIOHTTPTypesHTTP1
 
 /// Translates the parts of HTTP/1 into the types that are common to all versions, and back.
 ///
-/// The handler of the library has Foundation parse the target of each request, in case it is a whole address: that costs
-/// a tenth of a short request. Here the target stays as it was sent, as `Target` reads both forms.
+/// The handler of the library has Foundation parse the target of each request, in case it is a whole address. Here the
+/// target stays as it was sent: `Target` parses it later, and reads both forms.
 final class HTTPTypesCodec: ChannelDuplexHandler {
   typealias InboundIn = HTTPServerRequestPart
   typealias InboundOut = HTTPRequestPart
