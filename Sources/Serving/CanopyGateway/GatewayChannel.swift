@@ -7,7 +7,6 @@ internal import Logging
 internal import NIOCore
 internal import NIOHTTP1
 internal import NIOHTTPTypes
-internal import NIOHTTPTypesHTTP1
 internal import NIOWebSocket
 
 /// The connections of the HTTP port: their handlers, and the loop that answers their requests.
@@ -61,7 +60,7 @@ struct GatewayChannel: ServerChildChannel {
       let end = HeldInputEnd()
       let input = RequestInput(connection)
       let first = FirstRequest(http, seconds: configuration.patience.idleSeconds, end: end) {
-        try addHTTP(connection, logger)
+        try addHTTP(connection, input, logger)
       }
       connection.charge(0)
       do {
@@ -110,10 +109,12 @@ struct GatewayChannel: ServerChildChannel {
   }
 
   /// Adds the handlers of HTTP to a connection that stays with it.
-  private func addHTTP(_ connection: GatewayConnection, _ logger: Logger) throws -> HTTP? {
+  private func addHTTP(
+    _ connection: GatewayConnection, _ input: RequestInput, _ logger: Logger
+  ) throws -> HTTP? {
     let channel = connection.channel
     let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandler(HTTP1ToHTTPServerCodec(secure: configuration.certificate != nil))
+    try pipeline.addHandler(HTTPTypesCodec(isSecure: configuration.certificate != nil))
     try pipeline.addHandler(
       ConnectionGuard(configuration.patience) { isLost in
         if isLost { connection.lose() } else { connection.quiesce() }
@@ -121,9 +122,19 @@ struct GatewayChannel: ServerChildChannel {
     try pipeline.addHandler(
       HTTPConnectionStateHandler(
         idleTimeout: .seconds(configuration.patience.idleSeconds), logger: logger))
+    let responder = responder(connection)
+    try pipeline.addHandler(
+      ShortRequests(flushes: connection.loop.value.flushes, hasMore: { input.hasMore }) {
+        head, body, completion in
+        responder.beginShort(head, body, completion: completion)
+      })
     return try HTTP(
       wrappingChannelSynchronously: channel,
       configuration: .init(isOutboundHalfClosureEnabled: true))
+  }
+
+  private func responder(_ connection: GatewayConnection) -> Responder {
+    Responder(operations, configuration, sockets, counters, connection)
   }
 
   /// Returns the part of the pipeline that makes a connection a WebSocket. Use it on the channel's event loop only.
@@ -183,8 +194,7 @@ struct GatewayChannel: ServerChildChannel {
     await withTaskCancellationHandler {
       do {
         if let http = try await value.http.get() {
-          let responder = Responder(
-            operations, configuration, sockets, counters, value.connection)
+          let responder = responder(value.connection)
           let server = HTTP1Channel(responder: { request, writer, _ in
             try await responder.respond(to: request, writer)
           })
@@ -210,7 +220,10 @@ final class GatewayLoop {
   let hub: EventHub
   /// The connections that wait to be read.
   let turns: LoopTurns
+  /// The connections that have something to send.
+  let flushes: FlushQueue
   private let loop: any EventLoop
+  private var readsOfRound = 0
   /// The state for the other namespaces.
   private let others: NamespaceLocals<GatewayLoop>
 
@@ -222,12 +235,28 @@ final class GatewayLoop {
     self.inbox = inbox
     self.hub = hub
     self.turns = turns ?? LoopTurns(loop: loop)
+    flushes = FlushQueue(loop: loop) {}
     others = NamespaceLocals(loop: loop)
     // The inbox must not keep itself when the namespace is closed.
     inbox.onWakeUp { [weak inbox, weak hub] in
       hub?.drainSoon()
       inbox?.release()
     }
+  }
+
+  /// The reads that the loop carries out before it looks for further input.
+  static let readsPerRound = 8
+
+  /// Counts a read, and returns whether the loop may carry it out. If many come together, tasks carry out the rest, on
+  /// other threads: the loop alone would answer fewer.
+  func takeRead() -> Bool {
+    guard readsOfRound < Self.readsPerRound else { return false }
+    if readsOfRound == 0 {
+      // The loop runs this when it has received everything that has come.
+      loop.assumeIsolated().execute { [self] in readsOfRound = 0 }
+    }
+    readsOfRound += 1
+    return true
   }
 
   /// Returns the state for a namespace. This must be the state for the default one.

@@ -110,18 +110,20 @@ final class GatewayConnection: Sendable {
     }
   }
 
+  /// Returns the user whom a token names if it is the last one of the connection, and is still valid; else nil.
+  func knownIdentity(of token: String) -> Identity? {
+    let known = state.withLock { state in
+      state.login.flatMap { $0.token.hasSameBytes(as: token) ? $0.identity : nil }
+    }
+    if case .user(let session)? = known, !session.isValid(at: operations.now()) { return nil }
+    return known
+  }
+
   /// Returns the user whom a session token or an identity token names.
   ///
   /// - Throws: `WireError` if the token is not valid, or cannot be checked now.
   func identity(of token: String) async throws(WireError) -> Identity {
-    if let known = state.withLock({ state in
-      state.login.flatMap { $0.token.hasSameBytes(as: token) ? $0.identity : nil }
-    }) {
-      switch known {
-      case .user(let session) where !session.isValid(at: operations.now()): break
-      default: return known
-      }
-    }
+    if let known = knownIdentity(of: token) { return known }
     let completion = await operations.account(
       .authenticate(token: token), as: .anonymous, from: address)
     guard let identity = completion.identity else {

@@ -99,45 +99,75 @@ extension HTTPAnswer {
   consuming func send(
     to writer: consuming ResponseWriter, acceptsGzip: Bool, charge: (Int) -> Void
   ) async throws {
+    guard case .pieces(var pieces) = body else {
+      let (head, bytes) = whole(acceptsGzip: acceptsGzip)
+      guard let bytes else { return try await writer.writeResponse(head) }
+      charge(bytes.readableBytes)
+      try await writer.write(response: head, body: ResponseBody(byteBuffer: bytes))
+      return charge(0)
+    }
+    let (fields, gzip) = encoding(acceptsGzip: acceptsGzip)
+    var body = try await writer.writeHead(HTTPResponse(status: status, headerFields: fields))
+    var pretty = PrettyJSON()
+    while !pieces.isDone {
+      charge(
+        listBytes + pieces.heldBytes + HTTPAnswer.pieceBytes
+          + (gzip == nil ? 0 : Gzip.memoryBytes))
+      var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
+      pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
+      if isPretty { output = HTTPAnswer.pretty(output, &pretty) }
+      var bytes = output.withBytes { ByteBuffer(bytes: $0) }
+      if let gzip { bytes = gzip.compress(bytes, isLast: pieces.isDone) }
+      // Line breaks and indentation may make a piece much longer.
+      if isPretty { charge(listBytes + pieces.heldBytes + bytes.capacity) }
+      if bytes.readableBytes > 0 { try await body.write(bytes) }
+    }
+    try await body.finish(nil)
+    charge(0)
+  }
+
+  /// Returns the head and the body of the response. Pieces are encoded together, so they must be short.
+  consuming func whole(acceptsGzip: @autoclosure () -> Bool) -> (
+    head: HTTPResponse, body: ByteBuffer?
+  ) {
+    let (encodedFields, gzip) = encoding(acceptsGzip: acceptsGzip())
+    var fields = encodedFields
+    var bytes: ByteBuffer
+    switch body {
+    case .none:
+      if status != .noContent, status != .notModified { fields[.contentLength] = "0" }
+      return (HTTPResponse(status: status, headerFields: fields), nil)
+    case .bytes(let encoded): bytes = encoded
+    case .pieces(var pieces):
+      var output = JSONOutput(capacity: 4096)
+      while !pieces.isDone { pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes) }
+      bytes = output.withBytes { ByteBuffer(bytes: $0) }
+    }
+    if isPretty { bytes = HTTPAnswer.pretty(bytes) }
+    if let gzip { bytes = gzip.compress(bytes, isLast: true) }
+    fields[.contentLength] = String(bytes.readableBytes)
+    return (HTTPResponse(status: status, headerFields: fields), bytes)
+  }
+
+  /// Returns the fields of the response, and the compression of its body; nil for none.
+  private func encoding(
+    acceptsGzip: @autoclosure () -> Bool
+  ) -> (fields: HTTPFields, gzip: Gzip?) {
     var fields = fields
     var gzip: Gzip?
     if isWorthCompressing {
       fields[.vary] = "Accept-Encoding"
-      gzip = acceptsGzip ? Gzip() : nil
+      gzip = acceptsGzip() ? Gzip() : nil
       if gzip != nil { fields[.contentEncoding] = "gzip" }
     }
     if closes { fields[.connection] = "close" }
-    switch body {
-    case .none:
-      if status != .noContent, status != .notModified { fields[.contentLength] = "0" }
-      try await writer.writeResponse(HTTPResponse(status: status, headerFields: fields))
-    case .bytes(var bytes):
-      if isPretty { bytes = HTTPAnswer.pretty(bytes) }
-      if let gzip { bytes = gzip.compress(bytes, isLast: true) }
-      fields[.contentLength] = String(bytes.readableBytes)
-      charge(bytes.readableBytes)
-      try await writer.write(
-        response: HTTPResponse(status: status, headerFields: fields),
-        body: ResponseBody(byteBuffer: bytes))
-    case .pieces(var pieces):
-      var body = try await writer.writeHead(HTTPResponse(status: status, headerFields: fields))
-      var pretty = PrettyJSON()
-      while !pieces.isDone {
-        charge(
-          listBytes + pieces.heldBytes + HTTPAnswer.pieceBytes
-            + (gzip == nil ? 0 : Gzip.memoryBytes))
-        var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
-        pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
-        if isPretty { output = HTTPAnswer.pretty(output, &pretty) }
-        var bytes = output.withBytes { ByteBuffer(bytes: $0) }
-        if let gzip { bytes = gzip.compress(bytes, isLast: pieces.isDone) }
-        // Line breaks and indentation may make a piece much longer.
-        if isPretty { charge(listBytes + pieces.heldBytes + bytes.capacity) }
-        if bytes.readableBytes > 0 { try await body.write(bytes) }
-      }
-      try await body.finish(nil)
-    }
-    charge(0)
+    return (fields, gzip)
+  }
+
+  /// Whether the body is encoded already, and is not to be compressed or to get line breaks.
+  func isReady(acceptsGzip: @autoclosure () -> Bool) -> Bool {
+    if case .pieces = body { return false }
+    return !isPretty && !(isWorthCompressing && acceptsGzip())
   }
 
   /// Whether a compressed body would be much shorter.

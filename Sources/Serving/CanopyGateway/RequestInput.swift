@@ -176,6 +176,9 @@ final class RequestInput: ChannelDuplexHandler {
 
   // MARK: Requests
 
+  /// Whether further input waits behind the bytes that were handed on.
+  var hasMore: Bool { kept.readableBytes > 0 }
+
   /// Notes that the decoder has returned a head or a part of a body.
   func noteDecoded() {
     undecodedBytes = 0

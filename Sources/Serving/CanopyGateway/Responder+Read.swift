@@ -13,17 +13,53 @@ extension Responder {
   func read(
     _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity
   ) async throws -> HTTPAnswer {
+    let get = try getOptions(request, options)
+    let (reply, node) = try await read(
+      .get(location, get), at: location, timeout: options.timeoutMilliseconds, as: identity)
+    return try answer(reply, of: node, get, to: request, options)
+  }
+
+  /// Answers a GET that does not take long.
+  ///
+  /// - Returns: nil if it takes long, or the body of the response is long.
+  func shortRead(
+    _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity
+  ) throws -> HTTPAnswer? {
+    guard options.timeoutMilliseconds == nil, !Responder.wantsStream(request.fields) else {
+      return nil
+    }
+    let get = try getOptions(request, options)
+    // An index for the administrator may have to be made.
+    if get.hasQuery, case .administrator = identity { return nil }
+    let root = operations.engine.root
+    guard let reply = operations.read(.get(location, get), as: identity, in: root) else {
+      return nil
+    }
+    let answer = try answer(reply, of: root.at(location.path), get, to: request, options)
+    return answer.isReady(acceptsGzip: Responder.acceptsGzip(request.fields)) ? answer : nil
+  }
+
+  private func getOptions(
+    _ request: Parsed, _ options: RequestOptions
+  ) throws(WireError) -> GetOptions {
     var get = options.get
-    let expected = request.fields[.ifNoneMatch]
-    get.wantsETag = expected != nil || request.wantsETag
+    get.wantsETag = request.fields[.ifNoneMatch] != nil || request.wantsETag
     if get.wantsETag, get.hasQuery || get.isShallow {
       throw WireError(.badRequest, "an ETag is of a whole location; ask for it without a query")
     }
-    var (reply, node) = try await read(
-      .get(location, get), at: location, timeout: options.timeoutMilliseconds, as: identity)
-    if get.isShallow { reply = reply.withoutLeaves }
-    var answer = try self.answer(reply, isEmptyObject: get.hasQuery && node.isBranch)
-    if case .value(_, _, let etag?, _) = reply, let expected, etag.hasSameBytes(as: expected) {
+    return get
+  }
+
+  /// Returns the response to a GET with its reply.
+  private func answer(
+    _ reply: Reply, of node: @autoclosure () -> Node, _ get: GetOptions, to request: Parsed,
+    _ options: RequestOptions
+  ) throws(WireError) -> HTTPAnswer {
+    let reply = get.isShallow ? reply.withoutLeaves : reply
+    var answer = try self.answer(reply, isEmptyObject: get.hasQuery && node().isBranch)
+    if case .value(_, _, let etag?, _) = reply, let expected = request.fields[.ifNoneMatch],
+      etag.hasSameBytes(as: expected)
+    {
       let fields = answer.fields
       answer = HTTPAnswer(.notModified)
       answer.fields[.eTag] = fields[.eTag]

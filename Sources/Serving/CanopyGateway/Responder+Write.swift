@@ -8,12 +8,16 @@ internal import NIOCore
 
 /// Writes. A response follows when the write is durable.
 extension Responder {
-  /// The data that the response to a write repeats.
-  private enum Echo {
-    case null
-    case value(WriteValue)
-    case updates([Request.Update])
-    case name
+  /// The data of a write, which its response repeats.
+  private struct WrittenData {
+    /// The value of a PUT or POST.
+    var value = WriteValue(.absent)
+    /// The changes of a PATCH.
+    var updates: [Request.Update] = []
+
+    var hasServerValues: Bool {
+      !value.serverValues.isEmpty || updates.contains { !$0.value.serverValues.isEmpty }
+    }
   }
 
   private typealias Request = CanopyWire.Request
@@ -26,28 +30,24 @@ extension Responder {
     guard !options.get.hasQuery, !options.get.isShallow else {
       throw WireError(.badRequest, "a write goes with no query and not with shallow")
     }
-    let etag = request.fields[.ifMatch]
-    var value = WriteValue(.absent)
-    var updates: [Request.Update] = []
+    try check(request, at: location)
+    var data = WrittenData()
     switch request.method {
-    case .put, .post: value = try await decodeValue(request, &body, writer)
-    case .patch:
-      guard !location.isPriority else {
-        throw WireError(.invalidPath, "a priority has no children; set it with PUT")
-      }
-      updates = try await decodeUpdates(request, &body, writer)
+    case .put, .post: data.value = try await decode(.value, request, &body, writer)
+    case .patch: data.updates = try await decode(.updates, request, &body, writer)
     default: break
     }
     if let bytesMax = options.writtenBytesMax {
       var places = [location]
       if request.method == .patch {
-        places = updates.map { location.path.appending($0.location) }
+        places = data.updates.map { location.path.appending($0.location) }
       } else if request.method == .post {
         // The child is new.
         places = []
       }
       let isTooLarge = try await operations.exceeds(
-        bytesMax, writing: [value.node] + updates.map(\.value.node), at: places, as: identity,
+        bytesMax, writing: [data.value.node] + data.updates.map(\.value.node), at: places,
+        as: identity,
         turns: connection.turns)
       guard !isTooLarge else {
         throw WireError(
@@ -55,60 +55,89 @@ extension Responder {
           "Data to write exceeds the maximum size that can be modified with a single request.")
       }
     }
-    let reply: Reply
-    let echo: Echo
-    switch request.method {
-    case .patch:
-      echo = .updates(updates)
-      if let etag {
-        reply = try await self.reply { completion in
-          operations.update(
-            location.path, updates, ifMatch: etag, as: identity, from: connection.address,
-            turns: connection.turns, completion: completion)
-        }
-      } else {
-        reply = try await write(.tree(.update(location.path, updates)), as: identity)
+    let reply = try await withCheckedThrowingContinuation { continuation in
+      let begun: Void? = connection.unlessLost {
+        begin(request, at: location, data, as: identity) { continuation.resume(returning: $0) }
       }
-    case .post:
-      guard etag == nil, !location.isPriority else {
-        throw WireError(.badRequest, "POST goes with no if-match, and not with a priority")
-      }
-      echo = .name
-      reply = try await write(.push(location.path, value), as: identity)
-    default:
-      echo = request.method == .put ? .value(value) : .null
-      let write: TreeWrite =
-        if let etag { .compareAndSet(location, etag: etag, value) } else { .set(location, value) }
-      reply = try await self.write(.tree(write), as: identity)
+      // The write is not submitted.
+      if begun == nil { continuation.resume(throwing: ConnectionEnds()) }
     }
     if case .mismatch = reply { return try answer(reply) }
     if case .failure(let error) = reply { throw error }
-    var answer = try await answer(
-      echo, bytes: body.byteCount, reply, request, at: location, as: identity)
-    answer = answer.printed(options.printing)
-    return answer
+    let answer = try await answer(
+      data, bytes: body.byteCount, reply, request, at: location, as: identity)
+    return answer.printed(options.printing)
   }
 
-  private func write(_ request: WriteRequest, as identity: Identity) async throws -> Reply {
-    try await reply { completion in
-      operations.write(
-        request, as: identity, from: connection.address, turns: connection.turns,
-        completion: completion)
-    }
-  }
-
-  /// Submits a write, and returns the reply when the write is durable.
+  /// Begins a write that needs no task, and does not take long.
   ///
-  /// - Throws: an error if the connection is gone. The write is not submitted then.
-  private func reply(
-    _ submit: (@escaping @Sendable (Reply) -> Void) -> Void
-  ) async throws -> Reply {
-    try await withCheckedThrowingContinuation { continuation in
-      let submitted: Void? = connection.unlessLost {
-        submit { continuation.resume(returning: $0) }
-      }
-      if submitted == nil { continuation.resume(throwing: ConnectionEnds()) }
+  /// - Parameters:
+  ///   - body: the whole body of the request.
+  ///   - completion: called once, on any thread, when the write is durable or refused.
+  /// - Returns: a closure that returns the response with the reply; nil if the write needs a task, and has not begun.
+  func beginShortWrite(
+    _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity,
+    _ body: ByteBuffer, completion: @escaping @Sendable (Reply) -> Void
+  ) throws -> ((Reply) throws -> HTTPAnswer)? {
+    // The response to a condition that is not met has the present value, which may be long.
+    guard body.readableBytes < Operations.longTextBytes, request.fields[.ifMatch] == nil,
+      body.readableBytes <= operations.limits.writeBytesMax, options.writtenBytesMax == nil,
+      !options.get.hasQuery, !options.get.isShallow
+    else { return nil }
+    try check(request, at: location)
+    var data = WrittenData()
+    switch request.method {
+    case .put, .post: data.value = try decode(.value, body)
+    case .patch: data.updates = try decode(.updates, body)
+    default: break
     }
+    guard !data.hasServerValues else { return nil }
+    begin(request, at: location, data, as: identity, completion: completion)
+    return { reply in
+      connection.charge(0)
+      if case .failure(let error) = reply { throw error }
+      var answer = try shortAnswer(data, bytes: body.readableBytes, reply, request)
+      if request.method == .put, request.wantsWrittenETag {
+        answer.fields[.eTag] = data.value.node.etag
+      }
+      return answer.printed(options.printing)
+    }
+  }
+
+  /// Throws the error of a write that cannot be made.
+  private func check(_ request: Parsed, at location: Location) throws(WireError) {
+    switch request.method {
+    case .patch where location.isPriority:
+      throw WireError(.invalidPath, "a priority has no children; set it with PUT")
+    case .post where location.isPriority || request.fields[.ifMatch] != nil:
+      throw WireError(.badRequest, "POST goes with no if-match, and not with a priority")
+    default: break
+    }
+  }
+
+  /// Begins a write. `completion` gets its reply, on any thread.
+  private func begin(
+    _ request: Parsed, at location: Location, _ data: WrittenData, as identity: Identity,
+    completion: @escaping @Sendable (Reply) -> Void
+  ) {
+    let etag = request.fields[.ifMatch]
+    let write: WriteRequest
+    switch request.method {
+    case .patch:
+      if let etag {
+        return operations.update(
+          location.path, data.updates, ifMatch: etag, as: identity, from: connection.address,
+          turns: connection.turns, completion: completion)
+      }
+      write = .tree(.update(location.path, data.updates))
+    case .post: write = .push(location.path, data.value)
+    default:
+      write = .tree(
+        etag.map { .compareAndSet(location, etag: $0, data.value) } ?? .set(location, data.value))
+    }
+    operations.write(
+      write, as: identity, from: connection.address, turns: connection.turns,
+      completion: completion)
   }
 
   // MARK: The response
@@ -117,15 +146,58 @@ extension Responder {
   ///
   /// - Parameter bytes: the bytes of the data as the client sent it.
   private func answer(
-    _ echo: Echo, bytes: Int, _ reply: Reply, _ request: Parsed, at location: Location,
+    _ data: WrittenData, bytes: Int, _ reply: Reply, _ request: Parsed, at location: Location,
     as identity: Identity
   ) async throws -> HTTPAnswer {
-    switch echo {
-    case .null:
-      var answer = HTTPAnswer.json { $0.append("null") }
-      if request.wantsWrittenETag { answer.fields[.eTag] = Node.absent.etag }
+    switch request.method {
+    case .put:
+      // The client knows its own data, but not the result of server values. Another write may have followed, so the ETag
+      // is the one of the data in the response.
+      if data.hasServerValues, let present = await present(at: location, request, as: identity) {
+        return present
+      }
+      var answer = try shortAnswer(data, bytes: bytes, reply, request)
+      if request.wantsWrittenETag, !data.hasServerValues {
+        answer.fields[.eTag] = await etag(of: data.value.node)
+      }
       return answer
-    case .name:
+    case .patch:
+      var written = data
+      for (index, update) in data.updates.enumerated() where !update.value.serverValues.isEmpty {
+        let place = location.path.appending(update.location)
+        let (reply, _) = try await read(
+          .get(place, GetOptions()), at: place, timeout: nil, as: identity)
+        if case .value(let present, _, _, _) = reply {
+          written.updates[index].value = WriteValue(present)
+        }
+      }
+      return try shortAnswer(written, bytes: bytes, reply, request)
+    default: return try shortAnswer(data, bytes: bytes, reply, request)
+    }
+  }
+
+  /// Returns the response to a write, with the data as the client sent it and without the ETag of a value.
+  private func shortAnswer(
+    _ data: WrittenData, bytes: Int, _ reply: Reply, _ request: Parsed
+  ) throws(WireError) -> HTTPAnswer {
+    switch request.method {
+    case .put: return answer([.node(data.value.node, .plain)], bytes: bytes)
+    case .patch:
+      var parts: [LinePieces.Part] = []
+      for update in data.updates {
+        let isFirst = parts.isEmpty
+        parts.append(
+          .text {
+            $0.append(isFirst ? "{" : ",")
+            $0.append(string: update.location.text)
+            $0.append(":")
+          })
+        parts.append(.node(update.value.node, .plain))
+      }
+      let isEmpty = parts.isEmpty
+      parts.append(.text { $0.append(isEmpty ? "{}" : "}") })
+      return answer(parts, bytes: bytes)
+    case .post:
       guard case .json(.object(let members)) = reply,
         let name = members.first(where: { $0.0 == "key" })?.1
       else { throw WireError(.internalError, "the server made a mistake; its log says more") }
@@ -134,39 +206,10 @@ extension Responder {
         name.append(to: &output)
         output.append("}")
       }
-    case .value(let value):
-      // The client knows its own data, but not the result of server values. Another write may have followed, so the ETag
-      // is the one of the data in the response.
-      if !value.serverValues.isEmpty,
-        let present = await present(at: location, request, as: identity)
-      {
-        return present
-      }
-      var answer = self.answer([.node(value.node, .plain)], bytes: bytes)
-      if request.wantsWrittenETag, value.serverValues.isEmpty {
-        answer.fields[.eTag] = await etag(of: value.node)
-      }
+    default:
+      var answer = HTTPAnswer.json { $0.append("null") }
+      if request.wantsWrittenETag { answer.fields[.eTag] = Node.absent.etag }
       return answer
-    case .updates(let updates):
-      var parts: [LinePieces.Part] = []
-      for update in updates {
-        var node = update.value.node
-        if !update.value.serverValues.isEmpty {
-          let place = location.path.appending(update.location)
-          let (reply, _) = try await read(
-            .get(place, GetOptions()), at: place, timeout: nil, as: identity)
-          if case .value(let present, _, _, _) = reply { node = present }
-        }
-        parts.append(
-          .text {
-            $0.append(parts.isEmpty ? "{" : ",")
-            $0.append(string: update.location.text)
-            $0.append(":")
-          })
-        parts.append(.node(node, .plain))
-      }
-      parts.append(.text { $0.append(parts.isEmpty ? "{}" : "}") })
-      return self.answer(parts, bytes: bytes)
     }
   }
 
@@ -191,64 +234,89 @@ extension Responder {
 
   // MARK: Decoding
 
-  private func decodeValue(
-    _ request: Parsed, _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
-  ) async throws -> WriteValue {
-    let limits = operations.limits
-    let bytes = try await body.collect(request.fields, upTo: limits.writeBytesMax, writer)
-    return try await decode(
-      bytes, "Invalid data; couldn't parse JSON object, array, or value."
-    ) { bytes throws(TreeError) in
-      try WriteValue(json: bytes, limits: limits)
-    } pathBytes: {
-      $0.pathBytes
-    }
+  /// A form of the body of a write.
+  fileprivate struct BodyForm<Data: Sendable>: Sendable {
+    /// Begins the error for a body that cannot be decoded.
+    let sentence: String
+    let decode: @Sendable (UnsafeRawBufferPointer, Limits) throws(TreeError) -> Data
+    /// Returns the bytes of the locations and server values in the data.
+    let pathBytes: @Sendable (Data) -> Int
   }
 
-  private func decodeUpdates(
-    _ request: Parsed, _ body: inout RequestBodyReader, _ writer: borrowing ResponseWriter
-  ) async throws -> [Request.Update] {
+  /// Reads and decodes the body of a request, and charges the memory that the data takes.
+  private func decode<Data>(
+    _ form: BodyForm<Data>, _ request: Parsed, _ body: inout RequestBodyReader,
+    _ writer: borrowing ResponseWriter
+  ) async throws -> Data {
     let limits = operations.limits
     let bytes = try await body.collect(request.fields, upTo: limits.writeBytesMax, writer)
-    return try await decode(
-      bytes,
-      "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?"
-    ) { bytes throws(TreeError) in
-      try JSONReader.readUpdate(json: bytes, limits: limits).map {
-        Request.Update(location: $0, value: $1)
-      }
-    } pathBytes: {
-      $0.pathBytes
+    guard bytes.readableBytes >= Operations.longTextBytes else { return try decode(form, bytes) }
+    let charged = charge(bytes)
+    let result = try await operations.beside(connection.turns) {
+      form.result(bytes, limits)
     }
+    return try finish(result, form, charged)
   }
 
-  /// Decodes a body, and charges the memory that the result takes.
-  ///
-  /// - Parameters:
-  ///   - sentence: begins the error for a body that cannot be decoded.
-  ///   - pathBytes: returns the bytes of the locations and server values in the result.
-  private func decode<R: Sendable>(
-    _ body: ByteBuffer, _ sentence: String,
-    _ decode: @escaping @Sendable (UnsafeRawBufferPointer) throws(TreeError) -> R,
-    pathBytes: (R) -> Int
-  ) async throws -> R {
+  /// Decodes a short body, and charges the memory that the data takes.
+  private func decode<Data>(
+    _ form: BodyForm<Data>, _ body: ByteBuffer
+  ) throws(WireError) -> Data {
+    let charged = charge(body)
+    return try finish(form.result(body, operations.limits), form, charged)
+  }
+
+  /// Charges a body and the data in it, and returns the charged bytes.
+  private func charge(_ body: ByteBuffer) -> Int {
     let bytes = body.capacity + body.withUnsafeReadableBytes { Request.memoryBytes(text: $0) }
     connection.charge(bytes)
-    let decodeAll = { @Sendable () -> Result<R, TreeError> in
-      body.withUnsafeReadableBytes { bytes in
-        Result { () throws(TreeError) in try decode(bytes) }
-      }
-    }
-    let result =
-      body.readableBytes < Operations.longTextBytes
-      ? decodeAll() : try await operations.beside(connection.turns) { decodeAll() }
+    return bytes
+  }
+
+  private func finish<Data>(
+    _ result: Result<Data, TreeError>, _ form: BodyForm<Data>, _ charged: Int
+  ) throws(WireError) -> Data {
     switch result {
-    case .success(let value):
-      connection.charge(bytes + pathBytes(value))
-      return value
+    case .success(let data):
+      connection.charge(charged + form.pathBytes(data))
+      return data
     case .failure(.tooLarge(let reason)): throw WireError(.tooLarge, reason)
-    case .failure(let error): throw WireError(.invalidData, "\(sentence) (\(error.sentence))")
+    case .failure(let error):
+      throw WireError(.invalidData, "\(form.sentence) (\(error.sentence))")
     }
+  }
+}
+
+extension Responder.BodyForm {
+  /// Decodes a body.
+  fileprivate func result(_ body: ByteBuffer, _ limits: Limits) -> Result<Data, TreeError> {
+    body.withUnsafeReadableBytes { bytes in
+      Result { () throws(TreeError) in try decode(bytes, limits) }
+    }
+  }
+}
+
+extension Responder.BodyForm where Data == WriteValue {
+  /// The value of a PUT or POST.
+  fileprivate static var value: Self {
+    Self(
+      sentence: "Invalid data; couldn't parse JSON object, array, or value.",
+      decode: { bytes, limits throws(TreeError) in try WriteValue(json: bytes, limits: limits) },
+      pathBytes: { $0.pathBytes })
+  }
+}
+
+extension Responder.BodyForm where Data == [CanopyWire.Request.Update] {
+  /// The changes of a PATCH.
+  fileprivate static var updates: Self {
+    Self(
+      sentence:
+        "Invalid data; couldn't parse JSON object. Are you sending a JSON object with valid key names?",
+      decode: { bytes, limits throws(TreeError) in
+        try JSONReader.readUpdate(json: bytes, limits: limits).map {
+          CanopyWire.Request.Update(location: $0, value: $1)
+        }
+      }, pathBytes: { $0.pathBytes })
   }
 }
 

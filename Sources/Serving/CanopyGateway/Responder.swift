@@ -39,7 +39,7 @@ struct Responder: Sendable {
   {
     // A request that came before the client was gone may be handed on after it.
     guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
-    let start = counters.now()
+    let start = measuredNow
     var body = RequestBodyReader(request.body, connection)
     let outcome = try await outcome(of: request, &body, writer)
     var answer: HTTPAnswer
@@ -49,11 +49,8 @@ struct Responder: Sendable {
       counters.countStream()
       return try await send(stream, isOfPage: isOfPage, writer)
     }
-    counters.count(request.method, answer.status, since: start)
-    if request.headers[.origin] != nil, answer.isForAllOrigins { answer.allowOrigins() }
-    if request.method == .head { answer.body = .none }
-    // The parser does not read on behind a request that asks for another protocol.
-    answer.closes = answer.closes || body.isTooLarge || request.headers[.upgrade] != nil
+    answer = completed(answer, of: request.head, since: start)
+    if body.isTooLarge { answer.closes = true }
     let closes = answer.closes
     try await answer.send(to: writer, acceptsGzip: Responder.acceptsGzip(request.headers)) {
       connection.charge($0)
@@ -67,6 +64,25 @@ struct Responder: Sendable {
     await body.drop()
     close.cancel()
     throw ConnectionEnds()
+  }
+
+  /// The time of the clock of measurements, in nanoseconds.
+  var measuredNow: Int64 { counters.now() }
+
+  /// Counts a request, and returns its response with the fields that depend on the request.
+  ///
+  /// - Parameter start: the time at which it came, by `measuredNow`.
+  func completed(
+    _ answer: HTTPAnswer, of request: HTTPRequest, since start: Int64
+  ) -> HTTPAnswer {
+    counters.count(request.method, answer.status, since: start)
+    var answer = answer
+    let fields = request.headerFields
+    if answer.isForAllOrigins, fields[.origin] != nil { answer.allowOrigins() }
+    if request.method == .head { answer.body = .none }
+    // The parser does not read on behind a request that asks for another protocol.
+    if fields[.upgrade] != nil { answer.closes = true }
+    return answer
   }
 
   /// The answer to a request.
@@ -92,7 +108,7 @@ struct Responder: Sendable {
       do throws(TreeError) { target = try Target(request.head.path ?? "") } catch {
         throw WireError(error)
       }
-      let method = Responder.method(request, target)
+      let method = Responder.method(request.head, target)
       if request.method == .options { return .answer(.preflight(request.headers)) }
       let resource: Target.Resource?
       do throws(TreeError) { resource = try target.resource() } catch { throw WireError(error) }
@@ -153,24 +169,22 @@ struct Responder: Sendable {
     }
   }
 
-  private static let methods: [HTTPRequest.Method] = [.get, .put, .post, .patch, .delete]
+  static let methods: [HTTPRequest.Method] = [.get, .put, .post, .patch, .delete]
 
   /// Returns the method: a POST may stand for another.
-  private static func method(_ request: HummingbirdCore.Request, _ target: Target)
-    -> HTTPRequest.Method
-  {
+  static func method(_ request: HTTPRequest, _ target: Target) -> HTTPRequest.Method {
     guard request.method == .post else { return request.method }
     let name =
-      HTTPField.Name("X-HTTP-Method-Override").flatMap { request.headers[$0] }
+      HTTPField.Name("X-HTTP-Method-Override").flatMap { request.headerFields[$0] }
       ?? target["x-http-method-override"]
     return name.flatMap { HTTPRequest.Method(rawValue: $0.asciiUppercased) } ?? .post
   }
 
-  private static func wantsStream(_ fields: HTTPFields) -> Bool {
+  static func wantsStream(_ fields: HTTPFields) -> Bool {
     accepts(EventStream.mediaType, fields[values: .accept])
   }
 
-  private static func acceptsGzip(_ fields: HTTPFields) -> Bool {
+  static func acceptsGzip(_ fields: HTTPFields) -> Bool {
     accepts("gzip", fields[values: .acceptEncoding])
   }
 
@@ -188,7 +202,24 @@ struct Responder: Sendable {
   /// - Throws: `WireError` if the credential is not valid.
   func identity(_ request: Parsed) async throws(WireError) -> Identity {
     guard let token = try credential(request) else { return .anonymous }
-    let identity = try await identity(of: token)
+    return try Responder.identity(await identity(of: token), in: request)
+  }
+
+  /// Returns the user of a request; nil if the credential is yet to be checked.
+  ///
+  /// - Throws: `WireError` if the credential has no valid form.
+  func knownIdentity(_ request: Parsed) throws(WireError) -> Identity? {
+    guard let token = try credential(request) else { return .anonymous }
+    guard
+      let identity = isOwner(token) ? .administrator : connection.knownIdentity(of: token)
+    else { return nil }
+    return try Responder.identity(identity, in: request)
+  }
+
+  /// Returns the user as whom a request is authorized.
+  private static func identity(
+    _ identity: Identity, in request: Parsed
+  ) throws(WireError) -> Identity {
     // The administrator may have a request authorized as that of another caller.
     guard case .administrator = identity, let text = request.target["auth_variable_override"] else {
       return identity
@@ -197,7 +228,7 @@ struct Responder: Sendable {
   }
 
   private func identity(of token: String) async throws(WireError) -> Identity {
-    if configuration.isEmulator, token == "owner" { return .administrator }
+    if isOwner(token) { return .administrator }
     do {
       return try await connection.identity(of: token)
     } catch {
@@ -205,6 +236,9 @@ struct Responder: Sendable {
       throw WireError(.unauthenticated, "Could not parse auth token.")
     }
   }
+
+  /// Whether a credential is the one of an emulator's administrator.
+  private func isOwner(_ token: String) -> Bool { configuration.isEmulator && token == "owner" }
 
   private func credential(_ request: Parsed) throws(WireError) -> String? {
     if let token = request.target["auth"] ?? request.target["access_token"] { return token }
