@@ -1,5 +1,5 @@
 package import CanopyEngine
-package import CanopySession
+internal import CanopySession
 package import NIOCore
 internal import Synchronization
 
@@ -14,21 +14,7 @@ internal import Synchronization
 package final class LoopInbox: BatchObserver, ListenerGroup {
   package typealias Event = PendingEvents.Event
 
-  /// The outcome of a request.
-  package struct Outcome: Sendable {
-    package let connection: NIOLoopBound<(any Connection, ChannelHandlerContext)>
-    package let slot: Session.Slot
-    package let completion: Session.Completion
-
-    package init(
-      connection: NIOLoopBound<(any Connection, ChannelHandlerContext)>, slot: Session.Slot,
-      completion: Session.Completion
-    ) {
-      self.connection = connection
-      self.slot = slot
-      self.completion = completion
-    }
-  }
+  typealias Outcome = (request: PendingOutcome, completion: Session.Completion)
 
   private struct State {
     /// The events of the batch that the engine is publishing.
@@ -94,9 +80,9 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
   }
 
   /// Hands over the outcome of a request. Safe to call from any thread.
-  package func complete(_ outcome: Outcome) {
+  func complete(_ request: PendingOutcome, _ completion: Session.Completion) {
     let isNews = state.withLock { state in
-      state.outcomes.append(outcome)
+      state.outcomes.append((request, completion))
       return schedule(&state)
     }
     if isNews { wake() }
@@ -155,7 +141,7 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
   }
 
   /// Removes and returns the outcomes. The next read sees their commits.
-  package func takeOutcomes() -> [Outcome] {
+  func takeOutcomes() -> [Outcome] {
     release()
     return state.withLock { state in
       var outcomes: [Outcome] = []
@@ -163,12 +149,4 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
       return outcomes
     }
   }
-}
-
-/// A connection that gets outcomes of its requests.
-package protocol Connection: AnyObject {
-  /// Receives the outcome of a request.
-  func finish(_ slot: Session.Slot, _ completion: Session.Completion)
-  /// Continues after one or more outcomes, also when the connection has ended.
-  func advanceAfterOutcomes(_ context: ChannelHandlerContext)
 }

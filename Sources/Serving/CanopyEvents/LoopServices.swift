@@ -65,9 +65,11 @@ open class LoopServices {
   /// A connection with subscriptions gets the events before an outcome first, when it sends the reply.
   private func takeInbox() {
     let outcomes = inbox.takeOutcomes()
-    for outcome in outcomes { outcome.connection.value.0.finish(outcome.slot, outcome.completion) }
-    for outcome in outcomes {
-      let (connection, context) = outcome.connection.value
+    for (request, completion) in outcomes {
+      request.connection.value.0.finish(request.slot, completion)
+    }
+    for (request, _) in outcomes {
+      let (connection, context) = request.connection.value
       connection.advanceAfterOutcomes(context)
     }
     hub.drainSoon()

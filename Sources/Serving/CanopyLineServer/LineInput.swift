@@ -1,11 +1,11 @@
+internal import CanopyEvents
 internal import CanopyWire
 internal import NIOCore
 
 /// The input of one connection: splits it into lines, and keeps bytes that the session does not take yet.
 ///
-/// A class, because the lines are received while the input is being decoded, and receiving a line looks at
-/// the input again. Use it on the connection's event loop only.
-final class LineInput {
+/// Use it on the connection's event loop only.
+final class LineInput: ConnectionInput {
   /// An item of the input.
   enum Item {
     /// A line without its terminator, valid during the call.

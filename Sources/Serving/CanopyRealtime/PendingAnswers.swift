@@ -22,7 +22,9 @@ struct PendingAnswers {
 
   private var all: Deque<(number: Int64, kind: Kind)> = []
   /// The number of those at the front that have begun.
-  private var begun = 0
+  private var begunCount = 0
+  /// The kind of the request that has begun last.
+  private(set) var begun = Kind.plain
 
   /// Whether the next answer has the value of the snapshot up to which the events are sent. Then no further events
   /// precede it: they would be newer than the value.
@@ -44,18 +46,19 @@ struct PendingAnswers {
 
   /// Returns the kind of the request that begins now. Precondition: there is one that has not begun.
   mutating func begin() -> Kind {
-    guard all.indices.contains(begun) else {
+    guard all.indices.contains(begunCount) else {
       assertionFailure("a request begins that was not received")
       return .plain
     }
-    defer { begun += 1 }
-    return all[begun].kind
+    begun = all[begunCount].kind
+    begunCount += 1
+    return begun
   }
 
   /// Removes and returns the first request, which is answered now. A request that is refused is answered without having
   /// begun.
   mutating func take() -> (number: Int64, kind: Kind)? {
-    begun = max(0, begun - 1)
+    begunCount = max(0, begunCount - 1)
     assert(!all.isEmpty, "an answer has no request")
     return all.popFirst()
   }

@@ -11,9 +11,6 @@ final class RealtimeListener {
   let body: ListenBody
   /// Whether the rules declare no index for the query, so that the client gets the whole location and filters itself.
   let isUnindexed: Bool
-  let subscription: HubSubscription
-  /// Measures and hashes the present value.
-  var measurement: Task<Void, Never>?
   /// The measured value; nil if it is small.
   var measured: Measured?
 
@@ -31,10 +28,9 @@ final class RealtimeListener {
     var root: Node
   }
 
-  init(_ body: ListenBody, isUnindexed: Bool, _ subscription: HubSubscription) {
+  init(_ body: ListenBody, isUnindexed: Bool) {
     self.body = body
     self.isUnindexed = isUnindexed
-    self.subscription = subscription
   }
 }
 
@@ -67,12 +63,14 @@ extension RealtimeHandler {
     let subscription = HubSubscription(
       number: number, isAuthorized: wanted.isAuthorized, format: .realtime,
       label: body.target.tag ?? RealtimeEvent.noTag, subscriber: self)
-    listeners[number] = RealtimeListener(body, isUnindexed: isUnindexed, subscription)
+    subscribers[number] = subscription
+    listeners[number] = RealtimeListener(body, isUnindexed: isUnindexed)
     numbers[body.target] = number
     let authorization = operations.listenAuthorization(listening, as: identity)
     let owner = operations.listenerOwner(at: client.address, as: identity)
     shared.hub.begin(subscription, listening, authorization, owner: owner) { [self] result in
-      started(number, result)
+      started(
+        number, result.mapError { $0.error(operations, "listeners; end some first") })
     }
   }
 
@@ -94,77 +92,33 @@ extension RealtimeHandler {
     }
   }
 
-  private func started(_ number: Int64, _ result: Result<ListenStart, EventHub.Refusal>) {
+  private func started(_ number: Int64, _ result: Result<ListenStart, WireError>) {
     let limits = operations.limits
     var bytesMax = min(limits.wholeReplyBytesMax, limits.replyBytesMax)
     // Hashing takes much longer than writing.
     if listeners[number]?.body.hash != nil { bytesMax = min(bytesMax, RealtimeHandler.hashedMax) }
-    let isWanted = session.started(number, result.mapError(error)) { start in
-      !EventLines.isSmall(start, bytesMax: bytesMax)
-    } mayResume: { _ in
-      false
-    }
-    if !isWanted { forget(number) }
-    // The answer goes out now: the next thing that the hub hands on may be an event.
-    if let context { advance(context) }
+    started(number, result) { !EventLines.isSmall($0, bytesMax: bytesMax) }
   }
 
   /// Bytes of JSON of a value that the event loop hashes.
   private static let hashedMax = 4_096
 
-  private func error(_ refusal: EventHub.Refusal) -> WireError {
-    switch refusal {
-    case .stopped: operations.wireError(EngineError.stopped)
-    case .denied: operations.wireError(EngineError.denied)
-    case .tooManyViews:
-      WireError(
-        .tooLarge,
-        "the connections of your network address may have at most "
-          + "\(operations.limits.viewsPerAddressMax) different listeners; end some first")
-    }
-  }
-
-  /// Measures and hashes a value beside the event loop.
-  func measure(_ context: ChannelHandlerContext, _ number: Int64, _ start: ListenStart) {
-    guard let listener = listeners[number] else { return }
-    let hash = listener.body.hash
-    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
-    let loop = context.eventLoop
-    listener.measurement = Task { [operations, turns = client.turns] in
-      let measured: Result<RealtimeListener.Measurement, WireError>
-      do {
-        measured = .success(
-          try await operations.beside(turns) {
-            RealtimeListener.Measurement(
-              bytes: try EventLines.size(of: start, limits: operations.limits),
-              isKnown: hash.map { start.shown.hash.hasSameBytes(as: $0) } ?? false)
-          })
-      } catch {
-        measured = .failure(operations.wireError(error))
-      }
-      loop.execute {
-        let (handler, context) = bound.value
-        handler.receiveMeasured(context, number, measured)
-      }
-    }
-  }
-
-  private func receiveMeasured(
+  func receiveMeasured(
     _ context: ChannelHandlerContext, _ number: Int64,
     _ measured: Result<RealtimeListener.Measurement, WireError>
   ) {
     // The other listeners get their events up to a snapshot, and this one begins with that snapshot. So the client never
     // gets a value that is older than one that it has got already.
-    listeners[number]?.measurement = nil
+    resumptions[number] = nil
     if shared.hub.drain() {
-      resume(number, measured, in: shared.inbox.snapshot)
+      receive(number, measured, in: shared.inbox.snapshot)
       advance(context)
     } else {
-      waitForEvents { [self] _, snapshot in resume(number, measured, in: snapshot) }
+      waitForEvents { [self] _, snapshot in receive(number, measured, in: snapshot) }
     }
   }
 
-  private func resume(
+  private func receive(
     _ number: Int64, _ measured: Result<RealtimeListener.Measurement, WireError>,
     in snapshot: Snapshot
   ) {
@@ -221,94 +175,9 @@ extension RealtimeHandler {
     finish(slot, Session.Completion(.null))
   }
 
-  /// Ends a listener at the hub, and notifies the client if there is an error.
-  func unlisten(_ number: Int64, _ code: WireError.Code?) {
-    guard let listener = forget(number), code != nil else { return }
-    append { output in
-      ServerMessage.cancelled(
-        listener.body.target.path, queryText: listener.body.queryText, to: &output)
-    }
-  }
-
-  @discardableResult
-  private func forget(_ number: Int64) -> RealtimeListener? {
-    guard let listener = listeners.removeValue(forKey: number) else { return nil }
-    listener.measurement?.cancel()
-    if numbers[listener.body.target] == number { numbers[listener.body.target] = nil }
-    shared.hub.end(listener.subscription)
-    return listener
-  }
-
-  /// Authorizes the listeners again, for another user.
-  func reauthorize(
-    _ context: ChannelHandlerContext, _ subscriptions: [(subscription: Int64, Listening)],
-    _ identity: Identity
-  ) {
-    let changes = subscriptions.compactMap { number, listening in
-      listeners[number].map {
-        ($0.subscription, operations.listenAuthorization(listening, as: identity))
-      }
-    }
-    shared.hub.reauthorize(changes) { [self] in
-      session.reauthorized()
-      watchIdentity()
-      advance(context)
-    }
-  }
-
-  // MARK: The end of an identity
-
-  /// Notifies the client when the session of its user ends.
-  func watchIdentity() {
-    guard case .user(let login) = session.identity, session.isOpen else {
-      expiry?.cancel()
-      watched = nil
-      return
-    }
-    guard watched !== login else { return }
-    watched = login
-    let bound = NIOLoopBound(WeakHandler(self), eventLoop: shared.loop)
-    let loop = shared.loop
-    // The session keeps the closure, so the closure must not keep the session.
-    let id = ObjectIdentifier(login)
-    login.onRevocation {
-      loop.execute { bound.value.handler?.notifyEnd(of: id) }
-    }
-    expectExpiry(of: login)
-  }
-
-  private func expectExpiry(of login: UserSession) {
-    expiry?.cancel()
-    let remaining = login.expiresAt - operations.now()
-    let milliseconds = max(1, min(remaining, RealtimeHandler.expiryMillisecondsMax))
-    expiry = shared.loop.assumeIsolated().scheduleTask(in: .milliseconds(milliseconds)) { [self] in
-      guard !login.isValid(at: operations.now()) else { return expectExpiry(of: login) }
-      notifyEnd(of: ObjectIdentifier(login))
-      Task { [operations] in await operations.reauthorize([login]) }
-    }
-  }
-
-  /// A minute: the clock may be set meanwhile.
-  private static let expiryMillisecondsMax: Int64 = 60 * 1000
-
-  /// Sends the message that the identity has ended, before its listeners are cancelled: the client may have a newer
-  /// token, and then connects again.
-  private func notifyEnd(of login: ObjectIdentifier) {
-    guard session.isOpen, case .user(let current) = session.identity,
-      ObjectIdentifier(current) == login, !current.isValid(at: operations.now())
-    else { return }
-    expiry?.cancel()
-    let hasExpired = operations.now() >= current.expiresAt
-    append { output in
-      ServerMessage.revoked(
-        hasExpired ? .expiredToken : .invalidToken,
-        hasExpired ? "the token has expired" : "the token has been revoked", to: &output)
-    }
-    flushLater()
-  }
 }
 
 extension ListenStart {
   /// The value that the listener shows.
-  fileprivate var shown: Node { listening.query.value(of: node) }
+  var shown: Node { listening.query.value(of: node) }
 }

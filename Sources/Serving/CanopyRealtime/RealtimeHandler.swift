@@ -1,127 +1,49 @@
 internal import CanopyEngine
 internal import CanopyEvents
-internal import CanopyMetrics
 internal import CanopyRealtimeWire
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
-internal import Logging
 internal import NIOCore
-internal import NIOExtras
 internal import NIOWebSocket
 
-/// Drives one connection of the realtime protocol: turns frames into requests of a `Session`, and its actions into
+/// Drives one connection of the realtime protocol: turns frames into requests of a `Session`, and its replies into
 /// frames.
 ///
-/// The session decides; the handler performs. It runs on the connection's event loop. Its other files carry out
-/// requests, answer, send, and connect listeners to the hub.
-final class RealtimeHandler: ChannelInboundHandler, Connection {
+/// The superclass drives the session. The other files decode requests (`+Requests`), answer (`+Sending`), and have the
+/// listeners of the connection (`+Listening`).
+final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
   typealias InboundIn = WebSocketFrame
 
   let shared: RealtimeLoop
-  let raw: RawOutput
+  private let raw: RawOutput
   /// Charges the frames that are not complete.
   private let frames: UnfinishedFrames?
   /// The name and port of the server for the client.
   private let host: String
-  var session: Session
-  var input: RealtimeInput
-  var output = LineOutput()
+  let input: RealtimeInput
   var answers = PendingAnswers()
-  var scheduled = ScheduledWork()
-  var closing = Closing()
-  var client = Client()
-  private(set) var context: ChannelHandlerContext?
-  /// The tasks of requests, to cancel when the connection is gone.
-  var tasks: [Session.Slot: Task<Void, Never>] = [:]
-  /// The measurements of requests that are under way, by slot.
-  var measurements: [Session.Slot: RequestMetrics.Measurement] = [:]
+  /// The newest check of the client that is not answered.
+  var ping: ByteBuffer?
   /// The listeners, by the numbers of their subscriptions.
   var listeners: [Int64: RealtimeListener] = [:]
   /// The number of each listener.
   var numbers: [ListenTarget: Int64] = [:]
-  /// Authorizes the listeners again when the user's session expires.
-  var expiry: Scheduled<Void>?
-  /// The session whose end is announced to the client.
-  var watched: UserSession?
-  /// Whether an action is being performed. A call from within it performs nothing, as the order of answers would
-  /// change.
-  private var isPerforming = false
-  private var hasBegun = false
-
-  /// Work of the connection that its event loop does later.
-  struct ScheduledWork {
-    /// Whether the connection is in the queue of those to flush.
-    var flushes = false
-    /// Whether a request has an outcome that is not looked at yet.
-    var advances = false
-    /// Whether the connection waits for its turn to encode a piece or to carry out requests.
-    var takesTurn = false
-    /// The requests of the present turn.
-    var turn = WorkBudget.Turn()
-    /// Decodes a long message beside the event loop.
-    var decoding: Task<Void, Never>?
-    /// Whether a frame is being decoded.
-    var isDecoding = false
-  }
-
-  /// The end of the connection.
-  struct Closing {
-    /// The last message for the client.
-    var farewell: String?
-    /// Whether the connection closes when everything is encoded.
-    var waitsForPieces = false
-    /// Closes the connection if the client does not.
-    var lingering: Scheduled<Void>?
-  }
-
-  /// The other side of the connection.
-  struct Client: ~Copyable {
-    var address = "local"
-    /// The group in which the long work of the connection takes turns; nil before the handler is added.
-    var turns: TurnGroup?
-    /// Whether the client has ended its sending side.
-    var hasEnded = false
-    /// The newest check of the client that is not answered.
-    var ping: ByteBuffer?
-    /// The memory that the connection holds, once it is enough to report.
-    var share: MemoryBudget.Share?
-  }
+  /// The login whose end is announced to the client.
+  private var watched: UserSession?
 
   init(shared: RealtimeLoop, output: RawOutput, frames: UnfinishedFrames?, host: String) {
     self.shared = shared
     raw = output
     self.frames = frames
     self.host = host
-    let limits = shared.operations.limits
-    session = Session(limits: limits)
-    input = RealtimeInput(bytesMax: limits.lineBytesMax)
-  }
-
-  var operations: Operations { shared.operations }
-
-  // MARK: Events of the channel
-
-  func handlerAdded(context: ChannelHandlerContext) {
-    self.context = context
-    if context.channel.isActive { begin(context) }
-  }
-
-  func handlerRemoved(context: ChannelHandlerContext) {
-    self.context = nil
-  }
-
-  func channelActive(context: ChannelHandlerContext) {
-    begin(context)
-    context.fireChannelActive()
+    input = RealtimeInput(bytesMax: shared.operations.limits.lineBytesMax)
+    super.init(shared, input)
   }
 
   /// Sends the first message.
-  private func begin(_ context: ChannelHandlerContext) {
-    guard !hasBegun else { return }
-    hasBegun = true
-    client.address = context.remoteAddress?.ipAddress ?? "local"
-    client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
+  override func activate(_ context: ChannelHandlerContext) {
+    super.activate(context)
     append { [host, shared] output in
       ServerMessage.handshake(
         milliseconds: shared.operations.now(), host: host,
@@ -130,48 +52,7 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
     flush(context)
   }
 
-  func channelInactive(context: ChannelHandlerContext) {
-    closing.lingering?.cancel()
-    expiry?.cancel()
-    for task in tasks.values { task.cancel() }
-    for listener in listeners.values { listener.measurement?.cancel() }
-    scheduled.decoding?.cancel()
-    session.lose()
-    perform(context)
-    output.removeAll()
-    client.share?.leave(holding: session.ledger.requests)
-    context.fireChannelInactive()
-  }
-
-  func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    operations.logger.debug("a realtime connection failed", metadata: ["error": "\(error)"])
-    context.close(promise: nil)
-  }
-
-  func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    switch event {
-    case ChannelEvent.inputClosed: endInput(context)
-    case is ChannelShouldQuiesceEvent:
-      // The requests that were received are still carried out and answered.
-      session.endInput()
-      advance(context)
-    default: context.fireUserInboundEventTriggered(event)
-    }
-  }
-
-  private func endInput(_ context: ChannelHandlerContext) {
-    client.hasEnded = true
-    if closing.lingering != nil { return context.close(promise: nil) }
-    session.endInput()
-    advance(context)
-  }
-
-  func channelWritabilityChanged(context: ChannelHandlerContext) {
-    noteUnsent(context)
-    advance(context)
-    encodeLater(context)
-    context.fireChannelWritabilityChanged()
-  }
+  // MARK: Input
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let frame = unwrapInboundIn(data)
@@ -185,96 +66,228 @@ final class RealtimeHandler: ChannelInboundHandler, Connection {
     switch input.receive(frame) {
     case .text(let text):
       // The answer to a check precedes that to a later message.
-      if client.ping != nil { answerPing() }
-      if input.hasBacklog || !session.wantsInput || scheduled.isDecoding {
+      if ping != nil { answerPing() }
+      if input.hasBacklog || !session.wantsInput || input.isDecoding {
         input.keep(text)
       } else {
         decode(context, text)
       }
     case .ping(let bytes):
       // A copy, so that the bytes of other frames are not kept as well.
-      client.ping = ByteBuffer(bytes.readableBytesView)
+      ping = ByteBuffer(bytes.readableBytesView)
     case .close: endInput(context)
     case .none: break
-    case .invalid(let sentence): fail(sentence)
+    case .invalid(let sentence): endRequests(sentence)
     }
   }
 
-  func channelReadComplete(context: ChannelHandlerContext) {
-    advance(context)
-    context.fireChannelReadComplete()
-  }
-
-  // MARK: The session and its actions
-
-  /// Does everything that can be done now: begins requests, sends answers, reads on, closes.
-  func advance(_ context: ChannelHandlerContext) {
-    // The caller of the decoder advances when the decoder returns.
-    if scheduled.isDecoding { return perform(context) }
-    while true {
-      session.setInput(bytes: input.byteCount, hasBacklog: input.hasBacklog)
-      perform(context)
-      if !output.hasPieces,
-        output.text.count
-          >= min(RealtimeHandler.sentBytesMin, operations.limits.unreadReplyBytesMax)
-      {
-        flush(context)
-        continue
-      }
-      guard session.wantsInput, input.bytesBeside == 0, let kept = input.takeBacklog() else {
-        break
-      }
-      decode(context, kept)
-    }
-    answerPing()
-    if output.hasBuffers {
-      if session.isOpen { flushLater() }
-    } else {
-      encodeLater(context)
-    }
-    charge()
-  }
-
-  /// The number of bytes of answers from which on they do not wait for others.
-  static let sentBytesMin = 16 * 1024
-
-  func perform(_ context: ChannelHandlerContext) {
-    guard !isPerforming else { return }
-    isPerforming = true
-    defer { isPerforming = false }
-    while let action = session.nextAction() {
-      switch action {
-      case .read(let request):
-        countWork()
-        _ = answers.begin()
-        read(context, request)
-      case .begin(let request, let slot):
-        countWork()
-        begin(context, request, answers.begin(), slot)
-      case .send(let reply): send(context, reply)
-      case .setReading(let isReading):
-        context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
-      case .resume(let number, _, let start): measure(context, number, start)
-      case .unlisten(let number, let code): unlisten(number, code)
-      case .reauthorize(let subscriptions, let identity):
-        reauthorize(context, subscriptions, identity)
-      case .release(let login): operations.sessions.remove(login)
-      case .carryOut(let armed, let identity):
-        let loop = context.eventLoop
-        operations.carryOut(armed, as: identity, from: client.address) { body in
-          loop.scheduleTask(in: .seconds(1)) { body() }
+  /// Decodes a frame, and has the session receive the request if it completes one.
+  override func decode(_ context: ChannelHandlerContext, _ frame: ByteBuffer) {
+    input.isDecoding = true
+    defer { input.isDecoding = false }
+    frame.withUnsafeReadableBytes { bytes in
+      var assembler = input.assembler
+      let framesMax = assembler.framesMax
+      // A message of several frames must not be copied with the assembler.
+      input.assembler = MessageAssembler(bytesMax: 0)
+      assembler.receive(bytes) { outcome in
+        switch outcome {
+        case .incomplete: break
+        case .message(let message): receiveMessage(context, message)
+        case .invalid: endRequests("a message may have at most \(framesMax) frames")
+        case .tooLarge(let number):
+          let sentence =
+            "a message may have at most \(operations.limits.lineBytesMax) bytes; write in smaller steps"
+          if let number {
+            refuse(number, WireError(.tooLarge, sentence))
+          } else {
+            endRequests(sentence)
+          }
         }
-      case .close: close(context)
+      }
+      input.assembler = assembler
+    }
+    perform(context)
+  }
+
+  // MARK: Requests
+
+  override func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
+    _ = answers.begin()
+    super.read(context, request)
+  }
+
+  override func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
+    let root = shared.inbox.snapshot.root
+    guard let reply = operations.read(request, as: session.identity, in: root) else { return false }
+    answer(reply)
+    return true
+  }
+
+  override func read(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
+  ) {
+    guard session.canSend else {
+      // Further events will precede the answer, and it must not be older.
+      answers.delayedRead = request
+      return finish(slot, Session.Completion(.null))
+    }
+    if let reply = operations.read(request, as: session.identity, in: root) {
+      answers.nextIsCurrent = true
+      finish(slot, Session.Completion(reply))
+    } else {
+      readLong(context, request, slot, in: root)
+    }
+  }
+
+  override func begin(
+    _ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot
+  ) {
+    switch (answers.begin(), request) {
+    case (.conditionalMerge(let path, let hash), .write(.tree(.update(_, let changes)))):
+      let outcome = pendingOutcome(context, slot)
+      operations.update(
+        path, changes, ifMatch: RealtimeHandler.etag(hash), as: session.identity,
+        from: client.address, turns: client.turns
+      ) { outcome.complete(Session.Completion($0)) }
+    case (.unauthenticate, _):
+      // The token stays valid: the client may show it again.
+      finish(slot, Session.Completion(.null, identity: .anonymous))
+    case (_, .account(.authenticate(token: "owner"))) where shared.configuration.isEmulator:
+      finish(slot, Session.Completion(.null, identity: .administrator))
+    default: super.begin(context, request, slot)
+    }
+  }
+
+  // MARK: Answers
+
+  /// Answers the first request that is not answered, when the events before the answer are sent.
+  override func send(_ context: ChannelHandlerContext, _ reply: Reply) {
+    // A listener begins before the events that follow.
+    if case .subscribed = reply { return answer(reply) }
+    if let request = answers.delayedRead.take() { return super.read(context, request) }
+    if answers.takeNextIsCurrent() || subscribers.isEmpty || shared.hub.drain() {
+      return answer(reply)
+    }
+    waitForEvents { [self] _, snapshot in answer(reply, at: snapshot) }
+  }
+
+  override func write(
+    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?
+  ) {
+    raw.write(buffer, promise: promise)
+  }
+
+  /// Appends the answer to the newest check of the client, if the client reads. The protocol allows a server to leave
+  /// the others unanswered.
+  override func answerPing() {
+    // A frame of this kind has at most 125 bytes.
+    guard session.isOpen, session.canSend, let bytes = ping.take(), bytes.readableBytes < 126
+    else { return }
+    bytes.withUnsafeReadableBytes {
+      MessageFrames.append(control: 0xA, $0, to: &output.text)
+    }
+    context.map(noteUnsent)
+  }
+
+  override func appendEnd(_ reason: String?) {
+    if let reason {
+      MessageFrames.append(to: &output.text) { ServerMessage.error(reason, to: &$0) }
+    }
+    // The code of a normal end.
+    [UInt8]([0x03, 0xE8]).withUnsafeBytes {
+      MessageFrames.append(control: 0x8, $0, to: &output.text)
+    }
+  }
+
+  // MARK: Listeners
+
+  override func listen(
+    _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
+  ) throws(WireError) {
+    switch answers.begun {
+    case .listen(let body): try listen(body, slot)
+    case .unlisten(let target): try unlisten(target, slot)
+    default: assertionFailure("the request is not that of the client")
+    }
+  }
+
+  /// Measures and hashes a value beside the event loop.
+  override func resume(
+    _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart
+  ) {
+    guard let hash = listeners[number].map(\.body.hash) else { return }
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
+    resumptions[number] = Task { [operations, turns = client.turns] in
+      let measured: Result<RealtimeListener.Measurement, WireError>
+      do {
+        measured = .success(
+          try await operations.beside(turns) {
+            RealtimeListener.Measurement(
+              bytes: try EventLines.size(of: start, limits: operations.limits),
+              isKnown: hash.map { start.shown.hash.hasSameBytes(as: $0) } ?? false)
+          })
+      } catch {
+        measured = .failure(operations.wireError(error))
+      }
+      loop.execute {
+        let (handler, context) = bound.value
+        handler.receiveMeasured(context, number, measured)
       }
     }
   }
 
-  /// Takes no more requests. When those that were taken are answered, the client gets the reason, and the connection
-  /// closes.
-  func fail(_ sentence: String) {
-    guard session.takesInput else { return }
-    closing.farewell = sentence
-    input.drop()
-    session.endRequests()
+  override func forget(_ number: Int64, _ code: WireError.Code?) {
+    guard let listener = listeners.removeValue(forKey: number) else { return }
+    if numbers[listener.body.target] == number { numbers[listener.body.target] = nil }
+    if code != nil {
+      append { output in
+        ServerMessage.cancelled(
+          listener.body.target.path, queryText: listener.body.queryText, to: &output)
+      }
+    }
+  }
+
+  // MARK: The end of an identity
+
+  /// Notifies the client when the session of its user ends.
+  override func watchIdentity() {
+    guard case .user(let login) = session.identity, session.isOpen else {
+      expiry?.cancel()
+      watched = nil
+      return
+    }
+    guard watched !== login else { return }
+    watched = login
+    let bound = NIOLoopBound(Weak(self), eventLoop: shared.loop)
+    let loop = shared.loop
+    // The session keeps the closure, so the closure must not keep the session.
+    let id = ObjectIdentifier(login)
+    login.onRevocation {
+      loop.execute { bound.value.object?.notifyEnd(of: id) }
+    }
+    expectExpiry(of: login)
+  }
+
+  override func expire(_ login: UserSession) {
+    notifyEnd(of: ObjectIdentifier(login))
+    super.expire(login)
+  }
+
+  /// Sends the message that the identity has ended, before its listeners are cancelled: the client may have a newer
+  /// token, and then connects again.
+  private func notifyEnd(of login: ObjectIdentifier) {
+    guard session.isOpen, case .user(let current) = session.identity,
+      ObjectIdentifier(current) == login, !current.isValid(at: operations.now())
+    else { return }
+    expiry?.cancel()
+    let hasExpired = operations.now() >= current.expiresAt
+    append { output in
+      ServerMessage.revoked(
+        hasExpired ? .expiredToken : .invalidToken,
+        hasExpired ? "the token has expired" : "the token has been revoked", to: &output)
+    }
+    flushLater()
   }
 }

@@ -1,3 +1,4 @@
+internal import CanopyEvents
 internal import CanopyRealtimeWire
 internal import NIOCore
 internal import NIOWebSocket
@@ -5,7 +6,7 @@ internal import NIOWebSocket
 /// The input of one connection: joins frames into messages, and keeps frames that the session does not take yet.
 ///
 /// Use it on the connection's event loop only.
-struct RealtimeInput: ~Copyable {
+final class RealtimeInput: ConnectionInput {
   /// The outcome of a frame.
   enum Item {
     /// A text frame, or the last fragment of one.
@@ -27,6 +28,8 @@ struct RealtimeInput: ~Copyable {
   /// The frames that are kept, each behind its length. One buffer, because a buffer for each of thousands of short
   /// frames would take many times their bytes.
   private var backlog = ByteBuffer()
+  /// Whether a frame is being decoded.
+  var isDecoding = false
   /// The bytes of a long message that is decoded beside the event loop; 0 if there is none.
   var bytesBeside = 0
 
@@ -44,7 +47,7 @@ struct RealtimeInput: ~Copyable {
   var hasBacklog: Bool { backlog.readableBytes > 0 || bytesBeside > 0 }
 
   /// Takes a frame.
-  mutating func receive(_ frame: WebSocketFrame) -> Item {
+  func receive(_ frame: WebSocketFrame) -> Item {
     switch frame.opcode {
     case .text:
       guard fragments == nil else { return .invalid("a message began within another one") }
@@ -68,7 +71,7 @@ struct RealtimeInput: ~Copyable {
   }
 
   /// Keeps a text frame behind the backlog.
-  mutating func keep(_ frame: ByteBuffer) {
+  func keep(_ frame: ByteBuffer) {
     // The space of frames that were taken is used again.
     if backlog.readerIndex > backlog.readableBytes { backlog.discardReadBytes() }
     backlog.writeInteger(frame.readableBytes)
@@ -76,7 +79,7 @@ struct RealtimeInput: ~Copyable {
   }
 
   /// Takes the first frame of the backlog.
-  mutating func takeBacklog() -> ByteBuffer? {
+  func takeBacklog() -> ByteBuffer? {
     guard let count = backlog.readInteger(as: Int.self),
       let frame = backlog.readSlice(length: count)
     else { return nil }
@@ -85,7 +88,7 @@ struct RealtimeInput: ~Copyable {
   }
 
   /// Drops the backlog and the unfinished message, because the connection takes no more requests.
-  mutating func drop() {
+  func drop() {
     backlog = ByteBuffer()
     fragments = nil
     assembler = MessageAssembler(bytesMax: bytesMax)

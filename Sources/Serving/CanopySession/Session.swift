@@ -225,6 +225,9 @@ public struct Session {
     return nil
   }
 
+  /// Returns the next action that is decided on already: it begins no request and sends no reply.
+  public mutating func nextDecidedAction() -> Action? { actions.popFirst() }
+
   /// Receives the outcome of a request that is under way.
   public mutating func finish(_ slot: Slot, _ completion: Completion) {
     if let identity = completion.identity, identity.isSameCaller(as: self.identity) {

@@ -1,4 +1,5 @@
 import Foundation
+import Logging
 
 /// The output of commands: results on stdout, progress and notes on stderr.
 enum Output {
@@ -7,6 +8,12 @@ enum Output {
   /// - Throws: `Failure` if stdout cannot be written.
   static func line(_ text: String) throws {
     try bytes(Data((text + "\n").utf8))
+  }
+
+  /// Prints the line of a listener that is ready. The server also serves if stdout is closed.
+  static func ready(_ name: String, _ host: String, _ port: Int, _ logger: Logger) {
+    let ready = "ready \(name) \(host.contains(":") ? "[\(host)]" : host):\(port)"
+    do { try line(ready) } catch { logger.warning("\(ready), but stdout is closed") }
   }
 
   /// Writes bytes to stdout without buffering.

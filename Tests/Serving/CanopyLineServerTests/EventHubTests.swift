@@ -170,7 +170,7 @@ struct EventHubTests {
       let inbox = LoopInbox(
         engine, loop: loop, eventBytesMax: eventsMax * PendingEvents.eventBytes)
       let hub = EventHub.test(inbox, engine, turnMax: turnMax)
-      let setting = Setting(journal, engine, loop, hub)
+      let setting = HubSetting(journal, engine, loop, hub)
       try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
       // With a depth of zero all of them listen to one place, more than the writer notifies one by one.
       let count = depth == 0 ? 90 : 20
@@ -208,7 +208,7 @@ struct EventHubTests {
       let loop = NIOAsyncTestingEventLoop()
       let inbox = LoopInbox(engine, loop: loop)
       let hub = EventHub.test(inbox, engine)
-      let setting = Setting(journal, engine, loop, hub)
+      let setting = HubSetting(journal, engine, loop, hub)
       try await setting.begin(1)
       _ = try await engine.transact { _ in try setting.write(1) }
       let sequence = try await loop.executeInContext {
@@ -235,7 +235,7 @@ struct EventHubTests {
 
   private func withHub(
     listeners count: Int, eventBytesMax: Int = LoopInbox.eventBytesMax,
-    _ body: @escaping @Sendable (Setting) async throws -> Void
+    _ body: @escaping @Sendable (HubSetting) async throws -> Void
   ) async throws {
     let journal = FaultyJournal(InMemoryJournal())
     try await withEngine(journal) { engine in
@@ -243,7 +243,7 @@ struct EventHubTests {
       let inbox = LoopInbox(engine, loop: loop, eventBytesMax: eventBytesMax)
       let hub = EventHub.test(inbox, engine)
       try await loop.executeInContext { inbox.onWakeUp { hub.drainSoon() } }
-      let setting = Setting(journal, engine, loop, hub)
+      let setting = HubSetting(journal, engine, loop, hub)
       try await setting.begin(count)
       try await body(setting)
       await loop.shutdownGracefully()
@@ -265,247 +265,5 @@ extension EventHub {
       let bound = NIOLoopBound(body, eventLoop: loop)
       loop.execute { bound.value() }
     }
-  }
-}
-
-/// A clock that goes on by a step with each look at it.
-final class LookClock: Sendable {
-  private let step: TimeAmount
-  private let looks = Mutex<Int64>(0)
-
-  init(step: TimeAmount) {
-    self.step = step
-  }
-
-  func look() -> NIODeadline {
-    looks.withLock { looks in
-      looks += 1
-      return NIODeadline.uptimeNanoseconds(0) + .nanoseconds(looks * step.nanoseconds)
-    }
-  }
-}
-
-/// The events that one listener received.
-struct Sent: Hashable {
-  var times = 0
-  var lines = 0
-}
-
-/// A hub with listeners to one location, on a loop that a test runs.
-private final class Setting: Sendable {
-  let journal: FaultyJournal<InMemoryJournal>
-  let engine: Engine
-  let loop: NIOAsyncTestingEventLoop
-  let hub: EventHub
-  private let listeners: NIOLoopBoundBox<[ListenerOfOne]>
-  let copies: NIOLoopBoundBox<[CopyOfOne]>
-
-  init(
-    _ journal: FaultyJournal<InMemoryJournal>, _ engine: Engine, _ loop: NIOAsyncTestingEventLoop,
-    _ hub: EventHub
-  ) {
-    self.journal = journal
-    self.engine = engine
-    self.loop = loop
-    self.hub = hub
-    listeners = .makeBoxSendingValue([], eventLoop: loop)
-    copies = .makeBoxSendingValue([], eventLoop: loop)
-  }
-
-  /// Begins to listen with a copy of what the query shows.
-  func begin(_ listening: Listening) async throws {
-    try await loop.executeInContext { [self] in
-      let copy = CopyOfOne(listening)
-      copies.value.append(copy)
-      let subscription = HubSubscription(number: 1, isAuthorized: false, subscriber: copy)
-      hub.begin(subscription, listening, nil) { result in copy.begin(result) }
-    }
-    // The listener is registered, and the loop does not know of it yet.
-    _ = try await engine.transact { _ in Decision(nil, ()) }
-  }
-
-  /// Returns the lines that the first listener received.
-  func lines() async throws -> [String] {
-    try await loop.executeInContext { self.listeners.value.first?.lines ?? [] }
-  }
-
-  func begin(_ count: Int) async throws {
-    let listening = Listening(try Path("place"), form: .value)
-    try await loop.executeInContext { [self] in
-      let unflushed = FlushQueue(loop: loop) {}
-      for _ in 0..<count {
-        let listener = ListenerOfOne(unflushed)
-        listeners.value.append(listener)
-        let subscription = HubSubscription(number: 1, isAuthorized: false, subscriber: listener)
-        listener.subscription = subscription
-        hub.begin(subscription, listening, nil) { _ in }
-      }
-    }
-    try await waitUntilIdle()
-  }
-
-  /// Begins to listen in each of these protocols.
-  func begin(_ formats: [EventFormat]) async throws {
-    let listening = Listening(try Path("place"), form: .sync)
-    try await loop.executeInContext { [self] in
-      let unflushed = FlushQueue(loop: loop) {}
-      for format in formats {
-        let listener = ListenerOfOne(unflushed)
-        listeners.value.append(listener)
-        let subscription = HubSubscription(
-          number: 1, isAuthorized: false, format: format, subscriber: listener)
-        hub.begin(subscription, listening, nil) { _ in }
-      }
-    }
-    try await waitUntilIdle()
-  }
-
-  /// Returns the lines that each listener received.
-  func texts() async throws -> [[String]] {
-    try await loop.executeInContext { self.listeners.value.map(\.lines) }
-  }
-
-  /// Waits until the engine and the loop have nothing left to do.
-  func waitUntilIdle() async throws {
-    for _ in 0..<2 {
-      _ = try await engine.transact { _ in Decision(nil, ()) }
-      await loop.run()
-    }
-  }
-
-  func write(_ number: Int64) throws -> Decision<Void> {
-    Decision(try Write([Write.Item(try Path("place"), Node(number))]), ())
-  }
-
-  /// Makes a commit that listeners are notified of, while another one waits for the disk.
-  ///
-  /// - Returns: the gate at which it waits.
-  func commitAndHoldTheNext() async throws -> Gate {
-    let first = journal.holdNextAppend()
-    let second = journal.holdNextAppend()
-    async let told = engine.transact { [self] _ in try write(1) }
-    await first.reached()
-    engine.submit { [self] _ in
-      try write(2)
-    } completion: { _ in
-    }
-    first.open()
-    _ = try await told
-    await second.reached()
-    return second
-  }
-
-  /// The numbers of events for which the first listener was asked.
-  func asked() async throws -> [Int] {
-    try await loop.executeInContext { self.listeners.value.first?.asked ?? [] }
-  }
-
-  /// Makes the first listener end its subscription when it has been asked this number of times.
-  func end(after count: Int) async throws {
-    try await loop.executeInContext { [self] in
-      listeners.value.first?.onAsked = { [weak self] asked, subscription in
-        if asked == count, let subscription { self?.hub.end(subscription) }
-      }
-    }
-  }
-
-  /// Returns the events that each listener received: one element if all received the same.
-  func sent() async throws -> Set<Sent> {
-    try await loop.executeInContext { Set(self.listeners.value.map(\.sent)) }
-  }
-}
-
-/// A connection that listens to one location.
-final class ListenerOfOne: Subscriber, Flushable {
-  private let unflushed: FlushQueue
-  private var waitingLines = 0
-  private var isDue = false
-  private(set) var sent = Sent()
-  private(set) var lines: [String] = []
-  private(set) var asked: [Int] = []
-  weak var subscription: HubSubscription?
-  var onAsked: (Int, HubSubscription?) -> Void = { _, _ in }
-
-  init(_ unflushed: FlushQueue) {
-    self.unflushed = unflushed
-  }
-
-  func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool {
-    asked.append(notifications.count)
-    onAsked(asked.count, subscription)
-    return true
-  }
-
-  func send(events lines: ByteBuffer) {
-    self.lines += String(buffer: lines).split(whereSeparator: \.isNewline).map(String.init)
-    waitingLines += lines.readableBytesView.count { $0 == UInt8(ascii: "\n") }
-    if !isDue { unflushed.append(self) }
-    isDue = true
-  }
-
-  func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
-    send(events: ByteBuffer(bytes: Array(buffer: head) + Array(buffer: rest)))
-  }
-
-  func send(events lines: LinePieces) {}
-
-  func cancel(_ subscription: Int64, _ code: WireError.Code) {}
-
-  func flush() {
-    isDue = false
-    sent.times += 1
-    sent.lines += waitingLines
-    waitingLines = 0
-  }
-}
-
-/// A copy of what one query shows, made of the lines of its events.
-private final class CopyOfOne: Subscriber {
-  private var replica: ListenReplica
-  private var problem: String?
-
-  init(_ listening: Listening) {
-    replica = ListenReplica(listening, options: "")
-  }
-
-  func begin(_ result: Result<ListenStart, EventHub.Refusal>) {
-    take {
-      guard case .success(let start) = result else { return problem = "it does not begin" }
-      let lines = try EventLines(
-        start: start, of: start.listening, isAgain: true, bytesMax: .max)
-      try replica.begin("+{\"sub\":1,\"seq\":\(start.sequence),\"initial\":\(lines.count)}")
-      send(events: lines.bytes(for: 1))
-    }
-  }
-
-  func problem(_ root: Node) throws -> String? {
-    try problem ?? replica.problem(root)
-  }
-
-  func accepts(_ notifications: [Notification], bytes: Int, for number: Int64) -> Bool { true }
-
-  func send(events lines: ByteBuffer) {
-    take {
-      // By bytes: a carriage return and a newline are one character.
-      for line in lines.readableBytesView.split(separator: UInt8(ascii: "\n")) {
-        try replica.take(try Event(String(decoding: line, as: UTF8.self)))
-      }
-    }
-  }
-
-  func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
-    send(events: ByteBuffer(bytes: Array(buffer: head) + Array(buffer: rest)))
-  }
-
-  func send(events lines: LinePieces) {
-    problem = "an event is large"
-  }
-
-  func cancel(_ subscription: Int64, _ code: WireError.Code) {
-    problem = "it is cancelled"
-  }
-
-  private func take(_ body: () throws -> Void) {
-    do { try body() } catch { problem = problem ?? "\(error)" }
   }
 }

@@ -50,4 +50,31 @@ import Testing
       }
     }
   }
+
+  @Test(arguments: Depth.allCases)
+  func `a subscription that a write ends leaves the replies in order, and its end precedes them`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      try await server.set(
+        rules: #"{"rules":{"a":{".read":"data.child('open').val() === true",".write":true}}}"#)
+      let client = try await server.connect()
+      try await client.expectSuccess(of: "SET /a/open true")
+      try await client.expectSuccess(of: "LISTEN /a/x")
+      let other = try await server.connectAsAdministrator()
+      // The engine waits for the disk, so the next requests are one batch, and their outcomes come together.
+      server.parts.journal.gate.hold()
+      try await other.send("SET /b 1\n")
+      await server.parts.journal.gate.reached()
+      try await client.send("SET /a/open false\nSET /a/y 1\nSET /a/y 2\n")
+      server.parts.journal.gate.open()
+      var lines: [String] = []
+      while lines.count < 4 { lines.append(try await client.readLine()) }
+      #expect(lines[0].hasPrefix(">{\"sub\":1,\"event\":\"cancel\""), "\(lines)")
+      let sequences = try lines.dropFirst().map { line in
+        try #require(try JSONValue(json: String(line.dropFirst()))["seq"]?.integer, "\(line)")
+      }
+      #expect(sequences == sequences.sorted(), "\(lines)")
+    }
+  }
 }

@@ -7,7 +7,7 @@ import Testing
 @Suite struct RealtimeInputTests {
   @Test func `short frames that wait are charged with all that is kept, and stay in order`() throws
   {
-    var input = RealtimeInput(bytesMax: 1_000)
+    let input = RealtimeInput(bytesMax: 1_000)
     for number in 0..<10_000 { input.keep(ByteBuffer(string: "\(number % 10)")) }
     input.keep(ByteBuffer())
     // The length of a frame takes eight bytes.

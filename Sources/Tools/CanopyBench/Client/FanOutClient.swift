@@ -83,10 +83,7 @@ final class FanOutClient<Framer: ReplyFramer> {
     var published = 0
     var completed = 0
     var acknowledged = 0
-    var start: UsageMark?
-    var isMeasuring = false
-    var isSending = true
-    var boundary = monotonicNanoseconds() + Int64(warmUpSeconds * 1e9)
+    var times = RunTimes(warmUpSeconds: warmUpSeconds, seconds: seconds)
 
     func publish() throws {
       missing[published % window] = listeners.count
@@ -109,7 +106,7 @@ final class FanOutClient<Framer: ReplyFramer> {
           }
           let number = received[id]
           received[id] += 1
-          if isMeasuring { sample.operations += 1 }
+          if times.isMeasuring { sample.operations += 1 }
           let content = UnsafeRawBufferPointer(rebasing: reply.bytes[reply.frame.contentStart...])
           if !content.starts(with: dialect.eventPrefix)
             || id % Self.checkedListeners == 0 && !reply.bytes.contains(dialect.text(number + 1))
@@ -120,23 +117,13 @@ final class FanOutClient<Framer: ReplyFramer> {
           missing[place] -= 1
           guard missing[place] == 0 else { continue }
           completed += 1
-          if isMeasuring {
+          if times.isMeasuring {
             sample.latencies.record(UInt64(monotonicNanoseconds() - sentAt[place]))
           }
-          if isSending { try publish() }
+          if times.isSending { try publish() }
         }
       }
-      guard isSending, monotonicNanoseconds() >= boundary else { continue }
-      let mark = try UsageMark(usage)
-      if let start {
-        mark.fill(&sample, since: start)
-        isMeasuring = false
-        isSending = false
-      } else {
-        start = mark
-        boundary = monotonicNanoseconds() + Int64(seconds * 1e9)
-        isMeasuring = true
-      }
+      try times.advance(&sample, usage)
     }
     return sample
   }

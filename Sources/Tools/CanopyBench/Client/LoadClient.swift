@@ -46,10 +46,7 @@ final class LoadClient<D: Dialect> {
     _ pace: Pace, next: (inout SplitMix64) -> D.Request, usage: () throws -> Double
   ) throws -> Sample {
     var sample = Sample()
-    var isSending = true
-    var isMeasuring = false
-    var boundary = monotonicNanoseconds() + Int64(pace.warmUpSeconds * 1e9)
-    var start: UsageMark?
+    var times = RunTimes(warmUpSeconds: pace.warmUpSeconds, seconds: pace.seconds)
     for (id, user) in users.enumerated() {
       user.random = SplitMix64(seed: pace.seed &* 1_000_003 &+ UInt64(id))
       user.inFlight = Array(repeating: (nil, 0), count: pace.depth)
@@ -65,27 +62,17 @@ final class LoadClient<D: Dialect> {
         let now = monotonicNanoseconds()
         var count = 0
         while let reply = try user.channel.nextReply() {
-          take(reply, user, id, now, isMeasuring, &sample)
+          take(reply, user, id, now, times.isMeasuring, &sample)
           count += 1
         }
         guard count > 0 else { return }
         waiting -= count
-        if isSending {
+        if times.isSending {
           waiting += count
           try send(user, id, count, next, at: now)
         }
       }
-      guard isSending, monotonicNanoseconds() >= boundary else { continue }
-      let mark = try UsageMark(usage)
-      if let start {
-        mark.fill(&sample, since: start)
-        isMeasuring = false
-        isSending = false
-      } else {
-        start = mark
-        boundary = monotonicNanoseconds() + Int64(pace.seconds * 1e9)
-        isMeasuring = true
-      }
+      try times.advance(&sample, usage)
     }
     return sample
   }

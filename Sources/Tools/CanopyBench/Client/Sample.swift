@@ -89,6 +89,41 @@ struct UsageMark {
   }
 }
 
+/// The parts of a run: first without measuring, then measuring, then until all replies have arrived.
+struct RunTimes {
+  /// Whether further requests are sent.
+  private(set) var isSending = true
+  private(set) var isMeasuring = false
+  private let seconds: Double
+  /// The time at which the present part ends.
+  private var end: Int64
+  private var start: UsageMark?
+
+  init(warmUpSeconds: Double, seconds: Double) {
+    self.seconds = seconds
+    end = monotonicNanoseconds() + Int64(warmUpSeconds * 1e9)
+  }
+
+  /// Begins the next part if it is time.
+  ///
+  /// - Parameters:
+  ///   - sample: gets the use of the measured time.
+  ///   - usage: returns the CPU seconds that the server has used.
+  mutating func advance(_ sample: inout Sample, _ usage: () throws -> Double) throws {
+    guard isSending, monotonicNanoseconds() >= end else { return }
+    let mark = try UsageMark(usage)
+    if let start {
+      mark.fill(&sample, since: start)
+      isMeasuring = false
+      isSending = false
+    } else {
+      start = mark
+      end = monotonicNanoseconds() + Int64(seconds * 1e9)
+      isMeasuring = true
+    }
+  }
+}
+
 /// Returns the CPU seconds of this process.
 func ownCPUSeconds() -> Double {
   var time = timespec()

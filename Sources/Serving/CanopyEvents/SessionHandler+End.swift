@@ -1,0 +1,77 @@
+internal import CanopySession
+internal import Logging
+internal import NIOCore
+
+/// The end of a connection by the server.
+extension SessionHandler {
+  /// Takes no more requests. When those that were taken are answered, the client gets the reason, and the connection
+  /// closes.
+  package final func endRequests(_ reason: String) {
+    guard session.takesInput else { return }
+    closing.reason = reason
+    keptInput.drop()
+    session.endRequests()
+  }
+
+  /// Closes when all replies are sent.
+  ///
+  /// Closing a socket that has unread input resets the connection, and then the client may lose replies that
+  /// it has not read. So the sending side ends first. Further input is dropped until the client ends its own
+  /// side, or for a second.
+  final func close(_ context: ChannelHandlerContext) {
+    keptInput.drop()
+    // While bytes are being decoded, they are counted when they have been.
+    if !keptInput.isDecoding { noteInput() }
+    flush(context)
+    // Texts that wait to be encoded are sent first.
+    closing.waitsForPieces = output.hasPieces
+    if closing.waitsForPieces { return }
+    appendEnd(closing.reason.take())
+    for buffer in output.take().buffers { write(context, buffer, nil) }
+    // Closing drops unsent bytes, so it follows an empty write after all the others.
+    let promise = context.eventLoop.makePromise(of: Void.self)
+    write(context, ByteBuffer(), promise)
+    context.flush()
+    // After the flush: a handler may send its last bytes when it is closed, and not from within a flush.
+    promise.futureResult.assumeIsolated().whenComplete { [self] _ in
+      guard !client.hasEnded, context.channel.isActive else { return context.close(promise: nil) }
+      linger(context, .seconds(1))
+      context.close(mode: .output, promise: nil)
+      context.channel.setOption(.autoRead, value: true).whenFailure { _ in }
+    }
+  }
+
+  /// Closes the connection after a time, if the client does not.
+  private final func linger(_ context: ChannelHandlerContext, _ time: TimeAmount) {
+    closing.lingering?.cancel()
+    closing.lingering = context.eventLoop.assumeIsolated().scheduleTask(in: time) {
+      context.close(promise: nil)
+    }
+  }
+
+  /// Ends the connection that holds the most memory, because the server is short of memory.
+  ///
+  /// A client that has left much unread is cut off at once: an error would wait behind the unread bytes, and
+  /// the memory is needed now.
+  final func endForMemory() {
+    if session.ledger.unsent + session.ledger.unencoded > SessionHandler.sentBytesMin {
+      operations.logger.notice(
+        "a connection was cut off because the server is short of memory",
+        metadata: ["from": "\(client.address)", "bytes": "\(session.ledger.total)"])
+      context?.close(promise: nil)
+    } else {
+      end(
+        "the server is short of memory, and this connection holds most of it; the connection closes"
+      )
+    }
+  }
+
+  /// Ends the connection with an error. A client that does not read it is cut off after ten seconds.
+  final func end(_ reason: String) {
+    guard let context, session.abandon() else { return }
+    closing.reason = reason
+    perform(context)
+    if closing.lingering == nil { linger(context, .seconds(10)) }
+    charge()
+  }
+}

@@ -1,0 +1,139 @@
+package import CanopyEngine
+package import CanopySession
+package import CanopyTree
+package import CanopyWire
+package import NIOCore
+
+/// Requests: long texts, turns, reads in order, and outcomes from other threads.
+extension SessionHandler {
+  /// Decodes a long text beside the event loop, and passes the result to `receive`. Meanwhile the connection decodes
+  /// nothing else and begins no request.
+  package final func decodeBeside<Decoded: Sendable>(
+    _ context: ChannelHandlerContext, _ text: UnsafeRawBufferPointer,
+    _ decode: @escaping @Sendable (UnsafeRawBufferPointer) throws -> Decoded,
+    receive: @escaping (Result<Decoded, any Error>) -> Void
+  ) {
+    let text = Array(text)
+    keptInput.bytesBeside = text.count
+    session.pause(true)
+    let bound = NIOLoopBound((self, context, receive), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
+    scheduled.decoding = Task { [operations, turns = client.turns] in
+      let decoded: Result<Decoded, any Error>
+      do {
+        decoded = .success(
+          try await operations.beside(turns) { try text.withUnsafeBytes { try decode($0) } })
+      } catch {
+        decoded = .failure(error)
+      }
+      loop.execute {
+        let (handler, context, receive) = bound.value
+        handler.scheduled.decoding = nil
+        handler.keptInput.bytesBeside = 0
+        handler.session.pause(false)
+        receive(decoded)
+        handler.advance(context)
+      }
+    }
+  }
+
+  /// Counts a request. At the end of the connection's turn the session pauses: no further request begins
+  /// before the next turn.
+  ///
+  /// - Parameter bytes: the length of its text if the text is yet to be decoded; else 0.
+  package final func countWork(bytes: Int = 0) {
+    guard services.work.count(&scheduled.turn, bytes: bytes), !session.isPaused else { return }
+    session.pause(true)
+    takeTurnLater()
+  }
+
+  // MARK: Reads
+
+  /// Carries out a read after the earlier writes of the connection. For the administrator, keeps the index
+  /// that the read needs.
+  final func orderedRead(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  ) {
+    guard case .administrator = session.identity else { return readNow(context, request, slot) }
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
+    tasks[slot] = Task { [operations] in
+      await operations.prepare(request)
+      loop.execute {
+        let (handler, context) = bound.value
+        handler.readNow(context, request, slot)
+        handler.advance(context)
+      }
+    }
+  }
+
+  private final func readNow(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
+  ) {
+    services.inbox.release()
+    if !subscribers.isEmpty, !services.hub.drain() { return readAfterEvents(request, slot) }
+    read(context, request, slot, in: services.inbox.snapshot.root)
+  }
+
+  /// Carries out a read that has a slot when the events before it are sent.
+  final func readAfterEvents(_ request: ReadRequest, _ slot: Session.Slot) {
+    waitForEvents { [self] context, snapshot in read(context, request, slot, in: snapshot.root) }
+  }
+
+  /// Carries out a read that may take long beside the event loop.
+  package final func readLong(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
+  ) {
+    let outcome = pendingOutcome(context, slot)
+    tasks[slot] = Task { [operations, identity = session.identity, turns = client.turns] in
+      outcome.complete(
+        Session.Completion(
+          await operations.longRead(request, as: identity, in: root, turns: turns)))
+    }
+  }
+
+  /// Calls a closure when the events are sent that the hub has now, with the snapshot after them, unless the connection
+  /// has ended. Until then the connection begins no request and sends no reply.
+  package final func waitForEvents(_ body: @escaping (ChannelHandlerContext, Snapshot) -> Void) {
+    session.beginWaitingForEvents()
+    services.hub.wait { [self] snapshot in
+      session.endWaitingForEvents()
+      guard session.isOpen, let context else { return }
+      body(context, snapshot)
+      advance(context)
+    }
+  }
+
+  // MARK: Outcomes
+
+  package final func pendingOutcome(
+    _ context: ChannelHandlerContext, _ slot: Session.Slot
+  ) -> PendingOutcome {
+    let inbox = services.inbox
+    return PendingOutcome(
+      inbox: inbox, connection: NIOLoopBound((self, context), eventLoop: inbox.loop), slot: slot)
+  }
+
+  /// Continues after one or more outcomes, also when the connection has ended.
+  final func advanceAfterOutcomes(_ context: ChannelHandlerContext) {
+    guard scheduled.advances else { return }
+    scheduled.advances = false
+    advance(context)
+  }
+}
+
+/// The outcome that a request under way will have: the connection and the slot that receive it.
+package struct PendingOutcome: Sendable {
+  let inbox: LoopInbox
+  let connection: NIOLoopBound<(SessionHandler, ChannelHandlerContext)>
+  let slot: Session.Slot
+
+  /// Passes the outcome to the connection. Safe to call from any thread.
+  package func complete(_ completion: Session.Completion) {
+    if inbox.loop.inEventLoop {
+      connection.value.0.finish(slot, completion)
+    } else {
+      inbox.complete(self, completion)
+    }
+  }
+}

@@ -1,0 +1,130 @@
+internal import CanopyEngine
+internal import CanopySession
+package import NIOCore
+
+/// Sending: encoded output at once, and large replies and events in turns.
+extension SessionHandler: Flushable {
+  package final func flushLater() {
+    guard !scheduled.flushes else { return }
+    scheduled.flushes = true
+    services.unflushed.append(self)
+  }
+
+  package final func flush() {
+    scheduled.flushes = false
+    guard session.isOpen, let context else { return }
+    flush(context)
+    advance(context)
+  }
+
+  /// Sends the encoded output, and asks for a turn to encode more.
+  package final func flush(_ context: ChannelHandlerContext) {
+    let (buffers, eventBytes) = output.take()
+    if let last = buffers.last {
+      for buffer in buffers.dropLast() { write(context, buffer, nil) }
+      send(context, last, eventBytes: eventBytes)
+    }
+    encodeLater(context)
+    noteUnsent(context)
+  }
+
+  /// - Parameter eventBytes: the bytes of events to count as sent with the buffer.
+  private final func send(
+    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, eventBytes: Int
+  ) {
+    var promise: EventLoopPromise<Void>?
+    if eventBytes > 0 {
+      // The last buffer is sent after all the others, so one promise is enough.
+      let sent = context.eventLoop.makePromise(of: Void.self)
+      sent.futureResult.assumeIsolated().whenComplete { _ in
+        self.output.sent(eventBytes: eventBytes)
+      }
+      promise = sent
+    }
+    write(context, buffer, promise)
+    context.flush()
+  }
+
+  /// Asks for a turn to encode a piece, if such a text comes next in the output and the client reads.
+  final func encodeLater(_ context: ChannelHandlerContext) {
+    guard output.hasPieces, !output.hasBuffers, context.channel.isWritable else { return }
+    takeTurnLater()
+  }
+
+  /// Reports the unsent bytes to the session: those of the output, and while the channel is not writable, those of the
+  /// channel's own buffer.
+  package final func noteUnsent(_ context: ChannelHandlerContext) {
+    var bytes = output.byteCount
+    let isWritable = context.channel.isWritable
+    if !isWritable {
+      let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
+      bytes += Int(buffered ?? 0)
+    }
+    session.setUnsent(bytes: bytes, unencoded: output.unencodedBytes, isWritable: isWritable)
+  }
+
+  /// Charges the memory that the connection holds to the memory budget of the server.
+  final func charge() {
+    guard !session.isLost else {
+      // A connection that is gone holds its requests under way, and nothing else.
+      client.share?.report(session.ledger.requests)
+      return
+    }
+    let bytes = session.ledger.total
+    if client.share == nil {
+      guard bytes >= MemoryBudget.reportBytes else { return }
+      let bound = NIOLoopBound(Weak(self), eventLoop: services.loop)
+      let loop = services.loop
+      client.share = operations.memory.open {
+        loop.execute { bound.value.object?.endForMemory() }
+      }
+    }
+    client.share?.report(bytes)
+  }
+}
+
+extension SessionHandler: TurnTaker {
+  /// Asks for a turn to encode a piece or to carry out requests.
+  final func takeTurnLater() {
+    guard !scheduled.takesTurn else { return }
+    scheduled.takesTurn = true
+    services.turns.append(self)
+  }
+
+  package final func takeTurn(bytes: Int) -> Int {
+    scheduled.takesTurn = false
+    // A long text that is decoded beside the loop ends the pause itself.
+    guard session.isPaused, keptInput.bytesBeside == 0 else { return sendPiece(bytes: bytes) }
+    session.pause(false)
+    guard let context, context.channel.isActive else { return 0 }
+    scheduled.turn = services.work.nextTurn()
+    // The client may know of commits that the loop has not read yet.
+    services.inbox.release()
+    advance(context)
+    return LoopTurns.turnBytes
+  }
+
+  private final func sendPiece(bytes: Int) -> Int {
+    guard let context, context.channel.isActive, context.channel.isWritable,
+      let (buffer, eventBytes) = output.takePiece(bytes: bytes)
+    else { return 0 }
+    send(context, buffer, eventBytes: eventBytes)
+    flush(context)
+    if session.isOpen {
+      advance(context)
+    } else if closing.waitsForPieces, !output.hasPieces {
+      close(context)
+    }
+    charge()
+    return buffer.readableBytes
+  }
+}
+
+/// A reference that does not keep its object alive.
+package final class Weak<Object: AnyObject> {
+  package private(set) weak var object: Object?
+
+  package init(_ object: Object) {
+    self.object = object
+  }
+}

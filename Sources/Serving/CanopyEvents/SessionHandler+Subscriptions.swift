@@ -1,0 +1,127 @@
+package import CanopyEngine
+package import CanopySession
+internal import CanopyTree
+package import CanopyWire
+package import NIOCore
+
+/// The subscriptions of a connection: between its session and the hub of its event loop.
+extension SessionHandler {
+  /// Takes the start of a subscription from the hub.
+  ///
+  /// - Parameters:
+  ///   - isLarge: whether the present state takes long to measure or to encode.
+  ///   - mayResume: whether the client may get the changes since the commit that it knows.
+  package final func started(
+    _ number: Int64, _ result: Result<ListenStart, WireError>, isLarge: (ListenStart) -> Bool,
+    mayResume: (Int64) -> Bool = { _ in false }
+  ) {
+    let isWanted = session.started(number, result, isLarge: isLarge, mayResume: mayResume)
+    if !isWanted { unlisten(number, nil) }
+    // The reply goes out now, because the hub may deliver an event next.
+    if let context { advance(context) }
+  }
+
+  /// Ends a subscription at the hub.
+  final func unlisten(_ number: Int64, _ code: WireError.Code?) {
+    resumptions.removeValue(forKey: number)?.cancel()
+    if let subscription = subscribers.removeValue(forKey: number) { services.hub.end(subscription) }
+    forget(number, code)
+  }
+
+  /// Authorizes the subscriptions again, for another user.
+  final func reauthorize(
+    _ context: ChannelHandlerContext, _ subscriptions: [(subscription: Int64, Listening)],
+    _ identity: Identity
+  ) {
+    let changes = subscriptions.compactMap { number, listening in
+      subscribers[number].map { ($0, operations.listenAuthorization(listening, as: identity)) }
+    }
+    services.hub.reauthorize(changes) { [self] in
+      session.reauthorized()
+      watchIdentity()
+      advance(context)
+    }
+  }
+
+  /// Calls `expire` when a login has expired.
+  package final func expectExpiry(of login: UserSession) {
+    expiry?.cancel()
+    let remaining = login.expiresAt - operations.now()
+    let milliseconds = max(1, min(remaining, SessionHandler.expiryMillisecondsMax))
+    expiry = services.loop.assumeIsolated().scheduleTask(in: .milliseconds(milliseconds)) {
+      [self] in
+      if login.isValid(at: operations.now()) { expectExpiry(of: login) } else { expire(login) }
+    }
+  }
+
+  /// A minute: the clock may be set meanwhile.
+  private static let expiryMillisecondsMax: Int64 = 60 * 1000
+}
+
+extension EventHub.Refusal {
+  /// Returns the error for the client.
+  ///
+  /// - Parameter end: the words of the protocol for subscriptions, and for the way to end them.
+  package func error(_ operations: Operations, _ end: String) -> WireError {
+    switch self {
+    case .stopped: operations.wireError(EngineError.stopped)
+    case .denied: operations.wireError(EngineError.denied)
+    case .tooManyViews:
+      WireError(
+        .tooLarge,
+        "the connections of your network address may have at most "
+          + "\(operations.limits.viewsPerAddressMax) different \(end)")
+    }
+  }
+}
+
+extension SessionHandler: Subscriber {
+  package final func accepts(
+    _ notifications: [Notification], bytes: Int, for subscription: Int64
+  ) -> Bool {
+    let outcome = session.admit(
+      notifications, bytes: bytes, for: subscription, unsentEventBytes: output.eventBytes)
+    switch outcome {
+    case .send: return true
+    case .dropped: return false
+    case .held:
+      charge()
+      return false
+    case .overloaded:
+      end(
+        "the client has left more than \(operations.limits.queuedBytesMax) bytes of events unread; the "
+          + "connection closes")
+      return false
+    }
+  }
+
+  package final func send(events bytes: ByteBuffer) {
+    sendEvents { $0.append(events: bytes) }
+  }
+
+  package final func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
+    sendEvents {
+      $0.append(events: head)
+      $0.append(events: rest)
+    }
+  }
+
+  package final func send(events pieces: LinePieces) {
+    sendEvents { $0.append(pieces, areEvents: true) }
+  }
+
+  private final func sendEvents(_ append: (inout LineOutput) -> Void) {
+    guard session.isOpen, let context else { return }
+    append(&output)
+    noteUnsent(context)
+    charge()
+    flushLater()
+  }
+
+  package final func cancel(_ subscription: Int64, _ code: WireError.Code) {
+    session.cancel(subscription, code)
+    guard let context else { return }
+    perform(context)
+    flushLater()
+  }
+}

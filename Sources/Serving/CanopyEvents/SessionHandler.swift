@@ -1,0 +1,391 @@
+public import CanopyEngine
+internal import CanopyMetrics
+public import CanopySession
+public import CanopyTree
+public import CanopyWire
+internal import Logging
+public import NIOCore
+internal import NIOExtras
+
+/// Drives the session of one connection, in any protocol whose clients send one request after the other.
+///
+/// The session decides, and the handler performs its actions on the connection's event loop. A subclass has the
+/// protocol: it turns bytes into requests, and replies into bytes. This file has the state, the methods that a subclass
+/// overrides, the events of the channel and the actions. The other files carry out requests (`+Requests`), send
+/// (`+Sending`), connect subscriptions to the hub (`+Subscriptions`), and close the connection (`+End`).
+open class SessionHandler {
+  /// The state that the connections to the present namespace share.
+  final private(set) var services: LoopServices
+  package final var session: Session
+  final let keptInput: any ConnectionInput
+  package final var output = LineOutput()
+  package final var client = Client()
+  final var scheduled = ScheduledWork()
+  final var closing = Closing()
+  package final private(set) var context: ChannelHandlerContext?
+  /// The tasks of requests by slot, to cancel when the connection is gone.
+  final var tasks: [Session.Slot: Task<Void, Never>] = [:]
+  /// The measurements of requests that are under way, by slot.
+  final var measurements: [Session.Slot: RequestMetrics.Measurement] = [:]
+  /// The subscriptions at the hub, by number.
+  package final var subscribers: [Int64: HubSubscription] = [:]
+  /// The tasks that find or measure the content with which a subscription begins, by number.
+  package final var resumptions: [Int64: Task<Void, Never>] = [:]
+  /// The task of the loop that authorizes the subscriptions again when the user's login expires.
+  package final var expiry: Scheduled<Void>?
+  /// Whether an action is being performed.
+  private final var isPerforming = false
+
+  /// Work of the connection that its event loop does later.
+  struct ScheduledWork {
+    /// Whether the connection is in the `FlushQueue`.
+    var flushes = false
+    /// Whether `advance` must run because a request has finished.
+    var advances = false
+    /// Whether the connection is in the queue of `LoopTurns`.
+    var takesTurn = false
+    /// Counts the requests of the present turn.
+    var turn = WorkBudget.Turn()
+    /// The task that decodes a long text beside the event loop.
+    var decoding: Task<Void, Never>?
+  }
+
+  /// The end of the connection.
+  struct Closing {
+    /// The reason for the client; nil for none.
+    var reason: String?
+    /// Whether the connection closes when everything is encoded.
+    var waitsForPieces = false
+    /// The task of the loop that closes the connection if the client does not.
+    var lingering: Scheduled<Void>?
+  }
+
+  /// The other side of the connection.
+  package struct Client: ~Copyable {
+    package fileprivate(set) var address = "local"
+    /// The group in which the long work of the connection takes turns; nil before the connection is active.
+    package fileprivate(set) var turns: TurnGroup?
+    /// Whether the client has ended its sending side.
+    var hasEnded = false
+    /// Reports the memory that the connection holds. Nil until that is enough to report.
+    var share: MemoryBudget.Share?
+  }
+
+  package init(_ services: LoopServices, _ input: any ConnectionInput) {
+    self.services = services
+    keptInput = input
+    session = Session(limits: services.operations.limits)
+  }
+
+  package final var operations: Operations { services.operations }
+
+  /// Makes the state that of the present namespace.
+  package final func move(to services: LoopServices) {
+    self.services = services
+  }
+
+  // MARK: The protocol, which a subclass has
+
+  /// Decodes bytes, and passes their requests to the session.
+  open func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
+    SessionHandler.needsOverride()
+  }
+
+  /// Carries out a read that does not take long, and appends its reply to the output. Returns whether it did.
+  open func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
+    SessionHandler.needsOverride()
+  }
+
+  /// Begins or ends a subscription. The outcome goes to the session.
+  ///
+  /// - Throws: the error for the client.
+  open func listen(
+    _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
+  ) throws(WireError) {
+    SessionHandler.needsOverride()
+  }
+
+  /// Finds or measures the content with which a subscription begins beside the event loop, and passes it to the session.
+  ///
+  /// - Parameter since: the last commit that the client knows; nil for none.
+  open func resume(
+    _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart
+  ) {
+    SessionHandler.needsOverride()
+  }
+
+  /// Forgets a subscription, and with an error appends its end to the output.
+  open func forget(_ number: Int64, _ code: WireError.Code?) {
+    SessionHandler.needsOverride()
+  }
+
+  /// Appends a reply to the output, when the events before it are sent.
+  open func send(_ context: ChannelHandlerContext, _ reply: Reply) {
+    SessionHandler.needsOverride()
+  }
+
+  /// Writes encoded output to the channel.
+  open func write(
+    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?
+  ) {
+    SessionHandler.needsOverride()
+  }
+
+  /// Appends the end of the connection to the output, with its reason if there is one.
+  open func appendEnd(_ reason: String?) {
+    SessionHandler.needsOverride()
+  }
+
+  private static func needsOverride(_ method: StaticString = #function) -> Never {
+    preconditionFailure("a protocol needs its own \(method)")
+  }
+
+  /// Appends the answer to a check of the client, in a protocol that has checks.
+  open func answerPing() {}
+
+  // MARK: Requests, with which a subclass may do more
+
+  /// Notes that the connection is active.
+  open func activate(_ context: ChannelHandlerContext) {
+    client.address = context.remoteAddress?.ipAddress ?? "local"
+    client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
+  }
+
+  /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
+  open func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
+    let measurement = services.metrics.begin(RequestKind(request))
+    // The events that led to the snapshot go out first.
+    let isCurrent = subscribers.isEmpty || services.hub.drain()
+    if isCurrent, readAtOnce(context, request) {
+      if let measurement { services.metrics.end(measurement) }
+      return
+    }
+    let slot = session.postponeRead()
+    measurements[slot] = measurement
+    if isCurrent {
+      readLong(context, request, slot, in: services.inbox.snapshot.root)
+    } else {
+      readAfterEvents(request, slot)
+    }
+  }
+
+  /// Carries out a read that has a slot, in a version of the tree. Its reply goes to `finish`, now or later.
+  open func read(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot, in root: Node
+  ) {
+    if let reply = operations.read(request, as: session.identity, in: root) {
+      finish(slot, Session.Completion(reply))
+    } else {
+      readLong(context, request, slot, in: root)
+    }
+  }
+
+  /// Carries out a request. Its outcome goes to `finish`, now or later.
+  open func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
+    let identity = session.identity
+    switch request {
+    case .read(let request): orderedRead(context, request, slot)
+    case .write(let request):
+      let outcome = pendingOutcome(context, slot)
+      operations.write(request, as: identity, from: client.address, turns: client.turns) {
+        outcome.complete(Session.Completion($0))
+      }
+    case .listen(let request):
+      do throws(WireError) { try listen(context, request, slot) } catch {
+        finish(slot, Session.Completion(error))
+      }
+    case .account(let request):
+      let outcome = pendingOutcome(context, slot)
+      let task = operations.begin(request, as: identity, from: client.address) {
+        outcome.complete($0)
+      }
+      if request.endsWithConnection { tasks[slot] = task }
+    case .administration(let request):
+      let outcome = pendingOutcome(context, slot)
+      operations.begin(request, as: identity) { outcome.complete($0) }
+    case .connection(let request):
+      if case .use = request {
+        do throws(WireError) { try session.checkMayChangeNamespace() } catch {
+          return finish(slot, Session.Completion(error))
+        }
+      }
+      let outcome = pendingOutcome(context, slot)
+      operations.begin(request, as: identity, session.armed) { outcome.complete($0) }
+    }
+  }
+
+  /// Receives the outcome of a request.
+  package final func finish(_ slot: Session.Slot, _ completion: Session.Completion) {
+    tasks[slot] = nil
+    if !measurements.isEmpty, let measurement = measurements.removeValue(forKey: slot) {
+      services.metrics.end(measurement)
+    }
+    if let lease = completion.namespace { use(lease) }
+    session.finish(slot, completion)
+    if completion.closes { keptInput.drop() }
+    if completion.identity != nil { watchIdentity() }
+    scheduled.advances = true
+  }
+
+  /// Makes a namespace that of the requests that follow. The connection has no subscriptions and no other requests.
+  open func use(_ lease: NamespaceLease) {
+    // A protocol whose connections keep their namespace.
+    lease.release()
+  }
+
+  /// Has the subscriptions authorized again when the login of the user expires, if any rests on it.
+  open func watchIdentity() {
+    guard case .user(let login) = session.identity, session.hasAuthorizedSubscriptions else {
+      expiry?.cancel()
+      return
+    }
+    expectExpiry(of: login)
+  }
+
+  /// Authorizes the subscriptions again, because the login of their user has expired.
+  open func expire(_ login: UserSession) {
+    Task { [operations] in await operations.reauthorize([login]) }
+  }
+
+  // MARK: Events of the channel
+
+  package final func handlerAdded(context: ChannelHandlerContext) {
+    self.context = context
+    // A channel of another listener is active already.
+    if context.channel.isActive { activateOnce(context) }
+  }
+
+  package final func handlerRemoved(context: ChannelHandlerContext) {
+    self.context = nil
+  }
+
+  package final func channelActive(context: ChannelHandlerContext) {
+    activateOnce(context)
+    context.fireChannelActive()
+  }
+
+  private final func activateOnce(_ context: ChannelHandlerContext) {
+    if client.turns == nil { activate(context) }
+  }
+
+  open func channelInactive(context: ChannelHandlerContext) {
+    closing.lingering?.cancel()
+    expiry?.cancel()
+    for task in tasks.values { task.cancel() }
+    scheduled.decoding?.cancel()
+    session.lose()
+    perform(context)
+    output.removeAll()
+    client.share?.leave(holding: session.ledger.requests)
+    context.fireChannelInactive()
+  }
+
+  package final func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    operations.logger.debug("a connection failed", metadata: ["error": "\(error)"])
+    context.close(promise: nil)
+  }
+
+  package final func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    switch event {
+    case ChannelEvent.inputClosed: endInput(context)
+    case is ChannelShouldQuiesceEvent:
+      // The requests that were received are still carried out and answered.
+      session.endInput()
+      advance(context)
+    default: context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  /// Notes that the client has ended its sending side.
+  package final func endInput(_ context: ChannelHandlerContext) {
+    client.hasEnded = true
+    if closing.lingering != nil { return context.close(promise: nil) }
+    session.endInput()
+    advance(context)
+  }
+
+  package final func channelWritabilityChanged(context: ChannelHandlerContext) {
+    noteUnsent(context)
+    advance(context)
+    encodeLater(context)
+    context.fireChannelWritabilityChanged()
+  }
+
+  package final func channelReadComplete(context: ChannelHandlerContext) {
+    advance(context)
+    context.fireChannelReadComplete()
+  }
+
+  // MARK: The session and its actions
+
+  /// Performs the actions of the session, decodes input that was kept, and sends the output now or later.
+  package final func advance(_ context: ChannelHandlerContext) {
+    // The caller of the decoder advances when the decoder returns.
+    if keptInput.isDecoding || isPerforming { return perform(context) }
+    while true {
+      noteInput()
+      perform(context)
+      if !output.hasPieces,
+        output.text.count >= min(SessionHandler.sentBytesMin, operations.limits.unreadReplyBytesMax)
+      {
+        flush(context)
+        continue
+      }
+      guard session.wantsInput, let kept = keptInput.takeBacklog() else { break }
+      decode(context, kept)
+    }
+    answerPing()
+    if output.hasBuffers {
+      if session.isOpen { flushLater() }
+    } else {
+      encodeLater(context)
+    }
+    charge()
+  }
+
+  /// The size of encoded replies from which on they are sent at once, and do not wait for other replies.
+  static let sentBytesMin = 16 * 1024
+
+  /// Reports the bytes of the input to the session.
+  final func noteInput() {
+    session.setInput(bytes: keptInput.byteCount, hasBacklog: keptInput.hasBacklog)
+  }
+
+  /// Performs the actions of the session until it has no more.
+  ///
+  /// A call from within an action performs those alone that the session has decided on already. A reply would precede
+  /// the one that is being sent.
+  package final func perform(_ context: ChannelHandlerContext) {
+    let isWithin = isPerforming
+    isPerforming = true
+    defer { isPerforming = isWithin }
+    while let action = isWithin ? session.nextDecidedAction() : session.nextAction() {
+      switch action {
+      case .read(let request):
+        countWork()
+        read(context, request)
+      case .begin(let request, let slot):
+        countWork()
+        if let measurement = services.metrics.begin(RequestKind(request)) {
+          measurements[slot] = measurement
+        }
+        begin(context, request, slot)
+      case .send(let reply): send(context, reply)
+      case .setReading(let isReading):
+        context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
+      case .resume(let number, let since, let start):
+        resume(context, number, since: since, start)
+      case .unlisten(let number, let code): unlisten(number, code)
+      case .reauthorize(let subscriptions, let identity):
+        reauthorize(context, subscriptions, identity)
+      case .release(let login): operations.sessions.remove(login)
+      case .carryOut(let armed, let identity):
+        let loop = context.eventLoop
+        operations.carryOut(armed, as: identity, from: client.address) { body in
+          loop.scheduleTask(in: .seconds(1)) { body() }
+        }
+      case .close: close(context)
+      }
+    }
+  }
+}

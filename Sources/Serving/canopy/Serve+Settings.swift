@@ -1,0 +1,210 @@
+import ArgumentParser
+import CanopyAccounts
+import CanopyEngine
+import CanopyEvents
+import CanopyGateway
+import CanopyIdentity
+import CanopyLineServer
+import CanopySession
+import CanopySQLite
+import CanopyTree
+import Logging
+
+extension Serve {
+  /// The settings of a server: its options, or the environment, or the defaults.
+  struct Settings {
+    let folder: String
+    let logger: Logger
+    let store: SQLiteStore.Configuration
+    /// Without the indexes of the rules.
+    let engine: Engine.Configuration
+    let accounts: AccountSettings
+    let hasher: PasswordHasher
+    let identity: IdentitySettings
+    let listener: LineServer.Configuration
+    /// The HTTP port; nil for none.
+    let gateway: Gateway.Configuration?
+    fileprivate(set) var limits: Limits
+    fileprivate(set) var namespaces: Namespaces.Settings
+    /// Whether the process may open too few files for the limits that the options ask for.
+    fileprivate var isReduced = false
+  }
+
+  /// Returns the settings.
+  ///
+  /// - Throws: `ValidationError` for a value that is not allowed; `OpenFilesError`; `TLSCertificateError`.
+  func settings() throws -> Settings {
+    let folder = try folder.folder()
+    let listener = try listener(in: folder)
+    var namespaces = Namespaces.Settings()
+    namespaces.openMax = try positive(
+      "namespaces-max", namespacesMax, default: namespaces.openMax)
+    var settings = Settings(
+      folder: folder, logger: try logger(), store: try store(), engine: try engine(),
+      accounts: try accounts(), hasher: try hasher(), identity: try identity(),
+      listener: listener, gateway: try gateway(like: listener), limits: try limits(),
+      namespaces: namespaces)
+    try settings.fitOpenFiles()
+    return settings
+  }
+
+  private func logger() throws -> Logger {
+    var logger = Logger(label: "canopy") { StreamLogHandler.standardError(label: $0) }
+    logger.logLevel = try Setting.value("log-level", logLevel, default: .info)
+    return logger
+  }
+
+  private func store() throws -> SQLiteStore.Configuration {
+    var store = SQLiteStore.Configuration()
+    store.durability = try Setting.value("durability", durability, default: .full)
+    store.retainedCommits = try positive(
+      "retained-commits", retainedCommits, default: store.retainedCommits)
+    let retained = try positive(
+      "retained-seconds", retainedSeconds, default: store.retainedMilliseconds / 1000)
+    guard retained <= 1_000_000_000_000 else {
+      throw ValidationError("--retained-seconds must be at most 1000000000000")
+    }
+    store.retainedMilliseconds = retained * 1000
+    store.acceptsLoss = acceptLoss
+    return store
+  }
+
+  private func engine() throws -> Engine.Configuration {
+    var engine = Engine.Configuration()
+    engine.checkpointEvery = try positive(
+      "checkpoint-every", checkpointEvery, default: engine.checkpointEvery)
+    let checkpointAfter = try positive(
+      "checkpoint-after", checkpointAfter, default: engine.checkpointAfter.components.seconds)
+    guard checkpointAfter <= 1_000_000_000 else {
+      throw ValidationError("--checkpoint-after must be at most 1000000000")
+    }
+    engine.checkpointAfter = .seconds(checkpointAfter)
+    return engine
+  }
+
+  private func accounts() throws -> AccountSettings {
+    var settings = AccountSettings()
+    settings.signUpsMax = try positive(
+      "signups-per-minute", signupsPerMinute, default: settings.signUpsMax)
+    settings.loginsMax = try positive(
+      "logins-per-minute", loginsPerMinute, default: settings.loginsMax)
+    return settings
+  }
+
+  private func hasher() throws -> PasswordHasher {
+    PasswordHasher(
+      concurrentMax: try positive("hashers-max", hashersMax, default: 2),
+      waitingMax: try positive("hashes-waiting-max", hashesWaitingMax, default: 64),
+      waitingPerNetworkMax: try positive(
+        "hashes-waiting-per-address-max", hashesWaitingPerAddressMax, default: 32))
+  }
+
+  private func identity() throws -> IdentitySettings {
+    var identity = IdentitySettings()
+    identity.project = try Setting.value("project", project, default: Project()).name
+    identity.isEmulator = emulator
+    return identity
+  }
+
+  private func limits() throws -> Limits {
+    var limits = Limits()
+    limits.lineBytesMax = try positive("line-bytes-max", lineBytesMax, default: limits.lineBytesMax)
+    limits.connectionsMax = try positive(
+      "connections-max", connectionsMax, default: limits.connectionsMax)
+    limits.connectionsPerAddressMax = try positive(
+      "connections-per-address-max", connectionsPerAddressMax,
+      default: limits.connectionsPerAddressMax)
+    limits.listenersMax = try positive("listeners-max", listenersMax, default: limits.listenersMax)
+    limits.queuedBytesMax = try positive(
+      "queued-bytes-max", queuedBytesMax, default: limits.queuedBytesMax)
+    limits.memoryMax = try positive(
+      "memory-max", memoryMax, default: MachineMemory.available() / 8)
+    return limits
+  }
+
+  private func listener(in folder: String) throws -> LineServer.Configuration {
+    var listener = LineServer.Configuration()
+    listener.heartbeatSeconds = try positive(
+      "heartbeat-seconds", heartbeatSeconds, default: listener.heartbeatSeconds)
+    listener.timeoutSeconds = try positive(
+      "timeout-seconds", timeoutSeconds, default: listener.timeoutSeconds)
+    guard listener.heartbeatSeconds <= 32_767, listener.timeoutSeconds <= 32_767 else {
+      throw ValidationError("--heartbeat-seconds and --timeout-seconds must be at most 32767")
+    }
+    listener.certificate = try certificate()
+    listener.localSocketFolder = folder
+    listener.host = try Setting.value("host", host, default: listener.host)
+    listener.port = Int(try Setting.value("port", port, default: UInt16(listener.port)))
+    listener.threads = try positive("threads", threads, default: listener.threads)
+    guard listener.threads <= 1024 else { throw ValidationError("--threads must be at most 1024") }
+    return listener
+  }
+
+  /// Reads the certificate of both ports; nil for none.
+  private func certificate() throws -> TLSCertificate? {
+    let file = try Setting.value("tls-certificate", tlsCertificate)
+    let key = try Setting.value("tls-key", tlsKey)
+    guard let file, let key else {
+      guard file == nil, key == nil else {
+        throw ValidationError("--tls-certificate and --tls-key go together; name both files")
+      }
+      return nil
+    }
+    return try TLSCertificate(certificateFile: file, keyFile: key)
+  }
+
+  /// Returns the configuration of the HTTP port; nil for none.
+  private func gateway(like listener: LineServer.Configuration) throws -> Gateway.Configuration? {
+    var gateway = Gateway.Configuration()
+    gateway.isEmulator = emulator
+    gateway.allowedOrigins = try Setting.value("allow-origin", allowOrigin)?.all ?? []
+    gateway.host = listener.host
+    gateway.certificate = listener.certificate
+    gateway.threads = listener.threads
+    gateway.heartbeatSeconds = listener.heartbeatSeconds
+    gateway.timeoutSeconds = listener.timeoutSeconds
+    guard !emulator || Gateway.loopback.contains(gateway.host) else {
+      throw ValidationError(GatewayError.emulatorIsPublic.sentence)
+    }
+    switch try Setting.value("http-port", httpPort, default: .port(UInt16(gateway.port))) {
+    case .off: return nil
+    case .port(let port): gateway.port = Int(port)
+    }
+    return gateway
+  }
+
+  private func positive<N: FixedWidthInteger & ExpressibleByArgument>(
+    _ name: String, _ given: N?, default: N
+  ) throws -> N {
+    let value = try Setting.value(name, given, default: `default`)
+    guard value > 0 else { throw ValidationError("--\(name) must be positive") }
+    return value
+  }
+}
+
+extension Serve.Settings {
+  /// Lowers the limits to the files that the process may open.
+  fileprivate mutating func fitOpenFiles() throws {
+    let room = try OpenFiles.raised().division(
+      threads: listener.threads * (gateway == nil ? 1 : 2), namespacesMax: namespaces.openMax)
+    isReduced = room.connections < limits.connectionsMax || room.namespaces < namespaces.openMax
+    limits.connectionsMax = min(room.connections, limits.connectionsMax)
+    namespaces.openMax = room.namespaces
+  }
+
+  func noteReduction() {
+    guard isReduced else { return }
+    logger.notice(
+      "the limit of open files leaves room for fewer connections or namespaces than the options",
+      metadata: [
+        "connections": "\(limits.connectionsMax)", "namespaces": "\(namespaces.openMax)",
+      ])
+  }
+
+  func warnOfPlainText() {
+    guard listener.certificate == nil, !Gateway.loopback.contains(listener.host) else { return }
+    logger.warning(
+      "other machines can connect without TLS: passwords are sent unencrypted",
+      metadata: ["host": "\(listener.host)"])
+  }
+}
