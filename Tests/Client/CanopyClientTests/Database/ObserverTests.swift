@@ -269,7 +269,7 @@ import Testing
       let (isCommitted, snapshot) = try await place.runTransactionBlock { _ in .abort() }
       #expect(!isCommitted && !snapshot.exists())
       let reported = Received<String>()
-      place.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      place.observe(.value, with: { reported.add($0.text) })
       await reported.wait(for: 1)
       database.goOffline()
       place.runTransactionBlock(
