@@ -97,6 +97,8 @@ final class RepositoryState {
   var silentTicks = 0
   /// The on-disconnect requests that the server has not confirmed, in order.
   var disconnectRequests: [DisconnectOperation] = []
+  /// The on-disconnect writes that the server makes when this connection ends.
+  var registeredWrites = RegisteredWrites()
   /// The session requests that wait for a connection.
   var sessionRequests: Deque<SessionRequest> = []
   var writeNumbers: WriteNumbers
