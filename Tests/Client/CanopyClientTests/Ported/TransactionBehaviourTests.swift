@@ -76,7 +76,10 @@ import Testing
   @Test func `many transactions at one place call their functions once each`() async throws {
     try await withBackend { backend in
       let place = try await backend.client().reference(withPath: "n")
-      _ = try await place.getData()
+      let seen = Received<String>()
+      // The value stays known, also if all transactions so far have ended.
+      place.observe(.value, with: { seen.add($0.text) })
+      await seen.wait(for: 1)
       let (calls, ends) = (Received<Int>(), Received<End>())
       let start = ContinuousClock.now
       for number in 0..<400 {
@@ -127,6 +130,9 @@ import Testing
   {
     try await withBackend { backend in
       let place = try await backend.client().reference(withPath: "n")
+      _ = try await place.getData()
+      // The second begins before the first is committed.
+      backend.parts.journal.gate.hold()
       let (inputs, ends) = (Received<String>(), Received<End>())
       for output in [42, 84] {
         run(place, ends) { data in
@@ -135,6 +141,8 @@ import Testing
           return .success(withValue: data)
         }
       }
+      await inputs.wait(for: 2)
+      backend.parts.journal.gate.open()
       #expect(await ends.wait(for: 2).allSatisfy(\.isCommitted))
       #expect(inputs.values == ["\(NSNull())", "42"])
       let other = try await backend.client().reference(withPath: "n").getData()
@@ -179,7 +187,10 @@ import Testing
   func `a transaction that conflicts is not tried again after a write`() async throws {
     try await withBackend { backend in
       try await backend.client().reference(withPath: "n").setValue(5)
-      let place = try await backend.client().reference(withPath: "n")
+      let database = try await backend.client()
+      let place = database.reference(withPath: "n")
+      // The write begins before the server answers.
+      database.goOffline()
       let (inputs, ends) = (Received<Bool>(), Received<End>())
       run(place, ends) { data in
         inputs.add(data.value is NSNull)
@@ -187,6 +198,7 @@ import Testing
         return .success(withValue: data)
       }
       place.startSet(32)
+      database.goOnline()
       let end = await ends.wait(for: 1)[0]
       #expect(!end.isCommitted && end.code == .overriddenBySet)
       #expect(inputs.values == [true])
@@ -199,11 +211,15 @@ import Testing
   func `an update ends only the transactions at its own locations`() async throws {
     try await withBackend { backend in
       try await backend.client().reference(withPath: "t").setValue(["foo": "old", "bar": "old"])
-      let root = try await backend.client().reference(withPath: "t")
+      let database = try await backend.client()
+      let root = database.reference(withPath: "t")
+      // The update begins before the server answers.
+      database.goOffline()
       let (foo, bar) = (Received<End>(), Received<End>())
       run(root.child("foo"), foo, set(72))
       run(root.child("bar"), bar, set(72))
       root.startUpdate(["foo": "new", "boo": "new", "doo/foo": "new"])
+      database.goOnline()
       #expect(await foo.wait(for: 1)[0].code == .overriddenBySet)
       #expect(await bar.wait(for: 1)[0].isCommitted)
       _ = try await root.getData()
