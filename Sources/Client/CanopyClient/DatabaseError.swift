@@ -2,6 +2,9 @@ internal import CanopyTree
 internal import CanopyWire
 
 /// The reason why an operation failed: a code for programs and a sentence for people.
+///
+/// As an `NSError` it has the domain and the number of Firebase's library: 1 for a refusal by the
+/// security rules, 2 if the server is unavailable, 3 for a write that was purged, and 9999 else.
 public struct DatabaseError: Error, Equatable, Sendable {
   /// The kinds of failure.
   public enum Code: String, Sendable, CaseIterable {
@@ -47,11 +50,55 @@ public struct DatabaseError: Error, Equatable, Sendable {
 }
 
 extension DatabaseError: LocalizedError, CustomStringConvertible {
-  /// The sentence, which `localizedDescription` returns.
-  public var errorDescription: String? { sentence }
+  /// The text that `localizedDescription` returns: the words of Firebase's library if it has a
+  /// number for the failure, and the sentence.
+  public var errorDescription: String? {
+    switch code {
+    case .permissionDenied: "Permission Denied: \(sentence)"
+    case .unavailable: "Service is unavailable: \(sentence)"
+    case .writeCanceled: "Write cancelled by user: \(sentence)"
+    default: sentence
+    }
+  }
 
   /// The code and the sentence.
   public var description: String { "\(code.rawValue): \(sentence)" }
+}
+
+extension DatabaseError: CustomNSError {
+  /// The domain that Firebase's library uses.
+  public static var errorDomain: String { "com.firebase" }
+
+  /// The number that Firebase's library uses: 1, 2, 3 or 9999.
+  public var errorCode: Int {
+    switch code {
+    case .permissionDenied: 1
+    case .unavailable: 2
+    case .writeCanceled: 3
+    default: 9999
+    }
+  }
+
+  /// The text of `localizedDescription`, and the status word of Firebase's protocol if it has one
+  /// as the reason.
+  public var errorUserInfo: [String: Any] {
+    var info: [String: Any] = [NSLocalizedDescriptionKey: errorDescription ?? sentence]
+    info[NSLocalizedFailureReasonErrorKey] = status
+    return info
+  }
+
+  /// The status word of Firebase's protocol.
+  private var status: String? {
+    switch code {
+    case .permissionDenied: "permission_denied"
+    case .unavailable: "unavailable"
+    case .writeCanceled: "write_canceled"
+    case .maxRetries: "maxretry"
+    case .overriddenBySet: "set"
+    case .disconnected: "disconnect"
+    default: nil
+    }
+  }
 }
 
 extension DatabaseError {

@@ -1,31 +1,11 @@
 internal import CanopyWire
 
 /// The reason why a sign-in, a sign-up or a similar operation failed.
+///
+/// As an `NSError` it has the domain ``AuthErrorDomain`` and the number of its code.
 public struct AuthError: Error, Equatable, Sendable {
   /// The kinds of failure.
-  public enum Code: String, Sendable, CaseIterable {
-    /// The e-mail address or the password is wrong; the error does not reveal which.
-    case wrongPassword
-    /// The e-mail address or the user name is taken; the error does not reveal which.
-    case emailAlreadyInUse
-    /// The password is too short, too long or too common.
-    case weakPassword
-    /// The e-mail address, the user name or the password is invalid.
-    case invalidArgument
-    /// The account has been disabled.
-    case userDisabled
-    /// The token is invalid or has expired.
-    case invalidToken
-    /// Too many attempts; the sentence says how long to wait.
-    case tooManyRequests
-    /// The server did not respond in time, the connection was lost, or the URL is not that of a
-    /// server.
-    case networkError
-    /// There is no signed-in user.
-    case noCurrentUser
-    /// The server cannot do this now, or it failed.
-    case internalError
-  }
+  public typealias Code = AuthErrorCode
 
   /// The kind of failure.
   public var code: Code
@@ -44,7 +24,22 @@ extension AuthError: LocalizedError, CustomStringConvertible {
   public var errorDescription: String? { sentence }
 
   /// The code and the sentence.
-  public var description: String { "\(code.rawValue): \(sentence)" }
+  public var description: String { "\(code): \(sentence)" }
+}
+
+extension AuthError: CustomNSError {
+  /// The domain that Firebase's library uses.
+  public static var errorDomain: String { AuthErrorDomain }
+
+  /// The number of the code.
+  public var errorCode: Int { code.rawValue }
+
+  /// The sentence, and the name of the code if Firebase has one.
+  public var errorUserInfo: [String: Any] {
+    var info: [String: Any] = [NSLocalizedDescriptionKey: sentence]
+    info[AuthErrorUserInfoNameKey] = code.name
+    return info
+  }
 }
 
 extension AuthError {
@@ -53,12 +48,17 @@ extension AuthError {
       switch error.code {
       case .unauthenticated:
         switch kind {
-        case .token: .invalidToken
-        case .rename: .noCurrentUser
+        case .token: .invalidUserToken
+        case .rename: .nullUser
         default: .wrongPassword
         }
       case .conflict: .emailAlreadyInUse
-      case .invalidData: error.sentence.contains("password") ? .weakPassword : .invalidArgument
+      case .invalidData:
+        if error.sentence.contains("password") {
+          .weakPassword
+        } else {
+          error.sentence.contains("e-mail") ? .invalidEmail : .invalidArgument
+        }
       case .badRequest, .tooLarge, .notFound: .invalidArgument
       case .permissionDenied: .userDisabled
       case .rateLimited: .tooManyRequests

@@ -55,7 +55,7 @@ extension RepositoryState {
         .maxRetries, "the data changed each time that the transaction was tried; try again later")
     case .cancelled:
       outcome.error = DatabaseError(
-        .overriddenBySet, "the transaction was dropped with the writes that were outstanding")
+        .writeCanceled, "the transaction was dropped with the writes that were outstanding")
     case .refused(let error): outcome.error = DatabaseError(error)
     }
     completion(outcome, self)
