@@ -87,7 +87,8 @@ public final class Database: Sendable {
     DatabaseReference(self, problem.map { .none($0) } ?? ReferenceTarget(path))
   }
 
-  /// Returns the location of a URL, which must belong to this database's server.
+  /// Returns the location of a URL, which must belong to this database's server. Its path is
+  /// percent-encoded, with `+` for a space.
   public func reference(fromURL url: String) -> DatabaseReference {
     do throws(DatabaseError) {
       if let problem { throw problem }
@@ -96,7 +97,7 @@ public final class Database: Sendable {
         throw DatabaseError(
           .invalidURL, "the URL is of another server than \(repository.endpoint.text)")
       }
-      return reference(withPath: path.removingPercentEncoding ?? path)
+      return reference(withPath: try URLPath.decoded(path))
     } catch {
       return DatabaseReference(self, .none(error))
     }

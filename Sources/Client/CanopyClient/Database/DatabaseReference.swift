@@ -28,8 +28,11 @@ public final class DatabaseReference: DatabaseQuery, @unchecked Sendable {
   /// The root.
   public var root: DatabaseReference { database.reference() }
 
-  /// The URL of the location.
-  public var url: String { database.repository.endpoint.text + target.text }
+  /// The URL of the location, percent-encoded; `Database.reference(fromURL:)` returns the location
+  /// again.
+  public var url: String {
+    database.repository.endpoint.text + URLPath.encoded(target.text)
+  }
 
   /// Returns the location at a path below.
   public func child(_ pathString: String) -> DatabaseReference {
