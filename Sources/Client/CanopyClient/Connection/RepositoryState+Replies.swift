@@ -101,8 +101,14 @@ extension RepositoryState {
       try take(answer, ofTransaction: id)
       writeNumbers.endTransaction(number)
     case .disconnect(let operation): take(answer.error, of: operation)
-    case .get(let request):
-      let result = try readNode(answer)
+    case .get(var request):
+      if !request.isUnfiltered, let error = answer.error, error.isMissingIndex {
+        warn(ofMissingIndex: error)
+        request.isUnfiltered = true
+        return send(request)
+      }
+      var result = try readNode(answer)
+      if request.isUnfiltered { result = result.map { request.spec.query.value(of: $0) } }
       if case .success(let node) = result { perform(tree.fetched(node, of: request.spec)) }
       request.answer(result, self)
     case .nothing, .deferred: break
@@ -131,6 +137,10 @@ extension RepositoryState {
     switch answer {
     case .failure(let error):
       guard subscriptions.refuse(tag) else { return }
+      if error.isMissingIndex, let listen = tree.unindexed(tag) {
+        warn(ofMissingIndex: error)
+        return start(listen)
+      }
       subscriptions.lastRefusal = DatabaseError(error)
       perform(tree.cancelled(tag))
     case .success(let json):
@@ -192,6 +202,11 @@ extension WireError {
     case .unavailable, .overloaded, .rateLimited: true
     default: false
     }
+  }
+
+  /// Whether the server refused a query because the rules declare no index for it.
+  var isMissingIndex: Bool {
+    code == .invalidQuery && sentence.hasBytePrefix("Index not defined")
   }
 }
 

@@ -114,6 +114,8 @@ final class RepositoryState {
   /// The reads that wait for a connection.
   var waitingGets: [GetRequest] = []
   var lastGet = 0
+  /// The server's sentences about missing indexes that were logged.
+  var missingIndexes: Set<String> = []
   var lastSession = 0
   var lastDisconnect = 0
 

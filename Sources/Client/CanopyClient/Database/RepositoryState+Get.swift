@@ -1,9 +1,14 @@
 internal import CanopyTree
+internal import CanopyWire
+internal import Logging
 
 /// A read of a query's current value.
 struct GetRequest: Sendable {
   var number: Int
   var spec: QuerySpec
+  /// Whether the server is asked for the whole location, because the rules declare no index for the
+  /// query. The library filters the reply.
+  var isUnfiltered = false
   var answer: Answer<Result<Node, DatabaseError>>
 }
 
@@ -35,11 +40,20 @@ extension RepositoryState {
     for request in waiting { send(request) }
   }
 
-  private func send(_ request: GetRequest) {
-    if !send(.get(request), { $0.append(get: request.spec) }) {
+  func send(_ request: GetRequest) {
+    let asked = request.isUnfiltered ? QuerySpec(request.spec.path) : request.spec
+    if !send(.get(request), { $0.append(get: asked) }) {
       request.answer(
         .failure(DatabaseError(.tooLarge, "the query is longer than a line may be")), self)
     }
+  }
+
+  /// Logs that the library filters a query itself, once for each index that the rules lack.
+  func warn(ofMissingIndex error: WireError) {
+    guard missingIndexes.insert(error.sentence).inserted else { return }
+    options.logger.warning(
+      "the rules declare no index for a query, so it downloads its whole location and is filtered here",
+      metadata: ["advice": "\(error.sentence)"])
   }
 
   private func answerLocally(_ request: GetRequest) {

@@ -130,7 +130,8 @@ extension SyncTree {
 
   /// Saves the received data of a query that is no longer listened to.
   mutating func save(_ view: View) {
-    guard isPersistent, view.server.isReady, let sequence = listens[view.spec.serverSpec]?.sequence
+    guard isPersistent, view.server.isReady, let listen = listens[view.spec.serverSpec],
+      !listen.isUnfiltered, let sequence = listen.sequence
     else {
       return
     }

@@ -8,6 +8,9 @@ struct ServerListens: Sendable {
     let spec: QuerySpec
     /// The last commit that the server reported.
     var sequence: Int64?
+    /// Whether the server reports the whole location, because the rules declare no index for the
+    /// query. Until the next connection.
+    var isUnfiltered = false
   }
 
   private(set) var bySpec: [QuerySpec: Listen] = [:]
@@ -47,6 +50,17 @@ struct ServerListens: Sendable {
   /// Makes the server send the whole state of a query on the next connection.
   mutating func restart(_ spec: QuerySpec) {
     bySpec[spec]?.sequence = nil
+  }
+
+  /// Records that the server reports the whole location instead of the query.
+  ///
+  /// - Returns: the query; nil if the listen has ended, is unbounded, or has already been changed so.
+  mutating func makeUnfiltered(_ tag: ListenTag) -> QuerySpec? {
+    guard let spec = specs[tag], !spec.query.isUnbounded, bySpec[spec]?.isUnfiltered == false else {
+      return nil
+    }
+    bySpec[spec]?.isUnfiltered = true
+    return spec
   }
 
   mutating func received(_ tag: ListenTag, _ sequence: Int64) {

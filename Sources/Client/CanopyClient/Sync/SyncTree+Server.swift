@@ -11,7 +11,8 @@ extension SyncTree {
   package mutating func changed(
     _ tag: ListenTag, _ assignments: [Assignment], isPatch: Bool, sequence: Int64
   ) -> Effects {
-    guard let spec = listens[tag]?.spec else { return Effects() }
+    guard let listen = listens[tag] else { return Effects() }
+    let spec = listen.spec
     listens.received(tag, sequence)
     let absolute = assignments.map { assignment in
       let location = assignment.location
@@ -19,7 +20,10 @@ extension SyncTree {
         Location(spec.path.appending(location.path), isPriority: location.isPriority),
         assignment.value)
     }
-    var effects = serverChanged(absolute, of: spec, patched: isPatch ? spec.path : nil)
+    var effects = serverChanged(
+      absolute, of: spec, isUnfiltered: listen.isUnfiltered, patched: isPatch ? spec.path : nil)
+    // A store keeps the result of the query, from which a listen that the server filters resumes.
+    guard !listen.isUnfiltered else { return effects }
     effects.changes.append(.received(spec, assignments, sequence: sequence))
     return effects
   }
@@ -29,9 +33,10 @@ extension SyncTree {
   /// - Parameters:
   ///   - spec: the listen that reported them. Data of a whole location applies to every view there,
   ///     data of a bounded query to that query only.
+  ///   - isUnfiltered: whether data of a bounded query is that of the whole location.
   ///   - patched: the location of earlier data that this extends; nil for new data.
   mutating func serverChanged(
-    _ assignments: [Assignment], of spec: QuerySpec, patched: Path?
+    _ assignments: [Assignment], of spec: QuerySpec, isUnfiltered: Bool = false, patched: Path?
   ) -> Effects {
     var effects = Effects()
     let isNarrow = !spec.query.isUnbounded
@@ -43,7 +48,8 @@ extension SyncTree {
     }
     for id in concerned {
       change(id) { view, writes in
-        view.serverChanged(assignments, isNarrow: isNarrow, patched: patched, writes)
+        view.serverChanged(
+          assignments, isNarrow: isNarrow && !isUnfiltered, patched: patched, writes)
       }
     }
     let paths = assignments.map(\.location.path)
@@ -86,6 +92,15 @@ extension SyncTree {
     return effects
   }
 
+  /// Handles the refusal of a query for which the rules declare no index: the tree filters the whole
+  /// location itself.
+  ///
+  /// - Returns: the listen to the whole location to start instead; nil if that is no remedy.
+  package mutating func unindexed(_ tag: ListenTag) -> ServerListen? {
+    guard let spec = listens.makeUnfiltered(tag) else { return nil }
+    return ServerListen(tag: tag, spec: QuerySpec(spec.path), since: nil)
+  }
+
   /// Handles a refused or cancelled listen. Its listeners are removed; covered listeners below get
   /// listens of their own.
   package mutating func cancelled(_ tag: ListenTag) -> Effects {
@@ -113,7 +128,9 @@ extension SyncTree {
     isConnected = true
     for listen in listens.all where !listen.spec.query.isUnbounded {
       let isExact = viewOfSpec[listen.spec].flatMap { views[$0] }?.server.isExact ?? false
-      if !isExact { listens.restart(listen.spec) }
+      // The rules may declare the index by now, and the changes of the query alone would leave the
+      // other children out of date.
+      if !isExact || listen.isUnfiltered { listens.restart(listen.spec) }
     }
     listens.renew()
     effects.starts = listens.all.map {
