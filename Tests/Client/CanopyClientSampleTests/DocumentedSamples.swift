@@ -25,7 +25,7 @@ enum DocumentedSamples {
     return key
   }
 
-  static func watch(_ show: @escaping (DataSnapshot) -> Void) -> () -> Void {
+  static func watch(_ show: @escaping @Sendable (DataSnapshot) -> Void) -> () -> Void {
     let recent = Database.database().reference().child("posts").queryLimited(toLast: 10)
     let handle = recent.observe(.childAdded, with: { snapshot in show(snapshot) }) { error in
       print("not allowed: \(error.localizedDescription)")
@@ -69,7 +69,7 @@ enum DocumentedSamples {
     return isCommitted
   }
 
-  static func workOffline(_ name: DatabaseReference, _ done: @escaping (String) -> Void) {
+  static func workOffline(_ name: DatabaseReference, _ done: @escaping @Sendable (String) -> Void) {
     name.database.goOffline()
     name.observeSingleEvent(of: .value, with: { done("seen: \($0.value as? String ?? "")") })
     name.setValue("Written on a train") { error, _ in

@@ -42,7 +42,9 @@ public final class Auth: Sendable {
   /// - Parameter completion: receives the result or an `AuthError`.
   public func createUser(
     withEmail email: String, password: String,
-    completion: ((AuthDataResult?, (any Error)?) -> Void)? = nil
+    @_inheritActorContext completion: (
+      @Sendable @isolated(any) (AuthDataResult?, (any Error)?) -> Void
+    )? = nil
   ) {
     createUser(
       withEmail: email, password: password, username: randomUserName, completion: completion)
@@ -53,7 +55,9 @@ public final class Auth: Sendable {
   /// - Parameter username: 1 to 32 ASCII letters, digits, `_` or `-`.
   public func createUser(
     withEmail email: String, password: String, username: String,
-    completion: ((AuthDataResult?, (any Error)?) -> Void)? = nil
+    @_inheritActorContext completion: (
+      @Sendable @isolated(any) (AuthDataResult?, (any Error)?) -> Void
+    )? = nil
   ) {
     ask(.signUp(email: email, password: password, username: username), completion)
   }
@@ -83,7 +87,9 @@ public final class Auth: Sendable {
   /// - Parameter completion: receives the result or an `AuthError`.
   public func signIn(
     withEmail email: String, password: String,
-    completion: ((AuthDataResult?, (any Error)?) -> Void)? = nil
+    @_inheritActorContext completion: (
+      @Sendable @isolated(any) (AuthDataResult?, (any Error)?) -> Void
+    )? = nil
   ) {
     ask(.logIn(email: email, password: password), completion)
   }
@@ -149,16 +155,12 @@ public final class Auth: Sendable {
   /// - Returns: the handle for `removeStateDidChangeListener`.
   @discardableResult
   public func addStateDidChangeListener(
-    _ listener: @escaping (Auth, User?) -> Void
+    @_inheritActorContext _ listener: @escaping @Sendable @isolated(any) (Auth, User?) -> Void
   ) -> AuthStateDidChangeListenerHandle {
-    let callback = Callback<(Auth, User?)> { listener($0.0, $0.1) }
     let database = database
-    let body: @Sendable (User?) -> Void = { user in callback.body((Auth(database), user)) }
-    let number = repository.session.add(body)
-    repository.use { state in
-      let user = state.session.user
-      state.call { body(user) }
-    }
+    let callback = Callback(of: listener).map { (user: User?) in (Auth(database), user) }
+    let number = repository.session.add(callback)
+    repository.use { state in state.call(callback, state.session.user) }
     return AuthStateDidChangeListenerHandle(number)
   }
 
@@ -174,19 +176,16 @@ public final class Auth: Sendable {
   }
 
   private func ask(
-    _ kind: SessionRequest.Kind, _ completion: ((AuthDataResult?, (any Error)?) -> Void)?
+    _ kind: SessionRequest.Kind,
+    _ completion: (@Sendable @isolated(any) (AuthDataResult?, (any Error)?) -> Void)?
   ) {
-    let callback = completion.map { completion in
-      Callback<Result<AuthDataResult, AuthError>> { result in
-        switch result {
-        case .success(let result): completion(result, nil)
-        case .failure(let error): completion(nil, error)
-        }
-      }
-    }
+    let callback = completion.map { Callback(of: $0) }
     ask(kind) { result, state in
       guard let callback else { return }
-      state.call { callback.body(result.flatMap { Auth.result($0) }) }
+      switch result.flatMap({ Auth.result($0) }) {
+      case .success(let result): state.call(callback, (result, nil))
+      case .failure(let error): state.call(callback, (nil, error))
+      }
     }
   }
 

@@ -115,8 +115,8 @@ extension RepositoryState {
   }
 
   /// Calls the listeners of a changed session and records the session.
-  func sessionHasChanged(_ calls: [@Sendable () -> Void]) {
-    for body in calls { call(body) }
+  func sessionHasChanged(_ calls: [ApplicationCall]) {
+    for each in calls { call(each) }
     recordSession()
   }
 }

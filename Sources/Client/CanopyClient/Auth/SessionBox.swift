@@ -6,7 +6,7 @@ final class SessionBox: Sendable {
     var user: User?
     var token: String?
     var lastListener = 0
-    var listeners: [Int: @Sendable (User?) -> Void] = [:]
+    var listeners: [Int: Callback<User?>] = [:]
   }
 
   private let state = Mutex(State())
@@ -17,21 +17,23 @@ final class SessionBox: Sendable {
   /// Sets the session.
   ///
   /// - Returns: the calls of all listeners if the user changed.
-  func set(_ user: User?, token: String?) -> [@Sendable () -> Void] {
+  func set(_ user: User?, token: String?) -> [ApplicationCall] {
     state.withLock { state in
       let isOther = state.user?.uid != user?.uid
       state.user = user
       state.token = token
       guard isOther else { return [] }
-      return state.listeners.sorted { $0.key < $1.key }.map { _, body in { body(user) } }
+      return state.listeners.sorted { $0.key < $1.key }.map { _, listener in
+        ApplicationCall(isolation: listener.isolation) { listener.body(user) }
+      }
     }
   }
 
   /// Adds a listener.
-  func add(_ body: @escaping @Sendable (User?) -> Void) -> Int {
+  func add(_ listener: Callback<User?>) -> Int {
     state.withLock { state in
       state.lastListener += 1
-      state.listeners[state.lastListener] = body
+      state.listeners[state.lastListener] = listener
       return state.lastListener
     }
   }

@@ -47,13 +47,13 @@ extension DatabaseQuery {
 
   private func observe<Element: Sendable>(
     _ type: DataEventType, _ continuation: AsyncThrowingStream<Element, any Error>.Continuation,
-    _ element: @escaping (Observation) -> Element
+    _ element: @escaping @Sendable (Observation) -> Element
   ) {
     let earlier = continuation.onTermination
     let handle = add(
       type, isOnce: false, delivery: .direct, removal: { continuation.finish() },
-      { continuation.yield(element($0)) },
-      { continuation.finish(throwing: $0) })
+      Callback { _ = continuation.yield(element($0)) },
+      Callback { continuation.finish(throwing: $0) })
     continuation.onTermination = { reason in
       earlier?(reason)
       self.removeObserver(withHandle: handle)

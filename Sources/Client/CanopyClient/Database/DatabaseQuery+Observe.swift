@@ -13,10 +13,14 @@ extension DatabaseQuery {
   /// - Returns: the handle for `removeObserver(withHandle:)`.
   @discardableResult
   public func observe(
-    _ eventType: DataEventType, with block: @escaping (DataSnapshot) -> Void,
-    withCancel cancelBlock: ((any Error) -> Void)? = nil
+    _ eventType: DataEventType,
+    @_inheritActorContext with block: @escaping @Sendable @isolated(any) (DataSnapshot) -> Void,
+    @_inheritActorContext withCancel cancelBlock: (@Sendable @isolated(any) (any Error) -> Void)? =
+      nil
   ) -> DatabaseHandle {
-    add(eventType, isOnce: false, { block($0.snapshot) }, cancelBlock)
+    add(
+      eventType, isOnce: false, Callback(of: block).map { $0.snapshot },
+      cancelBlock.map { Callback(of: $0).map { $0 } })
   }
 
   /// Adds an observer that also receives the key of the preceding child in the query's order; nil
@@ -24,28 +28,40 @@ extension DatabaseQuery {
   @discardableResult
   public func observe(
     _ eventType: DataEventType,
-    andPreviousSiblingKeyWith block: @escaping (DataSnapshot, String?) -> Void,
-    withCancel cancelBlock: ((any Error) -> Void)? = nil
+    @_inheritActorContext andPreviousSiblingKeyWith block:
+      @escaping @Sendable @isolated(any) (DataSnapshot, String?) -> Void,
+    @_inheritActorContext withCancel cancelBlock: (@Sendable @isolated(any) (any Error) -> Void)? =
+      nil
   ) -> DatabaseHandle {
-    add(eventType, isOnce: false, { block($0.snapshot, $0.previousSiblingKey) }, cancelBlock)
+    add(
+      eventType, isOnce: false, Callback(of: block).map { ($0.snapshot, $0.previousSiblingKey) },
+      cancelBlock.map { Callback(of: $0).map { $0 } })
   }
 
   /// Adds an observer for the first event of a type only.
   public func observeSingleEvent(
-    of eventType: DataEventType, with block: @escaping (DataSnapshot) -> Void,
-    withCancel cancelBlock: ((any Error) -> Void)? = nil
+    of eventType: DataEventType,
+    @_inheritActorContext with block: @escaping @Sendable @isolated(any) (DataSnapshot) -> Void,
+    @_inheritActorContext withCancel cancelBlock: (@Sendable @isolated(any) (any Error) -> Void)? =
+      nil
   ) {
-    add(eventType, isOnce: true, { block($0.snapshot) }, cancelBlock)
+    add(
+      eventType, isOnce: true, Callback(of: block).map { $0.snapshot },
+      cancelBlock.map { Callback(of: $0).map { $0 } })
   }
 
   /// Adds an observer for the first event of a type only, which also receives the key of the
   /// preceding child.
   public func observeSingleEvent(
     of eventType: DataEventType,
-    andPreviousSiblingKeyWith block: @escaping (DataSnapshot, String?) -> Void,
-    withCancel cancelBlock: ((any Error) -> Void)? = nil
+    @_inheritActorContext andPreviousSiblingKeyWith block:
+      @escaping @Sendable @isolated(any) (DataSnapshot, String?) -> Void,
+    @_inheritActorContext withCancel cancelBlock: (@Sendable @isolated(any) (any Error) -> Void)? =
+      nil
   ) {
-    add(eventType, isOnce: true, { block($0.snapshot, $0.previousSiblingKey) }, cancelBlock)
+    add(
+      eventType, isOnce: true, Callback(of: block).map { ($0.snapshot, $0.previousSiblingKey) },
+      cancelBlock.map { Callback(of: $0).map { $0 } })
   }
 
   /// Returns the first event of a type.
@@ -62,8 +78,8 @@ extension DatabaseQuery {
         let handle = add(
           eventType, isOnce: true, delivery: .direct, as: id,
           removal: { continuation.resume(throwing: CancellationError()) },
-          { continuation.resume(returning: ($0.snapshot, $0.previousSiblingKey)) },
-          { continuation.resume(throwing: $0) })
+          Callback { continuation.resume(returning: ($0.snapshot, $0.previousSiblingKey)) },
+          Callback { continuation.resume(throwing: $0) })
         // The task may have been cancelled before the observer was added.
         if Task.isCancelled { removeObserver(withHandle: handle) }
       }
@@ -78,14 +94,17 @@ extension DatabaseQuery {
   /// value, also one that persistence kept. With persistence, the value read is kept too.
   ///
   /// - Parameter block: receives an error or the value, on the database's `callbackQueue`.
-  public func getData(completion block: @escaping ((any Error)?, DataSnapshot?) -> Void) {
-    let callback = Callback<Result<DataSnapshot, DatabaseError>> { result in
+  public func getData(
+    @_inheritActorContext completion block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DataSnapshot?) -> Void
+  ) {
+    let callback = Callback(of: block)
+    read { result, state in
       switch result {
-      case .success(let snapshot): block(nil, snapshot)
-      case .failure(let error): block(error, nil)
+      case .success(let snapshot): state.call(callback, (nil, snapshot))
+      case .failure(let error): state.call(callback, (error, nil))
       }
     }
-    read { result, state in state.call { callback.body(result) } }
   }
 
   /// Reads the current value: from the server if there is a connection in time, else the local
@@ -169,38 +188,35 @@ extension DatabaseQuery {
   func add(
     _ type: DataEventType, isOnce: Bool, delivery: Delivery = .callbackQueue,
     as id: ListenerID? = nil, removal: (@Sendable () -> Void)? = nil,
-    _ event: @escaping (Observation) -> Void, _ cancel: ((any Error) -> Void)?
+    _ event: Callback<Observation>, _ cancel: Callback<DatabaseError>?
   ) -> DatabaseHandle {
-    let (eventCallback, cancelCallback) = (
-      Callback(body: event), cancel.map { cancel in Callback<DatabaseError> { cancel($0) } }
-    )
     let id = id ?? ListenerID(database.repository.nextHandle())
     let spec: QuerySpec
     do throws(DatabaseError) {
       if case .info(let path) = target {
         let registration = Registration(
-          self, QuerySpec(path), type, isOnce: isOnce, delivery, event: eventCallback,
-          cancel: cancelCallback, removal: removal)
+          self, QuerySpec(path), type, isOnce: isOnce, delivery, event: event,
+          cancel: cancel, removal: removal)
         database.repository.use { $0.observeInfo(path, registration, as: id) }
         return UInt(id.number)
       }
       spec = try self.spec()
     } catch {
       database.repository.use { state in
-        guard let cancelCallback else {
+        guard let cancel else {
           state.options.logger.warning(
             "an observer could not be added", metadata: ["error": "\(error)"])
           return
         }
         switch delivery {
-        case .direct: cancelCallback.body(error)
-        case .callbackQueue: state.call { cancelCallback.body(error) }
+        case .direct: cancel.body(error)
+        case .callbackQueue: state.call(cancel, error)
         }
       }
       return UInt(id.number)
     }
     let registration = Registration(
-      self, spec, type, isOnce: isOnce, delivery, event: eventCallback, cancel: cancelCallback,
+      self, spec, type, isOnce: isOnce, delivery, event: event, cancel: cancel,
       removal: removal)
     database.repository.use { $0.observe(registration, as: id) }
     return UInt(id.number)

@@ -12,7 +12,9 @@ extension DatabaseReference {
 
   /// Registers the replacement of this location's value for the end of the connection.
   public func onDisconnectSetValue(
-    _ value: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    _ value: Any?,
+    @_inheritActorContext withCompletionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     onDisconnect(setting(value, nil), answer(block))
   }
@@ -27,7 +29,8 @@ extension DatabaseReference {
   /// connection.
   public func onDisconnectSetValue(
     _ value: Any?, andPriority priority: Any?,
-    withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    @_inheritActorContext withCompletionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     onDisconnect(setting(value, .some(priority)), answer(block))
   }
@@ -51,7 +54,8 @@ extension DatabaseReference {
 
   /// Registers the removal of this location for the end of the connection.
   public func onDisconnectRemoveValue(
-    completionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    @_inheritActorContext completionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     onDisconnect(setting(nil, nil), answer(block))
   }
@@ -74,7 +78,8 @@ extension DatabaseReference {
   /// Registers an update of several locations below this one for the end of the connection.
   public func onDisconnectUpdateChildValues(
     _ values: [AnyHashable: Any],
-    withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    @_inheritActorContext withCompletionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     onDisconnect(updating(values), answer(block))
   }
@@ -98,7 +103,8 @@ extension DatabaseReference {
 
   /// Cancels the registered writes of this location and of those below.
   public func cancelDisconnectOperations(
-    completionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    @_inheritActorContext completionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     onDisconnect(.success(.cancel), answer(block))
   }

@@ -16,7 +16,7 @@ extension DatabaseReference {
   ///
   /// - Parameter block: called on a queue of the library, perhaps several times. It must not wait for
   ///   another operation of the database.
-  @preconcurrency public func runTransactionBlock(
+  public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult
   ) {
     run(block, nil, withLocalEvents: true)
@@ -28,9 +28,10 @@ extension DatabaseReference {
   ///   - block: called on a queue of the library, perhaps several times.
   ///   - completionBlock: receives a `DatabaseError` or nil, whether the change was committed, and
   ///     the current value, on the callback queue.
-  @preconcurrency public func runTransactionBlock(
+  public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult,
-    andCompletionBlock completionBlock: @escaping ((any Error)?, Bool, DataSnapshot?) -> Void
+    @_inheritActorContext andCompletionBlock completionBlock:
+      @escaping @Sendable @isolated(any) ((any Error)?, Bool, DataSnapshot?) -> Void
   ) {
     run(block, answer(completionBlock), withLocalEvents: true)
   }
@@ -42,9 +43,11 @@ extension DatabaseReference {
   ///   - completionBlock: called on the callback queue.
   ///   - localEvents: whether observers see the new value before the server accepts it, and thus
   ///     also values that it refuses.
-  @preconcurrency public func runTransactionBlock(
+  public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult,
-    andCompletionBlock completionBlock: (((any Error)?, Bool, DataSnapshot?) -> Void)?,
+    @_inheritActorContext andCompletionBlock completionBlock: (
+      @Sendable @isolated(any) ((any Error)?, Bool, DataSnapshot?) -> Void
+    )?,
     withLocalEvents localEvents: Bool
   ) {
     run(block, completionBlock.map { answer($0) }, withLocalEvents: localEvents)
@@ -55,7 +58,7 @@ extension DatabaseReference {
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
-  @preconcurrency public func runTransactionBlock(
+  public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult
   ) async throws -> (Bool, DataSnapshot) {
     try await withCheckedThrowingContinuation { continuation in
@@ -72,10 +75,12 @@ extension DatabaseReference {
   }
 
   private func answer(
-    _ block: @escaping ((any Error)?, Bool, DataSnapshot?) -> Void
+    _ block: @escaping @Sendable @isolated(any) ((any Error)?, Bool, DataSnapshot?) -> Void
   ) -> Answer<TransactionOutcome> {
-    let callback = Callback<TransactionOutcome> { block($0.error, $0.isCommitted, $0.snapshot) }
-    return { outcome, state in state.call { callback.body(outcome) } }
+    let callback = Callback(of: block)
+    return { outcome, state in
+      state.call(callback, (outcome.error, outcome.isCommitted, outcome.snapshot))
+    }
   }
 
   private func run(

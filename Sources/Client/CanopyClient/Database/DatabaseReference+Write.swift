@@ -19,7 +19,9 @@ extension DatabaseReference {
   ///
   /// - Parameter block: receives nil when the server has committed it, else a `DatabaseError`.
   public func setValue(
-    _ value: Any?, withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    _ value: Any?,
+    @_inheritActorContext withCompletionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     set(value, nil, answer(block))
   }
@@ -32,7 +34,8 @@ extension DatabaseReference {
   /// Replaces the value of this location, with a priority.
   public func setValue(
     _ value: Any?, andPriority priority: Any?,
-    withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    @_inheritActorContext withCompletionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     set(value, .some(priority), answer(block))
   }
@@ -70,9 +73,10 @@ extension DatabaseReference {
   /// - Parameter completion: receives nil when the server has committed it, else a `DatabaseError`.
   /// - Throws: the error of encoding it.
   public func setValue(
-    from value: some Encodable, completion: @escaping ((any Error)?) -> Void
+    from value: some Encodable,
+    @_inheritActorContext completion: @escaping @Sendable @isolated(any) ((any Error)?) -> Void
   ) throws {
-    set(try ValueEncoder.encode(value), nil, answer { error, _ in completion(error) })
+    set(try ValueEncoder.encode(value), nil, answer(Callback(of: completion)))
   }
 
   /// Replaces the value of this location by an `Encodable` value. Returns when the server has
@@ -96,7 +100,8 @@ extension DatabaseReference {
 
   /// Removes this location and all below it.
   public func removeValue(
-    completionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    @_inheritActorContext completionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     set(nil, nil, answer(block))
   }
@@ -123,7 +128,8 @@ extension DatabaseReference {
   /// - Parameter block: receives nil when the server has committed them, else a `DatabaseError`.
   public func updateChildValues(
     _ values: [AnyHashable: Any],
-    withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    @_inheritActorContext withCompletionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     make(update(values), answer(block))
   }
@@ -150,7 +156,8 @@ extension DatabaseReference {
   /// Changes the priority of this location.
   public func setPriority(
     _ priority: Any?,
-    withCompletionBlock block: @escaping ((any Error)?, DatabaseReference) -> Void
+    @_inheritActorContext withCompletionBlock block:
+      @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) {
     make(priorityWrite(priority), answer(block))
   }
@@ -227,10 +234,14 @@ extension DatabaseReference {
 
   /// Returns a receiver that calls a function of the application in its turn.
   func answer(
-    _ block: @escaping ((any Error)?, DatabaseReference) -> Void
+    _ block: @escaping @Sendable @isolated(any) ((any Error)?, DatabaseReference) -> Void
   ) -> Answer<DatabaseError?> {
-    let callback = Callback<DatabaseError?> { block($0, self) }
-    return { error, state in state.call { callback.body(error) } }
+    let callback = Callback(of: block)
+    return { error, state in state.call(callback, (error, self)) }
+  }
+
+  private func answer(_ callback: Callback<(any Error)?>) -> Answer<DatabaseError?> {
+    { error, state in state.call(callback, error) }
   }
 
   /// Starts an operation and returns when it has finished.

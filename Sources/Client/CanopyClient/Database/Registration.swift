@@ -9,17 +9,8 @@ enum Delivery: Sendable {
   case direct
 }
 
-/// A function of the application, called one call at a time, in order.
-// Unchecked: as in Firebase, an observer's function need not be Sendable, so that a function in an
-// actor's code may use the actor. It runs on the callback queue alone, which is the main queue
-// unless the application chose another. The library's own functions, which run directly, are
-// Sendable in effect: they resume a continuation or feed a stream.
-struct Callback<Argument>: @unchecked Sendable {
-  let body: (Argument) -> Void
-}
-
 /// The arguments of an observer's call.
-struct Observation {
+struct Observation: Sendable {
   var snapshot: DataSnapshot
   var previousSiblingKey: String?
 }
@@ -73,21 +64,5 @@ final class Registration: Sendable {
     } else if !isOver.load(ordering: .acquiring) {
       event.body(observation)
     }
-  }
-}
-
-/// The queue of the application's functions, which keeps their order.
-final class Callbacks: Sendable {
-  private let queueBox = Mutex(DispatchQueue.main)
-
-  var queue: DispatchQueue {
-    get { queueBox.withLock { $0 } }
-    set { queueBox.withLock { $0 = newValue } }
-  }
-
-  /// Calls functions one after the other, after all earlier ones.
-  func call(_ bodies: [@Sendable () -> Void]) {
-    guard !bodies.isEmpty else { return }
-    queue.async { for body in bodies { body() } }
   }
 }

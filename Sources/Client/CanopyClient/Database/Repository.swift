@@ -120,7 +120,7 @@ final class RepositoryState {
   var lastDisconnect = 0
 
   /// The application's functions to call at the end of the step.
-  private var calls: [@Sendable () -> Void] = []
+  private var calls: [ApplicationCall] = []
 
   init(
     _ options: DatabaseOptions, _ callbacks: Callbacks, _ session: SessionBox, _ clock: ServerClock,
@@ -136,8 +136,21 @@ final class RepositoryState {
   }
 
   /// Queues a call of an application's function, after the earlier ones.
-  func call(_ body: @escaping @Sendable () -> Void) {
-    calls.append(body)
+  func call<Argument: Sendable>(_ callback: Callback<Argument>, _ argument: Argument) {
+    call(ApplicationCall(isolation: callback.isolation) { callback.body(argument) })
+  }
+
+  /// Queues a call of an observer, which does nothing if the observer has ended by then.
+  func call(_ registration: Registration, _ observation: Observation) {
+    call(
+      ApplicationCall(isolation: registration.event.isolation) {
+        registration.notify(observation)
+      })
+  }
+
+  /// Queues a call of an application's function, after the earlier ones.
+  func call(_ call: ApplicationCall) {
+    calls.append(call)
   }
 
   /// Ends a step: calls functions, records changes and sends requests.
@@ -235,7 +248,8 @@ final class RepositoryState {
       snapshot: snapshot, previousSiblingKey: event.previous?.text)
     switch registration.delivery {
     case .direct: registration.notify(observation)
-    case .callbackQueue: call { registration.notify(observation) }
+    case .callbackQueue:
+      call(registration, observation)
     }
     if registration.isOnce, forget(event.listener) != nil {
       // Safe: the tree's step has ended.
@@ -257,7 +271,7 @@ final class RepositoryState {
     let body: @Sendable () -> Void = { if registration.end() { cancel.body(error) } }
     switch registration.delivery {
     case .direct: body()
-    case .callbackQueue: call(body)
+    case .callbackQueue: call(ApplicationCall(isolation: cancel.isolation, body: body))
     }
   }
 }

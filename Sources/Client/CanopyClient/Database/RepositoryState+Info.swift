@@ -38,7 +38,7 @@ extension RepositoryState {
     let observation = Observation(snapshot: snapshot, previousSiblingKey: nil)
     switch registration.delivery {
     case .direct: registration.notify(observation)
-    case .callbackQueue: call { registration.notify(observation) }
+    case .callbackQueue: call(registration, observation)
     }
     if registration.isOnce { infos[id] = nil }
   }

@@ -59,7 +59,7 @@ import Testing
   }
 
   private func finished(
-    _ begin: (@escaping ((any Error)?, DatabaseReference) -> Void) -> Void
+    _ begin: (@escaping @Sendable ((any Error)?, DatabaseReference) -> Void) -> Void
   ) async throws {
     let errors = Received<Bool>()
     begin { error, _ in errors.add(error == nil) }
