@@ -5,7 +5,7 @@ internal import Synchronization
 ///
 /// The compiler knows the actor from the place where the application writes the function: a function
 /// in code of a `@MainActor` type or of an actor may use the state there, and any other function may
-/// use what is `Sendable` alone. So no function can run outside the actor whose state it uses.
+/// use `Sendable` values alone. So no function can run outside the actor whose state it uses.
 struct Callback<Argument: Sendable>: Sendable {
   /// The actor; nil if the function may run anywhere.
   let isolation: (any Actor)?

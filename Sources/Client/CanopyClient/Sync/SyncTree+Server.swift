@@ -95,7 +95,8 @@ extension SyncTree {
   /// Handles the refusal of a query for which the rules declare no index: the tree filters the whole
   /// location itself.
   ///
-  /// - Returns: the listen to the whole location to start instead; nil if that is no remedy.
+  /// - Returns: the listen to the whole location to start instead; nil if the tree can do nothing about
+  ///   it.
   package mutating func unindexed(_ tag: ListenTag) -> ServerListen? {
     guard let spec = listens.makeUnfiltered(tag) else { return nil }
     return ServerListen(tag: tag, spec: QuerySpec(spec.path), since: nil)

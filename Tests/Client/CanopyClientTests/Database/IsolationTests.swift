@@ -1,18 +1,24 @@
 import CanopyClient
 import Dispatch
-import Foundation
 import Testing
 
 /// The application's functions run on the actor whose state they use, whatever the callback queue is.
 @Suite(.timeLimit(.minutes(5))) struct IsolationTests {
   /// A type of the main actor, as the controllers of views are.
   @MainActor private final class Screen {
+    /// A mark of the main queue, which another thread than the first may serve.
+    private static let onMain = DispatchSpecificKey<Bool>()
     private var shown: [String] = []
     let reported = Received<String>()
 
+    init() {
+      DispatchQueue.main.setSpecific(key: Self.onMain, value: true)
+    }
+
     private func show(_ text: String) {
       shown.append(text)
-      reported.add("\(text) \(Thread.isMainThread ? "main" : "elsewhere")")
+      reported.add(
+        "\(text) \(DispatchQueue.getSpecific(key: Self.onMain) == true ? "main" : "elsewhere")")
     }
 
     func appear(_ place: DatabaseReference) {
@@ -51,7 +57,7 @@ import Testing
       // The callback queue of these clients is not the main queue.
       let database = try await backend.client()
       let place = database.reference(withPath: "a")
-      let screen = Screen()
+      let screen = await Screen()
       let reported = screen.reported
       await screen.appear(place)
       await reported.wait(for: 1)
