@@ -9,6 +9,15 @@ public final class AuthStateDidChangeListenerHandle: Sendable {
   }
 }
 
+/// The handle of a token listener, for `removeIDTokenDidChangeListener`.
+public final class IDTokenDidChangeListenerHandle: Sendable {
+  let number: Int
+
+  init(_ number: Int) {
+    self.number = number
+  }
+}
+
 /// The accounts and the session of a database.
 ///
 /// A session belongs to the database's connection. Every later connection renews it with the token
@@ -30,7 +39,10 @@ public final class Auth: Sendable {
   public static func auth(database: Database) -> Auth { Auth(database) }
 
   /// The signed-in user; nil if there is none.
-  public var currentUser: User? { repository.session.user }
+  public var currentUser: User? { repository.session.user?.with(self) }
+
+  /// The token of the session; nil if no user is signed in.
+  var token: String? { repository.session.token }
 
   // MARK: Accounts
 
@@ -158,15 +170,45 @@ public final class Auth: Sendable {
     @_inheritActorContext _ listener: @escaping @Sendable @isolated(any) (Auth, User?) -> Void
   ) -> AuthStateDidChangeListenerHandle {
     let database = database
-    let callback = Callback(of: listener).map { (user: User?) in (Auth(database), user) }
+    let callback = Callback(of: listener).map { (user: User?) in
+      let auth = Auth(database)
+      return (auth, user?.with(auth))
+    }
     let number = repository.session.add(callback)
     repository.use { state in state.call(callback, state.session.user) }
     return AuthStateDidChangeListenerHandle(number)
   }
 
+  /// Calls a function with the signed-in user: soon, and whenever the token of the session changes.
+  ///
+  /// - Returns: the handle for `removeIDTokenDidChangeListener`.
+  @discardableResult
+  public func addIDTokenDidChangeListener(
+    @_inheritActorContext _ listener: @escaping @Sendable @isolated(any) (Auth, User?) -> Void
+  ) -> IDTokenDidChangeListenerHandle {
+    let database = database
+    let callback = Callback(of: listener).map { (user: User?) in
+      let auth = Auth(database)
+      return (auth, user?.with(auth))
+    }
+    let number = repository.session.add(callback, forToken: true)
+    repository.use { state in state.call(callback, state.session.user) }
+    return IDTokenDidChangeListenerHandle(number)
+  }
+
+  /// Removes a listener.
+  public func removeIDTokenDidChangeListener(_ handle: IDTokenDidChangeListenerHandle) {
+    repository.session.remove(handle.number)
+  }
+
   /// Removes a listener.
   public func removeStateDidChangeListener(_ handle: AuthStateDidChangeListenerHandle) {
     repository.session.remove(handle.number)
+  }
+
+  /// Reads the account of the signed-in user again.
+  func reload() async throws {
+    _ = try await signIn(.reload)
   }
 
   // MARK: Requests
@@ -180,9 +222,10 @@ public final class Auth: Sendable {
     _ completion: (@Sendable @isolated(any) (AuthDataResult?, (any Error)?) -> Void)?
   ) {
     let callback = completion.map { Callback(of: $0) }
+    let auth = self
     ask(kind) { result, state in
       guard let callback else { return }
-      switch result.flatMap({ Auth.result($0) }) {
+      switch result.flatMap({ Auth.result($0, auth) }) {
       case .success(let result): state.call(callback, (result, nil))
       case .failure(let error): state.call(callback, (nil, error))
       }
@@ -191,8 +234,9 @@ public final class Auth: Sendable {
 
   private func signIn(_ kind: SessionRequest.Kind) async throws -> AuthDataResult {
     try await withCheckedThrowingContinuation { continuation in
+      let auth = self
       ask(kind) { result, _ in
-        continuation.resume(with: result.flatMap { Auth.result($0) })
+        continuation.resume(with: result.flatMap { Auth.result($0, auth) })
       }
     }
   }
@@ -210,8 +254,8 @@ public final class Auth: Sendable {
     }
   }
 
-  private static func result(_ user: User?) -> Result<AuthDataResult, AuthError> {
-    user.map { .success(AuthDataResult(user: $0)) }
+  private static func result(_ user: User?, _ auth: Auth) -> Result<AuthDataResult, AuthError> {
+    user.map { .success(AuthDataResult(user: $0.with(auth))) }
       ?? .failure(AuthError(.noCurrentUser, "nobody is signed in"))
   }
 }
@@ -227,6 +271,29 @@ public struct User: Sendable, Equatable {
   /// Whether the user is the administrator of the server, to whom the security rules do not apply.
   /// Canopy's own addition.
   public let isAdministrator: Bool
+
+  /// The accounts from which the user comes; nil within the library.
+  var auth: Auth?
+
+  init(uid: String, email: String?, displayName: String?, isAdministrator: Bool) {
+    self.uid = uid
+    self.email = email
+    self.displayName = displayName
+    self.isAdministrator = isAdministrator
+  }
+
+  /// Returns the user with its accounts, for the application.
+  func with(_ auth: Auth) -> User {
+    var user = self
+    user.auth = auth
+    return user
+  }
+
+  /// Whether both have the same properties.
+  public static func == (a: User, b: User) -> Bool {
+    a.uid == b.uid && a.email == b.email && a.displayName == b.displayName
+      && a.isAdministrator == b.isAdministrator
+  }
 
   static let administrator = User(
     uid: "administrator", email: nil, displayName: nil, isAdministrator: true)

@@ -49,7 +49,7 @@ extension AuthError {
       case .unauthenticated:
         switch kind {
         case .token: .invalidUserToken
-        case .rename: .nullUser
+        case .rename, .reload: .nullUser
         default: .wrongPassword
         }
       case .conflict: .emailAlreadyInUse

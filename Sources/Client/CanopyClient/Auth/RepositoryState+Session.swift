@@ -9,6 +9,7 @@ struct SessionRequest: Sendable {
     case logIn(email: String, password: String)
     case token(String)
     case rename(String)
+    case reload
     case password(current: String, new: String)
     case logOut
   }
@@ -56,6 +57,7 @@ extension RepositoryState {
       case .token(let token): output.append("AUTH", token)
       case .rename(let name): output.append("RENAME", name)
       case .password(let current, let new): output.append("PASSWORD", current, new)
+      case .reload: output.append("WHOAMI")
       case .logOut: output.append("LOGOUT")
       }
     }
@@ -74,9 +76,25 @@ extension RepositoryState {
         }
         setSession(user, token: session.token)
         request.answer(.success(user), self)
+      case .reload: reload(json, request)
       default: begin(json, request)
       }
     }
+  }
+
+  private func reload(_ json: [UInt8], _ request: SessionRequest) {
+    if session.user?.isAdministrator == true { return request.answer(.success(session.user), self) }
+    let user = try? members(json) { members -> User? in
+      guard let uid = members.text("uid") else { return nil }
+      return User(
+        uid: uid, email: members.text("email"), displayName: members.text("username"),
+        isAdministrator: false)
+    }
+    guard let user, user.uid == session.user?.uid else {
+      return fail(request, AuthError(.nullUser, "the session has ended; sign in again"))
+    }
+    setSession(user, token: session.token)
+    request.answer(.success(user), self)
   }
 
   private func begin(_ json: [UInt8], _ request: SessionRequest) {

@@ -32,10 +32,32 @@ public final class Database: Sendable {
 
   // MARK: Databases
 
-  /// Returns the database of the server in the environment variable `CANOPY_URL`, or of
+  /// Returns the database of the default `FirebaseApp` if its options have a URL, or else of the
+  /// server in the environment variable `CANOPY_URL`, or of
   /// `canopy://127.0.0.1:7070`. Always the same object.
   public static func database() -> Database {
-    database(url: ProcessInfo.processInfo.environment["CANOPY_URL"] ?? "canopy://127.0.0.1:7070")
+    database(url: FirebaseApp.app()?.options.databaseURL ?? urlDefault)
+  }
+
+  static var urlDefault: String {
+    ProcessInfo.processInfo.environment["CANOPY_URL"] ?? "canopy://127.0.0.1:7070"
+  }
+
+  static var allShared: [Database] { shared.withLock { Array($0.values) } }
+
+  private static let loggingEnabled = Mutex(false)
+
+  /// Sets whether databases that are used first after this call log more than warnings: for
+  /// diagnosing problems.
+  public static func setLoggingEnabled(_ enabled: Bool) {
+    loggingEnabled.withLock { $0 = enabled }
+  }
+
+  /// The logger of new databases.
+  fileprivate static var loggerDefault: Logger {
+    var logger = Logger(label: "canopy.client")
+    if loggingEnabled.withLock({ $0 }) { logger.logLevel = .trace }
+    return logger
   }
 
   /// Returns the database of a server: `canopy://host:port`, or `canopys://host:port` with TLS; the
@@ -65,7 +87,7 @@ public final class Database: Sendable {
     self.init(try Endpoint.server(url), nil, options)
   }
 
-  private init(_ endpoint: Endpoint, _ problem: DatabaseError?, _ options: DatabaseOptions) {
+  init(_ endpoint: Endpoint, _ problem: DatabaseError?, _ options: DatabaseOptions) {
     repository = Repository(endpoint, options)
     self.problem = problem
     pushIDs = Mutex(PushIDGenerator())
@@ -205,7 +227,7 @@ public struct DatabaseOptions: Sendable {
   /// `CANOPY_CLIENT_DATA`, or else `.canopy-client` in the user's home.
   public var persistenceFolder: String?
   /// The logger for failures that no function of the application receives.
-  public var logger = Logger(label: "canopy.client")
+  public var logger = Database.loggerDefault
 
   /// Creates the default options.
   public init() {}

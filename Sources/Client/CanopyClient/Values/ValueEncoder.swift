@@ -105,6 +105,7 @@ extension Slot {
     case let value as URL: set(value.absoluteString)
     case let value as Data: set(value.base64EncodedString())
     case let value as Decimal: set(value)
+    case is Null: set(NSNull())
     default: try value.encode(to: Target(slot: self, codingPath: codingPath))
     }
   }

@@ -1,0 +1,142 @@
+internal import Synchronization
+
+/// The options of an app: for this library, the URL of its database alone.
+public final class FirebaseOptions: Sendable {
+  private let url: Mutex<String?>
+
+  /// The URL of the database; nil for that of `Database.database()`.
+  public var databaseURL: String? {
+    get { url.withLock { $0 } }
+    set { url.withLock { $0 = newValue } }
+  }
+
+  /// Creates options.
+  public init(databaseURL: String? = nil) {
+    url = Mutex(databaseURL)
+  }
+
+  /// Creates options. The arguments have no meaning for a Canopy server; code for Firebase passes them.
+  public convenience init(googleAppID: String, gcmSenderID: String) {
+    self.init()
+  }
+}
+
+/// A name for databases with connections and sessions of their own, so that one process can be signed
+/// in as several users. Needed only for that: `Database.database()` and `Auth.auth()` work without
+/// `configure()`.
+public final class FirebaseApp: Sendable {
+  /// The name.
+  public let name: String
+  /// The options.
+  public let options: FirebaseOptions
+  let databases = Mutex<[Endpoint: Database]>([:])
+
+  private static let nameDefault = "__FIRAPP_DEFAULT"
+  private static let apps = Mutex<[String: FirebaseApp]>([:])
+
+  private init(_ name: String, _ options: FirebaseOptions) {
+    self.name = name
+    self.options = options
+  }
+
+  /// Creates the default app, unless it exists.
+  public static func configure() {
+    configure(options: FirebaseOptions())
+  }
+
+  /// Creates the default app, unless it exists.
+  public static func configure(options: FirebaseOptions) {
+    configure(name: nameDefault, options: options)
+  }
+
+  /// Creates an app, unless one with the name exists.
+  public static func configure(name: String, options: FirebaseOptions) {
+    apps.withLock { apps in
+      if apps[name] == nil { apps[name] = FirebaseApp(name, options) }
+    }
+  }
+
+  /// Returns the default app; nil before `configure()`.
+  public static func app() -> FirebaseApp? { app(name: nameDefault) }
+
+  /// Returns an app; nil if there is none with the name.
+  public static func app(name: String) -> FirebaseApp? { apps.withLock { $0[name] } }
+
+  /// All apps by name; nil if there are none.
+  public static var allApps: [String: FirebaseApp]? {
+    apps.withLock { $0.isEmpty ? nil : $0 }
+  }
+
+  /// Whether this is the app of `Database.database()`.
+  var isDefault: Bool { name == Self.nameDefault }
+
+  /// Forgets the app and takes its databases offline.
+  ///
+  /// - Returns: whether the app existed.
+  @discardableResult
+  public func delete() async -> Bool {
+    let isKnown = Self.apps.withLock { apps in
+      guard apps[name] === self else { return false }
+      apps[name] = nil
+      return true
+    }
+    let databases = databases.withLock { databases in
+      defer { databases = [:] }
+      return Array(databases.values)
+    }
+    for database in databases { database.goOffline() }
+    return isKnown
+  }
+
+  /// Forgets the app and takes its databases offline.
+  ///
+  /// - Parameter completion: receives whether the app existed, on no particular actor unless the
+  ///   function belongs to one.
+  public func delete(
+    @_inheritActorContext _ completion: @escaping @Sendable @isolated(any) (Bool) -> Void
+  ) {
+    Task { await completion(await delete()) }
+  }
+}
+
+extension Database {
+  /// Returns the database of an app. Always the same object for one app.
+  public static func database(app: FirebaseApp) -> Database {
+    database(app: app, url: app.options.databaseURL ?? urlDefault)
+  }
+
+  /// Returns the database of an app on a server: `canopy://host:port`, or `canopys://host:port` with
+  /// TLS. Always the same object for one app and server. Databases of different apps have connections
+  /// and sessions of their own.
+  public static func database(app: FirebaseApp, url: String) -> Database {
+    guard !app.isDefault, let endpoint = try? Endpoint.server(url) else {
+      return database(url: url)
+    }
+    return app.databases.withLock { databases in
+      if let database = databases[endpoint] { return database }
+      let database = Database(endpoint, nil, DatabaseOptions())
+      databases[endpoint] = database
+      return database
+    }
+  }
+
+  /// Returns the version of this library.
+  public static func sdkVersion() -> String { "0.1.0" }
+}
+
+extension Auth {
+  /// Returns the accounts of the server of an app's database.
+  public static func auth(app: FirebaseApp) -> Auth { Auth(.database(app: app)) }
+}
+
+extension DatabaseReference {
+  /// Takes all databases of `Database.database()` and `database(url:)` offline.
+  public static func goOffline() {
+    for database in Database.allShared { database.goOffline() }
+  }
+
+  /// Takes all databases of `Database.database()` and `database(url:)` online again.
+  public static func goOnline() {
+    for database in Database.allShared { database.goOnline() }
+  }
+}
