@@ -1,4 +1,5 @@
 import CanopyClient
+import Observation
 
 /// The Swift samples of README.md and of the articles. A test of the repository compares them with the documents.
 enum DocumentedSamples {
@@ -76,5 +77,31 @@ enum DocumentedSamples {
       done(error.map { "refused: \($0.localizedDescription)" } ?? "at the server")
     }
     name.database.goOnline()
+  }
+
+  @MainActor @Observable final class RecentPosts {
+    private(set) var titles: [String] = []
+    private(set) var problem: String?
+    private let query: DatabaseQuery
+    private var handle: DatabaseHandle?
+
+    init(_ count: UInt) {
+      query = Database.database().reference().child("posts").queryLimited(toLast: count)
+    }
+
+    func appear() {
+      handle = query.observe(
+        .value,
+        with: { snapshot in
+          self.titles = snapshot.childSnapshots.reversed().map {
+            $0.childSnapshot(forPath: "title").value as? String ?? ""
+          }
+        }
+      ) { error in self.problem = error.localizedDescription }
+    }
+
+    func disappear() {
+      if let handle { query.removeObserver(withHandle: handle) }
+    }
   }
 }

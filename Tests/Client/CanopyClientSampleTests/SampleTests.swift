@@ -4,6 +4,7 @@ import CanopySocial
 import CanopyTesting
 import CanopyTree
 import Foundation
+import Observation
 import Synchronization
 import Testing
 
@@ -198,6 +199,25 @@ import Testing
       #expect(top.childSnapshots.map(\.key) == [keys[1], keys[0]])
       #expect(try await controller.oldestPosts.getData().childSnapshots.map(\.key) == keys)
       #expect(try await controller.mostViewed.getData().childrenCount == 2)
+    }
+  }
+
+  @Test func `an observable store of recent posts follows the database`() async throws {
+    try await withServer { _, user in
+      let store = DocumentedSamples.RecentPosts(2)
+      store.appear()
+      _ = try await DocumentedSamples.publish("Rain gauge", "Eleven mm.", by: user)
+      try await eventually { store.titles == ["Rain gauge"] }
+      let changes = Mutex(0)
+      withObservationTracking {
+        _ = store.titles
+      } onChange: {
+        changes.withLock { $0 += 1 }
+      }
+      _ = try await DocumentedSamples.publish("Wind vane", "It turns.", by: user)
+      try await eventually { store.titles == ["Wind vane", "Rain gauge"] }
+      #expect(changes.withLock { $0 } == 1 && store.problem == nil)
+      store.disappear()
     }
   }
 
