@@ -19,8 +19,10 @@ extension DatabaseReference {
     onDisconnect(setting(value, nil), answer(block))
   }
 
+  // Is disfavored, so that a closure after the value is a completion function, not a priority.
   /// Registers the replacement of this location's value, with a priority, for the end of the
   /// connection.
+  @_disfavoredOverload
   public func onDisconnectSetValue(_ value: Any?, andPriority priority: Any?) {
     onDisconnect(setting(value, .some(priority)), nil)
   }

@@ -26,7 +26,9 @@ extension DatabaseReference {
     set(value, nil, answer(block))
   }
 
+  // Is disfavored, so that a closure after the value is a completion function, not a priority.
   /// Replaces the value of this location, with a priority: nil, a number or a string.
+  @_disfavoredOverload
   public func setValue(_ value: Any?, andPriority priority: Any?) {
     set(value, .some(priority), nil)
   }
@@ -49,11 +51,13 @@ extension DatabaseReference {
     return try await finished { self.make(write, $0) }
   }
 
+  // Is disfavored, so that a closure after the value is a completion function, not a priority.
   /// Replaces the value of this location, with a priority. Returns when the server has committed
   /// it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
+  @_disfavoredOverload
   nonisolated(nonsending) public func setValue(
     _ value: Any?, andPriority priority: Any?
   ) async throws -> DatabaseReference {
