@@ -48,6 +48,8 @@ let jwt = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
 
 let package = Package(
   name: "canopy",
+  // The first versions with the atomics and the mutex of the standard library.
+  platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
   products: [
     // For applications; all else is used from within.
     .library(name: "CanopyClient", targets: ["CanopyClient"]),

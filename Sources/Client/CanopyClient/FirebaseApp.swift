@@ -1,3 +1,4 @@
+internal import Logging
 internal import Synchronization
 
 /// The options of an app: for this library, the URL of its database alone.
@@ -120,6 +121,18 @@ extension Database {
     }
   }
 
+  /// Uses a server for tests, without TLS, instead of that of the URL. Call it before any other use of the
+  /// database. An invalid host or port is logged and changes nothing.
+  public func useEmulator(withHost host: String, port: Int) {
+    let url = Endpoint(host: host, port: port, usesTLS: false).text
+    do throws(DatabaseError) {
+      repository.setEndpoint(try Endpoint.server(url))
+    } catch {
+      repository.options.logger.error(
+        "the server for tests cannot be used", metadata: ["error": "\(error)"])
+    }
+  }
+
   /// Returns the version of this library.
   public static func sdkVersion() -> String { "0.1.0" }
 }
@@ -127,6 +140,10 @@ extension Database {
 extension Auth {
   /// Returns the accounts of the server of an app's database.
   public static func auth(app: FirebaseApp) -> Auth { Auth(.database(app: app)) }
+
+  /// Has no effect, because the server of the database has the accounts, too: use
+  /// `Database.useEmulator(withHost:port:)`.
+  public func useEmulator(withHost host: String, port: Int) {}
 }
 
 extension DatabaseReference {

@@ -14,7 +14,7 @@ final class Repository: Sendable {
   let state: Exclusive<RepositoryState>
   let callbacks = Callbacks()
   let session = SessionBox()
-  let endpoint: Endpoint
+  private let endpointBox: Mutex<Endpoint>
   let options: DatabaseOptions
   let serverClock: ServerClock
   /// The queue for events of the network and of timers.
@@ -25,11 +25,24 @@ final class Repository: Sendable {
   private let lastHandle = Atomic(0)
 
   init(_ endpoint: Endpoint, _ options: DatabaseOptions) {
-    self.endpoint = endpoint
+    endpointBox = Mutex(endpoint)
     self.options = options
     serverClock = ServerClock(options.environment)
     state = Exclusive(RepositoryState(options, callbacks, session, serverClock, endpoint))
     state.use { [weak self] state in state.owner = self }
+  }
+
+  /// The server.
+  var endpoint: Endpoint { endpointBox.withLock { $0 } }
+
+  /// Changes the server. A connection to another one ends.
+  func setEndpoint(_ endpoint: Endpoint) {
+    endpointBox.withLock { $0 = endpoint }
+    use { state in
+      guard state.endpoint != endpoint else { return }
+      state.endpoint = endpoint
+      if state.phase.transport != nil { state.dropConnection("the server was changed") }
+    }
   }
 
   /// Returns the number of a new observer.
@@ -65,7 +78,8 @@ final class RepositoryState {
   let callbacks: Callbacks
   let session: SessionBox
   let clock: ServerClock
-  let endpoint: Endpoint
+  /// The server; see `Repository.setEndpoint`.
+  var endpoint: Endpoint
   /// The repository; nil once the database is released.
   weak var owner: Repository?
 

@@ -1,4 +1,6 @@
+import CanopyAccounts
 import CanopyClient
+import CanopyTesting
 import CanopyTree
 import Dispatch
 import Foundation
@@ -31,6 +33,26 @@ import Testing
         #expect(FirebaseApp.app(name: name) == nil)
       }
       #expect(!Database.sdkVersion().isEmpty)
+    }
+  }
+
+  @Test func `a server for tests replaces that of the URL`() async throws {
+    try await withBackend { backend in
+      FirebaseApp.configure(
+        name: "surface-3", options: FirebaseOptions(databaseURL: "canopy://127.0.0.1:1"))
+      let app = try #require(FirebaseApp.app(name: "surface-3"))
+      let database = Database.database(app: app)
+      database.useEmulator(withHost: "127.0.0.1", port: 0)
+      #expect(database.reference().url == "canopy://127.0.0.1:1/")
+      database.useEmulator(withHost: "127.0.0.1", port: backend.port)
+      Auth.auth(app: app).useEmulator(withHost: "127.0.0.1", port: 9099)
+      #expect(Database.database(app: app) === database)
+      #expect(database.reference(withPath: "a").url == "canopy://127.0.0.1:\(backend.port)/a")
+      try await Auth.auth(app: app).signIn(
+        withAdministratorToken: backend.parts.administratorToken.text)
+      try await database.reference(withPath: "a").setValue(1)
+      #expect(try backend.node("a") == 1)
+      await app.delete()
     }
   }
 
