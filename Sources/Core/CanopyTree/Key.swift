@@ -5,6 +5,8 @@
 /// sequence has exactly one form, so equality and hashing use the form alone:
 ///
 /// - `integer`: canonical 32-bit integers, which sort before all other keys, by number;
+/// - `padded`: 32-bit integers in another form of at most eleven bytes (`03`, `-0`), which sort among
+///   them, by number;
 /// - `short`: up to 16 bytes, packed big-endian into two words (no key contains NUL, so the padding
 ///   shows the length);
 /// - `push`: the 20 characters of a push id (`PushID`), six bits each;
@@ -16,6 +18,7 @@
 public struct Key: Hashable, Sendable {
   enum Form: Hashable, Sendable {
     case integer(Int32)
+    case padded(PaddedInteger)
     case short(UInt64, UInt64)
     case push(UInt64, UInt64)
     case long([UInt8])
@@ -63,6 +66,8 @@ public struct Key: Hashable, Sendable {
     assert(1...Limits.keyBytesMax ~= bytes.count, "not a valid key")
     if let number = Key.canonicalInteger(bytes) {
       form = .integer(number)
+    } else if let number = PaddedInteger(bytes) {
+      form = .padded(number)
     } else if bytes.count <= 16 {
       let (high, low) = Key.pack(bytes)
       form = .short(high, low)
@@ -81,6 +86,15 @@ public struct Key: Hashable, Sendable {
   /// The number that the key spells, if it is a canonical 32-bit integer (`7`, `-1`; not `07`).
   public var integer: Int32? {
     if case .integer(let number) = form { number } else { nil }
+  }
+
+  /// The number by which the key sorts, if it spells a 32-bit integer in any form (`7`, `07`).
+  var sortingNumber: Int32? {
+    switch form {
+    case .integer(let number): number
+    case .padded(let number): number.value
+    default: nil
+    }
   }
 
   /// The key as text.
@@ -120,6 +134,13 @@ public struct Key: Hashable, Sendable {
     case .integer(let number):
       return try withUnsafeTemporaryAllocation(byteCount: 11, alignment: 1) {
         let count = Decimal.write(Int64(number), into: $0)
+        return try body(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
+      }
+    case .padded(let number):
+      return try withUnsafeTemporaryAllocation(
+        byteCount: PaddedInteger.bytesMax, alignment: 1
+      ) {
+        let count = number.write(into: $0)
         return try body(UnsafeRawBufferPointer(rebasing: $0.prefix(count)))
       }
     }
@@ -176,8 +197,8 @@ extension Key: ExpressibleByStringLiteral {
   }
 }
 
-/// Canonical 32-bit integers sort first, by number; then all other keys by UTF-16 code units, as in
-/// the official clients.
+/// 32-bit integers of at most eleven characters sort first: by number, and those with equal numbers
+/// (`3`, `03`, `003`) by length; then all other keys by UTF-16 code units, as in the official clients.
 extension Key: Comparable {
   /// Whether `a` sorts before `b`.
   public static func < (a: Key, b: Key) -> Bool {
@@ -189,9 +210,11 @@ extension Key: Comparable {
       return a0 != b0 ? TextOrder.precedes(a0, b0) : a1 != b1 && TextOrder.precedes(a1, b1)
     case (.integer(let a), .integer(let b)):
       return a < b
-    case (.integer, _):
+    case (.integer, .padded), (.padded, .integer), (.padded, .padded):
+      return PaddedInteger.precedes(a, b)
+    case (.integer, _), (.padded, _):
       return true
-    case (_, .integer):
+    case (_, .integer), (_, .padded):
       return false
     default:
       return a.withUTF8 { a in b.withUTF8 { b in TextOrder.compare(a, b) < 0 } }

@@ -46,7 +46,7 @@ extension PackedBranch {
   /// Whether a packed branch may have this key.
   private static func isPlain(_ key: Key) -> Bool {
     switch key.form {
-    case .integer: false
+    case .integer, .padded: false
     case .push: true
     case .short, .long: key.withUTF8 { JSONScan.plainPrefix($0, from: 0) == $0.count }
     }

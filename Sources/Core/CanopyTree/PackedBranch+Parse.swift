@@ -94,7 +94,7 @@ extension PackedBranch {
       index = JSONScan.plainPrefix(text, from: start)
       let bytes = UnsafeRawBufferPointer(rebasing: text[start..<index])
       guard take(UInt8(ascii: "\"")), isUnicode(bytes), let key = try? Key(utf8: bytes),
-        key.integer == nil
+        key.sortingNumber == nil
       else { return nil }
       return key
     }

@@ -194,7 +194,7 @@ extension Key {
         UnsafeRawBufferPointer(rebasing: bytes[start..<start + key.count]).hasSameBytes(as: key)
       else { return nil }
       switch form {
-      case .integer, .push: return key.count
+      case .integer, .padded, .push: return key.count
       case .short, .long: return Key.hasForbidden(key) ? nil : key.count
       }
     }

@@ -1,13 +1,15 @@
 internal import DequeModule
+internal import Dispatch
 internal import Synchronization
 
 /// State that one thread at a time uses, in the order of the calls.
 ///
 /// A caller that finds the state idle uses it at once, on its own thread. Other callers queue their
 /// function for that thread and return. No caller waits, a nested use does not deadlock, and a
-/// write takes effect locally within microseconds, without a change of thread. Uses must be brief
-/// and must not call an application's functions.
-// Unchecked: only the thread that has set `isBusy`, under the lock of `line`, accesses `state`.
+/// write takes effect locally within microseconds, without a change of thread. Uses must be brief.
+/// A use that has to call an application's function continues on another queue with `handOver`.
+// Unchecked: only the thread that has set `isBusy`, under the lock of `line`, or to which that thread
+// handed the state over, accesses `state` and `continuation`.
 final class Exclusive<State>: @unchecked Sendable {
   private struct Line {
     var isBusy = false
@@ -16,6 +18,7 @@ final class Exclusive<State>: @unchecked Sendable {
 
   private let line = Mutex(Line())
   private let state: State
+  private var continuation: (queue: DispatchQueue, body: @Sendable (State) -> Void)?
 
   init(_ state: sending State) {
     self.state = state
@@ -31,9 +34,26 @@ final class Exclusive<State>: @unchecked Sendable {
       line.waiting.append(body)
       return false
     }
-    guard isMine else { return }
-    body(state)
-    while let next = takeNext() { next(state) }
+    if isMine { run(body) }
+  }
+
+  /// Continues a use on a queue, before all queued uses. Call it within a use, once.
+  func handOver(to queue: DispatchQueue, _ body: @escaping @Sendable (State) -> Void) {
+    assert(continuation == nil, "the state is handed over already")
+    continuation = (queue, body)
+  }
+
+  private func run(_ first: @escaping @Sendable (State) -> Void) {
+    var body = first
+    while true {
+      body(state)
+      if let (queue, rest) = continuation {
+        continuation = nil
+        return queue.async { self.run(rest) }
+      }
+      guard let next = takeNext() else { return }
+      body = next
+    }
   }
 
   private func takeNext() -> (@Sendable (State) -> Void)? {

@@ -139,6 +139,7 @@ extension RepositoryState {
       default: break
       }
     }
+    applyRegisteredWrites()
     if wasReady { notifyInfoObservers() }
   }
 

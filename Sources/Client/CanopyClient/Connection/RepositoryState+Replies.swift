@@ -101,7 +101,10 @@ extension RepositoryState {
       try take(answer, ofTransaction: id)
       writeNumbers.endTransaction(number)
     case .disconnect(let operation): take(answer.error, of: operation)
-    case .get(let request): request.answer(try readNode(answer), self)
+    case .get(let request):
+      let result = try readNode(answer)
+      if case .success(let node) = result { perform(tree.fetched(node, of: request.spec)) }
+      request.answer(result, self)
     case .nothing, .deferred: break
     }
   }

@@ -16,18 +16,18 @@ public final class DataSnapshot: Sendable {
   /// The last key of the location; empty for the root.
   public var key: String { ref.key ?? "" }
 
-  /// The data: nil if there is none, `NSNumber` for bools and numbers, `String`, `[Any]` for a list
-  /// with the keys 0, 1, 2, …, and `[String: Any]` for any other branch. Created at each access:
-  /// O(size).
+  /// The data: `NSNull` if there is none, `NSNumber` for bools and numbers, `String`, `[Any]` for a
+  /// list with the keys 0, 1, 2, …, and `[String: Any]` for any other branch. Never nil. Created at
+  /// each access: O(size).
   ///
   /// The values cast to `[String: AnyObject]`, `NSDictionary`, `[String: Bool]`, `Int`, `Double`
   /// and so on.
   public var value: Any? { AnyValue.value(of: node) }
 
-  /// Returns the data with priorities, as `.value` and `.priority`.
+  /// Returns the data with priorities, as `.value` and `.priority`; `NSNull` if there is none.
   public func valueInExportFormat() -> Any? { AnyValue.value(of: node, export: true) }
 
-  /// The priority: nil, an `NSNumber` or a `String`.
+  /// The priority: an `NSNumber` or a `String`; `NSNull` if there is none.
   public var priority: Any? { AnyValue.value(of: node.priority) }
 
   /// Whether there is data.

@@ -117,7 +117,7 @@ public final class Database: Sendable {
   }
 
   /// Drops all writes and transactions that the server has not confirmed, as if it had refused
-  /// them.
+  /// them, and the on-disconnect operations that wait for a connection.
   public func purgeOutstandingWrites() {
     repository.use { $0.purgeWrites() }
   }

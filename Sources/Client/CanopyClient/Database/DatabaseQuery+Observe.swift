@@ -75,7 +75,7 @@ extension DatabaseQuery {
   // MARK: Reading once
 
   /// Reads the current value: from the server if there is a connection in time, else the local
-  /// value.
+  /// value, also one that persistence kept. With persistence, the value read is kept too.
   ///
   /// - Parameter block: receives an error or the value, on the database's `callbackQueue`.
   public func getData(completion block: @escaping ((any Error)?, DataSnapshot?) -> Void) {
@@ -89,7 +89,7 @@ extension DatabaseQuery {
   }
 
   /// Reads the current value: from the server if there is a connection in time, else the local
-  /// value.
+  /// value, also one that persistence kept. With persistence, the value read is kept too.
   ///
   /// - Throws: `DatabaseError`.
   public func getData() async throws -> DataSnapshot {

@@ -106,7 +106,7 @@ public class DatabaseQuery: @unchecked Sendable {
 
   // MARK: Limit
 
-  /// Returns the query limited to the first children.
+  /// Returns the query limited to the first children. A limit is 1 to 2,147,483,647.
   public func queryLimited(toFirst limit: UInt) -> DatabaseQuery {
     adding("limitToFirst", NSNumber(value: limit))
   }
@@ -151,8 +151,28 @@ struct QueryOptions: Sendable {
   func query() throws(DatabaseError) -> Query {
     if let problem { throw problem }
     guard !members.isEmpty else { return .all }
-    return try DatabaseError.wrap { () throws(TreeError) in
+    let query = try DatabaseError.wrap { () throws(TreeError) in
       try Query(options: .object(members))
     }
+    if query.order == .priority,
+      query.lower?.value.isBool == true || query.upper?.value.isBool == true
+    {
+      throw DatabaseError(
+        .invalidQuery, "by priority, a bound must be a number, a string or nil, like a priority")
+    }
+    switch query.limit {
+    case .first(let count)?, .last(let count)?:
+      guard count <= Int32.max else {
+        throw DatabaseError(.invalidQuery, "a limit may be at most \(Int32.max)")
+      }
+    case nil: break
+    }
+    return query
+  }
+}
+
+extension BoundValue {
+  fileprivate var isBool: Bool {
+    if case .bool = self { true } else { false }
   }
 }

@@ -2,7 +2,8 @@ internal import CanopyTree
 
 /// Writes that the server applies when the connection ends, for any reason. They are registered
 /// once the completion is called; without a connection they wait for one. The server applies them
-/// once: a client that reconnects must register them again.
+/// once: a client that reconnects must register them again. Observers of this client hear of a
+/// registered write when the connection ends, without an answer of the server.
 extension DatabaseReference {
   /// Registers the replacement of this location's value for the end of the connection.
   public func onDisconnectSetValue(_ value: Any?) {

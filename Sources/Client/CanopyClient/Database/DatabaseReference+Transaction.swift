@@ -4,13 +4,19 @@ internal import CanopyTree
 extension DatabaseReference {
   /// Changes this location by a function of its value.
   ///
-  /// The function receives the local value, which is nil if none is known, and returns the new one.
-  /// The server accepts it if the location still has the received value; otherwise the function is
-  /// called again with the current one, up to 25 times. It must therefore have no side effects. A
-  /// plain write of this client to the same location replaces the transaction.
+  /// The function receives the local value, which is `NSNull` if none is known, and returns the new
+  /// one. It runs before all later operations of this database, which wait for it. The server accepts
+  /// its result if the location still has the received value; otherwise the function is called again
+  /// with the current one, up to 25 times. It must therefore have no side effects.
   ///
-  /// - Parameter block: called on a queue of the library, perhaps several times.
-  public func runTransactionBlock(
+  /// A plain write of this client to the same location, or to one above or below, follows the result
+  /// of a transaction that waits for no other. If the server does not accept that result, the
+  /// transaction is not tried again but fails with `overriddenBySet`; so do transactions that still
+  /// wait for others.
+  ///
+  /// - Parameter block: called on a queue of the library, perhaps several times. It must not wait for
+  ///   another operation of the database.
+  @preconcurrency public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult
   ) {
     run(block, nil, withLocalEvents: true)
@@ -22,7 +28,7 @@ extension DatabaseReference {
   ///   - block: called on a queue of the library, perhaps several times.
   ///   - completionBlock: receives a `DatabaseError` or nil, whether the change was committed, and
   ///     the current value, on the callback queue.
-  public func runTransactionBlock(
+  @preconcurrency public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult,
     andCompletionBlock completionBlock: @escaping ((any Error)?, Bool, DataSnapshot?) -> Void
   ) {
@@ -36,7 +42,7 @@ extension DatabaseReference {
   ///   - completionBlock: called on the callback queue.
   ///   - localEvents: whether observers see the new value before the server accepts it, and thus
   ///     also values that it refuses.
-  public func runTransactionBlock(
+  @preconcurrency public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult,
     andCompletionBlock completionBlock: (((any Error)?, Bool, DataSnapshot?) -> Void)?,
     withLocalEvents localEvents: Bool
@@ -49,7 +55,7 @@ extension DatabaseReference {
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
-  public func runTransactionBlock(
+  @preconcurrency public func runTransactionBlock(
     _ block: @escaping @Sendable (MutableData) -> TransactionResult
   ) async throws -> (Bool, DataSnapshot) {
     try await withCheckedThrowingContinuation { continuation in

@@ -211,7 +211,7 @@ extension DatabaseReference {
   private func priorityWrite(_ priority: Any?) -> WriteResult {
     Result { () throws(DatabaseError) in
       let location = Location(try writablePath(), isPriority: true)
-      let value = try AnyValue.write(priority)
+      let value = try AnyValue.writePriority(priority)
       return try DatabaseError.wrap { () throws(TreeError) in try .set(location, value) }
     }
   }

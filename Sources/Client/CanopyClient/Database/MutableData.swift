@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// The data that a transaction changes: at first the current value, or nil if none is known;
+/// The data that a transaction changes: at first the current value, or `NSNull` if none is known;
 /// finally the new value.
 ///
 /// Valid only during the call of the transaction's function, on its thread.
@@ -39,7 +39,8 @@ public final class MutableData {
     set { put { () throws(DatabaseError) in try AnyValue.write(newValue) } }
   }
 
-  /// The priority: nil, an `NSNumber` or a `String`. Setting it leaves the data unchanged.
+  /// The priority: an `NSNumber` or a `String`; `NSNull` if there is none. Setting it leaves the data
+  /// unchanged.
   public var priority: Any? {
     get { AnyValue.value(of: node.priority) }
     set {

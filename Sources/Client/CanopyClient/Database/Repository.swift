@@ -79,6 +79,8 @@ final class RepositoryState {
 
   var writeCompletions: [WriteID: Answer<DatabaseError?>] = [:]
   var transactions: [TransactionID: TransactionContext] = [:]
+  /// The transactions' functions to call at the end of the step, in order.
+  var transactionRuns: Deque<TransactionRun> = []
 
   // Connection
   var phase = Phase.idle
@@ -95,6 +97,8 @@ final class RepositoryState {
   var silentTicks = 0
   /// The on-disconnect requests that the server has not confirmed, in order.
   var disconnectRequests: [DisconnectOperation] = []
+  /// The on-disconnect writes that the server makes when this connection ends.
+  var registeredWrites = RegisteredWrites()
   /// The session requests that wait for a connection.
   var sessionRequests: Deque<SessionRequest> = []
   var writeNumbers: WriteNumbers
@@ -143,6 +147,11 @@ final class RepositoryState {
     sendWrites()
     flush()
     makeCalls()
+    guard !transactionRuns.isEmpty, let owner else { return }
+    owner.state.handOver(to: owner.transactions) { state in
+      state.runTransactions()
+      state.finishStep()
+    }
   }
 
   private func makeCalls() {
@@ -207,7 +216,7 @@ final class RepositoryState {
     for tag in effects.stops { stop(tag) }
     for event in effects.events { notify(event) }
     for id in effects.cancelled { cancel(id) }
-    for run in effects.runs { callTransaction(run) }
+    transactionRuns.append(contentsOf: effects.runs)
     for end in effects.ended { finish(end) }
   }
 

@@ -84,6 +84,8 @@ extension RepositoryState {
     }
     tree = SyncTree(restoring: saved)
     self.persistence = persistence
+    // A login may have connected already.
+    if phase.isReady { perform(tree.connected()) }
     if !saved.writes.isEmpty { connectIfWanted() }
   }
 

@@ -1,4 +1,5 @@
 internal import CanopyTree
+internal import DequeModule
 
 /// The outcome of a transaction, with the current value.
 struct TransactionOutcome: Sendable {
@@ -16,7 +17,8 @@ struct TransactionContext: Sendable {
   var problem: DatabaseError?
 }
 
-/// Transactions: their functions run on a separate queue, and their results return to the state.
+/// Transactions: their functions run on a separate queue, which uses the state in the meantime. So a
+/// function sees the local value at the time of its transaction, and a later write follows it.
 extension RepositoryState {
   func runTransaction(_ context: TransactionContext, at path: Path, withLocalEvents: Bool) {
     connectIfWanted()
@@ -25,17 +27,15 @@ extension RepositoryState {
     perform(effects)
   }
 
-  func callTransaction(_ run: TransactionRun) {
-    guard let context = transactions[run.id], let owner else { return }
-    owner.transactions.async { [weak owner] in
+  /// Calls the functions of transactions, on the queue for that, and takes their results.
+  func runTransactions() {
+    while let run = transactionRuns.popFirst() {
+      guard let context = transactions[run.id], tree.needs(run) else { continue }
       let result = context.function(MutableData(context.reference.key, run.current))
       let (value, problem) = result.outcome
-      owner?.use { state in
-        state.transactions[run.id]?.problem = problem
-        state.perform(
-          state.tree.transactionRan(
-            run.id, attempt: run.attempt, returning: value, at: state.clock.now))
-      }
+      transactions[run.id]?.problem = problem
+      perform(
+        tree.transactionRan(run.id, attempt: run.attempt, returning: value, at: clock.now))
     }
   }
 

@@ -81,7 +81,8 @@ extension RepositoryState {
     completion(error, self)
   }
 
-  /// Drops all writes that the server has not confirmed.
+  /// Drops all writes that the server has not confirmed, and the on-disconnect operations that wait
+  /// for a connection.
   func purgeWrites() {
     // Do not resend the writes of an earlier connection either.
     unanswered.removeAll()
@@ -91,5 +92,6 @@ extension RepositoryState {
     let error = DatabaseError(
       .writeCanceled, "the write was dropped before the server had confirmed it")
     for id in ids { writeCompletions.removeValue(forKey: id)?(error, self) }
+    purgeDisconnectRequests(error)
   }
 }

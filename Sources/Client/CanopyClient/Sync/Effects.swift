@@ -47,7 +47,8 @@ package struct TransactionEnd: Sendable {
     case committed
     /// Its function aborted it.
     case aborted
-    /// A local `set` or `update` wrote at, above or below its location.
+    /// A local `set` or `update` wrote at, above or below its location before the server had
+    /// accepted its result.
     case overridden
     /// It conflicted with writes of other clients `TransactionQueue.attemptsMax` times.
     case tooManyConflicts
@@ -59,7 +60,7 @@ package struct TransactionEnd: Sendable {
 
   package var id: TransactionID
   package var outcome: Outcome
-  /// The committed value of the location, or else its current value.
+  /// The committed value of the location, or else the last input of its function.
   package var node: Node
 }
 

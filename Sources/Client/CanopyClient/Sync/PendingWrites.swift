@@ -107,7 +107,9 @@ extension PendingWrites {
   func shadow(_ path: Path, _ scope: Scope = .visible) -> (id: WriteID, node: Node)? {
     var found: Entry?
     entries.forEach(along: path) { _, list in
-      let last = list.last { !$0.assignment.location.isPriority && scope.contains($0) }
+      let last = list[..<end(of: list, scope)].last {
+        !$0.assignment.location.isPriority && scope.contains($0)
+      }
       if let last, found.map({ $0.id < last.id }) ?? true { found = last }
       return true
     }
@@ -115,6 +117,24 @@ extension PendingWrites {
       return nil
     }
     return (found.id, found.assignment.value.at(rest))
+  }
+
+  /// Returns the index after the last entry before `scope.before`.
+  private func end(of list: [Entry], _ scope: Scope) -> Int {
+    guard let before = scope.before else { return list.count }
+    return index(in: list) { $0 < before }
+  }
+
+  /// Returns the number of entries at the start of a list whose ids satisfy a condition.
+  ///
+  /// - Complexity: O(log n).
+  private func index(in list: [Entry], _ isBelow: (WriteID) -> Bool) -> Int {
+    var (low, high) = (0, list.count)
+    while low < high {
+      let middle = low + (high - low) / 2
+      if isBelow(list[middle].id) { low = middle + 1 } else { high = middle }
+    }
+    return low
   }
 
   /// Whether a visible write replaces exactly this location.
@@ -141,8 +161,8 @@ extension PendingWrites {
     guard let trie = entries.subtrie(at: path) else { return [] }
     var found: [(id: WriteID, assignment: Assignment)] = []
     trie.forEach { list in
-      for entry in list where scope.contains(entry) {
-        if let after, entry.id <= after { continue }
+      let first = after.map { after in index(in: list) { $0 <= after } } ?? 0
+      for entry in list[first..<max(first, end(of: list, scope))] where scope.contains(entry) {
         let location = entry.assignment.location
         guard let rest = location.path.relative(to: path) else { continue }
         let relative = Location(rest, isPriority: location.isPriority)

@@ -20,8 +20,11 @@ package struct SavedState: Sendable {
   package struct SavedQuery: Sendable {
     /// The query's result.
     package var node: Node
-    /// The commit of the data.
+    /// The commit of the data; 0 if it is not known, because the data was read once.
     package var sequence: Int64
+
+    /// The commit after which the server can send changes; nil if it must send the whole state.
+    var resumableSequence: Int64? { sequence > 0 ? sequence : nil }
 
     package init(node: Node, sequence: Int64) {
       self.node = node
@@ -48,7 +51,7 @@ extension SyncTree {
   package init(restoring state: SavedState) {
     self.init()
     isPersistent = true
-    saved = state.queries
+    saved = SavedQueries(state.queries)
     for one in state.writes.sorted(by: { $0.id < $1.id }) {
       let assignments = one.write.resolved(
         in: present(one.write, before: one.id), at: one.milliseconds)
@@ -67,19 +70,62 @@ extension SyncTree {
   }
 
   /// Returns the newest saved data of a whole location.
-  func savedValue(at path: Path) -> (node: Node, sequence: Int64)? {
-    guard !saved.isEmpty else { return nil }
-    var best: (node: Node, sequence: Int64)?
-    for depth in 0...path.count {
-      let ancestor = path.prefix(depth)
-      guard let found = saved[QuerySpec(ancestor)], let rest = path.relative(to: ancestor) else {
-        continue
-      }
-      if best.map({ $0.sequence < found.sequence }) ?? true {
-        best = (found.node.at(rest), found.sequence)
-      }
+  func savedValue(at path: Path) -> SavedState.SavedQuery? {
+    guard let spec = saved.newest(containing: path), var found = saved[spec],
+      let rest = path.relative(to: spec.path)
+    else { return nil }
+    found.node = found.node.at(rest)
+    return found
+  }
+
+  /// Returns the newest saved data of a query.
+  func savedValue(of spec: QuerySpec) -> SavedState.SavedQuery? {
+    let whole = savedValue(at: spec.path)
+    guard !spec.query.isUnbounded, let own = saved[spec] else { return whole }
+    return whole.map { $0.sequence >= own.sequence ? $0 : own } ?? own
+  }
+
+  /// Keeps data that was read once, if it is not listened to.
+  package mutating func fetched(_ node: Node, of spec: QuerySpec) -> Effects {
+    var effects = Effects()
+    let spec = spec.serverSpec
+    guard isPersistent, listens[spec] == nil, serverValue(at: spec.path) == nil else {
+      return effects
     }
-    return best
+    guard spec.query.isUnbounded else {
+      save(node, of: spec, &effects)
+      return effects
+    }
+    if let upper = saved.newest(containing: spec.path), upper != spec {
+      update(upper, spec.path, node, &effects)
+    } else {
+      save(node, of: spec, &effects)
+    }
+    for lower in saved.wholes(below: spec.path) {
+      guard let rest = lower.path.relative(to: spec.path) else { continue }
+      update(lower, lower.path, node.at(rest), &effects)
+    }
+    return effects
+  }
+
+  /// Saves data of an unknown commit. The server sends the whole state when the query is listened to.
+  private mutating func save(_ node: Node, of spec: QuerySpec, _ effects: inout Effects) {
+    saved[spec] = SavedState.SavedQuery(node: node, sequence: 0)
+    effects.changes.append(.received(spec, [Assignment(.root, node)], sequence: 0))
+    // Data that is not in use is dropped in the order of its last use.
+    effects.changes.append(.listening(spec, false))
+  }
+
+  /// Replaces a location in saved data by newer data. The commit stays: the changes after it, which
+  /// the server sends, lead to the same state from the newer data.
+  private mutating func update(
+    _ spec: QuerySpec, _ path: Path, _ node: Node, _ effects: inout Effects
+  ) {
+    guard var query = saved[spec], let rest = path.relative(to: spec.path) else { return }
+    query.node.set(node, at: rest)
+    saved[spec] = query
+    effects.changes.append(
+      .received(spec, [Assignment(rest, node)], sequence: query.sequence))
   }
 
   /// Saves the received data of a query that is no longer listened to.

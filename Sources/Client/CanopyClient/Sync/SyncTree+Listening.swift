@@ -48,7 +48,7 @@ extension SyncTree {
   }
 
   /// Returns the value of a query with the pending writes, if it is completely known: from a
-  /// listener to it or to a whole location around it, or from pending writes.
+  /// listener to it or to a whole location around it, from pending writes, or from saved data.
   ///
   /// - Complexity: O(depth), and O(result) for a bounded query.
   package func value(of spec: QuerySpec) -> Node? {
@@ -56,7 +56,9 @@ extension SyncTree {
     if let id = viewOfSpec[spec], let view = views[id], view.shown.isReady {
       return spec.query.value(of: view.shown.root)
     }
-    return nil
+    return savedValue(of: spec).map {
+      spec.query.value(of: writes.value(of: spec.path, over: $0.node))
+    }
   }
 
   /// Returns the visible value of a whole location, if it is known.
@@ -99,7 +101,7 @@ extension SyncTree {
   ///
   /// The cache is complete if a view of a whole location at or above it, or of a child that
   /// contains it, has the data, or if it was saved earlier; else it contains the children that are
-  /// listened to as a whole.
+  /// listened to or saved as a whole.
   ///
   /// - Returns: also the commit of the data, if the server is to send later changes only.
   func initialCache(for spec: QuerySpec) -> (cache: ServerCache, sequence: Int64?) {
@@ -109,15 +111,15 @@ extension SyncTree {
     if !spec.query.isUnbounded, let own = saved[spec],
       old.map({ $0.sequence < own.sequence }) ?? true
     {
-      return (ServerCache(filtered: own.node, plan), own.sequence)
+      return (ServerCache(filtered: own.node, plan), own.resumableSequence)
     }
     if let old {
       // A bounded query needs the whole state: more of it is known than its reply will contain.
-      let sequence = spec.query.isUnbounded ? old.sequence : nil
+      let sequence = spec.query.isUnbounded ? old.resumableSequence : nil
       return (ServerCache(whole: withNewer(old.node, at: spec.path), plan), sequence)
     }
     var cache = ServerCache(plan)
-    var reported: [(Key, Node)] = []
+    var reported: [(Key, Node)] = saved.children(of: spec.path)
     for (key, trie) in viewsByPath.subtrie(at: spec.path)?.children ?? [:] {
       let whole = trie.value?.lazy.compactMap { views[$0] }.first { $0.server.extent == .whole }
       if let whole { reported.append((key, whole.server.root)) }

@@ -53,6 +53,39 @@ extension SyncTree {
     return effects
   }
 
+  /// Applies the on-disconnect writes of a connection that has ended, in order, as if the server had
+  /// reported them. The server may refuse them then, so the next connection requests the whole state
+  /// of their locations.
+  ///
+  /// - Parameter milliseconds: the estimated server time, for server values.
+  package mutating func disconnectWritesMade(
+    _ made: [Write], at milliseconds: Int64
+  ) -> Effects {
+    var effects = Effects()
+    var paths: [Path] = []
+    for write in made {
+      // The server applies them to its own data, which has no pending writes.
+      let present = present(write, before: WriteID(.min))
+      let assignments = write.resolved(in: present, at: milliseconds)
+      for id in views(concernedBy: assignments) {
+        change(id) { view, writes in
+          view.serverChanged(assignments, isNarrow: false, patched: nil, writes)
+        }
+      }
+      paths += assignments.map(\.location.path)
+    }
+    for listen in listens.all
+    where paths.contains(where: { path in
+      path.hasPrefix(listen.spec.path) || listen.spec.path.hasPrefix(path)
+    }) {
+      listens.restart(listen.spec)
+    }
+    resolveIncrements(paths)
+    rerunTransactions(paths, isFromServer: true, &effects)
+    notify(&effects)
+    return effects
+  }
+
   /// Handles a refused or cancelled listen. Its listeners are removed; covered listeners below get
   /// listens of their own.
   package mutating func cancelled(_ tag: ListenTag) -> Effects {

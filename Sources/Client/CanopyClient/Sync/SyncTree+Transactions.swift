@@ -26,6 +26,7 @@ extension SyncTree {
     else { return effects }
     guard let value else {
       end(id, .aborted, &effects)
+      rerunTransactions([transaction.path], isFromServer: false, after: id, &effects)
       notify(&effects)
       return effects
     }
@@ -34,6 +35,7 @@ extension SyncTree {
       write = try Write.set(Location(transaction.path), value)
     } catch {
       end(id, .refused(WireError(error)), &effects)
+      rerunTransactions([transaction.path], isFromServer: false, after: id, &effects)
       notify(&effects)
       return effects
     }
@@ -50,9 +52,14 @@ extension SyncTree {
     } else {
       replace(transaction.writeID, record)
     }
-    rerunTransactions([transaction.path], isFromServer: false, &effects)
+    rerunTransactions([transaction.path], isFromServer: false, after: id, &effects)
     notify(&effects)
     return effects
+  }
+
+  /// Whether a call of a transaction's function is still needed.
+  package func needs(_ run: TransactionRun) -> Bool {
+    transactions[run.id].map { $0.state == .running && $0.attempt == run.attempt } ?? false
   }
 
   /// Handles the server's reply to an `Outgoing.compareAndSet`.
@@ -70,7 +77,7 @@ extension SyncTree {
       rerunTransactions([path], isFromServer: false, &effects)
     case .conflict(let node):
       for var transaction in batch {
-        if transaction.state == .overridden {
+        if transaction.isOverridden {
           end(transaction.id, .overridden, &effects)
         } else if transaction.sends >= TransactionQueue.attemptsMax {
           end(transaction.id, .tooManyConflicts, &effects)
@@ -85,7 +92,7 @@ extension SyncTree {
     case .refused(let error):
       for transaction in batch {
         end(
-          transaction.id, transaction.state == .overridden ? .overridden : .refused(error),
+          transaction.id, transaction.isOverridden ? .overridden : .refused(error),
           &effects)
       }
       rerunTransactions([path], isFromServer: false, &effects)
@@ -108,19 +115,45 @@ extension SyncTree {
 extension SyncTree {
   /// Calls the functions of transactions again if their input has changed.
   ///
-  /// - Parameter isFromServer: whether the server reported data at these paths.
-  mutating func rerunTransactions(_ paths: [Path], isFromServer: Bool, _ effects: inout Effects) {
+  /// - Parameters:
+  ///   - isFromServer: whether the server reported data at these paths.
+  ///   - earlier: the transaction whose result changed: only later ones depend on it.
+  mutating func rerunTransactions(
+    _ paths: [Path], isFromServer: Bool, after earlier: TransactionID? = nil,
+    _ effects: inout Effects
+  ) {
     guard !transactions.all.isEmpty else { return }
-    var ids: Set<TransactionID> = []
-    for path in paths { ids.formUnion(transactions.overlapping(path)) }
-    for id in ids.sorted() {
-      guard var transaction = transactions[id], !transaction.state.isSent else { continue }
+    var rerun: [Path] = []
+    for id in overlapping(paths, after: earlier) {
+      guard var transaction = transactions[id], transaction.state != .sent,
+        !transaction.isOverridden
+      else { continue }
       if isFromServer, transaction.reported != nil, serverValue(at: transaction.path) != nil {
         transaction.reported = nil
         transactions.update(transaction)
       }
-      if present(transaction) != transaction.current { run(id, &effects) }
+      // A transaction that depends on one that runs again is checked after that one has run: each
+      // function is called once, not once for each transaction before it.
+      let path = transaction.path
+      let isLater = rerun.contains { earlierPath in
+        earlierPath.hasPrefix(path) || path.hasPrefix(earlierPath)
+      }
+      guard !isLater else { continue }
+      if present(transaction) != transaction.current {
+        run(id, &effects)
+        rerun.append(path)
+      }
     }
+  }
+
+  /// Returns the transactions at, above and below any of the paths, in order.
+  private func overlapping(
+    _ paths: [Path], after earlier: TransactionID? = nil
+  ) -> [TransactionID] {
+    if paths.count == 1 { return transactions.overlapping(paths[0], after: earlier) }
+    var ids: Set<TransactionID> = []
+    for path in paths { ids.formUnion(transactions.overlapping(path, after: earlier)) }
+    return ids.sorted()
   }
 
   private mutating func run(_ id: TransactionID, _ effects: inout Effects) {
@@ -138,16 +171,16 @@ extension SyncTree {
     latest(transaction.path, before: transaction.writeID, reported: transaction.reported)
   }
 
-  /// Ends the transactions at, above and below written locations. Those already sent are not tried
-  /// again.
+  /// Overrides the transactions at, above and below written locations.
+  ///
+  /// A transaction whose result was sent, or will be sent next, keeps its place before the write, but
+  /// does not run again. Those that wait for other transactions end.
   mutating func override(_ paths: [Path], _ effects: inout Effects) {
     guard !transactions.all.isEmpty else { return }
-    var ids: Set<TransactionID> = []
-    for path in paths { ids.formUnion(transactions.overlapping(path)) }
-    for id in ids.sorted().reversed() {
+    for id in overlapping(paths).reversed() {
       guard var transaction = transactions[id] else { continue }
-      if transaction.state.isSent {
-        transaction.state = .overridden
+      if transaction.state == .sent || transactions.isSendable(id) {
+        transaction.isOverridden = true
         transactions.update(transaction)
       } else {
         end(id, .overridden, &effects)
@@ -170,8 +203,8 @@ extension SyncTree {
     if case .committed = outcome { isCommitted = true }
     let committed = writes[transaction.writeID]?.assignments.first?.value
     let paths = remove(transaction.writeID, isConfirmed: isCommitted)
-    if !isCommitted { resolveIncrements(paths, all: true) }
-    let node = isCommitted ? committed ?? .absent : latest(transaction.path)
+    if !isCommitted { resolveIncrements(paths, after: transaction.writeID, all: true) }
+    let node = isCommitted ? committed ?? .absent : transaction.current
     effects.ended.append(TransactionEnd(id: id, outcome: outcome, node: node))
   }
 }
@@ -180,16 +213,16 @@ extension SyncTree {
   /// Returns the next request to send, in order; nil if there is none, or no connection. Call it
   /// after every step while the connection accepts requests.
   ///
-  /// - Complexity: O(1) without transactions.
+  /// - Complexity: O(1) without transactions that can be sent.
   package mutating func nextRequest() -> Outgoing? {
     guard isConnected else { return nil }
     while let id = queue.first, writes[id]?.isSent ?? true { queue.removeFirst() }
-    let batch = transactions.nextBatch()
-    if let first = batch.first, let last = batch.last, let value = last.output,
-      queue.first.map({ first.writeID < $0 }) ?? true
-    {
-      transactions.send(batch)
-      return .compareAndSet(first.id, first.path, base: first.current, value: value)
+    if let first = transactions.firstSendable, queue.first.map({ first.writeID < $0 }) ?? true {
+      let batch = transactions.batch(from: first)
+      if let value = batch.last?.output {
+        transactions.send(batch)
+        return .compareAndSet(first.id, first.path, base: first.current, value: value)
+      }
     }
     guard let id = queue.first, let write = writes[id]?.write else { return nil }
     queue.removeFirst()
@@ -203,7 +236,7 @@ extension SyncTree {
     for id in ids { writes.setSent(id, false) }
     queue.replaceAll(Array(ids))
     for var transaction in transactions.recall() {
-      if transaction.state == .overridden {
+      if transaction.isOverridden {
         end(transaction.id, .overridden, &effects)
       } else {
         transaction.state = .ready

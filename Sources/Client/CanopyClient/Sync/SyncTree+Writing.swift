@@ -56,7 +56,7 @@ extension SyncTree {
     increments.remove(id, write)
     effects.changes.append(.writeRemoved(id))
     let paths = remove(id, isConfirmed: isConfirmed)
-    resolveIncrements(paths, all: !isConfirmed)
+    resolveIncrements(paths, after: id, all: !isConfirmed)
     rerunTransactions(paths, isFromServer: false, &effects)
   }
 
@@ -138,17 +138,32 @@ extension SyncTree {
   /// A sent write keeps its result: the server's data may already include it, and adding again
   /// would show a wrong number. Its confirmation follows.
   ///
-  /// - Parameter all: whether to include sent writes, because a write that they depend on was
-  ///   refused.
-  mutating func resolveIncrements(_ paths: [Path], all: Bool = false) {
-    for id in increments.concerned(by: paths) {
-      guard var record = writes[id], let write = record.write, all || !record.isSent else {
-        continue
+  /// - Parameters:
+  ///   - earlier: the write that was removed: only later ones depend on it.
+  ///   - all: whether to include sent writes, because a write that they depend on was refused.
+  /// - Complexity: O(log n) for each write whose result changes, and for one more at each location:
+  ///   the results after that one stay as they are.
+  mutating func resolveIncrements(
+    _ paths: [Path], after earlier: WriteID? = nil, all: Bool = false
+  ) {
+    var waiting = increments.first(concernedBy: paths, after: earlier)
+    while let id = waiting.min() {
+      waiting.remove(id)
+      guard var record = writes[id], let write = record.write else { continue }
+      var isChanged = false
+      if all || !record.isSent {
+        let assignments = write.resolved(in: present(write, before: id), at: record.milliseconds)
+        isChanged = assignments != record.assignments
+        if isChanged {
+          record.assignments = assignments
+          replace(id, record)
+        }
       }
-      let assignments = write.resolved(in: present(write, before: id), at: record.milliseconds)
-      guard assignments != record.assignments else { continue }
-      record.assignments = assignments
-      replace(id, record)
+      // The result of an increment is a whole value, on which the next one builds. That of a priority
+      // covers no value.
+      if isChanged || write.hasPriorityServerValue {
+        waiting.formUnion(increments.next(after: id, write))
+      }
     }
   }
 
@@ -159,6 +174,15 @@ extension SyncTree {
     let both = old + record.assignments
     for view in views(concernedBy: both) {
       change(view) { $0.removed(both, isConfirmed: false, $1) }
+    }
+  }
+}
+
+extension Write {
+  /// Whether a priority in the write is a server value.
+  fileprivate var hasPriorityServerValue: Bool {
+    items.contains { item in
+      item.value.serverValues.contains { $0.isPriority || item.location.isPriority }
     }
   }
 }

@@ -39,7 +39,7 @@ package struct SyncTree: Sendable {
   var isConnected = false
 
   /// The saved data of queries that are not listened to now, if persistence is enabled.
-  var saved: [QuerySpec: SavedState.SavedQuery] = [:]
+  var saved = SavedQueries()
   var isPersistent = false
 
   /// Creates a tree without data and without a connection.

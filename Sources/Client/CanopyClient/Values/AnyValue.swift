@@ -4,9 +4,9 @@ internal import CanopyTree
 enum AnyValue {
   /// Converts an application's value.
   ///
-  /// Accepts nil and `NSNull` (absent), bools, numbers, strings, arrays, and dictionaries with
-  /// strings as keys, of Swift or of Foundation, nested in each other. In dictionaries, `.value`,
-  /// `.priority` and `.sv` have the same meaning as in JSON.
+  /// Accepts nil and `NSNull` (absent), bools, numbers (also `Decimal`), strings, arrays, and
+  /// dictionaries with strings as keys, of Swift or of Foundation, nested in each other. In
+  /// dictionaries, `.value`, `.priority` and `.sv` have the same meaning as in JSON.
   ///
   /// - Throws: `DatabaseError` with the code `invalidData` for any other value: a number that is
   ///   not finite, an invalid key, a `Date`, an object of the application.
@@ -24,7 +24,7 @@ enum AnyValue {
   static func write(
     _ value: WriteValue, priority: Any?
   ) throws(DatabaseError) -> WriteValue {
-    let priority = try write(priority)
+    let priority = try writePriority(priority)
     var value = value
     value.serverValues.removeAll { $0.path.isRoot && $0.isPriority }
     let isServerValue = priority.serverValues.contains { $0.path.isRoot && !$0.isPriority }
@@ -47,32 +47,52 @@ enum AnyValue {
     return WriteValue(value.node, serverValues: value.serverValues + [own])
   }
 
-  /// Converts a node for an application: nil if absent, `NSNumber` for bools and numbers, `String`,
-  /// `[Any]` for a branch whose keys are mostly 0, 1, 2, …, and `[String: Any]` for any other.
+  /// Converts an application's priority. Unlike a value, an empty collection is not absent.
+  static func writePriority(_ priority: Any?) throws(DatabaseError) -> WriteValue {
+    let write = try write(priority)
+    guard !write.node.isAbsent || !write.serverValues.isEmpty || isAbsent(priority) else {
+      throw DatabaseError(.invalidData, "a priority must be a number, a string or nil")
+    }
+    return write
+  }
+
+  private static func isAbsent(_ value: Any?) -> Bool {
+    switch value {
+    case nil, is NSNull: true
+    case let optional as any AnyOptional: isAbsent(optional.wrapped)
+    default: false
+    }
+  }
+
+  /// Converts a node for an application: `NSNull` if absent, `NSNumber` for bools and numbers,
+  /// `String`, `[Any]` for a branch whose keys are mostly 0, 1, 2, …, and `[String: Any]` for any
+  /// other.
   ///
   /// The values cast to the types in Firebase's samples: `[String: AnyObject]`, `[String: Bool]`,
   /// `NSDictionary`, `Int`, `Double`, `String`.
   ///
   /// - Complexity: O(size).
-  static func value(of node: Node, export: Bool = false) -> Any? {
+  static func value(of node: Node, export: Bool = false) -> Any {
     let plain = plainValue(of: node, export: export)
     guard export, !node.priority.isAbsent else { return plain }
-    let priority = plainValue(of: node.priority, export: false) ?? NSNull()
+    let priority = plainValue(of: node.priority, export: false)
     guard var members = plain as? [String: Any] else {
-      return [".value": plain ?? NSNull(), ".priority": priority]
+      return [".value": plain, ".priority": priority] as [String: Any]
     }
     members[".priority"] = priority
     return members
   }
 
-  private static func plainValue(of node: Node, export: Bool) -> Any? {
+  private static func plainValue(of node: Node, export: Bool) -> Any {
     switch node.value {
-    case .absent: return nil
+    case .absent: return NSNull()
     case .bool(let value): return NSNumber(value: value)
     case .integer(let value): return NSNumber(value: value)
     case .double(let value): return NSNumber(value: value)
     case .string(let value): return value
-    case .branch: return export ? dictionary(node, export) : array(node) ?? dictionary(node, export)
+    case .branch:
+      if !export, let elements = array(node) { return elements }
+      return dictionary(node, export)
     }
   }
 
@@ -98,7 +118,7 @@ enum AnyValue {
         return false
       }
       while elements.count < Int(index) { elements.append(NSNull()) }
-      elements.append(value(of: child) ?? NSNull())
+      elements.append(value(of: child))
       return true
     }
     return isArray ? elements : nil
@@ -135,7 +155,9 @@ enum AnyValue {
       }
       try append(named, to: &output, depth: depth)
     case let text as String: output.append(string: text)
+    case let decimal as NSDecimalNumber: try append(decimal.decimalValue, to: &output)
     case let number as NSNumber: try append(number, to: &output)
+    case let decimal as Decimal: try append(decimal, to: &output)
     case is NSNull: output.append("null")
     case let optional as any AnyOptional: try append(optional.wrapped, to: &output, depth: depth)
     case let value?:
@@ -184,6 +206,19 @@ enum AnyValue {
       output.append(Double(number.uint64Value))
     default: output.append(number.int64Value)
     }
+  }
+
+  /// Appends the nearest number that the tree can hold.
+  private static func append(
+    _ decimal: Decimal, to output: inout JSONOutput
+  ) throws(DatabaseError) {
+    // Parsing the text rounds once; the conversion of Foundation may round several times.
+    let text = "\(decimal)"
+    if let integer = Int64(text) { return output.append(integer) }
+    guard let value = Double(text), value.isFinite else {
+      throw DatabaseError(.invalidData, "a number must be finite; this is \(text)")
+    }
+    output.append(value)
   }
 
   private static let yes = NSNumber(value: true)

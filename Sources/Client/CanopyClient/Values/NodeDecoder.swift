@@ -2,7 +2,8 @@ internal import CanopyTree
 
 /// Decodes a `Decodable` from a node. A number decodes as any number type that holds it exactly,
 /// and always as `Double` or `Float`; a branch decodes as a dictionary, a struct, or an array if
-/// its keys are integers. An absent node is nil.
+/// its keys are integers. An absent node is nil. A `Decimal` is a number, and `Data` is text in
+/// Base64.
 ///
 /// - Complexity: O(size of the decoded data).
 struct NodeDecoder: Decoder {
@@ -113,7 +114,23 @@ extension NodeDecoder: SingleValueDecodingContainer {
       }
       return url
     }
+    if type == Decimal.self, let value = try decimal() as? T { return value }
+    if type == Data.self {
+      guard let text = node.stringValue, let data = Data(base64Encoded: text) as? T else {
+        throw mismatch(type, "text in Base64")
+      }
+      return data
+    }
     return try T(from: self)
+  }
+
+  private func decimal() throws -> Decimal {
+    if let integer = node.integerValue { return Decimal(integer) }
+    // The text has the digits that identify the number; Foundation's conversion adds others.
+    guard let double = node.doubleValue, let decimal = Decimal(string: "\(double)") else {
+      throw mismatch(Decimal.self, "a number")
+    }
+    return decimal
   }
 }
 

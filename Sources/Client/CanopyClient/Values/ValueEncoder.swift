@@ -1,7 +1,8 @@
 /// Converts an `Encodable` to the form that `setValue` accepts: dictionaries, arrays, strings,
 /// numbers and bools.
 ///
-/// Omits members that are nil. A `Date` encodes itself as seconds since 2001.
+/// Omits members that are nil. As in Firebase's coder, a `Date` is seconds since 2001, `Data` is
+/// text in Base64, and a `Decimal` is a number.
 ///
 /// - Complexity: O(size).
 struct ValueEncoder {
@@ -102,6 +103,8 @@ extension Slot {
     case let value as any FixedWidthInteger: set(NSNumber(exactly: value))
     case let value as Float: set(Double(value))
     case let value as URL: set(value.absoluteString)
+    case let value as Data: set(value.base64EncodedString())
+    case let value as Decimal: set(value)
     default: try value.encode(to: Target(slot: self, codingPath: codingPath))
     }
   }

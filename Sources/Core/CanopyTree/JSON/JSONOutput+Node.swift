@@ -90,12 +90,13 @@ extension JSONOutput {
   /// Returns the largest index if the children are written as an array: all keys are integers from
   /// 0 up, and the largest is smaller than twice their number.
   ///
-  /// - Complexity: O(log n), as integers sort first.
+  /// - Complexity: O(log n) if some keys are no integers, as those sort last; else O(n).
   static func arrayEnd(_ children: Children) -> Int32? {
     guard let first = children.first?.key.integer, first >= 0,
       let last = children.last?.key.integer, Int(last) < 2 * children.count
     else { return nil }
-    return last
+    // A key such as `03` sorts among the integers.
+    return children.forEach { $0.key.integer != nil } ? last : nil
   }
 
   private mutating func append(array children: Children, last: Int32) {

@@ -123,6 +123,9 @@ extension JSONReader {
       try expect(UInt8(ascii: ":"), "a colon after the key")
       switch key {
       case .child(let key): try readChild(key, depth: depth)
+      case .value where peekToken() == UInt8(ascii: "{"):
+        special.serverValue = try readServerValueObject(
+          ".value must be a string, a number, a bool, null or a server value")
       case .value: special.value = try readLeaf(".value")
       case .priority: special.priority = try readPriority()
       case .serverValue: special.serverValue = try readServerValue()
@@ -190,18 +193,28 @@ extension JSONReader {
 
   private mutating func readPriority() throws(TreeError) -> PriorityValue {
     if peekToken() == UInt8(ascii: "{") {
-      advance()
-      guard peekToken() == UInt8(ascii: "\""), case .serverValue = try readKey() else {
-        throw error(".priority must be a number, a string or null")
-      }
-      try expect(UInt8(ascii: ":"), "a colon after the key")
-      let value = try readServerValue()
-      try expect(UInt8(ascii: "}"), "} after the server value")
-      return .serverValue(value)
+      return .serverValue(
+        try readServerValueObject(".priority must be a number, a string or null"))
     }
     let node = try readLeaf(".priority")
     if case .bool = node.value { throw error(".priority must be a number, a string or null") }
     return .node(node)
+  }
+
+  /// Reads `{".sv": …}`.
+  ///
+  /// - Parameter expected: the sentence of the error for another object.
+  private mutating func readServerValueObject(
+    _ expected: String
+  ) throws(TreeError) -> ServerValue {
+    advance()
+    guard peekToken() == UInt8(ascii: "\""), case .serverValue = try readKey() else {
+      throw error(expected)
+    }
+    try expect(UInt8(ascii: ":"), "a colon after the key")
+    let value = try readServerValue()
+    try expect(UInt8(ascii: "}"), "} after the server value")
+    return value
   }
 
   private mutating func readServerValue() throws(TreeError) -> ServerValue {

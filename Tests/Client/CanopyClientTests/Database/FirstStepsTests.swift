@@ -9,7 +9,7 @@ import Testing
       let database = try await backend.client()
       let place = database.reference(withPath: "a/b")
       let reported = Received<String>()
-      place.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      place.observe(.value, with: { reported.add($0.text) })
       await reported.wait(for: 1)
       place.setValue("x") { error, reference in
         reported.add("\(error.map { "\($0)" } ?? "saved") \(reference.key ?? "")")

@@ -59,7 +59,7 @@ import Testing
       let database = try await backend.client()
       let count = database.reference(withPath: "count")
       let reported = Received<String>()
-      count.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      count.observe(.value, with: { reported.add($0.text) })
       await reported.wait(for: 1)
       backend.parts.journal.gate.hold()
       for number in 1...3 {
@@ -146,7 +146,7 @@ import Testing
       let database = try await backend.client()
       let place = database.reference(withPath: "a")
       let reported = Received<String>()
-      place.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      place.observe(.value, with: { reported.add($0.text) })
       await reported.wait(for: 1)
       database.goOffline()
       place.setValue("x") { error, _ in
@@ -184,7 +184,7 @@ import Testing
     try await withBackend { backend in
       let watcher = try await backend.client().reference(withPath: "here")
       let reported = Received<String>()
-      watcher.observe(.value, with: { reported.add("\($0.value ?? "nothing")") })
+      watcher.observe(.value, with: { reported.add($0.text) })
       await reported.wait(for: 1)
       let database = try await backend.client()
       let here = database.reference(withPath: "here")

@@ -104,3 +104,8 @@ final class Received<Value: Sendable>: Sendable {
 func json(_ text: String) -> Node {
   (try? Node(json: text)) ?? Node("not JSON: \(text)")
 }
+
+extension DataSnapshot {
+  /// The value as text; `nothing` for absent data.
+  var text: String { exists() ? "\(value ?? "nil")" : "nothing" }
+}

@@ -103,6 +103,36 @@
       #expect(work.large <= 1_000)
     }
 
+    @Test(arguments: [false, true])
+    func `the cost of an event does not depend on the pending increments of its location`(
+      areSent: Bool
+    ) throws {
+      let place = path(3, "n")
+      func pending(_ count: Int) throws -> SyncTree {
+        var tree = tree(100)
+        for _ in 0..<count {
+          let increment = try WriteValue(json: #"{".sv":{"increment":1}}"#)
+          _ = tree.write(try Write.set(Location(place), increment), at: 0)
+        }
+        while areSent, tree.nextRequest() != nil {}
+        return tree
+      }
+      var (small, large) = (try pending(20), try pending(2_000))
+      let event = try touched("an event at pending increments", small: &small, large: &large) {
+        tree in
+        let tag = try #require(tree.listens[Self.list]?.tag)
+        let same = Assignment(Path.root.child("3").child("n"), 3)
+        #expect(tree.changed(tag, [same], isPatch: true, sequence: 2).events.isEmpty)
+      }
+      #expect(event.large <= 2 * event.small)
+      let end = try touched("a confirmation before them", small: &small, large: &large) { tree in
+        #expect(tree.acknowledged(WriteID(1)).events.isEmpty == areSent)
+      }
+      if areSent { #expect(end.large <= 2 * end.small) }
+      #expect(small.latest(place) == Node(areSent ? 23 : 22))
+      #expect(large.latest(place) == Node(areSent ? 2_003 : 2_002))
+    }
+
     @Test(arguments: [0, 20_000] as [Int32])
     func `the cost of writes to distinct locations does not depend on pending writes`(stored: Int32)
       throws

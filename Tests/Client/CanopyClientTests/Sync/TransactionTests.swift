@@ -56,7 +56,8 @@ struct TransactionTests {
     #expect(fixture.texts(fixture.tree.transactionAnswered(id, .committed)).isEmpty)
   }
 
-  @Test func `after twenty-five conflicts it is abandoned and undone`() throws {
+  @Test(.ported("FTransactionTest.testTransactionAbortsAfter25Retries"))
+  func `after twenty-five conflicts it is abandoned and undone`() throws {
     _ = try fixture.listen("count", to: "count", for: .value)
     _ = try fixture.received(try QuerySpec("count"), "", "0")
     var run = try begin()
@@ -68,7 +69,7 @@ struct TransactionTests {
         run = try #require(effects.runs.first)
       } else {
         #expect(effects.runs.isEmpty)
-        #expect(outcomes(effects) == ["1 tooManyConflicts 0"])
+        #expect(outcomes(effects) == ["1 tooManyConflicts 24"])
         #expect(fixture.texts(effects) == ["count value 0"])
       }
     }
@@ -83,7 +84,7 @@ struct TransactionTests {
     let again = try #require(
       fixture.tree.transactionAnswered(try sent().id, .conflict(9)).runs.first)
     let effects = answer(again, nil)
-    #expect(outcomes(effects) == ["2 aborted 5"])
+    #expect(outcomes(effects) == ["2 aborted 9"])
     #expect(fixture.texts(effects) == ["count value 5"])
   }
 
@@ -97,8 +98,80 @@ struct TransactionTests {
     // The function's result comes too late.
     #expect(answer(run, 1).events.isEmpty)
     #expect(fixture.tree.transactions.all.isEmpty)
+  }
+
+  @Test(arguments: ["", "count", "count/below"])
+  func `a write at, above or below it follows a transaction whose result is ready`(
+    place: String
+  ) throws {
+    for isConflict in [false, true] {
+      _ = answer(try begin(), 8)
+      let second = answer(try begin(), 9)
+      #expect(second.ended.isEmpty)
+      // The second waits for the first, and ends at once.
+      let (write, effects) = try fixture.set(place, "1")
+      #expect(outcomes(effects).map { $0.split(separator: " ")[1] } == ["overridden"])
+      let id = try sent().id
+      guard case .write(write, _)? = fixture.tree.nextRequest() else {
+        Issue.record("the write follows")
+        return
+      }
+      let ended = fixture.tree.transactionAnswered(id, isConflict ? .conflict(5) : .committed)
+      #expect(ended.runs.isEmpty)
+      let outcome = isConflict ? "overridden" : "committed"
+      #expect(outcomes(ended).map { $0.split(separator: " ")[1] == outcome } == [true])
+      _ = fixture.tree.acknowledged(write)
+      #expect(fixture.tree.transactions.all.isEmpty && fixture.tree.writes.isEmpty)
+    }
+  }
+
+  @Test func `a transaction after a write that overrides another is sent after that write`() throws
+  {
     _ = answer(try begin(), 8)
-    #expect(outcomes(try fixture.set(place, "1").effects).map { $0.prefix(12) } == ["2 overridden"])
+    let write = try fixture.set("count", "1").id
+    let last = try begin()
+    #expect(last.current == 1)
+    _ = answer(last, 2)
+    let first = try sent()
+    #expect(first.value == 8, "the last one is not in its batch")
+    guard case .write(write, _)? = fixture.tree.nextRequest() else {
+      Issue.record("the write follows")
+      return
+    }
+    #expect(fixture.tree.nextRequest() == nil, "the last one waits for the first")
+    _ = fixture.tree.transactionAnswered(first.id, .committed)
+    let (id, base, value) = try sent()
+    #expect(id == last.id && base == 1 && value == 2)
+  }
+
+  @Test func `each of many conflicting transactions runs again once`() throws {
+    let count = 50
+    for number in 1...count { _ = answer(try begin(), Int64(number)) }
+    let (first, _, _) = try sent()
+    var effects = fixture.tree.transactionAnswered(first, .conflict(1_000))
+    var calls = 0
+    while let run = effects.runs.first {
+      #expect(effects.runs.count == 1)
+      #expect(run.current == Node(Int64(1_000 + calls)))
+      calls += 1
+      effects = answer(run, Int64(1_000 + calls))
+    }
+    #expect(calls == count)
+    let (_, base, value) = try sent()
+    #expect(base == 1_000 && value == Node(Int64(1_000 + count)))
+  }
+
+  @Test func `a transaction that aborts at its second call gives later ones its input`() throws {
+    _ = answer(try begin(), 1)
+    let (first, _, _) = try sent()
+    let second = try begin()
+    #expect(second.current == 1)
+    _ = answer(second, 2)
+    let again = try #require(
+      fixture.tree.transactionAnswered(first, .conflict(7)).runs.first)
+    let aborted = answer(again, nil)
+    #expect(outcomes(aborted) == ["1 aborted 7"])
+    #expect(aborted.runs.map(\.current) == [7])
   }
 
   @Test func `a write elsewhere does not affect it`() throws {

@@ -58,7 +58,7 @@ struct AnyValueTests {
     #expect((dictionary["stars"] as? NSDictionary)?["u"] as? Bool == true)
     #expect(AnyValue.value(of: "x") as? String == "x")
     #expect(AnyValue.value(of: 3) as? Int == 3)
-    #expect(AnyValue.value(of: .absent) == nil)
+    #expect(AnyValue.value(of: .absent) is NSNull)
     #expect(AnyValue.value(of: json(#"{"0":"a","2":"c"}"#)) as? [Any] != nil)
     #expect(AnyValue.value(of: json(#"{"0":"a","5":"c"}"#)) as? [String: String] != nil)
   }

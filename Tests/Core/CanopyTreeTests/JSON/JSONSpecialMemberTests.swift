@@ -25,7 +25,9 @@ struct JSONSpecialMemberTests {
 
   @Test(arguments: [
     #"{".value":1,"a":2}"#, #"{"a":2,".value":1}"#, #"{".value":{}}"#, #"{".value":[]}"#,
-    #"{".value":{"a":1}}"#, #"{".value":null,"a":1}"#, #"{".priority":true,"a":1}"#,
+    #"{".value":{"a":1}}"#, #"{".value":{".sv":"timestamp"},"a":1}"#,
+    #"{".value":{".sv":"timestamp",".priority":1}}"#, #"{".value":{".value":1}}"#,
+    #"{".value":null,"a":1}"#, #"{".priority":true,"a":1}"#,
     #"{".priority":{},"a":1}"#, #"{".priority":[],"a":1}"#, #"{".priority":{"a":1},"a":1}"#,
     #"{".sv":"timestamp","a":1}"#, #"{"a":1,".sv":"timestamp"}"#,
     #"{".sv":"timestamp",".value":1}"#,
@@ -48,6 +50,12 @@ struct JSONSpecialMemberTests {
 
   @Test func `server values are returned with their paths`() {
     #expect(Reading(#"{".sv":"timestamp"}"#) == .value(.absent, [placed("", .timestamp)]))
+    #expect(
+      Reading(#"{".value":{".sv":"timestamp"}}"#) == .value(.absent, [placed("", .timestamp)]))
+    #expect(
+      Reading(#"{"a":{".priority":{".sv":"timestamp"},".value":{".sv":{"increment":1}}}}"#)
+        == .value(
+          .absent, [placed("a", .increment(1)), placed("a", .timestamp, isPriority: true)]))
     #expect(
       Reading(#"{"a":{"b":[1,{".sv":{"increment":-2.5}}]},"c":{".sv":"timestamp"}}"#)
         == .value(

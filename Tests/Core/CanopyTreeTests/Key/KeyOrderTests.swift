@@ -7,13 +7,7 @@ import Testing
 struct KeyOrderTests {
   /// Whether `a` sorts before `b`, by the definition.
   private func precedes(_ a: String, _ b: String) -> Bool {
-    func number(_ text: String) -> Int32? { Int32(text).flatMap { "\($0)" == text ? $0 : nil } }
-    switch (number(a), number(b)) {
-    case (let a?, let b?): return a < b
-    case (_?, nil): return true
-    case (nil, _?): return false
-    case (nil, nil): return a.utf16.lexicographicallyPrecedes(b.utf16)
-    }
+    NaiveKey(a) < NaiveKey(b)
   }
 
   private func randomText(_ random: inout SeededRandom) -> String {
@@ -59,6 +53,22 @@ struct KeyOrderTests {
       #expect(tree < private_)
       #expect(try Key(prefix + "\u{D7FF}") < tree)
     }
+  }
+
+  @Test func `integers in other forms sort by number, then by length, then by text`() throws {
+    let texts = [
+      "-2147483648", "-10", "-3", "-03", "-1", "0", "-0", "00", "-00", "000", "1", "01",
+      "0000000001",
+      "00000000001", "3", "03", "003", "9", "10", "2147483647", "02147483647", "+1", "-", "--1",
+      "000000000001", "02147483648", "0x1", "1e3", "2147483648",
+    ]
+    let keys = try texts.map { try Key($0) }
+    #expect(keys == keys.sorted(), "\(keys.sorted().map(\.text))")
+    for (text, key) in zip(texts, keys) {
+      #expect(key.text == text && key.utf8Count == text.utf8.count)
+      #expect(key.integer.map { "\($0)" == text } ?? true)
+    }
+    #expect(Set(keys).count == texts.count)
   }
 
   @Test func `integers at the edge of 32 bits sort by number and beyond it by text`() throws {

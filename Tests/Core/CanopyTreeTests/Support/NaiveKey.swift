@@ -14,18 +14,19 @@ struct NaiveKey: Hashable, Comparable, CustomStringConvertible {
 
   var description: String { String(decoding: bytes, as: UTF8.self) }
 
-  /// The number that the key spells, if it is in Swift's form and has 32 bits.
+  /// The number that the key spells in any form of at most eleven characters, if it has 32 bits.
   var number: Int32? {
-    guard let number = Int32(description), "\(number)" == description else { return nil }
-    return number
+    bytes.count <= 11 && bytes.first != UInt8(ascii: "+") ? Int32(description) : nil
   }
+
+  private var text: String { description }
 
   static func < (a: NaiveKey, b: NaiveKey) -> Bool {
     switch (a.number, b.number) {
-    case (let a?, let b?): a < b
+    case (let x?, let y?): (Int(x), a.bytes.count, a.text) < (Int(y), b.bytes.count, b.text)
     case (_?, nil): true
     case (nil, _?): false
-    case (nil, nil): a.description.utf16.lexicographicallyPrecedes(b.description.utf16)
+    case (nil, nil): a.text.utf16.lexicographicallyPrecedes(b.text.utf16)
     }
   }
 }
