@@ -253,15 +253,27 @@ private struct Derivation {
         complete(place.child(Layout.createdAt), time.isAbsent ? Node(write.time) : time)
       }
       do {
-        derived += try Users.naming(
+        let naming = try Users.naming(
           uid, name, before: write.before, after: write.after,
           hasNewName: old.child(Layout.username) != new.child(Layout.username)
         ) { wait(uid, $0, write.time) }
+        // The name does not change in posts and comments that go in this commit.
+        let gone = Set(derived.lazy.filter { $0.value.isAbsent }.map(\.location.path))
+        derived += gone.isEmpty ? naming : naming.filter { !isBelow($0.location.path, gone) }
       } catch SocialError.conflict(let text) {
         // As if the rules denied it, but with the reason: everyone can read who has a name.
         throw SocialError.permissionDenied(text)
       }
     }
+  }
+
+  private func isBelow(_ path: Path, _ places: Set<Path>) -> Bool {
+    var path = path
+    while let parent = path.parent {
+      if places.contains(parent) { return true }
+      path = parent
+    }
+    return false
   }
 
   /// Adds a value below one that the write may set.

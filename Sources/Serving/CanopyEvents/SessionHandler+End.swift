@@ -26,11 +26,11 @@ extension SessionHandler {
     // Texts that wait to be encoded are sent first.
     closing.waitsForPieces = output.hasPieces
     if closing.waitsForPieces { return }
-    appendEnd(closing.reason.take())
-    for buffer in output.take().buffers { write(context, buffer, nil) }
+    clientProtocol?.appendEnd(closing.reason.take())
+    for buffer in output.take().buffers { clientProtocol?.write(context, buffer, nil) }
     // Closing drops unsent bytes, so it follows an empty write after all the others.
     let promise = context.eventLoop.makePromise(of: Void.self)
-    write(context, ByteBuffer(), promise)
+    clientProtocol?.write(context, ByteBuffer(), promise)
     context.flush()
     // After the flush: a handler may send its last bytes when it is closed, and not from within a flush.
     promise.futureResult.assumeIsolated().whenComplete { [self] _ in

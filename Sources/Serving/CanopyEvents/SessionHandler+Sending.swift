@@ -21,7 +21,7 @@ extension SessionHandler: Flushable {
   package final func flush(_ context: ChannelHandlerContext) {
     let (buffers, eventBytes) = output.take()
     if let last = buffers.last {
-      for buffer in buffers.dropLast() { write(context, buffer, nil) }
+      for buffer in buffers.dropLast() { clientProtocol?.write(context, buffer, nil) }
       send(context, last, eventBytes: eventBytes)
     }
     encodeLater(context)
@@ -41,7 +41,7 @@ extension SessionHandler: Flushable {
       }
       promise = sent
     }
-    write(context, buffer, promise)
+    clientProtocol?.write(context, buffer, promise)
     context.flush()
   }
 

@@ -25,7 +25,7 @@ extension SessionHandler {
   final func unlisten(_ number: Int64, _ code: WireError.Code?) {
     resumptions.removeValue(forKey: number)?.cancel()
     if let subscription = subscribers.removeValue(forKey: number) { services.hub.end(subscription) }
-    forget(number, code)
+    clientProtocol?.forget(number, code)
   }
 
   /// Authorizes the subscriptions again, for another user.

@@ -1,4 +1,4 @@
-public import CanopyEngine
+package import CanopyEngine
 internal import CanopyMetrics
 public import CanopySession
 public import CanopyTree
@@ -10,8 +10,8 @@ internal import NIOExtras
 /// Drives the session of one connection, in any protocol whose clients send one request after the other.
 ///
 /// The session decides, and the handler performs its actions on the connection's event loop. A subclass has the
-/// protocol: it turns bytes into requests, and replies into bytes. This file has the state, the methods that a subclass
-/// overrides, the events of the channel and the actions. The other files carry out requests (`+Requests`), send
+/// protocol: as a `ClientProtocol` it turns bytes into requests, and replies into bytes. This file has the state, the methods
+/// that a subclass may override, the events of the channel and the actions. The other files carry out requests (`+Requests`), send
 /// (`+Sending`), connect subscriptions to the hub (`+Subscriptions`), and close the connection (`+End`).
 open class SessionHandler {
   /// The state that the connections to the present namespace share.
@@ -23,6 +23,8 @@ open class SessionHandler {
   final var scheduled = ScheduledWork()
   final var closing = Closing()
   package final private(set) var context: ChannelHandlerContext?
+  /// This handler as the protocol of its class, while it is in a pipeline.
+  final private(set) var clientProtocol: (any ClientProtocol)?
   /// The tasks of requests by slot, to cancel when the connection is gone.
   final var tasks: [Session.Slot: Task<Void, Never>] = [:]
   /// The measurements of requests that are under way, by slot.
@@ -84,62 +86,6 @@ open class SessionHandler {
     self.services = services
   }
 
-  // MARK: The protocol, which a subclass has
-
-  /// Decodes bytes, and passes their requests to the session.
-  open func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
-    SessionHandler.needsOverride()
-  }
-
-  /// Carries out a read that does not take long, and appends its reply to the output. Returns whether it did.
-  open func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
-    SessionHandler.needsOverride()
-  }
-
-  /// Begins or ends a subscription. The outcome goes to the session.
-  ///
-  /// - Throws: the error for the client.
-  open func listen(
-    _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
-  ) throws(WireError) {
-    SessionHandler.needsOverride()
-  }
-
-  /// Finds or measures the content with which a subscription begins beside the event loop, and passes it to the session.
-  ///
-  /// - Parameter since: the last commit that the client knows; nil for none.
-  open func resume(
-    _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart
-  ) {
-    SessionHandler.needsOverride()
-  }
-
-  /// Forgets a subscription, and with an error appends its end to the output.
-  open func forget(_ number: Int64, _ code: WireError.Code?) {
-    SessionHandler.needsOverride()
-  }
-
-  /// Appends a reply to the output, when the events before it are sent.
-  open func send(_ context: ChannelHandlerContext, _ reply: Reply) {
-    SessionHandler.needsOverride()
-  }
-
-  /// Writes encoded output to the channel.
-  open func write(
-    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?
-  ) {
-    SessionHandler.needsOverride()
-  }
-
-  /// Appends the end of the connection to the output, with its reason if there is one.
-  open func appendEnd(_ reason: String?) {
-    SessionHandler.needsOverride()
-  }
-
-  private static func needsOverride(_ method: StaticString = #function) -> Never {
-    preconditionFailure("a protocol needs its own \(method)")
-  }
-
   /// Appends the answer to a check of the client, in a protocol that has checks.
   open func answerPing() {}
 
@@ -156,7 +102,7 @@ open class SessionHandler {
     let measurement = services.metrics.begin(RequestKind(request))
     // The events that led to the snapshot go out first.
     let isCurrent = subscribers.isEmpty || services.hub.drain()
-    if isCurrent, readAtOnce(context, request) {
+    if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
       if let measurement { services.metrics.end(measurement) }
       return
     }
@@ -191,7 +137,7 @@ open class SessionHandler {
         outcome.complete(Session.Completion($0))
       }
     case .listen(let request):
-      do throws(WireError) { try listen(context, request, slot) } catch {
+      do throws(WireError) { try clientProtocol?.listen(context, request, slot) } catch {
         finish(slot, Session.Completion(error))
       }
     case .account(let request):
@@ -249,14 +195,19 @@ open class SessionHandler {
 
   // MARK: Events of the channel
 
-  package final func handlerAdded(context: ChannelHandlerContext) {
+  /// Begins to drive the connection of a pipeline.
+  fileprivate final func begin(
+    _ context: ChannelHandlerContext, as clientProtocol: any ClientProtocol
+  ) {
     self.context = context
+    self.clientProtocol = clientProtocol
     // A channel of another listener is active already.
     if context.channel.isActive { activateOnce(context) }
   }
 
   package final func handlerRemoved(context: ChannelHandlerContext) {
     self.context = nil
+    clientProtocol = nil
   }
 
   package final func channelActive(context: ChannelHandlerContext) {
@@ -332,7 +283,7 @@ open class SessionHandler {
         continue
       }
       guard session.wantsInput, let kept = keptInput.takeBacklog() else { break }
-      decode(context, kept)
+      clientProtocol?.decode(context, kept)
     }
     answerPing()
     if output.hasBuffers {
@@ -370,11 +321,11 @@ open class SessionHandler {
           measurements[slot] = measurement
         }
         begin(context, request, slot)
-      case .send(let reply): send(context, reply)
+      case .send(let reply): clientProtocol?.send(context, reply)
       case .setReading(let isReading):
         context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
       case .resume(let number, let since, let start):
-        resume(context, number, since: since, start)
+        clientProtocol?.resume(context, number, since: since, start)
       case .unlisten(let number, let code): unlisten(number, code)
       case .reauthorize(let subscriptions, let identity):
         reauthorize(context, subscriptions, identity)
@@ -387,5 +338,12 @@ open class SessionHandler {
       case .close: close(context)
       }
     }
+  }
+}
+
+extension ClientProtocol {
+  /// Begins to drive the connection. Called by the pipeline.
+  public func handlerAdded(context: ChannelHandlerContext) {
+    begin(context, as: self)
   }
 }

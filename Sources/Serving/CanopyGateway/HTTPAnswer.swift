@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyEvents
 internal import CanopyTree
 internal import CanopyWire
@@ -95,9 +96,11 @@ extension HTTPAnswer {
   ///
   /// - Parameters:
   ///   - acceptsGzip: whether the client takes a compressed body.
+  ///   - turns: admit the connection of `group` to encode a piece.
   ///   - charge: takes the bytes that the rest of the body makes the server hold.
   consuming func send(
-    to writer: consuming ResponseWriter, acceptsGzip: Bool, charge: (Int) -> Void
+    to writer: consuming ResponseWriter, acceptsGzip: Bool, in turns: TurnQueue,
+    of group: TurnGroup, charge: (Int) -> Void
   ) async throws {
     guard case .pieces(var pieces) = body else {
       let (head, bytes) = whole(acceptsGzip: acceptsGzip)
@@ -113,11 +116,13 @@ extension HTTPAnswer {
       charge(
         listBytes + pieces.heldBytes + HTTPAnswer.pieceBytes
           + (gzip == nil ? 0 : Gzip.memoryBytes))
-      var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
-      pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
-      if isPretty { output = HTTPAnswer.pretty(output, &pretty) }
-      var bytes = output.withBytes { ByteBuffer(bytes: $0) }
-      if let gzip { bytes = gzip.compress(bytes, isLast: pieces.isDone) }
+      let bytes = try await turns.withTurn(of: group) {
+        var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
+        pieces.write(to: &output, bytes: HTTPAnswer.pieceBytes)
+        if isPretty { output = HTTPAnswer.pretty(output, &pretty) }
+        let bytes = output.withBytes { ByteBuffer(bytes: $0) }
+        return gzip.map { $0.compress(bytes, isLast: pieces.isDone) } ?? bytes
+      }
       // Line breaks and indentation may make a piece much longer.
       if isPretty { charge(listBytes + pieces.heldBytes + bytes.capacity) }
       if bytes.readableBytes > 0 { try await body.write(bytes) }

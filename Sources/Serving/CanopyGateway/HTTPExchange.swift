@@ -70,9 +70,14 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     switch unwrapInboundIn(data) {
-    case .head(let head):
+    case .head(var head):
       input.noteDecoded()
       note(head)
+      // The handlers behind this one know the word in this form only.
+      if head.version == .http1_1, !head.isKeepAlive {
+        head.headers.replaceOrAdd(name: "Connection", value: "close")
+        return context.fireChannelRead(wrapInboundOut(.head(head)))
+      }
     case .body(let part):
       input.noteDecoded()
       // Joined, as each part of some bytes would take hundreds.

@@ -16,7 +16,14 @@ extension Responder {
     let get = try getOptions(request, options)
     let (reply, node) = try await read(
       .get(location, get), at: location, timeout: options.timeoutMilliseconds, as: identity)
-    return try answer(reply, of: node, get, to: request, options)
+    var answer = HTTPAnswer()
+    try await inTurn { answer = try self.answer(reply, of: node, get, to: request, options) }
+    return answer
+  }
+
+  /// Runs `body` when it is the turn of the connection.
+  private func inTurn<R: Sendable>(_ body: () throws -> R) async throws -> R {
+    try await operations.shortWork.withTurn(of: connection.turns) { try body() }
   }
 
   /// Answers a GET that does not take long.
@@ -82,7 +89,9 @@ extension Responder {
     if case .administrator = identity { await operations.prepare(request) }
     let root = operations.engine.root
     let node = root.at(location.path)
-    if let reply = operations.read(request, as: identity, in: root) { return (reply, node) }
+    if let reply = try await inTurn({ operations.read(request, as: identity, in: root) }) {
+      return (reply, node)
+    }
     let reply = await withDeadline(timeout) { [operations, connection] in
       await operations.longRead(request, as: identity, in: root, turns: connection.turns)
     }

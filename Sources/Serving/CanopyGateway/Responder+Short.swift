@@ -16,6 +16,9 @@ extension Responder {
     case writes((Reply) -> HTTPAnswer)
   }
 
+  /// The most bytes of a target, or of a field that is parsed, of a short request.
+  private static let shortTextBytes = 1024
+
   /// Carries out a request, or begins it, if that takes no longer than a short line of the line protocol. A request
   /// for which that is not certain has no effect. Call it on the event loop.
   ///
@@ -28,6 +31,11 @@ extension Responder {
     if head.method == .get, !connection.loop.value.takeRead() { return .needsTask }
     let start = measuredNow
     let fields = head.headerFields
+    // Long texts take long to parse.
+    guard head.path?.utf8.count ?? 0 <= Responder.shortTextBytes,
+      fields[.accept]?.utf8.count ?? 0 <= Responder.shortTextBytes,
+      fields[.acceptEncoding]?.utf8.count ?? 0 <= Responder.shortTextBytes
+    else { return .needsTask }
     guard fields[.upgrade] == nil, fields[.expect] == nil,
       let target = try? Target(head.path ?? ""), target.namespace == nil,
       case .tree(let location)? = try? target.resource()

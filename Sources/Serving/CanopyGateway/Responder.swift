@@ -52,9 +52,10 @@ struct Responder: Sendable {
     answer = completed(answer, of: request.head, since: start)
     if body.isTooLarge { answer.closes = true }
     let closes = answer.closes
-    try await answer.send(to: writer, acceptsGzip: Responder.acceptsGzip(request.headers)) {
-      connection.charge($0)
-    }
+    try await answer.send(
+      to: writer, acceptsGzip: Responder.acceptsGzip(request.headers), in: operations.shortWork,
+      of: connection.turns
+    ) { connection.charge($0) }
     guard closes else { return }
     guard body.isTooLarge else { throw ConnectionEnds() }
     // The client gets a moment to read the response: closing at once could take it away.

@@ -8,7 +8,7 @@ internal import NIOCore
 /// Drives one connection of the line protocol: turns bytes into requests of a `Session`, and its replies into bytes.
 ///
 /// The superclass drives the session. The other file has the subscriptions (`+Subscriptions`).
-final class LineHandler: SessionHandler, ChannelInboundHandler {
+final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
   /// The state that the connections to the present namespace share.
@@ -48,7 +48,7 @@ final class LineHandler: SessionHandler, ChannelInboundHandler {
     if !input.keep(&buffer) { decode(context, buffer) }
   }
 
-  override func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
+  func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
     input.decode(buffer) { item in
       switch item {
       case .line(let line):
@@ -100,13 +100,13 @@ final class LineHandler: SessionHandler, ChannelInboundHandler {
 
   // MARK: Output
 
-  override func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
+  func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
     guard shared.read(request, as: session.identity, to: &output) else { return false }
     noteUnsent(context)
     return true
   }
 
-  override func send(_ context: ChannelHandlerContext, _ reply: Reply) {
+  func send(_ context: ChannelHandlerContext, _ reply: Reply) {
     if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
     // The events before the reply go out first.
     if !subscribers.isEmpty, !shared.hub.drain() {
@@ -121,19 +121,19 @@ final class LineHandler: SessionHandler, ChannelInboundHandler {
     noteUnsent(context)
   }
 
-  override func write(
+  func write(
     _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?
   ) {
     context.write(NIOAny(buffer), promise: promise)
   }
 
-  override func appendEnd(_ reason: String?) {
+  func appendEnd(_ reason: String?) {
     if let reason { ReplyLine.failure(WireError(.overloaded, reason), to: &output.text) }
   }
 
   // MARK: Subscriptions
 
-  override func listen(
+  func listen(
     _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
   ) throws(WireError) {
     let identity = session.identity
@@ -158,7 +158,7 @@ final class LineHandler: SessionHandler, ChannelInboundHandler {
     }
   }
 
-  override func resume(
+  func resume(
     _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart
   ) {
     let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
@@ -174,7 +174,7 @@ final class LineHandler: SessionHandler, ChannelInboundHandler {
     }
   }
 
-  override func forget(_ number: Int64, _ code: WireError.Code?) {
+  func forget(_ number: Int64, _ code: WireError.Code?) {
     if let code { EventLines(cancel: code).append(to: &output.text, for: number) }
   }
 }

@@ -72,10 +72,8 @@ public final class LineServer: Service {
 
   /// Listens until graceful shutdown or cancellation.
   ///
-  /// - Throws: `ListenError` when the address cannot be used; the error of the store when
-  ///   the on-disconnect writes of the last run cannot be read.
+  /// - Throws: `ListenError` when the address cannot be used.
   public func run() async throws {
-    try await operations.carryOutAbandoned()
     let group = MultiThreadedEventLoopGroup(numberOfThreads: configuration.threads)
     do {
       try await serve(on: group)

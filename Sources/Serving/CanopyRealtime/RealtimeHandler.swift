@@ -12,7 +12,7 @@ internal import NIOWebSocket
 ///
 /// The superclass drives the session. The other files decode requests (`+Requests`), answer (`+Sending`), and have the
 /// listeners of the connection (`+Listening`).
-final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
+final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   typealias InboundIn = WebSocketFrame
 
   let shared: RealtimeLoop
@@ -82,7 +82,7 @@ final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
   }
 
   /// Decodes a frame, and has the session receive the request if it completes one.
-  override func decode(_ context: ChannelHandlerContext, _ frame: ByteBuffer) {
+  func decode(_ context: ChannelHandlerContext, _ frame: ByteBuffer) {
     input.isDecoding = true
     defer { input.isDecoding = false }
     frame.withUnsafeReadableBytes { bytes in
@@ -117,7 +117,7 @@ final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
     super.read(context, request)
   }
 
-  override func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
+  func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool {
     let root = shared.inbox.snapshot.root
     guard let reply = operations.read(request, as: session.identity, in: root) else { return false }
     answer(reply)
@@ -162,7 +162,7 @@ final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
   // MARK: Answers
 
   /// Answers the first request that is not answered, when the events before the answer are sent.
-  override func send(_ context: ChannelHandlerContext, _ reply: Reply) {
+  func send(_ context: ChannelHandlerContext, _ reply: Reply) {
     // A listener begins before the events that follow.
     if case .subscribed = reply { return answer(reply) }
     if let request = answers.delayedRead.take() { return super.read(context, request) }
@@ -172,7 +172,7 @@ final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
     waitForEvents { [self] _, snapshot in answer(reply, at: snapshot) }
   }
 
-  override func write(
+  func write(
     _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?
   ) {
     raw.write(buffer, promise: promise)
@@ -190,7 +190,7 @@ final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
     context.map(noteUnsent)
   }
 
-  override func appendEnd(_ reason: String?) {
+  func appendEnd(_ reason: String?) {
     if let reason {
       MessageFrames.append(to: &output.text) { ServerMessage.error(reason, to: &$0) }
     }
@@ -202,7 +202,7 @@ final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
 
   // MARK: Listeners
 
-  override func listen(
+  func listen(
     _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
   ) throws(WireError) {
     switch answers.begun {
@@ -213,7 +213,7 @@ final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
   }
 
   /// Measures and hashes a value beside the event loop.
-  override func resume(
+  func resume(
     _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart
   ) {
     guard let hash = listeners[number].map(\.body.hash) else { return }
@@ -238,7 +238,7 @@ final class RealtimeHandler: SessionHandler, ChannelInboundHandler {
     }
   }
 
-  override func forget(_ number: Int64, _ code: WireError.Code?) {
+  func forget(_ number: Int64, _ code: WireError.Code?) {
     guard let listener = listeners.removeValue(forKey: number) else { return }
     if numbers[listener.body.target] == number { numbers[listener.body.target] = nil }
     if code != nil {

@@ -37,6 +37,10 @@ public final class Namespaces: Sendable {
     var lastEnd = 0
     /// Resumed at the end of the opening or closing.
     var waiting: [CheckedContinuation<Void, Never>] = []
+
+    var isClosing: Bool {
+      if case .closing = phase { true } else { false }
+    }
   }
 
   fileprivate struct Failure {
@@ -62,9 +66,10 @@ public final class Namespaces: Sendable {
   /// The next step of a caller.
   private enum Step {
     case use(NamespaceLease)
-    case wait
-    case open
-    case close(NamespaceName, OpenNamespace)
+    /// Wait until the namespace of this name is open or closed.
+    case wait(NamespaceName)
+    /// Open the namespace, in the place of an idle one if there is no other.
+    case open(closing: (name: NamespaceName, namespace: OpenNamespace)?)
   }
 
   /// The milliseconds after a failure for which a namespace is not opened again.
@@ -123,9 +128,12 @@ public final class Namespaces: Sendable {
       }
       switch try next(name) {
       case .use(let lease): return lease
-      case .wait: await waitForChange(of: name)
-      case .open: Task { [self] in await openNow(name, home) }
-      case .close(let other, let namespace): await close(other, namespace)
+      case .wait(let name): await waitForChange(of: name)
+      case .open(let idle):
+        Task { [self] in
+          if let idle { await close(idle.name, idle.namespace) }
+          await openNow(name, home)
+        }
       }
     }
   }
@@ -140,20 +148,26 @@ public final class Namespaces: Sendable {
         return .success(
           .use(
             NamespaceLease(namespace.operations) { [weak self] in self?.endLease(of: name) }))
-      case .opening, .closing: return .success(.wait)
+      case .opening, .closing: return .success(.wait(name))
       case nil: break
       }
       if let failure = state.failures[name], failure.counts(at: now) {
         return .failure(failure.error)
       }
+      // Entered at once, so that all other callers wait for this opening.
       guard state.entries.count >= settings.openMax else {
         state.entries[name] = Entry()
-        return .success(.open)
+        return .success(.open(closing: nil))
       }
-      guard let (idle, namespace) = state.takeIdle(before: .max) else {
+      if let idle = state.takeIdle(before: .max) {
+        state.entries[name] = Entry()
+        return .success(.open(closing: idle))
+      }
+      // A namespace that closes may leave its place.
+      guard let closing = state.entries.first(where: { $0.value.isClosing })?.key else {
         return .failure(tooMany)
       }
-      return .success(.close(idle, namespace))
+      return .success(.wait(closing))
     }
     return try result.get()
   }

@@ -7,7 +7,7 @@ public import CanopyWire
 /// CAS: a write that is made only if the present value has a given ETag.
 ///
 /// An ETag is a hash of the whole value, and hashing a large value takes long. So the engine's thread hashes
-/// small values only. It evaluates the rules first, so a caller that may neither read nor write is
+/// small values only. It evaluates the rules first, so a caller that may neither read nor replace the value is
 /// refused before anything is hashed, and the time of the reply reveals nothing. A large value is hashed
 /// on another thread. If the ETag differs, that is the answer: the value was the present one when
 /// the request was decided. If the ETag is the same, the request goes to the engine again, which makes the write if the
@@ -25,6 +25,9 @@ struct CompareAndSet: Sendable {
   let write: Write
   let context: WriteContext
   let origin: WriteOrigin?
+
+  /// Whether the write replaces the value that is compared.
+  var isWhole: Bool { write.items.count == 1 && write.items.first?.location == location }
 
   /// A value and its ETag.
   struct Hashed: Sendable {
@@ -127,9 +130,12 @@ extension Operations {
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
     let mayRead = mayRead(request, in: proposal.root)
-    guard mayRead || mayWrite(request, in: proposal.root, at: proposal.now) else {
-      throw WireError.denied
-    }
+    // Without the permission to read, the answer tells only callers that replace the compared value whether it was the
+    // expected one. An update of nothing, or of a part, would be a free guess.
+    guard
+      mayRead
+        || request.isWhole && mayWrite(request, in: proposal.root, at: proposal.now)
+    else { throw WireError.denied }
     let present = proposal.root.at(request.location)
     let etag: String
     if let hashed, hashed.node.isIdentical(to: present) {

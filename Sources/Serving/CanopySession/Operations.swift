@@ -5,6 +5,7 @@ public import CanopyMetrics
 internal import CanopySocial
 public import CanopyTree
 public import CanopyWire
+internal import Foundation
 public import Logging
 internal import Synchronization
 
@@ -53,6 +54,9 @@ public final class Operations: Sendable {
   let disconnectRetries = DisconnectRetries()
   /// The turns of work that takes long: see `beside`.
   let longWork: TurnQueue
+  /// The turns of tasks that read and encode less than that. They have all cores but one, and wait outside of the threads of
+  /// tasks, which serve the tasks in the order of their coming.
+  public let shortWork: TurnQueue
   /// Called when the namespace is closed.
   private let closeHandlers = Mutex<[@Sendable () -> Void]>([])
 
@@ -100,6 +104,7 @@ public final class Operations: Sendable {
     self.now = now
     self.logger = logger
     longWork = TurnQueue(width: 1)
+    shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)
     unfinishedWork = UnfinishedWorkRunner(engine: engine, logger: logger)
   }
 
@@ -125,6 +130,7 @@ public final class Operations: Sendable {
     metrics = home.metrics
     memory = home.memory
     longWork = home.longWork
+    shortWork = home.shortWork
     unfinishedWork = UnfinishedWorkRunner(engine: parts.engine, logger: logger)
   }
 

@@ -13,6 +13,7 @@ enum Output {
   /// Prints the line of a listener that is ready. The server also serves if stdout is closed.
   static func ready(_ name: String, _ host: String, _ port: Int, _ logger: Logger) {
     let ready = "ready \(name) \(host.contains(":") ? "[\(host)]" : host):\(port)"
+    logger.info("a port is open", metadata: ["listener": "\(name)", "port": "\(port)"])
     do { try line(ready) } catch { logger.warning("\(ready), but stdout is closed") }
   }
 

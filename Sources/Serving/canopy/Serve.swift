@@ -179,7 +179,8 @@ struct Serve: AsyncParsableCommand {
       }
     }
     metrics.collect(from: operations, line: line.gate, http: httpGate)
-    return ListenerService(listeners: [line] + (http.map { [$0] } ?? []))
+    return ListenerService(
+      operations: operations, listeners: [line] + (http.map { [$0] } ?? []))
   }
 }
 

@@ -29,9 +29,15 @@ struct EngineService: Service {
 /// Services shut down one after the other. The ports shut down together, so that a client of one port that does not read
 /// delays the end of the server no longer than one of another port.
 struct ListenerService: Service {
+  let operations: Operations
   let listeners: [any Service]
 
+  /// Makes the on-disconnect writes of the last run, and then listens.
+  ///
+  /// - Throws: the error of the store when these writes cannot be read; the error of a listener.
   func run() async throws {
+    // Before any port is open: they must not follow a write of a client that has connected again.
+    try await operations.carryOutAbandoned()
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       for listener in listeners { tasks.addTask { try await listener.run() } }
       // The first failure ends the others.

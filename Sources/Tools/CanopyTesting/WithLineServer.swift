@@ -1,6 +1,7 @@
 public import CanopyTree
 import CanopyEngine
 public import CanopyLineServer
+import CanopySession
 import ServiceLifecycle
 
 /// Runs the body of a test with a server that listens on a free port of the loopback interface, then shuts the server
@@ -26,6 +27,8 @@ public func withLineServer(
   let group = ServiceGroup(services: [server], logger: parts.log.logger)
   let running = Task {
     defer { announce.finish() }
+    // As the program does, before any port is open.
+    try await parts.operations.carryOutAbandoned()
     try await group.run()
   }
   guard let port = await ports.first(where: { _ in true }) else { return try await running.value }

@@ -78,6 +78,10 @@ import Testing
     print("OnDisconnectTests: after a crash, ready with the writes made: \(clock.now - start)")
     #expect(log.components(separatedBy: Self.shown).count == 2, "\(log)")
     #expect(log.contains("writes=4"), "\(log)")
+    // Before any port is open: no client that has connected again may write before them.
+    let made = try #require(log.range(of: Self.shown))
+    let open = try #require(log.range(of: "a port is open"))
+    #expect(made.upperBound < open.lowerBound, "\(log)")
     let expected = "+{\"b\":1,\"c\":{\"x\":2,\"y\":1},\"d\":2,\"times\":1}"
     var client = try await administrator(server, folder.path)
     #expect(try await client.request("GET /presence") == expected)

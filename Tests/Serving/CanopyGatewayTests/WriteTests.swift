@@ -113,6 +113,36 @@ import Testing
     }
   }
 
+  @Test func `a condition on a value that the caller may not read is refused, whatever its ETag`()
+    async throws
+  {
+    try await withGateway { server in
+      try await server.connect { client in
+        let put = try await client.request(
+          "PUT", "/hidden.json", server.administrator, #"{"pin":4711}"#)
+        #expect(put.status == 200)
+        let node = server.parts.engine.root.at(try Path("hidden"))
+        for etag in [node.etag, "stale", "null_etag"] {
+          for (target, body) in [("/hidden.json", "{}"), ("/none.json", "{}")] {
+            let reply = try await client.request("PATCH", target, ["if-match": etag], body)
+            #expect(reply.status == 401, "\(target) \(etag) \(reply.text)")
+          }
+        }
+      }
+    }
+  }
+
+  @Test(arguments: ["close", "Close", "keep-alive, close"])
+  func `a connection closes after the response if the client says so`(option: String) async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        let reply = try await client.request("GET", "/open.json", ["Connection": option])
+        #expect(reply.status == 200 && reply.fields["connection"] == "close")
+        #expect(try await client.end() == [])
+      }
+    }
+  }
+
   @Test func `a write that asks for the ETag gets that of the new value`() async throws {
     try await withGateway { server in
       try await server.connect { client in

@@ -159,6 +159,8 @@ private func withListener(
   let group = ServiceGroup(services: [server], logger: parts.log.logger)
   let running = Task {
     defer { announce.finish() }
+    // As the program does, before any port is open.
+    try await parts.operations.carryOutAbandoned()
     try await group.run()
   }
   guard let port = await ports.first(where: { _ in true }) else { return try await running.value }

@@ -81,7 +81,7 @@ import Testing
       $0.journal = journal
     } _: { server in
       func lines(_ text: String) -> Int { server.parts.log.lines.count { $0.contains(text) } }
-      // With the depth of a socket the listener has called this.
+      // With the depth of a socket this was called before the port was opened.
       if depth == .inProcess { try await server.parts.operations.carryOutAbandoned() }
       let client = try await server.connectAsAdministrator()
       try await client.expect("GET /a", "+null")

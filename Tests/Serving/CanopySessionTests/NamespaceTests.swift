@@ -96,6 +96,40 @@ import Testing
     }
   }
 
+  @Test
+  func `many first uses of a namespace at once close one idle namespace, and none is refused`()
+    async throws
+  {
+    try await withNamespaces(["a", "b", "c"], openMax: 2) { source, parts in
+      let operations = parts.operations
+      for name in ["a", "b"] { try await operations.lease(ofNamespace: name).release() }
+      source.gate.hold()
+      let uses = (0..<12).map { _ in
+        Task { try await operations.lease(ofNamespace: "c").release() }
+      }
+      await source.gate.reached()
+      source.gate.open()
+      for use in uses { try await use.value }
+      #expect(source.closed == ["a"])
+      #expect(source.opened == ["a", "b", "c"])
+    }
+  }
+
+  @Test func `as many other namespaces as there are idle ones are opened at once`() async throws {
+    try await withNamespaces(["a", "b", "c", "d", "e"], openMax: 2) { source, parts in
+      let operations = parts.operations
+      for name in ["a", "b"] { try await operations.lease(ofNamespace: name).release() }
+      let uses = (0..<30).map { number in
+        Task { try await operations.lease(ofNamespace: ["c", "d"][number % 2]) }
+      }
+      var leases: [NamespaceLease] = []
+      for use in uses { leases.append(try await use.value) }
+      #expect(source.closed.sorted() == ["a", "b"] && operations.namespaces.openCount == 2)
+      #expect(await refuses(operations, "e"))
+      for lease in leases { lease.release() }
+    }
+  }
+
   private func refuses(_ operations: Operations, _ name: String) async -> Bool {
     do {
       _ = try await operations.lease(ofNamespace: name)

@@ -126,6 +126,32 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `a new name and the removal of an own post with comments may be one update`(_ depth: Depth)
+    async throws
+  {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      for (number, removal) in [
+        #""posts/ID":null"#, #""user-posts/\#(ada.uid)/ID":null"#,
+        #""posts/ID":null,"user-posts/\#(ada.uid)/ID":null"#,
+      ].enumerated() {
+        // A raw write needs the present name.
+        try await ada.client.value("RENAME ada")
+        let id = RawWriteTests.id("\(number)")
+        try await ada.write(id)
+        try await ada.write(RawWriteTests.id("x\(number)"))
+        try await ada.client.value("COMMENT \(id) \"hello\"")
+        let change = removal.replacing("ID", with: id)
+        try await ada.expectAllowed(
+          #"UPDATE / {"users/\#(ada.uid)/username":"n\#(number)",\#(change)}"#, server)
+        #expect(try at(server, "posts/\(id)").isAbsent)
+        #expect(
+          try at(server, "posts/\(RawWriteTests.id("x\(number)"))/author") == Node("n\(number)"))
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `an on-disconnect write of a name claims it`(_ depth: Depth) async throws {
     try await withServer(depth) { server in
       let ada = try await Person(server, "ada")

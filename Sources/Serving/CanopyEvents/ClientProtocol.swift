@@ -1,0 +1,42 @@
+public import CanopyEngine
+public import CanopySession
+public import CanopyWire
+public import NIOCore
+
+/// The part of a connection's handler that differs between protocols.
+///
+/// A subclass of `SessionHandler` conforms to it, so the compiler checks that it has all of this. The handler calls the
+/// methods on the connection's event loop.
+public protocol ClientProtocol: SessionHandler, ChannelHandler {
+  /// Decodes bytes, and passes their requests to the session.
+  func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer)
+
+  /// Carries out a read that does not take long, and appends its reply to the output. Returns whether it did.
+  func readAtOnce(_ context: ChannelHandlerContext, _ request: ReadRequest) -> Bool
+
+  /// Begins or ends a subscription. The outcome goes to the session.
+  ///
+  /// - Throws: the error for the client.
+  func listen(
+    _ context: ChannelHandlerContext, _ request: ListenRequest, _ slot: Session.Slot
+  ) throws(WireError)
+
+  /// Finds or measures the content with which a subscription begins beside the event loop, and passes it to the session.
+  ///
+  /// - Parameter since: the last commit that the client knows; nil for none.
+  func resume(
+    _ context: ChannelHandlerContext, _ number: Int64, since: Int64?, _ start: ListenStart)
+
+  /// Forgets a subscription, and with an error appends its end to the output.
+  func forget(_ number: Int64, _ code: WireError.Code?)
+
+  /// Appends a reply to the output, when the events before it are sent.
+  func send(_ context: ChannelHandlerContext, _ reply: Reply)
+
+  /// Writes encoded output to the channel.
+  func write(
+    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?)
+
+  /// Appends the end of the connection to the output, with its reason if there is one.
+  func appendEnd(_ reason: String?)
+}
