@@ -48,6 +48,7 @@ extension RepositoryState {
   }
 
   func send(_ request: SessionRequest) {
+    guard !endpoint.isRealtime else { return sendIdentity(request) }
     let isSent = send(.session(request)) { output in
       switch request.kind {
       case .signUp(let email, let password, let username):
@@ -74,6 +75,7 @@ extension RepositoryState {
         }
         setSession(user, token: session.token)
         request.answer(.success(user), self)
+      case .token where endpoint.isRealtime: beginSession(json, request)
       default: begin(json, request)
       }
     }

@@ -29,7 +29,10 @@ public final class DatabaseReference: DatabaseQuery, @unchecked Sendable {
   public var root: DatabaseReference { database.reference() }
 
   /// The URL of the location.
-  public var url: String { database.repository.endpoint.text + target.text }
+  public var url: String {
+    let endpoint = database.repository.endpoint
+    return endpoint.text + target.text + endpoint.querySuffix
+  }
 
   /// Returns the location at a path below.
   public func child(_ pathString: String) -> DatabaseReference {

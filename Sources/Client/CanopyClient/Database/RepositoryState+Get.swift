@@ -36,7 +36,7 @@ extension RepositoryState {
   }
 
   private func send(_ request: GetRequest) {
-    if !send(.get(request), { $0.append(get: request.spec) }) {
+    if !send(.get(request), .get(request.spec)) {
       request.answer(
         .failure(DatabaseError(.tooLarge, "the query is longer than a line may be")), self)
     }
