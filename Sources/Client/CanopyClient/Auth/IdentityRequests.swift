@@ -6,7 +6,7 @@ struct IdentityToken: Sendable {
   var refresh: String
   /// The end of the token, in milliseconds since 1970 by this machine's clock.
   var expiresAt: Int64
-  /// How often the token was shown to a database.
+  /// The number of times that the token was shown to a database.
   var uses = 0
 
   /// Reads the tokens of a reply.
@@ -34,8 +34,9 @@ enum RealtimeCredential: Equatable, Sendable {
 
   /// Reads the text of `text`.
   init(_ text: String) {
-    if text.hasPrefix(RealtimeCredential.prefix) {
-      self = .refresh(String(text.dropFirst(RealtimeCredential.prefix.count)))
+    let prefix = RealtimeCredential.prefix.utf8
+    if text.utf8.starts(with: prefix) {
+      self = .refresh(String(Substring(text.utf8.dropFirst(prefix.count))))
     } else {
       self = .token(text)
     }
@@ -129,8 +130,11 @@ extension AuthError {
 
   /// Creates an error from a message such as `WEAK_PASSWORD : The password is too short`.
   init(identityMessage message: String) {
-    let word = message.prefix { $0 != " " && $0 != ":" }
-    let rest = message.dropFirst(word.count).drop { $0 == " " || $0 == ":" }
+    let separators = " :".utf8
+    let wordBytes = message.utf8.prefix { !separators.contains($0) }
+    let rest = message.utf8.dropFirst(wordBytes.count).drop { separators.contains($0) }
+    let word = String(Substring(wordBytes))
+    let isRefusal = ["INVALID_", "MISSING_"].contains { wordBytes.starts(with: $0.utf8) }
     let (code, sentence): (Code, String) =
       switch word {
       case "EMAIL_EXISTS": (.emailAlreadyInUse, "the e-mail address is taken")
@@ -142,11 +146,11 @@ extension AuthError {
       case "TOKEN_EXPIRED", "INVALID_ID_TOKEN", "INVALID_REFRESH_TOKEN", "USER_NOT_FOUND",
         "CREDENTIAL_TOO_OLD_LOGIN_AGAIN":
         (.invalidToken, "the session has ended; sign in again")
-      case _ where word.hasPrefix("INVALID_") || word.hasPrefix("MISSING_"):
+      case _ where isRefusal:
         (.invalidArgument, "the server refused the request: \(word)")
       default: (.internalError, "the server refused the request: \(word)")
       }
-    self.init(code, rest.isEmpty ? sentence : String(rest))
+    self.init(code, rest.isEmpty ? sentence : String(Substring(rest)))
   }
 }
 

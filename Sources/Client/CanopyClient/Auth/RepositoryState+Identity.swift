@@ -47,12 +47,14 @@ extension RepositoryState {
     if !send(.resumedSession(token: stored), .authenticate(token: token)) {
       endSession(token: stored)
     }
-    guard let identity = identityToken, identity.text == token else { return }
+    guard let identity = identityToken, identity.text.hasSameBytes(as: token) else { return }
     identityToken?.uses += 1
     let generation = generation
     let left = identity.expiresAt &- clock.local &- RepositoryState.renewalMilliseconds
     owner?.after(max(left, 60_000)) { state in
-      guard state.generation == generation, state.identityToken?.text == token else { return }
+      guard state.generation == generation,
+        state.identityToken?.text.hasSameBytes(as: token) ?? false
+      else { return }
       state.renewIdentity(stored)
     }
   }

@@ -93,7 +93,7 @@ struct Endpoint: Hashable, Sendable {
     guard let separator = url.utf8.firstRange(of: "://".utf8) else { throw invalid(url) }
     let scheme = String(url[..<separator.lowerBound]).asciiLowercased
     guard ["canopy", "canopys", "http", "https"].contains(scheme) else { throw invalid(url) }
-    let isRealtime = scheme.hasPrefix("http")
+    let isRealtime = scheme.utf8.starts(with: "http".utf8)
     let rest = url.utf8[separator.upperBound...]
     let authority = rest.prefix { $0 != UInt8(ascii: "/") && $0 != UInt8(ascii: "?") }
     let pathAndQuery = rest.dropFirst(authority.count)
@@ -131,19 +131,19 @@ struct Endpoint: Hashable, Sendable {
   private static func kind(
     host: String, query: String, of url: String
   ) throws(DatabaseError) -> Kind {
-    for part in query.split(separator: "&") where part.hasPrefix("ns=") {
-      let name = String(part.dropFirst(3))
+    for part in query.utf8.split(separator: UInt8(ascii: "&")) where part.starts(with: "ns=".utf8) {
+      let name = String(Substring(part.dropFirst(3)))
       guard isNamespace(name) else { throw invalid(url) }
       return .realtime(namespace: name, isInHost: false)
     }
-    let labels = host.split(separator: ".", omittingEmptySubsequences: false)
+    let labels = host.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
     let isAddress =
       host.utf8.contains(UInt8(ascii: ":"))
-      || labels.allSatisfy { Int($0) != nil }
+      || labels.allSatisfy { Int(Substring($0)) != nil }
     guard labels.count > 2, !isAddress, let first = labels.first else {
       return .realtime(namespace: nil, isInHost: false)
     }
-    let name = String(first).asciiLowercased
+    let name = String(Substring(first)).asciiLowercased
     guard isNamespace(name) else { throw invalid(url) }
     return .realtime(namespace: name, isInHost: true)
   }

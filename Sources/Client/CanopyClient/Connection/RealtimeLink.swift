@@ -25,7 +25,7 @@ struct RealtimeLink {
   /// Answers that arrived before those to earlier requests.
   private var early: [Int64: Answer] = [:]
   private var listeners: [Int64: Listener] = [:]
-  /// The host of later connections, by the server's wish.
+  /// The host of later connections, which the server named; nil for that of the URL.
   var redirect: Endpoint?
 
   /// Returns the number of a new request.
