@@ -90,6 +90,9 @@ let package = Package(
       name: "CanopyWire", dependencies: ["CanopyTree"], path: "Sources/Core/CanopyWire",
       swiftSettings: settings),
     .target(
+      name: "CanopyRealtimeWire", dependencies: ["CanopyTree", "CanopyWire"],
+      path: "Sources/Core/CanopyRealtimeWire", swiftSettings: settings),
+    .target(
       name: "CanopyEngine", dependencies: ["CanopySystem", "CanopyTree", deque, logging],
       path: "Sources/Core/CanopyEngine", swiftSettings: settings),
 
@@ -125,9 +128,6 @@ let package = Package(
         "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire", logging, deque,
       ],
       path: "Sources/Serving/CanopySession", swiftSettings: settings),
-    .target(
-      name: "CanopyRealtimeWire", dependencies: ["CanopyTree", "CanopyWire"],
-      path: "Sources/Serving/CanopyRealtimeWire", swiftSettings: settings),
     .target(
       name: "CanopyEvents",
       dependencies: [
@@ -177,7 +177,8 @@ let package = Package(
     .target(
       name: "CanopyClient",
       dependencies: [
-        "CanopyTree", "CanopyWire", logging, deque, nioCore, nioPosix, nioSSL, grdb,
+        "CanopyTree", "CanopyWire", "CanopyRealtimeWire", logging, deque, nioCore, nioPosix,
+        nioHTTP1, nioWebSocket, nioSSL, grdb,
       ],
       path: "Sources/Client/CanopyClient", swiftSettings: settings),
     .executableTarget(
@@ -280,7 +281,7 @@ let package = Package(
       dependencies: [
         "CanopyRealtimeWire", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyTesting",
       ],
-      path: "Tests/Serving/CanopyRealtimeWireTests", swiftSettings: settings),
+      path: "Tests/Core/CanopyRealtimeWireTests", swiftSettings: settings),
     .testTarget(
       name: "CanopyRealtimeTests",
       dependencies: [
@@ -296,9 +297,9 @@ let package = Package(
       name: "CanopyClientTests",
       dependencies: [
         "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
-        "CanopyAccounts", "CanopyEvents", "CanopyLineServer",
-        "CanopyTesting", logging,
-        lifecycle, nioCore, nioPosix,
+        "CanopyAccounts", "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyLineServer",
+        "CanopyRealtimeWire", "CanopyTesting", logging,
+        lifecycle, nioCore, nioPosix, nioEmbedded, nioWebSocket,
       ],
       path: "Tests/Client/CanopyClientTests", swiftSettings: settings),
     .testTarget(

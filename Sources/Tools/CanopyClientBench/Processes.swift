@@ -10,28 +10,35 @@ final class ServerProcess {
   private let folder: String
 
   /// Starts a server on a free port and waits until it is ready.
-  init() throws {
+  ///
+  /// - Parameter transport: the protocol of `port`.
+  init(_ transport: ChaosTransport = .line) throws {
     folder =
       NSTemporaryDirectory() + "canopy-client-bench-\(ProcessInfo.processInfo.processIdentifier)"
     process = Process()
     process.executableURL = Self.built("canopy")
     process.arguments = [
-      "serve", "--data", folder, "--port", "0", "--http-port", "off", "--signups-per-minute",
-      "1000000", "--log-level",
-      "error",
+      "serve", "--data", folder, "--port", "0",
+      "--http-port", transport == .line ? "off" : "0", "--signups-per-minute", "1000000",
+      "--log-level", "error",
     ]
     let output = Pipe()
     process.standardOutput = output
     try process.run()
+    let name = transport == .line ? "ready line " : "ready http "
     var text = ""
-    while !text.contains("\n") {
+    var ready: Substring?
+    while ready == nil {
       let data = output.fileHandleForReading.availableData
       guard !data.isEmpty else { throw BenchFailure("the server ended before it was ready") }
       text += String(decoding: data, as: UTF8.self)
+      // The last part may be half a line.
+      ready = text.split(separator: "\n", omittingEmptySubsequences: false).dropLast()
+        .first { $0.hasPrefix(name) }
     }
-    guard let last = text.split(separator: ":").last,
-      let port = Int(last.trimmingCharacters(in: .whitespacesAndNewlines))
-    else { throw BenchFailure("the server printed no port: \(text)") }
+    guard let last = ready?.split(separator: ":").last, let port = Int(last) else {
+      throw BenchFailure("the server printed no port: \(text)")
+    }
     self.port = port
     token = try String(contentsOfFile: folder + "/admin-token", encoding: .utf8)
       .trimmingCharacters(in: .whitespacesAndNewlines)
@@ -47,6 +54,19 @@ final class ServerProcess {
   static func built(_ name: String) -> URL {
     URL(fileURLWithPath: CommandLine.arguments[0]).resolvingSymlinksInPath()
       .deletingLastPathComponent().appendingPathComponent(name)
+  }
+}
+
+/// The protocol between the clients and the server.
+enum ChaosTransport: String, CaseIterable, Sendable {
+  /// `canopy://`
+  case line
+  /// `http://`: a WebSocket.
+  case realtime
+
+  /// Returns the URL of a port of this machine.
+  func url(port: Int) -> String {
+    "\(self == .line ? "canopy" : "http")://127.0.0.1:\(port)"
   }
 }
 

@@ -46,6 +46,8 @@ struct ModuleTests {
     Rule("Core", "CanopyRules", ["CanopyTree"]),
     // Not NIO, not the engine: for both ends of a connection.
     Rule("Core", "CanopyWire", ["CanopyTree"]),
+    // Not NIO, not the engine: text, for both ends of a WebSocket.
+    Rule("Core", "CanopyRealtimeWire", ["CanopyTree", "CanopyWire"]),
     // Not SQLite, sockets or posts.
     Rule(
       "Core", "CanopyEngine",
@@ -86,8 +88,6 @@ struct ModuleTests {
         "CanopyIdentity", "CanopyMetrics", "CanopySocial", "CanopyWire",
         "DequeModule", "Dispatch", "Foundation", "Logging", "Synchronization",
       ]),
-    // Not NIO, not the engine: text.
-    Rule("Serving", "CanopyRealtimeWire", ["CanopyTree", "CanopyWire"]),
     // Not requests or the sockets of a protocol: events, and the connections that receive them.
     Rule(
       "Serving", "CanopyEvents",
@@ -141,9 +141,9 @@ struct ModuleTests {
     Rule(
       "Client", "CanopyClient",
       [
-        "CanopyTree", "CanopyWire", "DequeModule", "Dispatch", "Foundation", "GRDB", "Logging",
-        "NIOCore",
-        "NIOPosix", "NIOSSL", "Synchronization",
+        "CanopyTree", "CanopyWire", "CanopyRealtimeWire", "DequeModule", "Dispatch", "Foundation",
+        "GRDB", "Logging", "NIOCore", "NIOHTTP1", "NIOPosix", "NIOSSL", "NIOWebSocket",
+        "Synchronization",
       ]),
     // A small application that uses the client library alone.
     Rule("Client", "CanopyBlogSample", ["CanopyClient"]),

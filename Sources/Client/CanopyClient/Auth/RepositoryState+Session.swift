@@ -49,6 +49,7 @@ extension RepositoryState {
   }
 
   func send(_ request: SessionRequest) {
+    guard !endpoint.isRealtime else { return sendIdentity(request) }
     let isSent = send(.session(request)) { output in
       switch request.kind {
       case .signUp(let email, let password, let username):
@@ -77,6 +78,7 @@ extension RepositoryState {
         setSession(user, token: session.token)
         request.answer(.success(user), self)
       case .reload: reload(json, request)
+      case .token where endpoint.isRealtime: beginSession(json, request)
       default: begin(json, request)
       }
     }

@@ -11,14 +11,14 @@ enum Phase {
   case waiting
   case connecting
   /// The connection is open; the client sends HELLO and its token.
-  case greeting(Transport)
+  case greeting(any Transport)
   /// The client resends the writes that an earlier connection left unanswered, and waits for their
   /// replies. Listens that start afterwards include those writes.
-  case resending(Transport)
+  case resending(any Transport)
   /// The client can send requests.
-  case ready(Transport)
+  case ready(any Transport)
 
-  var transport: Transport? {
+  var transport: (any Transport)? {
     switch self {
     case .greeting(let transport), .resending(let transport), .ready(let transport): transport
     default: nil
@@ -37,9 +37,9 @@ enum SentRequest {
   case resumedSession(token: String)
   case session(SessionRequest)
   case listen(ListenTag)
-  /// A write, with its line, which is sent again if the reply is lost.
-  case write(WriteID, number: Int64, line: ByteBuffer)
-  case compareAndSet(TransactionID, number: Int64, line: ByteBuffer)
+  /// A write, with its encoded request, which is sent again if the reply is lost.
+  case write(WriteID, number: Int64, EncodedRequest)
+  case compareAndSet(TransactionID, Path, number: Int64, EncodedRequest)
   case disconnect(DisconnectOperation)
   case get(GetRequest)
   /// A request whose reply is ignored.
@@ -52,10 +52,10 @@ enum SentRequest {
     if case .deferred = self { true } else { false }
   }
 
-  /// The line of a write.
-  var line: ByteBuffer? {
+  /// The encoded request of a write.
+  var encoded: EncodedRequest? {
     switch self {
-    case .write(_, _, let line), .compareAndSet(_, _, let line): line
+    case .write(_, _, let request), .compareAndSet(_, _, _, let request): request
     default: nil
     }
   }
@@ -71,6 +71,9 @@ struct ServerLimits {
   /// The most writes of a client that the server remembers until the client acknowledges their
   /// replies. The server refuses more.
   var clientWrites = 4096
+
+  /// The limits of the realtime protocol, whose servers announce none: a message has at most 16 MiB.
+  static let realtime = ServerLimits(lineBytes: 16 * 1024 * 1024)
 }
 
 /// The subscriptions of one connection, with the tags of the tree's listens.

@@ -31,18 +31,27 @@ extension RepositoryState {
     generation += 1
     phase = .connecting
     let generation = generation
-    Transport.connect(
-      to: endpoint,
-      trusted: options.trustedCertificatesFile
-        ?? ProcessInfo.processInfo.environment["CANOPY_CA_FILE"],
-      timeoutMilliseconds: options.connectMilliseconds
-    ) { [weak owner] event in
+    let take: @Sendable (TransportEvent) -> Void = { [weak owner] event in
       guard let owner else {
         if case .opened(let transport) = event { transport.close() }
         return
       }
       owner.useLater { $0.take(event, generation) }
     }
+    let target = link.redirect ?? endpoint
+    let (trusted, milliseconds) = (trustedFile, options.connectMilliseconds)
+    if endpoint.isRealtime {
+      RealtimeTransport.connect(
+        to: target, trusted: trusted, timeoutMilliseconds: milliseconds, notify: take)
+    } else {
+      LineTransport.connect(
+        to: target, trusted: trusted, timeoutMilliseconds: milliseconds, notify: take)
+    }
+  }
+
+  /// The file of certificates to trust instead of the system's; nil for those.
+  var trustedFile: String? {
+    options.trustedCertificatesFile ?? ProcessInfo.processInfo.environment["CANOPY_CA_FILE"]
   }
 
   private func take(_ event: TransportEvent, _ generation: Int) {
@@ -55,21 +64,24 @@ extension RepositoryState {
     case .received(let lines):
       // An earlier line may have ended the connection.
       for line in lines where generation == self.generation { take(line) }
+    case .receivedMessages(let messages):
+      for message in messages where generation == self.generation { take(message) }
     case .closed(let reason): connectionEnded(reason)
     }
   }
 
-  /// Sends HELLO and the session's token.
-  private func greet(_ transport: Transport) {
+  /// Sends HELLO and the session's token. The realtime protocol begins with a message of the server.
+  private func greet(_ transport: any Transport) {
     phase = .greeting(transport)
     silentTicks = 0
     keepAlive(generation)
+    guard !endpoint.isRealtime else {
+      sentRequests.append(.hello(asked: clock.local))
+      return
+    }
     send(.hello(asked: clock.local)) { $0.append("HELLO") }
     if let token = session.token {
-      send(.resumedSession(token: token)) { output in
-        output.append("AUTH ")
-        output.append(string: token)
-      }
+      send(.resumedSession(token: token), .authenticate(token: token))
     }
     continueHandshake()
   }
@@ -81,7 +93,7 @@ extension RepositoryState {
     case .greeting(let transport):
       phase = .resending(transport)
       for request in unanswered {
-        if let line = request.line { lines.add(line) }
+        if let encoded = request.encoded { add(encoded) }
       }
       swap(&sentRequests, &unanswered)
       continueHandshake()
@@ -90,7 +102,7 @@ extension RepositoryState {
     }
   }
 
-  private func becomeReady(_ transport: Transport) {
+  private func becomeReady(_ transport: any Transport) {
     phase = .ready(transport)
     backoff.reset()
     while let request = sessionRequests.popFirst() { send(request) }
@@ -113,6 +125,8 @@ extension RepositoryState {
 
   private func connectionEnded(_ reason: String) {
     options.logger.debug("no connection", metadata: ["reason": "\(reason)"])
+    // The host to which the server sent this client cannot be reached.
+    if case .connecting = phase { link.redirect = nil }
     dropConnection(reason)
   }
 
@@ -123,9 +137,10 @@ extension RepositoryState {
     phase = .idle
     _ = lines.take()
     subscriptions = ServerSubscriptions()
+    link.disconnect()
     let lost = sentRequests
     sentRequests = []
-    unanswered = Deque(lost.filter { $0.line != nil }) + unanswered
+    unanswered = Deque(lost.filter(isSentAgain)) + unanswered
     deferredReplies += lost.filter(\.isDeferred)
     for request in lost {
       switch request {
@@ -136,11 +151,19 @@ extension RepositoryState {
             .networkError,
             "the connection was lost before the answer came; the server may have done it"))
       case .get(let request): waitingGets.append(request)
+      case .compareAndSet(let id, _, _, _) where !isSentAgain(request): transactionLost(id)
       default: break
       }
     }
     applyRegisteredWrites()
     if wasReady { notifyInfoObservers() }
+  }
+
+  /// Whether a request whose answer was lost is sent again. Without the identity of a write, a transaction could take
+  /// effect twice.
+  private func isSentAgain(_ request: SentRequest) -> Bool {
+    if case .compareAndSet = request { return !endpoint.isRealtime }
+    return request.encoded != nil
   }
 
   private func waitToConnect() {
@@ -164,30 +187,9 @@ extension RepositoryState {
         state.dropConnection("the server gave no sign of life")
         return
       }
-      if state.silentTicks == 2, state.phase.isReady { state.send(.nothing) { $0.append("PING") } }
+      if state.silentTicks == 2, state.phase.isReady { state.sendPing() }
       state.keepAlive(generation)
     }
-  }
-
-  // MARK: Sending
-
-  /// Adds a request to the lines that are sent at the end of the step. Returns false if the line is
-  /// too long.
-  @discardableResult
-  func send(_ request: SentRequest, _ write: (inout JSONOutput) -> Void) -> Bool {
-    guard lines.add(bytesMax: serverLimits.lineBytes, write) else { return false }
-    sentRequests.append(request)
-    return true
-  }
-
-  /// Sends the collected lines.
-  func flush() {
-    guard !lines.isEmpty else { return }
-    guard let transport = phase.transport else {
-      _ = lines.take()
-      return
-    }
-    transport.send(lines.take())
   }
 
   // MARK: Listening
@@ -195,22 +197,25 @@ extension RepositoryState {
   func start(_ listen: ServerListen) {
     // Without a connection nothing is sent: the tree starts all its listens on the next one.
     guard phase.isReady else { return }
-    let isSent = send(.listen(listen.tag)) { $0.append(listen: listen.spec, since: listen.since) }
-    if !isSent {
+    if endpoint.isRealtime { link.begin(listen.tag, listen.spec) }
+    if !send(.listen(listen.tag), .listen(listen)) {
+      _ = link.end(listen.tag)
       subscriptions.lastRefusal = DatabaseError(.tooLarge, "the query is longer than a line may be")
       perform(tree.cancelled(listen.tag))
     }
   }
 
   func stop(_ tag: ListenTag) {
-    guard phase.isReady, let number = subscriptions.end(tag) else { return }
-    unlisten(number)
+    guard phase.isReady else { return }
+    if endpoint.isRealtime {
+      guard let spec = link.end(tag) else { return }
+      send(.nothing, .unlisten(subscription: Int64(tag.number), spec))
+    } else if let number = subscriptions.end(tag) {
+      unlisten(number)
+    }
   }
 
   func unlisten(_ number: Int64) {
-    send(.nothing) { output in
-      output.append("UNLISTEN ")
-      output.append(number)
-    }
+    send(.nothing, .unlisten(subscription: number, nil))
   }
 }

@@ -30,7 +30,7 @@ extension RepositoryState {
     }
   }
 
-  private func takeAnswer(_ answer: Result<[UInt8], WireError>) {
+  func takeAnswer(_ answer: Result<[UInt8], WireError>) {
     if case .failure(let error) = answer, error.isTransient, !isAboutSession {
       // The server has not answered these requests. Send all of them again, in order, on another
       // connection.
@@ -86,18 +86,17 @@ extension RepositoryState {
     case .hello(let asked):
       try takeHello(try answer.get(), asked: asked)
     case .resumedSession(let token):
-      if case .failure(let error) = answer {
-        options.logger.notice(
-          "the session has ended", metadata: ["error": "\(error.sentence)"])
-        endSession(token: token)
-      }
+      if case .failure(let error) = answer { sessionRefused(token, error) }
     case .session(let request): take(answer, of: request)
+    case .listen(let tag) where endpoint.isRealtime: takeRealtime(answer, ofListen: tag)
     case .listen(let tag): try take(answer, ofListen: tag)
     case .write(let id, let number, _):
       // With persistence, the write counts as ended only once that is recorded.
       if persistence == nil { writeNumbers.endWrite(number) }
       finishWrite(id, answer.error.map { DatabaseError($0) })
-    case .compareAndSet(let id, let number, _):
+    case .compareAndSet(let id, let path, _, _) where endpoint.isRealtime:
+      takeRealtime(answer, ofTransaction: id, at: path)
+    case .compareAndSet(let id, _, let number, _):
       try take(answer, ofTransaction: id)
       writeNumbers.endTransaction(number)
     case .disconnect(let operation): take(answer.error, of: operation)

@@ -1,155 +1,49 @@
-internal import CanopyTree
-internal import CanopyWire
 internal import NIOCore
-internal import NIOPosix
 internal import NIOSSL
+internal import CanopyWire
+
+/// One connection to a server, by one of the two protocols.
+///
+/// A transport moves messages and knows nothing of their meaning. Requests are `EncodedRequest`s of the protocol; what
+/// the server sends comes as `TransportEvent`s.
+protocol Transport: Sendable {
+  /// Sends messages, each with a line feed at its end. Returns at once.
+  func send(_ messages: ByteBuffer)
+  /// Closes the connection. Returns at once; the event `closed` follows.
+  func close()
+}
 
 /// An event of one connection, in order.
 enum TransportEvent: Sendable {
-  case opened(Transport)
+  case opened(any Transport)
+  /// Lines of the line protocol.
   case received([ServerLine])
+  /// Messages of the realtime protocol.
+  case receivedMessages([RealtimeMessage])
   /// The connection could not be opened, or has ended. No event follows.
   case closed(String)
 }
 
-/// One connection to a server: receives lines and sends bytes. Knows nothing of their meaning.
-final class Transport: Sendable {
-  private let channel: any Channel
+/// TLS towards one server.
+struct ClientTLS: Sendable {
+  private let context: NIOSSLContext
+  private let host: String
 
-  private init(_ channel: any Channel) {
-    self.channel = channel
-  }
-
-  /// The longest line of a server, in bytes: an event may be as large as a reply, plus escapes.
-  private static let lineBytesMax = 256 * 1024 * 1024
-
-  /// Sends bytes. Returns at once.
-  func send(_ bytes: ByteBuffer) {
-    channel.writeAndFlush(bytes, promise: nil)
-  }
-
-  /// Closes the connection. Returns at once; the event `closed` follows.
-  func close() {
-    channel.close(promise: nil)
-  }
-
-  /// Opens a connection.
+  /// Creates the settings of a connection; nil if its endpoint has no TLS.
   ///
-  /// - Parameters:
-  ///   - trusted: a file of certificates to trust instead of the system's.
-  ///   - notify: called on the connection's event loop; must be brief.
-  static func connect(
-    to endpoint: Endpoint, trusted: String?, timeoutMilliseconds: Int64,
-    notify: @escaping @Sendable (TransportEvent) -> Void
-  ) {
-    let context: NIOSSLContext?
-    do { context = endpoint.usesTLS ? try tlsContext(trusted) : nil } catch {
-      return notify(.closed("TLS cannot be set up: \(error)"))
-    }
-    ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .connectTimeout(.milliseconds(timeoutMilliseconds))
-      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-      .channelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          if let context {
-            try channel.pipeline.syncOperations.addHandler(tlsHandler(context, endpoint))
-          }
-          try channel.pipeline.syncOperations.addHandler(LineReader(lineBytesMax, notify))
-        }
-      }
-      .connect(host: endpoint.host, port: endpoint.port)
-      .whenComplete { result in
-        switch result {
-        case .success(let channel):
-          // This runs on the event loop before the first read, so `opened` precedes all other
-          // events.
-          notify(.opened(Transport(channel)))
-        case .failure(let error):
-          notify(.closed("\(error)"))
-        }
-      }
-  }
-
-  private static func tlsContext(_ trusted: String?) throws -> NIOSSLContext {
+  /// - Parameter trusted: a file of certificates to trust instead of the system's.
+  init?(_ endpoint: Endpoint, trusted: String?) throws {
+    guard endpoint.usesTLS else { return nil }
     var configuration = TLSConfiguration.makeClientConfiguration()
     if let trusted { configuration.trustRoots = .file(trusted) }
-    return try NIOSSLContext(configuration: configuration)
+    context = try NIOSSLContext(configuration: configuration)
+    host = endpoint.host
   }
 
-  private static func tlsHandler(
-    _ context: NIOSSLContext, _ endpoint: Endpoint
-  ) throws -> NIOSSLClientHandler {
+  /// Returns the handler of one connection.
+  func handler() throws -> NIOSSLClientHandler {
     // SNI allows names only; an IP address is compared with the certificate directly.
-    let isAddress = (try? SocketAddress(ipAddress: endpoint.host, port: 0)) != nil
-    return try NIOSSLClientHandler(
-      context: context, serverHostname: isAddress ? nil : endpoint.host)
-  }
-}
-
-/// Splits input into lines and decodes them.
-private final class LineReader: ChannelInboundHandler {
-  typealias InboundIn = ByteBuffer
-
-  private var decoder: LineDecoder
-  private let notify: @Sendable (TransportEvent) -> Void
-  private var lines: [ServerLine] = []
-  private var reason = "the connection was closed"
-  private var wasActive = false
-  private var hasFailed = false
-
-  init(_ lineBytesMax: Int, _ notify: @escaping @Sendable (TransportEvent) -> Void) {
-    decoder = LineDecoder(lineBytesMax: lineBytesMax)
-    self.notify = notify
-  }
-
-  func channelActive(context: ChannelHandlerContext) {
-    wasActive = true
-    context.fireChannelActive()
-  }
-
-  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard !hasFailed else { return }
-    let buffer = unwrapInboundIn(data)
-    let outcome = buffer.withUnsafeReadableBytes { bytes in
-      decoder.feed(bytes) { line in
-        do throws(TreeError) {
-          lines.append(try ServerLine(line))
-          return true
-        } catch {
-          fail("the server sent a line that is not valid in this protocol: \(error.sentence)")
-          return false
-        }
-      }
-    }
-    if outcome == .tooLong { fail("the server sent a line that is too long") }
-    if hasFailed { context.close(promise: nil) }
-  }
-
-  func channelReadComplete(context: ChannelHandlerContext) {
-    flushLines()
-    context.fireChannelReadComplete()
-  }
-
-  func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if !hasFailed { fail("\(error)") }
-    context.close(promise: nil)
-  }
-
-  func channelInactive(context: ChannelHandlerContext) {
-    flushLines()
-    // If the connection was never opened, the future reports the failure.
-    if wasActive { notify(.closed(reason)) }
-    context.fireChannelInactive()
-  }
-
-  private func flushLines() {
-    guard !lines.isEmpty else { return }
-    notify(.received(lines))
-    lines.removeAll(keepingCapacity: true)
-  }
-
-  private func fail(_ reason: String) {
-    hasFailed = true
-    self.reason = reason
+    let isAddress = (try? SocketAddress(ipAddress: host, port: 0)) != nil
+    return try NIOSSLClientHandler(context: context, serverHostname: isAddress ? nil : host)
   }
 }

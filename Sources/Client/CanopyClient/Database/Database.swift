@@ -60,8 +60,10 @@ public final class Database: Sendable {
     return logger
   }
 
-  /// Returns the database of a server: `canopy://host:port`, or `canopys://host:port` with TLS; the
-  /// default port is 7070. Always the same object for one server.
+  /// Returns the database of a server. Always the same object for one server.
+  ///
+  /// - `canopy://host:port`, or `canopys://host:port` with TLS: the line protocol; the default port is 7070.
+  /// - `http://host:port?ns=NAME`, or `https://NAME.example.com` with TLS: a WebSocket of the HTTP port.
   ///
   /// If the URL is invalid, every operation fails with an error that says so.
   public static func database(url: String) -> Database {

@@ -31,7 +31,8 @@ public final class DatabaseReference: DatabaseQuery, @unchecked Sendable {
   /// The URL of the location, percent-encoded; `Database.reference(fromURL:)` returns the location
   /// again.
   public var url: String {
-    database.repository.endpoint.text + URLPath.encoded(target.text)
+    let endpoint = database.repository.endpoint
+    return endpoint.text + URLPath.encoded(target.text) + endpoint.querySuffix
   }
 
   /// Returns the location at a path below.

@@ -106,6 +106,10 @@ final class RepositoryState {
   /// The sent and unanswered requests, in order.
   var sentRequests: Deque<SentRequest> = []
   var subscriptions = ServerSubscriptions()
+  /// The connection by the realtime protocol.
+  var link = RealtimeLink()
+  /// The identity token of the session, if the server's identity requests gave it.
+  var identityToken: IdentityToken?
   var serverLimits = ServerLimits()
   /// The keepalive ticks since the last received line.
   var silentTicks = 0
@@ -146,6 +150,7 @@ final class RepositoryState {
     self.clock = clock
     self.endpoint = endpoint
     backoff = options.backoff
+    if endpoint.isRealtime { serverLimits = .realtime }
     writeNumbers = WriteNumbers(options.environment.random)
   }
 

@@ -65,31 +65,7 @@ extension RepositoryState {
   }
 
   func send(_ operation: DisconnectOperation) {
-    let isSent = send(.disconnect(operation)) { output in
-      output.append("ONDISCONNECT ")
-      switch operation.kind {
-      case .set(let value):
-        output.append("SET ")
-        output.append(path: operation.path)
-        output.append(" ")
-        output.append(value)
-      case .update(let changes):
-        output.append("UPDATE ")
-        output.append(path: operation.path)
-        output.append(" {")
-        for (index, (location, value)) in changes.enumerated() {
-          if index > 0 { output.append(",") }
-          output.append(string: location.text)
-          output.append(":")
-          output.append(value)
-        }
-        output.append("}")
-      case .cancel:
-        output.append("CANCEL ")
-        output.append(path: operation.path)
-      }
-    }
-    if !isSent {
+    if !send(.disconnect(operation), .disconnect(operation)) {
       take(WireError(.tooLarge, "the write is longer than a line may be"), of: operation)
     }
   }

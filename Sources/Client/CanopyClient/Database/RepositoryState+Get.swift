@@ -42,7 +42,7 @@ extension RepositoryState {
 
   func send(_ request: GetRequest) {
     let asked = request.isUnfiltered ? QuerySpec(request.spec.path) : request.spec
-    if !send(.get(request), { $0.append(get: asked) }) {
+    if !send(.get(request), .get(asked)) {
       request.answer(
         .failure(DatabaseError(.tooLarge, "the query is longer than a line may be")), self)
     }

@@ -73,7 +73,7 @@ extension RepositoryState {
       throw PersistenceError("persistence must be enabled before the database is used")
     }
     let persistence = try Persistence(
-      folder: folder + "/\(endpoint.host)_\(endpoint.port)", bytesMax: bytesMax)
+      folder: folder + "/\(endpoint.folderName)", bytesMax: bytesMax)
     let saved = try persistence.store.load()
     let last = saved.writes.map { writeNumbers.number(of: $0.id) }.max() ?? 0
     writeNumbers.restore(

@@ -32,34 +32,23 @@ extension RepositoryState {
   private func send(_ id: WriteID, _ write: Write) {
     let number = writeNumbers.number(of: id)
     let client = writeNumbers.client(of: number)
-    let line = RequestLines.line(bytesMax: serverLimits.lineBytes) { output in
-      output.append(once: client.name, number, seen: client.seen)
-      output.append(write: write)
-    }
-    guard let line else { return finishWrite(id, lineTooLong) }
-    lines.add(line)
-    sentRequests.append(.write(id, number: number, line: line))
+    let once = OnceID(client: client.name, number: number, seen: client.seen)
+    guard let encoded = encode(.write(write, once)) else { return finishWrite(id, lineTooLong) }
+    add(encoded)
+    sentRequests.append(.write(id, number: number, encoded))
     writeNumbers.recordSent(number)
   }
 
   private func send(_ id: TransactionID, _ path: Path, _ base: Node, _ value: WriteValue) {
     let number = writeNumbers.nextTransaction()
-    let line = RequestLines.line(bytesMax: serverLimits.lineBytes) { output in
-      output.append(
-        once: writeNumbers.transactionClient, number, seen: writeNumbers.transactionsSeen)
-      output.append("CAS ")
-      output.append(path: path)
-      output.append(" ")
-      output.append(string: base.isAbsent ? "null_etag" : base.hash)
-      output.append(" ")
-      output.append(value)
-    }
-    guard let line else {
+    let once = OnceID(
+      client: writeNumbers.transactionClient, number: number, seen: writeNumbers.transactionsSeen)
+    guard let encoded = encode(.compareAndSet(path, base: base, value, once)) else {
       let refusal = WireError(.tooLarge, lineTooLong.sentence)
       return perform(tree.transactionAnswered(id, .refused(refusal)))
     }
-    lines.add(line)
-    sentRequests.append(.compareAndSet(id, number: number, line: line))
+    add(encoded)
+    sentRequests.append(.compareAndSet(id, path, number: number, encoded))
   }
 
   private var lineTooLong: DatabaseError {

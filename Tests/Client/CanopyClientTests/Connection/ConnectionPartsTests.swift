@@ -66,7 +66,7 @@ struct ConnectionPartsTests {
     #expect(ReferenceTarget("/\u{301}a").keys == ["\u{301}a"])
     #expect(ReferenceTarget("k\u{600}/\u{301}a").keys == ["k\u{600}", "\u{301}a"])
     for text in [
-      "", "canopy", "canopy:", "canopy://", "canopy://:7070", "http://h:1", "canopy://h:0",
+      "", "canopy", "canopy:", "canopy://", "canopy://:7070", "ftp://h:1", "canopy://h:0",
       "canopy://h:65536", "canopy://h:x", "canopy://h:", "canopy://[::1", "canopy://[::1]x",
       "canopy://u:p@h", "canopy://h?x", "canopy://h#x", "canopy://h/a?b", "canopy://h h:1",
       "canopy://\u{0}h", "canopy://h\u{7F}",
@@ -74,6 +74,36 @@ struct ConnectionPartsTests {
       let error = #expect(throws: DatabaseError.self, "\(text)") { try Endpoint.parse(text) }
       #expect(error?.code == .invalidURL)
     }
+  }
+
+  @Test func `URLs of HTTP name a database in the query or in the host`() throws {
+    for (text, namespace, target) in [
+      ("http://h:1", nil, "/.ws?v=5"), ("http://127.0.0.1:9000", nil, "/.ws?v=5"),
+      ("http://[::1]:9000?ns=a", "a", "/.ws?v=5&ns=a"), ("https://example.com", nil, "/.ws?v=5"),
+      ("https://Blog.example.com/", "blog", "/.ws?v=5&ns=blog"),
+      ("https://blog.example.com/?x=1&ns=other", "other", "/.ws?v=5&ns=other"),
+    ] as [(String, String?, String)] {
+      let endpoint = try Endpoint.server(text)
+      #expect(endpoint.isRealtime && endpoint.namespace == namespace)
+      #expect(endpoint.realtimeTarget == target)
+      // A URL that is written is read as the same server.
+      #expect(try Endpoint.server(endpoint.text + endpoint.querySuffix) == endpoint)
+    }
+    #expect(try Endpoint.parse("http://h").endpoint.port == 80)
+    #expect(try Endpoint.parse("https://h").endpoint.port == 443)
+    #expect(try Endpoint.parse("https://h").endpoint.usesTLS)
+    #expect(try Endpoint.parse("http://h:1/a/b?ns=n").path == "/a/b")
+    for text in [
+      "http://", "http://h:0", "http://h?ns=", "http://h?ns=a%20b", "http://h?ns=a\r\nx",
+      "http://u@h", "https://a b.example.com",
+    ] {
+      let error = #expect(throws: DatabaseError.self, "\(text)") { try Endpoint.parse(text) }
+      #expect(error?.code == .invalidURL)
+    }
+    let here = try Endpoint.server("https://blog.example.com")
+    #expect(here.redirected(to: "s-1.example.com:444")?.authority == "s-1.example.com:444")
+    #expect(here.redirected(to: "s-1.example.com")?.namespace == "blog")
+    for host in ["", "a/b", "a?ns=x", "a b", "u@h"] { #expect(here.redirected(to: host) == nil) }
   }
 
   @Test func `the URL of a database has no path`() throws {

@@ -4,8 +4,10 @@ import Testing
 
 /// The first steps of a new user of the library.
 @Suite(.timeLimit(.minutes(5))) struct FirstStepsTests {
-  @Test func `a write is visible at once and then reaches the server`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `a write is visible at once and then reaches the server`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let place = database.reference(withPath: "a/b")
       let reported = Received<String>()
@@ -24,8 +26,10 @@ import Testing
     }
   }
 
-  @Test func `a transaction adds to the writes of others`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `a transaction adds to the writes of others`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let first = try await backend.client().reference(withPath: "n")
       let second = try await backend.client().reference(withPath: "n")
       for reference in [first, second, first] {
@@ -39,8 +43,10 @@ import Testing
     }
   }
 
-  @Test func `accounts are created, and sessions begin and end`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `accounts are created, and sessions begin and end`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let database = try backend.anonymousClient()
       let auth = Auth.auth(database: database)
       let reported = Received<String>()
@@ -56,6 +62,33 @@ import Testing
       }
       try await auth.signIn(withEmail: "ada@example.org", password: "secret words of ada")
       #expect(await reported.wait(for: 4) == ["nobody", "ada", "nobody", "ada"])
+    }
+  }
+
+  @Test(arguments: WireKind.allCases)
+  func `a session continues on a later connection, and its account can be changed`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
+      let database = try backend.anonymousClient()
+      let auth = Auth.auth(database: database)
+      let uid = try await auth.createUser(
+        withEmail: "ada@example.org", password: "secret words of ada", username: "ada"
+      ).user.uid
+      database.goOffline()
+      database.goOnline()
+      let renamed = try await auth.updateDisplayName("countess")
+      #expect(renamed.user.displayName == "countess" && renamed.user.uid == uid)
+      try await auth.updatePassword(from: "secret words of ada", to: "other words of ada")
+      database.goOffline()
+      database.goOnline()
+      // The server answers a request about the session after the one that continues it.
+      #expect(try await auth.updateDisplayName("ada-2").user.uid == uid)
+      #expect(auth.currentUser?.uid == uid)
+      try auth.signOut()
+      let again = try await auth.signIn(
+        withEmail: "ada@example.org", password: "other words of ada")
+      #expect(again.user.uid == uid && again.user.displayName == "ada-2")
     }
   }
 }

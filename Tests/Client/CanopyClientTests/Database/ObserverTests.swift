@@ -7,10 +7,11 @@ import Testing
 
 /// Observers: adding, removing, captured objects, and invalid queries.
 @Suite(.timeLimit(.minutes(5))) struct ObserverTests {
-  @Test func `observers are removed by handle or by location, without those below`()
+  @Test(arguments: WireKind.allCases)
+  func `observers are removed by handle or by location, without those below`(_ kind: WireKind)
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let place = database.reference(withPath: "a")
       let reported = Received<String>()
@@ -46,8 +47,10 @@ import Testing
     static var count: Int { living.load(ordering: .relaxed) }
   }
 
-  @Test func `removed observers and a released database hold no memory`() async throws {
-    try await withBackend { backend in
+  // One at a time: the cases count the same objects.
+  @Test(.serialized, arguments: WireKind.allCases)
+  func `removed observers and a released database hold no memory`(_ kind: WireKind) async throws {
+    try await withBackend(over: kind) { backend in
       weak var released: Database?
       func useOne() async throws {
         let database = try await backend.client()
@@ -84,8 +87,11 @@ import Testing
     }
   }
 
-  @Test func `an observer of a forbidden location is cancelled without events`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `an observer of a forbidden location is cancelled without events`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let database = try backend.anonymousClient()
       let reported = Received<String>()
       database.reference(withPath: "secret").observe(
@@ -215,8 +221,10 @@ import Testing
     }
   }
 
-  @Test func `the state of the connection is below the root`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `the state of the connection is below the root`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let connected = database.reference().child(".info/connected")
       #expect(connected == database.reference(withPath: "/.info/connected"))
@@ -229,8 +237,10 @@ import Testing
     }
   }
 
-  @Test func `queries order and limit, and windows slide`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `queries order and limit, and windows slide`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let list = try await backend.client().reference(withPath: "list")
       try await list.setValue(["a": ["n": 3], "b": ["n": 1], "c": ["n": 2]])
       func keys(_ query: DatabaseQuery) async throws -> [String] {

@@ -7,10 +7,11 @@ import Testing
 
 /// Behaviour without a connection, and when it breaks.
 @Suite(.timeLimit(.minutes(5))) struct OfflineTests {
-  @Test func `writes made offline are visible at once and reach the server in order`()
+  @Test(arguments: WireKind.allCases)
+  func `writes made offline are visible at once and reach the server in order`(_ kind: WireKind)
     async throws
   {
-    try await withBackend { backend in
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let list = database.reference(withPath: "list")
       let reported = Received<String>()
@@ -34,8 +35,10 @@ import Testing
     }
   }
 
-  @Test func `changes of others meanwhile arrive as ordinary events`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `changes of others meanwhile arrive as ordinary events`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let other = try await backend.client().reference(withPath: "list")
       try await other.setValue(["a": 1, "b": 2, "c": 3])
@@ -89,8 +92,10 @@ import Testing
     }
   }
 
-  @Test func `a refused write is undone by the opposite events`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `a refused write is undone by the opposite events`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let database = try backend.anonymousClient()
       let posts = database.reference(withPath: "posts")
       let reported = Received<String>()
@@ -106,8 +111,10 @@ import Testing
     }
   }
 
-  @Test func `the connection and the server's clock can be observed`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `the connection and the server's clock can be observed`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let now = backend.parts.clock.now
       let database = try backend.anonymousClient { options in
         options.environment.now = { now - 5_000 }
@@ -125,8 +132,10 @@ import Testing
     }
   }
 
-  @Test func `known data is readable offline, and unknown data is an error`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `known data is readable offline, and unknown data is an error`(_ kind: WireKind) async throws
+  {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let place = database.reference(withPath: "a")
       try await place.setValue(["x": 1])
@@ -141,8 +150,10 @@ import Testing
     }
   }
 
-  @Test func `outstanding writes can be dropped`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `outstanding writes can be dropped`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let place = database.reference(withPath: "a")
       let reported = Received<String>()
@@ -161,8 +172,10 @@ import Testing
     }
   }
 
-  @Test func `a dropped write is not sent again`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `a dropped write is not sent again`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       backend.parts.journal.gate.hold()
       database.reference(withPath: "a").setValue("x") { _, _ in }
@@ -180,8 +193,10 @@ import Testing
     }
   }
 
-  @Test func `registered writes are applied when the connection ends`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases) func `registered writes are applied when the connection ends`(
+    _ kind: WireKind
+  ) async throws {
+    try await withBackend(over: kind) { backend in
       let watcher = try await backend.client().reference(withPath: "here")
       let reported = Received<String>()
       watcher.observe(.value, with: { reported.add($0.text) })

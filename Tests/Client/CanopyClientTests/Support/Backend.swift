@@ -1,23 +1,49 @@
 import CanopyAccounts
 import CanopyClient
 import CanopyEngine
+import CanopyEvents
+import CanopyGateway
+import CanopyIdentity
 import CanopyLineServer
 import CanopyTesting
 import CanopyTree
 import Dispatch
 import Foundation
 import Logging
+import ServiceLifecycle
 import Synchronization
 import Testing
+
+/// The protocols between a client and a server.
+enum WireKind: CaseIterable, Sendable, CustomTestStringConvertible {
+  /// `canopy://`
+  case line
+  /// `http://`: a WebSocket.
+  case realtime
+
+  var testDescription: String {
+    switch self {
+    case .line: "the line protocol"
+    case .realtime: "a WebSocket"
+    }
+  }
+}
 
 /// A server on a socket for client tests, with all external inputs under the test's control.
 final class Backend: Sendable {
   let parts: LineParts
   let port: Int
+  let kind: WireKind
 
-  fileprivate init(_ parts: LineParts, port: Int) {
+  fileprivate init(_ parts: LineParts, port: Int, _ kind: WireKind) {
     self.parts = parts
     self.port = port
+    self.kind = kind
+  }
+
+  /// Returns the URL of a port of this machine.
+  func url(port: Int? = nil) -> String {
+    "\(kind == .line ? "canopy" : "http")://127.0.0.1:\(port ?? self.port)"
   }
 
   /// The root of the server's tree.
@@ -44,7 +70,7 @@ final class Backend: Sendable {
     options.backoff = Backoff(first: 1, max: 50)
     options.logger = Logger(label: "client") { _ in SwiftLogNoOpLogHandler() }
     change(&options)
-    let database = try Database(url: "canopy://127.0.0.1:\(port ?? self.port)", options: options)
+    let database = try Database(url: url(port: port), options: options)
     database.callbackQueue = DispatchQueue(label: "callbacks")
     return database
   }
@@ -55,7 +81,58 @@ func withBackend(
   limits: Limits = Limits(), _ configure: (inout LineServer.Configuration) -> Void = { _ in },
   _ body: (Backend) async throws -> Void
 ) async throws {
-  try await withLineServer(limits: limits, configure) { try await body(Backend($0, port: $1)) }
+  try await withLineServer(limits: limits, configure) {
+    try await body(Backend($0, port: $1, .line))
+  }
+}
+
+/// Runs a test's body with a server that speaks a protocol.
+///
+/// - Parameter certificate: the certificate of TLS; nil for none.
+func withBackend(
+  over kind: WireKind, certificate: TLSCertificate? = nil,
+  _ body: (Backend) async throws -> Void
+) async throws {
+  switch kind {
+  case .line: try await withBackend({ $0.certificate = certificate }, body)
+  case .realtime:
+    var configuration = Gateway.Configuration()
+    configuration.port = 0
+    configuration.threads = 1
+    configuration.shutdownSeconds = 1
+    configuration.certificate = certificate
+    try await withGateway(configuration, body)
+  }
+}
+
+private func withGateway(
+  _ configuration: Gateway.Configuration, _ body: (Backend) async throws -> Void
+) async throws {
+  let limits = Limits()
+  let parts = try await LineParts(limits: limits, identity: IdentitySettings())
+  let engine = Task { await parts.run() }
+  let gate = ConnectionGate(
+    connectionsMax: limits.connectionsMax, perNetworkMax: limits.connectionsPerAddressMax)
+  let (ports, announce) = AsyncStream.makeStream(of: Int.self)
+  let gateway = Gateway(
+    parts.operations, configuration: configuration, gate: gate, logger: parts.log.logger
+  ) { announce.yield($1) }
+  let group = ServiceGroup(services: [gateway], logger: parts.log.logger)
+  let running = Task {
+    defer { announce.finish() }
+    try await group.run()
+  }
+  guard let port = await ports.first(where: { _ in true }) else { return try await running.value }
+  let result: Result<Void, any Error>
+  do { result = .success(try await body(Backend(parts, port: port, .realtime))) } catch {
+    result = .failure(error)
+  }
+  parts.journal.gate.open()
+  await group.triggerGracefulShutdown()
+  _ = await running.result
+  parts.engine.stop()
+  await engine.value
+  try result.get()
 }
 
 /// Values from callbacks, in order, for which a test can wait.

@@ -182,3 +182,20 @@ public struct FrameStream: Sendable {
     kept.removeFirst(start)
   }
 }
+
+extension MessageFrames {
+  /// Returns the pieces of a message, each the text of one frame. A message of several pieces follows a frame with
+  /// their number.
+  ///
+  /// - Complexity: O(pieces).
+  public static func pieces(of message: UnsafeRawBufferPointer) -> [Range<Int>] {
+    var pieces: [Range<Int>] = []
+    var start = 0
+    while start < message.count {
+      let end = pieceEnd(message, from: start)
+      pieces.append(start..<end)
+      start = end
+    }
+    return pieces
+  }
+}

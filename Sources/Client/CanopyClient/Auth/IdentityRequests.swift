@@ -1,0 +1,174 @@
+internal import CanopyTree
+
+/// An identity token of the server's identity requests, and the refresh token that it came from.
+struct IdentityToken: Sendable {
+  var text: String
+  var refresh: String
+  /// The end of the token, in milliseconds since 1970 by this machine's clock.
+  var expiresAt: Int64
+  /// The number of times that the token was shown to a database.
+  var uses = 0
+
+  /// Reads the tokens of a reply.
+  ///
+  /// - Parameter now: milliseconds since 1970.
+  init?(_ reply: JSONValue, now: Int64) {
+    guard let text = reply["idToken"]?.string ?? reply["id_token"]?.string,
+      let refresh = reply["refreshToken"]?.string ?? reply["refresh_token"]?.string
+    else { return nil }
+    let seconds = reply["expiresIn"]?.string ?? reply["expires_in"]?.string
+    self.text = text
+    self.refresh = refresh
+    expiresAt = now &+ min(seconds.flatMap { Int64($0) } ?? 3_600, 86_400) * 1_000
+  }
+}
+
+/// The credential with which a session continues on a later connection of the realtime protocol.
+enum RealtimeCredential: Equatable, Sendable {
+  /// A token that the database itself accepts.
+  case token(String)
+  /// A token that the identity requests exchange for an identity token.
+  case refresh(String)
+
+  private static let prefix = "refresh "
+
+  /// Reads the text of `text`.
+  init(_ text: String) {
+    let prefix = RealtimeCredential.prefix.utf8
+    if text.utf8.starts(with: prefix) {
+      self = .refresh(String(Substring(text.utf8.dropFirst(prefix.count))))
+    } else {
+      self = .token(text)
+    }
+  }
+
+  /// The credential as the session keeps it.
+  var text: String {
+    switch self {
+    case .token(let token): token
+    case .refresh(let token): RealtimeCredential.prefix + token
+    }
+  }
+}
+
+/// The identity requests of a server with an HTTP port: `accounts:signUp` and the like.
+extension RepositoryState {
+  /// Sends an identity request.
+  ///
+  /// - Parameters:
+  ///   - method: the name after `accounts:`.
+  ///   - members: the members of the body that are strings.
+  func askIdentity(
+    _ method: StaticString, _ members: [(StaticString, String)],
+    answer: @escaping Answer<Result<JSONValue, AuthError>>
+  ) {
+    var output = JSONOutput()
+    output.append("{\"returnSecureToken\":true")
+    for (name, value) in members {
+      output.append(",\"")
+      output.append(name)
+      output.append("\":")
+      output.append(string: value)
+    }
+    output.append("}")
+    postIdentity(
+      "/identitytoolkit.googleapis.com/v1/accounts:\(method)?key=canopy", "application/json",
+      output.bytes, answer: answer)
+  }
+
+  /// Exchanges a refresh token for an identity token, which the state keeps.
+  func refreshIdentity(
+    _ refresh: String, answer: @escaping Answer<Result<IdentityToken, AuthError>>
+  ) {
+    let form = "grant_type=refresh_token&refresh_token=" + refresh.formEncoded
+    postIdentity(
+      "/securetoken.googleapis.com/v1/token?key=canopy", "application/x-www-form-urlencoded",
+      [UInt8](form.utf8)
+    ) { result, state in
+      let token = result.flatMap { reply -> Result<IdentityToken, AuthError> in
+        IdentityToken(reply, now: state.clock.local).map { .success($0) } ?? .failure(.unreadable)
+      }
+      if case .success(let token) = token { state.identityToken = token }
+      answer(token, state)
+    }
+  }
+
+  private func postIdentity(
+    _ target: String, _ contentType: String, _ body: [UInt8],
+    answer: @escaping Answer<Result<JSONValue, AuthError>>
+  ) {
+    let exchange = HTTPExchange(
+      endpoint: endpoint, target: target, contentType: contentType, body: body,
+      trusted: trustedFile, timeoutMilliseconds: options.requestMilliseconds)
+    exchange.post { [weak owner] result in
+      let reply = result.mapError { AuthError(.networkError, $0.sentence) }.flatMap {
+        AuthError.readReply($0)
+      }
+      owner?.useLater { answer(reply, $0) }
+    }
+  }
+}
+
+extension AuthError {
+  static let unreadable = AuthError(.internalError, "the server's answer cannot be read")
+
+  /// Whether the same request would fail again.
+  var endsSession: Bool { code == .invalidToken || code == .userDisabled }
+
+  fileprivate static func readReply(
+    _ response: HTTPExchange.Response
+  ) -> Result<JSONValue, AuthError> {
+    let json = JSONValue(reading: response.body)
+    if response.status == 200 { return json.map { .success($0) } ?? .failure(.unreadable) }
+    guard let message = json?["error"]?["message"]?.string else {
+      return .failure(
+        AuthError(.internalError, "the server answered an identity request with \(response.status)")
+      )
+    }
+    return .failure(AuthError(identityMessage: message))
+  }
+
+  /// Creates an error from a message such as `WEAK_PASSWORD : The password is too short`.
+  init(identityMessage message: String) {
+    let separators = " :".utf8
+    let wordBytes = message.utf8.prefix { !separators.contains($0) }
+    let rest = message.utf8.dropFirst(wordBytes.count).drop { separators.contains($0) }
+    let word = String(Substring(wordBytes))
+    let isRefusal = ["INVALID_", "MISSING_"].contains { wordBytes.starts(with: $0.utf8) }
+    let (code, sentence): (Code, String) =
+      switch word {
+      case "EMAIL_EXISTS": (.emailAlreadyInUse, "the e-mail address is taken")
+      case "INVALID_LOGIN_CREDENTIALS", "INVALID_PASSWORD", "EMAIL_NOT_FOUND":
+        (.wrongPassword, "the e-mail address or the password is wrong")
+      case "USER_DISABLED": (.userDisabled, "the account has been disabled")
+      case "WEAK_PASSWORD": (.weakPassword, "the password is too weak")
+      case "TOO_MANY_ATTEMPTS_TRY_LATER": (.tooManyRequests, "too many attempts; try again later")
+      case "TOKEN_EXPIRED", "INVALID_ID_TOKEN", "INVALID_REFRESH_TOKEN", "USER_NOT_FOUND",
+        "CREDENTIAL_TOO_OLD_LOGIN_AGAIN":
+        (.invalidToken, "the session has ended; sign in again")
+      case _ where isRefusal:
+        (.invalidArgument, "the server refused the request: \(word)")
+      default: (.internalError, "the server refused the request: \(word)")
+      }
+    self.init(code, rest.isEmpty ? sentence : String(Substring(rest)))
+  }
+}
+
+extension String {
+  /// The text as a value of a form.
+  fileprivate var formEncoded: String {
+    var result = ""
+    for byte in utf8 {
+      switch byte {
+      case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
+        UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"),
+        UInt8(ascii: "."):
+        result.unicodeScalars.append(Unicode.Scalar(byte))
+      default:
+        let digits = String(byte, radix: 16, uppercase: true)
+        result += digits.utf8.count == 1 ? "%0" + digits : "%" + digits
+      }
+    }
+    return result
+  }
+}

@@ -1,0 +1,129 @@
+internal import CanopyTree
+internal import CanopyWire
+internal import NIOCore
+internal import NIOPosix
+
+/// One connection by the line protocol: receives lines and sends bytes. Knows nothing of their meaning.
+final class LineTransport: Transport {
+  private let channel: any Channel
+
+  private init(_ channel: any Channel) {
+    self.channel = channel
+  }
+
+  /// The longest line of a server, in bytes: an event may be as large as a reply, plus escapes.
+  private static let lineBytesMax = 256 * 1024 * 1024
+
+  /// Sends bytes. Returns at once.
+  func send(_ bytes: ByteBuffer) {
+    channel.writeAndFlush(bytes, promise: nil)
+  }
+
+  /// Closes the connection. Returns at once; the event `closed` follows.
+  func close() {
+    channel.close(promise: nil)
+  }
+
+  /// Opens a connection.
+  ///
+  /// - Parameters:
+  ///   - trusted: a file of certificates to trust instead of the system's.
+  ///   - notify: called on the connection's event loop; must be brief.
+  static func connect(
+    to endpoint: Endpoint, trusted: String?, timeoutMilliseconds: Int64,
+    notify: @escaping @Sendable (TransportEvent) -> Void
+  ) {
+    let tls: ClientTLS?
+    do { tls = try ClientTLS(endpoint, trusted: trusted) } catch {
+      return notify(.closed("TLS cannot be set up: \(error)"))
+    }
+    ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .connectTimeout(.milliseconds(timeoutMilliseconds))
+      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          if let tls { try channel.pipeline.syncOperations.addHandler(tls.handler()) }
+          try channel.pipeline.syncOperations.addHandler(LineReader(lineBytesMax, notify))
+        }
+      }
+      .connect(host: endpoint.host, port: endpoint.port)
+      .whenComplete { result in
+        switch result {
+        case .success(let channel):
+          // This runs on the event loop before the first read, so `opened` precedes all other
+          // events.
+          notify(.opened(LineTransport(channel)))
+        case .failure(let error):
+          notify(.closed("\(error)"))
+        }
+      }
+  }
+}
+
+/// Splits input into lines and decodes them.
+private final class LineReader: ChannelInboundHandler {
+  typealias InboundIn = ByteBuffer
+
+  private var decoder: LineDecoder
+  private let notify: @Sendable (TransportEvent) -> Void
+  private var lines: [ServerLine] = []
+  private var reason = "the connection was closed"
+  private var wasActive = false
+  private var hasFailed = false
+
+  init(_ lineBytesMax: Int, _ notify: @escaping @Sendable (TransportEvent) -> Void) {
+    decoder = LineDecoder(lineBytesMax: lineBytesMax)
+    self.notify = notify
+  }
+
+  func channelActive(context: ChannelHandlerContext) {
+    wasActive = true
+    context.fireChannelActive()
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !hasFailed else { return }
+    let buffer = unwrapInboundIn(data)
+    let outcome = buffer.withUnsafeReadableBytes { bytes in
+      decoder.feed(bytes) { line in
+        do throws(TreeError) {
+          lines.append(try ServerLine(line))
+          return true
+        } catch {
+          fail("the server sent a line that is not valid in this protocol: \(error.sentence)")
+          return false
+        }
+      }
+    }
+    if outcome == .tooLong { fail("the server sent a line that is too long") }
+    if hasFailed { context.close(promise: nil) }
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    flushLines()
+    context.fireChannelReadComplete()
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    if !hasFailed { fail("\(error)") }
+    context.close(promise: nil)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    flushLines()
+    // If the connection was never opened, the future reports the failure.
+    if wasActive { notify(.closed(reason)) }
+    context.fireChannelInactive()
+  }
+
+  private func flushLines() {
+    guard !lines.isEmpty else { return }
+    notify(.received(lines))
+    lines.removeAll(keepingCapacity: true)
+  }
+
+  private func fail(_ reason: String) {
+    hasFailed = true
+    self.reason = reason
+  }
+}

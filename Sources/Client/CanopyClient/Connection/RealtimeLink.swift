@@ -1,0 +1,149 @@
+internal import CanopyTree
+internal import DequeModule
+
+/// The bookkeeping of the connections by the realtime protocol: request numbers, the order of answers, and listeners.
+struct RealtimeLink {
+  /// An answer of the server: the word for its outcome, and the JSON of its data.
+  struct Answer {
+    var status: String
+    var data: [UInt8]
+  }
+
+  /// A listener of the current connection.
+  struct Listener {
+    let spec: QuerySpec
+    /// The data that the server sent before its answer; nil if the client had them.
+    var initial: Node?
+    /// The whole location, if the server has no index for the query and sends everything. The client filters.
+    var whole: Tree?
+    var isAnswered = false
+  }
+
+  private var lastNumber: Int64 = 0
+  /// The numbers of the unanswered requests of this connection, in order.
+  private var awaited: Deque<Int64> = []
+  /// Answers that arrived before those to earlier requests.
+  private var early: [Int64: Answer] = [:]
+  private var listeners: [Int64: Listener] = [:]
+  /// The host of later connections, which the server named; nil for that of the URL.
+  var redirect: Endpoint?
+
+  /// Returns the number of a new request.
+  mutating func nextNumber() -> Int64 {
+    lastNumber += 1
+    return lastNumber
+  }
+
+  /// Forgets the connection, but not the host of later ones.
+  mutating func disconnect() {
+    awaited = []
+    early = [:]
+    listeners = [:]
+  }
+
+  // MARK: Answers
+
+  mutating func expect(_ number: Int64) {
+    awaited.append(number)
+  }
+
+  /// Takes an answer. Requests are answered in their order, whatever the order of the server is.
+  ///
+  /// - Returns: the answers that are due now; nil if no request awaits this one.
+  mutating func take(_ answer: Answer, to number: Int64) -> [Answer]? {
+    if awaited.first == number {
+      awaited.removeFirst()
+      var due = [answer]
+      while let next = awaited.first, let answer = early.removeValue(forKey: next) {
+        awaited.removeFirst()
+        due.append(answer)
+      }
+      return due
+    }
+    guard awaited.contains(number), early[number] == nil else { return nil }
+    early[number] = answer
+    return []
+  }
+
+  // MARK: Listeners
+
+  mutating func begin(_ tag: ListenTag, _ spec: QuerySpec) {
+    listeners[Int64(tag.number)] = Listener(spec: spec)
+  }
+
+  /// Ends a listener. Returns its query; nil if there is no such listener.
+  mutating func end(_ tag: ListenTag) -> QuerySpec? {
+    listeners.removeValue(forKey: Int64(tag.number))?.spec
+  }
+
+  /// Returns the query of a listener; nil if there is no such listener.
+  func spec(of tag: ListenTag) -> QuerySpec? {
+    listeners[Int64(tag.number)]?.spec
+  }
+
+  /// Whether a listener to a whole location includes a path.
+  func hasWholeListener(at path: Path) -> Bool { wholeListener(at: path) != nil }
+
+  /// Returns the listener of a cancellation.
+  func listener(at path: Path, _ query: Query?) -> ListenTag? {
+    let found = listeners.filter { _, listener in
+      guard listener.spec.path == path else { return false }
+      return query.map { $0 == listener.spec.query } ?? listener.spec.query.isUnbounded
+    }
+    return found.keys.min().map { ListenTag(number: Int($0)) }
+  }
+
+  /// Records that a listener was answered.
+  ///
+  /// - Parameter isUnindexed: whether the server sends the whole location.
+  mutating func answered(_ tag: ListenTag, isUnindexed: Bool, known: Node?) {
+    let number = Int64(tag.number)
+    guard var listener = listeners[number] else { return }
+    if isUnindexed { listener.whole = Tree(root: listener.initial ?? known ?? .absent) }
+    listener.initial = nil
+    listener.isAnswered = true
+    listeners[number] = listener
+  }
+
+  /// Returns the listener to which a change belongs, with the assignments relative to its location.
+  ///
+  /// - Returns: nil if no listener wants the change.
+  mutating func take(
+    _ puts: [Assignment], at path: Path, tag: Int64?
+  ) -> (ListenTag, [Assignment], isPatch: Bool)? {
+    guard let number = tag ?? wholeListener(at: path), let listener = listeners[number] else {
+      return nil
+    }
+    let base = listener.spec.path
+    var relative: [Assignment] = []
+    for put in puts {
+      guard let rest = put.location.path.relative(to: base) else { return nil }
+      relative.append(
+        Assignment(Location(rest, isPriority: put.location.isPriority), put.value))
+    }
+    let found = ListenTag(number: Int(number))
+    let first = relative.first
+    let isWhole = relative.count == 1 && first?.location == Location(.root)
+    if !listener.spec.query.isUnbounded {
+      if !listener.isAnswered, isWhole { listeners[number]?.initial = first?.value }
+      if listener.whole != nil {
+        // The server filters nothing, so this client computes the query's result.
+        listeners[number]?.whole?.apply(relative)
+        let root = listeners[number]?.whole?.root ?? .absent
+        return (found, [Assignment(.root, listener.spec.query.value(of: root))], false)
+      }
+    }
+    return (found, relative, !isWhole)
+  }
+
+  /// Returns a listener to a whole location at or above a path.
+  private func wholeListener(at path: Path) -> Int64? {
+    var found: (number: Int64, depth: Int)?
+    for (number, listener) in listeners where listener.spec.query.isUnbounded {
+      let base = listener.spec.path
+      guard path.hasPrefix(base), (found?.depth ?? -1) < base.count else { continue }
+      found = (number, base.count)
+    }
+    return found?.number
+  }
+}

@@ -1,0 +1,290 @@
+internal import CanopyRealtimeWire
+internal import CanopyTree
+internal import NIOCore
+internal import NIOHTTP1
+internal import NIOPosix
+internal import NIOWebSocket
+
+/// One connection by the realtime protocol: a WebSocket. Moves messages and knows nothing of their meaning.
+final class RealtimeTransport: Transport {
+  private let channel: any Channel
+
+  fileprivate init(_ channel: any Channel) {
+    self.channel = channel
+  }
+
+  /// The largest message of a server, in bytes: a reply may have a whole location.
+  static let messageBytesMax = 256 * 1024 * 1024
+  /// The largest frame of a server, in bytes. The frames of the protocol have 16,384 characters.
+  static let frameBytesMax = 16 * 1024 * 1024
+
+  /// Sends messages, each with a line feed at its end. Returns at once.
+  func send(_ messages: ByteBuffer) {
+    channel.writeAndFlush(messages, promise: nil)
+  }
+
+  /// Closes the connection. Returns at once; the event `closed` follows.
+  func close() {
+    channel.close(promise: nil)
+  }
+
+  /// Opens a connection.
+  ///
+  /// - Parameters:
+  ///   - trusted: a file of certificates to trust instead of the system's.
+  ///   - timeoutMilliseconds: the time for the connection, and again for the upgrade to a WebSocket.
+  ///   - notify: called on the connection's event loop; must be brief.
+  static func connect(
+    to endpoint: Endpoint, trusted: String?, timeoutMilliseconds: Int64,
+    notify: @escaping @Sendable (TransportEvent) -> Void
+  ) {
+    let tls: ClientTLS?
+    do { tls = try ClientTLS(endpoint, trusted: trusted) } catch {
+      return notify(.closed("TLS cannot be set up: \(error)"))
+    }
+    ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .connectTimeout(.milliseconds(timeoutMilliseconds))
+      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          let pipeline = channel.pipeline.syncOperations
+          if let tls { try pipeline.addHandler(tls.handler()) }
+          let upgrader = NIOWebSocketClientUpgrader(
+            maxFrameSize: frameBytesMax, automaticErrorHandling: false
+          ) { channel, _ in
+            channel.eventLoop.makeCompletedFuture {
+              try channel.pipeline.syncOperations.addHandler(MessageHandler(notify))
+            }
+          }
+          let timeout = TimeAmount.milliseconds(timeoutMilliseconds)
+          let opening = OpeningHandler(endpoint, timeout: timeout, notify)
+          let bound = NIOLoopBound(opening, eventLoop: channel.eventLoop)
+          try pipeline.addHTTPClientHandlers(
+            leftOverBytesStrategy: .forwardBytes,
+            withClientUpgrade: (
+              upgraders: [upgrader],
+              completionHandler: { context in
+                bound.value.isUpgraded = true
+                context.pipeline.syncOperations.removeHandler(bound.value, promise: nil)
+              }
+            ))
+          try pipeline.addHandler(opening)
+        }
+      }
+      .connect(host: endpoint.host, port: endpoint.port)
+      .whenFailure { notify(.closed("\($0)")) }
+  }
+}
+
+/// Asks a server for a WebSocket, and reports a refusal. Leaves the pipeline after the upgrade.
+private final class OpeningHandler: ChannelInboundHandler, RemovableChannelHandler {
+  typealias InboundIn = HTTPClientResponsePart
+  typealias OutboundOut = HTTPClientRequestPart
+
+  private let endpoint: Endpoint
+  private let timeout: TimeAmount
+  private let notify: @Sendable (TransportEvent) -> Void
+  private var deadline: Scheduled<Void>?
+  private var reason = "the connection was closed before it became a WebSocket"
+  private var wasActive = false
+  var isUpgraded = false
+
+  init(
+    _ endpoint: Endpoint, timeout: TimeAmount,
+    _ notify: @escaping @Sendable (TransportEvent) -> Void
+  ) {
+    self.endpoint = endpoint
+    self.timeout = timeout
+    self.notify = notify
+  }
+
+  func channelActive(context: ChannelHandlerContext) {
+    wasActive = true
+    let head = HTTPRequestHead(
+      version: .http1_1, method: .GET, uri: endpoint.realtimeTarget,
+      headers: ["Host": endpoint.authority, "Content-Length": "0"])
+    context.write(wrapOutboundOut(.head(head)), promise: nil)
+    context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    let bound = NIOLoopBound((handler: self, context: context), eventLoop: context.eventLoop)
+    deadline = context.eventLoop.scheduleTask(in: timeout) {
+      bound.value.handler.fail("the server did not open a WebSocket in time", bound.value.context)
+    }
+    context.fireChannelActive()
+  }
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !isUpgraded else { return context.fireChannelRead(data) }
+    if case .head(let head) = unwrapInboundIn(data) {
+      fail("the server refused a WebSocket: \(head.status)", context)
+    }
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    fail("\(error)", context)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    // If the connection was never opened, the future reports the failure.
+    if wasActive, !isUpgraded { notify(.closed(reason)) }
+    deadline?.cancel()
+    context.fireChannelInactive()
+  }
+
+  func handlerRemoved(context: ChannelHandlerContext) {
+    deadline?.cancel()
+  }
+
+  private func fail(_ reason: String, _ context: ChannelHandlerContext) {
+    guard !isUpgraded else { return }
+    self.reason = reason
+    context.close(promise: nil)
+  }
+}
+
+/// Joins frames into messages and decodes them; splits messages into frames.
+final class MessageHandler: ChannelDuplexHandler {
+  typealias InboundIn = WebSocketFrame
+  typealias OutboundIn = ByteBuffer
+  typealias OutboundOut = WebSocketFrame
+
+  private let notify: @Sendable (TransportEvent) -> Void
+  private var assembler: MessageAssembler
+  private let messageBytesMax: Int
+  /// The fragments of a frame that is not complete.
+  private var fragments: ByteBuffer?
+  private var messages: [RealtimeMessage] = []
+  private var reason = "the connection was closed"
+  private var hasFailed = false
+
+  /// Creates the handler of one WebSocket.
+  ///
+  /// - Parameter messageBytesMax: the largest message of the server, in bytes.
+  init(
+    messageBytesMax: Int = RealtimeTransport.messageBytesMax,
+    _ notify: @escaping @Sendable (TransportEvent) -> Void
+  ) {
+    self.messageBytesMax = messageBytesMax
+    assembler = MessageAssembler(bytesMax: messageBytesMax)
+    self.notify = notify
+  }
+
+  func handlerAdded(context: ChannelHandlerContext) {
+    // The pipeline reads nothing before this, so `opened` precedes all other events.
+    notify(.opened(RealtimeTransport(context.channel)))
+  }
+
+  // MARK: Receiving
+
+  func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !hasFailed else { return }
+    let frame = unwrapInboundIn(data)
+    switch frame.opcode {
+    case .text, .continuation: receive(frame)
+    case .ping: send(.pong, frame.unmaskedData, context)
+    case .connectionClose:
+      send(.connectionClose, frame.unmaskedData, context)
+      hasFailed = true
+    default: break
+    }
+    if hasFailed { context.close(promise: nil) }
+  }
+
+  private func receive(_ frame: WebSocketFrame) {
+    let data = frame.unmaskedData
+    guard fragments != nil || !frame.fin else { return receive(text: data) }
+    let known = fragments?.readableBytes ?? 0
+    guard data.readableBytes <= messageBytesMax - known else { return failTooLong() }
+    fragments = fragments ?? ByteBuffer()
+    fragments?.writeImmutableBuffer(data)
+    guard frame.fin, let whole = fragments else { return }
+    fragments = nil
+    receive(text: whole)
+  }
+
+  private func receive(text: ByteBuffer) {
+    text.withUnsafeReadableBytes { bytes in
+      assembler.receive(bytes) { outcome in
+        switch outcome {
+        case .incomplete: break
+        case .message(let json):
+          do throws(TreeError) { messages.append(try RealtimeMessage(json)) } catch {
+            fail("the server sent a message that is not valid in this protocol: \(error.sentence)")
+          }
+        case .tooLarge: failTooLong()
+        case .invalid: fail("the server announced a message of too many frames")
+        }
+      }
+    }
+  }
+
+  private func failTooLong() {
+    fail("the server sent a message of more than \(messageBytesMax) bytes")
+  }
+
+  func channelReadComplete(context: ChannelHandlerContext) {
+    flushMessages()
+    context.fireChannelReadComplete()
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    if !hasFailed {
+      if case NIOWebSocketError.invalidFrameLength = error {
+        fail("the server sent a frame of more than \(RealtimeTransport.frameBytesMax) bytes")
+      } else {
+        fail("\(error)")
+      }
+    }
+    context.close(promise: nil)
+  }
+
+  func channelInactive(context: ChannelHandlerContext) {
+    flushMessages()
+    notify(.closed(reason))
+    context.fireChannelInactive()
+  }
+
+  private func flushMessages() {
+    guard !messages.isEmpty else { return }
+    notify(.receivedMessages(messages))
+    messages.removeAll(keepingCapacity: true)
+  }
+
+  private func fail(_ reason: String) {
+    hasFailed = true
+    self.reason = reason
+  }
+
+  // MARK: Sending
+
+  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
+    var buffer = unwrapOutboundIn(data)
+    while let end = buffer.readableBytesView.firstIndex(of: UInt8(ascii: "\n")) {
+      let length = end - buffer.readableBytesView.startIndex
+      guard let message = buffer.readSlice(length: length) else { break }
+      buffer.moveReaderIndex(forwardBy: 1)
+      write(message, context)
+    }
+    promise?.succeed(())
+  }
+
+  private func write(_ message: ByteBuffer, _ context: ChannelHandlerContext) {
+    let pieces = message.withUnsafeReadableBytes { MessageFrames.pieces(of: $0) }
+    if pieces.count > 1 { writeText(ByteBuffer(string: "\(pieces.count)"), context) }
+    for piece in pieces {
+      let slice = message.getSlice(at: message.readerIndex + piece.lowerBound, length: piece.count)
+      if let slice { writeText(slice, context) }
+    }
+  }
+
+  private func writeText(_ text: ByteBuffer, _ context: ChannelHandlerContext) {
+    let frame = WebSocketFrame(fin: true, opcode: .text, maskKey: .random(), data: text)
+    context.write(wrapOutboundOut(frame), promise: nil)
+  }
+
+  private func send(
+    _ opcode: WebSocketOpcode, _ data: ByteBuffer, _ context: ChannelHandlerContext
+  ) {
+    let frame = WebSocketFrame(fin: true, opcode: opcode, maskKey: .random(), data: data)
+    context.writeAndFlush(wrapOutboundOut(frame), promise: nil)
+  }
+}
