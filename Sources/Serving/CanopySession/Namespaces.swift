@@ -30,6 +30,8 @@ public final class Namespaces: Sendable {
     }
 
     var phase = Phase.opening
+    /// Whether the opening begins when another namespace has left its place.
+    var waitsForPlace = false
     var leases = 0
     /// The time at which the last lease ended.
     var idleSince: Int64 = 0
@@ -94,7 +96,9 @@ public final class Namespaces: Sendable {
   }
 
   /// The number of open namespaces, besides the default one.
-  public var openCount: Int { state.withLock { $0.entries.count } }
+  public var openCount: Int {
+    state.withLock { $0.entries.values.count { !$0.waitsForPlace } }
+  }
 
   /// The number of times that a namespace was opened.
   public var openedCount: Int { state.withLock { $0.opened } }
@@ -131,7 +135,10 @@ public final class Namespaces: Sendable {
       case .wait(let name): await waitForChange(of: name)
       case .open(let idle):
         Task { [self] in
-          if let idle { await close(idle.name, idle.namespace) }
+          if let idle {
+            await close(idle.name, idle.namespace)
+            state.withLock { $0.entries[name]?.waitsForPlace = false }
+          }
           await openNow(name, home)
         }
       }
@@ -160,7 +167,7 @@ public final class Namespaces: Sendable {
         return .success(.open(closing: nil))
       }
       if let idle = state.takeIdle(before: .max) {
-        state.entries[name] = Entry()
+        state.entries[name] = Entry(waitsForPlace: true)
         return .success(.open(closing: idle))
       }
       // A namespace that closes may leave its place.

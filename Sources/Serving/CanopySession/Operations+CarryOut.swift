@@ -44,12 +44,12 @@ extension Operations {
         var rest = ended
         rest.writes.removeFirst(outcome.decided)
         let (isFirst, mustSchedule) = disconnectRetries.add(rest, isRetry: isRetry)
+        if mustSchedule { retry { [self] in carryOutAgain(retry) } }
         if isFirst {
           logger.error(
             "on-disconnect writes failed; they are tried again until they are made",
             metadata: ["writes": "\(left)", "error": "\(error)"])
         }
-        if mustSchedule { retry { [self] in carryOutAgain(retry) } }
       }
     }
   }

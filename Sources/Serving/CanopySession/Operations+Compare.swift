@@ -130,8 +130,8 @@ extension Operations {
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
     let mayRead = mayRead(request, in: proposal.root)
-    // Without the permission to read, the answer tells only callers that replace the compared value whether it was the
-    // expected one. An update of nothing, or of a part, would be a free guess.
+    // The answer shows whether the ETag is that of the value. A caller that may not read the value must replace it, because
+    // an update of nothing, or of a part, would be a free guess.
     guard
       mayRead
         || request.isWhole && mayWrite(request, in: proposal.root, at: proposal.now)

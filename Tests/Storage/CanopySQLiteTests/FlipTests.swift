@@ -79,6 +79,7 @@ import Testing
       }
     }
     print("reported changes: \(told) of 30")
-    #expect(told > 3)
+    // About a quarter of the changes after a crash are reported, so 30 of them hardly ever without one report.
+    #expect(told > 0)
   }
 }

@@ -138,6 +138,13 @@ extension RepositoryState {
           $1.takeTokens($0, request, displayName: name)
         }
       }
+    case .reload:
+      if let user = session.user, user.isAdministrator {
+        return request.answer(.success(user), self)
+      }
+      withIdentityToken(request) { token, state in
+        state.askIdentity("lookup", [("idToken", token)]) { $1.takeAccount($0, request) }
+      }
     case .password(let current, let new):
       guard let email = session.user?.email else {
         return fail(request, AuthError(.noCurrentUser, "nobody is signed in"))
@@ -198,6 +205,28 @@ extension RepositoryState {
         // This connection began with another identity.
         dropConnection("the session has changed")
       }
+      request.answer(.success(user), self)
+    }
+  }
+
+  /// Takes the present data of the signed-in account.
+  private func takeAccount(
+    _ result: Result<JSONValue, AuthError>, _ request: SessionRequest
+  ) {
+    switch result {
+    case .failure(let error): fail(request, error)
+    case .success(let reply):
+      guard case .array(let accounts)? = reply["users"], let account = accounts.first,
+        let uid = account["localId"]?.string
+      else { return fail(request, .unreadable) }
+      guard uid.hasSameBytes(as: session.user?.uid ?? "") else {
+        return fail(request, AuthError(.nullUser, "the session has ended; sign in again"))
+      }
+      let name = account["displayName"]?.string
+      let user = User(
+        uid: uid, email: account["email"]?.string, displayName: name == "" ? nil : name,
+        isAdministrator: false)
+      setSession(user, token: session.token)
       request.answer(.success(user), self)
     }
   }
