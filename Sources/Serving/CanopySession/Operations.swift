@@ -54,8 +54,8 @@ public final class Operations: Sendable {
   let disconnectRetries = DisconnectRetries()
   /// The turns of work that takes long: see `beside`.
   let longWork: TurnQueue
-  /// The turns of tasks that read and encode less than that. They have all cores but one, and wait outside of the threads of
-  /// tasks, which serve the tasks in the order of their coming.
+  /// The turns of tasks that read and encode less than that: as many at a time as there are cores but one, and at least one.
+  /// A task that waits for its turn holds no thread, so that other tasks are not behind it.
   public let shortWork: TurnQueue
   /// Called when the namespace is closed.
   private let closeHandlers = Mutex<[@Sendable () -> Void]>([])

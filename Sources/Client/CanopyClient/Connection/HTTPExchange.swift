@@ -1,6 +1,5 @@
 internal import NIOCore
 internal import NIOHTTP1
-internal import NIOPosix
 
 /// One HTTP request with a small body, and its response, on a connection of its own.
 struct HTTPExchange: Sendable {
@@ -31,22 +30,13 @@ struct HTTPExchange: Sendable {
   ///
   /// - Parameter receive: called once, on an event loop; must be brief.
   func post(_ receive: @escaping @Sendable (Result<Response, Failure>) -> Void) {
-    let tls: ClientTLS?
-    do { tls = try ClientTLS(endpoint, trusted: trusted) } catch {
-      return receive(.failure(Failure(sentence: "TLS cannot be set up: \(error)")))
+    endpoint.connect(trusted: trusted, timeoutMilliseconds: timeoutMilliseconds) { channel in
+      let pipeline = channel.pipeline.syncOperations
+      try pipeline.addHTTPClientHandlers()
+      try pipeline.addHandler(ExchangeHandler(self, receive))
+    } completion: { result in
+      if case .failure(let error) = result { receive(.failure(Failure(sentence: "\(error)"))) }
     }
-    ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .connectTimeout(.milliseconds(timeoutMilliseconds))
-      .channelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          let pipeline = channel.pipeline.syncOperations
-          if let tls { try pipeline.addHandler(tls.handler()) }
-          try pipeline.addHTTPClientHandlers()
-          try pipeline.addHandler(ExchangeHandler(self, receive))
-        }
-      }
-      .connect(host: endpoint.host, port: endpoint.port)
-      .whenFailure { receive(.failure(Failure(sentence: "\($0)"))) }
   }
 }
 

@@ -1,7 +1,6 @@
 internal import CanopyTree
 internal import CanopyWire
 internal import NIOCore
-internal import NIOPosix
 
 /// One connection by the line protocol: receives lines and sends bytes. Knows nothing of their meaning.
 final class LineTransport: Transport {
@@ -33,30 +32,15 @@ final class LineTransport: Transport {
     to endpoint: Endpoint, trusted: String?, timeoutMilliseconds: Int64,
     notify: @escaping @Sendable (TransportEvent) -> Void
   ) {
-    let tls: ClientTLS?
-    do { tls = try ClientTLS(endpoint, trusted: trusted) } catch {
-      return notify(.closed("TLS cannot be set up: \(error)"))
+    endpoint.connect(trusted: trusted, timeoutMilliseconds: timeoutMilliseconds) { channel in
+      try channel.pipeline.syncOperations.addHandler(LineReader(lineBytesMax, notify))
+    } completion: { result in
+      switch result {
+      // This runs before the first read, so `opened` precedes all other events.
+      case .success(let channel): notify(.opened(LineTransport(channel)))
+      case .failure(let error): notify(.closed("\(error)"))
+      }
     }
-    ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .connectTimeout(.milliseconds(timeoutMilliseconds))
-      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-      .channelInitializer { channel in
-        channel.eventLoop.makeCompletedFuture {
-          if let tls { try channel.pipeline.syncOperations.addHandler(tls.handler()) }
-          try channel.pipeline.syncOperations.addHandler(LineReader(lineBytesMax, notify))
-        }
-      }
-      .connect(host: endpoint.host, port: endpoint.port)
-      .whenComplete { result in
-        switch result {
-        case .success(let channel):
-          // This runs on the event loop before the first read, so `opened` precedes all other
-          // events.
-          notify(.opened(LineTransport(channel)))
-        case .failure(let error):
-          notify(.closed("\(error)"))
-        }
-      }
   }
 }
 

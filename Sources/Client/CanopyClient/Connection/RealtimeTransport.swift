@@ -2,7 +2,6 @@ internal import CanopyRealtimeWire
 internal import CanopyTree
 internal import NIOCore
 internal import NIOHTTP1
-internal import NIOPosix
 internal import NIOWebSocket
 
 /// One connection by the realtime protocol: a WebSocket. Moves messages and knows nothing of their meaning.
@@ -38,41 +37,32 @@ final class RealtimeTransport: Transport {
     to endpoint: Endpoint, trusted: String?, timeoutMilliseconds: Int64,
     notify: @escaping @Sendable (TransportEvent) -> Void
   ) {
-    let tls: ClientTLS?
-    do { tls = try ClientTLS(endpoint, trusted: trusted) } catch {
-      return notify(.closed("TLS cannot be set up: \(error)"))
-    }
-    ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
-      .connectTimeout(.milliseconds(timeoutMilliseconds))
-      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
-      .channelInitializer { channel in
+    endpoint.connect(trusted: trusted, timeoutMilliseconds: timeoutMilliseconds) { channel in
+      let pipeline = channel.pipeline.syncOperations
+      let upgrader = NIOWebSocketClientUpgrader(
+        maxFrameSize: frameBytesMax, automaticErrorHandling: false
+      ) { channel, _ in
         channel.eventLoop.makeCompletedFuture {
-          let pipeline = channel.pipeline.syncOperations
-          if let tls { try pipeline.addHandler(tls.handler()) }
-          let upgrader = NIOWebSocketClientUpgrader(
-            maxFrameSize: frameBytesMax, automaticErrorHandling: false
-          ) { channel, _ in
-            channel.eventLoop.makeCompletedFuture {
-              try channel.pipeline.syncOperations.addHandler(MessageHandler(notify))
-            }
-          }
-          let timeout = TimeAmount.milliseconds(timeoutMilliseconds)
-          let opening = OpeningHandler(endpoint, timeout: timeout, notify)
-          let bound = NIOLoopBound(opening, eventLoop: channel.eventLoop)
-          try pipeline.addHTTPClientHandlers(
-            leftOverBytesStrategy: .forwardBytes,
-            withClientUpgrade: (
-              upgraders: [upgrader],
-              completionHandler: { context in
-                bound.value.isUpgraded = true
-                context.pipeline.syncOperations.removeHandler(bound.value, promise: nil)
-              }
-            ))
-          try pipeline.addHandler(opening)
+          try channel.pipeline.syncOperations.addHandler(MessageHandler(notify))
         }
       }
-      .connect(host: endpoint.host, port: endpoint.port)
-      .whenFailure { notify(.closed("\($0)")) }
+      let timeout = TimeAmount.milliseconds(timeoutMilliseconds)
+      let opening = OpeningHandler(endpoint, timeout: timeout, notify)
+      let bound = NIOLoopBound(opening, eventLoop: channel.eventLoop)
+      try pipeline.addHTTPClientHandlers(
+        leftOverBytesStrategy: .forwardBytes,
+        withClientUpgrade: (
+          upgraders: [upgrader],
+          completionHandler: { context in
+            bound.value.isUpgraded = true
+            context.pipeline.syncOperations.removeHandler(bound.value, promise: nil)
+          }
+        ))
+      try pipeline.addHandler(opening)
+    } completion: { result in
+      // A connection that was opened is reported when it has become a WebSocket.
+      if case .failure(let error) = result { notify(.closed("\(error)")) }
+    }
   }
 }
 

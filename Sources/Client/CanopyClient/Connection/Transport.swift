@@ -1,6 +1,7 @@
-internal import NIOCore
-internal import NIOSSL
 internal import CanopyWire
+internal import NIOCore
+internal import NIOPosix
+internal import NIOSSL
 
 /// One connection to a server, by one of the two protocols.
 ///
@@ -24,8 +25,43 @@ enum TransportEvent: Sendable {
   case closed(String)
 }
 
+extension Endpoint {
+  /// Opens a connection to the server, with TLS if the URL asks for it.
+  ///
+  /// - Parameters:
+  ///   - trusted: a file of certificates to trust instead of the system's.
+  ///   - addHandlers: adds the handlers behind TLS, on the connection's event loop.
+  ///   - completion: called once: with the channel on its event loop, before anything is read; or with the reason why there
+  ///     is none.
+  func connect(
+    trusted: String?, timeoutMilliseconds: Int64,
+    addHandlers: @escaping @Sendable (any Channel) throws -> Void,
+    completion: @escaping @Sendable (Result<any Channel, any Error>) -> Void
+  ) {
+    let tls: ClientTLS?
+    do { tls = try ClientTLS(self, trusted: trusted) } catch {
+      return completion(.failure(TLSFailure(description: "TLS cannot be set up: \(error)")))
+    }
+    ClientBootstrap(group: MultiThreadedEventLoopGroup.singleton)
+      .connectTimeout(.milliseconds(timeoutMilliseconds))
+      .channelOption(.tcpOption(.tcp_nodelay), value: 1)
+      .channelInitializer { channel in
+        channel.eventLoop.makeCompletedFuture {
+          if let tls { try channel.pipeline.syncOperations.addHandler(tls.handler()) }
+          try addHandlers(channel)
+        }
+      }
+      .connect(host: host, port: port)
+      .whenComplete(completion)
+  }
+}
+
+private struct TLSFailure: Error, CustomStringConvertible {
+  let description: String
+}
+
 /// TLS towards one server.
-struct ClientTLS: Sendable {
+private struct ClientTLS: Sendable {
   private let context: NIOSSLContext
   private let host: String
 
