@@ -223,7 +223,6 @@ final class GatewayLoop {
   /// The connections that have something to send.
   let flushes: FlushQueue
   private let loop: any EventLoop
-  private var readsOfRound = 0
   /// The state for the other namespaces.
   private let others: NamespaceLocals<GatewayLoop>
 
@@ -242,21 +241,6 @@ final class GatewayLoop {
       hub?.drainSoon()
       inbox?.release()
     }
-  }
-
-  /// The reads that the loop carries out before it looks for further input.
-  static let readsPerRound = 8
-
-  /// Counts a read, and returns whether the loop may carry it out. If many come together, tasks carry out the rest, on
-  /// other threads: the loop alone would answer fewer.
-  func takeRead() -> Bool {
-    guard readsOfRound < Self.readsPerRound else { return false }
-    if readsOfRound == 0 {
-      // The loop runs this when it has received everything that has come.
-      loop.assumeIsolated().execute { [self] in readsOfRound = 0 }
-    }
-    readsOfRound += 1
-    return true
   }
 
   /// Returns the state for a namespace. This must be the state for the default one.

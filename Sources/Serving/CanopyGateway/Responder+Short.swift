@@ -28,7 +28,6 @@ extension Responder {
   func beginShort(
     _ head: HTTPRequest, _ body: ByteBuffer, completion: @escaping @Sendable (Reply) -> Void
   ) -> ShortRequest {
-    if head.method == .get, !connection.loop.value.takeRead() { return .needsTask }
     let start = measuredNow
     let fields = head.headerFields
     // Long texts take long to parse.

@@ -195,20 +195,6 @@ import Testing
   }
 }
 
-extension MixedRequestTests {
-  @Test func `a loop carries out a bounded number of reads before it looks for input`() async throws
-  {
-    let operations = try await LineParts().operations
-    let loop = EmbeddedEventLoop()
-    let state = GatewayLoop(operations, loop: loop)
-    for _ in 0..<2 {
-      for _ in 0..<GatewayLoop.readsPerRound { #expect(state.takeRead()) }
-      #expect(!state.takeRead())
-      loop.run()
-    }
-  }
-}
-
 /// The handler under test between a client and a task, on a channel in memory.
 private final class ShortWire {
   /// A part of a request.
