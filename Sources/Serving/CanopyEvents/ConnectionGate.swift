@@ -72,14 +72,14 @@ package final class ConnectionGate: Sendable {
       guard let socket = channel as? any SocketOptionProvider else { continue }
       socket.getTCPInfo().whenSuccess { info in
         let silence = min(info.tcpi_last_ack_recv, info.tcpi_last_data_recv)
-        if Int64(silence) > milliseconds { channel.close(promise: nil) }
+        if Int64(silence) > milliseconds { channel.cutOff() }
       }
     }
   }
 
-  /// Closes all connections. O(connections).
+  /// Closes all connections at once. O(connections).
   package func closeAll() {
-    for channel in channels { channel.close(promise: nil) }
+    for channel in channels { channel.cutOff() }
   }
 
   private var channels: [any Channel] { state.withLock { Array($0.values) } }

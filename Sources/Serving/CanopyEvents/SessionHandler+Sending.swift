@@ -74,9 +74,8 @@ extension SessionHandler: Flushable {
     if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }
       let bound = NIOLoopBound(Weak(self), eventLoop: services.loop)
-      let loop = services.loop
-      client.share = operations.memory.open {
-        loop.execute { bound.value.object?.endForMemory() }
+      client.share = operations.memory.open(on: services.loop) {
+        bound.value.object?.endForMemory()
       }
     }
     client.share?.report(bytes)

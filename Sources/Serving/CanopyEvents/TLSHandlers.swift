@@ -61,7 +61,7 @@ final class HandshakeGuard: ChannelInboundHandler {
 
   func handlerAdded(context: ChannelHandlerContext) {
     let channel = context.channel
-    share = memory.open { channel.close(promise: nil) }
+    share = memory.open(on: channel.eventLoop) { channel.cutOff() }
     share?.report(TLSCertificate.connectionBytes)
     deadline = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) {
       context.close(promise: nil)

@@ -77,7 +77,7 @@ final class ConnectionGuard: ChannelInboundHandler {
   private func expectEndOfBody(_ context: ChannelHandlerContext) {
     let seconds = patience.bodySeconds + Int64(bodyBytes / ConnectionGuard.bytesPerSecond)
     let deadline = bodyBegan + .seconds(seconds)
-    guard context.eventLoop.now < deadline else { return context.close(promise: nil) }
+    guard context.eventLoop.now < deadline else { return context.cutOff() }
     body = context.eventLoop.assumeIsolated().scheduleTask(deadline: deadline) { [self] in
       expectEndOfBody(context)
     }
@@ -89,7 +89,7 @@ final class ConnectionGuard: ChannelInboundHandler {
     if !context.channel.isWritable {
       unread = context.eventLoop.assumeIsolated().scheduleTask(
         in: .seconds(patience.unreadSeconds)
-      ) { context.close(promise: nil) }
+      ) { context.cutOff() }
     }
     context.fireChannelWritabilityChanged()
   }

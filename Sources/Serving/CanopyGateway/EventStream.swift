@@ -352,7 +352,7 @@ extension EventStream: Subscriber {
     case .dropped: return false
     case .overloaded:
       // The client has left too much unread. An error would wait behind it.
-      connection.channel.close(promise: nil)
+      connection.channel.cutOff()
       end()
       return false
     }

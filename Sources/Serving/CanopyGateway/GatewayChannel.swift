@@ -90,10 +90,11 @@ struct GatewayChannel: ServerChildChannel {
         handshakeSeconds: configuration.patience.handshakeSeconds)
     }
     let exchange = HTTPExchange(connection, input)
-    try pipeline.addHandlers([end, input, encoder, decoder, exchange])
+    let close = HeldClose(unreadSeconds: configuration.patience.unreadSeconds)
+    try pipeline.addHandlers([end, close, input, encoder, decoder, exchange])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
-        upgraders: [upgrader(first, input, on: channel.eventLoop)], httpEncoder: encoder,
+        upgraders: [upgrader(first, input, close, on: channel.eventLoop)], httpEncoder: encoder,
         extraHTTPHandlers: [decoder, exchange], upgradeCompletionHandler: { _ in }))
     try pipeline.addHandler(first)
   }
@@ -139,10 +140,11 @@ struct GatewayChannel: ServerChildChannel {
 
   /// Returns the part of the pipeline that makes a connection a WebSocket. Use it on the channel's event loop only.
   private func upgrader(
-    _ first: FirstRequest, _ input: RequestInput, on loop: any EventLoop
+    _ first: FirstRequest, _ input: RequestInput, _ close: HeldClose, on loop: any EventLoop
   ) -> NIOWebSocketServerUpgrader {
     let first = NIOLoopBound(first, eventLoop: loop)
     let input = NIOLoopBound(input, eventLoop: loop)
+    let close = NIOLoopBound(close, eventLoop: loop)
     return NIOWebSocketServerUpgrader(
       maxFrameSize: min(sockets.frameBytesMax, Int(UInt32.max))
     ) { [self] channel, head in
@@ -156,6 +158,8 @@ struct GatewayChannel: ServerChildChannel {
       }
     } upgradePipelineHandler: { [sockets] channel, head in
       channel.eventLoop.makeCompletedFuture {
+        // A WebSocket sends its output itself before it closes.
+        channel.pipeline.syncOperations.removeHandler(close.value, promise: nil)
         input.value.becomeWebSocket()
         first.value.becomeWebSocket()
         if GatewayChannel.resource(head) == .line {
@@ -207,7 +211,7 @@ struct GatewayChannel: ServerChildChannel {
         // The connection ended before its first request.
       }
     } onCancel: {
-      value.channel.close(promise: nil)
+      value.channel.cutOff()
     }
     value.connection.end()
   }

@@ -1,3 +1,4 @@
+internal import CanopyEvents
 internal import CanopyEngine
 internal import CanopySession
 internal import CanopyTree
@@ -95,14 +96,12 @@ final class GatewayConnection: Sendable {
       change(&state)
       if state.share == nil {
         guard !state.hasEnded else { return }
-        state.share = operations.memory.open { [channel, address, operations] in
-          // Later, because the budget may call this while this connection is locked.
-          channel.eventLoop.execute {
-            operations.logger.notice(
-              "an HTTP connection was cut off because the server is short of memory",
-              metadata: ["from": "\(address)"])
-            channel.close(promise: nil)
-          }
+        state.share = operations.memory.open(on: channel.eventLoop) {
+          [channel, address, operations] in
+          operations.logger.notice(
+            "an HTTP connection was cut off because the server is short of memory",
+            metadata: ["from": "\(address)"])
+          channel.cutOff()
         }
       }
       let parts = state.work + state.input + state.output + state.heads + state.body

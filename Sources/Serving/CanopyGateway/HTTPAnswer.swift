@@ -104,7 +104,10 @@ extension HTTPAnswer {
   ) async throws {
     guard case .pieces(var pieces) = body else {
       let (head, bytes) = whole(acceptsGzip: acceptsGzip)
-      guard let bytes else { return try await writer.writeResponse(head) }
+      guard let bytes else {
+        try await writer.writeResponse(head)
+        return charge(0)
+      }
       charge(bytes.readableBytes)
       try await writer.write(response: head, body: ResponseBody(byteBuffer: bytes))
       return charge(0)

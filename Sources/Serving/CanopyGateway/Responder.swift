@@ -1,3 +1,4 @@
+internal import CanopyEvents
 internal import CanopyRealtime
 internal import CanopySession
 internal import CanopyTree
@@ -60,7 +61,7 @@ struct Responder: Sendable {
     guard body.isTooLarge else { throw ConnectionEnds() }
     // The client gets a moment to read the response: closing at once could take it away.
     let close = connection.channel.eventLoop.scheduleTask(in: .seconds(1)) {
-      connection.channel.close(promise: nil)
+      connection.channel.cutOff()
     }
     await body.drop()
     close.cancel()

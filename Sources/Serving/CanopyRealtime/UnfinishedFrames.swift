@@ -1,3 +1,4 @@
+internal import CanopyEvents
 internal import CanopySession
 internal import NIOCore
 internal import NIOWebSocket
@@ -61,8 +62,8 @@ final class UnfinishedFrames: ChannelInboundHandler {
     let held = max(bytes, bufferBytes) + fragmentBytes
     if share == nil {
       guard held >= MemoryBudget.reportBytes, channel.isActive else { return }
-      // Later, because the budget may call this while this connection reports. The share ends with the connection.
-      share = memory.open { channel.eventLoop.execute { channel.close(promise: nil) } }
+      // The share ends with the connection.
+      share = memory.open(on: channel.eventLoop) { channel.close(promise: nil) }
     }
     share?.report(held)
   }

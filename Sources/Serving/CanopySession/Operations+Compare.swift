@@ -7,11 +7,13 @@ public import CanopyWire
 /// CAS: a write that is made only if the present value has a given ETag.
 ///
 /// An ETag is a hash of the whole value, and hashing a large value takes long. So the engine's thread hashes
-/// small values only. It evaluates the rules first, so a caller that may neither read nor replace the value is
-/// refused before anything is hashed, and the time of the reply reveals nothing. A large value is hashed
-/// on another thread. If the ETag differs, that is the answer: the value was the present one when
-/// the request was decided. If the ETag is the same, the request goes to the engine again, which makes the write if the
-/// value is still the identical node.
+/// small values only. A large value is hashed on another thread. If the ETag differs, that is the answer: the value was
+/// the present one when the request was decided. If the ETag is the same, the request goes to the engine again, which
+/// makes the write if the value is still the identical node.
+///
+/// The answer shows whether the ETag is that of the value, so a condition needs the permission to read. The rules are
+/// evaluated before anything is hashed, so the time of the reply reveals nothing. There is one exception: a caller that
+/// may not read may create a value where there is none, because it cannot try that without leaving the value behind.
 ///
 /// While a large value is hashed, later requests of its connection wait: see `Operations.runsAlone`.
 struct CompareAndSet: Sendable {
@@ -26,8 +28,13 @@ struct CompareAndSet: Sendable {
   let context: WriteContext
   let origin: WriteOrigin?
 
-  /// Whether the write replaces the value that is compared.
-  var isWhole: Bool { write.items.count == 1 && write.items.first?.location == location }
+  /// Whether the request creates a value where there is none.
+  var isCreation: Bool {
+    guard etag.hasSameBytes(as: Node.absent.etag), write.items.count == 1,
+      let item = write.items.first, item.location == location
+    else { return false }
+    return !item.value.node.isAbsent || !item.value.serverValues.isEmpty
+  }
 
   /// A value and its ETag.
   struct Hashed: Sendable {
@@ -42,7 +49,7 @@ struct CompareAndSet: Sendable {
     case committed
     case differs(Hashed)
     /// The value must be hashed on another thread.
-    case large(Node, mayRead: Bool)
+    case large(Node)
   }
 }
 
@@ -115,9 +122,9 @@ extension Operations {
           continueUnfinishedWork()
           completion(.exchanged(committed.sequence))
         case .differs(let present): completion(request.mismatch(present))
-        case .large(let node, let mayRead):
+        case .large(let node):
           guard round <= CompareAndSet.roundsMax else { return completion(.failure(.changing)) }
-          hash(node, for: request, mayRead: mayRead, round: round)
+          hash(node, for: request, round: round)
         }
       case .failure(let earlier as RepeatedWrite): completion(.exchanged(earlier.sequence))
       case .failure(let error): completion(.failure(wireError(error)))
@@ -129,27 +136,21 @@ extension Operations {
   private func decide(
     _ request: CompareAndSet, _ hashed: CompareAndSet.Hashed?, _ proposal: inout Proposal
   ) throws -> Decision<CompareAndSet.Outcome> {
-    let mayRead = mayRead(request, in: proposal.root)
-    // The answer shows whether the ETag is that of the value. A caller that may not read the value must replace it, because
-    // an update of nothing, or of a part, would be a free guess.
-    guard
-      mayRead
-        || request.isWhole && mayWrite(request, in: proposal.root, at: proposal.now)
-    else { throw WireError.denied }
     let present = proposal.root.at(request.location)
+    let isCreation = request.isCreation && present.isAbsent
+    guard isCreation || mayRead(request, in: proposal.root) else { throw WireError.denied }
     let etag: String
     if let hashed, hashed.node.isIdentical(to: present) {
       etag = hashed.etag
     } else if present.fits(bytes: CompareAndSet.smallBytesMax) {
       etag = present.etag
     } else {
-      return Decision(nil, .large(present, mayRead: mayRead))
+      return Decision(nil, .large(present))
     }
     if etag.hasSameBytes(as: request.etag) {
       return Decision(
         request.write, .committed, policy: writePolicy(as: request.context.identity))
     }
-    guard mayRead else { throw WireError.denied }
     let bytes = hashed?.bytes ?? CompareAndSet.smallBytesMax
     return Decision(nil, .differs(CompareAndSet.Hashed(node: present, etag: etag, bytes: bytes)))
   }
@@ -163,26 +164,13 @@ extension Operations {
     }
   }
 
-  private func mayWrite(_ request: CompareAndSet, in root: Node, at time: Int64) -> Bool {
-    guard let caller = request.context.identity.caller(at: time) else { return true }
-    if request.write.isLarge, rules.current.denies(request.write, before: root, as: caller) {
-      return false
-    }
-    let (assignments, after) = request.write.outcome(in: root, at: time)
-    return rules.current.rules.authorize(
-      assignments, before: root, after: after, as: caller
-    ).isAllowed
-  }
-
   /// Hashes a large value on another thread, and answers the request if the ETag differs.
-  private func hash(
-    _ node: Node, for request: CompareAndSet, mayRead: Bool, round: Int
-  ) {
+  private func hash(_ node: Node, for request: CompareAndSet, round: Int) {
     let completion = request.context.completion
     Task { [self] in
       do {
         let reply = try await beside(request.context.turns) {
-          self.compare(node, request, mayRead: mayRead, round: round)
+          self.compare(node, request, round: round)
         }
         if let reply { completion(reply) }
       } catch {
@@ -192,18 +180,16 @@ extension Operations {
   }
 
   /// Compares a large value. Returns nil if the request goes to the engine again.
-  private func compare(
-    _ node: Node, _ request: CompareAndSet, mayRead: Bool, round: Int
-  ) -> Reply? {
+  private func compare(_ node: Node, _ request: CompareAndSet, round: Int) -> Reply? {
     // No client can have the ETag of a value that no reply could hold.
     var budget = limits.replyBytesMax
     guard node.fits(budget: &budget) else {
-      return .failure(mayRead ? replyTooLarge : .denied)
+      return .failure(replyTooLarge)
     }
     let present = CompareAndSet.Hashed(
       node: node, etag: node.etag, bytes: limits.replyBytesMax - budget)
     guard present.etag.hasSameBytes(as: request.etag) else {
-      return mayRead ? request.mismatch(present) : .failure(.denied)
+      return request.mismatch(present)
     }
     submit(request, present, round: round + 1)
     return nil

@@ -56,6 +56,19 @@ import Testing
     }
   }
 
+  @Test(arguments: ["", "?print=silent"])
+  func `a write that is answered is no longer charged`(options: String) async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        let body = "[" + Array(repeating: "1", count: 100_000).joined(separator: ",") + "]"
+        let put = try await client.request("PUT", "/open/a.json\(options)", [:], body)
+        #expect(put.status == (options.isEmpty ? 200 : 204))
+        // The bytes of the connection itself remain.
+        try await eventually { server.parts.operations.memory.used < 32 * 1024 }
+      }
+    }
+  }
+
   @Test
   func `a client that asks before it sends a body receives 100, or 413 if the body is too long`()
     async throws
