@@ -1,3 +1,5 @@
+internal import CanopyTree
+
 extension Command {
   /// The verbs about an account and its credentials, besides sign-up, login and `PASSWORD`.
   static let account: [Command] = [
@@ -23,11 +25,7 @@ extension Command {
       reply: #"`{"token":…}`"#
     ) { arguments throws(WireError) in
       let uid = try arguments.text("uid")
-      guard !arguments.hasNext || arguments.nextIsObject else {
-        throw WireError(.badRequest, "the claims of ISSUE must be a JSON object")
-      }
-      return .account(
-        .issueCustomToken(uid: uid, claims: arguments.hasNext ? try arguments.takeText() : "{}"))
+      return .account(.issueCustomToken(uid: uid, claims: try arguments.claims()))
     },
     Command(
       "CONFIRM", .session, ["email", "password"], "prove your password again, as a recent login",
@@ -73,4 +71,18 @@ extension Command {
       .account(.verifyEmail(code: arguments.hasNext ? try arguments.text("code") : nil))
     },
   ]
+}
+
+extension Arguments {
+  /// Consumes the last argument, a JSON object, and returns its text; `{}` if there is none.
+  fileprivate mutating func claims() throws(WireError) -> String {
+    guard hasNext else { return "{}" }
+    guard nextIsObject else {
+      throw WireError(.badRequest, "the claims of ISSUE must be a JSON object")
+    }
+    return try json("ISSUE") { bytes, limits throws(TreeError) in
+      _ = try JSONValue(json: bytes, limits: limits)
+      return String(decoding: bytes, as: UTF8.self)
+    }
+  }
 }

@@ -113,7 +113,7 @@ import Testing
       _ = try await fixture.service.beginSignUp(
         AccountDraft(), from: RemoteNetwork("2001:db8::\(number)"))
     }
-    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 30_000)) {
+    await #expect(throws: AccountError.rateLimited(retryAfterMilliseconds: 60_000)) {
       _ = try await fixture.service.beginSignUp(
         AccountDraft(), from: RemoteNetwork("2001:db8::ffff:3"))
     }

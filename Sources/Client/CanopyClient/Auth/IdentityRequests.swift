@@ -109,7 +109,9 @@ extension RepositoryState {
   /// Keeps an identity token, and calls the token listeners if it replaces one of the same session.
   func keepIdentity(_ token: IdentityToken) {
     let isRenewed =
-      identityToken.map { $0.refresh == token.refresh && $0.text != token.text } ?? false
+      identityToken.map {
+        $0.refresh.hasSameBytes(as: token.refresh) && !$0.text.hasSameBytes(as: token.text)
+      } ?? false
     identityToken = token
     if isRenewed { for each in session.tokenChanged() { call(each) } }
   }
