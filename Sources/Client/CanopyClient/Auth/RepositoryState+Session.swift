@@ -38,6 +38,8 @@ extension RepositoryState {
   private func answerAtOnce(_ request: SessionRequest) -> Bool {
     let user = session.user
     switch request.kind {
+    case _ where user == nil && request.kind.needsAccount:
+      fail(request, AuthError(.nullUser, "nobody is signed in; sign in first"))
     case .signUpAnonymously where user?.isAnonymous == true: request.succeed(user, self)
     case .reload where user?.isAdministrator == true: request.succeed(user, self)
     case .link where user?.email != nil:
