@@ -87,8 +87,16 @@ extension AccountService {
 
   /// Returns the record of a valid code, without using it.
   ///
-  /// - Throws: ``AccountError/codeRefused``; ``AccountError/codeExpired``; ``AccountError/disabled``.
-  public func checkCode(_ code: String, _ purpose: CodePurpose) async throws -> CodeRecord {
+  /// - Parameters:
+  ///   - code: the code.
+  ///   - purpose: the purpose for which the code must have been made.
+  ///   - remote: the network of the caller, for the limit of logins.
+  /// - Throws: ``AccountError/codeRefused``; ``AccountError/codeExpired``; ``AccountError/disabled``;
+  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)``.
+  public func checkCode(
+    _ code: String, _ purpose: CodePurpose, from remote: RemoteNetwork
+  ) async throws -> CodeRecord {
+    try countLogin(from: remote)
     guard let token = SessionToken(code), let record = try await store.code(token.digest),
       record.purpose == purpose
     else { throw AccountError.codeRefused }
@@ -103,12 +111,12 @@ extension AccountService {
   /// Uses a code to set a new password. Revokes all tokens of the account, and resets the count of failed logins. The
   /// address counts as verified.
   ///
-  /// - Throws: the errors of ``checkCode(_:_:)``; ``AccountError/invalidPassword(_:)``; ``AccountError/overloaded``. The
+  /// - Throws: the errors of ``checkCode(_:_:from:)``; ``AccountError/invalidPassword(_:)``; ``AccountError/overloaded``. The
   ///   code is used only if the password is acceptable.
   public func resetPassword(
     code: String, new: String, from remote: RemoteNetwork
   ) async throws -> CodeRecord {
-    let record = try await checkCode(code, .resetPassword)
+    let record = try await checkCode(code, .resetPassword, from: remote)
     guard let account = try await store.account(uid: record.uid) else {
       throw AccountError.codeRefused
     }
@@ -123,9 +131,9 @@ extension AccountService {
 
   /// Uses a code to prove that the address is the user's.
   ///
-  /// - Throws: the errors of ``checkCode(_:_:)``.
-  public func verifyEmail(code: String) async throws -> Account {
-    let record = try await checkCode(code, .verifyEmail)
+  /// - Throws: the errors of ``checkCode(_:_:from:)``.
+  public func verifyEmail(code: String, from remote: RemoteNetwork) async throws -> Account {
+    let record = try await checkCode(code, .verifyEmail, from: remote)
     return try await use(record, revoking: false) { $0.details.isEmailVerified = true }
   }
 

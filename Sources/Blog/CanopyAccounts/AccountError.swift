@@ -23,6 +23,8 @@ public enum AccountError: Error, Equatable, Sendable {
   case disabled
   /// The account does not exist. Only administrators and the account's own user get this error.
   case notFound
+  /// The e-mail address is not that of the user who is logged in. Says nothing about other accounts.
+  case otherAccount
   /// An account with this uid exists already. Only administrators get this error.
   case uidTaken
   /// The code of an e-mail is malformed, unknown or used. The error does not reveal which.
@@ -69,6 +71,8 @@ extension AccountError {
       "this account is disabled; ask an administrator to enable it"
     case .notFound:
       "the account does not exist; list the accounts to find its name"
+    case .otherAccount:
+      "the e-mail address is not that of your account; use the address of your login"
     case .uidTaken:
       "an account with that identifier exists; choose another"
     case .codeRefused:

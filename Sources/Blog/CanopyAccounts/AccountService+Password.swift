@@ -49,6 +49,44 @@ extension AccountService {
     throw AccountError.credentialsRefused
   }
 
+  /// Checks the password of a user who is logged in again, and returns a new session: a recent login. Other sessions stay.
+  ///
+  /// Counts as a login of the network. Failures are counted for the session, as those of a change of the password are, and
+  /// for the account if the user logged in with an identity token.
+  ///
+  /// - Parameters:
+  ///   - uid: the account of the authenticated caller.
+  ///   - session: the token of the caller's session.
+  ///   - email: the address of the account, in any spelling with the same normalized form.
+  ///   - password: the password as typed.
+  ///   - remote: the network of the caller.
+  /// - Throws: ``AccountError/tokenRefused`` if the account does not exist any more; ``AccountError/invalidEmail``;
+  ///   ``AccountError/otherAccount`` for another address; ``AccountError/credentialsRefused``; ``AccountError/disabled``;
+  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)``; ``AccountError/overloaded``.
+  public func confirm(
+    uid: String, session token: String, email: String, password: String,
+    from remote: RemoteNetwork
+  ) async throws -> Session {
+    guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
+    guard let owner = try await store.account(uid: uid), !owner.isPending else {
+      throw AccountError.tokenRefused
+    }
+    guard email.normalized.utf8.elementsEqual(owner.emailNormalized.utf8) else {
+      throw AccountError.otherAccount
+    }
+    try countLogin(from: remote)
+    let key =
+      TokenDigest(token: token).map { LoginThrottle.Key.session($0) }
+      ?? .email(owner.emailNormalized)
+    for _ in 0..<Self.roundsMax {
+      let account = try await verified(key: key, password: password, from: remote) {
+        try await store.account(uid: uid)
+      }
+      if let session = try await issueSession(for: account) { return session }
+    }
+    throw AccountError.credentialsRefused
+  }
+
   /// Counts a change of an account's password.
   ///
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.

@@ -93,7 +93,7 @@ extension IdentityError {
     switch error {
     case .invalidEmail: self = .invalidEmail
     case .invalidPassword: self = .weakPassword(error.sentence)
-    case .credentialsRefused: self = .invalidCredentials
+    case .credentialsRefused, .otherAccount: self = .invalidCredentials
     case .tokenRefused: self = .tokenExpired
     case .rateLimited, .overloaded: self = .tooManyAttempts
     case .hashingFailed, .administratorTokenUnusable: self = .unavailable
@@ -112,6 +112,8 @@ extension IdentityError {
     case .expired, .revoked: self = .tokenExpired
     case .disabled: self = .userDisabled
     case .missing: self = .userNotFound
+    case .invalidCustomToken: self = .invalidCustomToken
+    case .loginTooOld: self = .credentialTooOld
     }
   }
 

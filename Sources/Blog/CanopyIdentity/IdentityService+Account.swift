@@ -14,11 +14,11 @@ extension IdentityService {
 
   func update(_ body: RequestBody, _ request: IdentityRequest) async throws -> JSONValue {
     if let code = try body.text("oobCode"), try body.text("idToken") == nil {
-      return answer(try await accounts.verifyEmail(code: code), [])
+      return answer(try await accounts.verifyEmail(code: code, from: request.network), [])
     }
     let identity = try await identity(in: body)
     let changes = try changes(in: body)
-    if changes.password != nil || changes.email != nil { try requireRecentLogin(identity) }
+    if changes.password != nil || changes.email != nil { try await requireRecentLogin(identity) }
     if changes.password?.isSet == true, changes.email == nil {
       let account = try await accounts.account(.uid(identity.uid))
       guard !account.email.isEmpty else { throw IdentityError.missingEmail }
@@ -41,7 +41,7 @@ extension IdentityService {
 
   func delete(_ body: RequestBody) async throws -> JSONValue {
     let identity = try await identity(in: body)
-    try requireRecentLogin(identity)
+    try await requireRecentLogin(identity)
     try await accounts.deleteAccount(uid: identity.uid)
     await reportEndOfLogins(of: identity.uid)
     return .object([("kind", .text("identitytoolkit#DeleteAccountResponse"))])

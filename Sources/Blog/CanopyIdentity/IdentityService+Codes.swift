@@ -20,9 +20,7 @@ extension IdentityService {
       guard !email.isEmpty else { throw IdentityError.missingEmail }
     }
     // The response is the same for an address without an account.
-    if let code = try await accounts.issueCode(for: email, purpose, from: request.network) {
-      report(code)
-    }
+    try await sendCode(to: email, purpose, from: request.network)
     return .object([
       ("kind", .text("identitytoolkit#GetOobConfirmationCodeResponse")), ("email", .text(email)),
     ])
@@ -55,7 +53,7 @@ extension IdentityService {
         code: code, new: password, from: request.network)
       await reportEndOfLogins(of: record.uid)
     } else {
-      record = try await accounts.checkCode(code, .resetPassword)
+      record = try await accounts.checkCode(code, .resetPassword, from: request.network)
     }
     return .object([
       ("kind", .text("identitytoolkit#ResetPasswordResponse")), ("email", .text(record.email)),

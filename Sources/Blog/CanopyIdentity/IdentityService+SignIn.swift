@@ -25,7 +25,7 @@ extension IdentityService {
       throw IdentityError.missingPassword
     }
     let identity = try await identity(in: body)
-    try requireRecentLogin(identity)
+    try await requireRecentLogin(identity)
     var changes = AccountChanges()
     changes.email = .set(email)
     changes.password = .set(password)

@@ -111,7 +111,7 @@ extension IdentityService {
   /// Returns the user and the claims of a custom token: one of ``makeCustomToken(uid:claims:)``, or in an emulator an
   /// unsigned one of an Admin library.
   ///
-  /// - Throws: ``IdentityError``.
+  /// - Throws: ``IdentityProblem/invalidCustomToken``.
   func verifyCustomToken(_ text: String) throws -> (uid: String, claims: String) {
     let now = environment.now()
     guard let token = JSONWebToken(text),
@@ -120,10 +120,10 @@ extension IdentityService {
       let expiry = token.claims["exp"]?.integerNumber, now / 1_000 < expiry,
       let uid = token.claims["uid"]?.string ?? token.claims["user_id"]?.string,
       Self.isValid(uid: uid)
-    else { throw IdentityError.invalidCustomToken }
+    else { throw IdentityProblem.invalidCustomToken }
     let claims = token.claims["claims"] ?? .object([])
     let json = String(decoding: claims.jsonBytes, as: UTF8.self)
-    do { _ = try Self.checkedClaims(json) } catch { throw IdentityError.invalidCustomToken }
+    do { _ = try Self.checkedClaims(json) } catch { throw IdentityProblem.invalidCustomToken }
     return (uid, json)
   }
 

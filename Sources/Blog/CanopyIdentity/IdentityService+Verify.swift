@@ -115,13 +115,18 @@ extension IdentityService {
     return try await verify(token)
   }
 
-  /// Checks that the user logged in a short time ago, before a change that a stolen token must not make.
+  /// Checks that the user logged in a short time ago, before a change that a stolen token must not make. The user of an
+  /// account without credentials cannot log in again, so that each login is recent.
   ///
-  /// - Throws: ``IdentityError/credentialTooOld``.
-  func requireRecentLogin(_ identity: VerifiedIdentity) throws {
+  /// - Throws: ``IdentityProblem/loginTooOld``; an error of the store.
+  func requireRecentLogin(_ identity: VerifiedIdentity) async throws {
     let limit = settings.recentLoginMilliseconds / 1_000
     let (age, overflow) = (environment.now() / 1_000)
       .subtractingReportingOverflow(identity.loginTime)
-    guard !overflow, age <= limit else { throw IdentityError.credentialTooOld }
+    if !overflow, age <= limit { return }
+    // The token may be older than the first credentials of the account.
+    guard identity.provider.hasSameBytes(as: "anonymous"), !identity.isUnsigned,
+      try await accounts.account(.uid(identity.uid)).provider.hasSameBytes(as: "anonymous")
+    else { throw IdentityProblem.loginTooOld }
   }
 }

@@ -33,7 +33,7 @@ public struct VerifiedIdentity: Sendable {
   }
 
   /// The time of the login; nil for an unsigned token, whose login does not end.
-  var endableLoginTime: Int64? { isUnsigned ? nil : loginTime }
+  public var endableLoginTime: Int64? { isUnsigned ? nil : loginTime }
 
   /// The claims of the custom token with which the login began, as the text of a JSON object; nil for another login.
   /// They are the claims that the server does not set.
@@ -67,6 +67,10 @@ public enum IdentityProblem: Error, Sendable, Equatable {
   case disabled
   /// The account does not exist any more.
   case missing
+  /// The custom token is malformed, has expired, or is not signed by this server.
+  case invalidCustomToken
+  /// The last login is too long ago for a change that a stolen token must not make.
+  case loginTooOld
 
   /// One sentence that says what to do.
   public var sentence: String {
@@ -76,6 +80,8 @@ public enum IdentityProblem: Error, Sendable, Equatable {
     case .revoked: "the token was revoked; log in again"
     case .disabled: "this account is disabled; ask an administrator to enable it"
     case .missing: "the account does not exist any more; sign up again"
+    case .invalidCustomToken: "the custom token is not valid; ask the administrator for a new one"
+    case .loginTooOld: "this needs a recent login; log in again, or prove your password again"
     }
   }
 }

@@ -43,7 +43,7 @@ public struct Command: Sendable {
   }
 
   /// All verbs of the server, in the order of HELP.
-  public static let all: [Command] = session + blog + tree
+  public static let all: [Command] = session + account + blog + tree
 
   /// The verb with its arguments: `COMMENTS id [page]`.
   public var usage: String {

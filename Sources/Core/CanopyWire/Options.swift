@@ -42,6 +42,18 @@ enum Options {
     return page
   }
 
+  static func credentials(_ arguments: inout Arguments) throws(WireError) -> AccountRequest {
+    let options = try read(&arguments, "CREDENTIALS", allowed: ["email", "password"])
+    let (email, password) = (options?["email"], options?["password"])
+    guard email != nil || password != nil else {
+      throw WireError(.badRequest, "CREDENTIALS needs an email, a password or both")
+    }
+    guard email == nil || email?.string != nil, password == nil || password?.string != nil else {
+      throw WireError(.badRequest, "email and password must be strings")
+    }
+    return .changeCredentials(email: email?.string, password: password?.string)
+  }
+
   static func watch(
     _ arguments: inout Arguments, isList: Bool
   ) throws(WireError) -> WatchOptions {

@@ -90,6 +90,28 @@ public enum AccountRequest: Sendable {
   case logOut
   /// Changes the password and revokes all other tokens.
   case changePassword(current: String, new: String)
+  /// Reads the account again.
+  case account
+  /// Opens an account without credentials, and a session.
+  case signUpAnonymously
+  /// Opens a session by a custom token of the administrator.
+  case logInCustom(token: String)
+  /// Makes a custom token with claims, the text of a JSON object. For the administrator.
+  case issueCustomToken(uid: String, claims: String)
+  /// Opens a session of the same user by password, which counts as a recent login.
+  case confirm(email: String, password: String)
+  /// Sets the e-mail address, the password or both; nil keeps one.
+  case changeCredentials(email: String?, password: String?)
+  /// Deletes the account with its sessions.
+  case deleteAccount
+  /// Issues an identity token.
+  case identityToken
+  /// Makes a code for a new password.
+  case forgotPassword(email: String)
+  /// Checks a code for a new password; sets the password if there is one.
+  case resetPassword(code: String, new: String?)
+  /// Makes a code for the account's address; or uses it.
+  case verifyEmail(code: String?)
 }
 
 /// A request about subscriptions.

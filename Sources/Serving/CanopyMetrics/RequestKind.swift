@@ -8,6 +8,8 @@ public enum RequestKind: UInt8, CaseIterable, Sendable {
   case post, edit, delete, star, comment, uncomment, rename
   case set, update, cas, push, once
   case signup, login, auth, logout, password
+  case account, anonymous, custom, issue, confirm, credentials, deleteaccount, idtoken
+  case forgot, reset, verify
   case listen, watch, unlisten
   case quit, use, ondisconnect
 
@@ -24,6 +26,17 @@ public enum RequestKind: UInt8, CaseIterable, Sendable {
         case .authenticate: .auth
         case .logOut: .logout
         case .changePassword: .password
+        case .account: .account
+        case .signUpAnonymously: .anonymous
+        case .logInCustom: .custom
+        case .issueCustomToken: .issue
+        case .confirm: .confirm
+        case .changeCredentials: .credentials
+        case .deleteAccount: .deleteaccount
+        case .identityToken: .idtoken
+        case .forgotPassword: .forgot
+        case .resetPassword: .reset
+        case .verifyEmail: .verify
         }
     case .listen(let listen):
       self =

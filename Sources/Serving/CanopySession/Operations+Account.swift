@@ -63,6 +63,10 @@ extension Operations {
       return Session.Completion(.null, identity: .anonymous)
     case .changePassword(let current, let new):
       return try await changePassword(from: current, to: new, as: identity, at: address)
+    case .account, .signUpAnonymously, .logInCustom, .issueCustomToken, .confirm,
+      .changeCredentials, .deleteAccount, .identityToken, .forgotPassword, .resetPassword,
+      .verifyEmail:
+      return try await credentials(request, as: identity, from: RemoteNetwork(address))
     }
   }
 
@@ -121,14 +125,20 @@ extension Operations {
   }
 
   /// Makes the session that `open` opens the session of the connection.
-  private func openSession(
+  func openSession(
     _ open: () async throws -> CanopyAccounts.Session
   ) async throws -> Session.Completion {
     let revocations = sessions.revocations
     let session = try await open()
-    let login = UserSession(
-      uid: try Key(session.uid), email: session.email, token: session.token,
-      expiresAt: session.expiresAt, provider: session.provider)
+    let login: UserSession
+    if session.customClaims != nil, let service = identityService {
+      // The rules see the claims of the custom token.
+      login = try UserSession(try await service.identify(session.token), token: session.token)
+    } else {
+      login = UserSession(
+        uid: try Key(session.uid), email: session.email, token: session.token,
+        expiresAt: session.expiresAt, provider: session.provider)
+    }
     return try await hold(login, since: revocations) {
       _ = try await accounts.authenticate(login.token)
     }

@@ -49,8 +49,10 @@ extension AccountRequest {
   /// that its owner has just ended.
   public var endsWithConnection: Bool {
     switch self {
-    case .changePassword, .logOut: false
-    case .signUp, .logIn, .authenticate: true
+    case .changePassword, .changeCredentials, .resetPassword, .deleteAccount, .logOut: false
+    case .signUp, .signUpAnonymously, .logIn, .logInCustom, .issueCustomToken, .authenticate,
+      .confirm, .account, .identityToken, .forgotPassword, .verifyEmail:
+      true
     }
   }
 }

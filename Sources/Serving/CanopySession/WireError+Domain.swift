@@ -16,7 +16,8 @@ extension WireError {
     case let error as TreeError: self.init(error)
     case let error as EngineError: self.init(error)
     case let error as AccountError: self.init(error)
-    case let error as IdentityProblem: self.init(.unauthenticated, error.sentence)
+    case let error as IdentityProblem:
+      self.init(error == .loginTooOld ? .permissionDenied : .unauthenticated, error.sentence)
     default: return nil
     }
   }
@@ -50,7 +51,7 @@ extension WireError {
       case .rateLimited: .rateLimited
       case .overloaded: .overloaded
       case .hashingFailed: .unavailable
-      case .taken, .uidTaken: .conflict
+      case .taken, .uidTaken, .otherAccount: .conflict
       case .disabled: .permissionDenied
       case .notFound: .notFound
       case .administratorTokenUnusable: .internalError

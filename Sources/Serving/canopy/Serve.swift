@@ -138,20 +138,15 @@ struct Serve: AsyncParsableCommand {
     on parts: Composition, _ settings: Settings, _ rules: RulesKeeper, _ metrics: MetricsRegistry
   ) async throws -> Operations {
     let (folder, logger) = (settings.folder, settings.logger)
-    // Only clients of HTTP get identity tokens.
-    var keys: IdentityKeys?
-    if settings.gateway != nil {
-      keys = try await IdentityKeys.loadOrCreate(in: folder, environment: Composition.environment)
-    }
+    let keys = try await IdentityKeys.loadOrCreate(
+      in: folder, environment: Composition.environment)
     return Operations(
       engine: parts.engine, accounts: parts.accounts,
       identityService: { [identity = settings.identity] loginsEnded in
-        keys.map { keys in
-          IdentityService(
-            accounts: parts.accounts, keys: keys, settings: identity,
-            environment: Composition.environment, deliver: { $0.log(to: logger) },
-            loginsEnded: loginsEnded)
-        }
+        IdentityService(
+          accounts: parts.accounts, keys: keys, settings: identity,
+          environment: Composition.environment, deliver: { $0.log(to: logger) },
+          loginsEnded: loginsEnded)
       },
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
       disconnectStore: parts.store, rules: rules, limits: settings.limits,

@@ -28,6 +28,8 @@ public final class LineParts: Sendable {
   public let administratorToken: AdministratorToken
   /// The operations that every connection uses.
   public let operations: Operations
+  /// The service of identity tokens; nil for a server without them.
+  public var identityService: IdentityService? { operations.identityService }
   /// The codes of e-mails that were made.
   public let codes: IssuedCodes
   /// The rules in force.

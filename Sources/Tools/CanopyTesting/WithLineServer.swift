@@ -1,5 +1,6 @@
 public import CanopyTree
 import CanopyEngine
+import CanopyIdentity
 public import CanopyLineServer
 import CanopySession
 import ServiceLifecycle
@@ -12,7 +13,7 @@ public func withLineServer(
   limits: Limits = Limits(), _ configure: (inout LineServer.Configuration) -> Void = { _ in },
   _ body: (LineParts, Int) async throws -> Void
 ) async throws {
-  let parts = try await LineParts(limits: limits)
+  let parts = try await LineParts(limits: limits, identity: IdentitySettings())
   let engine = Task { await parts.run() }
   var configuration = LineServer.Configuration()
   configuration.port = 0

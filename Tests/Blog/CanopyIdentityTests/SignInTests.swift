@@ -83,6 +83,26 @@ struct SignInTests {
     #expect(identity.provider == "password")
   }
 
+  @Test func `an anonymous login is always recent, and only until the account has credentials`()
+    async throws
+  {
+    let fixture = try await IdentityFixture()
+    let token = try await fixture.call("signUp", "{}").text("idToken")
+    let other = try await fixture.call("signUp", "{}").text("idToken")
+    fixture.clock.advance(3_000_000)
+    #expect(try await fixture.call("delete", #"{"idToken":"\#(other)"}"#).status == 200)
+    let body =
+      #"{"idToken":"\#(token)","email":"ada@example.org","password":"\#(IdentityFixture.password)"}"#
+    #expect(try await fixture.call("signUp", body).status == 200)
+    // The token is still valid, and says that the user is anonymous.
+    #expect(try await fixture.problem(token) == nil)
+    for (call, part) in [("update", #","password":"engine of 1845""#), ("delete", "")] {
+      #expect(
+        try await fixture.call(call, #"{"idToken":"\#(token)"\#(part)}"#).word
+          == "CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
+    }
+  }
+
   @Test func `a login answers with the account and new tokens`() async throws {
     let fixture = try await IdentityFixture()
     let account = try await fixture.signUp()

@@ -12,6 +12,18 @@ enum DocumentedSamples {
     return result.user
   }
 
+  static func tryFirst(_ email: String, _ password: String) async throws -> User {
+    let visitor = try await Auth.auth().signInAnonymously().user
+    let credential = EmailAuthProvider.credential(withEmail: email, password: password)
+    return try await visitor.link(with: credential).user
+  }
+
+  static func leave(_ user: User, _ password: String) async throws {
+    let credential = EmailAuthProvider.credential(withEmail: user.email ?? "", password: password)
+    try await user.reauthenticate(with: credential)
+    try await user.delete()
+  }
+
   static func publish(_ title: String, _ body: String, by user: User) async throws -> String? {
     let ref = Database.database().reference()
     guard let key = ref.child("posts").childByAutoId().key else { return nil }

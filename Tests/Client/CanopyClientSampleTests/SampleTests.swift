@@ -221,6 +221,20 @@ import Testing
     }
   }
 
+  @Test func `a visitor gets an address and a password, and leaves`() async throws {
+    try await withServer { _, _ in
+      let (email, password) = ("visitor@example.org", "two lamps and a ladder")
+      let user = try await DocumentedSamples.tryFirst(email, password)
+      #expect(user.email == email && !user.isAnonymous)
+      #expect(Auth.auth().currentUser == user)
+      try await DocumentedSamples.leave(user, password)
+      #expect(Auth.auth().currentUser == nil)
+      await #expect(throws: AuthError.self) {
+        try await Auth.auth().signIn(withEmail: email, password: password)
+      }
+    }
+  }
+
   @Test func `the samples of the documents have the results that the documents state`() async throws
   {
     try await withServer { engine, _ in

@@ -53,7 +53,8 @@ enum ProtocolReference {
     case .tooLarge:
       "A line, value, reply, event or explanation is too large, or there are too many locations in an UPDATE, subscriptions, queries at one location, on-disconnect writes, or ONCE writes that the client has not reported as seen."
     case .rateLimited:
-      "Too many attempts of SIGNUP, LOGIN, PASSWORD or RENAME. The sentence has the time to wait."
+      "Too many attempts of SIGNUP, LOGIN, PASSWORD, RENAME or another verb about credentials. "
+        + "The sentence has the time to wait."
     case .overloaded:
       "Too many writes, password hashes, connections or unread bytes wait. Try again later."
     case .unavailable:

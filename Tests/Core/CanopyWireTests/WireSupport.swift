@@ -78,6 +78,19 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("RENAME username", ["countess"]),
     Sample("USE namespace", ["my-blog"]),
     Sample("QUIT"),
+    Sample("ACCOUNT"),
+    Sample("ANONYMOUS"),
+    Sample("CUSTOM token", ["0123456789"]),
+    Sample("ISSUE uid [claims]", ["robot"], optional: ["{\"level\":3}"]),
+    Sample("CONFIRM email password", ["ada@example.org", "\"engine of 1843\""]),
+    Sample(
+      "CREDENTIALS {\"email\":…,\"password\":…}",
+      ["{\"email\":\"ada@example.org\",\"password\":\"engine of 1843\"}"]),
+    Sample("DELETEACCOUNT"),
+    Sample("IDTOKEN"),
+    Sample("FORGOT email", ["ada@example.org"]),
+    Sample("RESET code [new]", ["0123456789"], optional: ["\"engine of 1843\""]),
+    Sample("VERIFY [code]", optional: ["0123456789"]),
   ]
 
   static let blog = [

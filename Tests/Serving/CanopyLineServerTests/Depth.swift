@@ -1,5 +1,6 @@
 import CanopyAccounts
 import CanopyEngine
+import CanopyIdentity
 import CanopySession
 import CanopyTesting
 import CanopyTree
@@ -37,6 +38,8 @@ struct TestSettings: Sendable {
   var journal = FaultyJournal()
   /// The folder of the rules; nil if they are not stored.
   var rulesFolder: String?
+  /// The settings of identity tokens; nil for a server without them.
+  var identity: IdentitySettings?
   /// The namespaces besides the default one; nil for none.
   var namespaces: MemoryNamespaces?
   var namespaceSettings = Namespaces.Settings()
@@ -122,7 +125,8 @@ func withServer(
   let parts = try await LineParts(
     limits: settings.limits, settings: settings.accounts, engine: settings.engine,
     hashersMax: settings.hashersMax, journal: settings.journal,
-    rulesFolder: settings.rulesFolder, namespaces: settings.namespaces,
+    rulesFolder: settings.rulesFolder, identity: settings.identity,
+    namespaces: settings.namespaces,
     namespaceSettings: settings.namespaceSettings)
   let engine = Task { await parts.run() }
   let result: Result<Void, any Error>

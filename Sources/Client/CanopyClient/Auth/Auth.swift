@@ -25,8 +25,8 @@ public final class IDTokenDidChangeListenerHandle: Sendable {
 /// sign-out is sent as the user who is signed in then. Safe to use from any thread. The library
 /// calls the application's functions on the database's `callbackQueue`.
 public final class Auth: Sendable {
-  private let database: Database
-  private var repository: Repository { database.repository }
+  let database: Database
+  var repository: Repository { database.repository }
 
   init(_ database: Database) {
     self.database = database
@@ -71,7 +71,9 @@ public final class Auth: Sendable {
       @Sendable @isolated(any) (AuthDataResult?, (any Error)?) -> Void
     )? = nil
   ) {
-    ask(.signUp(email: email, password: password, username: username), completion)
+    report(
+      .signUp(email: email, password: password, username: username),
+      completion.map { Callback(of: $0) }, Auth.result)
   }
 
   /// Creates an account and signs in.
@@ -103,7 +105,8 @@ public final class Auth: Sendable {
       @Sendable @isolated(any) (AuthDataResult?, (any Error)?) -> Void
     )? = nil
   ) {
-    ask(.logIn(email: email, password: password), completion)
+    report(
+      .logIn(email: email, password: password), completion.map { Callback(of: $0) }, Auth.result)
   }
 
   /// Signs in.
@@ -124,7 +127,7 @@ public final class Auth: Sendable {
     try await signIn(.token(token))
   }
 
-  /// Signs in with the token of an earlier session. Canopy's own addition.
+  /// Signs in with the `refreshToken` of an earlier session. Canopy's own addition.
   ///
   /// - Throws: `AuthError`.
   @discardableResult
@@ -206,57 +209,10 @@ public final class Auth: Sendable {
     repository.session.remove(handle.number)
   }
 
-  /// Reads the account of the signed-in user again.
-  func reload() async throws {
-    _ = try await signIn(.reload)
-  }
-
   // MARK: Requests
 
-  private var randomUserName: String {
+  var randomUserName: String {
     "user-" + WriteNumbers.name(repository.options.environment.random).suffix(10)
-  }
-
-  private func ask(
-    _ kind: SessionRequest.Kind,
-    _ completion: (@Sendable @isolated(any) (AuthDataResult?, (any Error)?) -> Void)?
-  ) {
-    let callback = completion.map { Callback(of: $0) }
-    let auth = self
-    ask(kind) { result, state in
-      guard let callback else { return }
-      switch result.flatMap({ Auth.result($0, auth) }) {
-      case .success(let result): state.call(callback, (result, nil))
-      case .failure(let error): state.call(callback, (nil, error))
-      }
-    }
-  }
-
-  private func signIn(_ kind: SessionRequest.Kind) async throws -> AuthDataResult {
-    try await withCheckedThrowingContinuation { continuation in
-      let auth = self
-      ask(kind) { result, _ in
-        continuation.resume(with: result.flatMap { Auth.result($0, auth) })
-      }
-    }
-  }
-
-  private func ask(
-    _ kind: SessionRequest.Kind, answer: @escaping Answer<Result<User?, AuthError>>
-  ) {
-    let problem = database.problem
-    repository.use { state in
-      if let problem {
-        answer(.failure(AuthError(.networkError, problem.sentence)), state)
-      } else {
-        state.ask(kind, answer: answer)
-      }
-    }
-  }
-
-  private static func result(_ user: User?, _ auth: Auth) -> Result<AuthDataResult, AuthError> {
-    user.map { .success(AuthDataResult(user: $0.with(auth))) }
-      ?? .failure(AuthError(.noCurrentUser, "nobody is signed in"))
   }
 }
 
@@ -264,10 +220,14 @@ public final class Auth: Sendable {
 public struct User: Sendable, Equatable {
   /// The unique id of the account.
   public let uid: String
-  /// The e-mail address; nil for the administrator.
+  /// The e-mail address; nil for the administrator and for a user without one.
   public let email: String?
-  /// The user name; nil for the administrator.
+  /// The user name; nil for the administrator and for a user without one.
   public let displayName: String?
+  /// Whether the user has neither an e-mail address nor a custom token: see `Auth.signInAnonymously`.
+  public let isAnonymous: Bool
+  /// Whether the user has proven the e-mail address. `reload` reads it again.
+  public let isEmailVerified: Bool
   /// Whether the user is the administrator of the server, to whom the security rules do not apply.
   /// Canopy's own addition.
   public let isAdministrator: Bool
@@ -275,11 +235,27 @@ public struct User: Sendable, Equatable {
   /// The accounts from which the user comes; nil within the library.
   var auth: Auth?
 
-  init(uid: String, email: String?, displayName: String?, isAdministrator: Bool) {
+  /// Creates a user. An empty e-mail address or name stands for none.
+  init(
+    uid: String, email: String?, displayName: String?, isAdministrator: Bool = false,
+    isAnonymous: Bool = false, isEmailVerified: Bool = false
+  ) {
     self.uid = uid
-    self.email = email
-    self.displayName = displayName
+    self.email = email == "" ? nil : email
+    self.displayName = displayName == "" ? nil : displayName
     self.isAdministrator = isAdministrator
+    self.isAnonymous = isAnonymous
+    self.isEmailVerified = isEmailVerified
+  }
+
+  /// The accounts that carry out the operations of this user.
+  var owner: Auth { auth ?? .auth() }
+
+  /// Returns the user with another name.
+  func named(_ name: String) -> User {
+    User(
+      uid: uid, email: email, displayName: name, isAdministrator: isAdministrator,
+      isAnonymous: isAnonymous, isEmailVerified: isEmailVerified)
   }
 
   /// Returns the user with its accounts, for the application.
@@ -292,7 +268,8 @@ public struct User: Sendable, Equatable {
   /// Whether both have the same properties.
   public static func == (a: User, b: User) -> Bool {
     a.uid == b.uid && a.email == b.email && a.displayName == b.displayName
-      && a.isAdministrator == b.isAdministrator
+      && a.isAdministrator == b.isAdministrator && a.isAnonymous == b.isAnonymous
+      && a.isEmailVerified == b.isEmailVerified
   }
 
   static let administrator = User(

@@ -49,12 +49,21 @@ extension AuthError {
       case .unauthenticated:
         switch kind {
         case .token: .invalidUserToken
-        case .rename, .reload: .nullUser
-        default: .wrongPassword
+        case .customToken: .invalidCustomToken
+        case .resetPassword, .verifyEmail:
+          error.sentence.contains("expired") ? .expiredActionCode : .invalidActionCode
+        case .logIn, .password: .wrongPassword
+        case .confirm: error.sentence.contains("is wrong") ? .wrongPassword : .userTokenExpired
+        default: .userTokenExpired
         }
-      case .conflict: .emailAlreadyInUse
+      case .conflict: kind.isConfirmation ? .userMismatch : .emailAlreadyInUse
+      case .unknownVerb: .operationNotAllowed
+      case .notFound where kind.mayBeMissing: .operationNotAllowed
+      case .permissionDenied where kind.needsRecentLogin: .requiresRecentLogin
       case .invalidData:
-        if error.sentence.contains("password") {
+        if error.sentence.contains("has no e-mail") {
+          .missingEmail
+        } else if error.sentence.contains("password") {
           .weakPassword
         } else {
           error.sentence.contains("e-mail") ? .invalidEmail : .invalidArgument

@@ -19,8 +19,12 @@ public enum AuthErrorCode: Int, Sendable, CaseIterable {
   /// The same type, for code that names the codes so.
   public typealias Code = AuthErrorCode
 
+  /// The custom token is invalid or has expired.
+  case invalidCustomToken = 17000
   /// The account has been disabled.
   case userDisabled = 17005
+  /// The server does not offer the operation.
+  case operationNotAllowed = 17006
   /// The e-mail address or the user name is taken; the error does not reveal which.
   case emailAlreadyInUse = 17007
   /// The e-mail address is invalid.
@@ -29,13 +33,29 @@ public enum AuthErrorCode: Int, Sendable, CaseIterable {
   case wrongPassword = 17009
   /// Too many attempts; the sentence says how long to wait.
   case tooManyRequests = 17010
+  /// The account does not exist any more.
+  case userNotFound = 17011
+  /// The last sign-in is too long ago for this operation; `User.reauthenticate(with:)` helps.
+  case requiresRecentLogin = 17014
+  /// The user has an e-mail address already.
+  case providerAlreadyLinked = 17015
   /// The token is invalid or has expired.
   case invalidUserToken = 17017
   /// The server did not respond in time, the connection was lost, or the URL is not that of a
   /// server.
   case networkError = 17020
+  /// The server has ended the session: it has expired, or the password has changed.
+  case userTokenExpired = 17021
+  /// The credential, or the operation, is that of another user than the one who is signed in.
+  case userMismatch = 17024
   /// The password is too short, too long or too common.
   case weakPassword = 17026
+  /// The code for a new password or an e-mail address has expired.
+  case expiredActionCode = 17029
+  /// The code for a new password or an e-mail address is invalid, or has been used.
+  case invalidActionCode = 17030
+  /// The operation needs an e-mail address.
+  case missingEmail = 17034
   /// There is no signed-in user.
   case nullUser = 17067
   /// The user name or another argument is invalid. Canopy's own addition.
@@ -44,26 +64,16 @@ public enum AuthErrorCode: Int, Sendable, CaseIterable {
   case internalError = 17999
 
   // Never reported by this library.
-  case invalidCustomToken = 17000
   case customTokenMismatch = 17002
   case invalidCredential = 17004
-  case operationNotAllowed = 17006
-  case userNotFound = 17011
   case accountExistsWithDifferentCredential = 17012
-  case requiresRecentLogin = 17014
-  case providerAlreadyLinked = 17015
   case noSuchProvider = 17016
-  case userTokenExpired = 17021
   case invalidAPIKey = 17023
-  case userMismatch = 17024
   case credentialAlreadyInUse = 17025
   case appNotAuthorized = 17028
-  case expiredActionCode = 17029
-  case invalidActionCode = 17030
   case invalidMessagePayload = 17031
   case invalidSender = 17032
   case invalidRecipientEmail = 17033
-  case missingEmail = 17034
   case missingIosBundleID = 17036
   case missingAndroidPackageName = 17037
   case unauthorizedDomain = 17038
@@ -123,7 +133,17 @@ public enum AuthErrorCode: Int, Sendable, CaseIterable {
   /// The name in an `NSError`; nil for a code that this library never reports, and for its own.
   var name: String? {
     switch self {
+    case .invalidCustomToken: "ERROR_INVALID_CUSTOM_TOKEN"
     case .userDisabled: "ERROR_USER_DISABLED"
+    case .operationNotAllowed: "ERROR_OPERATION_NOT_ALLOWED"
+    case .requiresRecentLogin: "ERROR_REQUIRES_RECENT_LOGIN"
+    case .providerAlreadyLinked: "ERROR_PROVIDER_ALREADY_LINKED"
+    case .userNotFound: "ERROR_USER_NOT_FOUND"
+    case .userTokenExpired: "ERROR_USER_TOKEN_EXPIRED"
+    case .userMismatch: "ERROR_USER_MISMATCH"
+    case .expiredActionCode: "ERROR_EXPIRED_ACTION_CODE"
+    case .invalidActionCode: "ERROR_INVALID_ACTION_CODE"
+    case .missingEmail: "ERROR_MISSING_EMAIL"
     case .emailAlreadyInUse: "ERROR_EMAIL_ALREADY_IN_USE"
     case .invalidEmail: "ERROR_INVALID_EMAIL"
     case .wrongPassword: "ERROR_WRONG_PASSWORD"

@@ -9,6 +9,12 @@ struct IdentityToken: Sendable {
   /// The number of times that the token was shown to a database.
   var uses = 0
 
+  init(text: String, refresh: String, expiresAt: Int64) {
+    self.text = text
+    self.refresh = refresh
+    self.expiresAt = expiresAt
+  }
+
   /// Reads the tokens of a reply.
   ///
   /// - Parameter now: milliseconds since 1970.
@@ -39,6 +45,13 @@ enum RealtimeCredential: Equatable, Sendable {
       self = .refresh(String(Substring(text.utf8.dropFirst(prefix.count))))
     } else {
       self = .token(text)
+    }
+  }
+
+  /// The token itself.
+  var token: String {
+    switch self {
+    case .token(let token), .refresh(let token): token
     }
   }
 
@@ -88,9 +101,28 @@ extension RepositoryState {
       let token = result.flatMap { reply -> Result<IdentityToken, AuthError> in
         IdentityToken(reply, now: state.clock.local).map { .success($0) } ?? .failure(.unreadable)
       }
-      if case .success(let token) = token { state.identityToken = token }
+      if case .success(let token) = token { state.keepIdentity(token) }
       answer(token, state)
     }
+  }
+
+  /// Keeps an identity token, and calls the token listeners if it replaces one of the same session.
+  func keepIdentity(_ token: IdentityToken) {
+    let isRenewed =
+      identityToken.map {
+        $0.refresh.hasSameBytes(as: token.refresh) && !$0.text.hasSameBytes(as: token.text)
+      } ?? false
+    identityToken = token
+    if isRenewed { for each in session.tokenChanged() { call(each) } }
+  }
+
+  /// The identity token of the session, if it is valid for five minutes at least.
+  var validIdentityToken: IdentityToken? {
+    guard let stored = session.token, let token = identityToken,
+      token.refresh == RealtimeCredential(stored).token,
+      token.expiresAt > clock.local.addingReportingOverflow(300_000).partialValue
+    else { return nil }
+    return token
   }
 
   private func postIdentity(
@@ -112,8 +144,15 @@ extension RepositoryState {
 extension AuthError {
   static let unreadable = AuthError(.internalError, "the server's answer cannot be read")
 
-  /// Whether the same request would fail again.
-  var endsSession: Bool { code == .invalidToken || code == .userDisabled }
+  static let sessionEnded = AuthError(.userTokenExpired, "the session has ended; sign in again")
+
+  /// Whether the session to which a request belongs has ended, so that the same request would fail again.
+  var endsSession: Bool {
+    switch code {
+    case .invalidUserToken, .userTokenExpired, .userDisabled, .userNotFound: true
+    default: false
+    }
+  }
 
   fileprivate static func readReply(
     _ response: HTTPExchange.Response
@@ -143,9 +182,21 @@ extension AuthError {
       case "USER_DISABLED": (.userDisabled, "the account has been disabled")
       case "WEAK_PASSWORD": (.weakPassword, "the password is too weak")
       case "TOO_MANY_ATTEMPTS_TRY_LATER": (.tooManyRequests, "too many attempts; try again later")
-      case "TOKEN_EXPIRED", "INVALID_ID_TOKEN", "INVALID_REFRESH_TOKEN", "USER_NOT_FOUND",
-        "CREDENTIAL_TOO_OLD_LOGIN_AGAIN":
-        (.invalidToken, "the session has ended; sign in again")
+      case "TOKEN_EXPIRED": (.userTokenExpired, AuthError.sessionEnded.sentence)
+      case "INVALID_ID_TOKEN", "INVALID_REFRESH_TOKEN":
+        (.invalidUserToken, AuthError.sessionEnded.sentence)
+      case "USER_NOT_FOUND": (.userNotFound, "the account does not exist any more")
+      case "CREDENTIAL_TOO_OLD_LOGIN_AGAIN":
+        (.requiresRecentLogin, "the last sign-in is too long ago; call reauthenticate(with:) first")
+      case "INVALID_EMAIL": (.invalidEmail, "that is not an e-mail address")
+      case "MISSING_EMAIL": (.missingEmail, "an e-mail address is missing")
+      case "INVALID_CUSTOM_TOKEN", "MISSING_CUSTOM_TOKEN":
+        (.invalidCustomToken, "the custom token is not valid; get another one")
+      case "INVALID_OOB_CODE", "MISSING_OOB_CODE":
+        (.invalidActionCode, "the code is not valid; request another")
+      case "EXPIRED_OOB_CODE": (.expiredActionCode, "the code has expired; request another")
+      case "OPERATION_NOT_ALLOWED":
+        (.operationNotAllowed, "the server does not offer this operation")
       case _ where isRefusal:
         (.invalidArgument, "the server refused the request: \(word)")
       default: (.internalError, "the server refused the request: \(word)")

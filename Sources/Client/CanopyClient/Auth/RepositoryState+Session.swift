@@ -2,36 +2,21 @@ internal import CanopyTree
 internal import CanopyWire
 internal import DequeModule
 
-/// A login, a sign-up, or another request about the session.
-struct SessionRequest: Sendable {
-  enum Kind: Sendable {
-    case signUp(email: String, password: String, username: String)
-    case logIn(email: String, password: String)
-    case token(String)
-    case rename(String)
-    case reload
-    case password(current: String, new: String)
-    case logOut
-  }
-
-  var number: Int
-  var kind: Kind
-  var answer: Answer<Result<User?, AuthError>>
-}
-
 /// The session of the connection. A request about it waits for a connection, up to a timeout.
 extension RepositoryState {
   func ask(
-    _ kind: SessionRequest.Kind, answer: @escaping Answer<Result<User?, AuthError>>
+    _ kind: SessionRequest.Kind, answer: @escaping Answer<Result<SessionReply, AuthError>>
   ) {
+    let request = SessionRequest(
+      number: lastSession + 1, kind: kind, token: session.token, answer: answer)
+    if answerAtOnce(request) { return }
     guard isOnlineWanted else {
-      return answer(
-        .failure(AuthError(.networkError, "the application went offline; call goOnline() first")),
-        self)
+      return fail(
+        request,
+        AuthError(.networkError, "the application went offline; call goOnline() first"))
     }
     connectIfWanted()
     lastSession += 1
-    let request = SessionRequest(number: lastSession, kind: kind, answer: answer)
     if phase.isReady { return send(request) }
     sessionRequests.append(request)
     owner?.after(options.requestMilliseconds) { state in
@@ -39,29 +24,41 @@ extension RepositoryState {
         let index = state.sessionRequests.firstIndex(where: { $0.number == request.number })
       else { return }
       state.sessionRequests.remove(at: index)
-      request.answer(
-        .failure(
-          AuthError(
-            .networkError,
-            "the server at \(state.endpoint.text) could not be reached; check that it runs")), state
-      )
+      state.fail(
+        request,
+        AuthError(
+          .networkError,
+          "the server at \(state.endpoint.text) could not be reached; check that it runs"))
     }
+  }
+
+  /// Answers a request that needs no server.
+  ///
+  /// - Returns: whether it is one.
+  private func answerAtOnce(_ request: SessionRequest) -> Bool {
+    let user = session.user
+    switch request.kind {
+    case _ where user == nil && request.kind.needsAccount:
+      fail(request, AuthError(.nullUser, "nobody is signed in; sign in first"))
+    case .signUpAnonymously where user?.isAnonymous == true: request.succeed(user, self)
+    case .reload where user?.isAdministrator == true: request.succeed(user, self)
+    case .link where user?.email != nil:
+      fail(request, AuthError(.providerAlreadyLinked, "the user has an e-mail address already"))
+    case .idToken where user?.isAdministrator == true:
+      request.succeed(text: session.token ?? "", self)
+    case _ where user?.isAdministrator == true && request.kind.needsAccount:
+      fail(request, AuthError(.operationNotAllowed, "the administrator has no account"))
+    case .idToken(isForced: false):
+      guard let token = validIdentityToken else { return false }
+      request.succeed(text: token.text, self)
+    default: return false
+    }
+    return true
   }
 
   func send(_ request: SessionRequest) {
     guard !endpoint.isRealtime else { return sendIdentity(request) }
-    let isSent = send(.session(request)) { output in
-      switch request.kind {
-      case .signUp(let email, let password, let username):
-        output.append("SIGNUP", email, password, username)
-      case .logIn(let email, let password): output.append("LOGIN", email, password)
-      case .token(let token): output.append("AUTH", token)
-      case .rename(let name): output.append("RENAME", name)
-      case .password(let current, let new): output.append("PASSWORD", current, new)
-      case .reload: output.append("WHOAMI")
-      case .logOut: output.append("LOGOUT")
-      }
-    }
+    let isSent = send(.session(request)) { $0.append(session: request.kind) }
     if !isSent { fail(request, AuthError(.invalidArgument, "that is longer than a line may be")) }
   }
 
@@ -70,14 +67,20 @@ extension RepositoryState {
     case .failure(let error): fail(request, AuthError(error, of: request.kind))
     case .success(let json):
       switch request.kind {
-      case .logOut: request.answer(.success(nil), self)
+      case .logOut, .forgotPassword, .sendVerification: request.succeed(session.user, self)
+      case .delete:
+        setSession(nil, token: nil)
+        request.succeed(nil, self)
       case .rename(let name):
-        let user = session.user.map {
-          User(uid: $0.uid, email: $0.email, displayName: name, isAdministrator: false)
-        }
-        setSession(user, token: session.token)
-        request.answer(.success(user), self)
+        setSession(session.user?.named(name), token: session.token)
+        request.succeed(session.user, self)
       case .reload: reload(json, request)
+      case .resetPassword, .verifyEmail:
+        guard let email = try? members(json, { $0.text("email") }) else {
+          return fail(request, .unreadable)
+        }
+        request.succeed(text: email, self)
+      case .idToken: takeIdentity(json, request)
       case .token where endpoint.isRealtime: beginSession(json, request)
       default: begin(json, request)
       }
@@ -85,21 +88,40 @@ extension RepositoryState {
   }
 
   private func reload(_ json: [UInt8], _ request: SessionRequest) {
-    if session.user?.isAdministrator == true { return request.answer(.success(session.user), self) }
-    let user = try? members(json) { members -> User? in
-      guard let uid = members.text("uid") else { return nil }
-      return User(
-        uid: uid, email: members.text("email"), displayName: members.text("username"),
-        isAdministrator: false)
-    }
-    guard let user, user.uid == session.user?.uid else {
-      return fail(request, AuthError(.nullUser, "the session has ended; sign in again"))
+    guard let user = account(json), user.uid == session.user?.uid else {
+      return fail(request, .sessionEnded)
     }
     setSession(user, token: session.token)
-    request.answer(.success(user), self)
+    request.succeed(user, self)
+  }
+
+  /// Returns the user of a reply to ACCOUNT.
+  private func account(_ json: [UInt8]) -> User? {
+    try? members(json) { members in
+      members.text("uid").map { uid in
+        User(
+          uid: uid, email: members.text("email"), displayName: members.text("username"),
+          isAnonymous: members.text("provider") == "anonymous",
+          isEmailVerified: members["verified"].map { $0.elementsEqual("true".utf8) } ?? false)
+      }
+    }
+  }
+
+  private func takeIdentity(_ json: [UInt8], _ request: SessionRequest) {
+    let reply = try? members(json) { ($0.text("token"), $0.integer("expires")) }
+    guard let (text, end) = reply, let text, let end, let stored = session.token else {
+      return fail(request, .unreadable)
+    }
+    let left = max(0, end.subtractingReportingOverflow(clock.now).partialValue)
+    keepIdentity(
+      IdentityToken(
+        text: text, refresh: stored, expiresAt: clock.local &+ min(left, 86_400_000)))
+    request.succeed(text: text, self)
   }
 
   private func begin(_ json: [UInt8], _ request: SessionRequest) {
+    var isAnonymous = false
+    if case .signUpAnonymously = request.kind { isAnonymous = true }
     let reply = try? members(json) { members -> (User?, String?) in
       if members["administrator"] != nil {
         guard case .token(let token) = request.kind else { return (nil, nil) }
@@ -110,17 +132,38 @@ extension RepositoryState {
       }
       let user = User(
         uid: uid, email: members.text("email"), displayName: members.text("username"),
-        isAdministrator: false)
+        isAnonymous: isAnonymous)
       return (user, token)
     }
     guard let (user, token) = reply, let user, let token else {
-      return fail(request, AuthError(.internalError, "the server's answer cannot be read"))
+      return fail(request, .unreadable)
     }
     setSession(user, token: token)
-    request.answer(.success(user), self)
+    switch request.kind {
+    case .logIn, .confirm, .customToken, .password, .credentials:
+      readAccount(request)
+    case .token where !user.isAdministrator: readAccount(request)
+    default: request.succeed(user, self)
+    }
   }
 
+  /// Reads the rest of the account, and answers with the user of a new session.
+  private func readAccount(_ request: SessionRequest) {
+    let reload = SessionRequest(number: request.number, kind: .reload, token: session.token) {
+      _, state in
+      // The session has begun, whether or not the rest is known.
+      request.succeed(state.session.user, state)
+    }
+    send(reload)
+  }
+
+  /// Fails a request. Signs out if the error means that the server has ended the session.
   func fail(_ request: SessionRequest, _ error: AuthError) {
+    // A refused confirmation may be about the account of another user.
+    let isEnd =
+      request.kind.isConfirmation
+      ? error.code == .userTokenExpired : request.kind.needsSession && error.endsSession
+    if isEnd, let token = request.token { endSession(token: token) }
     request.answer(.failure(error), self)
   }
 
@@ -142,8 +185,48 @@ extension RepositoryState {
 }
 
 extension JSONOutput {
+  /// Appends a request about the session in the line protocol, without its terminator.
+  fileprivate mutating func append(session kind: SessionRequest.Kind) {
+    switch kind {
+    case .signUp(let email, let password, let username):
+      append("SIGNUP", email, password, username)
+    case .signUpAnonymously: append("ANONYMOUS")
+    case .logIn(let email, let password): append("LOGIN", email, password)
+    case .token(let token): append("AUTH", token)
+    case .customToken(let token): append("CUSTOM", token)
+    case .confirm(let email, let password): append("CONFIRM", email, password)
+    case .rename(let name): append("RENAME", name)
+    case .password(let current, let new): append("PASSWORD", current, new)
+    case .credentials(let email, let password): append(email: email, password: password)
+    case .link(let email, let password): append(email: email, password: password)
+    case .delete: append("DELETEACCOUNT")
+    case .idToken: append("IDTOKEN")
+    case .forgotPassword(let email): append("FORGOT", email)
+    case .resetPassword(let code, nil): append("RESET", code)
+    case .resetPassword(let code, let new?): append("RESET", code, new)
+    case .sendVerification: append("VERIFY")
+    case .verifyEmail(let code): append("VERIFY", code)
+    case .reload: append("ACCOUNT")
+    case .logOut: append("LOGOUT")
+    }
+  }
+
+  private mutating func append(email: String?, password: String?) {
+    append("CREDENTIALS {")
+    if let email {
+      append("\"email\":")
+      append(string: email)
+      if password != nil { append(",") }
+    }
+    if let password {
+      append("\"password\":")
+      append(string: password)
+    }
+    append("}")
+  }
+
   /// Appends a verb with texts as arguments.
-  fileprivate mutating func append(_ verb: StaticString, _ arguments: String...) {
+  private mutating func append(_ verb: StaticString, _ arguments: String...) {
     append(verb)
     for argument in arguments {
       append(" ")

@@ -38,6 +38,18 @@ final class SessionBox: Sendable {
     }
   }
 
+  /// Returns the calls of the token listeners for a new identity token of the same session.
+  func tokenChanged() -> [ApplicationCall] {
+    state.withLock { state in
+      let user = state.user
+      return state.listeners.sorted { $0.key < $1.key }.compactMap { _, listener in
+        guard listener.isForToken else { return nil }
+        let callback = listener.callback
+        return ApplicationCall(isolation: callback.isolation) { callback.body(user) }
+      }
+    }
+  }
+
   /// Adds a listener.
   ///
   /// - Parameter forToken: whether to call it whenever the token changes, not only the user.

@@ -3,41 +3,25 @@ internal import Synchronization
 /// The operations of a user on the own account. They concern the user who is signed in when they are
 /// carried out.
 extension User {
-  private func requireAuth() throws(AuthError) -> Auth {
-    guard let auth else {
-      throw AuthError(.nullUser, "this user comes from no session; use Auth.auth().currentUser")
-    }
-    guard auth.currentUser?.uid == uid else {
-      throw AuthError(.userMismatch, "another user is signed in; use Auth.auth().currentUser")
-    }
-    return auth
-  }
-
-  /// Returns the token of the session, which the HTTP interface accepts, too. A session has one token
-  /// as long as it lives, so `forcingRefresh` has no effect.
-  ///
-  /// - Throws: `AuthError` if this user is not signed in.
-  public func getIDToken(forcingRefresh: Bool = false) async throws -> String {
-    guard let token = try requireAuth().token else {
-      throw AuthError(.nullUser, "nobody is signed in")
-    }
-    return token
-  }
-
   /// Reads the account again. The result is in `Auth.currentUser`.
   ///
   /// - Throws: `AuthError`.
   public func reload() async throws {
-    try await requireAuth().reload()
+    _ = try await owner.perform(.reload, of: uid)
+  }
+
+  /// Reads the account again. The result is in `Auth.currentUser`.
+  ///
+  /// - Parameter completion: receives nil or an `AuthError`.
+  public func reload(
+    @_inheritActorContext completion: (@Sendable @isolated(any) ((any Error)?) -> Void)? = nil
+  ) {
+    owner.report(.reload, of: uid, completion.map { Callback(of: $0) })
   }
 
   /// Returns a change of the profile, to be committed.
   public func createProfileChangeRequest() -> UserProfileChangeRequest {
     UserProfileChangeRequest(self)
-  }
-
-  fileprivate func rename(_ name: String) async throws {
-    _ = try await requireAuth().updateDisplayName(name)
   }
 }
 
@@ -62,7 +46,7 @@ public final class UserProfileChangeRequest: Sendable {
   /// - Throws: `AuthError`.
   public func commitChanges() async throws {
     guard let name = displayName, name != user.displayName else { return }
-    try await user.rename(name)
+    _ = try await user.owner.perform(.rename(name), of: user.uid)
   }
 
   /// Carries out the change.
@@ -71,10 +55,11 @@ public final class UserProfileChangeRequest: Sendable {
   public func commitChanges(
     @_inheritActorContext completion: (@Sendable @isolated(any) ((any Error)?) -> Void)? = nil
   ) {
-    Task {
-      var problem: (any Error)?
-      do { try await commitChanges() } catch { problem = error }
-      await completion?(problem)
+    let callback = completion.map { Callback(of: $0) }
+    guard let name = displayName, name != user.displayName else {
+      let repository = user.owner.repository
+      return repository.use { state in if let callback { state.call(callback, nil) } }
     }
+    user.owner.report(.rename(name), of: user.uid, callback)
   }
 }

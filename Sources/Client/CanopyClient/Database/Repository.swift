@@ -110,6 +110,8 @@ final class RepositoryState {
   var link = RealtimeLink()
   /// The identity token of the session, if the server's identity requests gave it.
   var identityToken: IdentityToken?
+  /// The requests under way that replace the session by one with new credentials.
+  var replacedSessions = 0
   var serverLimits = ServerLimits()
   /// The keepalive ticks since the last received line.
   var silentTicks = 0

@@ -161,7 +161,8 @@ private struct SavedSession {
     let isAdministrator = value["administrator"] == .leaf(true)
     user = User(
       uid: uid, email: value["email"]?.string, displayName: value["name"]?.string,
-      isAdministrator: isAdministrator)
+      isAdministrator: isAdministrator, isAnonymous: value["anonymous"] == .leaf(true),
+      isEmailVerified: value["verified"] == .leaf(true))
     self.token = token
   }
 
@@ -179,6 +180,8 @@ private struct SavedSession {
     }
     output.append(",\"administrator\":")
     output.append(user.isAdministrator ? "true" : "false")
+    if user.isAnonymous { output.append(",\"anonymous\":true") }
+    if user.isEmailVerified { output.append(",\"verified\":true") }
     output.append(",\"token\":")
     output.append(string: token)
     output.append("}")

@@ -187,8 +187,13 @@ import Testing
   @Test(arguments: [
     ("EMAIL_EXISTS", AuthError.Code.emailAlreadyInUse),
     ("WEAK_PASSWORD : too short", .weakPassword), ("INVALID_LOGIN_CREDENTIALS", .wrongPassword),
-    ("USER_DISABLED", .userDisabled), ("INVALID_EMAIL", .invalidArgument),
-    ("TOKEN_EXPIRED", .invalidToken), ("TOO_MANY_ATTEMPTS_TRY_LATER", .tooManyRequests),
+    ("USER_DISABLED", .userDisabled), ("INVALID_EMAIL", .invalidEmail),
+    ("TOKEN_EXPIRED", .userTokenExpired), ("INVALID_REFRESH_TOKEN", .invalidToken),
+    ("USER_NOT_FOUND", .userNotFound), ("CREDENTIAL_TOO_OLD_LOGIN_AGAIN", .requiresRecentLogin),
+    ("INVALID_CUSTOM_TOKEN", .invalidCustomToken), ("MISSING_EMAIL", .missingEmail),
+    ("EXPIRED_OOB_CODE", .expiredActionCode), ("INVALID_OOB_CODE", .invalidActionCode),
+    ("OPERATION_NOT_ALLOWED", .operationNotAllowed), ("INVALID_WORD", .invalidArgument),
+    ("TOO_MANY_ATTEMPTS_TRY_LATER", .tooManyRequests),
     ("SOMETHING", .internalError), ("", .internalError),
   ])
   func `a word of the identity requests is a code`(_ message: String, _ code: AuthError.Code) {

@@ -67,9 +67,9 @@ import Testing
       let user = try await auth.createUser(
         withEmail: "ada@example.org", password: "secret words of ada", username: "ada"
       ).user
-      let first = try await user.getIDToken()
+      let first = try #require(user.refreshToken)
       try await auth.updatePassword(from: "secret words of ada", to: "other words of ada")
-      let second = try await #require(auth.currentUser).getIDToken(forcingRefresh: true)
+      let second = try #require(auth.currentUser?.refreshToken)
       #expect(first != second)
       // The password changed the token, not the user.
       #expect(await tokens.wait(for: 3) == ["none", user.uid, user.uid])

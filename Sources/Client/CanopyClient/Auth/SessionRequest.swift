@@ -1,0 +1,92 @@
+/// A login, a sign-up, or another request about the session or the account.
+struct SessionRequest: Sendable {
+  enum Kind: Sendable {
+    case signUp(email: String, password: String, username: String)
+    case signUpAnonymously
+    case logIn(email: String, password: String)
+    /// Signs in with a token of the server's: of a session, or the administrator's.
+    case token(String)
+    case customToken(String)
+    /// Proves the password of the signed-in user again.
+    case confirm(email: String, password: String)
+    case rename(String)
+    case reload
+    case password(current: String, new: String)
+    /// Sets the e-mail address, the password or both; nil keeps one.
+    case credentials(email: String?, password: String?)
+    /// Adds the first credentials.
+    case link(email: String, password: String)
+    case delete
+    case idToken(isForced: Bool)
+    case forgotPassword(email: String)
+    /// Checks a code; sets the password if there is one.
+    case resetPassword(code: String, new: String?)
+    case sendVerification
+    case verifyEmail(code: String)
+    case logOut
+  }
+
+  var number: Int
+  var kind: Kind
+  /// The token of the session that the request is about; nil if there is none.
+  var token: String?
+  var answer: Answer<Result<SessionReply, AuthError>>
+}
+
+/// The outcome of a request about the session.
+struct SessionReply: Sendable {
+  /// The signed-in user.
+  var user: User?
+  /// The identity token or the e-mail address that the request asked for.
+  var text = ""
+}
+
+extension SessionRequest {
+  /// Answers with the signed-in user.
+  func succeed(_ user: User?, _ state: RepositoryState) {
+    answer(.success(SessionReply(user: user)), state)
+  }
+
+  /// Answers with a text.
+  func succeed(text: String, _ state: RepositoryState) {
+    answer(.success(SessionReply(user: state.session.user, text: text)), state)
+  }
+}
+
+extension SessionRequest.Kind {
+  /// Whether the server refuses the request long after the last sign-in.
+  var needsRecentLogin: Bool {
+    switch self {
+    case .credentials, .link, .delete: true
+    default: false
+    }
+  }
+
+  /// Whether a server may lack what the request needs.
+  var mayBeMissing: Bool {
+    switch self {
+    case .customToken, .idToken, .forgotPassword, .sendVerification: true
+    default: needsRecentLogin
+    }
+  }
+
+  /// Whether the request needs a session, so that a refused one has ended.
+  var needsSession: Bool {
+    switch self {
+    case .rename, .reload, .idToken, .sendVerification: true
+    default: needsRecentLogin
+    }
+  }
+
+  /// Whether the request is about the account of the signed-in user.
+  var needsAccount: Bool {
+    switch self {
+    case .password, .confirm: true
+    default: needsSession
+    }
+  }
+
+  var isConfirmation: Bool {
+    if case .confirm = self { true } else { false }
+  }
+}

@@ -1,0 +1,159 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+internal import CanopyIdentity
+internal import CanopySocial
+internal import CanopyTree
+internal import CanopyWire
+
+/// Requests about an account and its credentials, besides sign-up, login and the change of a known password.
+extension Operations {
+  /// Carries out such a request.
+  ///
+  /// - Parameter network: the network of the connection, by which logins and sign-ups are limited.
+  func credentials(
+    _ request: AccountRequest, as identity: Identity, from network: RemoteNetwork
+  ) async throws -> Session.Completion {
+    switch request {
+    case .account: return try await account(of: identity)
+    case .signUpAnonymously:
+      return try await openSession {
+        try await accounts.beginSignUp(AccountDraft(), from: network).session
+      }
+    case .logInCustom(let token):
+      let service = try requiredService()
+      return try await openSession {
+        try await service.beginSession(customToken: token, from: network)
+      }
+    case .issueCustomToken(let uid, let claims):
+      try requireAdministrator(identity)
+      let service = try requiredService()
+      do {
+        let token = try service.makeCustomToken(uid: uid, claims: claims)
+        return Session.Completion(.json(["token": .text(token)]))
+      } catch {
+        throw WireError(
+          .invalidData,
+          "the uid must be a key of at most 128 bytes, and the claims an object of at most 1,000 without reserved names"
+        )
+      }
+    case .confirm(let email, let password):
+      let uid = try user(identity)
+      let completion = try await openSession {
+        try await accounts.confirm(
+          uid: uid.text, session: identity.session?.token ?? "", email: email, password: password,
+          from: network)
+      }
+      if let session = completion.identity?.session { identity.session?.isSucceeded(by: session) }
+      return completion
+    case .changeCredentials(let email, let password):
+      return try await changeCredentials(email, password, as: identity, from: network)
+    case .deleteAccount: return try await deleteAccount(of: identity)
+    case .identityToken:
+      _ = try user(identity)
+      let (text, end) = try await requiredService()
+        .identityToken(for: identity.session?.token ?? "")
+      return Session.Completion(.json(["token": .text(text), "expires": .number(end)]))
+    case .forgotPassword(let email):
+      try await requiredService().sendCode(to: email, .resetPassword, from: network)
+      return Session.Completion(.null)
+    case .resetPassword(let code, let new):
+      return try await resetPassword(code: code, new: new, from: network)
+    case .verifyEmail(let code?):
+      let account = try await accounts.verifyEmail(code: code, from: network)
+      return Session.Completion(.json(["email": .text(account.email)]))
+    case .verifyEmail(nil):
+      let email = try await accounts.account(.uid(try user(identity).text)).email
+      guard !email.isEmpty else { throw WireError.addressNeeded }
+      try await requiredService().sendCode(to: email, .verifyEmail, from: network)
+      return Session.Completion(.null)
+    case .signUp, .logIn, .authenticate, .logOut, .changePassword:
+      throw WireError(.internalError, "the request was given to the wrong operation")
+    }
+  }
+
+  /// Returns the service of identity tokens.
+  ///
+  /// - Throws: `WireError` for a server without it.
+  private func requiredService() throws(WireError) -> IdentityService {
+    guard let identityService else {
+      throw WireError(.notFound, "this server has no identity tokens; ask its administrator")
+    }
+    return identityService
+  }
+
+  private func account(of identity: Identity) async throws -> Session.Completion {
+    let uid = try user(identity)
+    let account = try await accounts.account(.uid(uid.text))
+    return Session.Completion(
+      .json([
+        "uid": .key(uid), "username": .text(Users.username(of: uid, in: engine.root) ?? ""),
+        "email": .text(account.email), "provider": .text(account.provider),
+        "verified": .bool(account.details.isEmailVerified),
+        "createdAt": .number(account.createdAt),
+      ]))
+  }
+
+  private func changeCredentials(
+    _ email: String?, _ password: String?, as identity: Identity, from network: RemoteNetwork
+  ) async throws -> Session.Completion {
+    let uid = try user(identity)
+    let login = try await requiredService().recentIdentity(of: identity.session?.token ?? "")
+    if email == nil, try await accounts.account(.uid(uid.text)).email.isEmpty {
+      throw WireError.addressNeeded
+    }
+    var changes = AccountChanges()
+    changes.email = email.map { .set($0) }
+    changes.password = password.map { .set($0) }
+    let completion = try await openSession {
+      do {
+        let account = try await accounts.update(
+          uid.text, changes, loginTime: login.endableLoginTime, from: network)
+        if account.details.validSince > login.loginTime {
+          // The subscriptions of this connection are authorized when it has the new session.
+          await reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
+        }
+        guard let next = try await accounts.login(account) else { throw WireError.sessionEnded }
+        return next.session
+      } catch {
+        // The store may have made the change before it failed, and ended all sessions.
+        let isRefusal = error is AccountError || error is WireError
+        if !isRefusal { await reauthorize(sessions.revokeAll(uid)) }
+        throw error
+      }
+    }
+    if let session = completion.identity?.session { identity.session?.isSucceeded(by: session) }
+    return completion
+  }
+
+  private func deleteAccount(of identity: Identity) async throws -> Session.Completion {
+    let uid = try user(identity)
+    _ = try await requiredService().recentIdentity(of: identity.session?.token ?? "")
+    do {
+      try await accounts.deleteAccount(uid: uid.text)
+    } catch {
+      // The store may have deleted the account before it failed.
+      if !(error is AccountError) { await reauthorize(sessions.revokeAll(uid)) }
+      throw error
+    }
+    await reauthorize(sessions.revokeAll(uid))
+    return Session.Completion(.null, identity: .anonymous)
+  }
+
+  private func resetPassword(
+    code: String, new: String?, from network: RemoteNetwork
+  ) async throws -> Session.Completion {
+    let record: CodeRecord
+    if let new {
+      record = try await accounts.resetPassword(code: code, new: new, from: network)
+      await reauthorize(sessions.revokeAll(try Key(record.uid)))
+    } else {
+      record = try await accounts.checkCode(code, .resetPassword, from: network)
+    }
+    return Session.Completion(.json(["email": .text(record.email)]))
+  }
+}
+
+extension WireError {
+  fileprivate static let addressNeeded = WireError(
+    .invalidData, "the account has no e-mail address; set one first")
+}
