@@ -53,26 +53,33 @@ extension IssuedCode: CustomStringConvertible, CustomReflectable {
 
 /// Codes that prove the access to an e-mail address.
 extension AccountService {
+  /// Counts a request for a code. It does not ask the store, so it takes the same time for every address.
+  ///
+  /// - Throws: ``AccountError/invalidEmail``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many codes
+  ///   for the address or too many requests of the network.
+  public func admitCode(for email: String, from remote: RemoteNetwork) throws {
+    guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
+    try countLogin(from: remote)
+    let key = Array(email.normalized.utf8)
+    if let wait = codeLimiter.withLock({ $0.take(key, now: environment.now()) }) {
+      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
+    }
+  }
+
   /// Returns a new code; nil if no active account has the address. The caller must not reveal which.
   ///
   /// - Parameters:
   ///   - email: the address.
   ///   - purpose: the purpose of the code.
-  ///   - remote: the network of the caller, for the limit of logins; nil for an administrator.
+  ///   - remote: the network of the caller, for the limit of logins; nil for an administrator, or after `admitCode`.
   /// - Throws: ``AccountError/invalidEmail``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many codes
   ///   for the address or too many requests of the network.
   public func issueCode(
     for email: String, _ purpose: CodePurpose, from remote: RemoteNetwork?
   ) async throws -> IssuedCode? {
+    if let remote { try admitCode(for: email, from: remote) }
     guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
     let now = environment.now()
-    if let remote {
-      try countLogin(from: remote)
-      let key = Array(email.normalized.utf8)
-      if let wait = codeLimiter.withLock({ $0.take(key, now: now) }) {
-        throw AccountError.rateLimited(retryAfterMilliseconds: wait)
-      }
-    }
     guard let account = try await store.account(emailNormalized: email.normalized),
       account.isActive
     else { return nil }

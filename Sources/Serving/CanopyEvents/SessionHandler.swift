@@ -310,7 +310,9 @@ open class SessionHandler {
     let isWithin = isPerforming
     isPerforming = true
     defer { isPerforming = isWithin }
-    while let action = isWithin ? session.nextDecidedAction() : session.nextAction() {
+    while let action = isWithin
+      ? session.nextDecidedAction() : session.nextAction(runsAlone: operations.runsAlone)
+    {
       switch action {
       case .read(let request):
         countWork()

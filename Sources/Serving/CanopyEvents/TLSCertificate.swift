@@ -72,7 +72,7 @@ package final class TLSCertificate: Sendable {
   }
 
   /// Returns the content of a file.
-  private static func parsed<R>(
+  static func parsed<R>(
     _ file: String, _ content: String, _ parse: ([UInt8]) throws -> R?
   ) throws(TLSCertificateError) -> R {
     let bytes: [UInt8]

@@ -62,7 +62,7 @@ final class HandshakeGuard: ChannelInboundHandler {
   func handlerAdded(context: ChannelHandlerContext) {
     let channel = context.channel
     share = memory.open(on: channel.eventLoop) { channel.cutOff() }
-    share?.report(TLSCertificate.connectionBytes)
+    share?.report(TLSCertificate.connectionBytes, idle: TLSCertificate.connectionBytes)
     deadline = context.eventLoop.assumeIsolated().scheduleTask(in: .seconds(seconds)) {
       context.close(promise: nil)
     }

@@ -134,12 +134,15 @@ public final class Gateway: Service {
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       // One read of up to 64 KiB, then other connections: by default one that sends much has four such reads.
       .childChannelOption(.maxMessagesPerRead, value: 1)
+      .childChannelOption(.recvAllocator, value: ReadBuffers())
       .childChannelOption(.writeBufferWaterMark, value: .init(low: mark / 2, high: mark))
       .childChannelOption(.tcpOption(.tcp_nodelay), value: 1)
       .childChannelOption(.socketOption(.so_keepalive), value: 1)
       .childChannelOption(.tcp(TCP_KEEPIDLE), value: configuration.heartbeatSeconds)
       .childChannelOption(.tcp(TCP_KEEPINTVL), value: configuration.heartbeatSeconds)
       .childChannelOption(.tcp(TCP_USER_TIMEOUT), value: configuration.timeoutSeconds * 1000)
+      // The kernel takes up to 4 MiB of each client that does not read, which no ledger counts.
+      .childChannelOption(.tcp(TCP_NOTSENT_LOWAT), value: SendQueue.unsentBytesMax)
     do {
       return try await bootstrap.bind(host: configuration.host, port: configuration.port) {
         [operations, gate, logger, configuration] channel in

@@ -40,15 +40,21 @@ struct GatewayChannel: ServerChildChannel {
   private let sockets: RealtimeConnections
   private let counters: HTTPMetrics
 
-  init(_ operations: Operations, configuration: Gateway.Configuration, logger: Logger) {
+  /// - Parameter turns: makes the turns of a loop; nil for those of `LoopTurns`.
+  init(
+    _ operations: Operations, configuration: Gateway.Configuration, logger: Logger,
+    turns: (@Sendable (any EventLoop) -> LoopTurns)? = nil
+  ) {
     self.operations = operations
     self.configuration = configuration
     loops = LoopLocals { loop in
-      .makeBoxSendingValue(GatewayLoop(operations, loop: loop), eventLoop: loop)
+      .makeBoxSendingValue(
+        GatewayLoop(operations, loop: loop, turns: turns?(loop)), eventLoop: loop)
     }
     var realtime = RealtimeConnections.Configuration()
     realtime.isEmulator = configuration.isEmulator
     realtime.allowedOrigins = configuration.allowedOrigins
+    realtime.isLoopback = Gateway.loopback.contains(configuration.host)
     sockets = RealtimeConnections(operations, configuration: realtime)
     counters = HTTPMetrics(in: operations.metrics)
   }
@@ -115,6 +121,7 @@ struct GatewayChannel: ServerChildChannel {
   ) throws -> HTTP? {
     let channel = connection.channel
     let pipeline = channel.pipeline.syncOperations
+    connection.becomeHTTP()
     try pipeline.addHandler(HTTPTypesCodec(isSecure: configuration.certificate != nil))
     try pipeline.addHandler(
       ConnectionGuard(configuration.patience) { isLost in
@@ -134,7 +141,7 @@ struct GatewayChannel: ServerChildChannel {
       configuration: .init(isOutboundHalfClosureEnabled: true))
   }
 
-  private func responder(_ connection: GatewayConnection) -> Responder {
+  func responder(_ connection: GatewayConnection) -> Responder {
     Responder(operations, configuration, sockets, counters, connection)
   }
 

@@ -18,10 +18,15 @@ final class GatewayConnection: Sendable {
   let address: String
   let operations: Operations
 
-  /// The bytes charged for each connection: its channel, its handlers, its task and a small request.
-  static let baseBytes = 12 * 1024
+  /// The bytes charged for a connection before its first request, and for a WebSocket: its channel and its handlers.
+  static let newBytes = 12 * 1024
+  /// The bytes charged for a connection that speaks HTTP: also its task and a small request. Measured by the growth of
+  /// a server with idle connections.
+  static let baseBytes = 32 * 1024
 
   private struct State: ~Copyable {
+    /// The bytes that the connection takes while it is idle.
+    var idle = GatewayConnection.newBytes
     /// The bytes of bodies, of decoded data and of responses.
     var work = 0
     /// The bytes of the input that waits.
@@ -91,6 +96,11 @@ final class GatewayConnection: Sendable {
     charge { $0.body = 0 }
   }
 
+  /// Charges the memory of a connection that speaks HTTP from now on.
+  func becomeHTTP() {
+    charge { $0.idle = GatewayConnection.baseBytes }
+  }
+
   private func charge(_ change: (inout State) -> Void) {
     state.withLock { state in
       change(&state)
@@ -105,7 +115,7 @@ final class GatewayConnection: Sendable {
         }
       }
       let parts = state.work + state.input + state.output + state.heads + state.body
-      state.share?.report(GatewayConnection.baseBytes + parts)
+      state.share?.report(state.idle + parts, idle: state.idle)
     }
   }
 

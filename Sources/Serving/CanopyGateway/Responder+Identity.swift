@@ -21,6 +21,7 @@ extension Responder {
     connection.charge(
       bytes.capacity + bytes.readableBytes
         + bytes.withUnsafeReadableBytes { CanopyWire.Request.memoryBytes(text: $0) })
+    guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
     let response = await service.respond(
       to: IdentityRequest(
         method: request.method.rawValue, path: request.target.path,

@@ -1,4 +1,5 @@
 internal import CanopyMetrics
+internal import CanopyRealtime
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
@@ -14,10 +15,15 @@ extension Responder {
   }
 
   /// Answers with the metrics, for programs on this machine and for the administrator: they show how much the server is
-  /// used, and by which requests. A web page that a person on this machine has open is none of them.
-  func metrics(_ request: Parsed) async throws -> HTTPAnswer {
+  /// used, and by which requests. A web page that a person on this machine has open is none of them, even if the name
+  /// of its server resolves to this machine.
+  ///
+  /// - Parameter host: the field `Host` of the request.
+  func metrics(_ request: Parsed, host: String?) async throws -> HTTPAnswer {
     guard request.method == .get else { return .methodNotAllowed([.get]) }
-    if !Operations.isThisMachine(connection.address) || request.fields[.origin] != nil {
+    if !Operations.isThisMachine(connection.address) || request.fields[.origin] != nil
+      || host.map(RealtimeConnections.mayBeForeign) ?? false
+    {
       guard case .administrator = try await identity(request) else {
         throw WireError(.permissionDenied, "")
       }

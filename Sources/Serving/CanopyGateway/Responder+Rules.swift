@@ -37,7 +37,12 @@ extension Responder {
     guard let text = String(validating: bytes.readableBytesView, as: UTF8.self) else {
       throw WireError(.invalidData, "the rules are not UTF-8; encode them as UTF-8")
     }
-    let completion = await operations.administration(.setRules(text), as: identity)
+    let completion = try await withCheckedThrowingContinuation { continuation in
+      let begun: Void? = connection.unlessLost {
+        operations.begin(.setRules(text), as: identity) { continuation.resume(returning: $0) }
+      }
+      if begun == nil { continuation.resume(throwing: ConnectionEnds()) }
+    }
     if case .failure(let error) = completion.reply { throw error }
     return .json { $0.append("{\"status\":\"ok\"}") }
   }

@@ -83,7 +83,7 @@ struct Responder: Sendable {
     if answer.isForAllOrigins, fields[.origin] != nil { answer.allowOrigins() }
     if request.method == .head { answer.body = .none }
     // The parser does not read on behind a request that asks for another protocol.
-    if fields[.upgrade] != nil { answer.closes = true }
+    if fields[.upgrade] != nil || request.method == .connect { answer.closes = true }
     return answer
   }
 
@@ -106,6 +106,8 @@ struct Responder: Sendable {
     _ writer: borrowing ResponseWriter
   ) async throws -> Outcome {
     do {
+      // It has no path. The parser does not read on behind it.
+      if request.method == .connect { return .answer(.methodNotAllowed(Responder.methods)) }
       let target: Target
       do throws(TreeError) { target = try Target(request.head.path ?? "") } catch {
         throw WireError(error)
@@ -120,7 +122,7 @@ struct Responder: Sendable {
         return .answer(
           .failure(.notFound, "there is nothing at this address; append .json to read the tree"))
       case .health: return .answer(health(method))
-      case .metrics: return .answer(try await metrics(parsed))
+      case .metrics: return .answer(try await metrics(parsed, host: request.head.authority))
       case .realtime:
         // The answer to an upgrade that was refused because of its namespace says why.
         _ = try await inNamespace(of: target)

@@ -76,9 +76,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
       if case .read(let read) = request, session.readsAtOnce(request) {
         return self.read(context, read)
       }
-      session.receive(
-        request, bytes: request.memoryBytes(text: line),
-        runsAlone: operations.runsAlone(request))
+      session.receive(request, bytes: request.memoryBytes(text: line))
     } catch {
       session.refuse(error)
     }
@@ -92,7 +90,7 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
     } receive: { [self] decoded in
       switch decoded {
       case .success(let (request, bytes)):
-        session.receive(request, bytes: bytes, runsAlone: operations.runsAlone(request))
+        session.receive(request, bytes: bytes)
       case .failure(let error): session.refuse(operations.wireError(error))
       }
     }

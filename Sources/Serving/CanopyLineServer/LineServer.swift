@@ -138,6 +138,8 @@ public final class LineServer: Service {
       .childChannelOption(.tcp(TCP_KEEPIDLE), value: configuration.heartbeatSeconds)
       .childChannelOption(.tcp(TCP_KEEPINTVL), value: configuration.heartbeatSeconds)
       .childChannelOption(.tcp(TCP_USER_TIMEOUT), value: configuration.timeoutSeconds * 1000)
+      // The kernel takes up to 4 MiB of each client that does not read, which no ledger counts.
+      .childChannelOption(.tcp(TCP_NOTSENT_LOWAT), value: SendQueue.unsentBytesMax)
     do {
       return try await bootstrap.bind(host: configuration.host, port: configuration.port).get()
     } catch {
@@ -192,6 +194,7 @@ public final class LineServer: Service {
       .childChannelOption(.allowRemoteHalfClosure, value: true)
       // One read of up to 64 KiB, then other connections: by default one that sends much has four such reads.
       .childChannelOption(.maxMessagesPerRead, value: 1)
+      .childChannelOption(.recvAllocator, value: ReadBuffers())
       .childChannelOption(
         .writeBufferWaterMark, value: .init(low: mark / 2, high: mark)
       )

@@ -25,6 +25,8 @@ public final class RealtimeConnections: Sendable {
     /// The origins, such as `https://example.com`, whose web pages may use the line protocol, besides that of the
     /// server itself.
     public var allowedOrigins: Set<String> = []
+    /// Whether the server listens on an address of this machine alone.
+    public var isLoopback = false
     /// The clock by which the turns of connections end.
     var now: @Sendable () -> NIODeadline = { .now() }
 
@@ -96,7 +98,9 @@ public final class RealtimeConnections: Sendable {
   /// Whether a client may use the line protocol over a WebSocket.
   ///
   /// A browser says of which origin the web page is. A page of another origin could make the browser of a person in a
-  /// private network send requests to this server, so it must be allowed by name.
+  /// private network send requests to this server, so it must be allowed by name. A name on the Internet may resolve to
+  /// this machine; then the page has the origin of the server. So the own origin of a server that listens on this
+  /// machine alone must have an address, `localhost`, or a name without a dot.
   ///
   /// - Parameters:
   ///   - origin: the field `Origin` of the request; nil for a program other than a browser.
@@ -105,7 +109,21 @@ public final class RealtimeConnections: Sendable {
     guard let origin else { return true }
     if configuration.allowedOrigins.contains(origin) { return true }
     guard let host, let own = RealtimeConnections.host(ofOrigin: origin) else { return false }
-    return own.asciiLowercased.hasSameBytes(as: host.asciiLowercased)
+    guard own.asciiLowercased.hasSameBytes(as: host.asciiLowercased) else { return false }
+    return !configuration.isLoopback || !RealtimeConnections.mayBeForeign(host)
+  }
+
+  /// Whether a host, with or without a port, is a name that somebody else may have on the Internet: it has a dot, and
+  /// is neither an address nor below `localhost`.
+  public static func mayBeForeign(_ host: String) -> Bool {
+    var name = Array(host.asciiLowercased.utf8)[...]
+    // An address of IPv6.
+    if name.first == UInt8(ascii: "[") { return false }
+    name = name.prefix { $0 != UInt8(ascii: ":") }
+    let labels = name.split(separator: UInt8(ascii: "."))
+    guard name.contains(UInt8(ascii: ".")), let last = labels.last else { return false }
+    let isAddress = last.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+    return !isAddress && !last.elementsEqual("localhost".utf8)
   }
 
   /// The response to a client that asks for long polling at `/.lp`: it makes official clients take a WebSocket.

@@ -54,8 +54,7 @@ extension RealtimeHandler {
       if case .read(let read) = translated, session.readsAtOnce(translated) {
         return self.read(context, read)
       }
-      var runsAlone = operations.runsAlone(translated)
-      if case .conditionalMerge = kind { runsAlone = true }
+      let runsAlone = if case .conditionalMerge = kind { true } else { false }
       session.receive(translated, bytes: bytes + translated.pathBytes, runsAlone: runsAlone)
     }
   }

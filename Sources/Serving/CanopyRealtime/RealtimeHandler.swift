@@ -29,6 +29,8 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   var listeners: [Int64: RealtimeListener] = [:]
   /// The number of each listener.
   var numbers: [ListenTarget: Int64] = [:]
+  /// The code of the frame that closes the connection: that of a normal end, or of a frame that is not allowed.
+  private var closeCode: UInt16 = 1000
   /// The login whose end is announced to the client.
   private var watched: UserSession?
 
@@ -77,7 +79,9 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
       ping = ByteBuffer(bytes.readableBytesView)
     case .close: endInput(context)
     case .none: break
-    case .invalid(let sentence): endRequests(sentence)
+    case .invalid(let sentence):
+      closeCode = 1002
+      endRequests(sentence)
     }
   }
 
@@ -194,8 +198,7 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     if let reason {
       MessageFrames.append(to: &output.text) { ServerMessage.error(reason, to: &$0) }
     }
-    // The code of a normal end.
-    [UInt8]([0x03, 0xE8]).withUnsafeBytes {
+    [UInt8(closeCode >> 8), UInt8(closeCode & 0xFF)].withUnsafeBytes {
       MessageFrames.append(control: 0x8, $0, to: &output.text)
     }
   }

@@ -48,6 +48,8 @@ final class RealtimeInput: ConnectionInput {
 
   /// Takes a frame.
   func receive(_ frame: WebSocketFrame) -> Item {
+    // Otherwise a page could send bytes that a proxy takes for requests.
+    guard frame.maskKey != nil else { return .invalid("a client must mask its frames") }
     switch frame.opcode {
     case .text:
       guard fragments == nil else { return .invalid("a message began within another one") }

@@ -6,6 +6,10 @@ internal import Synchronization
 /// with the largest total, then the next, until the others fit. It never chooses a connection while another one
 /// holds more, so that small requests of honest clients are still served.
 ///
+/// A part of the bytes may be those that each connection takes while it is idle. They do not count for the choice, so that
+/// idle connections are not the first to end. When they fill half of the bound, the server accepts no new connections, so
+/// that the others always have the other half.
+///
 /// A connection that is gone keeps its share while requests of it are under way. So clients cannot fill the engine's queue
 /// by connecting again and again: when the bound is reached, the server accepts no new connections until the requests are
 /// complete.
@@ -14,20 +18,33 @@ internal import Synchronization
 public final class MemoryBudget: Sendable {
   /// The change of a total below which it is not reported.
   public static let reportBytes = 4 * 1024
-  /// The total from which on a connection may be chosen to end.
+  /// The bytes, besides those of an idle connection, from which on a connection may be chosen to end.
   static let largeBytes = 16 * 1024
 
   /// The bound in bytes.
   public let bytesMax: Int
   private let state = Mutex(State())
 
+  /// The bytes of a connection.
+  fileprivate struct Amount {
+    var bytes = 0
+    /// The bytes among them that it takes while it is idle.
+    var idle = 0
+
+    /// The bytes that count when a connection is chosen to end.
+    var excess: Int { bytes - idle }
+    var mayBeChosen: Bool { excess >= MemoryBudget.largeBytes }
+  }
+
   fileprivate struct Large {
-    var bytes: Int
+    var amount: Amount
     let end: @Sendable () -> Void
   }
 
   fileprivate struct State {
     var used = 0
+    /// The bytes of idle connections among them.
+    var idle = 0
     var lastID = 0
     /// The connections that may be chosen.
     var large: [Int: Large] = [:]
@@ -48,7 +65,7 @@ public final class MemoryBudget: Sendable {
 
   /// Whether the bound is reached, so that the server must not accept new connections.
   public var isExhausted: Bool {
-    state.withLock { $0.used - $0.endingBytes >= bytesMax }
+    state.withLock { $0.used - $0.endingBytes >= bytesMax || $0.idle >= bytesMax / 2 }
   }
 
   /// Opens the share of one connection.
@@ -88,7 +105,7 @@ public final class MemoryBudget: Sendable {
     private let budget: MemoryBudget
     private let id: Int
     private let end: @Sendable () -> Void
-    private var reported = 0
+    private var reported = Amount()
     private var isGone = false
 
     fileprivate init(_ budget: MemoryBudget, id: Int, end: @escaping @Sendable () -> Void) {
@@ -98,25 +115,30 @@ public final class MemoryBudget: Sendable {
     }
 
     deinit {
-      if reported != 0 { budget.report(id, from: reported, to: 0, isGone ? nil : end) }
+      if reported.bytes != 0 { budget.report(id, from: reported, to: Amount(), isGone ? nil : end) }
     }
 
     /// Reports that the connection is gone and its client may hold no more, except for requests that are under way: the
     /// engine has them until they are complete. Their bytes stay charged, and ending the connection would not release
     /// them, so the budget no longer chooses it.
     public mutating func leave(holding bytes: Int) {
-      budget.report(id, from: reported, to: bytes, nil)
-      (reported, isGone) = (bytes, true)
+      let amount = Amount(bytes: bytes)
+      budget.report(id, from: reported, to: amount, nil)
+      (reported, isGone) = (amount, true)
     }
 
     /// Reports the bytes that the connection holds now. O(1), without a lock for a small change.
-    public mutating func report(_ bytes: Int) {
-      let change = bytes - reported
+    ///
+    /// - Parameter idle: the bytes among them that it takes while it is idle.
+    public mutating func report(_ bytes: Int, idle: Int = 0) {
+      assert(0...bytes ~= idle)
+      let change = bytes - reported.bytes
       guard change.magnitude >= MemoryBudget.reportBytes || (bytes == 0 && change != 0) else {
         return
       }
-      budget.report(id, from: reported, to: bytes, isGone ? nil : end)
-      reported = bytes
+      let amount = Amount(bytes: bytes, idle: isGone ? 0 : idle)
+      budget.report(id, from: reported, to: amount, isGone ? nil : end)
+      reported = amount
     }
   }
 
@@ -124,11 +146,12 @@ public final class MemoryBudget: Sendable {
   ///
   /// - Parameter end: ends the connection; nil if it is gone.
   private func report(
-    _ id: Int, from old: Int, to new: Int, _ end: (@Sendable () -> Void)?
+    _ id: Int, from old: Amount, to new: Amount, _ end: (@Sendable () -> Void)?
   ) {
     let chosen: [@Sendable () -> Void] = state.withLock { state in
-      state.used += new - old
-      assert(state.used >= 0)
+      state.used += new.bytes - old.bytes
+      state.idle += new.idle - old.idle
+      assert(state.used >= 0 && state.idle >= 0)
       guard let end else {
         // Its remaining bytes count against the bound until they are released.
         state.large[id] = nil
@@ -136,14 +159,14 @@ public final class MemoryBudget: Sendable {
         return []
       }
       if let ending = state.ending[id] {
-        state.endingBytes += new - ending
-        state.ending[id] = new > 0 ? new : nil
-      } else if new >= MemoryBudget.largeBytes {
-        state.large[id] = Large(bytes: new, end: end)
-      } else if old >= MemoryBudget.largeBytes {
+        state.endingBytes += new.bytes - ending
+        state.ending[id] = new.bytes > 0 ? new.bytes : nil
+      } else if new.mayBeChosen {
+        state.large[id] = Large(amount: new, end: end)
+      } else if old.mayBeChosen {
         state.large[id] = nil
       }
-      return new > old ? state.chooseLargest(bytesMax) : []
+      return new.bytes > old.bytes ? state.chooseLargest(bytesMax) : []
     }
     for end in chosen { end() }
   }
@@ -156,11 +179,13 @@ extension MemoryBudget.State {
     while used - endingBytes > bytesMax {
       // Among equals the older connection stays.
       guard
-        let (id, largest) = large.max(by: { ($0.value.bytes, $0.key) < ($1.value.bytes, $1.key) })
+        let (id, largest) = large.max(by: {
+          ($0.value.amount.excess, $0.key) < ($1.value.amount.excess, $1.key)
+        })
       else { break }
       large[id] = nil
-      ending[id] = largest.bytes
-      endingBytes += largest.bytes
+      ending[id] = largest.amount.bytes
+      endingBytes += largest.amount.bytes
       chosen.append(largest.end)
     }
     return chosen

@@ -24,7 +24,7 @@ struct RequestQueue {
 
   private struct Waiting {
     let request: Pending
-    let order: RequestOrder
+    var order: RequestOrder
     let bytes: Int
   }
 
@@ -81,8 +81,16 @@ struct RequestQueue {
   }
 
   /// Removes and returns the next request if it may begin. O(1).
-  mutating func begin() -> Beginning? {
-    guard let next = waiting.first, !exclusiveIsUnderWay else { return nil }
+  ///
+  /// - Parameter runsAlone: whether a write must run alone. The queue asks when the write is the next request: an
+  ///   earlier request may have changed the namespace, on which the answer depends.
+  mutating func begin(runsAlone: (Request) -> Bool = { _ in false }) -> Beginning? {
+    guard var next = waiting.first, !exclusiveIsUnderWay else { return nil }
+    if next.order == .write, case .request(let request) = next.request, runsAlone(request) {
+      next.order = .exclusive
+      // It stays so while earlier writes are under way.
+      waiting[waiting.startIndex].order = .exclusive
+    }
     if next.order != .write, !running.isEmpty { return nil }
     switch next.request {
     case .refusal:

@@ -113,7 +113,8 @@ public struct Session {
   ///
   /// - Parameters:
   ///   - bytes: the memory that the request takes.
-  ///   - runsAlone: whether no later request may begin before this one is answered, although it is a write.
+  ///   - runsAlone: whether no later request may begin before this one is answered, although it is a write. If that
+  ///     depends on the namespace, `nextAction` asks for it.
   public mutating func receive(_ request: Request, bytes: Int, runsAlone: Bool = false) {
     guard takesRequests else { return }
     queue.append(
@@ -189,7 +190,12 @@ public struct Session {
   }
 
   /// Returns the next action; nil if there is none until the front end calls another method.
-  public mutating func nextAction() -> Action? {
+  ///
+  /// - Parameter runsAlone: whether no later request may begin before a write is answered, as `Operations.runsAlone`
+  ///   says for the present namespace.
+  public mutating func nextAction(
+    runsAlone: (Request) -> Bool = { _ in false }
+  ) -> Action? {
     if let action = actions.popFirst() { return action }
     guard isOpen else { return nil }
     if canSend || queue.nextIsSubscription, let reply = queue.nextReply() {
@@ -197,7 +203,7 @@ public struct Session {
       return .send(reply)
     }
     if canSend, !isPaused {
-      if let beginning = queue.begin() {
+      if let beginning = queue.begin(runsAlone: runsAlone) {
         updateLedger()
         switch beginning {
         case .atOnce(.refusal(let error)): return .send(.failure(error))

@@ -1,15 +1,16 @@
 import ArgumentParser
 import CanopySQLite
+import CanopyTree
 import CanopyWire
 
 struct Namespace: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
-    abstract: "Create and list namespaces: further databases of a server.",
+    abstract: "Create, list and remove namespaces: further databases of a server.",
     discussion: """
       A namespace has a tree, rules and a journal of its own, in the folder namespaces/NAME of the data folder. \
       Accounts are those of the server. The namespace default is the database of the blog, which always exists.
       """,
-    subcommands: [Create.self, List.self])
+    subcommands: [Create.self, List.self, Remove.self])
 
   struct Create: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
@@ -24,10 +25,8 @@ struct Namespace: AsyncParsableCommand {
     func run() async throws {
       try await Failure.explaining {
         let folders = NamespaceFolders(try folder.existingFolder())
-        let name: NamespaceName
-        do throws(WireError) { name = try NamespaceName(self.name) } catch {
-          throw Failure(error.sentence)
-        }
+        let name = try Namespace.name(self.name)
+        try folders.deleteRests()
         guard name != .default, !folders.exists(name) else {
           throw Failure("the namespace \(name) exists already; choose another name")
         }
@@ -35,6 +34,47 @@ struct Namespace: AsyncParsableCommand {
         Output.note("the namespace \(name) is created")
       }
     }
+  }
+
+  struct Remove: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+      abstract: "Remove a namespace with all its data.",
+      discussion: """
+        The command asks for the name again, unless --yes is given. It refuses a namespace that a running server has \
+        open: a server closes a namespace that was not used for ten minutes. Export what you may need first.
+        """)
+    @OptionGroup var folder: FolderOption
+    @Argument(help: "The name.") var name: String
+    @Flag(help: "Remove without a question.") var yes = false
+
+    func run() async throws {
+      try await Failure.explaining {
+        let folders = NamespaceFolders(try folder.existingFolder())
+        let name = try Namespace.name(self.name)
+        guard name != .default else {
+          throw Failure(
+            "the namespace default is the database of the blog, and stays; choose another name")
+        }
+        try folders.deleteRests()
+        _ = try folders.existingPath(of: name)
+        if !yes { try confirm(name) }
+        try folders.remove(name)
+        Output.note("the namespace \(name) is removed")
+      }
+    }
+
+    private func confirm(_ name: NamespaceName) throws {
+      Output.note("This removes the namespace \(name) with all its data. Type its name to go on:")
+      guard readLine()?.hasSameBytes(as: name.text) ?? false else {
+        throw Failure(
+          "nothing is removed, because the name was not typed; --yes removes without it")
+      }
+    }
+  }
+
+  /// - Throws: `Failure` for a text that is not a name.
+  private static func name(_ text: String) throws -> NamespaceName {
+    do throws(WireError) { return try NamespaceName(text) } catch { throw Failure(error.sentence) }
   }
 
   struct List: AsyncParsableCommand {

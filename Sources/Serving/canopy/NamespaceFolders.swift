@@ -1,4 +1,6 @@
 public import ArgumentParser
+import CanopySQLite
+import CanopyTree
 public import CanopyWire
 import Foundation
 
@@ -35,15 +37,44 @@ struct NamespaceFolders: Sendable {
     return path(of: name)
   }
 
-  /// Returns the names of the namespaces, besides the default one, in order.
-  func names() throws -> [NamespaceName] {
-    let folder = dataFolder + "/" + Self.name
+  /// Deletes the folder of a namespace that exists and that no process uses. A crash leaves all of it or none.
+  func remove(_ name: NamespaceName) throws {
+    let path = try existingPath(of: name)
+    let number = String(Composition.random(), radix: 16)
+    do throws(StoreError) {
+      try SQLiteStore.remove(
+        folder: path, through: "\(folder)/\(Self.removedPrefix)\(name)-\(number)")
+    } catch {
+      guard case .inUse = error else { throw error }
+      throw Failure(
+        "the namespace \(name) is in use; stop the server, or wait until no client has used it for ten minutes"
+      )
+    }
+  }
+
+  /// Deletes the rests of namespaces whose removal a crash has interrupted.
+  func deleteRests() throws {
+    for rest in try entries().filter({ $0.hasBytePrefix(Self.removedPrefix) }) {
+      try SQLiteStore.delete("\(folder)/\(rest)")
+    }
+  }
+
+  /// The beginning of the name of a folder that is being deleted. The name of a namespace has no dot.
+  private static let removedPrefix = ".removed-"
+
+  /// The folder with the folders of namespaces.
+  private var folder: String { dataFolder + "/" + Self.name }
+
+  private func entries() throws -> [String] {
     guard access(folder, F_OK) == 0 else { return [] }
-    let found: [String]
-    do { found = try FileManager.default.contentsOfDirectory(atPath: folder) } catch {
+    do { return try FileManager.default.contentsOfDirectory(atPath: folder) } catch {
       throw Failure("\(folder) cannot be read: \(error.localizedDescription)")
     }
-    return found.compactMap { try? NamespaceName($0) }.filter { $0 != .default && exists($0) }
+  }
+
+  /// Returns the names of the namespaces, besides the default one, in order.
+  func names() throws -> [NamespaceName] {
+    try entries().compactMap { try? NamespaceName($0) }.filter { $0 != .default && exists($0) }
       .sorted { $0.text < $1.text }
   }
 }

@@ -29,6 +29,8 @@ struct NamespaceOpening: NamespaceSource {
     configuration.currentTime = Composition.now()
     let logger = Self.labelled(logger, name)
     configuration.logger = logger
+    // A command may remove the namespace now.
+    configuration.createsFolder = isEmulator
     let (store, rules) = try await Self.beside { [configuration, isEmulator] in
       // The rules come first: with invalid rules nothing is opened.
       let rules = try RulesKeeper(folder: folder, initial: isEmulator ? .open : .locked)

@@ -1,8 +1,10 @@
 import ArgumentParser
+import CanopyEvents
 import CanopyLineServer
 import Foundation
 import NIOCore
 import NIOPosix
+import Synchronization
 
 struct Shell: AsyncParsableCommand {
   static let configuration = CommandConfiguration(
@@ -11,6 +13,12 @@ struct Shell: AsyncParsableCommand {
 
   @Option(help: "The server's address (127.0.0.1).") var host: String?
   @Option(help: "The server's port (7070).") var port: UInt16?
+  @Flag(help: "Connect with TLS.") var tls = false
+  @Option(
+    help: ArgumentHelp(
+      "The PEM file of the certificate to trust, instead of those of the system. Connects with TLS.",
+      valueName: "file"))
+  var trust: String?
 
   func run() async throws {
     try await Failure.explaining { try await talk() }
@@ -20,6 +28,9 @@ struct Shell: AsyncParsableCommand {
     try OpenFiles.raised().checkClient()
     let host = try Setting.value("host", host, default: "127.0.0.1")
     let port = Int(try Setting.value("port", port, default: 7070))
+    let trusted = try Setting.value("trust", trust)
+    let security = tls || trusted != nil ? try TLSTrust(file: trusted) : nil
+    let failure = FirstError()
     let group = MultiThreadedEventLoopGroup.singleton
     let channel: any Channel
     do {
@@ -27,7 +38,8 @@ struct Shell: AsyncParsableCommand {
         .channelOption(.allowRemoteHalfClosure, value: false)
         .channelInitializer { channel in
           channel.eventLoop.makeCompletedFuture {
-            try channel.pipeline.syncOperations.addHandler(PrintHandler())
+            try security?.addHandler(to: channel, host: host)
+            try channel.pipeline.syncOperations.addHandler(PrintHandler(failure))
           }
         }
         .connect(host: host, port: port).get()
@@ -44,12 +56,41 @@ struct Shell: AsyncParsableCommand {
     }
     input.start()
     try? await channel.closeFuture.get()
+    if let error = failure.error {
+      throw Failure(
+        "the connection to \(host):\(port) failed: \(error); "
+          + (security == nil
+            ? "connect again"
+            : "check that the port speaks TLS, and that --trust names the certificate of \(host)"))
+    }
+  }
+}
+
+/// The first error of a connection. Safe to use from any thread.
+private final class FirstError: Sendable {
+  private let first = Mutex<(any Error)?>(nil)
+
+  var error: (any Error)? { first.withLock { $0 } }
+
+  func set(_ error: any Error) {
+    first.withLock { $0 = $0 ?? error }
   }
 }
 
 /// A handler that prints the bytes of the server as they arrive.
 private final class PrintHandler: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
+
+  private let failure: FirstError
+
+  init(_ failure: FirstError) {
+    self.failure = failure
+  }
+
+  func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    if !TLSTrust.isEnd(error) { failure.set(error) }
+    context.close(promise: nil)
+  }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     let buffer = unwrapInboundIn(data)

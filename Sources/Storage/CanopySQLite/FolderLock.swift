@@ -19,6 +19,11 @@ final class FolderLock: Sendable {
       throw .unopenable(folder, errno)
     }
     let isLocked = flock(directory, LOCK_EX | LOCK_NB) == 0
+    // The last holder of the lock may have removed the folder.
+    guard !isLocked || FolderLock.isFolder(folder, directory) else {
+      close(directory)
+      throw .inaccessible("the folder \(folder) was removed or replaced just now; try again")
+    }
     let path = folder + "/lock"
     let flags = O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK
     let file = open(path, flags | (isReading ? O_RDONLY : O_RDWR | O_CREAT), 0o600)
@@ -42,6 +47,21 @@ final class FolderLock: Sendable {
     let text = "\(getpid())\n"
     if !isReading, ftruncate(file, 0) == 0 { _ = text.withCString { write(file, $0, strlen($0)) } }
     descriptor = Mutex(directory)
+  }
+
+  /// Whether a path still names the folder of a descriptor.
+  private static func isFolder(_ path: String, _ descriptor: Int32) -> Bool {
+    var (named, opened) = (stat(), stat())
+    return stat(path, &named) == 0 && fstat(descriptor, &opened) == 0
+      && named.st_ino == opened.st_ino && named.st_dev == opened.st_dev
+  }
+
+  /// Has the disk store the names in a folder, after one of them was changed.
+  static func synchronize(_ folder: String) {
+    let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+    guard directory >= 0 else { return }
+    fsync(directory)
+    close(directory)
   }
 
   deinit {

@@ -43,6 +43,8 @@ public final class SQLiteStore: Sendable {
     /// The current time in milliseconds since 1970. If it is given, opening for writing refuses a time that keys cannot
     /// contain, because the keys would repeat.
     public var currentTime: Int64?
+    /// Whether opening for writing creates a folder or a database that is missing.
+    public var createsFolder = true
     /// The log for losses, repairs and failures of background work.
     public var logger = Logger(label: "canopy.store") { _ in SwiftLogNoOpLogHandler() }
     /// The number of frames (pages) from which on the write-ahead log is copied into the database file. SQLite's own
@@ -102,8 +104,11 @@ public final class SQLiteStore: Sendable {
     isReading = false
     if let time = configuration.currentTime { try Opening.check(clock: time) }
     do {
-      try FileManager.default.createDirectory(
-        atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
+      if configuration.createsFolder {
+        try FileManager.default.createDirectory(
+          atPath: folder, withIntermediateDirectories: true,
+          attributes: [.posixPermissions: 0o700])
+      }
     } catch {
       throw StoreError.inaccessible(
         "the data folder \(folder) cannot be created: \(error.localizedDescription)")
@@ -111,6 +116,10 @@ public final class SQLiteStore: Sendable {
     try Opening.checkFiles(in: folder)
     try Opening.checkWritable(folder)
     lock = try FolderLock(folder: folder)
+    // The folder cannot be removed while it is locked.
+    guard configuration.createsFolder || access(folder + "/canopy.sqlite", F_OK) == 0 else {
+      throw StoreError.inaccessible("\(folder) has no database; it may have been removed")
+    }
     tailFile = TailFile(folder: folder, isRelaxed: configuration.durability == .relaxed)
     foundTail = try tailFile.read()
     let opening = Opening(folder: folder, configuration: configuration, tail: foundTail)

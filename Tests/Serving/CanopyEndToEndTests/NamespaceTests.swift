@@ -70,6 +70,108 @@ import Testing
     #expect(try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted() == before)
   }
 
+  /// The names in the folder of namespaces, with those that begin with a dot.
+  private func entries() throws -> [String] {
+    try FileManager.default.contentsOfDirectory(atPath: data + "/namespaces").sorted()
+  }
+
+  private func remove(
+    _ name: String, _ flags: String..., input: String = ""
+  ) async throws -> Command.Ending {
+    try await Command.run(["namespace", "remove", name, "--data", data] + flags, input: input)
+  }
+
+  @Test func `a namespace is removed with its data if its name is typed, or with --yes`()
+    async throws
+  {
+    try await createFolder()
+    try await create("zoo")
+    try await create("a-1")
+    try await create("b")
+    for input in ["", "\n", "zo\n", "zoo \n", "yes\n"] {
+      let ending = try await remove("zoo", input: input)
+      #expect(ending.status == 1 && ending.errors.contains("nothing is removed"), "\(input)")
+    }
+    #expect(try entries() == ["a-1", "b", "zoo"])
+    let typed = try await remove("zoo", input: "zoo\n")
+    #expect(typed.status == 0 && typed.errors.contains("zoo is removed"), "\(typed.errors)")
+    #expect(try entries() == ["a-1", "b"])
+    #expect(try await remove("a-1", "--yes").status == 0)
+    #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\nb\n")
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    // The name is free again, and nothing of the former data is there.
+    try await create("zoo")
+    #expect(try await export("zoo") == "null\n")
+  }
+
+  @Test(arguments: ["default", "missing", "..", "", "A", "zoo/../zoo", ".removed-zoo-1"])
+  func `a namespace that does not exist, or must stay, is not removed`(_ name: String) async throws
+  {
+    try await createFolder()
+    try await create("zoo")
+    let before = try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted()
+    let ending = try await remove(name, "--yes")
+    #expect(ending.status != 0 && ending.errors.hasPrefix("Error: "), "\(ending.errors)")
+    #expect(try FileManager.default.subpathsOfDirectory(atPath: folder.path).sorted() == before)
+  }
+
+  @Test func `a link in place of the folder of a namespace is not removed`() async throws {
+    try await createFolder()
+    try await create("zoo")
+    let path = data + "/namespaces/zoo"
+    try FileManager.default.moveItem(atPath: path, toPath: folder.path + "/elsewhere")
+    try FileManager.default.createSymbolicLink(
+      atPath: path, withDestinationPath: folder.path + "/elsewhere")
+    let ending = try await remove("zoo", "--yes")
+    #expect(ending.isSentence && ending.errors.contains("is a link"), "\(ending.errors)")
+    #expect(try await export("zoo") == "null\n")
+  }
+
+  @Test func `the rest of an interrupted removal is no namespace, and the next command deletes it`()
+    async throws
+  {
+    try await createFolder()
+    try await create("zoo")
+    try await create("b")
+    let folders = data + "/namespaces"
+    // A crash directly behind the step that gives the folder another name.
+    try FileManager.default.moveItem(
+      atPath: folders + "/zoo", toPath: folders + "/.removed-zoo-1f")
+    #expect(try await Command.run(["namespace", "list", "--data", data]).text == "default\nb\n")
+    #expect(try await Command.run(["verify", "--data", data]).status == 0)
+    #expect(try await remove("zoo", "--yes").errors.contains("no namespace zoo"))
+    #expect(try entries() == ["b"])
+    try FileManager.default.createDirectory(
+      atPath: folders + "/.removed-x-2", withIntermediateDirectories: false)
+    try await create("zoo")
+    #expect(try entries() == ["b", "zoo"])
+  }
+
+  @Test func `a namespace that a server has open is not removed, and one that it has not is`()
+    async throws
+  {
+    try await createFolder()
+    try await create("open")
+    try await create("other")
+    let server = try await ServerProcess(data: data)
+    let client = try await administrator(of: server, in: "open")
+    try await client.value("SET /x 1")
+    let refused = try await remove("open", "--yes")
+    #expect(refused.isSentence && refused.errors.contains("is in use"), "\(refused.errors)")
+    #expect(try await client.request("GET /x") == "+1")
+    try await client.value("SET /x 2")
+    #expect(try await remove("other", "--yes").status == 0)
+    #expect(try await client.code("USE other") == "NOT_FOUND")
+    // It can be created again while the server runs.
+    try await create("other")
+    try await client.value("USE other")
+    #expect(try await client.request("GET /x") == "+null")
+    #expect(try await server.terminate() == 0)
+    #expect(try await export("open") == "{\"x\":2}\n")
+    #expect(try await remove("open", "--yes").status == 0)
+    #expect(try entries() == ["other"])
+  }
+
   @Test func `commands for a namespace that does not exist end with a sentence`() async throws {
     try await createFolder()
     for command in ["export", "import", "verify"] {

@@ -37,6 +37,51 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test func `the shell connects with TLS, and only to a server whose certificate it trusts`()
+    async throws
+  {
+    let (folder, data) = (try TemporaryFolder(), try TemporaryFolder())
+    let files = try TestCertificate.first.write(to: folder)
+    let server = try await ServerProcess(
+      data: data.path,
+      ["--tls-certificate", files.certificateFile, "--tls-key", files.keyFile])
+    let shell = ["shell", "--port", "\(server.port)"]
+    for (host, environment) in [
+      ("127.0.0.1", [:]), ("localhost", ["CANOPY_TRUST": files.certificateFile]),
+    ]
+      as [(String, [String: String])]
+    {
+      let trust = environment.isEmpty ? ["--trust", files.certificateFile] : []
+      let ending = try await Command.run(
+        shell + ["--host", host] + trust, input: "PING\nQUIT\n", environment: environment)
+      #expect(ending.status == 0 && ending.errors.isEmpty, "\(ending.errors)")
+      #expect(ending.text.hasSuffix("+\"PONG\"\n+\"BYE\"\n"), "\(ending.text)")
+    }
+    // The system does not trust it.
+    let stranger = try await Command.run(shell + ["--tls"], input: "PING\n")
+    #expect(stranger.isSentence && stranger.output.isEmpty, "\(stranger.errors)")
+    #expect(stranger.errors.contains("--trust"))
+    let second = try TemporaryFolder()
+    let other = try TestCertificate.second.write(to: second)
+    let wrong = try await Command.run(
+      shell + ["--trust", other.certificateFile], input: "PING\n")
+    #expect(wrong.isSentence && wrong.output.isEmpty, "\(wrong.errors)")
+    let missing = try await Command.run(shell + ["--trust", folder.path + "/no"], input: "")
+    #expect(missing.isSentence && missing.errors.contains("cannot read the certificate file"))
+    let key = try await Command.run(shell + ["--trust", files.keyFile], input: "")
+    #expect(key.isSentence && key.errors.contains("contains no certificate"), "\(key.errors)")
+    #expect(try await server.terminate() == 0)
+  }
+
+  @Test func `the shell with TLS says so if the port has none`() async throws {
+    let data = try TemporaryFolder()
+    let server = try await ServerProcess(data: data.path)
+    let ending = try await Command.run(
+      ["shell", "--port", "\(server.port)", "--tls"], input: "PING\n")
+    #expect(ending.isSentence && ending.errors.contains("the port speaks TLS"), "\(ending.errors)")
+    #expect(try await server.terminate() == 0)
+  }
+
   @Test func `a server with a wrong pair, or half of one, does not start`() async throws {
     let (folder, data) = (try TemporaryFolder(), try TemporaryFolder())
     let files = try TestCertificate.first.write(to: folder, key: .second)

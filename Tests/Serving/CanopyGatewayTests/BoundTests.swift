@@ -124,6 +124,35 @@ import Testing
     }
   }
 
+  @Test func `rules and accounts that wait when their connection closes stay as they are`()
+    async throws
+  {
+    try await withGateway { server in
+      let gate = server.parts.journal.holdNextAppend()
+      try await server.connect { client in
+        try await client.begin("PUT", "/open/a.json", [:], "1")
+        try await client.begin(
+          "PUT", "/.settings/rules.json", server.administrator, #"{"rules":{".read":true}}"#)
+        try await client.begin(
+          "POST", "/identitytoolkit.googleapis.com/v1/accounts:signUp?key=k", [:],
+          #"{"email":"eve@example.org","password":"engine of 1843","returnSecureToken":true}"#)
+        await gate.reached()
+        server.gate.closeAll()
+        _ = try? await client.end()
+      }
+      try await eventually { server.gate.count == 0 }
+      gate.open()
+      try await eventually { server.parts.operations.memory.used == 0 }
+      try await server.connect { client in
+        #expect(try await client.request("GET", "/closed.json").status == 401)
+        let login = try await client.request(
+          "POST", "/identitytoolkit.googleapis.com/v1/accounts:signInWithPassword?key=k", [:],
+          #"{"email":"eve@example.org","password":"engine of 1843"}"#)
+        #expect(login.status == 400)
+      }
+    }
+  }
+
   @Test func `requests that wait when the client sends no more are answered`() async throws {
     try await withGateway { server in
       let gate = server.parts.journal.holdNextAppend()
@@ -156,6 +185,29 @@ import Testing
           #expect(end.isEmpty || end.hasPrefix("HTTP/1.1 400 "), "\(end)")
         }
         #expect(try await other.request("GET", "/open.json").status == 200)
+      }
+    }
+  }
+
+  @Test func `a request of the method CONNECT is answered, and ends its connection`() async throws {
+    try await withGateway { server in
+      for target in ["localhost:1", "/open.json"] {
+        try await server.connect { client in
+          try await client.send(
+            "GET /open.json HTTP/1.1\r\nHost: x\r\n\r\n"
+              + "CONNECT \(target) HTTP/1.1\r\nHost: x\r\n\r\nGET /open.json HTTP/1.1\r\n\r\n")
+          #expect(try await client.response().status == 200)
+          let response = try await client.response()
+          #expect(response.status == 405 && response.fields["connection"] == "close")
+          #expect(response.fields["allow"] == "GET, PUT, POST, PATCH, DELETE")
+          #expect(try await client.end() == [])
+        }
+      }
+      // A method that HTTP does not know.
+      try await server.connect { client in
+        try await client.send("BREW /open.json HTTP/1.1\r\nHost: x\r\n\r\n")
+        #expect(try await client.response().status == 400)
+        #expect(try await client.end() == [])
       }
     }
   }

@@ -41,7 +41,7 @@ import Testing
     try await withWire { wire, memory in
       try wire.receive(three, partBytes)
       #expect(wire.parts == first)
-      #expect(memory.used > GatewayConnection.baseBytes)
+      #expect(memory.used > GatewayConnection.newBytes)
       try wire.answer()
       #expect(wire.parts == first + second)
       try wire.answer()
@@ -70,9 +70,9 @@ import Testing
   @Test func `nothing is handed on when the connection is gone`() async throws {
     try await withWire { wire, memory in
       try wire.receive(three)
-      #expect(memory.used > GatewayConnection.baseBytes)
+      #expect(memory.used > GatewayConnection.newBytes)
       try wire.channel.close().wait()
-      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      #expect(memory.used - GatewayConnection.newBytes < MemoryBudget.reportBytes)
       try? wire.answer()
       #expect(wire.requests == first)
       wire.connection.end()
@@ -149,7 +149,7 @@ import Testing
       try wire.answer()
       try wire.receive(three)
       #expect(wire.parts == first + ["error"])
-      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      #expect(memory.used - GatewayConnection.newBytes < MemoryBudget.reportBytes)
       try wire.close()
     }
   }
@@ -158,7 +158,7 @@ import Testing
     let head = "PUT /1 HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nT: "
     try await withWire { wire, memory in
       try wire.receive(head + String(repeating: "t", count: 10_000))
-      #expect(memory.used > GatewayConnection.baseBytes + 2 * 10_000)
+      #expect(memory.used > GatewayConnection.newBytes + 2 * 10_000)
       try wire.receive("\r\n\r\n")
       #expect(wire.parts == ["PUT /1", "x", "end"])
       try wire.close()
@@ -178,11 +178,11 @@ import Testing
       // Both are handed on together.
       try wire.receive(long + short)
       #expect(wire.parts == ["GET /1", "end", "GET /2", "end"])
-      #expect(memory.used >= GatewayConnection.baseBytes + 2 * 15_000)
+      #expect(memory.used >= GatewayConnection.newBytes + 2 * 15_000)
       try wire.answer()
-      #expect(memory.used >= GatewayConnection.baseBytes + 2 * 15_000)
+      #expect(memory.used >= GatewayConnection.newBytes + 2 * 15_000)
       try wire.answer()
-      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      #expect(memory.used - GatewayConnection.newBytes < MemoryBudget.reportBytes)
       try wire.close()
     }
   }
@@ -191,7 +191,7 @@ import Testing
     try await withWire { wire, memory in
       try wire.receive("GET /?\(String(repeating: "a&", count: 8_000)) HTTP/1.1\r\n\r\n")
       #expect(wire.parts.count == 2)
-      #expect(memory.used >= GatewayConnection.baseBytes + 8_000 * 64)
+      #expect(memory.used >= GatewayConnection.newBytes + 8_000 * 64)
       try wire.close()
     }
   }
@@ -202,7 +202,7 @@ import Testing
       try wire.receive(String(repeating: request, count: 100))
       let count = wire.parts.count / 2
       #expect((50..<60).contains(count))
-      #expect(memory.used >= GatewayConnection.baseBytes + (count - 1) * 1024)
+      #expect(memory.used >= GatewayConnection.newBytes + (count - 1) * 1024)
       try wire.close()
     }
   }
@@ -212,7 +212,7 @@ import Testing
       try wire.receive(
         "GET /1 HTTP/1.1\r\n" + String(repeating: "X:\r\n", count: RequestInput.fieldsMax - 1))
       let fields = RequestInput.fieldBytes * RequestInput.fieldsMax
-      #expect(memory.used >= GatewayConnection.baseBytes + fields)
+      #expect(memory.used >= GatewayConnection.newBytes + fields)
       try wire.close()
     }
   }
@@ -224,9 +224,9 @@ import Testing
       let body = String(repeating: "b", count: 50_000)
       try wire.receive(request("PUT /1", "Content-Length: 50000\r\n", body: body))
       #expect(wire.parts == ["PUT /1", body, "end"])
-      #expect(memory.used >= GatewayConnection.baseBytes + 50_000)
+      #expect(memory.used >= GatewayConnection.newBytes + 50_000)
       try wire.answer()
-      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      #expect(memory.used - GatewayConnection.newBytes < MemoryBudget.reportBytes)
       try wire.close()
     }
   }
@@ -236,9 +236,9 @@ import Testing
       wire.socket.isFull = true
       try wire.receive(request("GET /1"))
       try wire.answer(["content-length": "40000"], String(repeating: "b", count: 40_000))
-      #expect(memory.used >= GatewayConnection.baseBytes + 40_000)
+      #expect(memory.used >= GatewayConnection.newBytes + 40_000)
       wire.socket.isFull = false
-      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      #expect(memory.used - GatewayConnection.newBytes < MemoryBudget.reportBytes)
       // Short ones as well, when they are many.
       wire.socket.isFull = true
       for _ in 0..<1_000 {
@@ -247,7 +247,7 @@ import Testing
       }
       let held = wire.socket.heldBytes
       #expect(held > 30_000)
-      #expect(memory.used >= GatewayConnection.baseBytes + held - 2 * MemoryBudget.reportBytes)
+      #expect(memory.used >= GatewayConnection.newBytes + held - 2 * MemoryBudget.reportBytes)
       try wire.close()
     }
   }
@@ -264,13 +264,13 @@ import Testing
       try wire.receive(bytes, 10_000)
       wire.channel.read()
       #expect(wire.parts.isEmpty && wire.socket.readCount == 1)
-      #expect(memory.used >= GatewayConnection.baseBytes + bytes.utf8.count)
+      #expect(memory.used >= GatewayConnection.newBytes + bytes.utf8.count)
       upgrade.input = wire.input
       upgrade.accept()
       wire.channel.embeddedEventLoop.run()
       #expect(wire.sent.hasPrefix("HTTP/1.1 101 "))
       #expect(upgrade.received == bytes && wire.socket.readCount == 2)
-      #expect(memory.used - GatewayConnection.baseBytes < MemoryBudget.reportBytes)
+      #expect(memory.used - GatewayConnection.newBytes < MemoryBudget.reportBytes)
       try wire.receive("more")
       #expect(upgrade.received == bytes + "more")
       try wire.close()

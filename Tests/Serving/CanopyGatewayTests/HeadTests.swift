@@ -55,7 +55,7 @@ import Testing
     try await withGateway { server in
       let memory = server.parts.operations.memory
       try await server.connect { client in
-        try await eventually { memory.used == GatewayConnection.baseBytes }
+        try await eventually { memory.used == GatewayConnection.newBytes }
         let field = "X: \(String(repeating: "a", count: 15_000))\r\n"
         try await client.send("GET /open.json HTTP/1.1\r\n" + field)
         try await eventually { memory.used >= GatewayConnection.baseBytes + 2 * 15_000 }

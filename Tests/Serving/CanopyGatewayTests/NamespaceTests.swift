@@ -66,7 +66,7 @@ import Testing
         let text = String(repeating: "x", count: 40_000)
         let put = Self.request(1, "p", #"{"p":"/open/a","d":"\#(text)"}"#)
         try await client.send(message: put)
-        let least = GatewayConnection.baseBytes + RequestInput.keptBytesMax
+        let least = GatewayConnection.newBytes + RequestInput.keptBytesMax
         try await eventually { memory.used >= least }
         source.gate.open()
         #expect(try await client.head().status == 101)

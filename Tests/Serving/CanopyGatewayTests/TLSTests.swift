@@ -84,7 +84,7 @@ import Testing
         try await eventually {
           server.gate.count == 1
             && server.parts.operations.memory.used == TLSCertificate.connectionBytes
-              + GatewayConnection.baseBytes
+              + GatewayConnection.newBytes
         }
         let received = try await server.connect { refused in try await refused.end() }
         #expect(received == Self.alert)

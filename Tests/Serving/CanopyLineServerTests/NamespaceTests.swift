@@ -72,6 +72,28 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `a write behind USE does not overtake a CAS of a large value there`(_ depth: Depth)
+    async throws
+  {
+    try await withNamespaces(depth, ["a"]) { server, _ in
+      let owner = try await server.connectAsAdministrator()
+      try await owner.value("USE a")
+      let large = String(repeating: "x", count: 20_000)
+      for turn in 0..<5 {
+        try await owner.value("SET /a {\"text\":\"\(large)\"}")
+        let etag = try await owner.text("etag", "GET /a {\"etag\":true}")
+        // When these lines come, the connection is in a namespace where nothing is at this path.
+        let client = try await server.connectAsAdministrator()
+        try await client.send("USE a\nCAS /a \(etag) {\"b\":\(turn)}\nSET /a/c 3\nGET /a\n")
+        #expect(try await client.readLine() == "+\"a\"")
+        #expect(try await client.readLine().hasPrefix("+{\"committed\":true"))
+        #expect(try await client.readLine().hasPrefix("+"))
+        #expect(try await client.readLine() == "+{\"b\":\(turn),\"c\":3}")
+      }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a connection with a subscription or an armed write stays in its namespace`(_ depth: Depth)
     async throws
   {

@@ -99,7 +99,25 @@ import Testing
       let binary = try await server.connect()
       try await binary.send(bytes: ClientFrame.bytes(0x82, [1]))
       #expect(try await binary.next().contains("a message must be text"))
+      try await binary.expect("(close 1002)")
       try await witness.request(2, "s", "{}")
+    }
+  }
+
+  @Test(arguments: [[0x81, 0x01, 0x30], [0x89, 0x00], [0x88, 0x00]] as [[UInt8]])
+  func `a frame without a mask ends its connection as an error of the protocol`(
+    frame: [UInt8]
+  ) async throws {
+    try await withRealtime(.socket) { server in
+      let client = try await server.connect()
+      try await client.send(bytes: frame)
+      #expect(try await client.next().contains("a client must mask its frames"))
+      try await client.expect("(close 1002)")
+      try await client.expectClosed()
+      let lines = try await server.connectForLines()
+      try await lines.send(bytes: frame)
+      try await lines.expect("(close 1002)")
+      try await lines.expectClosed()
     }
   }
 

@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopySession
 import CanopyTesting
 import CanopyTree
 import Testing
@@ -76,6 +77,28 @@ import Testing
     }
   }
 
+  @Test func `a server of this machine takes no name of the Internet for its own`() async throws {
+    var configuration = RealtimeConnections.Configuration()
+    configuration.isLoopback = true
+    configuration.allowedOrigins = ["https://page.example"]
+    let connections = RealtimeConnections(
+      try await LineParts().operations, configuration: configuration)
+    for host in [
+      "localhost:9000", "LOCALHOST", "app.localhost:9000", "127.0.0.1:9000", "127.0.0.2",
+      "[::1]:9000",
+      "machine:9000",
+    ] {
+      #expect(connections.mayOpenLine(origin: "http://\(host)", host: host), "\(host)")
+    }
+    // The name of a page that resolves to this machine.
+    for host in ["evil.example:9000", "localhost.evil.example", "127.0.0.1.evil.example", "a.b."] {
+      #expect(!connections.mayOpenLine(origin: "http://\(host)", host: host), "\(host)")
+      // A program has no origin.
+      #expect(connections.mayOpenLine(origin: nil, host: host))
+    }
+    #expect(connections.mayOpenLine(origin: "https://page.example", host: "page.example"))
+  }
+
   @Test func `a web page needs its own origin or one that is allowed`() async throws {
     try await withRealtime(.socket) { server in
       let connections = server.connections
@@ -91,6 +114,7 @@ import Testing
         #expect(!connections.mayOpenLine(origin: origin, host: "a:1"))
       }
       #expect(!connections.mayOpenLine(origin: "http://a", host: nil))
+      #expect(connections.mayOpenLine(origin: "http://evil.example:9", host: "evil.example:9"))
       let stranger = try await server.connectForLines(fields: "Origin: https://evil.example\r\n")
       try await stranger.expect("(HTTP/1.1 403 Forbidden)")
       let friend = try await server.connectForLines(fields: "Origin: https://page.example\r\n")

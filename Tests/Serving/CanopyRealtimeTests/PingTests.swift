@@ -9,7 +9,8 @@ import Testing
 /// Checks of clients: the frames `ping` and `pong`.
 @Suite(.timeLimit(.minutes(2))) struct PingTests {
   private static func ping(_ number: Int) -> WebSocketFrame {
-    WebSocketFrame(fin: true, opcode: .ping, data: ByteBuffer(string: "\(number)"))
+    WebSocketFrame(
+      fin: true, opcode: .ping, maskKey: [0, 0, 0, 0], data: ByteBuffer(string: "\(number)"))
   }
 
   private static func pong(_ text: String) -> ByteBuffer {

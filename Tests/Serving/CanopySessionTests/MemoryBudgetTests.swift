@@ -34,6 +34,37 @@ struct MemoryBudgetTests {
     #expect(ended.all == ["large"])
   }
 
+  @Test func `the bytes of idle connections count, but do not make them the first to end`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var idle = budget.open { ended.append("idle") }
+    var active = budget.open { ended.append("active") }
+    idle.report(400_000, idle: 400_000)
+    active.report(Self.mebibyte - 400_000, idle: 100_000)
+    #expect(budget.used == Self.mebibyte && ended.all.isEmpty)
+    idle.report(405_000, idle: 400_000)
+    #expect(ended.all == ["active"])
+    active.report(0)
+    #expect(budget.used == 405_000)
+    // With more of its own it can be chosen.
+    idle.report(Self.mebibyte + 1, idle: 400_000)
+    #expect(ended.all == ["active", "idle"])
+  }
+
+  @Test func `idle connections fill half of the bound, and then no others are accepted`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    var share = budget.open {}
+    let half = Self.mebibyte / 2
+    share.report(Self.mebibyte - 5_000, idle: half - 5_000)
+    #expect(!budget.isExhausted)
+    share.report(half, idle: half)
+    #expect(budget.isExhausted)
+    share.leave(holding: half)
+    #expect(!budget.isExhausted, "the connection is gone")
+    share.report(0)
+    #expect(budget.used == 0)
+  }
+
   @Test func `connections end one by one until the others fit`() {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
     let ended = Ended()

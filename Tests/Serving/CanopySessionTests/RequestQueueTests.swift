@@ -1,4 +1,5 @@
 import CanopyTesting
+import CanopyTree
 import CanopyWire
 import Testing
 
@@ -226,5 +227,43 @@ private struct QueueModel {
     }
     #expect(error.sentence == "no")
     #expect(queue.isIdle && queue.requestBytes == 0)
+  }
+}
+
+/// Writes of which the queue learns when they are next whether they run alone.
+struct LateOrderTests {
+  private static func write(_ text: String) throws -> Request {
+    .write(.tree(.set(try Location(text), WriteValue(.absent))))
+  }
+
+  @Test func `the queue asks about a write when it is the next request, and not before`() throws {
+    var queue = RequestQueue()
+    for name in ["a", "b", "c"] {
+      queue.append(.request(try Self.write(name)), .write, bytes: 1)
+    }
+    var asked: [String] = []
+    func begin() throws -> RequestQueue.Slot? {
+      let beginning = queue.begin { request in
+        guard case .write(.tree(.set(let location, _))) = request else { return false }
+        asked.append(location.text)
+        return location.text.hasSuffix("b")
+      }
+      guard case .underWay(_, let slot)? = beginning else { return nil }
+      return slot
+    }
+    let first = try #require(try begin())
+    #expect(asked.count == 1)
+    // The second one runs alone, so it waits; the answer stays.
+    #expect(try begin() == nil)
+    #expect(try begin() == nil)
+    #expect(asked.count == 2)
+    queue.finish(first, .null)
+    _ = queue.nextReply()
+    let second = try #require(try begin())
+    #expect(try begin() == nil, "no request begins beside it")
+    queue.finish(second, .null)
+    _ = queue.nextReply()
+    #expect(try begin() != nil)
+    #expect(asked.count == 3)
   }
 }

@@ -13,7 +13,7 @@ import Testing
     let folder = FileManager.default.temporaryDirectory
       .appendingPathComponent("canopy-fuzz-test-\(ProcessInfo.processInfo.processIdentifier)").path
     defer { try? FileManager.default.removeItem(atPath: folder) }
-    let problems = try await withCheckedThrowingContinuation { done in
+    let result: FuzzRun.Result = try await withCheckedThrowingContinuation { done in
       Thread.detachNewThread {
         done.resume(
           with: Result {
@@ -26,7 +26,55 @@ import Testing
           })
       }
     }
-    #expect(problems == [])
+    #expect(result.problems == [])
+    for action in FuzzConversation.actions {
+      #expect(result.depth.answered(action) > 0, "\(action)")
+    }
+  }
+
+  @Test func `the messages of a fixed seed have every action, and half of them are changed`() {
+    var sent: [String: Int] = [:]
+    for number in 0..<40 {
+      let script = FuzzScript(seed: 11, connection: number, requests: 40, token: "token")
+      for action in script.actions.values { sent[action, default: 0] += 1 }
+    }
+    #expect(Set(sent.keys) == Set(FuzzConversation.actions))
+    var text = FuzzText(seed: 3, token: "token")
+    var value = FuzzJSON.object([("p", .string("/a")), ("d", .text("1"))])
+    let before = value.description
+    #expect(before == #"{"p":"/a","d":1}"#)
+    text.change(&value)
+    #expect(value.description != before)
+  }
+
+  @Test func `answers are counted by action and status, however the bytes are cut`() {
+    func frame(_ text: String) -> [UInt8] {
+      let bytes = Array(text.utf8)
+      let length =
+        bytes.count < 126
+        ? [UInt8(bytes.count)] : [126, UInt8(bytes.count >> 8), UInt8(bytes.count & 0xFF)]
+      return [0x81] + length + bytes
+    }
+    let long = String(repeating: "x", count: 300)
+    let bytes =
+      Array("HTTP/1.1 101 Switching Protocols\r\n\r\n".utf8)
+      + frame(#"{"t":"c","d":{"t":"h"}}"#)
+      + frame(#"{"t":"d","d":{"r":1,"b":{"s":"ok","d":"\#(long)"}}}"#)
+      + frame(#"{"t":"d","d":{"r":2,"b":{"s":"datastale","d":""}}}"#)
+      + frame(#"{"t":"d","d":{"r":9,"b":{"s":"ok","d":""}}}"#)
+      + frame(#"{"t":"c","d":{"t":"e","d":"a reason"}}"#)
+    for size in [1, 2, 7, 100, bytes.count] {
+      var answers = FuzzAnswers([1: "q", 2: "p"])
+      var rest = bytes[...]
+      while !rest.isEmpty {
+        answers.receive(rest.prefix(size))
+        rest = rest.dropFirst(size)
+      }
+      #expect(answers.depth.accepted == ["q": 1])
+      #expect(answers.depth.refused == ["p": ["datastale": 1]])
+      #expect(answers.depth.total == 2)
+      #expect(answers.depth.endings == ["a reason": 1])
+    }
   }
 
   @Test func `the number of a connection repeats its bytes`() {

@@ -35,7 +35,7 @@ struct Fuzz: ParsableCommand {
     run.only = only
     run.growthBytesMax = growthMebibytes << 20
     run.secondsMax = secondsMax
-    let problems = try run.run { say($0) }
+    let problems = try run.run { say($0) }.problems
     for problem in problems { say("WRONG \(problem)") }
     if !problems.isEmpty { throw ExitCode(1) }
   }

@@ -17,6 +17,8 @@ struct FuzzScript {
   /// The requests, frames and messages in the bytes.
   var requests = 0
   var ending = Ending.halfClose
+  /// The actions of the requests of the realtime protocol, by their numbers.
+  var actions: [Int: String] = [:]
   /// The bytes of each send; 0 for all at once.
   var pieceBytes = 0
 
@@ -34,7 +36,14 @@ struct FuzzScript {
       bytes += text.lastRequest()
     case 5..<9:
       bytes = text.handshake(text.oneIn(8) ? "/.ws?v=5&\(text.junk(8))" : "/.ws?v=5&ns=default")
-      for number in 0..<requests { bytes += text.frames(text.message(number)) }
+      var conversation = FuzzConversation()
+      for number in 0..<requests {
+        // Most messages are requests that the server decodes and carries out.
+        bytes += text.frames(
+          text.oneIn(40) ? text.message(number) : conversation.message(number, &text))
+        if text.oneIn(300) { bytes += text.wrongFrames() }
+      }
+      actions = conversation.sent
       bytes += text.lastFrame()
     default:
       bytes = text.handshake("/line")
@@ -56,6 +65,8 @@ struct FuzzConnection {
   struct Outcome {
     /// Whether the server has closed the connection after the client sent no more.
     var isClosed = true
+    /// The answers to requests of the realtime protocol.
+    var depth = FuzzAnswers.Depth()
     /// A sign of an error in the server, in its answers.
     var complaint: String?
   }
@@ -66,7 +77,9 @@ struct FuzzConnection {
   private static let complaints = ["the server made a mistake", "HTTP/1.1 500 "]
 
   private let socket: TCPSocket
+  /// The last bytes of the server.
   private var answers: [UInt8] = []
+  private var replies = FuzzAnswers([:])
 
   init(port: Int) throws {
     socket = try TCPSocket(port: port)
@@ -75,6 +88,7 @@ struct FuzzConnection {
 
   mutating func run(_ script: FuzzScript) -> Outcome {
     var outcome = Outcome()
+    replies = FuzzAnswers(script.actions)
     var sent = 0
     let end = monotonicNanoseconds() + Int64(Self.secondsMax * 1e9)
     while sent < script.bytes.count {
@@ -109,6 +123,7 @@ struct FuzzConnection {
       setsockopt(
         socket.descriptor, SOL_SOCKET, SO_LINGER, &option, socklen_t(MemoryLayout<linger>.size))
     }
+    outcome.depth = replies.depth
     return outcome
   }
 
@@ -117,7 +132,10 @@ struct FuzzConnection {
     while true {
       let count = withUnsafeTemporaryAllocation(byteCount: 64 * 1024, alignment: 1) { buffer in
         let count = recv(socket.descriptor, buffer.baseAddress, buffer.count, 0)
-        if count > 0 { answers += buffer.prefix(count) }
+        if count > 0 {
+          answers += buffer.prefix(count)
+          replies.receive(buffer.prefix(count))
+        }
         return count
       }
       guard count > 0 else { return count < 0 && (errno == EAGAIN || errno == EINTR) }

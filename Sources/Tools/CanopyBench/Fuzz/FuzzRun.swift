@@ -27,14 +27,25 @@ struct FuzzRun {
     """
   /// The number of further files that the journal may open.
   private static let filesMax = 12
-  private static let data = #"{"a":{"n":1,"text":"one"},"b":[1,2,3],"c":"x"}"#
+  /// The data that no client of the fuzzer may change.
+  static let data = #"{"a":{"n":1,"text":"one"},"b":[1,2,3],"c":"x"}"#
+
+  /// The result of a run.
+  struct Result {
+    var problems: [String]
+    /// The answers to the requests of the realtime protocol.
+    var depth: FuzzAnswers.Depth
+  }
+
+  /// The answers from which on each action must have been accepted at least once, so that a run that does not reach the
+  /// server's inner parts is noticed.
+  private static let answersMin = 3_000
 
   /// Runs the fuzzer.
   ///
   /// - Parameter report: takes lines about the progress.
-  /// - Returns: the problems.
   /// - Throws: `BenchFailure` if the run cannot go on.
-  func run(report: @Sendable (String) -> Void) throws -> [String] {
+  func run(report: @Sendable (String) -> Void) throws -> Result {
     let errors = folder + ".errors"
     try Data().write(to: URL(fileURLWithPath: errors))
     defer { try? FileManager.default.removeItem(atPath: errors) }
@@ -65,7 +76,14 @@ struct FuzzRun {
     let metrics = try honest.metrics()
     let answered = ["canopy_http_requests_total", "canopy_requests_total", "canopy_errors_total"]
     report(answered.map { "\($0) \(metrics[$0] ?? 0)" }.joined(separator: ", "))
+    let depth = state.depth
+    report("answers to messages over WebSockets by action:")
+    for line in depth.lines { report("  " + line) }
     var problems = state.problems
+    for action in FuzzConversation.actions
+    where depth.total >= Self.answersMin && depth.accepted[action] == nil {
+      problems.append("no request \(action) was accepted")
+    }
     do { try waitForEnd(of: server, sockets: start.descriptors.sockets, honest) } catch {
       problems.append("\(error)")
     }
@@ -91,7 +109,7 @@ struct FuzzRun {
         + "MiB, open files \(start.descriptors.all) and \(end.descriptors.all), "
         + "sockets \(start.descriptors.sockets) and \(end.descriptors.sockets); honest client: "
         + "\(honest.rounds) rounds, the longest \(Int(honest.worstMilliseconds)) ms")
-    return problems
+    return Result(problems: problems, depth: depth)
   }
 
   /// The memory and the descriptors of a server.
@@ -180,6 +198,7 @@ final class FuzzState: Sendable {
     var requests = 0
     var finished = 0
     var unclosed = 0
+    var depth = FuzzAnswers.Depth()
     var problems: [String] = []
   }
 
@@ -205,6 +224,7 @@ final class FuzzState: Sendable {
       state.requests += script.requests
       state.finished += 1
       if !outcome.isClosed { state.unclosed += 1 }
+      state.depth.add(outcome.depth)
       if let complaint = outcome.complaint {
         state.problems.append("connection \(number): \(complaint)")
       }
@@ -222,6 +242,7 @@ final class FuzzState: Sendable {
   var requests: Int { state.withLock { $0.requests } }
   var finished: Int { state.withLock { $0.finished } }
   var unclosed: Int { state.withLock { $0.unclosed } }
+  var depth: FuzzAnswers.Depth { state.withLock { $0.depth } }
   var problems: [String] { state.withLock { $0.problems } }
   /// The connections whose scripts are being sent.
   var underWay: [Int] { state.withLock { $0.underWay.sorted() } }

@@ -21,12 +21,16 @@ extension FuzzText {
   }
 
   /// Returns a frame with a mask.
-  mutating func frame(_ kind: UInt8, _ payload: [UInt8], isMasked: Bool = true) -> [UInt8] {
+  ///
+  /// - Parameter lengthBytesMin: the least bytes of the length, which may be more than it needs: 1, 2 or 8.
+  mutating func frame(
+    _ kind: UInt8, _ payload: [UInt8], isMasked: Bool = true, lengthBytesMin: Int = 1
+  ) -> [UInt8] {
     var frame = [kind]
     let flag: UInt8 = isMasked ? 0x80 : 0
-    if payload.count < 126 {
+    if payload.count < 126, lengthBytesMin == 1 {
       frame.append(flag | UInt8(payload.count))
-    } else if payload.count <= 0xFFFF {
+    } else if payload.count <= 0xFFFF, lengthBytesMin <= 2 {
       frame += [flag | 126, UInt8(payload.count >> 8), UInt8(payload.count & 0xFF)]
     } else {
       frame.append(flag | 127)
@@ -41,22 +45,66 @@ extension FuzzText {
 
   /// Returns the frames of a text that the server can read: one, fragments, or counted ones.
   mutating func frames(_ text: [UInt8]) -> [UInt8] {
-    switch below(10) {
-    case 0 where text.count > 2:
-      let first = 1 + below(text.count - 2)
-      let ping = oneIn(2) ? frame(0x89, bytes(below(126))) : []
-      return frame(0x01, Array(text[..<first])) + ping + frame(0x80, Array(text[first...]))
-    case 1 where text.count > 2:
-      let first = 1 + below(text.count - 2)
-      return frame(0x81, Array("2".utf8)) + frame(0x81, Array(text[..<first]))
-        + frame(0x81, Array(text[first...]))
+    switch below(12) {
+    case 0:
+      let parts = parts(text)
+      return parts.enumerated().flatMap { index, part in
+        let kind: UInt8 = (index == 0 ? 0x01 : 0x00) | (index == parts.count - 1 ? 0x80 : 0)
+        return control() + frame(kind, part)
+      }
+    case 1:
+      let parts = parts(text)
+      return frame(0x81, Array("\(parts.count)".utf8))
+        + parts.flatMap { control() + frame(0x81, $0) }
+    case 3: return frame(0x81, text, lengthBytesMin: oneIn(2) ? 2 : 8)
+    case 4: return frame(0x81, Array("0".utf8)) + frame(0x81, text)
     case 2: return frame(0x8A, bytes(below(126))) + frame(0x81, text)
     default: return frame(0x81, text)
     }
   }
 
+  /// Divides a text into parts, some of which may be empty.
+  private mutating func parts(_ text: [UInt8]) -> [[UInt8]] {
+    var rest = text[...]
+    var parts: [[UInt8]] = []
+    for _ in 0..<below(5) {
+      let part = rest.prefix(oneIn(6) ? 0 : below(rest.count + 1))
+      parts.append(Array(part))
+      rest = rest.dropFirst(part.count)
+    }
+    return parts + [Array(rest)]
+  }
+
+  /// Returns control frames as they may stand between the parts of a message, mostly none.
+  private mutating func control() -> [UInt8] {
+    guard oneIn(4) else { return [] }
+    return frame(oneIn(2) ? 0x89 : 0x8A, bytes(below(126)))
+  }
+
+  /// Returns frames that the protocol does not allow, or that announce more or fewer frames than follow. Most end the
+  /// connection.
+  mutating func wrongFrames() -> [UInt8] {
+    let part = frame(0x81, Array("{\"t\":".utf8))
+    switch below(10) {
+    case 0: return frame(0x81, Array("\(below(20))".utf8)) + part
+    case 1: return frame(0x81, Array("\(1 << below(40))".utf8)) + part + part
+    case 2: return frame(0x81, Array("2".utf8)) + frame(0x81, Array("3".utf8)) + part
+    case 3: return frame(0x81, Array("1".utf8)) + frame(0x81, [])
+    case 4: return frame(0x01, Array("{".utf8)) + frame(0x09, bytes(5)) + frame(0x80, [])
+    case 5: return frame(0x01, Array("{".utf8)) + part
+    case 6: return (0..<below(300)).flatMap { _ in frame(0x00, []) }
+    case 7: return frame(0x01, []) + (0..<below(300)).flatMap { _ in frame(0x00, []) }
+    case 8: return frame(0x81, [0xFF, 0xC0, 0x80])
+    default:
+      let code = [0, 999, 1000, 1001, 1004, 1005, 1006, 1015, 2999, 3000, 4999, 5000, 65535][
+        below(13)]
+      return frame(0x88, [UInt8(code >> 8), UInt8(code & 0xFF)] + bytes(below(124)))
+    }
+  }
+
   /// Returns frames after which the connection ends, or must wait.
   mutating func lastFrame() -> [UInt8] {
+    if oneIn(3) { return wrongFrames() }
     switch below(16) {
     case 0: return frame(0x80 | UInt8(3 + below(5)), bytes(below(10)))
     case 1: return frame(0x80 | UInt8(11 + below(5)), bytes(below(10)))

@@ -1,0 +1,43 @@
+internal import Foundation
+
+extension SQLiteStore {
+  /// Deletes a data folder that no process uses, with everything in it.
+  ///
+  /// The folder gets another name first, which is one step for the file system. So a crash leaves the whole folder under
+  /// the old name, or none there; the rest under the other name can be deleted at any time.
+  ///
+  /// - Parameter removed: the path under which the folder is deleted, in the same parent folder. Nothing may exist there.
+  /// - Throws: `StoreError.inUse`, and then nothing is changed; or `StoreError.inaccessible`.
+  public static func remove(folder: String, through removed: String) throws(StoreError) {
+    var status = stat()
+    guard lstat(folder, &status) == 0 else { throw .unopenable(folder, errno) }
+    guard status.st_mode & S_IFMT == S_IFDIR else {
+      throw .inaccessible(
+        "\(folder) is a link to another place: remove the link, and the folder there, yourself")
+    }
+    let lock = try FolderLock(folder: folder)
+    defer { lock.release() }
+    guard rename(folder, removed) == 0 else {
+      let code = errno
+      throw .inaccessible(
+        "\(folder) cannot be removed: \(String(cString: strerror(code))); check the permissions of the folder above it"
+      )
+    }
+    FolderLock.synchronize(URL(fileURLWithPath: removed).deletingLastPathComponent().path)
+    try delete(removed)
+  }
+
+  /// Deletes a folder that `remove` has moved, or the rest of it.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  public static func delete(_ removed: String) throws(StoreError) {
+    do {
+      try FileManager.default.removeItem(atPath: removed)
+    } catch {
+      // Another command may have deleted it meanwhile.
+      guard access(removed, F_OK) == 0 else { return }
+      throw .inaccessible(
+        "\(removed), the rest of a removed folder, cannot be deleted: delete it yourself")
+    }
+  }
+}
