@@ -63,7 +63,7 @@ struct Batch {
   ) throws {
     let (time, origin) = (proposal.now, proposal.origin)
     _ = consume proposal
-    guard let write = decision.write, let first = write.items.first else { return }
+    guard let write = decision.write, let first = write.assignments.first else { return }
     lastLocation = first.location
     let policy = decision.policy
     if let policy, write.isLarge, policy.denies(write, before: tree.root, at: time) {

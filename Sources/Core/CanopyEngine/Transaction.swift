@@ -134,9 +134,9 @@ extension Write {
 
   /// Whether applying the write costs much more than evaluating rules for it. O(1).
   public var isLarge: Bool {
-    items.count > Write.smallMax.locations
-      || items.contains { item in
-        item.value.node.isBranch && !item.value.node.fits(bytes: Write.smallMax.bytes)
+    assignments.count > Write.smallMax.locations
+      || assignments.contains {
+        $0.value.isBranch && !$0.value.fits(bytes: Write.smallMax.bytes)
       }
   }
 }
