@@ -6,7 +6,7 @@ internal import NIOCore
 ///
 /// Use it on the connection's event loop only.
 final class LineInput: ConnectionInput {
-  /// A line that is no request. Later input is dropped.
+  /// A line that is not a request. Later input is dropped.
   enum InvalidLine: Equatable {
     /// A line that a client of another protocol has sent. Later input may be the body of a request that a web page has
     /// made.
