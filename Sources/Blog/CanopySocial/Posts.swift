@@ -67,7 +67,7 @@ public enum Posts {
         root: proposal.root, now: proposal.now, commentsLeft: commentsMax)
       let assignments =
         removal.assignments(of: id, by: uid) + removal.expiredReservations(limit: 2)
-      return Decision(try Write(assignments.map(Write.Item.init)), ())
+      return Decision(try Write(setting: assignments), ())
     }
   }
 
@@ -89,12 +89,13 @@ public enum Posts {
       let isStarred = stars.child(uid).isAbsent
       let count = Int64(stars.childCount) + (isStarred ? 1 : -1)
       let write = try Write(
-        Layout.presentCopies(of: id, by: try author(of: post), in: proposal.root).flatMap { copy in
-          [
-            Write.Item(copy.child(Layout.stars).child(uid), isStarred ? true : .absent),
-            Write.Item(copy.child(Layout.starCount), Node(count)),
-          ]
-        })
+        setting: Layout.presentCopies(of: id, by: try author(of: post), in: proposal.root)
+          .flatMap { copy in
+            [
+              Assignment(copy.child(Layout.stars).child(uid), isStarred ? true : .absent),
+              Assignment(copy.child(Layout.starCount), Node(count)),
+            ]
+          })
       return Decision(write, StarState(isStarred: isStarred, starCount: count))
     }
   }

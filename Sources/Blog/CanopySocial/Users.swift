@@ -87,7 +87,7 @@ public enum Users {
       if root.at(profile).isAbsent {
         assignments.append(Assignment(profile.child(Layout.createdAt), Node(proposal.now)))
       }
-      return Decision(try Write(assignments.map(Write.Item.init)), ())
+      return Decision(try Write(setting: assignments), ())
     }
   }
 

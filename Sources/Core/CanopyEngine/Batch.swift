@@ -36,43 +36,35 @@ struct Batch {
     self.refusal = refusal
   }
 
-  /// Carries out a request or its next part. The engine calls its `complete` when the batch has an outcome.
-  ///
-  /// - Returns: whether the request is finished.
-  mutating func run(_ request: any PendingRequest) -> Bool {
-    let isFinished = request.run(in: &self)
+  /// Notes a request that was carried out, or a part of it. The engine calls its `complete` when the batch has an
+  /// outcome.
+  mutating func note(_ request: any PendingRequest) {
     // The parts of a request follow each other.
     if requests.last !== request { requests.append(request) }
-    return isFinished
   }
 
-  /// Decides, authorizes and makes a write.
+  /// Returns the latest tree for a decision, which `make` then carries out.
   ///
   /// - Parameter origin: identifies a write that its client may send again.
-  /// - Throws: the error of `decide`, `RepeatedWrite`, and `EngineError`; then nothing has changed.
-  @discardableResult
-  mutating func propose<Result: Sendable>(
-    _ origin: WriteOrigin? = nil, _ decide: (inout Proposal) throws -> Decision<Result>
-  ) throws -> Result {
+  /// - Throws: `RepeatedWrite` and `EngineError`.
+  func propose(_ origin: WriteOrigin? = nil) throws -> Proposal {
     if let refusal { throw refusal }
     let origin = try origin.map { try writer.clientWrites.admit($0) }
-    var proposal = Proposal(root: tree.root, writer: writer)
-    let decision = try decide(&proposal)
-    let time = proposal.now
-    // A second reference to the tree would make `apply` copy the pages on the path.
-    _ = consume proposal
-    guard let write = decision.write, let first = write.items.first else { return decision.result }
-    lastLocation = first.location
-    try make(write, at: time, origin, decision)
-    return decision.result
+    return Proposal(root: tree.root, origin: origin, writer: writer)
   }
 
-  /// Makes a write: resolves it, authorizes it, and adds its commit.
+  /// Makes the write of a decision: resolves it, authorizes it, and adds its commit.
   ///
+  /// - Parameter proposal: that of the decision. It ends here: its second reference to the tree would make `apply` copy
+  ///   the pages on the path.
   /// - Throws: `EngineError.denied` and `.unstorable`, and the error of `WritePolicy.derive`; then nothing has changed.
-  private mutating func make<Result>(
-    _ write: Write, at time: Int64, _ origin: WriteOrigin?, _ decision: Decision<Result>
+  mutating func make<Result>(
+    _ decision: Decision<Result>, of proposal: consuming Proposal
   ) throws {
+    let (time, origin) = (proposal.now, proposal.origin)
+    _ = consume proposal
+    guard let write = decision.write, let first = write.assignments.first else { return }
+    lastLocation = first.location
     let policy = decision.policy
     if let policy, write.isLarge, policy.denies(write, before: tree.root, at: time) {
       throw EngineError.denied

@@ -75,7 +75,7 @@ extension Engine {
     var waiting = queued.makeIterator()
     while let request = (writer.taken.popLast() ?? waiting.next())?.request {
       var batch = Batch(tree: tree, sequence: sequence, writer: writer, refusal: error)
-      _ = batch.run(request)
+      _ = request.run(in: &batch)
       request.complete(error)
     }
   }

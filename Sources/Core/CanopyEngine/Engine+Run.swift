@@ -36,9 +36,7 @@ extension Engine {
       return (state.pushIDs, state.clientWrites)
     }
     let writer = WriterState(self, pushIDs: pushIDs, clientWrites: clientWrites)
-    while let requests = await nextRequests() {
-      writer.taken = requests.reversed()
-      let time = await carryOut(writer)
+    while let time = await carryOutBatch(writer) {
       // The batch was released, so this thread has no other reference to the pages that it replaced.
       if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
       watch.note("freeing", since: time)
@@ -60,9 +58,11 @@ extension Engine {
     assert(thread.isCurrent, "only the engine's thread may do this")
   }
 
-  /// Carries out a batch. Returns the time at its end.
-  private func carryOut(_ writer: WriterState) async -> Duration {
+  /// Waits for requests, and carries out a batch of them. Returns the time at its end; nil when the engine has stopped.
+  private func carryOutBatch(_ writer: WriterState) async -> Duration? {
+    guard let requests = await nextRequests() else { return nil }
     assertOnThread()
+    writer.taken = requests.reversed()
     let (tree, after) = state.withLock { state in
       state.isAtWork = true
       return (state.current, state.currentSequence)
@@ -74,7 +74,8 @@ extension Engine {
     while batch.bytes < Engine.batchBytesMax, time - start < Engine.batchTimeMax,
       let entry = writer.taken.popLast()
     {
-      writer.hasUnfinished = !batch.run(entry.request)
+      writer.hasUnfinished = !entry.request.run(in: &batch)
+      batch.note(entry.request)
       if writer.hasUnfinished { writer.taken.append(entry) }
       if !writer.taken.isEmpty { batch.measure() }
       time = watch.note(entry.request.name, since: time, at: batch.lastLocation)

@@ -99,6 +99,19 @@ public final class Engine: Sendable {
     var wakeUp: CheckedContinuation<Void, Never>?
     /// Ended when the commit is published, its time has passed, or the engine stops.
     var checkpointWait: CheckpointWait?
+
+    /// Queues a request of a client.
+    ///
+    /// - Returns: the error if it is not accepted; otherwise the continuation that waits for it, if there is one. The
+    ///   caller resumes it without the lock.
+    mutating func add(
+      _ request: any PendingRequest, of owner: WriteOwner
+    ) -> (refusal: EngineError?, wakeUp: CheckedContinuation<Void, Never>?) {
+      if isStopping { return (.stopped, nil) }
+      if isAppendInDoubt { return (.journalFailed, nil) }
+      guard queue.add(request, of: owner) else { return (.overloaded, nil) }
+      return (nil, wakeUp.take())
+    }
   }
 
   /// The greatest number of a commit that an engine starts with, such that sums of numbers do not overflow. At a
@@ -156,9 +169,10 @@ public final class Engine: Sendable {
   ///
   /// - Parameter owner: the writer, which shares the engine with others.
   public func submit(_ transaction: some Transaction, of owner: WriteOwner = .server) {
-    if let refusal = enqueue(PendingTransaction(transaction), of: owner) {
-      transaction.complete(.failure(refusal))
-    }
+    let request = PendingTransaction(transaction)
+    let (refusal, wakeUp) = state.withLock { $0.add(request, of: owner) }
+    wakeUp?.resume()
+    if let refusal { transaction.complete(.failure(refusal)) }
   }
 
   /// Queues a transaction made of closures. They are called as the methods of `Transaction` are.
@@ -197,24 +211,10 @@ public final class Engine: Sendable {
     _ decisions: [Decision<Void>], of owner: WriteOwner = .server,
     completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
-    if let refusal = enqueue(PendingWrites(decisions, completion: completion), of: owner) {
-      completion(WritesOutcome(failure: refusal))
-    }
-  }
-
-  /// Queues a request of a client.
-  ///
-  /// - Returns: the error if it is not accepted.
-  private func enqueue(_ request: any PendingRequest, of owner: WriteOwner) -> EngineError? {
-    let (refusal, wakeUp) = state.withLock {
-      state -> (EngineError?, CheckedContinuation<Void, Never>?) in
-      if state.isStopping { return (.stopped, nil) }
-      if state.isAppendInDoubt { return (.journalFailed, nil) }
-      guard state.queue.add(request, of: owner) else { return (.overloaded, nil) }
-      return (nil, state.wakeUp.take())
-    }
+    let request = PendingWrites(decisions, completion: completion)
+    let (refusal, wakeUp) = state.withLock { $0.add(request, of: owner) }
     wakeUp?.resume()
-    return refusal
+    if let refusal { completion(WritesOutcome(failure: refusal)) }
   }
 
   /// Queues a request of the engine itself, such as a barrier. They are few, so their number has no bound.

@@ -8,7 +8,8 @@ internal import CanopyTree
 protocol PendingRequest: AnyObject, Sendable {
   /// The kind of the request, for the log.
   var name: StaticString { get }
-  /// Changes the batch. Returns whether the request is finished; otherwise it is called again.
+  /// Carries out the request or its next part: changes the batch. Returns whether the request is finished; otherwise it
+  /// is called again.
   func run(in batch: inout Batch) -> Bool
   /// Takes the outcome of the batch: nil if it is durable and published.
   func complete(_ failure: EngineError?)
@@ -30,10 +31,10 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
   func run(in batch: inout Batch) -> Bool {
     assert(decided == nil, "a transaction is decided once")
     decided = Result {
-      let result = try batch.propose(transaction.origin) { proposal throws in
-        try transaction.decide(&proposal)
-      }
-      return Committed(result: result, sequence: batch.sequence)
+      var proposal = try batch.propose(transaction.origin)
+      let decision = try transaction.decide(&proposal)
+      try batch.make(decision, of: proposal)
+      return Committed(result: decision.result, sequence: batch.sequence)
     }
     return true
   }
@@ -72,8 +73,7 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
 
   func run(in batch: inout Batch) -> Bool {
     guard !isComplete, next < decisions.count else { return true }
-    let decision = decisions[next]
-    do { try batch.propose { _ in decision } } catch { denied.append(next) }
+    do { try batch.make(decisions[next], of: batch.propose()) } catch { denied.append(next) }
     next += 1
     return next == decisions.count
   }

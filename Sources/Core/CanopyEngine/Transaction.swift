@@ -45,8 +45,8 @@ extension Transaction {
 
 /// The latest tree, on which a transaction decides.
 ///
-/// It cannot be copied. So no reference to the tree is left when the decision ends, and the commit changes the pages of
-/// the tree in place.
+/// It cannot be copied, and the commit consumes it. So no reference to the tree is left then, and the commit changes the
+/// pages of the tree in place.
 public struct Proposal: ~Copyable {
   /// The root of the latest tree: all commits that were accepted before, durable or not. A decision
   /// becomes durable after them or not at all.
@@ -55,10 +55,14 @@ public struct Proposal: ~Copyable {
   /// The time of the server in milliseconds since 1970.
   public let now: Int64
 
+  /// Identifies a write that its client may send again, if it was not made before.
+  let origin: WriteOrigin?
+
   private let writer: WriterState
 
-  init(root: Node, writer: WriterState) {
+  init(root: Node, origin: WriteOrigin?, writer: WriterState) {
     self.root = root
+    self.origin = origin
     self.writer = writer
     now = writer.now()
   }
@@ -130,9 +134,9 @@ extension Write {
 
   /// Whether applying the write costs much more than evaluating rules for it. O(1).
   public var isLarge: Bool {
-    items.count > Write.smallMax.locations
-      || items.contains { item in
-        item.value.node.isBranch && !item.value.node.fits(bytes: Write.smallMax.bytes)
+    assignments.count > Write.smallMax.locations
+      || assignments.contains {
+        $0.value.isBranch && !$0.value.fits(bytes: Write.smallMax.bytes)
       }
   }
 }

@@ -1,7 +1,8 @@
 /// A requested change of one or more locations, all or none.
 ///
-/// A write is checked when it is created and may contain server values. `resolved` turns it into
-/// assignments, which are journaled and applied.
+/// A write is a list of assignments that is checked when it is created, with the server values that
+/// are to be set in them. `resolved` returns the assignments with those values: without server
+/// values, the same array. They are journaled and applied.
 public struct Write: Sendable {
   /// One location and its new value.
   public struct Item: Sendable {
@@ -22,8 +23,32 @@ public struct Write: Sendable {
     }
   }
 
-  /// The items, ordered by location; no two overlap.
-  public private(set) var items: [Item]
+  /// The items of a write, ordered by location.
+  public struct Items: RandomAccessCollection, Sendable {
+    fileprivate let write: Write
+
+    /// The position of the first item.
+    public var startIndex: Int { 0 }
+    /// The position after the last item.
+    public var endIndex: Int { write.assignments.count }
+
+    /// The item at a position. O(1).
+    public subscript(position: Int) -> Item {
+      let assignment = write.assignments[position]
+      let values = write.serverValues.isEmpty ? [] : write.serverValues[position] ?? []
+      return Item(assignment.location, WriteValue(assignment.value, serverValues: values))
+    }
+  }
+
+  /// The assignments, ordered by location; no two overlap. Their nodes are absent at the locations of
+  /// server values.
+  public private(set) var assignments: [Assignment]
+
+  /// The server values in the assignments, by the position of the assignment.
+  private var serverValues: [Int: [LocatedServerValue]] = [:]
+
+  /// The assignments with their server values.
+  public var items: Items { Items(write: self) }
 
   /// Creates a write.
   ///
@@ -32,15 +57,33 @@ public struct Write: Sendable {
   public init(_ items: [Item]) throws(TreeError) {
     var sorted = items
     if sorted.count > 1 { sorted.sort { $0.location < $1.location } }
-    for item in sorted { try item.check() }
-    for (a, b) in zip(sorted, sorted.dropFirst()) {
-      if a.location.overlaps(next: b.location) {
-        throw .invalidData(
-          "one write may not set both /\(a.location.text) and /\(b.location.text), "
-            + "which is the same location or below it")
-      }
+    try self.init(setting: sorted.map { Assignment($0.location, $0.value.node) }) {
+      sorted[$0].value.serverValues
     }
-    self.items = sorted
+  }
+
+  /// Creates a write without server values.
+  ///
+  /// - Throws: `TreeError.invalidData`, as for items.
+  public init(setting assignments: [Assignment]) throws(TreeError) {
+    try self.init(setting: assignments.sortedByLocation()) { _ in [] }
+  }
+
+  private init(
+    setting sorted: [Assignment], _ values: (Int) -> [LocatedServerValue]
+  ) throws(TreeError) {
+    for (index, assignment) in sorted.enumerated() {
+      let values = values(index)
+      try Write.check(assignment, values)
+      if !values.isEmpty { serverValues[index] = values }
+      guard index > 0, case let before = sorted[index - 1].location,
+        before.overlaps(next: assignment.location)
+      else { continue }
+      throw .invalidData(
+        "one write may not set both /\(before.text) and /\(assignment.location.text), "
+          + "which is the same location or below it")
+    }
+    assignments = sorted
   }
 
   /// Removes the items that some locations cover.
@@ -59,7 +102,12 @@ public struct Write: Sendable {
         kept.append(item)
       }
     }
-    if !found.isEmpty { items = kept }
+    guard !found.isEmpty else { return [] }
+    assignments = kept.map { Assignment($0.location, $0.value.node) }
+    serverValues = [:]
+    for (index, item) in kept.enumerated() where !item.value.serverValues.isEmpty {
+      serverValues[index] = item.value.serverValues
+    }
     return found
   }
 
@@ -81,29 +129,29 @@ public struct Write: Sendable {
       })
   }
 
-  /// Returns the write's assignments, with server values resolved.
+  /// Returns the write's assignments, with server values resolved. O(1) for a small write without them.
   ///
   /// - Parameters:
   ///   - root: the tree just before the write; increments add to its values.
   ///   - milliseconds: the current time since 1970.
   public func resolved(in root: Node, at milliseconds: Int64) -> [Assignment] {
-    var assignments = items.map { item in
-      var node = item.value.node
-      for placed in item.value.serverValues {
-        let place = item.location.path.appending(placed.path)
-        let isPriority = placed.isPriority || item.location.isPriority
+    var resolved = assignments
+    for (index, values) in serverValues {
+      let location = resolved[index].location
+      for placed in values {
+        let place = location.path.appending(placed.path)
+        let isPriority = placed.isPriority || location.isPriority
         let old = isPriority ? root.at(place).priority : root.at(place).withoutPriority
         let new = placed.value.resolve(old: old, at: milliseconds)
         if placed.isPriority {
-          node.modify(at: placed.path.keys[...]) { $0 = $0.withPriority(new) }
+          resolved[index].value.modify(at: placed.path.keys[...]) { $0 = $0.withPriority(new) }
         } else {
-          node.set(new, at: placed.path)
+          resolved[index].value.set(new, at: placed.path)
         }
       }
-      return Assignment(item.location, node)
     }
-    if assignments.count > 1 { Write.shareEqualValues(&assignments) }
-    return assignments
+    if resolved.count > 1 { Write.shareEqualValues(&resolved) }
+    return resolved
   }
 
   /// Replaces equal branches at locations with the same last key by one node. A post that a client
@@ -121,16 +169,18 @@ public struct Write: Sendable {
   }
 }
 
-extension Write.Item {
-  func check() throws(TreeError) {
-    let depth = location.path.count
-    let below = value.serverValues.reduce(value.node.height) { max($0, $1.path.count) }
+extension Write {
+  private static func check(
+    _ assignment: Assignment, _ serverValues: [LocatedServerValue]
+  ) throws(TreeError) {
+    let depth = assignment.location.path.count
+    let below = serverValues.reduce(assignment.value.height) { max($0, $1.path.count) }
     guard depth + below <= Limits.depthMax else {
       throw .invalidData("data may stand at most \(Limits.depthMax) levels deep")
     }
-    guard location.isPriority else { return }
-    let isServerValue = value.serverValues.allSatisfy { $0.path.isRoot && !$0.isPriority }
-    switch value.node.withoutPriority.value {
+    guard assignment.location.isPriority else { return }
+    let isServerValue = serverValues.allSatisfy { $0.path.isRoot && !$0.isPriority }
+    switch assignment.value.withoutPriority.value {
     case .absent where isServerValue: break
     case .integer, .double, .string: break
     default: throw .invalidData("a priority must be a number, a string or null")

@@ -18,6 +18,8 @@ public struct LineDecoder: Sendable {
   /// that grew in one piece would also be copied again and again, and stand twice in memory each time.
   public static let blockBytes = 64 * 1024
 
+  private static let carriageReturn = UInt8(ascii: "\r")
+
   private let lineBytesMax: Int
   /// The full blocks of the unfinished line.
   private var blocks: [[UInt8]] = []
@@ -60,15 +62,17 @@ public struct LineDecoder: Sendable {
         keep(piece[start...])
         return .done
       }
-      var wantsMore = true
-      let fits: Bool
+      let wantsMore: Bool
       if keptBytes == 0 {
-        fits = deliver(UnsafeRawBufferPointer(rebasing: piece[start..<end]), &wantsMore, body)
+        let hasReturn = end > start && piece[end - 1] == LineDecoder.carriageReturn
+        let line = UnsafeRawBufferPointer(rebasing: piece[start..<(hasReturn ? end - 1 : end)])
+        guard line.count <= lineBytesMax else { return .tooLong }
+        wantsMore = line.isEmpty || body(line)
       } else {
         let line = takeLine(endingWith: piece[start..<end])
-        fits = line.withUnsafeBytes { deliver($0, &wantsMore, body) }
+        guard line.count <= lineBytesMax else { return .tooLong }
+        wantsMore = line.isEmpty || line.withUnsafeBytes(body)
       }
-      guard fits else { return .tooLong }
       start = end + 1
       if !wantsMore, start < piece.count { return .stopped(consumed: start) }
     }
@@ -95,7 +99,7 @@ public struct LineDecoder: Sendable {
     }
   }
 
-  /// Returns the line in one piece, and keeps nothing.
+  /// Returns the line in one piece, without the CR of its terminator, and keeps nothing.
   private mutating func takeLine(endingWith end: Slice<UnsafeRawBufferPointer>) -> [UInt8] {
     var line: [UInt8] = []
     if blocks.isEmpty {
@@ -107,18 +111,8 @@ public struct LineDecoder: Sendable {
       drop()
     }
     line.append(contentsOf: end)
+    if line.last == LineDecoder.carriageReturn { line.removeLast() }
     return line
-  }
-
-  private func deliver(
-    _ bytes: UnsafeRawBufferPointer, _ wantsMore: inout Bool,
-    _ body: (UnsafeRawBufferPointer) -> Bool
-  ) -> Bool {
-    let hasReturn = bytes.last == UInt8(ascii: "\r")
-    let line = UnsafeRawBufferPointer(rebasing: bytes.dropLast(hasReturn ? 1 : 0))
-    guard line.count <= lineBytesMax else { return false }
-    if !line.isEmpty { wantsMore = body(line) }
-    return true
   }
 
   private static func firstLineFeed(_ bytes: UnsafeRawBufferPointer, from start: Int) -> Int? {

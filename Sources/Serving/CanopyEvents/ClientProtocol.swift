@@ -30,12 +30,17 @@ public protocol ClientProtocol: SessionHandler, ChannelHandler {
   /// Forgets a subscription, and with an error appends its end to the output.
   func forget(_ number: Int64, _ code: WireError.Code?)
 
-  /// Appends a reply to the output, when the events before it are sent.
-  func send(_ context: ChannelHandlerContext, _ reply: Reply)
+  /// Whether the events that the connection has got must be sent before a reply. Called once for each reply.
+  func mustFollowEvents(_ reply: Reply) -> Bool
 
-  /// Writes encoded output to the channel.
-  func write(
-    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?)
+  /// Appends a reply to the output.
+  ///
+  /// - Parameter snapshot: the snapshot up to which the events are sent, if the reply has waited for them; else nil, for
+  ///   that of the loop.
+  func send(_ context: ChannelHandlerContext, _ reply: Reply, at snapshot: Snapshot?)
+
+  /// The place in the pipeline from which encoded output goes to the socket; nil if it has left the pipeline.
+  var outputContext: ChannelHandlerContext? { get }
 
   /// Appends the end of the connection to the output, with its reason if there is one.
   func appendEnd(_ reason: String?)

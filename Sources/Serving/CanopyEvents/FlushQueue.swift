@@ -13,15 +13,20 @@ package final class FlushQueue {
   }
 
   /// Flushes a connection when the tasks that wait on the loop now are done, so that the replies and events
-  /// of several commits go out together.
+  /// of several commits go out together. Does nothing if it is in the queue already.
   package func append(_ connection: any Flushable) {
     loop.assertInEventLoop()
+    guard !connection.waitsForFlush else { return }
+    connection.waitsForFlush = true
     connections.append(connection)
     guard connections.count == 1 else { return }
     loop.assumeIsolated().execute { [self] in
       var due: [any Flushable] = []
       swap(&due, &connections)
-      for connection in due { connection.flush() }
+      for connection in due {
+        connection.waitsForFlush = false
+        connection.flush()
+      }
       afterFlushing()
     }
   }
@@ -29,6 +34,8 @@ package final class FlushQueue {
 
 /// A connection that has something to send.
 package protocol Flushable: AnyObject {
+  /// Whether it is in a `FlushQueue`. Only the queue sets it.
+  var waitsForFlush: Bool { get set }
   /// Sends it.
   func flush()
 }

@@ -1,5 +1,5 @@
 package import CanopyEngine
-internal import CanopySession
+package import CanopySession
 package import NIOCore
 internal import Synchronization
 
@@ -16,7 +16,7 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
 
   typealias Outcome = (request: PendingOutcome, completion: Session.Completion)
 
-  private struct State {
+  fileprivate struct State {
     /// The events of the batch that the engine is publishing.
     var collected: PendingEvents
     /// The events of whole batches that the loop has not taken.
@@ -29,7 +29,7 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
   }
 
   package let loop: any EventLoop
-  private let state: Mutex<State>
+  fileprivate let state: Mutex<State>
   /// The snapshot that reads see; nil if none was taken since `release`.
   private let taken: NIOLoopBoundBox<Snapshot?>
   /// Empties the inbox. Called on the loop.
@@ -79,21 +79,12 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
     if isNews { wake() }
   }
 
-  /// Hands over the outcome of a request. Safe to call from any thread.
-  func complete(_ request: PendingOutcome, _ completion: Session.Completion) {
-    let isNews = state.withLock { state in
-      state.outcomes.append((request, completion))
-      return schedule(&state)
-    }
-    if isNews { wake() }
-  }
-
-  private func schedule(_ state: inout State) -> Bool {
+  fileprivate func schedule(_ state: inout State) -> Bool {
     defer { state.isScheduled = true }
     return !state.isScheduled
   }
 
-  private func wake() {
+  fileprivate func wake() {
     loop.execute { [self] in
       state.withLock { $0.isScheduled = false }
       wakeUp.value()
@@ -148,5 +139,23 @@ package final class LoopInbox: BatchObserver, ListenerGroup {
       swap(&outcomes, &state.outcomes)
       return outcomes
     }
+  }
+}
+
+/// The outcome that a request under way will have: the connection and the slot that receive it.
+package struct PendingOutcome: Sendable {
+  let inbox: LoopInbox
+  let connection: NIOLoopBound<(SessionHandler, ChannelHandlerContext)>
+  let slot: Session.Slot
+
+  /// Passes the outcome to the connection, by way of the inbox if the caller is on another thread. Safe to call from
+  /// any thread.
+  package func complete(_ completion: Session.Completion) {
+    if inbox.loop.inEventLoop { return connection.value.0.finish(slot, completion) }
+    let isNews = inbox.state.withLock { state in
+      state.outcomes.append((self, completion))
+      return inbox.schedule(&state)
+    }
+    if isNews { inbox.wake() }
   }
 }

@@ -70,7 +70,10 @@ open class LoopServices {
     }
     for (request, _) in outcomes {
       let (connection, context) = request.connection.value
-      connection.advanceAfterOutcomes(context)
+      // Once for all its outcomes, also when it has ended.
+      guard connection.scheduled.advances else { continue }
+      connection.scheduled.advances = false
+      connection.advance(context)
     }
     hub.drainSoon()
     inbox.release()

@@ -27,10 +27,13 @@ extension SessionHandler {
     closing.waitsForPieces = output.hasPieces
     if closing.waitsForPieces { return }
     clientProtocol?.appendEnd(closing.reason.take())
-    for buffer in output.take().buffers { clientProtocol?.write(context, buffer, nil) }
+    guard let outputContext = clientProtocol?.outputContext else {
+      return context.close(promise: nil)
+    }
+    for buffer in output.take().buffers { outputContext.write(NIOAny(buffer), promise: nil) }
     // Closing drops unsent bytes, so it follows an empty write after all the others.
     let promise = context.eventLoop.makePromise(of: Void.self)
-    clientProtocol?.write(context, ByteBuffer(), promise)
+    outputContext.write(NIOAny(ByteBuffer()), promise: promise)
     context.flush()
     // After the flush: a handler may send its last bytes when it is closed, and not from within a flush.
     promise.futureResult.assumeIsolated().whenComplete { [self] _ in

@@ -113,27 +113,4 @@ extension SessionHandler {
     return PendingOutcome(
       inbox: inbox, connection: NIOLoopBound((self, context), eventLoop: inbox.loop), slot: slot)
   }
-
-  /// Continues after one or more outcomes, also when the connection has ended.
-  final func advanceAfterOutcomes(_ context: ChannelHandlerContext) {
-    guard scheduled.advances else { return }
-    scheduled.advances = false
-    advance(context)
-  }
-}
-
-/// The outcome that a request under way will have: the connection and the slot that receive it.
-package struct PendingOutcome: Sendable {
-  let inbox: LoopInbox
-  let connection: NIOLoopBound<(SessionHandler, ChannelHandlerContext)>
-  let slot: Session.Slot
-
-  /// Passes the outcome to the connection. Safe to call from any thread.
-  package func complete(_ completion: Session.Completion) {
-    if inbox.loop.inEventLoop {
-      connection.value.0.finish(slot, completion)
-    } else {
-      inbox.complete(self, completion)
-    }
-  }
 }

@@ -4,45 +4,39 @@ package import NIOCore
 
 /// Sending: encoded output at once, and large replies and events in turns.
 extension SessionHandler: Flushable {
-  package final func flushLater() {
-    guard !scheduled.flushes else { return }
-    scheduled.flushes = true
-    services.unflushed.append(self)
-  }
-
   package final func flush() {
-    scheduled.flushes = false
     guard session.isOpen, let context else { return }
     flush(context)
     advance(context)
   }
 
   /// Sends the encoded output, and asks for a turn to encode more.
-  package final func flush(_ context: ChannelHandlerContext) {
-    let (buffers, eventBytes) = output.take()
-    if let last = buffers.last {
-      for buffer in buffers.dropLast() { clientProtocol?.write(context, buffer, nil) }
-      send(context, last, eventBytes: eventBytes)
+  ///
+  /// - Parameter piece: a piece of lines to send before it, and the bytes of events that the piece completes.
+  package final func flush(
+    _ context: ChannelHandlerContext, after piece: (buffer: ByteBuffer, eventBytes: Int)? = nil
+  ) {
+    var (buffers, eventBytes) = output.take()
+    if let piece {
+      buffers.insert(piece.buffer, at: 0)
+      eventBytes += piece.eventBytes
+    }
+    if let last = buffers.popLast(), let outputContext = clientProtocol?.outputContext {
+      var promise: EventLoopPromise<Void>?
+      if eventBytes > 0 {
+        // The last buffer is sent after all the others, so one promise is enough.
+        let sent = context.eventLoop.makePromise(of: Void.self)
+        sent.futureResult.assumeIsolated().whenComplete { _ in
+          self.output.sent(eventBytes: eventBytes)
+        }
+        promise = sent
+      }
+      for buffer in buffers { outputContext.write(NIOAny(buffer), promise: nil) }
+      outputContext.write(NIOAny(last), promise: promise)
+      context.flush()
     }
     encodeLater(context)
     noteUnsent(context)
-  }
-
-  /// - Parameter eventBytes: the bytes of events to count as sent with the buffer.
-  private final func send(
-    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, eventBytes: Int
-  ) {
-    var promise: EventLoopPromise<Void>?
-    if eventBytes > 0 {
-      // The last buffer is sent after all the others, so one promise is enough.
-      let sent = context.eventLoop.makePromise(of: Void.self)
-      sent.futureResult.assumeIsolated().whenComplete { _ in
-        self.output.sent(eventBytes: eventBytes)
-      }
-      promise = sent
-    }
-    clientProtocol?.write(context, buffer, promise)
-    context.flush()
   }
 
   /// Asks for a turn to encode a piece, if such a text comes next in the output and the client reads.
@@ -105,17 +99,16 @@ extension SessionHandler: TurnTaker {
 
   private final func sendPiece(bytes: Int) -> Int {
     guard let context, context.channel.isActive, context.channel.isWritable,
-      let (buffer, eventBytes) = output.takePiece(bytes: bytes)
+      let piece = output.takePiece(bytes: bytes)
     else { return 0 }
-    send(context, buffer, eventBytes: eventBytes)
-    flush(context)
+    flush(context, after: piece)
     if session.isOpen {
       advance(context)
     } else if closing.waitsForPieces, !output.hasPieces {
       close(context)
     }
     charge()
-    return buffer.readableBytes
+    return piece.buffer.readableBytes
   }
 }
 

@@ -115,13 +115,13 @@ extension SessionHandler: Subscriber {
     append(&output)
     noteUnsent(context)
     charge()
-    flushLater()
+    services.unflushed.append(self)
   }
 
   package final func cancel(_ subscription: Int64, _ code: WireError.Code) {
     session.cancel(subscription, code)
     guard let context else { return }
     perform(context)
-    flushLater()
+    services.unflushed.append(self)
   }
 }

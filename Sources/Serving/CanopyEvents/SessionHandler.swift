@@ -21,6 +21,8 @@ open class SessionHandler {
   package final var output = LineOutput()
   package final var client = Client()
   final var scheduled = ScheduledWork()
+  /// Whether the connection is in the `FlushQueue`.
+  package final var waitsForFlush = false
   final var closing = Closing()
   package final private(set) var context: ChannelHandlerContext?
   /// This handler as the protocol of its class, while it is in a pipeline.
@@ -40,8 +42,6 @@ open class SessionHandler {
 
   /// Work of the connection that its event loop does later.
   struct ScheduledWork {
-    /// Whether the connection is in the `FlushQueue`.
-    var flushes = false
     /// Whether `advance` must run because a request has finished.
     var advances = false
     /// Whether the connection is in the queue of `LoopTurns`.
@@ -287,7 +287,7 @@ open class SessionHandler {
     }
     answerPing()
     if output.hasBuffers {
-      if session.isOpen { flushLater() }
+      if session.isOpen { services.unflushed.append(self) }
     } else {
       encodeLater(context)
     }
@@ -323,7 +323,17 @@ open class SessionHandler {
           measurements[slot] = measurement
         }
         begin(context, request, slot)
-      case .send(let reply): clientProtocol?.send(context, reply)
+      case .send(let reply):
+        // No reply overtakes the events before it.
+        if clientProtocol?.mustFollowEvents(reply) == true, !subscribers.isEmpty,
+          !services.hub.drain()
+        {
+          waitForEvents { [self] context, snapshot in
+            clientProtocol?.send(context, reply, at: snapshot)
+          }
+        } else {
+          clientProtocol?.send(context, reply, at: nil)
+        }
       case .setReading(let isReading):
         context.channel.setOption(.autoRead, value: isReading).whenFailure { _ in }
       case .resume(let number, let since, let start):

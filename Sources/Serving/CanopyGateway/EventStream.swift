@@ -3,7 +3,6 @@ internal import CanopyEvents
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire
-internal import DequeModule
 internal import NIOCore
 
 /// One event stream: a listener of the form `sync`, from its request to its end.
@@ -19,16 +18,10 @@ final class EventStream {
   /// release process (RSS): a stream took 30 KiB in all.
   private static let baseBytes = 16 * 1024
 
-  /// Bytes that wait to be sent.
-  fileprivate enum Chunk {
-    case bytes(ByteBuffer, areEvents: Bool)
-    case pieces(LinePieces, areEvents: Bool)
-  }
-
-  private enum Phase {
+  enum Phase {
     case starting
     case active
-    /// The chunks are still sent, and no others are appended.
+    /// The output is still sent, and nothing is appended to it.
     case ending
     case ended
   }
@@ -37,21 +30,17 @@ final class EventStream {
   private let identity: Identity
   private let shared: GatewayLoop
   private var session: Session
-  private var phase = Phase.starting
+  private(set) var phase = Phase.starting
   private var subscription: HubSubscription?
   private var measurement: Task<Void, Never>?
   private var expiry: Scheduled<Void>?
   private var keepAlive: Scheduled<Void>?
   private let keepAliveMilliseconds: Int64
-  private var chunks: Deque<Chunk> = []
-  /// The bytes of the chunks, and those of the events among them, with the chunk that is being sent.
-  private var bytes = (all: 0, events: 0)
-  /// The bytes of the chunk that is being sent.
-  private var sending = (all: 0, events: 0)
+  private var output = StreamOutput()
   private var beginning: CheckedContinuation<WireError?, Never>?
   private var waiting: CheckedContinuation<ByteBuffer?, Never>?
 
-  private init(
+  init(
     _ connection: GatewayConnection, as identity: Identity, _ shared: GatewayLoop,
     keepAliveMilliseconds: Int64
   ) {
@@ -68,7 +57,10 @@ final class EventStream {
 
   // MARK: Requests
 
-  private func begin(
+  /// Begins to listen.
+  ///
+  /// - Parameter continuation: resumed with nil when the stream has begun, or with the error.
+  func begin(
     _ path: Path, _ query: Query, _ continuation: CheckedContinuation<WireError?, Never>
   ) {
     beginning = continuation
@@ -198,28 +190,27 @@ final class EventStream {
   }
 
   /// Whether the user's session has ended.
-  private var isRevoked: Bool {
+  var isRevoked: Bool {
     guard case .user(let login) = identity else { return false }
     return !login.isValid(at: operations.now())
   }
 
   /// Appends nothing more. The stream ends when everything is sent.
-  private func finish() {
+  func finish() {
     guard phase == .active else { return }
     phase = .ending
     cancelTimers()
-    if chunks.isEmpty { end() }
+    if output.isEmpty { end() }
   }
 
   /// Ends the stream at once, and drops everything that is not sent.
-  private func end() {
+  func end() {
     guard phase != .ended else { return }
     phase = .ended
     cancelTimers()
     session.lose()
     perform()
-    chunks.removeAll()
-    bytes = (0, 0)
+    output.removeAll()
     charge()
     beginning?.resume(returning: operations.wireError(EngineError.stopped))
     beginning = nil
@@ -241,7 +232,7 @@ final class EventStream {
       guard phase == .active else { return }
       if isRevoked { return revoke() }
       // A client that has bytes to read knows that the stream goes on.
-      if chunks.isEmpty { append(text: { $0.append("event: keep-alive\ndata: null\n\n") }) }
+      if output.isEmpty { append(text: { $0.append("event: keep-alive\ndata: null\n\n") }) }
       scheduleKeepAlive()
     }
   }
@@ -255,7 +246,8 @@ final class EventStream {
     }
   }
 
-  private func revoke() {
+  /// Ends the stream because the login of its user has ended.
+  func revoke() {
     guard phase == .active else { return end() }
     if let subscription { session.cancel(subscription.number, .permissionDenied) }
     perform()
@@ -269,11 +261,8 @@ final class EventStream {
     append(.bytes(output.withBytes { ByteBuffer(bytes: $0) }, areEvents: false))
   }
 
-  private func append(_ chunk: Chunk) {
-    chunks.append(chunk)
-    let count = chunk.size
-    bytes.all += count
-    if chunk.areEvents { bytes.events += count }
+  private func append(_ chunk: StreamOutput.Chunk) {
+    output.append(chunk)
     handOn()
     charge()
   }
@@ -281,7 +270,7 @@ final class EventStream {
   /// Hands the next bytes to the connection, if it waits for them.
   private func handOn() {
     guard let waiting else { return }
-    guard let next = takeBytes() else {
+    guard let next = output.take() else {
       if phase == .ending { end() }
       return
     }
@@ -289,52 +278,17 @@ final class EventStream {
     waiting.resume(returning: next)
   }
 
-  private static let pieceBytes = 64 * 1024
-
-  private func takeBytes() -> ByteBuffer? {
-    guard let first = chunks.popFirst() else { return nil }
-    let size = first.size
-    switch first {
-    case .bytes(var buffer, let areEvents):
-      sending = (size, areEvents ? size : 0)
-      // Small events are sent together.
-      while case .bytes(let next, let areEvents)? = chunks.first,
-        buffer.readableBytes + next.readableBytes <= EventStream.pieceBytes
-      {
-        buffer.writeImmutableBuffer(next)
-        sending.all += next.readableBytes
-        if areEvents { sending.events += next.readableBytes }
-        chunks.removeFirst()
-      }
-      return buffer
-    case .pieces(var pieces, let areEvents):
-      var output = JSONOutput(capacity: EventStream.pieceBytes + 4096)
-      pieces.write(to: &output, bytes: EventStream.pieceBytes)
-      if pieces.isDone {
-        sending = (size, areEvents ? size : 0)
-      } else {
-        let rest = Chunk.pieces(pieces, areEvents: areEvents)
-        sending = (size - rest.size, areEvents ? size - rest.size : 0)
-        chunks.prepend(rest)
-      }
-      return output.withBytes { ByteBuffer(bytes: $0) }
-    }
-  }
-
-  private func next(_ continuation: CheckedContinuation<ByteBuffer?, Never>) {
-    // The bytes before were sent.
-    bytes.all -= sending.all
-    bytes.events -= sending.events
-    sending = (0, 0)
+  /// Resumes a continuation with the next bytes to send; with nil at the end. The bytes before were sent.
+  func next(_ continuation: CheckedContinuation<ByteBuffer?, Never>) {
+    output.noteSent()
     guard phase != .ended else { return continuation.resume(returning: nil) }
-    assert(bytes.all >= 0 && bytes.events >= 0, "more was sent than was appended")
     waiting = continuation
     handOn()
     charge()
   }
 
   private func charge() {
-    session.setUnsent(bytes: bytes.all, isWritable: true)
+    session.setUnsent(bytes: output.bytes.all, isWritable: true)
     connection.charge(phase == .ended ? 0 : session.ledger.total)
   }
 }
@@ -343,7 +297,7 @@ extension EventStream: Subscriber {
   func accepts(_ notifications: [Notification], bytes: Int, for subscription: Int64) -> Bool {
     guard phase == .starting || phase == .active else { return false }
     switch session.admit(
-      notifications, bytes: bytes, for: subscription, unsentEventBytes: self.bytes.events)
+      notifications, bytes: bytes, for: subscription, unsentEventBytes: output.bytes.events)
     {
     case .send: return true
     case .held:
@@ -374,85 +328,5 @@ extension EventStream: Subscriber {
   func cancel(_ subscription: Int64, _ code: WireError.Code) {
     session.cancel(subscription, code)
     perform()
-  }
-}
-
-extension EventStream.Chunk {
-  fileprivate var size: Int {
-    switch self {
-    case .bytes(let buffer, _): buffer.readableBytes
-    case .pieces(let pieces, _): pieces.heldBytes
-    }
-  }
-
-  fileprivate var areEvents: Bool {
-    switch self {
-    case .bytes(_, let areEvents), .pieces(_, let areEvents): areEvents
-    }
-  }
-}
-
-extension EventStream {
-  /// A stream, for code that does not run on its event loop.
-  struct Handle: Sendable {
-    private let stream: NIOLoopBoundBox<EventStream?>
-    private let loop: any EventLoop
-    /// Keeps the namespace open while the stream is sent; nil for the default one.
-    private let lease: NamespaceLease?
-
-    /// Begins to listen.
-    ///
-    /// - Parameters:
-    ///   - operations: the operations on a namespace.
-    ///   - lease: keeps that namespace open; nil for the default one.
-    /// - Throws: `WireError` if the client may not listen, or the stream cannot begin.
-    static func begin(
-      _ path: Path, _ query: Query, as identity: Identity, on connection: GatewayConnection,
-      in operations: Operations, _ lease: NamespaceLease?, keepAliveMilliseconds: Int64
-    ) async throws(WireError) -> Handle {
-      let loop = connection.channel.eventLoop
-      let handle = Handle(
-        stream: .makeEmptyBox(valueType: EventStream.self, eventLoop: loop), loop: loop,
-        lease: lease)
-      let error = await withCheckedContinuation { continuation in
-        loop.execute {
-          let stream = EventStream(
-            connection, as: identity, connection.loop.value.loop(of: operations),
-            keepAliveMilliseconds: keepAliveMilliseconds)
-          handle.stream.value = stream
-          stream.begin(path, query, continuation)
-        }
-      }
-      if let error { throw error }
-      return handle
-    }
-
-    /// Returns the next bytes to send, when there are any and those before were sent; nil at the end.
-    func next() async -> ByteBuffer? {
-      await withCheckedContinuation { continuation in
-        loop.execute {
-          guard let stream = stream.value else { return continuation.resume(returning: nil) }
-          stream.next(continuation)
-        }
-      }
-    }
-
-    /// Ends the stream.
-    func end() {
-      loop.execute { stream.value?.end() }
-    }
-
-    /// Ends the stream with `auth_revoked` if the login of its user has ended.
-    func endIfRevoked() {
-      loop.execute {
-        guard let stream = stream.value, stream.phase == .active, stream.isRevoked else { return }
-        stream.revoke()
-      }
-    }
-
-    /// Ends the stream when everything is sent.
-    func finish() {
-      loop.execute { stream.value?.finish() }
-    }
   }
 }

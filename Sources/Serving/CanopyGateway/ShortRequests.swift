@@ -53,7 +53,7 @@ final class ShortRequests: ChannelDuplexHandler {
   private let hasMore: () -> Bool
   private var context: ChannelHandlerContext?
   /// Whether the connection is in the queue of those to flush.
-  private var isInQueue = false
+  var waitsForFlush = false
   /// The request of the present read.
   private var candidate: Candidate?
   private var pending: Pending?
@@ -174,8 +174,6 @@ final class ShortRequests: ChannelDuplexHandler {
     context.write(wrapOutboundOut(.head(head)), promise: nil)
     if let body { context.write(wrapOutboundOut(.body(body)), promise: nil) }
     context.write(wrapOutboundOut(.end(nil)), promise: nil)
-    guard !isInQueue else { return }
-    isInQueue = true
     flushes.append(self)
   }
 
@@ -250,7 +248,6 @@ final class ShortRequests: ChannelDuplexHandler {
 
 extension ShortRequests: Flushable {
   func flush() {
-    isInQueue = false
     context?.flush()
   }
 }

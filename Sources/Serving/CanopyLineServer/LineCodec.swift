@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopyEvents
+internal import CanopyMetrics
 internal import CanopySession
 internal import CanopySocial
 internal import CanopyTree
@@ -16,43 +17,52 @@ struct LineCodec {
   /// The texts of the large posts in lists.
   let cache: EntryCache
 
-  /// Appends the line of a reply, as far as it is encoded at once.
+  /// Appends the line of a reply. If the reply is larger than it may be, appends the line of an error instead. The end of
+  /// a long line is encoded as the client reads.
   ///
-  /// - Returns: the rest of the line, to be encoded as the client reads; nil if the line is complete.
-  /// - Throws: `WireError` when the reply is larger than it may be; then nothing is appended.
-  func encode(_ reply: Reply, to output: inout JSONOutput) throws(WireError) -> LinePieces? {
+  /// - Parameter metrics: counts the errors.
+  /// - Returns: whether the reply was appended.
+  @discardableResult
+  func encode(
+    _ reply: Reply, to output: inout LineOutput, counting metrics: RequestMetrics
+  ) -> Bool {
+    var rest: LinePieces?
     switch reply {
-    case .failure(let error): ReplyLine.failure(error, to: &output)
-    case .json(let json): ReplyLine.success(to: &output) { json.append(to: &$0) }
-    case .post(let id, let node): return encode(post: id, node, to: &output)
-    case .entries(let entries): return encode(entries, to: &output)
+    case .failure(let error):
+      metrics.count(error.code)
+      ReplyLine.failure(error, to: &output.text)
+    case .json(let json): ReplyLine.success(to: &output.text) { json.append(to: &$0) }
+    case .post(let id, let node): rest = encode(post: id, node, to: &output.text)
+    case .entries(let entries): rest = encode(entries, to: &output.text)
+    case .value(let node, let style, let etag, let bytes) where bytes <= wholeBytesMax:
+      append({ $0.append(node, style: style) }, etag: etag, to: &output.text)
     case .value(let node, let style, let etag, let bytes):
-      guard bytes <= wholeBytesMax else {
-        return LinePieces(bytes: bytes, node, style) { output, value in
-          self.append(value, etag: etag, to: &output)
-        }
+      rest = LinePieces(bytes: bytes, node, style) { output, value in
+        self.append(value, etag: etag, to: &output)
       }
-      append({ $0.append(node, style: style) }, etag: etag, to: &output)
+    case .members(let members, let style, let bytes) where bytes <= wholeBytesMax:
+      ReplyLine.success(to: &output.text) { $0.append(members: members, style) }
     case .members(let members, let style, let bytes):
-      guard bytes <= wholeBytesMax else {
-        return LinePieces(
-          bytes: bytes, parts: [.text(Array("+".utf8)), .members(members[...], style), .lineEnd])
-      }
-      ReplyLine.success(to: &output) { $0.append(members: members, style) }
+      rest = LinePieces(
+        bytes: bytes, parts: [.text(Array("+".utf8)), .members(members[...], style), .lineEnd])
+    case .mismatch(let node, let etag, let style, let bytes) where bytes <= wholeBytesMax:
+      append(mismatch: { $0.append(node, style: style) }, etag: etag, to: &output.text)
     case .mismatch(let node, let etag, let style, let bytes):
-      guard bytes <= wholeBytesMax else {
-        return LinePieces(bytes: bytes, node, style) { output, value in
-          self.append(mismatch: value, etag: etag, to: &output)
-        }
+      rest = LinePieces(bytes: bytes, node, style) { output, value in
+        self.append(mismatch: value, etag: etag, to: &output)
       }
-      append(mismatch: { $0.append(node, style: style) }, etag: etag, to: &output)
+    case .subscribed(let subscribed) where subscribed.bytes > min(wholeBytesMax, replyBytesMax):
+      rest = LinePieces(subscribed, eventBytesMax: replyBytesMax)
     case .subscribed(let subscribed):
-      if subscribed.bytes > min(wholeBytesMax, replyBytesMax) {
-        return LinePieces(subscribed, eventBytesMax: replyBytesMax)
+      do throws(WireError) {
+        try encode(subscribed, to: &output.text)
+      } catch {
+        ReplyLine.failure(error, to: &output.text)
+        return false
       }
-      try encode(subscribed, to: &output)
     }
-    return nil
+    if let rest { output.append(rest) }
+    return true
   }
 
   /// Appends the reply with a value, which `body` appends, and with its ETag if there is one.

@@ -34,7 +34,8 @@ extension LineHandler {
 
   /// Sends the answer to a request for a subscription, and the events that waited for it.
   func begin(_ context: ChannelHandlerContext, _ subscribed: Subscribed) {
-    let isSent = shared.encode(.subscribed(subscribed), to: &output)
+    let isSent = shared.codec.encode(
+      .subscribed(subscribed), to: &output, counting: shared.metrics)
     noteUnsent(context)
     // An error was sent instead: the first event is too large.
     guard isSent else { return session.drop(subscribed.number) }

@@ -49,38 +49,35 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   }
 
   func decode(_ context: ChannelHandlerContext, _ buffer: ByteBuffer) {
-    input.decode(buffer) { item in
-      switch item {
-      case .line(let line):
-        receiveLine(context, line)
+    let invalid = input.decode(buffer) { line in
+      guard line.count < Operations.longTextBytes else {
+        receiveLong(context, line)
         return session.wantsInput
-      case .foreign(let foreign):
-        session.refuse(foreign.error)
-      case .tooLong:
-        session.refuse(
-          WireError(
-            .tooLarge,
-            "a line may have at most \(operations.limits.lineBytesMax) bytes; the connection closes"
-          ))
       }
-      session.endRequests()
-      return false
-    }
-  }
-
-  private func receiveLine(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
-    guard line.count < Operations.longTextBytes else { return receiveLong(context, line) }
-    countWork(bytes: line.count)
-    do throws(WireError) {
-      let request = try Request(line: line, limits: operations.limits)
-      if case .read(let read) = request, session.readsAtOnce(request) {
-        return self.read(context, read)
+      countWork(bytes: line.count)
+      do throws(WireError) {
+        let request = try Request(line: line, limits: operations.limits)
+        if case .read(let read) = request, session.readsAtOnce(request) {
+          self.read(context, read)
+          return session.wantsInput
+        }
+        session.receive(request, bytes: request.memoryBytes(text: line))
+      } catch {
+        session.refuse(error)
       }
-      session.receive(request, bytes: request.memoryBytes(text: line))
-    } catch {
-      session.refuse(error)
+      perform(context)
+      return session.wantsInput
     }
-    perform(context)
+    guard let invalid else { return }
+    switch invalid {
+    case .foreign(let foreign): session.refuse(foreign.error)
+    case .tooLong:
+      session.refuse(
+        WireError(
+          .tooLarge,
+          "a line may have at most \(operations.limits.lineBytesMax) bytes; the connection closes"))
+    }
+    session.endRequests()
   }
 
   private func receiveLong(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
@@ -104,26 +101,19 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
     return true
   }
 
-  func send(_ context: ChannelHandlerContext, _ reply: Reply) {
-    if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
-    // The events before the reply go out first.
-    if !subscribers.isEmpty, !shared.hub.drain() {
-      return waitForEvents { [self] context, _ in encode(context, reply) }
-    }
-    encode(context, reply)
+  func mustFollowEvents(_ reply: Reply) -> Bool {
+    // The events of a subscription follow the reply that begins it.
+    if case .subscribed = reply { false } else { true }
   }
 
-  private func encode(_ context: ChannelHandlerContext, _ reply: Reply) {
+  func send(_ context: ChannelHandlerContext, _ reply: Reply, at snapshot: Snapshot?) {
+    if case .subscribed(let subscribed) = reply { return begin(context, subscribed) }
     guard session.isOpen else { return }
-    shared.encode(reply, to: &output)
+    shared.codec.encode(reply, to: &output, counting: shared.metrics)
     noteUnsent(context)
   }
 
-  func write(
-    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?
-  ) {
-    context.write(NIOAny(buffer), promise: promise)
-  }
+  var outputContext: ChannelHandlerContext? { context }
 
   func appendEnd(_ reason: String?) {
     if let reason { ReplyLine.failure(WireError(.overloaded, reason), to: &output.text) }

@@ -6,14 +6,12 @@ internal import NIOCore
 ///
 /// Use it on the connection's event loop only.
 final class LineInput: ConnectionInput {
-  /// An item of the input.
-  enum Item {
-    /// A line without its terminator, valid during the call.
-    case line(UnsafeRawBufferPointer)
-    /// A line that a client of another protocol has sent. Later input is dropped: it may be the body of a
-    /// request that a web page has made.
+  /// A line that is not a request. Later input is dropped.
+  enum InvalidLine: Equatable {
+    /// A line that a client of another protocol has sent. Later input may be the body of a request that a web page has
+    /// made.
     case foreign(ForeignProtocol)
-    /// A line that exceeds the limit. Later input is dropped.
+    /// A line that exceeds the limit.
     case tooLong
   }
 
@@ -62,34 +60,36 @@ final class LineInput: ConnectionInput {
 
   /// Decodes a buffer. Keeps the rest if `receive` returns false.
   ///
-  /// - Parameter receive: takes an item, and returns whether to go on. The result is ignored after an item
-  ///   that is not a line.
-  func decode(_ buffer: ByteBuffer, _ receive: (Item) -> Bool) {
+  /// - Parameter receive: takes a line without its terminator, valid during the call, and returns whether to go on.
+  /// - Returns: the line that ends the input; nil if there is none.
+  func decode(
+    _ buffer: ByteBuffer, _ receive: (UnsafeRawBufferPointer) -> Bool
+  ) -> InvalidLine? {
     assert(bytesBeside == 0, "the line that is decoded beside the loop comes first")
     var buffer = buffer
     isDecoding = true
     defer { isDecoding = false }
-    var isForeign = false
+    var invalid: InvalidLine?
     let outcome = buffer.withUnsafeReadableBytes { bytes in
       decoder.feed(bytes) { line in
-        guard let foreign = ForeignProtocol(line: line) else { return receive(.line(line)) }
-        isForeign = true
-        _ = receive(.foreign(foreign))
+        guard let foreign = ForeignProtocol(line: line) else { return receive(line) }
+        invalid = .foreign(foreign)
         return false
       }
     }
     switch outcome {
-    case _ where isForeign: break
+    case _ where invalid != nil: break
     case .done: break
     case .stopped(let consumed):
       buffer.moveReaderIndex(forwardBy: consumed)
       // A copy of the rest, so that the consumed bytes are not kept as well.
       backlog = ByteBuffer(buffer.readableBytesView)
-    case .tooLong: _ = receive(.tooLong)
+    case .tooLong: invalid = .tooLong
     }
     if isDropped {
       backlog = nil
       decoder.drop()
     }
+    return invalid
   }
 }

@@ -11,7 +11,7 @@ final class LoopContext: LoopServices {
   /// The encoded lists since the last commit.
   let lists = ListCache()
   /// Encodes replies.
-  private let codec: LineCodec
+  let codec: LineCodec
   /// The state for the other namespaces.
   private let others: NamespaceLocals<LoopContext>
 
@@ -52,7 +52,7 @@ final class LoopContext: LoopServices {
       guard let reply = operations.read(request, as: identity, in: inbox.snapshot.root) else {
         return false
       }
-      encode(reply, to: &output)
+      codec.encode(reply, to: &output, counting: metrics)
       return true
     }
     let snapshot = inbox.snapshot
@@ -64,25 +64,10 @@ final class LoopContext: LoopServices {
       return false
     }
     let start = output.text.count
-    encode(reply, to: &output)
+    codec.encode(reply, to: &output, counting: metrics)
     // A list with a part that is not encoded yet cannot be shared.
     if !output.hasPieces { output.text.withBytes { lists.keep($0[start...], of: list) } }
     return true
-  }
-
-  /// Appends the line of a reply. If the reply is too large, appends the line of an error instead.
-  ///
-  /// - Returns: whether the reply was appended.
-  @discardableResult
-  func encode(_ reply: Reply, to output: inout LineOutput) -> Bool {
-    if case .failure(let error) = reply { metrics.count(error.code) }
-    do throws(WireError) {
-      if let rest = try codec.encode(reply, to: &output.text) { output.append(rest) }
-      return true
-    } catch {
-      ReplyLine.failure(error, to: &output.text)
-      return false
-    }
   }
 }
 

@@ -11,7 +11,8 @@ final class RawOutput: ChannelOutboundHandler {
   typealias OutboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
-  private var context: ChannelHandlerContext?
+  /// Its place in the pipeline; nil if it is in none.
+  private(set) var context: ChannelHandlerContext?
 
   func handlerAdded(context: ChannelHandlerContext) {
     self.context = context
@@ -35,7 +36,7 @@ final class RawOutput: ChannelOutboundHandler {
     return frames
   }
 
-  func write(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>? = nil) {
+  func write(_ buffer: ByteBuffer, promise: EventLoopPromise<Void>?) {
     guard let context else {
       promise?.fail(ChannelError.ioOnClosedChannel)
       return

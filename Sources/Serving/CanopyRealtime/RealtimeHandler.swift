@@ -165,22 +165,20 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
 
   // MARK: Answers
 
-  /// Answers the first request that is not answered, when the events before the answer are sent.
-  func send(_ context: ChannelHandlerContext, _ reply: Reply) {
-    // A listener begins before the events that follow.
-    if case .subscribed = reply { return answer(reply) }
-    if let request = answers.delayedRead.take() { return super.read(context, request) }
-    if answers.takeNextIsCurrent() || subscribers.isEmpty || shared.hub.drain() {
-      return answer(reply)
-    }
-    waitForEvents { [self] _, snapshot in answer(reply, at: snapshot) }
+  func mustFollowEvents(_ reply: Reply) -> Bool {
+    // A listener begins before the events that follow, and a delayed read has its own way to wait for them.
+    if case .subscribed = reply { return false }
+    return answers.delayedRead == nil && !answers.takeNextIsCurrent()
   }
 
-  func write(
-    _ context: ChannelHandlerContext, _ buffer: ByteBuffer, _ promise: EventLoopPromise<Void>?
-  ) {
-    raw.write(buffer, promise: promise)
+  /// Answers the first request that is not answered.
+  func send(_ context: ChannelHandlerContext, _ reply: Reply, at snapshot: Snapshot?) {
+    if case .subscribed = reply { return answer(reply) }
+    if let request = answers.delayedRead.take() { return super.read(context, request) }
+    answer(reply, at: snapshot)
   }
+
+  var outputContext: ChannelHandlerContext? { raw.context }
 
   /// Appends the answer to the newest check of the client, if the client reads. The protocol allows a server to leave
   /// the others unanswered.
@@ -291,6 +289,6 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
         hasExpired ? .expiredToken : .invalidToken,
         hasExpired ? "the token has expired" : "the token has been revoked", to: &output)
     }
-    flushLater()
+    shared.unflushed.append(self)
   }
 }

@@ -41,7 +41,7 @@ extension Operations {
   /// - Throws: `WireError.denied`.
   func checkEarly(_ write: Write, as identity: Identity) throws(WireError) {
     guard write.isLarge, let caller = identity.caller(at: now()) else { return }
-    let locations = write.items.lazy.map(\.location)
+    let locations = write.assignments.lazy.map(\.location)
     if rules.current.rules.denies(locations, before: nil, as: caller) { throw .denied }
   }
 
@@ -51,8 +51,8 @@ extension Operations {
   func checkDerivation(_ write: Write, as identity: Identity) throws(WireError) {
     if case .administrator = identity { return }
     // Looked at first: most writes are small, and this takes no lock.
-    guard write.items.count > DerivedData.locationsMax else { return }
-    try rules.current.checkDerivation(at: write.items.lazy.map(\.location))
+    guard write.assignments.count > DerivedData.locationsMax else { return }
+    try rules.current.checkDerivation(at: write.assignments.lazy.map(\.location))
   }
 
   /// Returns the check that the rules allow a listener, or nil for the administrator.
@@ -189,7 +189,7 @@ extension RulesKeeper.Version {
 
   /// Whether the rules deny a write for a reason that the written data cannot change.
   func denies(_ write: Write, before: Node, as caller: RuleCaller) -> Bool {
-    rules.denies(write.items.lazy.map(\.location), before: before, as: caller)
+    rules.denies(write.assignments.lazy.map(\.location), before: before, as: caller)
   }
 
   /// Checks the number of locations from which the blog derives data. O(1) for a few locations.

@@ -56,7 +56,7 @@ public struct Session {
   /// The request that changes the on-disconnect writes.
   var armingSlot: Slot?
   /// The answer that waits for the subscriptions to be authorized for another user.
-  private var awaitingAuthorization: (slot: Slot, completion: Completion)?
+  private var awaitingAuthorization: (slot: Slot, completion: Completion, identity: Identity)?
   var actions: Deque<Action> = []
   var subscriptions: [Int64: Subscription] = [:]
   var lastSubscription: Int64 = 0
@@ -236,51 +236,7 @@ public struct Session {
 
   /// Receives the outcome of a request that is under way.
   public mutating func finish(_ slot: Slot, _ completion: Completion) {
-    if let identity = completion.identity, identity.isSameCaller(as: self.identity) {
-      return keepIdentity(slot, completion, instead: identity)
-    }
-    if let identity = completion.identity, phase != .lost {
-      let authorized = subscriptions.filter { $0.value.authorized != nil }.sorted {
-        $0.key < $1.key
-      }
-      if !authorized.isEmpty {
-        // Subscriptions that the next user may not have must end before the login of that user.
-        awaitingAuthorization = (slot, completion)
-        actions.append(
-          .reauthorize(
-            authorized.compactMap { number, subscription in
-              subscription.authorized.map { (number, $0) }
-            }, identity))
-        return
-      }
-    }
-    complete(slot, completion)
-  }
-
-  /// Completes a login as the user that the connection already has. Its subscriptions stay as they are.
-  private mutating func keepIdentity(
-    _ slot: Slot, _ completion: Completion, instead other: Identity
-  ) {
-    // The connection keeps its own login, on which its subscriptions rest.
-    if case .user(let login) = other { actions.append(.release(login)) }
-    var completion = completion
-    completion.identity = nil
-    complete(slot, completion)
-  }
-
-  /// Completes the change of the user, after the subscriptions have been authorized for that user.
-  public mutating func reauthorized() {
-    guard let (slot, completion) = awaitingAuthorization else { return }
-    awaitingAuthorization = nil
-    complete(slot, completion)
-  }
-
-  private mutating func complete(_ slot: Slot, _ completion: Completion) {
-    if let identity = completion.identity {
-      setIdentity(identity)
-      // The connection may be gone: then it holds no login.
-      if phase == .lost { setIdentity(.anonymous) }
-    }
+    if let identity = completion.identity { return finish(slot, completion, as: identity) }
     if slot == armingSlot {
       armingSlot = nil
       if let armed = completion.armed { setArmed(armed) }
@@ -292,6 +248,45 @@ public struct Session {
     }
     queue.finish(slot, completion.reply)
     updateLedger()
+  }
+
+  /// Receives the outcome of a login or of its end: changes the user, and then finishes the request.
+  private mutating func finish(_ slot: Slot, _ completion: Completion, as identity: Identity) {
+    var completion = completion
+    completion.identity = nil
+    guard !identity.isSameCaller(as: self.identity) else {
+      // The connection keeps its own login, on which its subscriptions rest.
+      if case .user(let login) = identity { actions.append(.release(login)) }
+      return finish(slot, completion)
+    }
+    let authorized = subscriptions.filter { $0.value.authorized != nil }.sorted {
+      $0.key < $1.key
+    }
+    guard authorized.isEmpty || phase == .lost else {
+      // Subscriptions that the next user may not have must end before the login of that user.
+      awaitingAuthorization = (slot, completion, identity)
+      return actions.append(
+        .reauthorize(
+          authorized.compactMap { number, subscription in
+            subscription.authorized.map { (number, $0) }
+          }, identity))
+    }
+    changeIdentity(identity)
+    finish(slot, completion)
+  }
+
+  /// Finishes the change of the user, after the subscriptions have been authorized for that user.
+  public mutating func reauthorized() {
+    guard let (slot, completion, identity) = awaitingAuthorization else { return }
+    awaitingAuthorization = nil
+    changeIdentity(identity)
+    finish(slot, completion)
+  }
+
+  private mutating func changeIdentity(_ identity: Identity) {
+    setIdentity(identity)
+    // The connection may be gone: then it holds no login.
+    if phase == .lost { setIdentity(.anonymous) }
   }
 
   mutating func setIdentity(_ identity: Identity) {

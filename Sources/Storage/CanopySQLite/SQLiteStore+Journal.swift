@@ -49,48 +49,47 @@ extension SQLiteStore: Journal {
   public func append(_ commits: [Commit], after last: Int64) throws {
     appendFoundFullDisk.store(false, ordering: .relaxed)
     do {
-      try write(commits, after: last)
+      try pool.writeWithoutTransaction { db in
+        var tail = try beginDurably(db)
+        try db.inTransaction(.immediate) {
+          var (present, checksum) = try CommitRow.last(db, known: tail)
+          guard present == last else {
+            throw JournalError.conflict(missed: try SQLiteStore.readMissed(db, after: last))
+          }
+          let insert = try ByteStatement(
+            db, "INSERT INTO commits(\(CommitRow.columns)) VALUES (?, ?, ?, ?, ?)")
+          var scratch = JSONOutput(capacity: 4096)
+          for commit in commits {
+            try insert.bind(commit.sequence, at: 1)
+            try insert.bind(commit.time, at: 2)
+            try commit.storedText(scratch: &scratch).withBytes { body, image in
+              try insert.bind(body, at: 3)
+              if let image { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
+              checksum = .commit(after: checksum, commit.sequence, commit.time, body, image)
+              try insert.bind(checksum.stored, at: 5)
+              try insert.run()
+            }
+            if let id = commit.completedDisconnectWrite {
+              try SQLiteStore.deleteDisconnectWrite(db, id)
+            }
+            if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
+            if let time = commit.keyTime {
+              var meta = try Meta.read(db)
+              meta.noteKeyTime(time)
+              try meta.write(db)
+            }
+            tail.sequence = commit.sequence
+            tail.time = max(tail.time, commit.time, commit.keyTime ?? 0)
+          }
+          tail.checksum = checksum
+          return .commit
+        }
+        endDurably(with: tail)
+      }
     } catch let error as DatabaseError where error.resultCode == .SQLITE_FULL {
       appendFoundFullDisk.store(true, ordering: .relaxed)
       throw error
     }
-  }
-
-  private func write(_ commits: [Commit], after last: Int64) throws {
-    let missed: [Commit]? = try writeDurably { db, tail -> [Commit]? in
-      var (present, checksum) = try CommitRow.last(db, known: tail)
-      guard present == last else {
-        return try SQLiteStore.readMissed(db, after: last)
-      }
-      let insert = try ByteStatement(
-        db, "INSERT INTO commits(\(CommitRow.columns)) VALUES (?, ?, ?, ?, ?)")
-      var scratch = JSONOutput(capacity: 4096)
-      for commit in commits {
-        try insert.bind(commit.sequence, at: 1)
-        try insert.bind(commit.time, at: 2)
-        try commit.storedText(scratch: &scratch).withBytes { body, image in
-          try insert.bind(body, at: 3)
-          if let image { try insert.bind(image, at: 4) } else { try insert.bindNull(at: 4) }
-          checksum = .commit(after: checksum, commit.sequence, commit.time, body, image)
-          try insert.bind(checksum.stored, at: 5)
-          try insert.run()
-        }
-        if let id = commit.completedDisconnectWrite {
-          try SQLiteStore.deleteDisconnectWrite(db, id)
-        }
-        if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }
-        if let time = commit.keyTime {
-          var meta = try Meta.read(db)
-          meta.noteKeyTime(time)
-          try meta.write(db)
-        }
-        tail.sequence = commit.sequence
-        tail.time = max(tail.time, commit.time, commit.keyTime ?? 0)
-      }
-      tail.checksum = checksum
-      return nil
-    }
-    if let missed { throw JournalError.conflict(missed: missed) }
   }
 
   /// Returns the commits after `last`, and makes that result final. See `Journal`. Blocks the caller's thread.

@@ -5,7 +5,8 @@ internal import Synchronization
 /// The two kinds of transaction: durable ones and background ones.
 ///
 /// A connection has one level of synchronization at a time, and background steps lower it. So every transaction that
-/// must be durable goes through `writeDurably`, which first restores the level if a step failed to.
+/// must be durable goes through `writeDurably`, or through `beginDurably` and `endDurably` as an append does. They first
+/// restore the level if a step failed to.
 extension SQLiteStore {
   /// Runs a transaction that is durable, as the configuration defines it, when this returns. Then writes the end of the
   /// durable data to `canopy.tail`.
@@ -46,19 +47,29 @@ extension SQLiteStore {
   private func durably<R>(
     _ db: Database, _ body: (Database, inout Tail) throws -> R
   ) throws -> R {
+    var tail = try beginDurably(db)
+    let result = try SQLiteStore.transaction(db) { try body($0, &tail) }
+    endDurably(with: tail)
+    return result
+  }
+
+  /// Prepares the connection for a durable transaction. Returns the end of the durable data, for `endDurably`.
+  ///
+  /// - Throws: `StoreError.inaccessible` if a file of the database was moved, removed or replaced.
+  func beginDurably(_ db: Database) throws -> Tail {
     try files.checkRemain()
     try restoreDurability(db)
     // Only the writing connection uses the tail, so this never waits for the lock.
-    let before = tail.withLock { $0 }
-    var after = before
-    let result = try SQLiteStore.transaction(db) { try body($0, &after) }
+    return tail.withLock { $0 }
+  }
+
+  /// Notes that a durable transaction is on the disk, and writes the new end of the durable data to `canopy.tail`.
+  func endDurably(with after: Tail) {
     // The transaction synchronized the whole log, with the steps before it.
     logCopier?.noteSynced()
-    if after != before {
-      tailFile.write(after)
-      tail.withLock { $0 = after }
-    }
-    return result
+    guard tail.withLock({ $0 != after }) else { return }
+    tailFile.write(after)
+    tail.withLock { $0 = after }
   }
 
   /// Runs a background transaction that does not wait for the disk. It becomes durable with the next durable

@@ -8,19 +8,19 @@ import Testing
 /// The authorizations of listeners: when they are repeated, and that a denied listener is not notified.
 @Suite(.timeLimit(.minutes(5))) struct ListenAuthorizationTests {
   /// The notifications of the listeners and the ends of listening, in order.
-  private let received = Answers<String>()
+  let received = Answers<String>()
   /// The times at which `authorization` was asked.
-  private let asked = Answers<Int64>()
+  let asked = Answers<Int64>()
 
   /// Returns an authorization that allows listening as long as `open` is true.
-  private func authorization(group: ObjectIdentifier? = nil) -> ListenAuthorization {
+  func authorization(group: ObjectIdentifier? = nil) -> ListenAuthorization {
     ListenAuthorization(group: group) { root, time in
       asked.add(time)
       return ListenVerdict(isAllowed: root.child("open") == true, paths: [Path.root.child("open")])
     }
   }
 
-  private func listen(
+  func listen(
     _ engine: Engine, to path: String = "secret", _ authorization: ListenAuthorization?
   ) async throws -> ListenerID? {
     let listening = Listening(try Path(path), form: .value)
@@ -283,90 +283,6 @@ import Testing
       #expect(await answered.wait(for: 1) == [8])
       _ = await done.wait(for: 1)
       #expect(asked.values.count == 16)
-      withExtendedLifetime(group) {}
-    }
-  }
-
-  private func shared(_ caller: some AnyObject & Sendable, _ path: String) throws
-    -> ListenAuthorization
-  {
-    let id = ObjectIdentifier(caller)
-    let subject = ListenAuthorization.Subject(caller: id, Listening(try Path(path)))
-    var authorization = authorization(group: id)
-    authorization.subject = subject
-    return authorization
-  }
-
-  @Test func `listeners with the same subject are authorized once, however many they are`()
-    async throws
-  {
-    final class Caller: Sendable {}
-    let (ada, bob) = (Caller(), Caller())
-    try await withEngine { engine in
-      try await engine.set("open", true)
-      var ids: [ListenerID] = []
-      for _ in 0..<50 {
-        ids.append(try #require(try await listen(engine, shared(ada, "secret"))))
-      }
-      _ = try await listen(engine, shared(bob, "secret"))
-      #expect(engine.authorizationCounts == (51, 2))
-      #expect(engine.authorizations.caseCount == 2)
-      // A commit asks once for each subject.
-      var before = asked.values.count
-      try await engine.set("open", true)
-      #expect(asked.values.count == before + 2)
-      // So does a repetition for a group.
-      before = asked.values.count
-      await withCheckedContinuation { continuation in
-        engine.reauthorize(ObjectIdentifier(ada), completion: { continuation.resume() })
-      }
-      #expect(asked.values.count == before + 1)
-      // A connection that logs in as another user asks once for all its listeners.
-      before = asked.values.count
-      let other = try shared(bob, "secret")
-      await withCheckedContinuation { continuation in
-        engine.setAuthorizations(ids.dropLast().map { ($0, other) }) { continuation.resume() }
-      }
-      #expect(asked.values.count <= before + 50 / 2)
-      #expect(engine.authorizations.caseCount == 2)
-      try await engine.set("open", false)
-      #expect(received.values == [String](repeating: "denied", count: 51))
-      #expect(engine.listenerCounts == (0, 0) && engine.authorizationCounts == (0, 0))
-      #expect(engine.authorizations.caseCount == 0)
-      withExtendedLifetime((ada, bob)) {}
-    }
-  }
-
-  @Test func `a verdict that denies many listeners of a group ends all, and removes most later`()
-    async throws
-  {
-    final class Group: ListenerGroup {
-      func notify(_ change: CommittedChange) {}
-    }
-    let group = Group()
-    let count = 2 * Engine.removedAtOnceMax + 10
-    let journal = FaultyJournal(InMemoryJournal())
-    try await withEngine(journal) { engine in
-      try await engine.set("open", true)
-      let authorization = try shared(group, "secret")
-      let started = Answers<Bool>()
-      for _ in 0..<count {
-        engine.listen(
-          Listening(try Path("secret")), group: group, authorization: authorization
-        ) { notification in
-          received.add("\(notification.sequence)")
-        } denied: {
-          received.add("denied")
-        } started: { id, _ in
-          started.add(id != nil)
-        }
-      }
-      _ = await started.wait(for: count)
-      try await engine.set("open", false)
-      #expect(received.values == [String](repeating: "denied", count: count))
-      // Each further batch removes some.
-      for _ in 0..<20 where engine.listenerCounts.listeners > 0 { try await engine.set("b", 1) }
-      #expect(engine.listenerCounts == (0, 0))
       withExtendedLifetime(group) {}
     }
   }

@@ -162,7 +162,7 @@ final class HubSetting: Sendable {
 final class ListenerOfOne: Subscriber, Flushable {
   private let unflushed: FlushQueue
   private var waitingLines = 0
-  private var isDue = false
+  var waitsForFlush = false
   private(set) var sent = Sent()
   private(set) var lines: [String] = []
   private(set) var asked: [Int] = []
@@ -182,8 +182,7 @@ final class ListenerOfOne: Subscriber, Flushable {
   func send(events lines: ByteBuffer) {
     self.lines += String(buffer: lines).split(whereSeparator: \.isNewline).map(String.init)
     waitingLines += lines.readableBytesView.count { $0 == UInt8(ascii: "\n") }
-    if !isDue { unflushed.append(self) }
-    isDue = true
+    unflushed.append(self)
   }
 
   func send(eventHead head: ByteBuffer, rest: ByteBuffer) {
@@ -195,7 +194,6 @@ final class ListenerOfOne: Subscriber, Flushable {
   func cancel(_ subscription: Int64, _ code: WireError.Code) {}
 
   func flush() {
-    isDue = false
     sent.times += 1
     sent.lines += waitingLines
     waitingLines = 0

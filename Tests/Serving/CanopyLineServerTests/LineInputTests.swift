@@ -4,19 +4,20 @@ import Testing
 @testable import CanopyLineServer
 
 struct LineInputTests {
-  /// Decodes a text, and returns a word for each item. Stops after `most` items.
+  /// Decodes a text, and returns its lines, and a word for the line that ends it. Stops after `most` lines.
   private func decode(_ text: String, _ input: LineInput, most: Int = .max) -> [String] {
     var items: [String] = []
-    input.decode(ByteBuffer(string: text)) { item in
+    let invalid = input.decode(ByteBuffer(string: text)) { line in
       #expect(input.isDecoding)
-      switch item {
-      case .line(let line): items.append(String(decoding: line, as: UTF8.self))
-      case .foreign: items.append("foreign")
-      case .tooLong: items.append("too long")
-      }
+      items.append(String(decoding: line, as: UTF8.self))
       return items.count < most
     }
     #expect(!input.isDecoding)
+    switch invalid {
+    case .foreign: items.append("foreign")
+    case .tooLong: items.append("too long")
+    case nil: break
+    }
     return items
   }
 
@@ -63,10 +64,11 @@ struct LineInputTests {
     input.drop()
     #expect(input.byteCount == 0)
     let other = LineInput(lineBytesMax: 10)
-    other.decode(ByteBuffer(string: "a\nb\nc")) { _ in
+    let invalid = other.decode(ByteBuffer(string: "a\nb\nc")) { _ in
       other.drop()
       return false
     }
+    #expect(invalid == nil)
     #expect(other.byteCount == 0 && !other.hasBacklog)
   }
 

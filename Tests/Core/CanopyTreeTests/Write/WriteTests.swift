@@ -35,6 +35,40 @@ struct WriteTests {
     #expect(write.items.map(\.location) == write.items.map(\.location).sorted())
   }
 
+  @Test func `a write of assignments is checked like one of items, and resolves to them`() throws {
+    let b = Assignment(Path("b"), 2)
+    let a = Assignment(Path("a/x"), 1)
+    let write = try Write(setting: [b, a])
+    #expect(write.assignments == [a, b])
+    let resolved = write.resolved(in: .absent, at: 1)
+    #expect(resolved == [a, b])
+    let isSame = write.assignments.withUnsafeBufferPointer { write in
+      resolved.withUnsafeBufferPointer { $0.baseAddress == write.baseAddress }
+    }
+    #expect(isSame, "they are not copied")
+    #expect(throws: TreeError.self) { try Write(setting: [a, Assignment(Path("a"), 2)]) }
+    #expect(throws: TreeError.self) { try Write(setting: [a, a]) }
+  }
+
+  @Test func `server values stay with their items when others are removed`() throws {
+    let time = WriteValue(
+      .absent, serverValues: [LocatedServerValue(path: .root, isPriority: false, value: .timestamp)]
+    )
+    let items = [
+      Write.Item(Location("a"), WriteValue(1)), Write.Item(Location("b"), time),
+      Write.Item(Location("c"), WriteValue(3)), Write.Item(Location("d"), time),
+    ]
+    var write = try Write(items)
+    #expect(write.items.map(\.value.serverValues.count) == [0, 1, 0, 1])
+    #expect(
+      write.removeItems(coveredBy: LocationCover([Location("a"), Location("d")])).count == 2
+    )
+    #expect(write.items.map(\.value.serverValues.count) == [1, 0])
+    #expect(
+      write.resolved(in: .absent, at: 7)
+        == [Assignment(Path("b"), 7), Assignment(Path("c"), 3)])
+  }
+
   @Test func `random writes are refused exactly when two locations overlap`() throws {
     try withSeed { random in
       for _ in 0..<3000 {

@@ -1,0 +1,93 @@
+internal import CanopyEvents
+internal import CanopyTree
+internal import DequeModule
+internal import NIOCore
+
+/// The output of one event stream that was not sent yet, in order. A value without I/O.
+///
+/// The connection sends one buffer after the other. Small events go out together, and a large value in pieces, which are
+/// encoded as the client reads.
+struct StreamOutput {
+  /// Bytes that wait to be sent.
+  enum Chunk {
+    case bytes(ByteBuffer, areEvents: Bool)
+    case pieces(LinePieces, areEvents: Bool)
+
+    fileprivate var size: Int {
+      switch self {
+      case .bytes(let buffer, _): buffer.readableBytes
+      case .pieces(let pieces, _): pieces.heldBytes
+      }
+    }
+
+    fileprivate var areEvents: Bool {
+      switch self {
+      case .bytes(_, let areEvents), .pieces(_, let areEvents): areEvents
+      }
+    }
+  }
+
+  /// The size in bytes up to which events are sent together, and of the pieces of a value.
+  private static let pieceBytes = 64 * 1024
+
+  private var chunks: Deque<Chunk> = []
+  /// The bytes of the chunks, and those of the events among them, with the buffer that is being sent.
+  private(set) var bytes = (all: 0, events: 0)
+  /// The bytes of the buffer that is being sent.
+  private var sending = (all: 0, events: 0)
+
+  /// Whether nothing waits to be sent. A buffer that is being sent does not count.
+  var isEmpty: Bool { chunks.isEmpty }
+
+  mutating func append(_ chunk: Chunk) {
+    chunks.append(chunk)
+    let count = chunk.size
+    bytes.all += count
+    if chunk.areEvents { bytes.events += count }
+  }
+
+  /// Removes and returns the next buffer to send, which counts until `noteSent` is called; nil if there is none.
+  mutating func take() -> ByteBuffer? {
+    guard let first = chunks.popFirst() else { return nil }
+    let size = first.size
+    switch first {
+    case .bytes(var buffer, let areEvents):
+      sending = (size, areEvents ? size : 0)
+      while case .bytes(let next, let areEvents)? = chunks.first,
+        buffer.readableBytes + next.readableBytes <= StreamOutput.pieceBytes
+      {
+        buffer.writeImmutableBuffer(next)
+        sending.all += next.readableBytes
+        if areEvents { sending.events += next.readableBytes }
+        chunks.removeFirst()
+      }
+      return buffer
+    case .pieces(var pieces, let areEvents):
+      var output = JSONOutput(capacity: StreamOutput.pieceBytes + 4096)
+      pieces.write(to: &output, bytes: StreamOutput.pieceBytes)
+      if pieces.isDone {
+        sending = (size, areEvents ? size : 0)
+      } else {
+        let rest = Chunk.pieces(pieces, areEvents: areEvents)
+        sending = (size - rest.size, areEvents ? size - rest.size : 0)
+        chunks.prepend(rest)
+      }
+      return output.withBytes { ByteBuffer(bytes: $0) }
+    }
+  }
+
+  /// Notes that the last buffer was sent.
+  mutating func noteSent() {
+    bytes.all -= sending.all
+    bytes.events -= sending.events
+    sending = (0, 0)
+    assert(bytes.all >= 0 && bytes.events >= 0, "more was sent than was appended")
+  }
+
+  /// Drops everything, because the stream has ended.
+  mutating func removeAll() {
+    chunks.removeAll()
+    bytes = (0, 0)
+    sending = (0, 0)
+  }
+}
