@@ -20,12 +20,14 @@ struct Batch {
   /// The number of indexes that could still be added before the batch. `Engine.fail` restores it.
   let indexesLeft: Int
   /// The places of writes that were refused because their commits would not read back, for the log.
-  private(set) var unstorable: [Location] = []
+  var unstorable: [Location] = []
   /// The first place of the last write that was decided, for the log.
-  private(set) var lastLocation: Location?
-  private let writer: WriterState
+  var lastLocation: Location?
+  let writer: WriterState
   /// The error with which every transaction is refused; nil in a batch that carries them out.
   private let refusal: EngineError?
+  /// Whether every transaction is refused.
+  var isRefusing: Bool { refusal != nil }
 
   init(tree: Tree, sequence: Int64, writer: WriterState, refusal: EngineError? = nil) {
     self.tree = tree
@@ -79,20 +81,10 @@ struct Batch {
     var beforeImage = tree.beforeImage(of: assignments)
     var journaled = tree.apply(assignments)
     if let policy, let before {
-      let proposed = ProposedWrite(
-        assignments: assignments, before: before.root, after: tree.root, time: time)
-      do {
-        guard policy.allows(proposed) else { throw EngineError.denied }
-        if let derived = try policy.derive(proposed) {
-          // Applied again from the start, so that two copies of a value still share their memory.
-          assignments = derived
-          tree = before
-          beforeImage = tree.beforeImage(of: derived)
-          journaled = tree.apply(derived)
-        }
-      } catch {
-        tree = before
-        throw error
+      if let derived = try authorize(assignments, by: policy, over: before, at: time) {
+        assignments = derived
+        beforeImage = before.beforeImage(of: derived)
+        journaled = tree.apply(derived)
       }
       views = writer.listeners.views(concernedBy: assignments)
     }
@@ -104,12 +96,48 @@ struct Batch {
       unstorable += journaled.map(\.location)
       throw error
     }
-    sequence += 1
     let commit = Commit(
-      sequence: sequence, time: time, assignments: journaled, beforeImage: beforeImage,
-      completedDisconnectWrite: decision.completedDisconnectWrite,
-      keyTime: writer.pushIDs.time > time ? writer.pushIDs.time : nil,
-      origin: origin, text: text)
+      sequence: sequence + 1, time: time, assignments: journaled, beforeImage: beforeImage,
+      completedDisconnectWrites: decision.completedDisconnectWrite.map { [$0] } ?? [],
+      keyTime: keyTime(of: time), origin: origin, text: text)
+    add(commit, concerning: views, over: before)
+  }
+
+  /// Authorizes assignments that were just applied. If nothing else follows from them, the tree stays as it is.
+  ///
+  /// - Parameter before: the tree before the assignments. The tree is this one again if others follow from them.
+  /// - Returns: all assignments to apply instead, if others follow. They are applied from the start, so that two copies
+  ///   of a value still share their memory.
+  /// - Throws: `EngineError.denied`, and the error of `WritePolicy.derive`; then the tree is `before` again.
+  mutating func authorize(
+    _ assignments: [Assignment], by policy: any WritePolicy, over before: Tree, at time: Int64
+  ) throws -> [Assignment]? {
+    let proposed = ProposedWrite(
+      assignments: assignments, before: before.root, after: tree.root, time: time)
+    do {
+      guard policy.allows(proposed) else { throw EngineError.denied }
+      let derived = try policy.derive(proposed)
+      if derived != nil { tree = before }
+      return derived
+    } catch {
+      tree = before
+      throw error
+    }
+  }
+
+  /// Returns `Commit.keyTime` for a commit of this time.
+  func keyTime(of time: Int64) -> Int64? {
+    writer.pushIDs.time > time ? writer.pushIDs.time : nil
+  }
+
+  /// Adds a commit that the tree has.
+  ///
+  /// - Parameters:
+  ///   - views: the views that it concerns.
+  ///   - before: the tree before the commit; not needed if it concerns no views, and no authorizations depend on it.
+  mutating func add(_ commit: Commit, concerning views: ConcernedViews, over before: Tree?) {
+    assert(commit.sequence == sequence + 1, "commits are numbered without gaps")
+    sequence = commit.sequence
     commits.append(commit)
     if let write = commit.clientWrite { writer.clientWrites.note(write) }
     if let before, !views.isEmpty || !writer.authorizations.isIdle {

@@ -12,9 +12,9 @@ public struct Commit: Sendable, Equatable {
   /// The assignments that undo it: see `Tree.beforeImage`. Nil if they are not known, or no longer; then no listener can
   /// resume over this commit.
   public var beforeImage: [Assignment]? { didSet { text = nil } }
-  /// The on-disconnect write that this commit makes. The journal removes it in the same step, and does not store this
-  /// field.
-  public var completedDisconnectWrite: DisconnectWriteID?
+  /// The on-disconnect writes that this commit makes, and those that were refused while it was decided. The journal
+  /// removes them in the same step, and does not store this field.
+  public var completedDisconnectWrites: [DisconnectWriteID]
 
   /// The time in the greatest key that the engine has made, in milliseconds since 1970, if it is after `time` because
   /// the clock was set back. The journal stores only the greatest one.
@@ -30,26 +30,26 @@ public struct Commit: Sendable, Equatable {
   /// Creates a commit.
   public init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]? = nil,
-    completedDisconnectWrite: DisconnectWriteID? = nil, keyTime: Int64? = nil,
+    completedDisconnectWrites: [DisconnectWriteID] = [], keyTime: Int64? = nil,
     origin: WriteOrigin? = nil
   ) {
     self.sequence = sequence
     self.time = time
     self.assignments = assignments
     self.beforeImage = beforeImage
-    self.completedDisconnectWrite = completedDisconnectWrite
+    self.completedDisconnectWrites = completedDisconnectWrites
     self.keyTime = keyTime
     self.origin = origin
   }
 
   init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]?,
-    completedDisconnectWrite: DisconnectWriteID?, keyTime: Int64?, origin: WriteOrigin?,
+    completedDisconnectWrites: [DisconnectWriteID], keyTime: Int64?, origin: WriteOrigin?,
     text: CommitText?
   ) {
     self.init(
       sequence: sequence, time: time, assignments: assignments, beforeImage: beforeImage,
-      completedDisconnectWrite: completedDisconnectWrite, keyTime: keyTime, origin: origin)
+      completedDisconnectWrites: completedDisconnectWrites, keyTime: keyTime, origin: origin)
     self.text = text
   }
 
@@ -66,8 +66,7 @@ public struct Commit: Sendable, Equatable {
   /// Whether both are the same step in the history.
   public static func == (a: Commit, b: Commit) -> Bool {
     a.sequence == b.sequence && a.time == b.time && a.assignments == b.assignments
-      && a.beforeImage == b.beforeImage && a.completedDisconnectWrite == b.completedDisconnectWrite
-      && a.keyTime == b.keyTime
-      && a.origin == b.origin
+      && a.beforeImage == b.beforeImage && a.keyTime == b.keyTime && a.origin == b.origin
+      && a.completedDisconnectWrites == b.completedDisconnectWrites
   }
 }

@@ -5,6 +5,8 @@ public typealias DisconnectWriteID = Int64
 public struct DisconnectWrite: Sendable, Equatable {
   /// The id. A write that was added later has a greater id.
   public var id: DisconnectWriteID
+  /// The id of the first write of its group. The writes of a connection are a group; they are made in one commit.
+  public var group: DisconnectWriteID
   /// The caller who requested it, as text that only the session layer understands.
   public var identity: String
   /// The text of the request.
@@ -13,10 +15,14 @@ public struct DisconnectWrite: Sendable, Equatable {
   public var exceptions: [String]
 
   /// Creates a write.
+  ///
+  /// - Parameter group: nil for the first write of a group.
   public init(
-    id: DisconnectWriteID, identity: String, request: String, exceptions: [String] = []
+    id: DisconnectWriteID, group: DisconnectWriteID? = nil, identity: String, request: String,
+    exceptions: [String] = []
   ) {
     self.id = id
+    self.group = group ?? id
     self.identity = identity
     self.request = request
     self.exceptions = exceptions
@@ -25,17 +31,18 @@ public struct DisconnectWrite: Sendable, Equatable {
 
 /// A store of on-disconnect writes, from which they are made at the next start if the server ends first.
 ///
-/// The store removes a write in the step that journals its commit (`Commit.completedDisconnectWrite`). So each is made
+/// The store removes a write in the step that journals its commit (`Commit.completedDisconnectWrites`). So each is made
 /// once, whenever the process dies.
 public protocol DisconnectStore: Sendable {
-  /// Returns the next writes after an id, in the order of their ids; at least one if there is any.
+  /// Returns the next writes after a group: whole groups in their order, and the writes of each in the order of their
+  /// ids. At least one group if there is any.
   ///
   /// - Parameters:
-  ///   - id: the id of the last write of the page before.
-  ///   - countMax: the most writes to return.
-  ///   - bytesMax: the bytes of requests and exceptions after which the page ends.
+  ///   - group: the last group of the page before.
+  ///   - countMax: the number of writes after which the page ends with the group.
+  ///   - bytesMax: the bytes of requests and exceptions after which it does.
   func disconnectWrites(
-    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+    after group: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite]
 
   /// Returns the ids of all writes.
@@ -47,17 +54,28 @@ public protocol DisconnectStore: Sendable {
   ///
   /// - Parameters:
   ///   - request: the identity and the text of the new write; nil to add no write.
+  ///   - group: the group of the new write; nil for a new group.
   ///   - exceptions: the writes that apply to fewer locations from now on, with their new exceptions.
   ///   - removed: the writes to remove.
   /// - Returns: the id of the new write.
   func changeDisconnectWrites(
-    adding request: (identity: String, request: String)?,
+    adding request: (identity: String, request: String)?, to group: DisconnectWriteID?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID?
 }
 
 extension DisconnectStore {
-  /// Returns all writes in the order of their ids. There may be gigabytes of them.
+  /// Adds a write of a new group, and changes or removes others, as the other method does.
+  @discardableResult
+  public func changeDisconnectWrites(
+    adding request: (identity: String, request: String)?,
+    exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
+  ) async throws -> DisconnectWriteID? {
+    try await changeDisconnectWrites(
+      adding: request, to: nil, exceptions: exceptions, removing: removed)
+  }
+
+  /// Returns all writes in the order of their groups and ids. There may be gigabytes of them.
   public func disconnectWrites() async throws -> [DisconnectWrite] {
     try await disconnectWrites(after: .min, countMax: .max, bytesMax: .max)
   }

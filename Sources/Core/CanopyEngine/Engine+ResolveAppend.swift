@@ -101,7 +101,7 @@ extension Engine {
 }
 
 extension Commit {
-  /// Whether another commit is this one as the journal keeps it: without before-image and `completedDisconnectWrite`.
+  /// Whether another commit is this one as the journal keeps it: without before-image and `completedDisconnectWrites`.
   fileprivate func isSame(as other: Commit) -> Bool {
     sequence == other.sequence && time == other.time && origin == other.origin
       && assignments == other.assignments

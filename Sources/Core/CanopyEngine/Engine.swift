@@ -53,6 +53,9 @@ public final class Engine: Sendable {
       return { start.duration(to: .now) }
     }()
 
+    /// Returns the time for which processors have worked for the calling thread. It bounds a commit of several writes.
+    public var threadTime: @Sendable () -> Duration = { ThreadTime.used() }
+
     /// Creates the default settings.
     public init() {}
   }
@@ -198,7 +201,11 @@ public final class Engine: Sendable {
     }
   }
 
-  /// Makes writes, a commit each, in their order. Each is authorized after the writes before it were made.
+  /// Makes groups of writes, a commit for each group, in their order. Each write is authorized after the writes before
+  /// it were made. A denied write is left out, and the others of its group are made.
+  ///
+  /// A group that is too large or takes too long for one commit becomes several, each with whole writes: see
+  /// `Engine.jointMax` and `Engine.jointTimeMax`.
   ///
   /// They are one request of their owner. If they do not fit in a batch, writes of other owners come in between, as they
   /// come between the requests of an owner. After a failure no further write is made.
@@ -208,10 +215,10 @@ public final class Engine: Sendable {
   ///   - completion: called once, on the engine's thread, or at once if they are not accepted: when
   ///     all are durable or denied, or after a failure.
   public func submit(
-    _ decisions: [Decision<Void>], of owner: WriteOwner = .server,
+    _ groups: [[Decision<Void>]], of owner: WriteOwner = .server,
     completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
-    let request = PendingWrites(decisions, completion: completion)
+    let request = PendingWrites(groups, completion: completion)
     let (refusal, wakeUp) = state.withLock { $0.add(request, of: owner) }
     wakeUp?.resume()
     if let refusal { completion(WritesOutcome(failure: refusal)) }

@@ -44,19 +44,21 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
   }
 }
 
-/// Writes that are made one after the other, a commit each.
+/// Groups of writes that are made one after the other, a commit for each group.
 ///
-/// A call of `run` makes one of them. So the bound on the time of a batch applies to each write and not to their sum,
+/// A call of `run` makes one commit. So the bound on the time of a batch applies to each commit and not to their sum,
 /// and the writes of other owners come in between. After a failure no further write is made, because a later try must
 /// keep their order.
 ///
 /// `@unchecked` because of the variables: only the engine's thread uses them.
 final class PendingWrites: PendingRequest, @unchecked Sendable {
   private let decisions: [Decision<Void>]
+  /// The index after the last write of each group, in reverse order, without the groups that are done.
+  private var ends: [Int]
   private let completion: @Sendable (WritesOutcome) -> Void
   /// The number of writes that were made or denied, in a durable batch or in the present one.
   private var next = 0
-  private var denied: [Int] = []
+  private var errors: [Int: any Error] = [:]
   /// The number of writes whose batch is durable.
   private var decided = 0
   private var isComplete = false
@@ -64,17 +66,24 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
   var name: StaticString { "writes" }
 
   init(
-    _ decisions: [Decision<Void>],
+    _ groups: [[Decision<Void>]],
     completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
-    self.decisions = decisions
+    decisions = groups.flatMap { $0 }
+    var end = 0
+    ends = groups.map {
+      end += $0.count
+      return end
+    }.reversed()
     self.completion = completion
   }
 
   func run(in batch: inout Batch) -> Bool {
-    guard !isComplete, next < decisions.count else { return true }
-    do { try batch.make(decisions[next], of: batch.propose()) } catch { denied.append(next) }
-    next += 1
+    while ends.last == next { ends.removeLast() }
+    guard !isComplete, let end = ends.last else { return true }
+    let (count, refused) = batch.makeTogether(decisions[next..<end])
+    errors.merge(refused) { $1 }
+    next += count
     return next == decisions.count
   }
 
@@ -85,7 +94,7 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
     isComplete = true
     completion(
       WritesOutcome(
-        decided: decided, denied: denied.filter { $0 < decided }, failure: failure))
+        decided: decided, errors: errors.filter { $0.key < decided }, failure: failure))
   }
 }
 

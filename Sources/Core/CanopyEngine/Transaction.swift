@@ -79,7 +79,7 @@ public struct Decision<Result: Sendable>: Sendable {
   public var write: Write?
   /// The result.
   public var result: Result
-  /// The on-disconnect write that the write completes. See `Commit.completedDisconnectWrite`.
+  /// The on-disconnect write that the write completes. See `Commit.completedDisconnectWrites`.
   public var completedDisconnectWrite: DisconnectWriteID?
   /// Authorizes the write and derives what follows from it; nil if every write is allowed and nothing follows.
   public var policy: (any WritePolicy)?

@@ -4,6 +4,8 @@ internal import CanopyTree
 final class WriterState {
   let now: @Sendable () -> Int64
   let random: @Sendable () -> UInt64
+  /// See `Engine.Configuration.threadTime`.
+  let threadTime: @Sendable () -> Duration
   let listeners: Listeners
   let authorizations: ListenAuthorizations
   /// Makes keys. The keys of commits that fail are not made again.
@@ -28,6 +30,7 @@ final class WriterState {
   init(_ engine: Engine, pushIDs: PushIDGenerator, clientWrites: ClientWrites) {
     now = engine.now
     random = engine.random
+    threadTime = engine.configuration.threadTime
     listeners = engine.listeners
     authorizations = engine.authorizations
     indexesLeft = engine.configuration.addedIndexesMax

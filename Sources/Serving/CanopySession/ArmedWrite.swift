@@ -7,6 +7,8 @@ internal import CanopyWire
 public struct ArmedWrite: Sendable {
   /// The id in the store.
   public let id: DisconnectWriteID
+  /// The id of the first write of its group in the store. See `DisconnectWrite.group`.
+  let group: DisconnectWriteID
   /// The write without the exceptions.
   private(set) var write: Write
   /// The locations at which it no longer applies, because a later request replaced or cancelled it there.
@@ -22,10 +24,11 @@ public struct ArmedWrite: Sendable {
   let memoryBytes: Int
 
   init(
-    id: DisconnectWriteID, write: Write, exceptions: [Location] = [], caller: RuleCaller?,
-    session: ArmedSession? = nil, bytes: Int
+    id: DisconnectWriteID, group: DisconnectWriteID? = nil, write: Write,
+    exceptions: [Location] = [], caller: RuleCaller?, session: ArmedSession? = nil, bytes: Int
   ) {
     self.id = id
+    self.group = group ?? id
     self.write = write
     self.caller = caller
     self.session = session
@@ -46,7 +49,7 @@ public struct ArmedWrite: Sendable {
       throw WireError(.internalError, "not an on-disconnect write: \(kept.request)")
     }
     self.init(
-      id: kept.id, write: try request.write() ?? Write([]),
+      id: kept.id, group: kept.group, write: try request.write() ?? Write([]),
       exceptions: try kept.exceptions.map { text throws(TreeError) in try Location(text) },
       caller: try KeptCaller(kept.identity).caller, bytes: kept.request.utf8.count)
   }

@@ -10,8 +10,8 @@ extension Operations {
   /// Runs a closure after a second.
   public typealias Retry = @Sendable (@escaping @Sendable () -> Void) -> Void
 
-  /// Makes the on-disconnect writes of a connection that has ended, in the order in which they were armed, after all
-  /// requests of the connection. Tries again while the journal fails. Returns at once.
+  /// Makes the on-disconnect writes of a connection that has ended, in one commit, in the order in which they were
+  /// armed, after all requests of the connection. Tries again while the journal fails. Returns at once.
   ///
   /// When the engine has stopped, they stay in the store for the next start.
   ///
@@ -29,8 +29,8 @@ extension Operations {
   private func carryOut(_ ended: EndedWrites, isRetry: Bool, _ retry: @escaping Retry) {
     submit(ended) { [self] outcome in
       if !outcome.denied.isEmpty {
-        let denied = outcome.denied.map { ended.writes[$0] }
-        Task { await drop(denied) }
+        let dropped = DroppedWrite.those(of: ended.writes, outcome)
+        Task { await drop(dropped) }
       }
       let left = ended.writes.count - outcome.decided
       switch outcome.failure {
@@ -100,45 +100,39 @@ extension Operations {
       "no failed on-disconnect writes are left", metadata: ["connections": "\(connections)"])
   }
 
-  /// Submits the writes. After a failure none of the later ones is made, so that a second try keeps their order.
+  /// Submits the writes, a commit for each group. After a failure none of the later ones is made, so that a second try
+  /// keeps their order.
   private func submit(
     _ ended: EndedWrites, completion: @escaping @Sendable (WritesOutcome) -> Void
   ) {
-    let decisions = ended.writes.map { armed in
+    var groups: [[Decision<Void>]] = []
+    var group: DisconnectWriteID?
+    for armed in ended.writes {
+      if armed.group != group { groups.append([]) }
+      group = armed.group
       let policy = armed.caller.map { caller in
         ArmedPolicy(operations: self, caller: caller, session: armed.session)
       }
-      return Decision(armed.write, (), completedDisconnectWrite: armed.id, policy: policy)
+      groups[groups.count - 1].append(
+        Decision(armed.write, (), completedDisconnectWrite: armed.id, policy: policy))
     }
-    engine.submit(decisions, of: ended.owner) { [self] outcome in
+    engine.submit(groups, of: ended.owner) { [self] outcome in
       if outcome.decided > 0 { continueUnfinishedWork() }
       completion(outcome)
     }
   }
 
   /// Makes the store forget writes that are not made.
-  private func drop(_ denied: [ArmedWrite]) async {
-    logDenied(denied)
+  private func drop(_ dropped: [DroppedWrite]) async {
+    logDropped(dropped)
     do {
-      try await forget(denied.map(\.id))
+      // The commit of the other writes of the connection has removed them, if there is one.
+      try await forget(dropped.map(\.write.id))
     } catch {
       logger.error(
         "on-disconnect writes that are not made could not be forgotten",
         metadata: ["error": "\(error)"])
     }
-  }
-
-  private func logDenied(_ denied: [ArmedWrite]) {
-    let revoked = denied.filter { $0.session?.session.mayFinish == false }
-    log("the sessions of on-disconnect writes have been revoked; they are dropped", revoked)
-    let others = denied.filter { $0.session?.session.mayFinish != false }
-    log("the rules do not allow on-disconnect writes, which are dropped", others)
-  }
-
-  private func log(_ message: Logger.Message, _ dropped: [ArmedWrite]) {
-    guard !dropped.isEmpty else { return }
-    logger.notice(
-      message, metadata: ["writes": "\(dropped.count)", "at": "\(dropped.placesForLog)"])
   }
 
   private func forget(_ ids: [DisconnectWriteID]) async throws {
@@ -149,11 +143,11 @@ extension Operations {
 
   // MARK: At the start
 
-  /// The writes and the bytes of requests that are read together at the start. Such a group costs a synced append, or
-  /// several if it does not fit in a batch of the engine.
+  /// The writes and the bytes of requests with which a page ends that is read at the start. A page has whole groups. It
+  /// costs a synced append, or several if it does not fit in a batch of the engine.
   private static let abandonedMax = (writes: 1_000, bytes: 1024 * 1024)
 
-  /// Makes the on-disconnect writes that the last process left behind, group by group. Call it with the
+  /// Makes the on-disconnect writes that the last process left behind, a commit for each connection. Call it with the
   /// engine running, before there are connections.
   ///
   /// If the journal or the store cannot be written, as on a full disk, this returns all the same, so that the server can
@@ -217,8 +211,8 @@ extension Operations {
       let page = try await disconnectStore.disconnectWrites(
         after: left.last, countMax: Operations.abandonedMax.writes,
         bytesMax: Operations.abandonedMax.bytes
-      ).prefix { $0.id <= left.end }
-      guard let next = page.last?.id else { break }
+      ).prefix { $0.group <= left.end }
+      guard let next = page.last?.group else { break }
       if let failure = try await carryOut(page, &left, &isValid) { return failure }
       left.last = next
     }
@@ -230,7 +224,7 @@ extension Operations {
     return nil
   }
 
-  /// Makes a group of writes of the last process, up to the first failure, which it returns.
+  /// Makes a page of writes of the last process, up to the first failure, which it returns.
   ///
   /// - Parameter isValid: the validity of the callers that were looked up before.
   private func carryOut(
@@ -257,14 +251,13 @@ extension Operations {
     log("the sessions of on-disconnect writes have ended; they are dropped", ended)
     left.dropped += ended.map(\.id)
     guard !armed.isEmpty else { return nil }
-    let submitted = EndedWrites(writes: armed, owner: .server)
-    let outcome = await withCheckedContinuation { continuation in
-      submit(submitted) { continuation.resume(returning: $0) }
+    let outcome = await withCheckedContinuation { [armed] continuation in
+      submit(EndedWrites(writes: armed, owner: .server)) { continuation.resume(returning: $0) }
     }
-    let denied = outcome.denied.map { submitted.writes[$0] }
-    logDenied(denied)
-    left.dropped += denied.map(\.id)
-    left.made += outcome.decided - denied.count
+    let dropped = DroppedWrite.those(of: armed, outcome)
+    logDropped(dropped)
+    left.dropped += dropped.map(\.write.id)
+    left.made += outcome.decided - dropped.count
     return outcome.failure
   }
 
@@ -282,9 +275,9 @@ extension Operations {
 
 /// The on-disconnect writes of the last process that are not made yet.
 private struct AbandonedWrites {
-  /// The last write of the groups that are done.
+  /// The last group that is done.
   var last = DisconnectWriteID.min
-  /// The last write of that process.
+  /// The last group of that process.
   var end = DisconnectWriteID.max
   /// The writes that are not to be made, and that the store still has.
   var dropped: [DisconnectWriteID] = []

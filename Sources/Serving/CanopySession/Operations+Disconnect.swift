@@ -8,6 +8,9 @@ internal import Logging
 /// On-disconnect writes. The store has a write before the client gets its reply, so the write is made
 /// however the connection ends. If the server ends first, it is made at the next start.
 ///
+/// The writes of a connection are made in one commit, in the order in which they were armed, and each on the tree after
+/// those before it.
+///
 /// The rules authorize a write when it is armed, so that the client gets the error, and again when it
 /// is made, as a write of the user who armed it.
 ///
@@ -81,11 +84,15 @@ extension Operations {
     }
     // If nothing changes, the store need not write.
     if added == nil, changed.isEmpty, removed.isEmpty { return kept }
+    // All writes of the connection are one group, so that also the next process makes them in one commit.
+    let group = kept.first?.group
     let id = try await disconnectStore.changeDisconnectWrites(
       adding: added.map { _ in (KeptCaller(caller, session: session?.session).text, text) },
-      exceptions: changed, removing: removed)
+      to: group, exceptions: changed, removing: removed)
     if let id, let added {
-      kept.append(ArmedWrite(id: id, write: added, caller: caller, session: session, bytes: bytes))
+      kept.append(
+        ArmedWrite(
+          id: id, group: group, write: added, caller: caller, session: session, bytes: bytes))
     }
     return kept
   }

@@ -143,7 +143,7 @@ private struct Repair {
   /// Removes all on-disconnect writes, because it is not known which exceptions are missing: a write that its client has
   /// cancelled must not be made.
   private func removeDisconnectWrites() throws -> [String] {
-    for table in [SealedTable.disconnectWrites, .disconnectExceptions] {
+    for table in [SealedTable.disconnectWrites, .disconnectExceptions, .disconnectGroups] {
       try db.execute(sql: "DELETE FROM \(table.rawValue)")
       try table.writeSum(db)
     }

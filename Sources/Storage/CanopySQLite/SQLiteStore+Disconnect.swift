@@ -6,19 +6,40 @@ internal import Synchronization
 extension SQLiteStore: DisconnectStore {
   /// See `DisconnectStore`.
   public func disconnectWrites(
-    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+    after group: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite] {
     try await pool.read { db in
-      let rows = try SQLiteStore.disconnectRows(db, after: id)
+      // Both parts are in this order already, so SQLite merges them and reads no more than the page.
+      let ids = try Row.fetchCursor(
+        db,
+        sql: """
+          SELECT first, write FROM disconnect_groups WHERE first > ?1
+          UNION ALL
+          SELECT id, id FROM disconnect_writes WHERE id > ?1
+            AND NOT EXISTS (SELECT 1 FROM disconnect_groups WHERE write = id)
+          ORDER BY 1, 2
+          """, arguments: [group])
       var page: [DisconnectWrite] = []
       var bytes = 0
-      while page.count < countMax, bytes < bytesMax, let row = try rows.next() {
-        let write = try SQLiteStore.readDisconnectWrite(db, row)
+      while let next = try ids.next() {
+        let isSameGroup = page.last.map { $0.group == next[0] } ?? true
+        guard isSameGroup || page.count < countMax && bytes < bytesMax else { break }
+        guard let row = try SQLiteStore.disconnectRow(db, next[1]) else { continue }
+        var write = try SQLiteStore.readDisconnectWrite(db, row)
+        write.group = next[0]
         bytes += write.bytes
         page.append(write)
       }
       return page
     }
+  }
+
+  private static func disconnectRow(_ db: Database, _ id: DisconnectWriteID) throws -> Row? {
+    try Row.fetchOne(
+      db.cachedStatement(
+        sql:
+          "SELECT id, identity, request, exceptions, checksum FROM disconnect_writes WHERE id = ?"
+      ), arguments: [id])
   }
 
   /// See `DisconnectStore`.
@@ -29,14 +50,11 @@ extension SQLiteStore: DisconnectStore {
   }
 
   private static func disconnectRows(
-    _ db: Database, after id: DisconnectWriteID = .min
+    _ db: Database
   ) throws -> RowCursor {
     try Row.fetchCursor(
       db,
-      sql: """
-        SELECT id, identity, request, exceptions, checksum FROM disconnect_writes WHERE id > ?
-        ORDER BY id
-        """, arguments: [id])
+      sql: "SELECT id, identity, request, exceptions, checksum FROM disconnect_writes ORDER BY id")
   }
 
   /// Returns the problems of the rows, a sentence each. It does not check whether their requests can be carried out.
@@ -80,10 +98,11 @@ extension SQLiteStore: DisconnectStore {
   /// Changes that wait for the writer are made in one transaction, and wait for the disk once. Each succeeds or fails
   /// by itself. Cancelling the task does not cancel the change.
   public func changeDisconnectWrites(
-    adding request: (identity: String, request: String)?,
+    adding request: (identity: String, request: String)?, to group: DisconnectWriteID?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? {
-    let change = DisconnectChange(added: request, exceptions: exceptions, removed: removed)
+    let change = DisconnectChange(
+      added: request, group: group, exceptions: exceptions, removed: removed)
     return try await withCheckedThrowingContinuation { continuation in
       let mustBegin = disconnectChanges.withLock { $0.add(change, continuation) }
       if mustBegin { Task { await makeDisconnectChanges() } }
@@ -146,6 +165,14 @@ extension SQLiteStore: DisconnectStore {
       arguments: [added.identity, added.request])
     let id = db.lastInsertedRowID
     try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
+    if let group = change.group {
+      let values = [id.databaseValue, group.databaseValue]
+      let checksum = SealedTable.checksum(
+        [SealedTable.disconnectGroups.rawValue.databaseValue] + values)
+      try db.cachedStatement(
+        sql: "INSERT INTO disconnect_groups(write, first, checksum) VALUES (?, ?, ?)"
+      ).execute(arguments: StatementArguments(values + [checksum.stored.databaseValue]))
+    }
     return id
   }
 
@@ -153,6 +180,7 @@ extension SQLiteStore: DisconnectStore {
     for sql in [
       "DELETE FROM disconnect_writes WHERE id = ?",
       "DELETE FROM disconnect_exceptions WHERE write = ?",
+      "DELETE FROM disconnect_groups WHERE write = ?",
     ] { try db.cachedStatement(sql: sql).execute(arguments: [id]) }
   }
 
@@ -174,6 +202,8 @@ typealias DisconnectWaiter = CheckedContinuation<DisconnectWriteID?, any Error>
 /// A change of the on-disconnect writes. See `DisconnectStore.changeDisconnectWrites`.
 struct DisconnectChange: Sendable {
   var added: (identity: String, request: String)?
+  /// The group of the added write; nil for a new group.
+  var group: DisconnectWriteID?
   var exceptions: [DisconnectWriteID: [String]]
   var removed: [DisconnectWriteID]
 

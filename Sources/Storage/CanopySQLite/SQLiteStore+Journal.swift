@@ -69,7 +69,7 @@ extension SQLiteStore: Journal {
               try insert.bind(checksum.stored, at: 5)
               try insert.run()
             }
-            if let id = commit.completedDisconnectWrite {
+            for id in commit.completedDisconnectWrites {
               try SQLiteStore.deleteDisconnectWrite(db, id)
             }
             if let write = commit.clientWrite { try SQLiteStore.remember(write, db) }

@@ -8,6 +8,8 @@ internal import GRDB
 ///   earlier versions, and empty in others.
 /// - `disconnect_exceptions`: the locations at which such a write no longer applies, one row each. So a cancellation
 ///   writes one row, however large the request is and however many were cancelled before.
+/// - `disconnect_groups`: the first write of the same connection, for each later one. The writes of a group are made in one
+///   commit. A write without a row is the first of its group; in rows of earlier versions it is the only one.
 /// - `leaves`: the checkpoint, one row for each leaf or small branch. No row is at or below another. A branch that is
 ///   spread over rows has its priority at `path/.priority`.
 /// - `client_writes`: the writes that clients may send again, until the client says that it has seen the reply. `seen` is
@@ -127,6 +129,16 @@ enum Schema {
             PRIMARY KEY(write, path)) STRICT, WITHOUT ROWID;
           """)
       try SealedTable.disconnectExceptions.beginSum(db)
+      try updateChecksum(db)
+    }
+    migrator.registerMigration("disconnect-groups") { db in
+      try db.execute(
+        sql: """
+          CREATE TABLE disconnect_groups(
+            write INTEGER PRIMARY KEY, first INTEGER NOT NULL, checksum INTEGER NOT NULL) STRICT;
+          CREATE INDEX disconnect_groups_by_first ON disconnect_groups(first);
+          """)
+      try SealedTable.disconnectGroups.beginSum(db)
       try updateChecksum(db)
     }
     return migrator

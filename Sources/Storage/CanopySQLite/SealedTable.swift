@@ -13,6 +13,7 @@ enum SealedTable: String, CaseIterable {
   case customSessions = "custom_sessions"
   case accountCodes = "account_codes"
   case disconnectExceptions = "disconnect_exceptions"
+  case disconnectGroups = "disconnect_groups"
 
   /// The tables of a file whose last migration is `sealed-sums`. Migrations up to it change these.
   static let first: [SealedTable] = [
@@ -39,6 +40,7 @@ enum SealedTable: String, CaseIterable {
     case .customSessions: ["hash", "claims"]
     case .accountCodes: ["hash", "uid", "purpose", "email", "expires_at"]
     case .disconnectExceptions: ["write", "path"]
+    case .disconnectGroups: ["write", "first"]
     }
   }
 
@@ -54,6 +56,7 @@ enum SealedTable: String, CaseIterable {
     case .customSessions: "the claims of a session"
     case .accountCodes: "a code of an e-mail"
     case .disconnectExceptions: "an exception of an on-disconnect write"
+    case .disconnectGroups: "the group of an on-disconnect write"
     }
   }
 

@@ -171,9 +171,9 @@ public final class FaultyJournal<Base: Journal>: Journal {
 extension FaultyJournal: DisconnectStore where Base: DisconnectStore {
   /// Reads a page from the base.
   public func disconnectWrites(
-    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+    after group: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite] {
-    try await base.disconnectWrites(after: id, countMax: countMax, bytesMax: bytesMax)
+    try await base.disconnectWrites(after: group, countMax: countMax, bytesMax: bytesMax)
   }
 
   /// Reads the ids from the base, and counts the read in `disconnectReads`.
@@ -184,13 +184,13 @@ extension FaultyJournal: DisconnectStore where Base: DisconnectStore {
 
   /// Changes the base after the gate, unless writes fail.
   public func changeDisconnectWrites(
-    adding request: (identity: String, request: String)?,
+    adding request: (identity: String, request: String)?, to group: DisconnectWriteID?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? {
     await gate.pass()
     try checkWritable()
     return try await base.changeDisconnectWrites(
-      adding: request, exceptions: exceptions, removing: removed)
+      adding: request, to: group, exceptions: exceptions, removing: removed)
   }
 }
 

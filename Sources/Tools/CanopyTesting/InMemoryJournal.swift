@@ -92,7 +92,7 @@ public final class InMemoryJournal: Journal {
       }
       state.commits += commits
       for commit in commits {
-        state.disconnectWrites.removeAll { $0.id == commit.completedDisconnectWrite }
+        state.disconnectWrites.removeAll { commit.completedDisconnectWrites.contains($0.id) }
       }
       state.groups.append(commits.count)
     }
@@ -124,15 +124,19 @@ public final class InMemoryJournal: Journal {
 extension InMemoryJournal: DisconnectStore {
   /// See `DisconnectStore`.
   public func disconnectWrites(
-    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+    after group: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite] {
     state.withLock { state in
+      var page: [DisconnectWrite] = []
       var bytes = 0
-      let page = state.disconnectWrites.drop { $0.id <= id }.prefix(countMax).prefix { write in
-        defer { bytes += write.bytes }
-        return bytes < bytesMax
+      let writes = state.disconnectWrites.filter { $0.group > group }
+      for write in writes.sorted(by: { ($0.group, $0.id) < ($1.group, $1.id) }) {
+        let isSameGroup = page.last.map { $0.group == write.group } ?? true
+        guard isSameGroup || page.count < countMax && bytes < bytesMax else { break }
+        bytes += write.bytes
+        page.append(write)
       }
-      return Array(page)
+      return page
     }
   }
 
@@ -143,7 +147,7 @@ extension InMemoryJournal: DisconnectStore {
 
   /// See `DisconnectStore`.
   public func changeDisconnectWrites(
-    adding request: (identity: String, request: String)?,
+    adding request: (identity: String, request: String)?, to group: DisconnectWriteID?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? {
     state.withLock { state in
@@ -156,7 +160,8 @@ extension InMemoryJournal: DisconnectStore {
       state.lastDisconnectID += 1
       state.disconnectWrites.append(
         DisconnectWrite(
-          id: state.lastDisconnectID, identity: request.identity, request: request.request))
+          id: state.lastDisconnectID, group: group, identity: request.identity,
+          request: request.request))
       return state.lastDisconnectID
     }
   }

@@ -155,7 +155,7 @@ import Testing
         ) { answers.add(Outcome($0)) }
       }
       let decision = Decision(try Write.set(Location("n"), WriteValue("offline")), ())
-      engine.submit([decision], of: owner) { outcome in
+      engine.submit([[decision]], of: owner) { outcome in
         answers.add(outcome == WritesOutcome(decided: 1) ? .committed(0) : .refused)
       }
       gate.open()

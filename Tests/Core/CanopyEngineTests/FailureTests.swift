@@ -19,7 +19,7 @@ import Testing
       for fault in [JournalFault.failBefore, nil] {
         if let fault { journal.plan(fault) }
         let result = await withCheckedContinuation { continuation in
-          engine.submit(decisions) { continuation.resume(returning: $0) }
+          engine.submit(decisions.map { [$0] }) { continuation.resume(returning: $0) }
         }
         #expect(
           result
@@ -28,7 +28,7 @@ import Testing
       }
       engine.stop()
       let result = await withCheckedContinuation { continuation in
-        engine.submit(decisions) { continuation.resume(returning: $0) }
+        engine.submit(decisions.map { [$0] }) { continuation.resume(returning: $0) }
       }
       #expect(result == WritesOutcome(failure: .stopped))
     }

@@ -4,11 +4,11 @@ import Testing
 
 @testable import CanopyEngine
 
-/// Writes that are submitted together, such as the on-disconnect writes of a connection.
+/// Writes that are submitted together, a commit each, such as those of many connections.
 @Suite(.timeLimit(.minutes(5))) struct SeveralWritesTests {
   /// Returns writes that make the places `0`, `1`… below `path` the numbers of the commits, in their order.
-  private func writes(_ count: Int, at path: String) throws -> [Decision<Void>] {
-    try (0..<count).map { Decision(try .set(Location("\(path)/k\($0)"), WriteValue(1)), ()) }
+  private func writes(_ count: Int, at path: String) throws -> [[Decision<Void>]] {
+    try (0..<count).map { [Decision(try .set(Location("\(path)/k\($0)"), WriteValue(1)), ())] }
   }
 
   /// The settings of an engine for which each request, and each write of several, takes the time of a batch.
@@ -90,7 +90,7 @@ import Testing
       journal.plan()
       journal.plan(.failBefore)
       var decisions = try writes(6, at: "a")
-      decisions[0].policy = TestPolicy(allows: { _ in false })
+      decisions[0][0].policy = TestPolicy(allows: { _ in false })
       let outcomes = Answers<WritesOutcome>()
       engine.submit(decisions, of: .address("a")) { outcomes.add($0) }
       #expect(

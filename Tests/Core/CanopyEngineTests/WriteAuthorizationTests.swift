@@ -133,7 +133,7 @@ import Testing
         }
       }
       let result = await withCheckedContinuation { continuation in
-        engine.submit(decisions) { continuation.resume(returning: $0) }
+        engine.submit(decisions.map { [$0] }) { continuation.resume(returning: $0) }
       }
       #expect(result == WritesOutcome(decided: 4, denied: [1, 3]))
       #expect(engine.root == json(#"{"a":1,"c":1}"#))

@@ -133,7 +133,7 @@ struct WriterWatchTests {
       await engine.keepIndex(.value, at: .root)
       _ = try? await engine.set("a", 1)
       await withCheckedContinuation { continuation in
-        engine.submit([Decision(nil, ())]) { _ in continuation.resume() }
+        engine.submit([[Decision(nil, ())]]) { _ in continuation.resume() }
       }
       engine.stop()
     }

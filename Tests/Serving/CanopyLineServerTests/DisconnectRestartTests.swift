@@ -171,7 +171,7 @@ import Testing
 /// A store that is damaged.
 private struct UnreadableStore: DisconnectStore {
   func disconnectWrites(
-    after id: DisconnectWriteID, countMax: Int, bytesMax: Int
+    after group: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite] {
     throw PlannedFailure()
   }
@@ -179,7 +179,7 @@ private struct UnreadableStore: DisconnectStore {
   func disconnectWriteIDs() async throws -> Set<DisconnectWriteID> { throw PlannedFailure() }
 
   func changeDisconnectWrites(
-    adding request: (identity: String, request: String)?,
+    adding request: (identity: String, request: String)?, to group: DisconnectWriteID?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? { nil }
 }

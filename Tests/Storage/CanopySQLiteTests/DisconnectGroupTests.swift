@@ -85,7 +85,7 @@ import Testing
       var queue = DisconnectChangeQueue<Int>()
       for (i, count) in bytes.enumerated() {
         let text = String(repeating: "x", count: count)
-        let change = DisconnectChange(added: ("", text), exceptions: [:], removed: [])
+        let change = DisconnectChange(added: ("", text), group: nil, exceptions: [:], removed: [])
         #expect(queue.add(change, i) == (i == 0))
       }
       var groups: [Int] = []

@@ -27,7 +27,7 @@ import Testing
   /// A commit that carries out a write.
   private func completing(_ sequence: Int64, _ id: DisconnectWriteID) throws -> Commit {
     var commit = try commit(sequence, "n", Node(sequence))
-    commit.completedDisconnectWrite = id
+    commit.completedDisconnectWrites = [id]
     return commit
   }
 
@@ -190,8 +190,8 @@ import Testing
       #expect(transactions.next() == 2, "one transaction, and this call")
       #expect(try await requests(store) == ["a", "c"])
       #expect(
-        try await store.commits(after: 0, through: 3).map(\.completedDisconnectWrite) == [
-          nil, nil, nil,
+        try await store.commits(after: 0, through: 3).map(\.completedDisconnectWrites) == [
+          [], [], [],
         ])
       return try folder.crashed()
     }

@@ -91,6 +91,23 @@ import Testing
     }
   }
 
+  @Test(.ported("FRealtime.testOnDisconnectTriggersSingleLocalValueEventForReader"))
+  func `several registered operations raise one event for another client`() async throws {
+    try await withBackend { backend in
+      let seen = values(try await backend.client().reference(withPath: "t/foo"))
+      await seen.wait(for: 1)
+      let writer = try await backend.client()
+      let place = writer.reference(withPath: "t/foo")
+      try await place.onDisconnectSetValue(["bar": "a", "baz": "b"])
+      try await place.onDisconnectUpdateChildValues(["bam": "c"])
+      try await place.child("baz").onDisconnectRemoveValue()
+      writer.goOffline()
+      #expect(await seen.wait(for: 2) == ["null", #"{"bam":"c","bar":"a"}"#])
+      try await backend.client().reference(withPath: "t/foo/last").setValue(1)
+      #expect(await seen.wait(for: 3)[2] == #"{"bam":"c","bar":"a","last":1}"#)
+    }
+  }
+
   @Test(.ported("FRealtime.testOnDisconnectCancelWorks"))
   func `the writer hears nothing of a cancelled operation`() async throws {
     try await withBackend { backend in

@@ -1,0 +1,151 @@
+internal import CanopyTree
+
+/// Several writes that become one commit, such as the on-disconnect writes of a connection.
+extension Batch {
+  /// Makes the first of some writes in one commit: as many as fit in it, at least one.
+  ///
+  /// Each write is resolved, authorized and applied on the tree after the writes before it, all at one time. A refused
+  /// write leaves no trace, and the commit removes it from the on-disconnect writes too, so that no later process
+  /// decides it again. The commit has the result of all others. If all are refused, there is no commit.
+  ///
+  /// - Returns: the number of writes that were made or refused, and the errors of the refused ones by their indexes.
+  mutating func makeTogether(
+    _ decisions: ArraySlice<Decision<Void>>
+  ) -> (count: Int, errors: [Int: any Error]) {
+    guard decisions.count > 1, !isRefusing else {
+      return (decisions.count, makeSingly(decisions))
+    }
+    let (before, time, start) = (tree, writer.now(), writer.threadTime())
+    var joint = JointWrite()
+    var errors: [Int: any Error] = [:]
+    for (index, decision) in zip(decisions.indices, decisions) {
+      do { try apply(decision, at: time, to: &joint) } catch { errors[index] = error }
+      joint.count += 1
+      if let id = decision.completedDisconnectWrite { joint.completed.append(id) }
+      if joint.isFull || writer.threadTime() - start >= Engine.jointTimeMax { break }
+    }
+    let assignments = joint.assignments(in: tree.root)
+    // Applied again from the start, so that the commit is what a journal applies.
+    tree = before
+    guard !assignments.isEmpty else { return (joint.count, errors) }
+    do {
+      try commit(assignments, at: time, completing: joint.completed)
+    } catch {
+      // The one that is at fault is refused alone.
+      errors = makeSingly(decisions.prefix(joint.count))
+    }
+    return (joint.count, errors)
+  }
+
+  /// Makes writes, a commit each. Returns the errors of the refused ones by their indexes.
+  private mutating func makeSingly(_ decisions: ArraySlice<Decision<Void>>) -> [Int: any Error] {
+    var errors: [Int: any Error] = [:]
+    for (index, decision) in zip(decisions.indices, decisions) {
+      do { try make(decision, of: propose()) } catch { errors[index] = error }
+    }
+    return errors
+  }
+
+  /// Resolves, authorizes and applies a write of a commit.
+  ///
+  /// - Throws: `EngineError.denied`, and the error of `WritePolicy.derive`; then the tree is as before.
+  private mutating func apply(
+    _ decision: Decision<Void>, at time: Int64, to joint: inout JointWrite
+  ) throws {
+    guard let write = decision.write, let first = write.assignments.first else { return }
+    lastLocation = first.location
+    let before = tree
+    if let policy = decision.policy, write.isLarge,
+      policy.denies(write, before: before.root, at: time)
+    {
+      throw EngineError.denied
+    }
+    var assignments = write.resolved(in: before.root, at: time)
+    var journaled = tree.apply(assignments)
+    if let policy = decision.policy,
+      let derived = try authorize(assignments, by: policy, over: before, at: time)
+    {
+      assignments = derived
+      journaled = tree.apply(derived)
+    }
+    joint.add(journaled, replacing: before.beforeImage(of: assignments))
+  }
+
+  /// Applies assignments and adds their commit.
+  ///
+  /// - Throws: `EngineError.unstorable`; then nothing has changed.
+  private mutating func commit(
+    _ assignments: [Assignment], at time: Int64, completing completed: [DisconnectWriteID]
+  ) throws(EngineError) {
+    let before = tree
+    let beforeImage = before.beforeImage(of: assignments)
+    let journaled = tree.apply(assignments)
+    let text: CommitText?
+    do {
+      text = try writer.text(of: journaled, beforeImage: beforeImage)
+    } catch {
+      tree = before
+      throw error
+    }
+    let commit = Commit(
+      sequence: sequence + 1, time: time, assignments: journaled, beforeImage: beforeImage,
+      completedDisconnectWrites: completed, keyTime: keyTime(of: time), origin: nil, text: text)
+    add(commit, concerning: writer.listeners.views(concernedBy: assignments), over: before)
+  }
+}
+
+extension Engine {
+  /// The number of locations, and the bytes of JSON, with which a commit of several writes ends. So it exceeds them by
+  /// less than one write.
+  static let jointMax = (locations: 16_384, bytes: batchBytesMax)
+
+  /// The time of the processor after which a commit of several writes ends, because all other writes wait meanwhile. Only
+  /// expensive rules take so long. The time for which the engine's thread waits for a processor does not count, so a
+  /// busy machine does not divide a group without need.
+  static let jointTimeMax = Duration.milliseconds(20)
+}
+
+/// The locations that several writes of a commit change, one write after the other.
+struct JointWrite {
+  /// The number of writes, refused ones included.
+  var count = 0
+  /// The on-disconnect writes among them.
+  var completed: [DisconnectWriteID] = []
+  private var locations: [Location] = []
+  private var bytes = 0
+
+  /// Whether no other write may be added.
+  var isFull: Bool {
+    locations.count >= Engine.jointMax.locations || bytes >= Engine.jointMax.bytes
+  }
+
+  /// Adds a write that was applied.
+  ///
+  /// - Parameters:
+  ///   - journaled: see `Tree.apply`.
+  ///   - beforeImage: see `Tree.beforeImage`. A leaf above a location of the write is replaced by a branch. A later
+  ///     write may remove that branch, and the leaf does not come back then. So the place of the leaf is one that the
+  ///     write changes.
+  mutating func add(_ journaled: [Assignment], replacing beforeImage: [Assignment]) {
+    locations += journaled.map(\.location)
+    for image in beforeImage where !image.location.isPriority {
+      if !image.value.isAbsent, !image.value.isBranch { locations.append(image.location) }
+    }
+    let part = Commit(sequence: 0, time: 0, assignments: journaled)
+    bytes += part.estimatedBytes(upTo: Engine.jointMax.bytes)
+  }
+
+  /// Returns the assignments that lead from the tree before the writes to the tree after them: the uppermost locations
+  /// with their last values, in order and without overlaps. O(locations × log locations).
+  ///
+  /// - Parameter root: the tree after the writes.
+  func assignments(in root: Node) -> [Assignment] {
+    var result: [Assignment] = []
+    for location in locations.sorted() {
+      if let last = result.last, last.location.overlaps(next: location) { continue }
+      let node = root.at(location.path)
+      result.append(Assignment(location, location.isPriority ? node.priority : node))
+    }
+    return result
+  }
+}

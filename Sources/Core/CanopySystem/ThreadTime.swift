@@ -1,0 +1,16 @@
+#if canImport(Glibc)
+  internal import Glibc
+#else
+  internal import Darwin
+#endif
+
+/// The time of processors that threads use.
+public enum ThreadTime {
+  /// Returns the time for which processors have worked for the calling thread. It does not grow while the thread waits for
+  /// a processor, so it measures the same work alike on an idle and on a busy machine.
+  public static func used() -> Duration {
+    var time = timespec()
+    guard clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time) == 0 else { return .zero }
+    return .seconds(time.tv_sec) + .nanoseconds(time.tv_nsec)
+  }
+}

@@ -1,0 +1,50 @@
+internal import CanopyEngine
+internal import CanopyWire
+internal import Logging
+
+/// An on-disconnect write that is not made.
+struct DroppedWrite {
+  let write: ArmedWrite
+  /// The reason in words, unless the rules or the session do not allow it.
+  let reason: String?
+
+  /// Returns the writes that were denied.
+  static func those(of writes: [ArmedWrite], _ outcome: WritesOutcome) -> [DroppedWrite] {
+    outcome.denied.map { index in
+      let error = outcome.errors[index]
+      let isDenied = error as? EngineError == .denied
+      let reason = isDenied ? nil : error.map { WireError($0)?.sentence ?? "an internal error" }
+      return DroppedWrite(write: writes[index], reason: reason)
+    }
+  }
+}
+
+extension Operations {
+  /// Logs writes that are not made: a line for each reason.
+  func logDropped(_ dropped: [DroppedWrite]) {
+    let revoked = dropped.filter { $0.write.session?.session.mayFinish == false }
+    log(
+      "the sessions of on-disconnect writes have been revoked; they are dropped",
+      revoked.map(\.write))
+    let others = dropped.filter { $0.write.session?.session.mayFinish != false }
+    log(
+      "the rules do not allow on-disconnect writes, which are dropped",
+      others.filter { $0.reason == nil }.map(\.write))
+    for (reason, refused) in Dictionary(grouping: others, by: \.reason) {
+      guard let reason else { continue }
+      log("on-disconnect writes were refused; they are dropped", refused.map(\.write), reason)
+    }
+  }
+
+  /// Logs writes that are not made, for one reason.
+  func log(
+    _ message: Logger.Message, _ dropped: [ArmedWrite], _ reason: String? = nil
+  ) {
+    guard !dropped.isEmpty else { return }
+    var metadata: Logger.Metadata = [
+      "writes": "\(dropped.count)", "at": "\(dropped.placesForLog)",
+    ]
+    if let reason { metadata["reason"] = "\(reason.quotedForLog)" }
+    logger.notice(message, metadata: metadata)
+  }
+}
