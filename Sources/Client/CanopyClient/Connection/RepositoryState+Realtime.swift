@@ -77,7 +77,7 @@ extension RepositoryState {
         // The sentence of the line protocol.
         let advice =
           "Index not defined, add \".indexOn\": \"\(spec.query.indexName)\", "
-          + "for path \"/\(spec.path)\", to the rules"
+          + "for path \"/\(spec.path.text)\", to the rules"
         warn(ofMissingIndex: WireError(.invalidQuery, advice))
       }
       link.answered(tag, isUnindexed: isUnindexed, known: tree.heldData(of: spec))

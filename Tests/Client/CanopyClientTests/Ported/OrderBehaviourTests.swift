@@ -99,7 +99,7 @@ import Testing
       place.record(.value, to: log)
       place.startSet("a", priority: 10)
       place.child("deeper").startSet("deeper")
-      let expected = #"={"deeper":"deeper",".priority":10}"#
+      let expected = #"={".priority":10,"deeper":"deeper"}"#
       #expect(await log.wait { $0.last == expected }.last == expected)
     }
   }
@@ -199,7 +199,7 @@ import Testing
 
   @Test(
     .ported("FOrder.testCanSetAValueWithPriZero", "FOrder.testCanSetObjectWithPriZero"),
-    arguments: [#"{".value":"test",".priority":0}"#, #"{"x":"test","y":7,".priority":0}"#])
+    arguments: [#"{".value":"test",".priority":0}"#, #"{".priority":0,"x":"test","y":7}"#])
   func `zero is a priority`(_ expected: String) async throws {
     try await withPair { _, place, reader in
       let value: Any = expected.contains("x") ? ["x": "test", "y": 7] : "test"

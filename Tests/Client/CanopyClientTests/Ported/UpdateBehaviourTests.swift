@@ -46,7 +46,7 @@ import Testing
       try await writer.updateChildValues([
         "a/aa": 10, ".priority": 3.0, "a/ab": [".priority": 2.0, ".value": 20],
       ])
-      let expected = #"{"a":{"aa":10,"ab":{".value":20,".priority":2}},".priority":3}"#
+      let expected = #"{".priority":3,"a":{"aa":10,"ab":{".value":20,".priority":2}}}"#
       let seen2 = try await reader.first().node.json(.export)
       #expect(seen2 == expected)
       await log.wait { $0.last == "=\(expected)" }
