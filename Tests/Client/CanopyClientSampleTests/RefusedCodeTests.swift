@@ -134,15 +134,23 @@ import Testing
       .deletingLastPathComponent().deletingLastPathComponent()
     var arguments = ["-I", built.appending(path: "Modules").path]
     // The modules of C have maps, which the build has made or a package brings.
-    let folders = [built, root.appending(path: ".build/checkouts")]
-    for folder in folders {
-      let files = FileManager.default.enumerator(atPath: folder.path)
-      for case let file as String in files ?? .init() where file.hasSuffix("module.modulemap") {
-        guard folder == built || file.contains("/Sources/") else { continue }
-        arguments += ["-Xcc", "-fmodule-map-file=\(folder.path)/\(file)"]
-        if file.hasSuffix("include/module.modulemap") {
-          arguments += ["-Xcc", "-I\(folder.path)/\(file.dropLast("/module.modulemap".count))"]
-        }
+    func add(_ folder: URL) {
+      let map = folder.appending(path: "module.modulemap").path
+      guard FileManager.default.fileExists(atPath: map) else { return }
+      arguments += ["-Xcc", "-fmodule-map-file=\(map)", "-Xcc", "-I\(folder.path)"]
+    }
+    func contents(_ folder: URL) -> [URL] {
+      let names = try? FileManager.default.contentsOfDirectory(atPath: folder.path)
+      return (names ?? []).sorted().map { folder.appending(path: $0) }
+    }
+    for folder in contents(built) where folder.lastPathComponent.hasSuffix(".build") {
+      add(folder)
+    }
+    for package in contents(root.appending(path: ".build/checkouts")) {
+      for target in contents(package.appending(path: "Sources")) {
+        arguments += ["-Xcc", "-I\(target.appending(path: "include").path)"]
+        add(target)
+        add(target.appending(path: "include"))
       }
     }
     return arguments

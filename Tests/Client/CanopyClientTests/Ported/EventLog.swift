@@ -63,9 +63,9 @@ extension DatabaseReference {
 }
 
 extension Received where Value == String {
-  /// Waits for a number of texts and returns them as one, with commas.
+  /// Waits for a number of texts and returns the first ones up to it, with commas.
   func joined(_ count: Int) async -> String {
-    await wait(for: count).joined(separator: ", ")
+    await wait(for: count).prefix(count).joined(separator: ", ")
   }
 }
 
