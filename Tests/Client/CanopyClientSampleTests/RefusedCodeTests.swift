@@ -106,7 +106,11 @@ import Testing
       .appending(path: "canopy-refused-\(UUID().uuidString)")
     try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
     defer { try? FileManager.default.removeItem(at: folder) }
-    var arguments = ["swiftc", "-typecheck", "-swift-version", "6", "-diagnostic-style", "llvm"]
+    // As one module, so that the compiler does not stop after the first file with errors.
+    var arguments = [
+      "swiftc", "-typecheck", "-whole-module-optimization", "-swift-version", "6",
+      "-diagnostic-style", "llvm",
+    ]
     for (number, file) in files.enumerated() {
       let path = folder.appending(path: "file\(number).swift").path
       try Data(file.utf8).write(to: URL(filePath: path))
