@@ -127,7 +127,7 @@ import CanopyClient
     let text = "\(snapshot.key) \(String(describing: snapshot.value)) \(snapshot.childrenCount)"
     print(text, snapshot.priority ?? "", snapshot.valueInExportFormat() ?? "", place)
     guard snapshot.exists(), snapshot.hasChildren(), snapshot.hasChild("a") else { return [] }
-    return snapshot.children.allObjects as! [DataSnapshot]
+    return (snapshot.children.allObjects as? [DataSnapshot] ?? [])
       + [snapshot.childSnapshot(forPath: "a/b")]
   }
 

@@ -71,7 +71,7 @@ import Testing
       "FData.testRemoveCallbackHit",
       "FData.testRemoveCallbackIsHitForNodesThatAreAlreadyRemoved",
       "FData.testRemoveFromOnMobileGraffitiBugAtAngelHack", "FData.testSettingNull"))
-  func `a removal is confirmed, also of what is not there`() async throws {
+  func `a removal is confirmed, also of an empty location`() async throws {
     try await withPair { backend, place, _ in
       let log = EventLog()
       for _ in 0..<2 {

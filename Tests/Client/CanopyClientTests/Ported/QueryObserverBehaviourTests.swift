@@ -106,7 +106,7 @@ import Testing
       "FIRDatabaseQueryTests.testHandlesOnceCalledOnNodeWithDefaultListenerAndNonCompleteLimit",
       "FIRDatabaseQueryTests.testQueriesBehaveProperlyAfterOnceCall",
       "FIRDatabaseQueryTests.testAddingListensForTheSamePathDoesNotCheckFail"))
-  func `single reads beside observers see what is there, and disturb none`() async throws {
+  func `single reads beside observers see the present value, and disturb none`() async throws {
     try await withPair { _, writer, reader in
       try await writer.setValue(["a": 1, "b": 2, "c": 3, "d": 4])
       let log = EventLog()
@@ -168,7 +168,7 @@ import Testing
       "FIRDatabaseQueryTests.testGetQueryBasic", "FIRDatabaseQueryTests.testQueryGetCached",
       "FIRDatabaseQueryTests.testGetRetrievesLatestValueEvenIfCached",
       "FIRDatabaseQueryTests.testQueryHasRef"))
-  func `getData asks the server, and without a connection what is known`() async throws {
+  func `getData asks the server, and returns the known value without a connection`() async throws {
     try await withPair { _, writer, reader in
       #expect(reader.queryOrderedByKey().ref == reader)
       let seen3 = try await reader.getData().value is NSNull
