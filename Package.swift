@@ -51,8 +51,9 @@ let package = Package(
   // The first versions with the atomics and the mutex of the standard library.
   platforms: [.macOS(.v15), .iOS(.v18), .tvOS(.v18), .watchOS(.v11), .visionOS(.v2)],
   products: [
-    // For applications; all else is used from within.
+    // For applications and their tests; all else is used from within.
     .library(name: "CanopyClient", targets: ["CanopyClient"]),
+    .library(name: "CanopyTesting", targets: ["CanopyTesting"]),
     .executable(name: "canopy-blog", targets: ["CanopyBlogSample"]),
   ],
   traits: [
@@ -298,7 +299,7 @@ let package = Package(
       dependencies: [
         "CanopyClient", "CanopyClientBench", "CanopyTree", "CanopyWire", "CanopyEngine",
         "CanopyAccounts", "CanopyEvents", "CanopyGateway", "CanopyIdentity", "CanopyLineServer",
-        "CanopyRealtimeWire", "CanopyTesting", logging,
+        "CanopyRealtimeWire", "CanopySession", "CanopyTesting", logging,
         lifecycle, nioCore, nioPosix, nioEmbedded, nioWebSocket,
       ],
       path: "Tests/Client/CanopyClientTests", swiftSettings: settings),

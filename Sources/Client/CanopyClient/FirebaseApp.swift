@@ -121,6 +121,15 @@ extension Database {
     }
   }
 
+  /// The app to which the database belongs; nil for a database without one.
+  public var app: FirebaseApp? {
+    let named = FirebaseApp.allApps?.values.first { app in
+      app.databases.withLock { $0.values.contains { $0 === self } }
+    }
+    if let named { return named }
+    return Self.allShared.contains { $0 === self } ? FirebaseApp.app() : nil
+  }
+
   /// Uses a server for tests, without TLS, instead of that of the URL. Call it before any other use of the
   /// database. An invalid host or port is logged and changes nothing.
   public func useEmulator(withHost host: String, port: Int) {

@@ -1,7 +1,7 @@
 #if canImport(Glibc)
   internal import Glibc
-#else
-  internal import Darwin
+#elseif canImport(Musl)
+  internal import Musl
 #endif
 
 /// The time of processors that threads use.

@@ -7,7 +7,8 @@ struct ClientBench: AsyncParsableCommand {
     commandName: "CanopyClientBench",
     abstract: "Cut connections, contended transactions and overhead of the client library.",
     subcommands: [
-      Chaos.self, ChaosClient.self, Stars.self, StarClient.self, Speed.self, PendingClient.self,
+      Chaos.self, ChaosClient.self, Stars.self, StarClient.self, Transactions.self, Threads.self,
+      Speed.self, PendingClient.self,
     ])
 }
 

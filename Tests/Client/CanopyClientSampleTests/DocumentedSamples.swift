@@ -1,5 +1,7 @@
 import CanopyClient
+import CanopyTesting
 import Observation
+import Testing
 
 /// The Swift samples of README.md and of the articles. A test of the repository compares them with the documents.
 enum DocumentedSamples {
@@ -89,6 +91,24 @@ enum DocumentedSamples {
       done(error.map { "refused: \($0.localizedDescription)" } ?? "at the server")
     }
     name.database.goOnline()
+  }
+
+  static func testWithServer() async throws {
+    try await withTestServer { server in
+      let database = try Database(url: server.url)
+      database.callbackQueue = DispatchQueue(label: "callbacks")
+      try await Auth.auth(database: database).signIn(
+        withAdministratorToken: server.administratorToken)
+      let title = database.reference(withPath: "posts/p/title")
+      try await title.setValue("Moths")
+      #expect(try await title.getData().value as? String == "Moths")
+    }
+  }
+
+  static func keepReadable(_ posts: DatabaseReference) {
+    // Before any other use of the database.
+    posts.database.isPersistenceEnabled = true
+    posts.queryLimited(toLast: 100).keepSynced(true)
   }
 
   @MainActor @Observable final class RecentPosts {

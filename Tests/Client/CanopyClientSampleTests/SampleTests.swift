@@ -262,4 +262,36 @@ import Testing
       #expect(try at(engine, "posts/\(key)/title") == "Written on a train")
     }
   }
+
+  @Test func `an application is tested with a server in the process`() async throws {
+    try await DocumentedSamples.testWithServer()
+  }
+
+  @Test func `a server for tests has the time of the machine, until the test moves it`()
+    async throws
+  {
+    try await withTestServer { server in
+      let folder = try TemporaryFolder()
+      var options = DatabaseOptions()
+      options.persistenceFolder = folder.path
+      let database = try Database(url: server.url, options: options)
+      let posts = database.reference(withPath: "posts")
+      DocumentedSamples.keepReadable(posts)
+      #expect(database.isPersistenceEnabled)
+      try await Auth.auth(database: database).signIn(
+        withAdministratorToken: server.administratorToken)
+      let place = posts.child("p/createdAt")
+      var times: [Int] = []
+      for _ in 0..<2 {
+        try await place.setValue(ServerValue.timestamp())
+        times.append(try await place.getData().value as? Int ?? 0)
+        server.advance(milliseconds: 5_000)
+      }
+      #expect(times[1] - times[0] == 5_000)
+      #expect(abs(Double(times[0]) / 1_000 - Date().timeIntervalSince1970) < 300)
+      database.goOffline()
+      let kept = try await posts.queryLimited(toLast: 100).getData()
+      #expect(kept.childSnapshots.map(\.key) == ["p"])
+    }
+  }
 }

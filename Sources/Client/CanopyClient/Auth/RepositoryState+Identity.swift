@@ -79,11 +79,10 @@ extension RepositoryState {
     guard replacedSessions == 0, let stored = session.token else { return }
     options.logger.notice(
       "the server ended the identity", metadata: ["status": "\(status)", "reason": "\(reason)"])
-    if case .refresh = RealtimeCredential(stored) {
-      renewIdentity(stored)
-    } else {
-      endSession(token: stored)
-    }
+    guard case .refresh = RealtimeCredential(stored) else { return endSession(token: stored) }
+    // The server now cancels the listeners that need the identity. The next connection starts them again,
+    // with another identity token.
+    dropConnection(reason)
   }
 
   /// Gets another identity token and shows it.

@@ -74,9 +74,11 @@ extension RepositoryState {
       guard let spec = link.spec(of: tag) else { return }
       let isUnindexed = RepositoryState.lacksIndex(json) && !spec.query.isUnbounded
       if isUnindexed {
-        options.logger.warning(
-          "the rules declare no index for a query: the server sends the whole location, and the client filters",
-          metadata: ["path": "\(spec.path)", "indexOn": "\(spec.query.indexName)"])
+        // The sentence of the line protocol.
+        let advice =
+          "Index not defined, add \".indexOn\": \"\(spec.query.indexName)\", "
+          + "for path \"/\(spec.path.text)\", to the rules"
+        warn(ofMissingIndex: WireError(.invalidQuery, advice))
       }
       link.answered(tag, isUnindexed: isUnindexed, known: tree.heldData(of: spec))
     }

@@ -205,7 +205,8 @@ extension WireError {
 
   /// Whether the server refused a query because the rules declare no index for it.
   var isMissingIndex: Bool {
-    code == .invalidQuery && sentence.hasBytePrefix("Index not defined")
+    // The realtime protocol has no code of its own for it.
+    (code == .invalidQuery || code == .invalidData) && sentence.hasBytePrefix("Index not defined")
   }
 }
 

@@ -29,10 +29,15 @@ struct Callback<Argument: Sendable>: Sendable {
     Callback<Other>(isolation) { [body] in body(argument($0)) }
   }
 
-  // `@isolated(any)` adds the actor to a function but does not change how the function is called. The
-  // casts drop it, because the language can call such a function only with `await`, which gives up the
-  // thread and thus the order of the calls. `Callbacks` runs the result on the actor, as the cast in
-  // the standard library's `assumeIsolated` relies on, too.
+  // The casts drop `@isolated(any)`. It adds the actor to what a function carries and does not change
+  // how the function is called, so both types have the same layout and the same calling convention;
+  // the standard library casts functions in the same way in `assumeIsolated`. `Callbacks` runs the
+  // result on the actor.
+  //
+  // Without a cast the language calls such a function only with `await`. That would break two
+  // promises. A function without an actor would leave the callback queue for a thread of Swift's pool,
+  // also in a task that prefers an executor of that queue. And an observer could be removed on an actor
+  // between the check that it is still wanted and its call on that actor.
 
   /// Creates a callback from a function of the application.
   init(of function: @escaping @Sendable @isolated(any) (Argument) -> Void) {

@@ -136,6 +136,9 @@ struct QueryOptions: Sendable {
       guard write.serverValues.isEmpty else {
         throw DatabaseError(.invalidQuery, "\(name) may not be a server value")
       }
+      guard !(value is [Any]), !(value is [AnyHashable: Any]) else {
+        throw DatabaseError(.invalidQuery, "\(name) must be a number, a string, a bool or nil")
+      }
       var part: JSONValue = write.node.isAbsent ? .null : .leaf(write.node)
       if case .some(.some(let key)) = key { part = .array([part, .leaf(Node(key))]) }
       result.members.append((name, part))

@@ -49,6 +49,20 @@ extension DatabaseReference {
     return try await finished { self.onDisconnect(kind, $0) }
   }
 
+  // Is disfavored, so that a closure after the value is a completion function, not a priority.
+  /// Registers the replacement of this location's value, with a priority, for the end of the
+  /// connection. Returns when the server has registered it.
+  ///
+  /// - Throws: `DatabaseError`.
+  @discardableResult
+  @_disfavoredOverload
+  nonisolated(nonsending) public func onDisconnectSetValue(
+    _ value: Any?, andPriority priority: Any?
+  ) async throws -> DatabaseReference {
+    let kind = setting(value, .some(priority))
+    return try await finished { self.onDisconnect(kind, $0) }
+  }
+
   /// Registers the removal of this location for the end of the connection.
   public func onDisconnectRemoveValue() {
     onDisconnect(setting(nil, nil), nil)

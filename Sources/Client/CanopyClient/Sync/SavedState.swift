@@ -131,8 +131,14 @@ extension SyncTree {
   /// Saves the received data of a query that is no longer listened to.
   mutating func save(_ view: View) {
     guard isPersistent, view.server.isReady, let listen = listens[view.spec.serverSpec],
-      !listen.isUnfiltered, let sequence = listen.sequence
+      let sequence = listen.sequence
     else {
+      return
+    }
+    guard !listen.isUnfiltered else {
+      guard view.server.extent == .whole else { return }
+      let result = view.spec.query.value(of: view.server.root)
+      saved[view.spec] = SavedState.SavedQuery(node: result, sequence: 0)
       return
     }
     saved[view.spec.serverSpec] = SavedState.SavedQuery(node: view.server.root, sequence: sequence)

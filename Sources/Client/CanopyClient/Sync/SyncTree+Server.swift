@@ -20,12 +20,30 @@ extension SyncTree {
         Location(spec.path.appending(location.path), isPriority: location.isPriority),
         assignment.value)
     }
+    let before = listen.isUnfiltered ? filteredResult(of: spec) : nil
     var effects = serverChanged(
       absolute, of: spec, isUnfiltered: listen.isUnfiltered, patched: isPatch ? spec.path : nil)
-    // A store keeps the result of the query, from which a listen that the server filters resumes.
-    guard !listen.isUnfiltered else { return effects }
-    effects.changes.append(.received(spec, assignments, sequence: sequence))
+    guard listen.isUnfiltered else {
+      effects.changes.append(.received(spec, assignments, sequence: sequence))
+      return effects
+    }
+    // A store keeps the result of the query, as if the server had filtered it. Its commit is unknown, so
+    // the next listen asks for the whole state.
+    if let after = filteredResult(of: spec), after != before {
+      effects.changes.append(.received(spec, [Assignment(.root, after)], sequence: 0))
+    }
     return effects
+  }
+
+  /// Returns the result of a query that the tree filters itself; nil if it is not known, or if nothing is
+  /// stored.
+  ///
+  /// - Complexity: O(result).
+  func filteredResult(of spec: QuerySpec) -> Node? {
+    guard isPersistent, let view = viewOfSpec[spec].flatMap({ views[$0] }),
+      view.server.extent == .whole
+    else { return nil }
+    return spec.query.value(of: view.server.root)
   }
 
   /// Applies new values with absolute locations.

@@ -118,4 +118,21 @@ import Testing
       #expect(await reported.wait(for: 1) == [7])
     }
   }
+
+  // `Callback` casts between these types. The tests above call the results of its casts.
+  @Test func `a function that carries its actor has the layout of one that does not`() {
+    typealias One<T> = (
+      carrying: @Sendable @isolated(any) (T) -> Void, plain: @Sendable (T) -> Void
+    )
+    typealias Three = (
+      carrying: @Sendable @isolated(any) (Int, Bool, String?) -> Void,
+      plain: @Sendable (Int, Bool, String?) -> Void
+    )
+    #expect(MemoryLayout<One<Int>>.size == 2 * MemoryLayout<@Sendable (Int) -> Void>.size)
+    #expect(MemoryLayout<One<String>>.stride == 2 * MemoryLayout<@Sendable (String) -> Void>.stride)
+    #expect(
+      MemoryLayout<Three>.size
+        == 2 * MemoryLayout<@Sendable (Int, Bool, String?) -> Void>.size)
+    #expect(MemoryLayout<@Sendable (Int) -> Void>.size == 2 * MemoryLayout<UnsafeRawPointer>.size)
+  }
 }

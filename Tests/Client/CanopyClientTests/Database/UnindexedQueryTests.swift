@@ -11,8 +11,10 @@ import Testing
     try await backend.client().reference().updateChildValues(changes)
   }
 
-  @Test func `a query without an index is filtered here, with one warning`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `a query without an index is filtered here, with one warning`(_ kind: WireKind) async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await write(["a": "1", "b": "2", "c": "3", "d": "4"], backend)
       let log = LineLog()
       let database = try backend.anonymousClient { $0.logger = log.logger }
@@ -39,8 +41,10 @@ import Testing
     }
   }
 
-  @Test func `a query without an index is up to date after a reconnection`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `a query without an index is up to date after a reconnection`(_ kind: WireKind) async throws
+  {
+    try await withBackend(over: kind) { backend in
       try await write(["a": "1", "b": "2", "c": "3"], backend)
       let database = try backend.anonymousClient()
       let first = database.reference(withPath: "posts").queryOrdered(byChild: "title")
@@ -58,8 +62,11 @@ import Testing
     }
   }
 
-  @Test func `a location that may not be read is refused, with an index or without`() async throws {
-    try await withBackend { backend in
+  @Test(arguments: WireKind.allCases)
+  func `a location that may not be read is refused, with an index or without`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
       let database = try backend.anonymousClient()
       let query = database.reference(withPath: "secret").queryOrdered(byChild: "n")
       let error = await #expect(throws: DatabaseError.self) {

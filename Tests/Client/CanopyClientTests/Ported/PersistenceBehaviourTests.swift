@@ -199,4 +199,88 @@ import Testing
       }
     }
   }
+
+  @Test(arguments: WireKind.allCases)
+  func `the result of a query without an index is readable after a restart`(_ kind: WireKind)
+    async throws
+  {
+    try await withBackend(over: kind) { backend in
+      let writer = try await backend.client().reference(withPath: "posts")
+      for key in ["a", "b", "c"] { try await writer.child("\(key)/title").setValue(key) }
+      func last(_ database: Database) -> DatabaseQuery {
+        database.reference(withPath: "posts").queryOrdered(byChild: "title").queryLimited(toLast: 2)
+      }
+      let folder = temporaryFolder.file(UUID().uuidString)
+      let copy = temporaryFolder.file(UUID().uuidString)
+      let first = try backend.anonymousClient { $0.persistenceFolder = folder }
+      first.isPersistenceEnabled = true
+      let keys = Received<[String]>()
+      last(first).observe(.value, with: { keys.add($0.childSnapshots.map(\.key)) })
+      #expect(await keys.wait(for: 1) == [["b", "c"]])
+      try await writer.child("a/title").setValue("z")
+      #expect(await keys.wait(for: 2).last == ["c", "a"])
+      first.goOffline()
+      await first.recorded()
+      try FileManager.default.copyItem(atPath: folder, toPath: copy)
+      // It is also known here after its observer has gone.
+      last(first).removeAllObservers()
+      #expect(try await last(first).getData().childSnapshots.map(\.key) == ["c", "a"])
+
+      let second = try backend.anonymousClient { $0.persistenceFolder = copy }
+      second.isPersistenceEnabled = true
+      second.goOffline()
+      #expect(try await last(second).getData().childSnapshots.map(\.key) == ["c", "a"])
+      await #expect(throws: DatabaseError.self) {
+        try await second.reference(withPath: "posts").getData()
+      }
+      let again = Received<[String]>()
+      last(second).observe(.value, with: { again.add($0.childSnapshots.map(\.key)) })
+      #expect(await again.wait(for: 1) == [["c", "a"]])
+      try await writer.child("b/title").setValue("zz")
+      second.goOnline()
+      #expect(await again.wait { $0.last == ["a", "b"] }.isEmpty == false)
+    }
+  }
+
+  @Test(
+    .ported(
+      "FPersist.testSetIsResentAfterRestart", "FPersist.testRemoveWhileOfflineAndRestart",
+      "FPersist.testDeltaSyncAfterRestart"))
+  func `after a restart pending writes are sent once, and data are brought up to date`()
+    async throws
+  {
+    try await withBackend { backend in
+      let folder = temporaryFolder.file(UUID().uuidString)
+      let copy = temporaryFolder.file(UUID().uuidString)
+      let other = try await backend.client().reference(withPath: "t")
+      try await other.setValue(["kept": "test"])
+      let first = try await backend.client { $0.persistenceFolder = folder }
+      first.isPersistenceEnabled = true
+      try await observe(first.reference(withPath: "t/kept"))
+      first.goOffline()
+      let place = first.reference(withPath: "t/mine")
+      place.startSet(["a": 42, "b": 3.1415, "c": "hello"] as [String: Any])
+      place.child("a").startSet("a-val")
+      place.child("c").startSetPriority("c-pri")
+      place.startUpdate(["b": "b-val"])
+      await first.recorded()
+      try FileManager.default.copyItem(atPath: folder, toPath: copy)
+      try await other.child("kept").removeValue()
+
+      let second = try await backend.client { $0.persistenceFolder = copy }
+      second.isPersistenceEnabled = true
+      await second.reference(withPath: "t").settle()
+      let expected = #"{"a":"a-val","b":"b-val","c":{".value":"hello",".priority":"c-pri"}}"#
+      #expect(try backend.node("t/mine") == json(expected))
+      let seen = Received<String>()
+      second.reference(withPath: "t/kept").observe(.value, with: { seen.add($0.text) })
+      #expect(await seen.wait { $0.last == "nothing" }.isEmpty == false)
+      // The writes of the first process are not made again.
+      try await other.child("mine").setValue(12)
+      second.goOffline()
+      second.goOnline()
+      await second.reference(withPath: "t").settle()
+      #expect(try backend.node("t/mine") == 12)
+    }
+  }
 }

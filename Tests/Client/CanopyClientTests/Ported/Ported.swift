@@ -17,6 +17,7 @@ extension Trait where Self == Ported {
 /// The calls without a completion. In an async function Swift prefers the forms that wait.
 extension DatabaseReference {
   func startSet(_ value: Any?) { setValue(value) }
+  func startSet(_ value: Any?, priority: Any?) { setValue(value, andPriority: priority) }
   func startSetPriority(_ priority: Any?) { setPriority(priority) }
   func startUpdate(_ values: [AnyHashable: Any]) { updateChildValues(values) }
   func startTransaction(_ function: @escaping @Sendable (MutableData) -> TransactionResult) {

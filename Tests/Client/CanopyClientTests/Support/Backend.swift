@@ -5,8 +5,10 @@ import CanopyEvents
 import CanopyGateway
 import CanopyIdentity
 import CanopyLineServer
+import CanopySession
 import CanopyTesting
 import CanopyTree
+import CanopyWire
 import Dispatch
 import Foundation
 import Logging
@@ -51,6 +53,12 @@ final class Backend: Sendable {
 
   /// Returns the node at a path of the server's tree.
   func node(_ path: String) throws -> Node { root.at(try Path(path)) }
+
+  /// Replaces the rules.
+  func replaceRules(by text: String) async throws {
+    let completion = await parts.operations.administration(.setRules(text), as: .administrator)
+    if case .failure(let error) = completion.reply { throw error }
+  }
 
   /// Returns a new client that is signed in as the administrator.
   func client(
