@@ -53,7 +53,8 @@ package struct LineOutput: ~Copyable {
   package mutating func append(events lines: ByteBuffer) {
     let count = lines.readableBytes
     eventBytes += count
-    if text.count > 0, count < LineOutput.sharedBytesMin {
+    // The first of several small ones stays in its own buffer, and the others follow in the text.
+    if count < LineOutput.sharedBytesMin, text.count > 0 || !items.isEmpty {
       textEventBytes += count
       lines.withUnsafeReadableBytes { text.append($0) }
     } else {

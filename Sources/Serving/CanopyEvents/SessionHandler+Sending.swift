@@ -6,8 +6,16 @@ package import NIOCore
 extension SessionHandler: Flushable {
   package final func flush() {
     guard session.isOpen, let context else { return }
-    flush(context)
+    if context.channel.isWritable { flush(context) } else { noteUnsent(context) }
     advance(context)
+  }
+
+  /// Sends the encoded output soon.
+  ///
+  /// While the client does not read, the output stays here, where small replies and events share a buffer. In the channel
+  /// each buffer would take hundreds of bytes.
+  final func flushLater(_ context: ChannelHandlerContext) {
+    if context.channel.isWritable { services.unflushed.append(self) }
   }
 
   /// Sends the encoded output, and asks for a turn to encode more.

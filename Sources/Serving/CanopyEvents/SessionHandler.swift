@@ -276,7 +276,7 @@ open class SessionHandler {
     while true {
       noteInput()
       perform(context)
-      if !output.hasPieces,
+      if !output.hasPieces, context.channel.isWritable,
         output.text.count >= min(SessionHandler.sentBytesMin, operations.limits.unreadReplyBytesMax)
       {
         flush(context)
@@ -287,7 +287,7 @@ open class SessionHandler {
     }
     answerPing()
     if output.hasBuffers {
-      if session.isOpen { services.unflushed.append(self) }
+      if session.isOpen { flushLater(context) }
     } else {
       encodeLater(context)
     }

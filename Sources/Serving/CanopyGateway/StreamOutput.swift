@@ -30,6 +30,9 @@ struct StreamOutput {
   /// The size in bytes up to which events are sent together, and of the pieces of a value.
   private static let pieceBytes = 64 * 1024
 
+  /// The size in bytes below which an event is copied behind the one before it.
+  private static let smallBytes = 4 * 1024
+
   private var chunks: Deque<Chunk> = []
   /// The bytes of the chunks, and those of the events among them, with the buffer that is being sent.
   private(set) var bytes = (all: 0, events: 0)
@@ -39,11 +42,24 @@ struct StreamOutput {
   /// Whether nothing waits to be sent. A buffer that is being sent does not count.
   var isEmpty: Bool { chunks.isEmpty }
 
+  /// The number of buffers and values that wait.
+  var count: Int { chunks.count }
+
   mutating func append(_ chunk: Chunk) {
-    chunks.append(chunk)
     let count = chunk.size
     bytes.all += count
     if chunk.areEvents { bytes.events += count }
+    // Small events that wait share a buffer, as a buffer of its own takes hundreds of bytes.
+    if case .bytes(let buffer, let areEvents) = chunk, count < StreamOutput.smallBytes,
+      case .bytes(var last, areEvents: let areLastEvents)? = chunks.last,
+      areLastEvents == areEvents, last.readableBytes + count <= StreamOutput.pieceBytes
+    {
+      chunks.removeLast()
+      last.writeImmutableBuffer(buffer)
+      chunks.append(.bytes(last, areEvents: areEvents))
+    } else {
+      chunks.append(chunk)
+    }
   }
 
   /// Removes and returns the next buffer to send, which counts until `noteSent` is called; nil if there is none.

@@ -23,17 +23,20 @@ public struct ArmedWrite: Sendable {
   /// An estimate of its memory in bytes when it was armed.
   let memoryBytes: Int
 
+  /// Creates a write with the text of its request.
   init(
     id: DisconnectWriteID, group: DisconnectWriteID? = nil, write: Write,
-    exceptions: [Location] = [], caller: RuleCaller?, session: ArmedSession? = nil, bytes: Int
+    exceptions: [Location] = [], caller: RuleCaller?, session: ArmedSession? = nil, text: String
   ) {
     self.id = id
     self.group = group ?? id
     self.write = write
     self.caller = caller
     self.session = session
-    self.bytes = bytes
-    memoryBytes = write.items.reduce(bytes) { $0 + $1.location.memoryBytes + $1.value.pathBytes }
+    var text = text
+    bytes = text.utf8.count
+    let nodes = text.withUTF8 { Request.memoryBytes(text: UnsafeRawBufferPointer($0)) }
+    memoryBytes = write.items.reduce(nodes) { $0 + $1.location.memoryBytes + $1.value.pathBytes }
     self.exceptions = self.write.removeItems(coveredBy: LocationCover(exceptions))
   }
 
@@ -51,7 +54,7 @@ public struct ArmedWrite: Sendable {
     self.init(
       id: kept.id, group: kept.group, write: try request.write() ?? Write([]),
       exceptions: try kept.exceptions.map { text throws(TreeError) in try Location(text) },
-      caller: try KeptCaller(kept.identity).caller, bytes: kept.request.utf8.count)
+      caller: try KeptCaller(kept.identity).caller, text: kept.request)
   }
 
   /// Removes the items that some locations cover. Returns the new exceptions; empty if there were no such items.

@@ -92,7 +92,7 @@ extension Operations {
     if let id, let added {
       kept.append(
         ArmedWrite(
-          id: id, group: group, write: added, caller: caller, session: session, bytes: bytes))
+          id: id, group: group, write: added, caller: caller, session: session, text: text))
     }
     return kept
   }

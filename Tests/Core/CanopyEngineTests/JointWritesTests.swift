@@ -219,8 +219,8 @@ import Testing
     let store = InMemoryJournal()
     let time = Setting()
     var configuration = Engine.Configuration()
-    configuration.elapsed = {
-      time.advance(.milliseconds(67))
+    configuration.threadTime = {
+      time.advance(.microseconds(6_700))
       return time.elapsed()
     }
     try await withEngine(store, configuration: configuration) { engine in
@@ -228,7 +228,7 @@ import Testing
       #expect(await submit([group], to: engine) == WritesOutcome(decided: 7))
       #expect(engine.root.childCount == 7)
     }
-    // Two writes take 134 milliseconds, and three 201.
+    // Two writes take 13.4 milliseconds, and three 20.1.
     #expect(
       store.commits.map { $0.assignments.map(\.location.text) } == [
         ["k0", "k1", "k2"], ["k3", "k4", "k5"], ["k6"],

@@ -11,7 +11,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct HeldCloseTests {
   @Test(arguments: [CloseMode.all, .output])
   func `a close waits until the socket has taken the output before it`(mode: CloseMode) throws {
-    let wire = try Wire()
+    let wire = try ClosingWire()
     wire.socket.isFull = true
     wire.channel.writeAndFlush(ByteBuffer(string: "a long response"), promise: nil)
     wire.channel.close(mode: mode, promise: nil)
@@ -22,14 +22,14 @@ import Testing
   }
 
   @Test func `a close without output before it happens at once`() throws {
-    let wire = try Wire()
+    let wire = try ClosingWire()
     wire.channel.writeAndFlush(ByteBuffer(string: "a response"), promise: nil)
     wire.channel.close(promise: nil)
     #expect(wire.socket.closes == [.all])
   }
 
   @Test func `a close of both sides replaces one of the output that waits`() throws {
-    let wire = try Wire()
+    let wire = try ClosingWire()
     wire.socket.isFull = true
     let first = wire.channel.embeddedEventLoop.makePromise(of: Void.self)
     let second = wire.channel.embeddedEventLoop.makePromise(of: Void.self)
@@ -43,19 +43,19 @@ import Testing
   }
 
   @Test func `a connection that is cut off does not wait`() throws {
-    let wire = try Wire()
+    let wire = try ClosingWire()
     wire.socket.isFull = true
     wire.channel.close(mode: .output, promise: nil)
     wire.channel.cutOff()
     #expect(wire.socket.closes == [.all, .output])
-    let other = try Wire()
+    let other = try ClosingWire()
     other.socket.isFull = true
     other.channel.cutOff()
     #expect(other.socket.closes == [.all])
   }
 
   @Test func `a client that reads nothing for the given time is not waited for`() throws {
-    let wire = try Wire(unreadSeconds: 60)
+    let wire = try ClosingWire(unreadSeconds: 60)
     wire.socket.isFull = true
     wire.unsent = 3
     wire.channel.close(promise: nil)
@@ -111,7 +111,7 @@ import Testing
 }
 
 /// A connection with a socket that may be full.
-private final class Wire {
+private final class ClosingWire {
   let channel = EmbeddedChannel()
   let socket = ClosingSocket()
   /// The bytes that the socket has not taken.

@@ -37,6 +37,22 @@ import Testing
     }
   }
 
+  @Test func `small events that a client does not read share buffers`() async throws {
+    try await withServer(.inProcess) {
+      $0.limits.unreadReplyBytesMax = 20_000
+    } _: { server in
+      let client = try await server.connect()
+      try await client.expectSuccess(of: "LISTEN /n")
+      try await client.pauseReading()
+      let writer = try await server.connectAsAdministrator()
+      let count = 2_000
+      for number in 0..<count { try await writer.value("SET /n/\(number) 1") }
+      try await client.resumeReading()
+      for number in 0..<count { #expect(try await client.readLine().contains("/\(number)\"")) }
+      if let client = client as? ChannelClient { #expect(try await client.buffersPeak() < 800) }
+    }
+  }
+
   private func expectBounded(_ client: any LineClient) async throws {
     guard let client = client as? ChannelClient else { return }
     let peaks = try await client.peaks()

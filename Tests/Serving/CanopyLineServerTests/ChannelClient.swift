@@ -35,6 +35,8 @@ private final class StandInSocket: ChannelOutboundHandler {
   private(set) var writeBytesPeak = 0
   /// The most bytes that the client had not read.
   private(set) var heldBytesPeak = 0
+  /// The most buffers that the client had not read.
+  private(set) var buffersPeak = 0
   /// The number of flushes with output; on a socket, the number of system calls.
   private(set) var sendings = 0
 
@@ -59,6 +61,7 @@ private final class StandInSocket: ChannelOutboundHandler {
     let buffer = unwrapOutboundIn(data)
     writeBytesPeak = max(writeBytesPeak, buffer.readableBytes)
     outbound.append((buffer, promise))
+    buffersPeak = max(buffersPeak, outbound.count)
   }
 
   func flush(context: ChannelHandlerContext) {
@@ -226,6 +229,11 @@ final class ChannelClient: LineClient {
     try await channel.eventLoop.submit { [socket] in
       (socket.value.writeBytesPeak, socket.value.heldBytesPeak)
     }.get()
+  }
+
+  /// The most buffers of the channel that the client had not read.
+  func buffersPeak() async throws -> Int {
+    try await channel.eventLoop.submit { [socket] in socket.value.buffersPeak }.get()
   }
 
   func pauseReading() async throws {

@@ -49,7 +49,18 @@ struct RequestMemoryTests {
         Location(try Path("a/b/\(number)")),
         try WriteValue(json: "{\"t\":{\".sv\":\"timestamp\"}}"))
     }
-    let armed = ArmedWrite(id: 1, write: try Write(items), caller: nil, bytes: 1_000)
-    #expect(armed.memoryBytes == 1_000 + 3 * (200 + 3 * 48 + 200 + 48))
+    let text = "UPDATE " + String(repeating: "a", count: 993)
+    let armed = ArmedWrite(id: 1, write: try Write(items), caller: nil, text: text)
+    #expect(armed.bytes == 1_000)
+    #expect(armed.memoryBytes == 1_024 + 1_000 + 3 * (200 + 3 * 48 + 200 + 48))
+  }
+
+  @Test func `an armed write is charged with the elements of its values`() throws {
+    let list = "[" + String(repeating: "1,", count: 9_999) + "1]"
+    let value = try WriteValue(json: list)
+    let armed = ArmedWrite(
+      id: 1, write: try .set(Location("a"), value), caller: nil, text: "SET /a " + list)
+    // A short element takes 64 bytes in a page of the tree.
+    #expect(armed.memoryBytes >= 10_000 * 64)
   }
 }
