@@ -57,6 +57,8 @@ struct Batch {
     if let refusal { throw refusal }
     let origin = try origin.map { try writer.clientWrites.admit($0) }
     var proposal = Proposal(root: tree.root, writer: writer)
+    // Keys would repeat after the last time that they can contain, and the next start refuses such a time.
+    guard proposal.now < PushIDGenerator.timeMax else { throw EngineError.wrongTime }
     let decision = try decide(&proposal)
     let time = proposal.now
     // A second reference to the tree would make `apply` copy the pages on the path.
