@@ -16,7 +16,8 @@ public enum UnfinishedWork {
   /// In a release build on a busy core, 500 entries occupied the writer for 5 to 6 ms. No request may exceed 10 ms.
   public static let entriesMax = 250
 
-  /// Whether a tree has unfinished work: a mark. A text or number in the place of the marks is none. O(1).
+  /// Whether a tree has unfinished work: a mark. A text or number in the place of the marks is
+  /// not one. O(1).
   public static func exists(in root: Node) -> Bool {
     root.child(Layout.renames).childCount > 0 || root.child(Layout.deletions).childCount > 0
   }

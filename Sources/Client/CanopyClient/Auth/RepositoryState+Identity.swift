@@ -188,7 +188,9 @@ extension RepositoryState {
     switch result {
     case .failure(let error): fail(request, error)
     case .success(let reply):
-      guard let token = IdentityToken(reply, now: clock.local),
+      // After a change of the name alone, the server sends no tokens, and the present ones stay.
+      let present = displayName == nil ? nil : identityToken
+      guard let token = IdentityToken(reply, now: clock.local) ?? present,
         let uid = reply["localId"]?.string
       else { return fail(request, .unreadable) }
       let name = reply["displayName"]?.string ?? displayName
