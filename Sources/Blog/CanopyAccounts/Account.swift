@@ -51,9 +51,12 @@ public struct Account: Sendable, Equatable {
     self.details = details
   }
 
-  /// Returns the text that takes the place of the normalized address of an account without one. It has no `@`, so it is
-  /// not an address, and it is unique as the uid is.
-  public static func addressless(_ uid: String) -> String { "uid:" + uid }
+  /// Returns the text that takes the place of the normalized address of an account without one. It is
+  /// not an address, because ``EmailAddress`` refuses the prefix, and it is unique as the uid is.
+  public static func addressless(_ uid: String) -> String { addresslessPrefix + uid }
+
+  /// The prefix of such a text.
+  static let addresslessPrefix = "uid:"
 
   /// The method by which the user logs in: `password`, `custom` (a token of the administrator) or `anonymous`.
   public var provider: String {
@@ -62,12 +65,18 @@ public struct Account: Sendable, Equatable {
     return email.isEmpty ? "anonymous" : "password"
   }
 
-  /// Ends all earlier logins: later tokens have a later ``AccountDetails/validSince``, even within the same second.
+  /// The latest time of a login that the account can have had, in seconds since 1970. It may be after the present time, if
+  /// the clock was set back.
+  public var latestLogin: Int64 {
+    max(details.validSince, createdAt / 1_000, (details.lastLoginAt ?? 0) / 1_000)
+  }
+
+  /// Ends all earlier logins: later tokens have a later ``AccountDetails/validSince``, even within the same second, and even
+  /// if the clock was set back since the last login.
   ///
   /// - Parameter now: milliseconds since 1970.
   public mutating func endLogins(at now: Int64) {
-    let second = max(details.validSince, now / 1_000)
-    details.validSince = second.addingSaturated(1)
+    details.validSince = max(latestLogin, now / 1_000).addingSaturated(1)
   }
 }
 
@@ -85,7 +94,7 @@ public struct AccountDetails: Sendable, Equatable {
   public var isCustom: Bool
   /// The time in seconds since 1970 from which logins count. A token of an earlier login is refused.
   public var validSince: Int64
-  /// The time of the last login in milliseconds since 1970; nil if it is unknown.
+  /// The latest time of a login in milliseconds since 1970; nil if it is unknown.
   public var lastLoginAt: Int64?
   /// A time within an hour before the last refresh of a token, in milliseconds since 1970; nil if it is unknown.
   public var lastRefreshAt: Int64?

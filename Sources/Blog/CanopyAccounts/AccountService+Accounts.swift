@@ -106,7 +106,10 @@ extension AccountService {
       guard try await store.account(uid: uid) == nil else { throw AccountError.uidTaken }
       throw AccountError.taken
     }
-    return account
+    guard draft.uid != nil else { return account }
+    // The store may have moved the time from which logins count.
+    guard let inserted = try await store.account(uid: uid) else { throw AccountError.notFound }
+    return inserted
   }
 
   /// Creates an account and returns its first login. Otherwise like ``createAccount(_:from:)``.
@@ -131,6 +134,7 @@ extension AccountService {
     uid: String, claims: String, from remote: RemoteNetwork
   ) async throws -> (login: Login, isNew: Bool) {
     try countLogin(from: remote)
+    try countWrite(of: uid, from: remote)
     for _ in 0..<Self.roundsMax {
       var isNew = false
       var found = try await store.account(uid: uid)
@@ -155,18 +159,11 @@ extension AccountService {
   /// - Parameters:
   ///   - account: the account.
   ///   - customClaims: the claims of a custom token; see ``Session/customClaims``.
-  ///   - time: the time of an earlier login that the session continues, in seconds since 1970; nil for a login now. If
-  ///     the logins of that time have ended, this returns nil.
-  public func login(
-    _ account: Account, customClaims: String? = nil, time: Int64? = nil
-  ) async throws -> Login? {
+  public func login(_ account: Account, customClaims: String? = nil) async throws -> Login? {
     // The time of the login is not later than the insertion, so that a revocation in between ends it.
-    if let time, time < account.details.validSince { return nil }
     let now = environment.now()
-    let began = time.map { min(now, $0.multipliedSaturated(by: 1_000)) } ?? now
-    return try await issueSession(
-      for: account, customClaims: customClaims, beganAt: time == nil ? nil : began
-    ).map { Login(session: $0, account: account, at: began) }
+    return try await issueSession(for: account, customClaims: customClaims, at: now)
+      .map { Login(session: $0, account: account, at: now) }
   }
 
   /// Changes an account. Costs one hash if there is a new password.
@@ -178,8 +175,9 @@ extension AccountService {
   ///   - uid: the account.
   ///   - changes: the changes.
   ///   - loginTime: the time of the login of the caller, in seconds since 1970; nil for an administrator.
-  ///   - remote: the network of the caller. A new password or address counts for the account as a change of the password
-  ///     does. Nil for an administrator, who is not limited.
+  ///   - remote: the network of the caller. Each change counts for the account and for the network. A new password or
+  ///     address also counts for the account as a change of the password does. Nil for an administrator, who is not
+  ///     limited.
   /// - Returns: the changed account.
   /// - Throws: ``AccountError/notFound``, ``AccountError/tokenRefused`` if the logins of that time have ended,
   ///   ``AccountError/invalidEmail``, ``AccountError/invalidPassword(_:)``, ``AccountError/taken``,
@@ -191,6 +189,7 @@ extension AccountService {
       throw AccountError.notFound
     }
     let email = try changes.email?.value.map(Self.checked)
+    if let remote { try countWrite(of: uid, from: remote) }
     if remote != nil, changes.password != nil || changes.email != nil {
       try countChange(of: uid)
     }

@@ -97,6 +97,18 @@ extension AccountService {
     }
   }
 
+  /// Counts a change of an account or a new session without a password: each is a transaction that the disk must confirm.
+  ///
+  /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
+  func countWrite(of uid: String, from remote: RemoteNetwork) throws {
+    let now = environment.now()
+    let wait =
+      remote.isThisMachine ? nil : networkLimiter.withLock { $0.take(remote, now: now) }
+    if let wait = wait ?? updateLimiter.withLock({ $0.take(uid, now: now) }) {
+      throw AccountError.rateLimited(retryAfterMilliseconds: wait)
+    }
+  }
+
   /// Checks the new password of an account, and returns its normalized form.
   func accepted(_ password: String, for account: Account) throws -> NormalizedPassword {
     try PasswordPolicy.accepted(

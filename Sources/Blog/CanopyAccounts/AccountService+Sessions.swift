@@ -33,9 +33,10 @@ extension AccountService {
         try await store.account(emailNormalized: email.normalized)
       }
       // Nil if the account has changed since it was read. Then it is read again.
-      if let session = try await issueSession(for: account) {
+      let now = environment.now()
+      if let session = try await issueSession(for: account, at: now) {
         await renewHash(of: account, password: password, for: remote)
-        return Login(session: session, account: account, at: environment.now())
+        return Login(session: session, account: account, at: now)
       }
     }
     throw AccountError.credentialsRefused
@@ -56,17 +57,26 @@ extension AccountService {
   ///
   /// - Throws: ``AccountError/tokenRefused``, as ``authenticate(_:)`` does.
   public func refresh(_ token: String) async throws -> Login {
+    let login = try await login(ofSession: token)
     let now = environment.now()
-    guard let token = SessionToken(token), let found = try await store.token(token.digest),
-      now < found.token.expiresAt, found.account.isActive
-    else { throw AccountError.tokenRefused }
-    let noted = found.account.details.lastRefreshAt ?? .min
+    let noted = login.account.details.lastRefreshAt ?? .min
     if now.subtractingSaturated(noted) >= Self.refreshNoteMilliseconds {
-      _ = try await store.change(uid: found.account.uid, revokingTokens: false) {
+      _ = try await store.change(uid: login.account.uid, revokingTokens: false) {
         $0.details.lastRefreshAt = now
         return true
       }
     }
+    return login
+  }
+
+  /// Returns the session of a token with its account. One look-up, without a change.
+  ///
+  /// - Throws: ``AccountError/tokenRefused``, as ``authenticate(_:)`` does.
+  public func login(ofSession token: String) async throws -> Login {
+    let now = environment.now()
+    guard let token = SessionToken(token), let found = try await store.token(token.digest),
+      now < found.token.expiresAt, found.account.isActive
+    else { throw AccountError.tokenRefused }
     let began = found.token.expiresAt.subtractingSaturated(settings.tokenLifetimeMilliseconds)
     let session = Session(found.account, found.token, token: token.text)
     return Login(
@@ -127,17 +137,18 @@ extension AccountService {
   /// - Parameters:
   ///   - account: the account.
   ///   - customClaims: the claims of the custom token of the login; see ``TokenRecord/customClaims``.
-  ///   - began: the time of an earlier login that the session continues, in milliseconds; nil for a login now.
+  ///   - time: the time of the login in milliseconds since 1970; nil for the present time.
   func issueSession(
-    for account: Account, customClaims: String? = nil, beganAt began: Int64? = nil
+    for account: Account, customClaims: String? = nil, at time: Int64? = nil
   ) async throws -> Session? {
     let token = SessionToken.make(random: environment.random)
-    let now = environment.now()
-    let expiresAt = (began ?? now).addingSaturated(settings.tokenLifetimeMilliseconds)
+    let now = time ?? environment.now()
+    let expiresAt = now.addingSaturated(settings.tokenLifetimeMilliseconds)
     let record = TokenRecord(
       digest: token.digest, uid: account.uid, expiresAt: expiresAt, customClaims: customClaims)
     let isInserted = try await store.insertToken(
-      record, ifPasswordHash: account.passwordHash, loginAt: began == nil ? now : nil)
+      record, ifPasswordHash: account.passwordHash, loginAt: now,
+      countMax: max(1, settings.sessionsPerAccountMax))
     return isInserted ? Session(account, record, token: token.text) : nil
   }
 

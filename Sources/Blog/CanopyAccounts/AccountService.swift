@@ -23,6 +23,10 @@ public final class AccountService: Sendable {
   let loginLimiter: Mutex<RateLimiter<RemoteNetwork>>
   /// The limit of password changes, by the uid of the account.
   let changeLimiter: Mutex<RateLimiter<String>>
+  /// The limit of all changes, by the uid of the account.
+  let updateLimiter: Mutex<RateLimiter<String>>
+  /// The limit of all changes, by the network of the caller.
+  let networkLimiter: Mutex<RateLimiter<RemoteNetwork>>
   let signUpThrottle: Mutex<SignUpThrottle>
   /// The limit of codes, by the normalized e-mail address.
   let codeLimiter: Mutex<RateLimiter<[UInt8]>>
@@ -59,6 +63,14 @@ public final class AccountService: Sendable {
       RateLimiter(
         attemptsMax: settings.loginsMax, windowMilliseconds: settings.loginWindowMilliseconds,
         keysMax: settings.loginAddressesMax))
+    self.updateLimiter = Mutex(
+      RateLimiter(
+        attemptsMax: settings.changesMax, windowMilliseconds: settings.changeWindowMilliseconds,
+        keysMax: settings.loginAddressesMax))
+    self.networkLimiter = Mutex(
+      RateLimiter(
+        attemptsMax: settings.networkChangesMax,
+        windowMilliseconds: settings.changeWindowMilliseconds, keysMax: settings.remoteNetworksMax))
     self.signUpThrottle = Mutex(SignUpThrottle(settings: settings))
     self.codeLimiter = Mutex(
       RateLimiter(

@@ -14,8 +14,8 @@ public struct AccountSettings: Sendable, Equatable {
   public var loginDelayMillisecondsFirst: Int64 = 1_000
   /// The longest wait, in milliseconds: an hour.
   public var loginDelayMillisecondsMax: Int64 = 60 * 60 * 1_000
-  /// The maximum number of e-mail addresses and sessions whose failures are remembered, and of accounts whose changes of
-  /// the password are. Beyond it, the least recently used one is forgotten.
+  /// The maximum number of e-mail addresses and sessions whose failures are remembered, and of accounts whose changes
+  /// are. Beyond it, the least recently used one is forgotten.
   public var loginAddressesMax = 100_000
 
   /// The maximum number of logins from one remote network at once, and the number per window after that. This machine
@@ -28,7 +28,18 @@ public struct AccountSettings: Sendable, Equatable {
   public var signUpsMax = 60
   /// The length of the window, in milliseconds: a minute.
   public var signUpWindowMilliseconds: Int64 = 60 * 1_000
-  /// The maximum number of remote networks that are remembered for logins and for sign-ups. Beyond it, the least recently
+  /// The maximum number of changes and custom logins of one account at once, and the number per window after that.
+  public var changesMax = 60
+  /// The maximum number of changes from one remote network at once, and the number per window after that. This machine
+  /// is exempt.
+  public var networkChangesMax = 600
+  /// The length of the window of changes, in milliseconds: a minute.
+  public var changeWindowMilliseconds: Int64 = 60 * 1_000
+
+  /// The maximum number of sessions of one account. A new one ends the oldest.
+  public var sessionsPerAccountMax = 100
+
+  /// The maximum number of remote networks that are remembered for logins, for changes and for sign-ups. Beyond it, the least recently
   /// seen one is forgotten.
   public var remoteNetworksMax = 10_000
 

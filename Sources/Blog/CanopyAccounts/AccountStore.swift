@@ -9,6 +9,9 @@
 public protocol AccountStore: Sendable {
   /// Adds an account, pending or not.
   ///
+  /// If logins of the account have ended before (``AccountDetails/validSince`` is above 0), the uid may be that of a deleted
+  /// account. Then the stored time is after ``Account/latestLogin`` of every deleted account.
+  ///
   /// - Returns: false, without a change, if an account with the same uid or normalized e-mail address exists, pending
   ///   or not.
   func insert(_ account: Account) async throws -> Bool
@@ -61,10 +64,13 @@ public protocol AccountStore: Sendable {
   /// - Parameters:
   ///   - token: the token.
   ///   - hash: the expected password hash.
-  ///   - time: the time of the login, which becomes ``AccountDetails/lastLoginAt`` in the same step; nil to keep that.
+  ///   - time: the time of the login, which becomes ``AccountDetails/lastLoginAt`` in the same step if it is later than
+  ///     that; nil to keep that.
+  ///   - countMax: the maximum number of tokens of the account, at least one. The tokens with the earliest ends are
+  ///     removed in the same step, but not the new one. A store may leave some of more than a thousand to the next call.
   /// - Returns: false, without a change, if the condition does not hold.
   func insertToken(
-    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?
+    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?, countMax: Int
   ) async throws -> Bool
 
   /// Returns the token with this digest and its account, even if the token has expired or the account is disabled.
@@ -164,8 +170,10 @@ extension AccountStore {
       hash, uid: uid, ifCurrent: expected, revokingTokens: revokingTokens) != nil
   }
 
-  /// Adds a token without noting a login; see ``insertToken(_:ifPasswordHash:loginAt:)``.
-  public func insertToken(_ token: TokenRecord, ifPasswordHash hash: String) async throws -> Bool {
-    try await insertToken(token, ifPasswordHash: hash, loginAt: nil)
+  /// Adds a token, whatever the number of the others; see ``insertToken(_:ifPasswordHash:loginAt:countMax:)``.
+  public func insertToken(
+    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64? = nil
+  ) async throws -> Bool {
+    try await insertToken(token, ifPasswordHash: hash, loginAt: time, countMax: .max)
   }
 }

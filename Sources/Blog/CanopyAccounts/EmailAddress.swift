@@ -1,7 +1,7 @@
 import Foundation
 
 /// A plausible e-mail address: exactly one `@` with text on both sides, no white space, no invisible characters, and at
-/// most 254 bytes.
+/// most 254 bytes. It does not begin with `uid:`, which stands for the uid of an account without an address.
 ///
 ///     EmailAddress(" Ada@Example.org ")?.normalized   // "ada@example.org"
 ///
@@ -33,7 +33,9 @@ public struct EmailAddress: Sendable, Equatable {
     let parts = trimmed.unicodeScalars.split(separator: "@", omittingEmptySubsequences: false)
     guard parts.count == 2, parts.allSatisfy({ !$0.isEmpty }) else { return nil }
     let normalized = trimmed.lowercased().composed
-    guard normalized.utf8.count <= Self.bytesMax else { return nil }
+    guard normalized.utf8.count <= Self.bytesMax,
+      !normalized.utf8.starts(with: Account.addresslessPrefix.utf8)
+    else { return nil }
     self.given = trimmed
     self.normalized = normalized
   }

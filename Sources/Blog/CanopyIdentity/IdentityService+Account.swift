@@ -26,14 +26,11 @@ extension IdentityService {
     let account = try await change(
       identity.uid, changes, loginTime: identity.endableLoginTime, from: request.network)
     var further: JSONMembers = []
-    if try body.flag("returnSecureToken") == true {
-      // A session after new credentials begins now. Another one has the time of its login, so that it does not count as
-      // a recent one, and expires when the former session does.
-      let isRenewed = changes.password != nil || changes.email != nil
-      let login = try await accounts.login(
-        account, customClaims: isRenewed ? nil : identity.customClaims,
-        time: isRenewed ? nil : identity.endableLoginTime)
-      guard let login else { throw IdentityError.tokenExpired }
+    // Without new credentials the client keeps its tokens, as with the original's emulator. Otherwise each change of a name
+    // would add a session.
+    let isRenewed = changes.password != nil || changes.email != nil
+    if isRenewed, try body.flag("returnSecureToken") == true {
+      guard let login = try await accounts.login(account) else { throw IdentityError.tokenExpired }
       further = try tokens(for: login)
     }
     return answer(account, further)

@@ -1,5 +1,6 @@
-internal import CanopyAccounts
-internal import CanopyTree
+public import CanopyAccounts
+internal import CanopyRules
+public import CanopyTree
 
 /// The claims and the texts of tokens.
 extension IdentityService {
@@ -23,11 +24,34 @@ extension IdentityService {
   ///   - login: the session and its account.
   ///   - now: milliseconds since 1970.
   func claims(of login: Login, now: Int64) -> JSONValue {
-    let account = login.account
-    let provider = login.session.provider
+    claims(
+      of: login.account, login.session.provider, custom: login.session.customClaims,
+      loginTime: login.time, now: now)
+  }
+
+  /// Returns the value of `auth` in rules for the user of an account who has just logged in, without a custom token.
+  public func auth(of account: Account) -> Node {
+    let now = environment.now()
+    let claims = claims(
+      of: account, account.provider, custom: nil,
+      loginTime: max(now / 1_000, account.details.validSince), now: now)
+    return RuleCaller.auth(uid: account.uid, provider: account.provider, token: claims.node)
+  }
+
+  /// Returns the claims of an identity token.
+  ///
+  /// - Parameters:
+  ///   - account: the account.
+  ///   - provider: the method of the login.
+  ///   - custom: the claims of the custom token of the login; nil for another login.
+  ///   - loginTime: the time of the login in seconds since 1970.
+  ///   - now: milliseconds since 1970.
+  private func claims(
+    of account: Account, _ provider: String, custom: String?, loginTime: Int64, now: Int64
+  ) -> JSONValue {
     let details = account.details
     var members: JSONMembers = []
-    for text in [details.claims, login.session.customClaims] {
+    for text in [details.claims, custom] {
       let added = text.flatMap { JSONValue(bytes: Array($0.utf8)) }?.members ?? []
       for member in added where !Self.reservedClaims.contains(member.name) {
         members.removeAll { $0.name.hasSameBytes(as: member.name) }
@@ -42,7 +66,7 @@ extension IdentityService {
     let (end, overflow) = now.addingReportingOverflow(settings.tokenLifetimeMilliseconds)
     members += [
       ("iss", .text(settings.issuer)), ("aud", .text(settings.project)),
-      ("auth_time", .number(login.time)), ("user_id", .text(account.uid)),
+      ("auth_time", .number(loginTime)), ("user_id", .text(account.uid)),
       ("sub", .text(account.uid)), ("iat", .number(now / 1_000)),
       ("exp", .number((overflow ? .max : end) / 1_000)),
     ]
@@ -69,7 +93,7 @@ extension IdentityService {
   }
 
   /// Returns the identity of a session, with the claims that its identity token would have.
-  func identity(of login: Login) throws -> VerifiedIdentity {
+  func identity(of login: Login) -> VerifiedIdentity {
     let claims = claims(of: login, now: environment.now())
     return VerifiedIdentity(
       uid: login.account.uid, provider: login.session.provider, claims: claims.node,
@@ -118,6 +142,7 @@ extension IdentityService {
       (settings.isEmulator && token.isUnsigned) || token.isSigned(by: keys, now: now),
       token.claims["aud"]?.string?.hasSameBytes(as: Self.customAudience) == true,
       let expiry = token.claims["exp"]?.integerNumber, now / 1_000 < expiry,
+      token.claims["iat"]?.integerNumber ?? .min <= latestIssueTime,
       let uid = token.claims["uid"]?.string ?? token.claims["user_id"]?.string,
       Self.isValid(uid: uid)
     else { throw IdentityProblem.invalidCustomToken }

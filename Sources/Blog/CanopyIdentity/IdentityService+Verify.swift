@@ -10,10 +10,18 @@ extension IdentityService {
   public func identify(_ credential: String) async throws -> VerifiedIdentity {
     guard TokenDigest(token: credential) != nil else { return try await verify(credential) }
     do {
-      return try identity(of: try await accounts.refresh(credential))
+      return try await identity(ofSession: credential)
     } catch AccountError.tokenRefused {
       throw IdentityProblem.revoked
     }
+  }
+
+  /// Returns the identity of a session token, with the claims that an identity token of the session would have now. One
+  /// look-up in the store.
+  ///
+  /// - Throws: `AccountError.tokenRefused`; an error of the store.
+  public func identity(ofSession token: String) async throws -> VerifiedIdentity {
+    identity(of: try await accounts.login(ofSession: token))
   }
 
   /// Returns the identity of an identity token.
@@ -24,7 +32,7 @@ extension IdentityService {
   /// - Throws: ``IdentityProblem``; an error of the store.
   public func verify(_ token: String) async throws -> VerifiedIdentity {
     guard token.utf8.count <= JSONWebToken.bytesMax else { throw IdentityProblem.invalid }
-    let key = Array(token.utf8)
+    let key = VerifiedTokens.Key(token)
     if let identity = verified[key] {
       do {
         try await check(identity)
@@ -36,7 +44,8 @@ extension IdentityService {
     }
     let identity = try decoded(token)
     try await check(identity)
-    verified.add(identity, for: key)
+    verified.add(
+      identity, for: key, bytes: VerifiedTokens.bytes(ofTokenWith: token.utf8.count))
     return identity
   }
 
@@ -44,7 +53,7 @@ extension IdentityService {
   ///
   /// - Throws: ``IdentityProblem``; an error of the store.
   public func check(_ identity: VerifiedIdentity) async throws {
-    guard environment.now() < identity.expiresAt else { throw IdentityProblem.expired }
+    guard isInTime(identity) else { throw IdentityProblem.expired }
     guard !identity.isUnsigned else { return }
     if let problem = Self.problem(of: identity, try await accounts.state(of: identity.uid)) {
       throw problem
@@ -53,9 +62,22 @@ extension IdentityService {
 
   /// Returns whether an identity is still valid, if that is known without a look-up in the store; otherwise nil. O(1).
   public func isKnownValid(_ identity: VerifiedIdentity) -> Bool? {
-    guard environment.now() < identity.expiresAt else { return false }
+    guard isInTime(identity) else { return false }
     guard !identity.isUnsigned else { return true }
     return accounts.knownState(of: identity.uid).map { Self.problem(of: identity, $0) == nil }
+  }
+
+  /// Whether an identity has not expired, and was not issued after the present time. A token from the future counts as
+  /// expired, so that the client gets another one with the refresh token.
+  private func isInTime(_ identity: VerifiedIdentity) -> Bool {
+    identity.issueTime <= latestIssueTime && environment.now() < identity.expiresAt
+  }
+
+  /// The latest time at which a valid token can have been issued, in seconds since 1970.
+  var latestIssueTime: Int64 {
+    let (time, overflow) = environment.now()
+      .addingReportingOverflow(settings.clockToleranceMilliseconds)
+    return (overflow ? .max : time) / 1_000
   }
 
   private static func problem(
@@ -95,7 +117,7 @@ extension IdentityService {
     return VerifiedIdentity(
       uid: uid, provider: provider, claims: claims.node,
       expiresAt: overflow ? (expiry < 0 ? .min : .max) : expiresAt, loginTime: login,
-      isUnsigned: isUnsigned)
+      issueTime: isUnsigned ? .min : issued ?? login, isUnsigned: isUnsigned)
   }
 
   /// Whether a text can be the identifier of an account: a key of the tree, of at most 128 bytes.
@@ -123,7 +145,8 @@ extension IdentityService {
     let limit = settings.recentLoginMilliseconds / 1_000
     let (age, overflow) = (environment.now() / 1_000)
       .subtractingReportingOverflow(identity.loginTime)
-    if !overflow, age <= limit { return }
+    // After an end of logins, the time of the next login is a second ahead, or more if the clock was set back.
+    if !overflow, age >= -60, age <= limit { return }
     // The token may be older than the first credentials of the account.
     guard identity.provider.hasSameBytes(as: "anonymous"), !identity.isUnsigned,
       try await accounts.account(.uid(identity.uid)).provider.hasSameBytes(as: "anonymous")

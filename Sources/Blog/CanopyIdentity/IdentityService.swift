@@ -52,7 +52,8 @@ public final class IdentityService: Sendable {
     self.environment = environment
     self.deliver = deliver
     self.loginsEnded = loginsEnded
-    verified = VerifiedTokens(capacity: settings.verifiedTokensMax)
+    verified = VerifiedTokens(
+      capacity: settings.verifiedTokensMax, bytesMax: settings.verifiedTokenBytesMax)
     codes = RecentCodes()
   }
 
@@ -87,6 +88,11 @@ public struct IdentitySettings: Sendable, Equatable {
   public var bodyBytesMax = 64 * 1024
   /// The maximum number of verified tokens in memory, whose signatures need not be verified again.
   public var verifiedTokensMax = 20_000
+  /// The maximum number of bytes that they may take, by an upper estimate.
+  public var verifiedTokenBytesMax = 32 * 1024 * 1024
+  /// The time, in milliseconds, by which the clock may have been set back since a token was issued: five minutes. An
+  /// identity token or a custom token of a later time is refused until the clock reaches it.
+  public var clockToleranceMilliseconds: Int64 = 5 * 60 * 1_000
 
   /// Creates the default settings.
   public init() {}

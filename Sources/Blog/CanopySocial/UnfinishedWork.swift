@@ -16,12 +16,16 @@ public enum UnfinishedWork {
   /// In a release build on a busy core, 500 entries occupied the writer for 5 to 6 ms. No request may exceed 10 ms.
   public static let entriesMax = 250
 
-  /// Whether a tree has unfinished work. O(1).
+  /// Whether a tree has unfinished work: a mark. A text or number in the place of the marks is
+  /// not one. O(1).
   public static func exists(in root: Node) -> Bool {
-    !root.child(Layout.renames).isAbsent || !root.child(Layout.deletions).isAbsent
+    root.child(Layout.renames).childCount > 0 || root.child(Layout.deletions).childCount > 0
   }
 
-  /// Returns the transaction for the next step; nil if there is no unfinished work.
+  /// Returns the transaction for the next step; nil if there is no unfinished work. It writes at least the change of a mark,
+  /// unless other writes have removed the marks meanwhile.
+  ///
+  /// A mark in `/deletions` that is not `true` is removed, and nothing else. Only the administrator can have written it.
   ///
   /// - Complexity: O(`entriesMax` × log n).
   public static func step(
@@ -33,8 +37,8 @@ public enum UnfinishedWork {
       if let (uid, mark) = root.child(Layout.renames).children(after: nil, limit: 1).first {
         return Decision(try Write(rename(uid, mark, in: root, entriesMax: entriesMax)), ())
       }
-      if let (id, _) = root.child(Layout.deletions).children(after: nil, limit: 1).first {
-        return Decision(try Write(delete(id, in: root, entriesMax: entriesMax)), ())
+      if let (id, mark) = root.child(Layout.deletions).children(after: nil, limit: 1).first {
+        return Decision(try Write(delete(id, mark, in: root, entriesMax: entriesMax)), ())
       }
       return Decision(nil, ())
     }
@@ -51,10 +55,12 @@ public enum UnfinishedWork {
     return assignments.map(Write.Item.init) + [.init(place, rest?.node ?? .absent)]
   }
 
-  private static func delete(_ id: Key, in root: Node, entriesMax: Int) -> [Write.Item] {
+  private static func delete(
+    _ id: Key, _ value: Node, in root: Node, entriesMax: Int
+  ) -> [Write.Item] {
     let mark = Write.Item(Layout.path(Layout.deletions, id), .absent)
     // Only the administrator can have restored the post. Its comments stay.
-    guard root.child(Layout.posts).child(id).isAbsent else { return [mark] }
+    guard value == true, root.child(Layout.posts).child(id).isAbsent else { return [mark] }
     let comments = root.child(Layout.postComments).child(id)
     let first = comments.children(after: nil, limit: entriesMax)
     var items = PostRemoval.assignments(of: first, on: id).map(Write.Item.init)

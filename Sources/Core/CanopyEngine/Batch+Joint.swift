@@ -12,10 +12,11 @@ extension Batch {
   mutating func makeTogether(
     _ decisions: ArraySlice<Decision<Void>>
   ) -> (count: Int, errors: [Int: any Error]) {
-    guard decisions.count > 1, !isRefusing else {
+    let (before, time, start) = (tree, writer.now(), writer.threadTime())
+    // One by one, writes that cannot be made are refused with the reason.
+    guard decisions.count > 1, !isRefusing, time < PushIDGenerator.timeMax else {
       return (decisions.count, makeSingly(decisions))
     }
-    let (before, time, start) = (tree, writer.now(), writer.threadTime())
     var joint = JointWrite()
     var errors: [Int: any Error] = [:]
     for (index, decision) in zip(decisions.indices, decisions) {

@@ -52,7 +52,10 @@ struct Batch {
   func propose(_ origin: WriteOrigin? = nil) throws -> Proposal {
     if let refusal { throw refusal }
     let origin = try origin.map { try writer.clientWrites.admit($0) }
-    return Proposal(root: tree.root, origin: origin, writer: writer)
+    let proposal = Proposal(root: tree.root, origin: origin, writer: writer)
+    // Keys would repeat after the last time that they can contain, and the next start refuses such a time.
+    guard proposal.now < PushIDGenerator.timeMax else { throw EngineError.wrongTime }
+    return proposal
   }
 
   /// Makes the write of a decision: resolves it, authorizes it, and adds its commit.

@@ -17,6 +17,8 @@ public enum EngineError: Error, Equatable, Sendable {
   /// The client has reported the answer to its write of this number, or to a later one, as seen. This is
   /// a late copy of the write, which is not made.
   case alreadyAnswered(Int64)
+  /// The clock of the machine is later than the year 10889, the last that keys can contain. The write was not made.
+  case wrongTime
   /// The rules do not allow the write, or the listener may not listen.
   case denied
 
@@ -39,6 +41,8 @@ public enum EngineError: Error, Equatable, Sendable {
       "write \(number) of this client was already answered, so it is not made again; give every write "
         + "a number above all that you have reported as seen"
     case .overloaded: "too many writes are waiting to be stored; try again in a moment"
+    case .wrongTime:
+      "the clock of the server is wrong, so the write was not made: ask its administrator to set it"
     case .denied: "this is not allowed"
     }
   }

@@ -114,10 +114,16 @@ extension Operations {
 
   /// Makes the session of a session token or of an identity token the session of the connection.
   private func openSession(of token: String) async throws -> Session.Completion {
-    guard let service = identityService, TokenDigest(token: token) == nil else {
+    guard let service = identityService else {
       return try await openSession { try await accounts.authenticate(token) }
     }
     let revocations = sessions.revocations
+    guard TokenDigest(token: token) == nil else {
+      let identity = try await service.identity(ofSession: token)
+      return try await hold(try UserSession(identity, token: token), since: revocations) {
+        _ = try await accounts.authenticate(token)
+      }
+    }
     let verified = try await service.verify(token)
     return try await hold(try UserSession(verified, token: token), since: revocations) {
       try await service.check(verified)
@@ -131,9 +137,10 @@ extension Operations {
     let revocations = sessions.revocations
     let session = try await open()
     let login: UserSession
-    if session.customClaims != nil, let service = identityService {
-      // The rules see the claims of the custom token.
-      login = try UserSession(try await service.identify(session.token), token: session.token)
+    if let service = identityService {
+      // The rules see the claims that an identity token of the session has.
+      login = try UserSession(
+        try await service.identity(ofSession: session.token), token: session.token)
     } else {
       login = UserSession(
         uid: try Key(session.uid), email: session.email, token: session.token,

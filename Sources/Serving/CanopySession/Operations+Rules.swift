@@ -1,5 +1,6 @@
 internal import CanopyAccounts
 public import CanopyEngine
+internal import CanopyIdentity
 internal import CanopyRules
 internal import CanopySocial
 internal import CanopyTree
@@ -82,6 +83,8 @@ extension Operations {
       logger.notice(
         "the rules have been replaced",
         metadata: ["builtIn": "\(text == nil)", "seq": "\(sequence)"])
+      // The built-in rules may be in force again.
+      continueUnfinishedWork()
       return .committed(sequence)
     } catch let error as RulesError {
       let shown = error.problems.prefix(3).map(\.description).joined(separator: "; ")
@@ -136,6 +139,7 @@ extension Operations {
     case .user(let reference):
       let uid = try find(reference, as: .administrator, in: profiles)
       let account = try? await accounts.account(.uid(uid.text))
+      if let account, let identityService { return identityService.auth(of: account) }
       return UserSession.auth(
         uid: uid, email: account?.email, provider: account?.provider ?? "password")
     }

@@ -2,6 +2,8 @@ internal import CanopyEngine
 internal import CanopySocial
 public import CanopyTree
 internal import CanopyWire
+internal import Logging
+internal import Synchronization
 
 /// Direct writes of the tree, which the rules authorize when they are made.
 extension Operations {
@@ -53,15 +55,40 @@ extension Operations {
     // Checked before a key is made, so that an error does not depend on the tree.
     _ = try Write.set(Location(path.child(Key(index: 0))), value)
     let policy = writePolicy(as: context.identity)
-    let transaction: BlogTransaction<Key> = { proposal in
+    let transaction: BlogTransaction<Key> = { [self] proposal in
       let place = proposal.root.at(path)
       let key = proposal.nextKey { place.child($0).isAbsent }
+      if policy != nil { try checkTimely(key, at: proposal.now) }
       let write = try Write.set(Location(path.child(key)), value)
       return Decision(write, key, policy: policy)
     }
     submit(transaction, named: "PUSH", context) {
       .json(["key": .key($0.result), "seq": .number($0.sequence)])
     }
+  }
+}
+
+extension Operations {
+  /// Checks that the built-in rules can allow a key that the server has generated. After the clock was set back, generated
+  /// keys continue from the latest one, so that they ascend, and the rules deny keys that are far ahead.
+  ///
+  /// - Throws: `WireError`, which says more than a denial. The first one is logged.
+  private func checkTimely(_ key: Key, at now: Int64) throws(WireError) {
+    guard rules.current.isAboutBlog, let time = PushID.time(of: key) else { return }
+    let lead = time.subtractingReportingOverflow(now).partialValue
+    guard lead > Limits.pushIDLeadMax else { return }
+    let isFirst = hasLoggedClock.compareExchange(
+      expected: false, desired: true, ordering: .relaxed
+    ).exchanged
+    if isFirst {
+      logger.error(
+        "the clock was set back, and clients cannot push until it has passed the time of the last key",
+        metadata: ["aheadSeconds": "\(lead / 1_000)"])
+    }
+    throw WireError(
+      .unavailable,
+      "the clock of the server is \(lead / 1_000) seconds behind its last key: ask its administrator to set it, "
+        + "or use a key of your own")
   }
 }
 

@@ -50,6 +50,8 @@ public final class Operations: Sendable {
   /// would keep the writer busy, and the journal would grow by megabytes for each of its lines.
   let renames = Mutex(
     RateLimiter<Key>(attemptsMax: 500, windowMilliseconds: 10_000, keysMax: 10_000))
+  /// Whether the log has a line about a clock that was set back.
+  let hasLoggedClock = Atomic(false)
   /// The on-disconnect writes that failed and are tried again.
   let disconnectRetries = DisconnectRetries()
   /// The turns of work that takes long: see `beside`.
@@ -105,7 +107,7 @@ public final class Operations: Sendable {
     self.logger = logger
     longWork = TurnQueue(width: 1)
     shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)
-    unfinishedWork = UnfinishedWorkRunner(engine: engine, logger: logger)
+    unfinishedWork = UnfinishedWorkRunner(engine: engine, rules: rules, logger: logger)
   }
 
   /// Creates the operations on another database of a server. They share everything with those of the default one but
@@ -131,7 +133,7 @@ public final class Operations: Sendable {
     memory = home.memory
     longWork = home.longWork
     shortWork = home.shortWork
-    unfinishedWork = UnfinishedWorkRunner(engine: parts.engine, logger: logger)
+    unfinishedWork = UnfinishedWorkRunner(engine: parts.engine, rules: parts.rules, logger: logger)
   }
 
   /// Returns the error for the client. An error that no module declares is logged, and the client gets

@@ -4,15 +4,18 @@ internal import Logging
 
 /// Carries out `UnfinishedWork`, a step in each commit, beside the requests of clients.
 ///
-/// It sleeps until a commit leaves work, and begins with the work that the last process left.
+/// It sleeps until a commit leaves work, and begins with the work that the last process left. It works only while the
+/// built-in rules are in force: under other rules the places of the marks can have data of clients.
 public final class UnfinishedWorkRunner: Sendable {
   private let engine: Engine
+  private let rules: RulesKeeper
   private let logger: Logger
   private let signals: AsyncStream<Void>
   private let signal: AsyncStream<Void>.Continuation
 
-  init(engine: Engine, logger: Logger) {
+  init(engine: Engine, rules: RulesKeeper, logger: Logger) {
     self.engine = engine
+    self.rules = rules
     self.logger = logger
     (signals, signal) = AsyncStream.makeStream(bufferingPolicy: .bufferingNewest(1))
     signal.yield()
@@ -23,10 +26,17 @@ public final class UnfinishedWorkRunner: Sendable {
   /// - Parameter clock: the clock by which it waits a second after the journal has failed.
   public func run(clock: some Clock<Duration>) async {
     for await _ in signals {
-      while !Task.isCancelled, let step = UnfinishedWork.step(in: engine.root) {
+      while !Task.isCancelled, rules.current.isAboutBlog,
+        let step = UnfinishedWork.step(in: engine.root)
+      {
         do {
-          // The next step is queued behind all requests that came meanwhile.
-          _ = try await engine.transact(step)
+          // The next step is queued behind all requests that came meanwhile. The rules may be replaced before it.
+          let hasWritten = try await engine.transact { [rules] proposal in
+            guard rules.current.isAboutBlog else { return Decision(nil, false) }
+            let write = try step(&proposal).write
+            return Decision(write, write != nil)
+          }.result
+          if !hasWritten { break }
         } catch EngineError.stopped {
           return
         } catch {
@@ -48,7 +58,8 @@ public final class UnfinishedWorkRunner: Sendable {
 extension Operations {
   /// Continues the work that a commit may have left. O(1).
   func continueUnfinishedWork() {
-    // The places of the blog have no meaning in other namespaces.
-    if hasBlog, UnfinishedWork.exists(in: engine.root) { unfinishedWork.wake() }
+    // The places of the blog have no meaning in other namespaces, and under other rules.
+    guard hasBlog, UnfinishedWork.exists(in: engine.root), rules.current.isAboutBlog else { return }
+    unfinishedWork.wake()
   }
 }

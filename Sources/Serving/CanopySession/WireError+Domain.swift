@@ -34,7 +34,8 @@ extension WireError {
 
   private init(_ error: EngineError) {
     switch error {
-    case .journalFailed, .outcomeUnknown, .stopped: self.init(.unavailable, error.sentence)
+    case .journalFailed, .outcomeUnknown, .stopped, .wrongTime:
+      self.init(.unavailable, error.sentence)
     case .unstorable: self.init(.internalError, error.sentence)
     case .overloaded: self.init(.overloaded, error.sentence)
     case .tooManyUnseen: self.init(.tooLarge, error.sentence)

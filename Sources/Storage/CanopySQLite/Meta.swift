@@ -29,6 +29,7 @@ struct Meta: Equatable {
 
   private static let checksumName = "checksum"
   private static let lastCommitName = "last_commit"
+  private static let deletedLoginName = "deleted_login"
 
   private var values: [String: Int64]
   private let original: [String: Int64]
@@ -102,6 +103,19 @@ struct Meta: Equatable {
   var lastCommit: Int64 {
     get { values[Meta.lastCommitName].flatMap { SequenceRange.contains($0) ? $0 : nil } ?? 0 }
     set { values[Meta.lastCommitName] = newValue }
+  }
+
+  /// The latest login of a deleted account, in seconds since 1970; nil if none was deleted. A new account with the uid of a
+  /// deleted one must not accept its tokens.
+  ///
+  /// The checksum does not cover it, as that of ``lastCommit``. A number that is no such time counts as missing.
+  var deletedLogin: Int64? {
+    values[Meta.deletedLoginName].flatMap { (0..<Int64.max).contains($0) ? $0 : nil }
+  }
+
+  /// Raises the latest login of a deleted account to `second`, if that is later.
+  mutating func noteDeletedLogin(_ second: Int64) {
+    if deletedLogin ?? 0 < second { values[Meta.deletedLoginName] = second }
   }
 
   /// Returns a number that the checksum does not cover; nil if it is missing.

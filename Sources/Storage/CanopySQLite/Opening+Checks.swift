@@ -64,7 +64,7 @@ extension Opening {
   }
 
   /// The times that keys can contain, in milliseconds since 1970. After the last possible one there are no new keys.
-  private static let times = 0..<PushIDGenerator.timeMax
+  static let times = 0..<PushIDGenerator.timeMax
 
   /// Refuses a clock whose time keys cannot contain.
   ///
@@ -81,15 +81,20 @@ extension Opening {
   /// - Throws: `StoreError.wrongTime`.
   func checkTimes(_ pool: DatabasePool) throws {
     guard configuration.currentTime != nil else { return }
-    let times = try pool.read { db in
-      [
-        try Meta.readUnchecked(db).keyTime, tail?.tail.time,
-        try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"),
-      ]
+    if let error = try pool.read({ try Opening.wrongTime(in: folder, $0, tail?.tail) }) {
+      throw error
     }
+  }
+
+  /// Returns the error for a stored time that keys cannot contain; nil if there is none. O(1).
+  static func wrongTime(in folder: String, _ db: Database, _ tail: Tail?) throws -> StoreError? {
+    let times = [
+      try Meta.readUnchecked(db).keyTime, tail?.time,
+      try Int64.fetchOne(db, sql: "SELECT time FROM commits ORDER BY sequence DESC LIMIT 1"),
+    ]
     guard let time = times.compactMap(\.self).first(where: { $0 >= Opening.times.upperBound })
-    else { return }
-    throw StoreError.wrongTime(
+    else { return nil }
+    return .wrongTime(
       "\(folder) contains the time \(time) in milliseconds since 1970, and keys can contain times up to the "
         + "year 10889: the clock was wrong when it was written, so restore a backup, or export the tree and "
         + "import it into a new folder")

@@ -5,7 +5,7 @@ internal import GRDB
 extension SQLiteStore: AccountStore {
   /// Inserts one row. Returns false if the uid or the address is taken. One synchronized transaction.
   public func insert(_ account: Account) async throws -> Bool {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       try db.execute(
         sql: """
           INSERT INTO accounts VALUES (?, ?, ?, ?, ?, ?, ?, ?, 0) ON CONFLICT DO NOTHING
@@ -16,7 +16,11 @@ extension SQLiteStore: AccountStore {
         ])
       guard db.changesCount == 1 else { return false }
       try SealedTable.accounts.seal(db, where: "uid = ?", [account.uid])
-      try account.details.write(db, of: account.uid)
+      var details = account.details
+      if details.validSince > 0, let deleted = try Meta.read(db).deletedLogin {
+        details.validSince = max(details.validSince, deleted + 1)
+      }
+      try details.write(db, of: account.uid)
       return true
     }
   }
@@ -66,7 +70,7 @@ extension SQLiteStore: AccountStore {
 
   /// Activates a pending account. One synchronized transaction.
   public func activate(uid: String) async throws -> Bool {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       try db.execute(
         sql: "UPDATE accounts SET is_pending = 0 WHERE uid = ? AND is_pending", arguments: [uid])
       guard db.changesCount == 1 else { return false }
@@ -77,7 +81,7 @@ extension SQLiteStore: AccountStore {
 
   /// Deletes an account if it is still pending. One synchronized transaction.
   public func deletePending(uid: String) async throws -> Bool {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       try db.execute(
         sql: "DELETE FROM accounts WHERE uid = ? AND is_pending", arguments: [uid])
       guard db.changesCount == 1 else { return false }
@@ -91,7 +95,7 @@ extension SQLiteStore: AccountStore {
     uid: String, revokingTokens: Bool,
     _ body: @escaping @Sendable (inout Account) throws -> Bool
   ) async throws -> AccountChange {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       guard let account = try Account.fetchOne(db, uid: uid) else { return .missing }
       var changed = account
       guard try body(&changed) else { return .unchanged }
@@ -115,25 +119,32 @@ extension SQLiteStore: AccountStore {
 
   /// Deletes an account with its further data, tokens and codes, in one transaction.
   public func delete(uid: String) async throws -> Bool {
-    try await writeCounted { db in
+    try await writeAccounts { db in
+      guard let account = try Account.fetchOne(db, uid: uid) else { return false }
       try db.execute(sql: "DELETE FROM accounts WHERE uid = ?", arguments: [uid])
-      guard db.changesCount == 1 else { return false }
+      var meta = try Meta.read(db)
+      meta.noteDeletedLogin(account.latestLogin)
+      try meta.write(db)
       try AccountDetails().write(db, of: uid)
       try SQLiteStore.revoke(db, uid)
       return true
     }
   }
 
+  /// The maximum number of old tokens that one new token removes, so that no transaction is long.
+  private static let endedTokensMax = 1_000
+
   private static func revoke(_ db: Database, _ uid: String) throws {
     try db.execute(sql: "DELETE FROM tokens WHERE uid = ?", arguments: [uid])
     try db.execute(sql: "DELETE FROM account_codes WHERE uid = ?", arguments: [uid])
   }
 
-  /// Inserts a token if its account still has the given password hash, in one statement.
+  /// Inserts a token if its account still has the given password hash, and deletes the oldest ones of the account, in one
+  /// transaction. O(tokens of the account).
   public func insertToken(
-    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?
+    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?, countMax: Int
   ) async throws -> Bool {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       let digest = Data(token.digest.bytes)
       try db.execute(
         sql: """
@@ -148,9 +159,15 @@ extension SQLiteStore: AccountStore {
         try SealedTable.customSessions.seal(db, where: "hash = ?", [digest])
       }
       if let time, var details = try Account.fetchOne(db, uid: token.uid)?.details {
-        details.lastLoginAt = time
+        details.lastLoginAt = max(time, details.lastLoginAt ?? time)
         try details.write(db, of: token.uid)
       }
+      try db.execute(
+        sql: """
+          DELETE FROM tokens WHERE hash IN (
+            SELECT hash FROM tokens WHERE uid = ?
+            ORDER BY hash = ? DESC, expires_at DESC LIMIT \(SQLiteStore.endedTokensMax) OFFSET ?)
+          """, arguments: [token.uid, digest, max(1, countMax)])
       return true
     }
   }
@@ -186,7 +203,7 @@ extension SQLiteStore: AccountStore {
 
   /// Deletes at most `limit` expired tokens, by the index of expiry times.
   public func purgeExpired(now: Int64, limit: Int) async throws -> Int {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       try db.execute(
         sql: """
           DELETE FROM tokens WHERE hash IN (
@@ -198,7 +215,7 @@ extension SQLiteStore: AccountStore {
 
   /// Runs one statement. Returns whether it changed a row.
   private func change(_ sql: String, _ arguments: StatementArguments) async throws -> Bool {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       try db.execute(sql: sql, arguments: arguments)
       return db.changesCount > 0
     }

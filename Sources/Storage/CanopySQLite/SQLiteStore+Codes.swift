@@ -6,7 +6,7 @@ internal import GRDB
 extension SQLiteStore {
   /// Inserts a code and deletes the oldest ones of its account, in one transaction.
   public func insertCode(_ code: CodeRecord, countMax: Int) async throws -> Bool {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       let digest = Data(code.digest.bytes)
       try db.execute(
         sql: "INSERT INTO account_codes SELECT ?, uid, ?, ?, ?, 0 FROM accounts WHERE uid = ?",
@@ -42,7 +42,7 @@ extension SQLiteStore {
 
   /// Deletes a code by the primary key.
   public func deleteCode(_ digest: TokenDigest) async throws -> Bool {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       try db.execute(
         sql: "DELETE FROM account_codes WHERE hash = ?", arguments: [Data(digest.bytes)])
       return db.changesCount > 0
@@ -51,7 +51,7 @@ extension SQLiteStore {
 
   /// Deletes at most `limit` expired codes, by the index of expiry times.
   public func purgeExpiredCodes(now: Int64, limit: Int) async throws -> Int {
-    try await writeCounted { db in
+    try await writeAccounts { db in
       try db.execute(
         sql: """
           DELETE FROM account_codes WHERE hash IN (

@@ -83,7 +83,7 @@ extension SQLiteStore {
   public func problems() async throws -> [String] {
     let path = folder + "/canopy.sqlite"
     do {
-      return try await pool.read { [losses] db in
+      return try await pool.read { [losses, folder, tail = foundTail?.tail] db in
         var problems = try String.fetchAll(db, sql: "PRAGMA integrity_check").filter { $0 != "ok" }
         problems = losses + problems
         guard problems.isEmpty else { return problems }
@@ -95,6 +95,9 @@ extension SQLiteStore {
         for table in SealedTable.allCases { problems += try table.problems(db) }
         problems += try SQLiteStore.journalProblems(db, meta)
         problems += try SQLiteStore.disconnectProblems(db)
+        if let error = try Opening.wrongTime(in: folder, db, tail) {
+          problems.append(error.sentence)
+        }
         problems += try RowCheck.problems(db)
         try SQLiteStore.forEachClientWrite(db) { _ = try $0.write() }
         if problems.isEmpty {

@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import Foundation
 internal import GRDB
 internal import Synchronization
@@ -26,7 +27,7 @@ extension SQLiteStore {
     try await pool.writeWithoutTransaction { [self] in try durably($0, body) }
   }
 
-  /// Runs a durable transaction that changes accounts, tokens or on-disconnect writes. Counts such changes, so that the
+  /// Runs a durable transaction that changes accounts, tokens, on-disconnect writes or the record of the rules. Counts such changes, so that the
   /// next start finds a lost one, as it finds a lost commit.
   func writeCounted<R: Sendable>(
     _ body: @escaping @Sendable (Database) throws -> R
@@ -42,6 +43,16 @@ extension SQLiteStore {
       tail.revision = meta[.revision]
       return result
     }
+  }
+
+  /// Runs a durable transaction that changes accounts, tokens or codes, when it is its turn.
+  ///
+  /// Only one of them at a time is in the queue of the writing connection, where transactions run in the order in which they
+  /// came. So an append waits for at most one, however many clients change accounts.
+  func writeAccounts<R: Sendable>(
+    _ body: @escaping @Sendable (Database) throws -> R
+  ) async throws -> R {
+    try await accountTurns.withTurn { try await writeCounted(body) }
   }
 
   private func durably<R>(

@@ -1,3 +1,4 @@
+internal import CanopyEngine
 internal import CanopyTree
 internal import Dispatch
 internal import Foundation
@@ -79,6 +80,8 @@ public final class SQLiteStore: Sendable {
   /// The changes of on-disconnect writes that wait for the next transaction.
   let disconnectChanges = Mutex(
     DisconnectChangeQueue<DisconnectWaiter>())
+  /// The turns of transactions that change accounts, tokens or codes.
+  let accountTurns = TurnQueue(width: 1)
   /// The end of the durable data, as in `canopy.tail`.
   let tail: Mutex<Tail>
   let tailFile: TailFile

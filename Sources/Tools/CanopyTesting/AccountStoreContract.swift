@@ -21,6 +21,8 @@ public func verifyContract(of store: any AccountStore) async throws {
   try await contract.checkDetails()
   try await contract.checkDelete()
   try await contract.checkCodes()
+  try await contract.checkLatestLogin()
+  try await contract.checkTokenCount()
 }
 
 private struct AccountStoreContract {
@@ -356,6 +358,44 @@ private struct AccountStoreContract {
     #expect(try await store.code(digest(40)) == nil)
     #expect(try await store.change(uid: "codes", revokingTokens: true) { _ in true } != .missing)
     #expect(try await store.code(digest(43)) == nil, "a code ends with the tokens")
+  }
+
+  func checkLatestLogin() async throws {
+    let plain = try await inserted("latest")
+    for (number, time) in [(50, 9_000), (51, 4_000)] as [(UInt8, Int64)] {
+      #expect(
+        try await store.insertToken(
+          token(number, "latest"), ifPasswordHash: plain.passwordHash, loginAt: time))
+    }
+    #expect(try await store.account(uid: "latest")?.details.lastLoginAt == 9_000)
+    #expect(try await store.account(uid: "latest")?.latestLogin == 9)
+    #expect(try await store.delete(uid: "latest"))
+    var again = plain
+    again.details.validSince = 3
+    #expect(try await store.insert(again))
+    #expect(try await store.account(uid: "latest")?.details.validSince == 10)
+    #expect(try await store.delete(uid: "latest"))
+    again.details.validSince = 40
+    #expect(try await store.insert(again))
+    #expect(try await store.account(uid: "latest")?.details.validSince == 40)
+    let fresh = try await inserted("latest-other")
+    #expect(try await store.account(uid: "latest-other") == fresh, "it has ended no logins")
+  }
+
+  func checkTokenCount() async throws {
+    let hash = try await inserted("count").passwordHash
+    let other = try await inserted("count-other").passwordHash
+    #expect(
+      try await store.insertToken(token(60, "count-other", expiresAt: 1), ifPasswordHash: other))
+    for (number, end) in [(61, 30), (62, 10), (63, 20), (64, 5)] as [(UInt8, Int64)] {
+      #expect(
+        try await store.insertToken(
+          token(number, "count", expiresAt: end), ifPasswordHash: hash, loginAt: nil, countMax: 2))
+    }
+    #expect(try await store.token(digest(64)) != nil, "the new one stays, although it ends first")
+    #expect(try await store.token(digest(61)) != nil)
+    for number in [62, 63] as [UInt8] { #expect(try await store.token(digest(number)) == nil) }
+    #expect(try await store.token(digest(60)) != nil, "tokens of other accounts stay")
   }
 
   private struct Refusal: Error {}

@@ -9,6 +9,8 @@ public actor InMemoryAccountStore: AccountStore {
   private var uids: [[UInt8]: [UInt8]] = [:]
   private var tokens: [TokenDigest: TokenRecord] = [:]
   private var codes: [TokenDigest: CodeRecord] = [:]
+  /// The latest login of a deleted account, in seconds since 1970.
+  private var deletedLogin: Int64 = 0
   private var failure: (any Error)?
   private var beforeInsertToken: (@Sendable () async throws -> Void)?
 
@@ -41,6 +43,10 @@ public actor InMemoryAccountStore: AccountStore {
     try check()
     let (email, uid) = (Array(account.emailNormalized.utf8), Array(account.uid.utf8))
     guard accounts[email] == nil, uids[uid] == nil else { return false }
+    var account = account
+    if account.details.validSince > 0 {
+      account.details.validSince = max(account.details.validSince, deletedLogin + 1)
+    }
     accounts[email] = account
     uids[uid] = email
     return true
@@ -114,6 +120,7 @@ public actor InMemoryAccountStore: AccountStore {
   public func delete(uid: String) async throws -> Bool {
     try check()
     guard let account = find(uid) else { return false }
+    deletedLogin = max(deletedLogin, account.latestLogin)
     accounts[Array(account.emailNormalized.utf8)] = nil
     uids[Array(uid.utf8)] = nil
     revokeTokens(of: uid)
@@ -122,7 +129,7 @@ public actor InMemoryAccountStore: AccountStore {
 
   /// Adds a token if its account is active and has this password hash.
   public func insertToken(
-    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?
+    _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?, countMax: Int
   ) async throws -> Bool {
     let step = beforeInsertToken
     beforeInsertToken = nil
@@ -132,8 +139,11 @@ public actor InMemoryAccountStore: AccountStore {
       account.passwordHash == hash
     else { return false }
     tokens[token.digest] = token
+    let others = tokens.values.filter { $0.uid == token.uid && $0.digest != token.digest }
+      .sorted { $0.expiresAt < $1.expiresAt }
+    for old in others.dropLast(max(1, countMax) - 1) { tokens[old.digest] = nil }
     if let time {
-      account.details.lastLoginAt = time
+      account.details.lastLoginAt = max(time, account.details.lastLoginAt ?? time)
       keep(account)
     }
     return true

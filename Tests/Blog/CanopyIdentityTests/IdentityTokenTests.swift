@@ -153,16 +153,36 @@ struct IdentityTokenTests {
   }
 
   @Test func `the memory of tokens is bounded and keeps the ones in use`() {
-    let tokens = VerifiedTokens(capacity: 4)
+    let tokens = VerifiedTokens(capacity: 4, bytesMax: .max)
     let identity = VerifiedIdentity(
       uid: "u", provider: "password", claims: .absent, expiresAt: 0, loginTime: 0,
       isUnsigned: false)
-    for number in 0..<100 as Range<UInt8> {
-      tokens.add(identity, for: [number])
+    for number in 0..<100 {
+      tokens.add(identity, for: .init("\(number)"), bytes: 1)
       #expect(tokens.count <= 4)
-      #expect(tokens[[0]] != nil)
+      #expect(tokens[.init("0")] != nil)
     }
-    #expect(tokens[[1]] == nil)
+    #expect(tokens[.init("1")] == nil)
+  }
+
+  @Test func `the memory of tokens is bounded by bytes`() {
+    let tokens = VerifiedTokens(capacity: 1_000, bytesMax: 400)
+    let identity = VerifiedIdentity(
+      uid: "u", provider: "password", claims: .absent, expiresAt: 0, loginTime: 0,
+      isUnsigned: false)
+    for number in 0..<100 {
+      tokens.add(identity, for: .init("\(number)"), bytes: 50)
+      tokens.add(identity, for: .init("\(number)"), bytes: 50)
+      #expect(tokens.bytes <= 400 && tokens.bytes == 50 * tokens.count)
+      #expect(tokens[.init("\(number)")] != nil)
+    }
+    #expect(tokens.count >= 4)
+    tokens.add(identity, for: .init("large"), bytes: 1_000)
+    #expect(tokens[.init("large")] != nil, "one token is always kept")
+    for number in 0..<8 { tokens.add(identity, for: .init("\(number)"), bytes: 50) }
+    #expect(tokens[.init("large")] == nil && tokens.bytes <= 400)
+    for number in 0..<8 { tokens.remove(.init("\(number)")) }
+    #expect(tokens.count == 0 && tokens.bytes == 0)
   }
 
   @Test func `a restart keeps accounts, keys and revocations`() async throws {

@@ -32,13 +32,18 @@ import Testing
     #expect(journal.checkpoints == [Engine.sequenceMax + 1])
   }
 
-  @Test(arguments: [Int64.min, .min + 1, -1, 0, .max - 1, .max])
-  func `commits and keys are made at any time of the clock and of the journal`(_ time: Int64)
+  private static let last = PushIDGenerator.timeMax - 1
+
+  @Test(arguments: [Int64.min, .min + 1, -1, 0, last, last + 1, .max])
+  func
+    `commits and keys are made at any time that keys can contain, of the clock and of the journal`(
+      _ time: Int64
+    )
     async throws
   {
     let journal = InMemoryJournal()
     // The next engine starts with another time.
-    let later: Int64 = time == .max ? .min : .max
+    let later: Int64 = time >= Self.last ? .min : Self.last
     for now in [time, later] {
       try await withEngine(journal, clock: ManualClock(now)) { engine async throws in
         for _ in 1...2 {
@@ -55,9 +60,9 @@ import Testing
         }
       }
     }
-    #expect(journal.commits.map(\.time) == [time, time, later, later])
+    #expect(
+      journal.commits.map(\.time) == [time, time, later, later].filter { $0 <= Self.last })
     let keys = journal.commits.compactMap { $0.assignments.first?.location.path.last }
-    // The times in keys end in the year 10889.
-    if time < PushIDGenerator.timeMax { #expect(keys == keys.sorted() && Set(keys).count == 4) }
+    #expect(keys == keys.sorted() && Set(keys).count == journal.commits.count)
   }
 }

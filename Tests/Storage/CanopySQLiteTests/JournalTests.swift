@@ -32,7 +32,7 @@ struct JournalTests {
       let assignments = writes.next(&random).items.map { Assignment($0.location, $0.value.node) }
       commits.append(
         Commit(
-          sequence: Int64(sequence), time: Int64.random(in: 0...(1 << 50), using: &random),
+          sequence: Int64(sequence), time: Int64.random(in: 0...(1 << 48) - 2, using: &random),
           assignments: assignments))
     }
     let special: [Node] = [

@@ -65,6 +65,30 @@ import Testing
     #expect(try await key(at: 1_000) > first)
   }
 
+  @Test func `the verification reports a time that the next start refuses`() async throws {
+    let last = PushIDGenerator.timeMax
+    for (time, isWrong) in [(last - 1, false), (last, true)] {
+      let folder = try Folder()
+      try await folder.withStore { store in
+        let commit = Commit(
+          sequence: 1, time: 5, assignments: [Assignment(try Path("a"), 1)], keyTime: time)
+        try store.append([commit], after: 0)
+      }
+      let problems = try await folder.withStore { try await $0.problems() }
+      #expect(problems.contains { $0.contains("the year 10889") } == isWrong)
+      #expect(problems.count == (isWrong ? 1 : 0))
+      var configuration = SQLiteStore.Configuration()
+      configuration.currentTime = 5
+      if isWrong {
+        #expect(throws: StoreError.self) {
+          try SQLiteStore(folder: folder.path, configuration: configuration)
+        }
+      } else {
+        try await folder.withStore(configuration) { _ in }
+      }
+    }
+  }
+
   @Test func `a file of the third schema keeps the greatest time of its commits`() async throws {
     let queue = try DatabaseQueue(path: folder.database)
     try Schema.migrator.migrate(queue, upTo: "3")

@@ -28,7 +28,8 @@ import Testing
         var tree = Tree()
         for commit in commits { tree.apply(commit.assignments) }
         try await store.checkpoint(tree.root, through: 2)
-        #expect(try await store.problems().isEmpty)
+        let isInKeys = max(first, last) < PushIDGenerator.timeMax
+        #expect(try await store.problems().count == (isInKeys ? 0 : 1))
         return try await store.commits(after: 0, through: .max).map(\.sequence)
       }
       let (age, overflow) = last.subtractingReportingOverflow(first)

@@ -145,7 +145,9 @@ extension RepositoryState {
     switch result {
     case .failure(let error): fail(request, error)
     case .success(let reply):
-      guard let token = IdentityToken(reply, now: clock.local),
+      // After a change of the name alone, the server sends no tokens, and the present ones stay.
+      let present = displayName == nil ? nil : identityToken
+      guard let token = IdentityToken(reply, now: clock.local) ?? present,
         let claims = IdentityClaims(token.text),
         let uid = reply["localId"]?.string ?? claims.uid
       else { return fail(request, .unreadable) }

@@ -1,0 +1,115 @@
+import CanopyEngine
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import CanopyWire
+import Testing
+
+@testable import CanopySession
+
+/// Marks of unfinished work that are none: data of clients under other rules, and values of another shape.
+@Suite(.timeLimit(.minutes(2))) struct UnfinishedMarkTests {
+  private static let open = #"{"rules":{".read":true,".write":true}}"#
+
+  private func with(_ body: (LineParts) async throws -> Void) async throws {
+    let parts = try await LineParts()
+    let running = Task { await parts.run() }
+    let result: Result<Void, any Error>
+    do { result = .success(try await body(parts)) } catch { result = .failure(error) }
+    parts.engine.stop()
+    await running.value
+    try result.get()
+  }
+
+  /// Makes a write of the administrator, and returns when all steps that follow from it are made.
+  private func set(
+    _ parts: LineParts, _ path: String, _ json: String
+  ) async throws {
+    let write = TreeWrite.set(Location(try Path(path)), try WriteValue(json: json))
+    let reply = await withCheckedContinuation { continuation in
+      parts.operations.write(.tree(write), as: .administrator, from: "local") {
+        continuation.resume(returning: $0)
+      }
+    }
+    if case .failure(let error) = reply { throw error }
+  }
+
+  private func replaceRules(_ parts: LineParts, _ text: String?) async throws {
+    let completion = await parts.operations.administration(.setRules(text), as: .administrator)
+    if case .failure(let error) = completion.reply { throw error }
+  }
+
+  @Test func `under other rules the places of the marks are ordinary data`() async throws {
+    try await with { parts in
+      try await replaceRules(parts, Self.open)
+      try await set(parts, "/post-comments/p/c", #"{"uid":"u","text":"x"}"#)
+      try await set(parts, "/deletions/p", "true")
+      try await set(parts, "/renames/u", "true")
+      for number in 0..<20 { try await set(parts, "/n", "\(number)") }
+      let before = parts.engine.snapshot.sequence
+      #expect(before == 23 && !parts.engine.root.child("post-comments").isAbsent)
+      // The work begins when the built-in rules are in force.
+      try await replaceRules(parts, nil)
+      try await eventually { !UnfinishedWork.exists(in: parts.engine.root) }
+      #expect(parts.engine.root.child("post-comments").isAbsent)
+    }
+  }
+
+  @Test(arguments: ["5", #""x""#, #"{".value":5,".priority":1}"#])
+  func `a value in the place of the marks is no work`(_ json: String) async throws {
+    try await with { parts in
+      for place in ["/deletions", "/renames"] {
+        try await set(parts, place, json)
+        #expect(!UnfinishedWork.exists(in: parts.engine.root))
+        #expect(UnfinishedWork.step(in: parts.engine.root) == nil)
+      }
+      try await set(parts, "/n", "1")
+      #expect(parts.engine.snapshot.sequence == 3)
+    }
+  }
+
+  @Test func `a mark of another shape is removed, and nothing else`() async throws {
+    try await with { parts in
+      try await set(parts, "/post-comments/p/c", #"{"uid":"u","text":"x"}"#)
+      for (place, json) in [
+        ("/deletions/p", "5"), ("/deletions", #"{"p":{"x":1},"q":"y"}"#), ("/renames/u", "7"),
+      ] {
+        try await set(parts, place, json)
+        try await eventually { !UnfinishedWork.exists(in: parts.engine.root) }
+      }
+      #expect(parts.engine.root.childCount == 1)
+      #expect(parts.engine.root.at(try Path("/post-comments/p/c/text")) == "x")
+    }
+  }
+
+  @Test func `a generated key that the rules cannot allow is an error of the clock`() async throws {
+    try await with { parts in
+      let (post, place) = (try WriteValue(json: #"{"text":"x"}"#), try Path("/posts"))
+      func push(as identity: Identity) async throws {
+        let reply = await withCheckedContinuation { continuation in
+          parts.operations.write(
+            .push(place, post), as: identity, from: "local"
+          ) { continuation.resume(returning: $0) }
+        }
+        if case .failure(let error) = reply { throw error }
+      }
+      try await push(as: .administrator)
+      parts.clock.advance(-60_000)
+      await #expect { try await push(as: .anonymous) } throws: {
+        ($0 as? WireError)?.code == .permissionDenied
+      }
+      parts.clock.advance(-1_000)
+      for _ in 0..<3 {
+        await #expect { try await push(as: .anonymous) } throws: {
+          ($0 as? WireError)?.code == .unavailable
+        }
+      }
+      try await push(as: .administrator)
+      let lines = parts.log.lines.filter { $0.contains("the clock was set back") }
+      #expect(lines.count == 1)
+      // Under other rules, the time of a key has no meaning.
+      try await replaceRules(parts, Self.open)
+      try await push(as: .anonymous)
+    }
+  }
+}
