@@ -22,6 +22,14 @@ public enum UnfinishedWork {
     root.child(Layout.renames).childCount > 0 || root.child(Layout.deletions).childCount > 0
   }
 
+  /// Whether a write leaves work: it writes a mark. O(locations).
+  public static func isLeft(by write: Write) -> Bool {
+    write.assignments.contains { assignment in
+      let first = assignment.location.path.keys.first
+      return !assignment.value.isAbsent && (first == Layout.renames || first == Layout.deletions)
+    }
+  }
+
   /// Returns the transaction for the next step; nil if there is no unfinished work. It writes at least the change of a mark,
   /// unless other writes have removed the marks meanwhile.
   ///

@@ -21,7 +21,8 @@ extension Operations {
       let transaction = try Posts.edit(id, by: uid, title: title, body: body)
       submit(transaction, named: "EDIT", context) { _ in .null }
     case .delete(let id):
-      submit(Posts.delete(id, by: uid), named: "DELETE", context) { [self] _ in
+      let transaction = refusingUnfinishedWork(Posts.delete(id, by: uid))
+      submit(transaction, named: "DELETE", context) { [self] _ in
         continueUnfinishedWork()
         return .null
       }

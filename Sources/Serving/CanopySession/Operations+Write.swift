@@ -53,7 +53,7 @@ extension Operations {
     let transaction = try Users.rename(uid, to: username) { [self] entries, now in
       renames.withLock { $0.take(uid, cost: entries, now: now) }
     }
-    submit(transaction, named: "RENAME", context) { [self] _ in
+    submit(refusingUnfinishedWork(transaction), named: "RENAME", context) { [self] _ in
       continueUnfinishedWork()
       return .null
     }

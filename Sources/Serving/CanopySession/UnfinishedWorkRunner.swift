@@ -1,5 +1,6 @@
 internal import CanopyEngine
 internal import CanopySocial
+internal import CanopyWire
 internal import Logging
 
 /// Carries out `UnfinishedWork`, a step in each commit, beside the requests of clients.
@@ -56,6 +57,23 @@ public final class UnfinishedWorkRunner: Sendable {
 }
 
 extension Operations {
+  /// Returns the transaction, which is refused if it leaves work for later commits while other than the built-in rules are
+  /// in force. Nothing would do that work, and a renaming or removal would stay half done.
+  func refusingUnfinishedWork<Result>(
+    _ transaction: @escaping BlogTransaction<Result>
+  ) -> BlogTransaction<Result> {
+    { [rules] proposal in
+      let decision = try transaction(&proposal)
+      guard let write = decision.write, UnfinishedWork.isLeft(by: write), !rules.current.isAboutBlog
+      else { return decision }
+      throw WireError(
+        .badRequest,
+        "there are more than \(UnfinishedWork.entriesMax) posts or comments to change; while the rules are not "
+          + "the built-in ones, that is not done in steps"
+      )
+    }
+  }
+
   /// Continues the work that a commit may have left. O(1).
   func continueUnfinishedWork() {
     // The places of the blog have no meaning in other namespaces, and under other rules.

@@ -102,10 +102,12 @@ import Testing
     let time = ManualClock()
     try await withServer(depth) {
       // Each write takes the time of a commit.
-      $0.engine.elapsed = {
+      let clock = { @Sendable () -> Duration in
         time.advance(200)
         return .milliseconds(time.now)
       }
+      $0.engine.elapsed = clock
+      $0.engine.threadTime = clock
     } _: { server in
       let client = try await server.connectAsAdministrator()
       for i in 0..<4 {

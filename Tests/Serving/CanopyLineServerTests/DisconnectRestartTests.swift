@@ -157,7 +157,8 @@ import Testing
     let items = (0..<4_000).map { Write.Item(Path.root.child(Key(index: $0)), 1) }
     let long = try Key(String(repeating: "k", count: 700))
     let writes = [
-      ArmedWrite(id: 1, write: try Write([.init(Path.root.child(long), 1)]), caller: nil, text: "x"),
+      ArmedWrite(
+        id: 1, write: try Write([.init(Path.root.child(long), 1)]), caller: nil, text: "x"),
       ArmedWrite(id: 2, write: try Write(items), caller: nil, text: "x"),
     ]
     let text = writes.placesForLog

@@ -55,6 +55,25 @@ import Testing
     }
   }
 
+  @Test func `under other rules a removal that one commit cannot finish is refused whole`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      try await server.set(rules: Self.open)
+      let ada = try await server.connect(as: "ada")
+      let id = try await ada.text("id", "POST title body")
+      let count = UnfinishedWork.entriesMax
+      let comments = (0...count).map { "\"c\($0)\":{\"uid\":\"u\",\"text\":\"x\"}" }
+      try await server.set("/post-comments/\(id)", "{\(comments.joined(separator: ","))}")
+      try await ada.expect("DELETE \(id)", failsWith: "BAD_REQUEST")
+      #expect(server.root.at(try Path("post-comments/\(id)")).childCount == count + 1)
+      #expect(!server.root.at(try Path("posts/\(id)")).isAbsent)
+      try await server.set("/post-comments/\(id)/c0", "null")
+      try await ada.expect("DELETE \(id)", "+null")
+      #expect(server.root.child("post-comments").isAbsent)
+    }
+  }
+
   @Test(arguments: ["5", #""x""#, #"{".value":5,".priority":1}"#])
   func `a value in the place of the marks is no work`(_ json: String) async throws {
     try await with { parts in
