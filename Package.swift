@@ -264,7 +264,7 @@ let package = Package(
         "CanopyLineServer", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyRules",
         "CanopyEngine", "CanopyAccounts",
         "CanopySocial", "CanopyWire", "CanopyTesting", logging, lifecycle, nioCore, nioEmbedded,
-        nioExtras,
+        nioExtras, nioTLS,
       ],
       path: "Tests/Serving/CanopyLineServerTests", swiftSettings: settings),
     .testTarget(

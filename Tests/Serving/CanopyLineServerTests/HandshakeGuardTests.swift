@@ -1,0 +1,37 @@
+import CanopySession
+import NIOCore
+import NIOEmbedded
+import NIOTLS
+import Testing
+
+@testable import CanopyEvents
+
+/// The time for the handshake of TLS.
+struct HandshakeGuardTests {
+  private func connect(_ budget: MemoryBudget) throws -> EmbeddedChannel {
+    let channel = EmbeddedChannel(handler: HandshakeGuard(budget, seconds: 10))
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    return channel
+  }
+
+  @Test func `a handshake that does not end in time is cut off, and no longer charged`() throws {
+    let budget = MemoryBudget(bytesMax: 1024 * 1024)
+    let channel = try connect(budget)
+    #expect(budget.used == TLSCertificate.connectionBytes)
+    channel.embeddedEventLoop.advanceTime(by: .milliseconds(9_999))
+    #expect(channel.isActive)
+    channel.embeddedEventLoop.advanceTime(by: .milliseconds(1))
+    #expect(!channel.isActive && budget.used == 0)
+  }
+
+  @Test func `a connection stays open after its handshake`() throws {
+    let budget = MemoryBudget(bytesMax: 1024 * 1024)
+    let channel = try connect(budget)
+    channel.pipeline.fireUserInboundEventTriggered(
+      TLSUserEvent.handshakeCompleted(negotiatedProtocol: nil))
+    channel.embeddedEventLoop.advanceTime(by: .hours(1))
+    #expect(channel.isActive && budget.used == TLSCertificate.connectionBytes)
+    try channel.close().wait()
+    #expect(budget.used == 0)
+  }
+}
