@@ -134,7 +134,7 @@ extension AccountService {
     uid: String, claims: String, from remote: RemoteNetwork
   ) async throws -> (login: Login, isNew: Bool) {
     try countLogin(from: remote)
-    try countWrite(of: uid, from: remote)
+    try countWrite(.login, of: uid, from: remote)
     for _ in 0..<Self.roundsMax {
       var isNew = false
       var found = try await store.account(uid: uid)
@@ -189,8 +189,11 @@ extension AccountService {
       throw AccountError.notFound
     }
     let email = try changes.email?.value.map(Self.checked)
-    if let remote { try countWrite(of: uid, from: remote) }
-    if remote != nil, changes.password != nil || changes.email != nil {
+    let areCredentials = changes.password != nil || changes.email != nil
+    if let remote {
+      try countWrite(areCredentials ? .credentials : .profile, of: uid, from: remote)
+    }
+    if remote != nil, areCredentials {
       try countChange(of: uid)
     }
     var hash: String?

@@ -97,14 +97,20 @@ extension AccountService {
     }
   }
 
+  /// A kind of writes to an account. Each has a count of its own, so that one who has only an old token cannot use up the
+  /// owner's changes of credentials.
+  enum CountedWrite: String {
+    case profile, credentials, login
+  }
+
   /// Counts a change of an account or a new session without a password: each is a transaction that the disk must confirm.
   ///
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
-  func countWrite(of uid: String, from remote: RemoteNetwork) throws {
+  func countWrite(_ kind: CountedWrite, of uid: String, from remote: RemoteNetwork) throws {
     let now = environment.now()
     let wait =
       remote.isThisMachine ? nil : networkLimiter.withLock { $0.take(remote, now: now) }
-    if let wait = wait ?? updateLimiter.withLock({ $0.take(uid, now: now) }) {
+    if let wait = wait ?? updateLimiter.withLock({ $0.take("\(kind.rawValue) \(uid)", now: now) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
   }

@@ -65,10 +65,11 @@ extension IdentityService {
       await reportEndOfLogins(of: uid)
       throw error
     }
+    // First credentials, and the same address again, end no login.
     let mayEnd =
-      changes.password != nil || changes.email != nil || changes.isDisabled == true
-      || changes.endsLogins
-    if mayEnd { await reportEndOfLogins(of: uid) }
+      loginTime.map { account.details.validSince > $0 }
+      ?? (changes.password != nil || changes.email != nil || changes.endsLogins)
+    if mayEnd || changes.isDisabled == true { await reportEndOfLogins(of: uid) }
     return account
   }
 

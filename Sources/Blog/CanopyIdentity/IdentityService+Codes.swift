@@ -62,6 +62,26 @@ extension IdentityService {
   }
 }
 
+/// Counts the codes that wait for the store, up to a bound.
+final class WaitingCodes: Sendable {
+  static let countMax = 64
+
+  private let count = Mutex(0)
+
+  /// Returns false if as many wait as may.
+  func enter() -> Bool {
+    count.withLock { count in
+      guard count < Self.countMax else { return false }
+      count += 1
+      return true
+    }
+  }
+
+  func leave() {
+    count.withLock { $0 -= 1 }
+  }
+}
+
 /// The codes that were made last, newest last, for the test programs of an emulator. At most 100.
 final class RecentCodes: Sendable {
   private static let countMax = 100

@@ -56,9 +56,11 @@ extension IdentityService {
     to email: String, _ purpose: CodePurpose, from network: RemoteNetwork
   ) async throws {
     try accounts.admitCode(for: email, from: network)
+    guard waitingCodes.enter() else { throw AccountError.overloaded }
     // The call does not wait for the store: its time would reveal whether there is an account. The programs that test
     // with an emulator expect the code at once.
     let work = Task { [self] in
+      defer { waitingCodes.leave() }
       if let code = try await accounts.issueCode(for: email, purpose, from: nil) { report(code) }
     }
     if settings.isEmulator || purpose == .verifyEmail { try await work.value }

@@ -25,6 +25,7 @@ public final class IdentityService: Sendable {
   let verified: VerifiedTokens
   /// The codes of e-mails that were made last, for the emulator.
   let codes: RecentCodes
+  let waitingCodes = WaitingCodes()
   private let deliver: @Sendable (IssuedCode) -> Void
   private let loginsEnded: @Sendable (_ uid: String) async -> Void
 

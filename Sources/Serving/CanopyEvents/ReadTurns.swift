@@ -37,6 +37,14 @@ package final class ReadTurns: ChannelDuplexHandler {
     context.fireChannelRead(data)
   }
 
+  /// Closes the socket of a connection that is cut off: TLS, which stands behind this handler, would wait for the client.
+  package func triggerUserOutboundEvent(
+    context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
+  ) {
+    if event is CutOff { return context.close(promise: promise) }
+    context.triggerUserOutboundEvent(event, promise: promise)
+  }
+
   package func read(context: ChannelHandlerContext) {
     guard bytes >= ReadTurns.bulkBytes else {
       bytes = 0

@@ -61,7 +61,7 @@ extension SessionHandler {
       operations.logger.notice(
         "a connection was cut off because the server is short of memory",
         metadata: ["from": "\(client.address)", "bytes": "\(session.ledger.total)"])
-      context?.close(promise: nil)
+      context?.cutOff()
     } else {
       end(
         "the server is short of memory, and this connection holds most of it; the connection closes"

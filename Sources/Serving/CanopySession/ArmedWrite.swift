@@ -23,6 +23,9 @@ public struct ArmedWrite: Sendable {
   /// An estimate of its memory in bytes when it was armed.
   let memoryBytes: Int
 
+  /// The bytes of a write besides its text and values. A write of 250 bytes took 5 KiB (growth of RSS).
+  private static let baseBytes = 3 * 1024
+
   /// Creates a write with the text of its request.
   init(
     id: DisconnectWriteID, group: DisconnectWriteID? = nil, write: Write,
@@ -35,7 +38,9 @@ public struct ArmedWrite: Sendable {
     self.session = session
     var text = text
     bytes = text.utf8.count
-    let nodes = text.withUTF8 { Request.memoryBytes(text: UnsafeRawBufferPointer($0)) }
+    let nodes =
+      ArmedWrite.baseBytes
+      + text.withUTF8 { Request.memoryBytes(text: UnsafeRawBufferPointer($0)) }
     memoryBytes = write.items.reduce(nodes) { $0 + $1.location.memoryBytes + $1.value.pathBytes }
     self.exceptions = self.write.removeItems(coveredBy: LocationCover(exceptions))
   }

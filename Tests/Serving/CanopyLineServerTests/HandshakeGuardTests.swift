@@ -24,6 +24,17 @@ struct HandshakeGuardTests {
     #expect(!channel.isActive && budget.used == 0)
   }
 
+  @Test func `a connection that is cut off does not wait for the end of TLS`() throws {
+    let loop = EmbeddedEventLoop()
+    let channel = EmbeddedChannel(
+      handlers: [ReadTurns(LoopTurns(loop: loop)), SlowClose()], loop: loop)
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    channel.close(promise: nil)
+    #expect(channel.isActive)
+    channel.cutOff()
+    #expect(!channel.isActive)
+  }
+
   @Test func `a connection stays open after its handshake`() throws {
     let budget = MemoryBudget(bytesMax: 1024 * 1024)
     let channel = try connect(budget)
@@ -34,4 +45,11 @@ struct HandshakeGuardTests {
     try channel.close().wait()
     #expect(budget.used == 0)
   }
+}
+
+/// Waits for the client before it closes, as TLS does.
+private final class SlowClose: ChannelOutboundHandler {
+  typealias OutboundIn = ByteBuffer
+
+  func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {}
 }

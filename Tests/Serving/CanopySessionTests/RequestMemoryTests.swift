@@ -52,7 +52,7 @@ struct RequestMemoryTests {
     let text = "UPDATE " + String(repeating: "a", count: 993)
     let armed = ArmedWrite(id: 1, write: try Write(items), caller: nil, text: text)
     #expect(armed.bytes == 1_000)
-    #expect(armed.memoryBytes == 1_024 + 1_000 + 3 * (200 + 3 * 48 + 200 + 48))
+    #expect(armed.memoryBytes == 4_096 + 1_000 + 3 * (200 + 3 * 48 + 200 + 48))
   }
 
   @Test func `an armed write is charged with the elements of its values`() throws {
