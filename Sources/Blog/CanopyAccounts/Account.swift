@@ -65,14 +65,14 @@ public struct Account: Sendable, Equatable {
     return email.isEmpty ? "anonymous" : "password"
   }
 
-  /// The latest time of a login that the account can have had, in seconds since 1970. It may be after the present time, if
-  /// the clock was set back.
+  /// The latest time of a login that the account can have had, in seconds since 1970. It may be after the present time,
+  /// if the clock was set back.
   public var latestLogin: Int64 {
     max(details.validSince, createdAt / 1_000, (details.lastLoginAt ?? 0) / 1_000)
   }
 
-  /// Ends all earlier logins: later tokens have a later ``AccountDetails/validSince``, even within the same second, and even
-  /// if the clock was set back since the last login.
+  /// Ends all earlier logins: later tokens have a later ``AccountDetails/validSince``, even within the same second, and
+  /// even if the clock was set back since the last login.
   ///
   /// - Parameter now: milliseconds since 1970.
   public mutating func endLogins(at now: Int64) {

@@ -55,8 +55,8 @@ extension IssuedCode: CustomStringConvertible, CustomReflectable {
 extension AccountService {
   /// Counts a request for a code. It does not ask the store, so it takes the same time for every address.
   ///
-  /// - Throws: ``AccountError/invalidEmail``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many codes
-  ///   for the address or too many requests of the network.
+  /// - Throws: ``AccountError/invalidEmail``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many
+  ///   codes for the address or too many requests of the network.
   public func admitCode(for email: String, from remote: RemoteNetwork) throws {
     guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
     try countLogin(from: remote)
@@ -118,8 +118,8 @@ extension AccountService {
   /// Uses a code to set a new password. Revokes all tokens of the account, and resets the count of failed logins. The
   /// address counts as verified.
   ///
-  /// - Throws: the errors of ``checkCode(_:_:from:)``; ``AccountError/invalidPassword(_:)``; ``AccountError/overloaded``. The
-  ///   code is used only if the password is acceptable.
+  /// - Throws: the errors of ``checkCode(_:_:from:)``; ``AccountError/invalidPassword(_:)``;
+  ///   ``AccountError/overloaded``. The code is used only if the password is acceptable.
   public func resetPassword(
     code: String, new: String, from remote: RemoteNetwork
   ) async throws -> CodeRecord {

@@ -23,7 +23,7 @@ public enum AccountError: Error, Equatable, Sendable {
   case disabled
   /// The account does not exist. Only administrators and the account's own user get this error.
   case notFound
-  /// The e-mail address is not that of the user who is logged in. Says nothing about other accounts.
+  /// The e-mail address is not that of the user who is logged in. The error reveals nothing about other accounts.
   case otherAccount
   /// An account with this uid exists already. Only administrators get this error.
   case uidTaken

@@ -49,10 +49,11 @@ extension AccountService {
     throw AccountError.credentialsRefused
   }
 
-  /// Checks the password of a user who is logged in again, and returns a new session: a recent login. Other sessions stay.
+  /// Checks the password of a user who is logged in again, and returns a new session: a recent login. Other sessions
+  /// stay.
   ///
-  /// Counts as a login of the network. Failures are counted for the session, as those of a change of the password are, and
-  /// for the account if the user logged in with an identity token.
+  /// Counts as a login of the network. Failures are counted for the session, as those of a change of the password are,
+  /// and for the account if the user logged in with an identity token.
   ///
   /// - Parameters:
   ///   - uid: the account of the authenticated caller.
@@ -61,8 +62,8 @@ extension AccountService {
   ///   - password: the password as typed.
   ///   - remote: the network of the caller.
   /// - Throws: ``AccountError/tokenRefused`` if the account does not exist any more; ``AccountError/invalidEmail``;
-  ///   ``AccountError/otherAccount`` for another address; ``AccountError/credentialsRefused``; ``AccountError/disabled``;
-  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)``; ``AccountError/overloaded``.
+  ///   ``AccountError/otherAccount`` for another address; ``AccountError/credentialsRefused``;
+  ///   ``AccountError/disabled``; ``AccountError/rateLimited(retryAfterMilliseconds:)``; ``AccountError/overloaded``.
   public func confirm(
     uid: String, session token: String, email: String, password: String,
     from remote: RemoteNetwork
@@ -97,13 +98,14 @@ extension AccountService {
     }
   }
 
-  /// A kind of writes to an account. Each has a count of its own, so that one who has only an old token cannot use up the
+  /// A kind of writes to an account. Each has a count of its own, so that the holder of an old token cannot use up the
   /// owner's changes of credentials.
   enum CountedWrite: String {
     case profile, credentials, login
   }
 
-  /// Counts a change of an account or a new session without a password: each is a transaction that the disk must confirm.
+  /// Counts a change of an account or a new session without a password: each is a transaction that the disk must
+  /// confirm.
   ///
   /// - Throws: ``AccountError/rateLimited(retryAfterMilliseconds:)``.
   func countWrite(_ kind: CountedWrite, of uid: String, from remote: RemoteNetwork) throws {

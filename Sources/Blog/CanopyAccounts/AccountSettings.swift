@@ -39,8 +39,8 @@ public struct AccountSettings: Sendable, Equatable {
   /// The maximum number of sessions of one account. A new one ends the oldest.
   public var sessionsPerAccountMax = 100
 
-  /// The maximum number of remote networks that are remembered for logins, for changes and for sign-ups. Beyond it, the least recently
-  /// seen one is forgotten.
+  /// The maximum number of remote networks that are remembered for logins, for changes and for sign-ups. Beyond it, the
+  /// least recently seen one is forgotten.
   public var remoteNetworksMax = 10_000
 
   /// The maximum number of expired tokens that one ``AccountService/purgeExpiredTokens()`` removes.

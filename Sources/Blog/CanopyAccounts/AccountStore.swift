@@ -9,8 +9,8 @@
 public protocol AccountStore: Sendable {
   /// Adds an account, pending or not.
   ///
-  /// If logins of the account have ended before (``AccountDetails/validSince`` is above 0), the uid may be that of a deleted
-  /// account. Then the stored time is after ``Account/latestLogin`` of every deleted account.
+  /// If logins of the account have ended before (``AccountDetails/validSince`` is above 0), the uid may be that of a
+  /// deleted account. Then the stored time is after ``Account/latestLogin`` of every deleted account.
   ///
   /// - Returns: false, without a change, if an account with the same uid or normalized e-mail address exists, pending
   ///   or not.
@@ -67,7 +67,8 @@ public protocol AccountStore: Sendable {
   ///   - time: the time of the login, which becomes ``AccountDetails/lastLoginAt`` in the same step if it is later than
   ///     that; nil to keep that.
   ///   - countMax: the maximum number of tokens of the account, at least one. The tokens with the earliest ends are
-  ///     removed in the same step, but not the new one. A store may leave some of more than a thousand to the next call.
+  ///     removed in the same step, but not the new one. If there are more than a thousand to remove, a store may leave
+  ///     some to the next call.
   /// - Returns: false, without a change, if the condition does not hold.
   func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?, countMax: Int

@@ -26,8 +26,8 @@ extension IdentityService {
     let account = try await change(
       identity.uid, changes, loginTime: identity.endableLoginTime, from: request.network)
     var further: JSONMembers = []
-    // Without new credentials the client keeps its tokens, as with the original's emulator. Otherwise each change of a name
-    // would add a session.
+    // Without new credentials the client keeps its tokens, as with the original's emulator. Otherwise each change of a
+    // name would add a session.
     let isRenewed = changes.password != nil || changes.email != nil
     if isRenewed, try body.flag("returnSecureToken") == true {
       guard let login = try await accounts.login(account) else { throw IdentityError.tokenExpired }

@@ -2,8 +2,8 @@ public import CanopyAccounts
 
 /// Requests of front ends whose connections have sessions: without the forms of HTTP.
 extension IdentityService {
-  /// Returns the session of a user for whom an administrator has made a custom token. Creates the account if it does not
-  /// exist.
+  /// Returns the session of a user for whom an administrator has made a custom token. Creates the account if it does
+  /// not exist.
   ///
   /// - Parameters:
   ///   - text: the custom token.
@@ -48,17 +48,18 @@ extension IdentityService {
     return identity
   }
 
-  /// Makes a code for an e-mail address and gives it to the administrator's log of codes. Does nothing if no active account
-  /// has the address, and does not reveal that.
+  /// Makes a code for an e-mail address and gives it to the administrator's log of codes. Does nothing if no active
+  /// account has the address, and does not reveal that.
   ///
-  /// - Throws: the errors of `AccountService.issueCode`.
+  /// - Throws: the errors of `AccountService.issueCode`. A code for a new password is made after the return, so an
+  ///   error of the store is not thrown then, unless the server is an emulator.
   public func sendCode(
     to email: String, _ purpose: CodePurpose, from network: RemoteNetwork
   ) async throws {
     try accounts.admitCode(for: email, from: network)
     guard waitingCodes.enter() else { throw AccountError.overloaded }
-    // The call does not wait for the store: its time would reveal whether there is an account. The programs that test
-    // with an emulator expect the code at once.
+    // A request for a new password does not wait for the store: its time would reveal whether there is an account. The
+    // programs that test with an emulator expect the code at once.
     let work = Task { [self] in
       defer { waitingCodes.leave() }
       if let code = try await accounts.issueCode(for: email, purpose, from: nil) { report(code) }

@@ -13,7 +13,7 @@ public struct VerifiedIdentity: Sendable {
   public let expiresAt: Int64
   /// The time of the login in seconds since 1970.
   public let loginTime: Int64
-  /// The time at which the token was issued, in seconds since 1970; `.min` if that is of no importance.
+  /// The time at which the token was issued, in seconds since 1970; `.min` if it does not matter.
   let issueTime: Int64
   /// Whether the token is an unsigned one of an emulator, whose user need not have an account.
   public let isUnsigned: Bool

@@ -1,12 +1,12 @@
 internal import Crypto
 internal import Synchronization
 
-/// The tokens that were verified last, so that a client that sends its token with each request costs one verification of
-/// a signature in an hour.
+/// The tokens that were verified last, so that a client that sends its token with each request costs one verification
+/// of a signature in an hour.
 ///
-/// A token is known by its SHA-256, so that no copy of it stays in memory. There are two generations: if the younger one
-/// is full, the older one is dropped and the younger one becomes the older one. So each operation is O(1), and a token that
-/// is in use stays. Bounded by a number of tokens and of bytes. Safe to use from any thread.
+/// A token is known by its SHA-256, so that no copy of it stays in memory. There are two generations: if the younger
+/// one is full, the older one is dropped and the younger one becomes the older one. So each operation is O(1), and a
+/// token that is in use stays. Bounded by a number of tokens and of bytes. Safe to use from any thread.
 final class VerifiedTokens: Sendable {
   /// The SHA-256 of a token.
   struct Key: Hashable, Sendable {
@@ -67,8 +67,8 @@ final class VerifiedTokens: Sendable {
   /// The bytes of the tokens in memory.
   var bytes: Int { state.withLock { $0.young.bytes + $0.old.bytes } }
 
-  /// Returns an upper estimate of the memory of the identity of a token: each byte of the claims is in the tree values of
-  /// `auth`, and each claim has a node.
+  /// Returns an upper estimate of the memory of the identity of a token: each byte of the claims is in the tree values
+  /// of `auth`, and each claim has a node.
   ///
   /// - Parameter count: the bytes of the token.
   static func bytes(ofTokenWith count: Int) -> Int { 1_024 + 4 * count }

@@ -22,7 +22,7 @@ public enum UnfinishedWork {
     root.child(Layout.renames).childCount > 0 || root.child(Layout.deletions).childCount > 0
   }
 
-  /// Whether a write leaves work: it writes a mark. O(locations).
+  /// Whether a write leaves work for later commits, because it writes a mark. O(locations).
   public static func isLeft(by write: Write) -> Bool {
     write.assignments.contains { assignment in
       let first = assignment.location.path.keys.first
@@ -30,10 +30,10 @@ public enum UnfinishedWork {
     }
   }
 
-  /// Returns the transaction for the next step; nil if there is no unfinished work. It writes at least the change of a mark,
-  /// unless other writes have removed the marks meanwhile.
+  /// Returns the transaction for the next step; nil if there is no unfinished work. It writes at least the change of a
+  /// mark, unless other writes have removed the marks meanwhile.
   ///
-  /// A mark in `/deletions` that is not `true` is removed, and nothing else. Only the administrator can have written it.
+  /// A mark in `/deletions` that is not `true` is removed, and nothing else. Only the administrator can have made it.
   ///
   /// - Complexity: O(`entriesMax` × log n).
   public static func step(

@@ -32,13 +32,13 @@ extension Batch {
     do {
       try commit(assignments, at: time, completing: joint.completed)
     } catch {
-      // The one that is at fault is refused alone.
+      // Makes the writes singly, so that only those at fault are refused.
       errors = makeSingly(decisions.prefix(joint.count))
     }
     return (joint.count, errors)
   }
 
-  /// Makes writes, a commit each. Returns the errors of the refused ones by their indexes.
+  /// Makes each write in a commit of its own. Returns the errors of the refused ones by their indexes.
   private mutating func makeSingly(_ decisions: ArraySlice<Decision<Void>>) -> [Int: any Error] {
     var errors: [Int: any Error] = [:]
     for (index, decision) in zip(decisions.indices, decisions) {
@@ -100,7 +100,7 @@ extension Engine {
   /// less than one write.
   static let jointMax = (locations: 16_384, bytes: batchBytesMax)
 
-  /// The time of the processor after which a commit of several writes ends, because all other writes wait meanwhile. Only
+  /// The processor time after which a commit of several writes ends, because all other writes wait meanwhile. Only
   /// expensive rules take so long. The time for which the engine's thread waits for a processor does not count, so a
   /// busy machine does not divide a group without need.
   static let jointTimeMax = Duration.milliseconds(20)
@@ -125,8 +125,7 @@ struct JointWrite {
   /// - Parameters:
   ///   - journaled: see `Tree.apply`.
   ///   - beforeImage: see `Tree.beforeImage`. A leaf above a location of the write is replaced by a branch. A later
-  ///     write may remove that branch, and the leaf does not come back then. So the place of the leaf is one that the
-  ///     write changes.
+  ///     write may remove that branch, and the leaf does not come back then. So the location of the leaf is added too.
   mutating func add(_ journaled: [Assignment], replacing beforeImage: [Assignment]) {
     locations += journaled.map(\.location)
     for image in beforeImage where !image.location.isPriority {

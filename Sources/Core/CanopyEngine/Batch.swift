@@ -60,8 +60,8 @@ struct Batch {
 
   /// Makes the write of a decision: resolves it, authorizes it, and adds its commit.
   ///
-  /// - Parameter proposal: that of the decision. It ends here: its second reference to the tree would make `apply` copy
-  ///   the pages on the path.
+  /// - Parameter proposal: the proposal of the decision. It ends here, because its second reference to the tree would
+  ///   make `apply` copy the pages on the path.
   /// - Throws: `EngineError.denied` and `.unstorable`, and the error of `WritePolicy.derive`; then nothing has changed.
   mutating func make<Result>(
     _ decision: Decision<Result>, of proposal: consuming Proposal
@@ -108,7 +108,7 @@ struct Batch {
 
   /// Authorizes assignments that were just applied. If nothing else follows from them, the tree stays as it is.
   ///
-  /// - Parameter before: the tree before the assignments. The tree is this one again if others follow from them.
+  /// - Parameter before: the tree before the assignments, which is restored if others follow from them.
   /// - Returns: all assignments to apply instead, if others follow. They are applied from the start, so that two copies
   ///   of a value still share their memory.
   /// - Throws: `EngineError.denied`, and the error of `WritePolicy.derive`; then the tree is `before` again.
@@ -133,7 +133,7 @@ struct Batch {
     writer.pushIDs.time > time ? writer.pushIDs.time : nil
   }
 
-  /// Adds a commit that the tree has.
+  /// Adds a commit whose assignments were applied to the tree.
   ///
   /// - Parameters:
   ///   - views: the views that it concerns.

@@ -40,7 +40,7 @@ public protocol DisconnectStore: Sendable {
   /// - Parameters:
   ///   - group: the last group of the page before.
   ///   - countMax: the number of writes after which the page ends with the group.
-  ///   - bytesMax: the bytes of requests and exceptions after which it does.
+  ///   - bytesMax: the bytes of requests and exceptions after which the page ends with the group.
   func disconnectWrites(
     after group: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite]

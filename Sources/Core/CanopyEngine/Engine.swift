@@ -53,7 +53,7 @@ public final class Engine: Sendable {
       return { start.duration(to: .now) }
     }()
 
-    /// Returns the time for which processors have worked for the calling thread. It bounds a commit of several writes.
+    /// Returns the processor time of the calling thread. It bounds a commit of several writes.
     public var threadTime: @Sendable () -> Duration = { ThreadTime.used() }
 
     /// Creates the default settings.

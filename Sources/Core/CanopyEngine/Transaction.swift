@@ -45,8 +45,8 @@ extension Transaction {
 
 /// The latest tree, on which a transaction decides.
 ///
-/// It cannot be copied, and the commit consumes it. So no reference to the tree is left then, and the commit changes the
-/// pages of the tree in place.
+/// It cannot be copied, and the commit consumes it. So no reference to the tree is left then, and the commit changes
+/// the pages of the tree in place.
 public struct Proposal: ~Copyable {
   /// The root of the latest tree: all commits that were accepted before, durable or not. A decision
   /// becomes durable after them or not at all.

@@ -4,9 +4,9 @@
   internal import Musl
 #endif
 
-/// The time of processors that threads use.
+/// The processor time of threads.
 public enum ThreadTime {
-  /// Returns the time for which processors have worked for the calling thread. It does not grow while the thread waits for
+  /// Returns the processor time of the calling thread. It does not grow while the thread waits for
   /// a processor, so it measures the same work alike on an idle and on a busy machine.
   public static func used() -> Duration {
     var time = timespec()

@@ -30,13 +30,13 @@ public protocol ClientProtocol: SessionHandler, ChannelHandler {
   /// Forgets a subscription, and with an error appends its end to the output.
   func forget(_ number: Int64, _ code: WireError.Code?)
 
-  /// Whether the events that the connection has got must be sent before a reply. Called once for each reply.
+  /// Whether the pending events of the connection must be sent before a reply. Called once for each reply.
   func mustFollowEvents(_ reply: Reply) -> Bool
 
   /// Appends a reply to the output.
   ///
-  /// - Parameter snapshot: the snapshot up to which the events are sent, if the reply has waited for them; else nil, for
-  ///   that of the loop.
+  /// - Parameter snapshot: the snapshot up to which the events were sent, if the reply has waited for them; nil for the
+  ///   snapshot of the loop.
   func send(_ context: ChannelHandlerContext, _ reply: Reply, at snapshot: Snapshot?)
 
   /// The place in the pipeline from which encoded output goes to the socket; nil if it has left the pipeline.

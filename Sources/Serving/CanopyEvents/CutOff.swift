@@ -1,7 +1,7 @@
 package import CanopySession
 package import NIOCore
 
-/// The event with which a connection is closed at once, whatever output waits. It goes ahead of the close.
+/// The event that precedes a close that drops the unsent output of the connection.
 package struct CutOff: Sendable {
   package init() {}
 }

@@ -2,9 +2,9 @@ package import NIOCore
 
 /// Allocates the buffers into which the socket of a connection is read.
 ///
-/// The sizes are those of NIO: they follow the bytes that come. But NIO keeps the last buffer of each connection for its
-/// next read, which makes an idle client that has once sent much hold 64 KiB, outside of every ledger. So a connection
-/// keeps a small buffer only; a larger one exists as long as its bytes are in use.
+/// The sizes are those of NIO: they adapt to the bytes received. But NIO keeps the last buffer of each connection for
+/// its next read. An idle client that once sent much would hold 64 KiB, which no ledger counts. So a connection keeps
+/// only a small buffer; a larger one exists as long as its bytes are in use.
 package struct ReadBuffers: RecvByteBufferAllocator {
   /// The largest buffer that a connection keeps, in bytes.
   package static let keptBytesMax = 2 * 1024
@@ -32,7 +32,7 @@ package struct ReadBuffers: RecvByteBufferAllocator {
 
 /// The bytes that the kernel holds for a connection and has not sent yet.
 package enum SendQueue {
-  /// The most bytes, for the option `TCP_NOTSENT_LOWAT` of a socket. The bytes that were sent and wait for their
-  /// acknowledgement are not among them, so a fast connection over a long way is not slowed.
+  /// The maximum number of bytes, for the option `TCP_NOTSENT_LOWAT` of a socket. The bytes that were sent and wait for
+  /// their acknowledgement are not among them, so a fast connection over a long way is not slowed.
   package static let unsentBytesMax = 128 * 1024
 }

@@ -12,8 +12,8 @@ extension SessionHandler: Flushable {
 
   /// Sends the encoded output soon.
   ///
-  /// While the client does not read, the output stays here, where small replies and events share a buffer. In the channel
-  /// each buffer would take hundreds of bytes.
+  /// While the client does not read, the output stays here, where small replies and events share a buffer. In the
+  /// channel each buffer would take hundreds of bytes.
   final func flushLater(_ context: ChannelHandlerContext) {
     if context.channel.isWritable { services.unflushed.append(self) }
   }

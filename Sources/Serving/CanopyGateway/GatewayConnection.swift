@@ -1,5 +1,5 @@
-internal import CanopyEvents
 internal import CanopyEngine
+internal import CanopyEvents
 internal import CanopySession
 internal import CanopyTree
 internal import CanopyWire

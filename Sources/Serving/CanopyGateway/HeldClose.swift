@@ -3,10 +3,10 @@ internal import NIOCore
 
 /// Holds back the close of a connection until the socket has taken all output before it.
 ///
-/// A channel that closes drops the output that it still has, and a client that reads slowly would get a part of the last
-/// response. A client that reads nothing for some time, and a connection that is cut off, are not waited for. The handler
-/// stands before all others that write, and is removed when the connection becomes a WebSocket. Use it on the channel's
-/// event loop only.
+/// A channel that closes drops the output that it still has, and a client that reads slowly would get a part of the
+/// last response. The handler does not wait for a client that reads nothing for some time, nor for a connection that is
+/// cut off. It stands before all others that write, and is removed when the connection becomes a WebSocket. Use it on
+/// the channel's event loop only.
 final class HeldClose: ChannelOutboundHandler, RemovableChannelHandler {
   typealias OutboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
@@ -56,7 +56,7 @@ final class HeldClose: ChannelOutboundHandler, RemovableChannelHandler {
       return
     }
     held = Close(mode: mode, promise: promise ?? context.eventLoop.makePromise(of: Void.self))
-    // The bytes are sent in their order. If the socket takes them now, the promise is kept before the call returns.
+    // The bytes are sent in their order. If the socket takes them now, the promise succeeds before the call returns.
     let sent = context.eventLoop.makePromise(of: Void.self)
     sent.futureResult.assumeIsolated().whenComplete { [self] _ in release(context) }
     context.writeAndFlush(wrapOutboundOut(ByteBuffer()), promise: sent)
@@ -81,6 +81,7 @@ final class HeldClose: ChannelOutboundHandler, RemovableChannelHandler {
     }
   }
 
+  /// Returns the bytes that wait in the channel.
   static func bufferedBytes(_ context: ChannelHandlerContext) -> Int {
     let bytes = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
     return bytes ?? 0

@@ -15,8 +15,8 @@ extension Responder {
   }
 
   /// Answers with the metrics, for programs on this machine and for the administrator: they show how much the server is
-  /// used, and by which requests. A web page that a person on this machine has open is none of them, even if the name
-  /// of its server resolves to this machine.
+  /// used, and by which requests. A web page that a person on this machine has open is not such a program, even if the
+  /// name of its server resolves to this machine.
   ///
   /// - Parameter host: the field `Host` of the request.
   func metrics(_ request: Parsed, host: String?) async throws -> HTTPAnswer {

@@ -3,10 +3,10 @@ internal import CanopyTree
 internal import DequeModule
 internal import NIOCore
 
-/// The output of one event stream that was not sent yet, in order. A value without I/O.
+/// The unsent output of one event stream, in order. A value without I/O.
 ///
-/// The connection sends one buffer after the other. Small events go out together, and a large value in pieces, which are
-/// encoded as the client reads.
+/// The connection sends one buffer after the other. Small events go out together, and a large value in pieces, which
+/// are encoded as the client reads.
 struct StreamOutput {
   /// Bytes that wait to be sent.
   enum Chunk {
@@ -45,6 +45,7 @@ struct StreamOutput {
   /// The number of buffers and values that wait.
   var count: Int { chunks.count }
 
+  /// Appends a chunk.
   mutating func append(_ chunk: Chunk) {
     let count = chunk.size
     bytes.all += count

@@ -17,8 +17,8 @@ struct LineCodec {
   /// The texts of the large posts in lists.
   let cache: EntryCache
 
-  /// Appends the line of a reply. If the reply is larger than it may be, appends the line of an error instead. The end of
-  /// a long line is encoded as the client reads.
+  /// Appends the line of a reply. If the reply is larger than it may be, appends the line of an error instead. The end
+  /// of a long line is encoded as the client reads.
   ///
   /// - Parameter metrics: counts the errors.
   /// - Returns: whether the reply was appended.

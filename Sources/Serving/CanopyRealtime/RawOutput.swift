@@ -11,7 +11,7 @@ final class RawOutput: ChannelOutboundHandler {
   typealias OutboundIn = ByteBuffer
   typealias OutboundOut = ByteBuffer
 
-  /// Its place in the pipeline; nil if it is in none.
+  /// The place in the pipeline; nil outside of one.
   private(set) var context: ChannelHandlerContext?
 
   func handlerAdded(context: ChannelHandlerContext) {

@@ -113,8 +113,8 @@ public final class RealtimeConnections: Sendable {
     return !configuration.isLoopback || !RealtimeConnections.mayBeForeign(host)
   }
 
-  /// Whether a host, with or without a port, is a name that somebody else may have on the Internet: it has a dot, and
-  /// is neither an address nor below `localhost`.
+  /// Whether a host, with or without a port, is a name that may belong to somebody else on the Internet: it has a dot,
+  /// and is neither an address nor below `localhost`.
   public static func mayBeForeign(_ host: String) -> Bool {
     var name = Array(host.asciiLowercased.utf8)[...]
     // An address of IPv6.

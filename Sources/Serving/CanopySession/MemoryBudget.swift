@@ -6,9 +6,9 @@ internal import Synchronization
 /// with the largest total, then the next, until the others fit. It never chooses a connection while another one
 /// holds more, so that small requests of honest clients are still served.
 ///
-/// A part of the bytes may be those that each connection takes while it is idle. They do not count for the choice, so that
-/// idle connections are not the first to end. When they fill half of the bound, the server accepts no new connections, so
-/// that the others always have the other half.
+/// A connection may report the bytes among them that it takes while it is idle. These do not count when a connection is
+/// chosen, so idle connections are not the first to end. When they fill half of the bound, the server accepts no new
+/// connections, so the other bytes always have the other half.
 ///
 /// A connection that is gone keeps its share while requests of it are under way. So clients cannot fill the engine's queue
 /// by connecting again and again: when the bound is reached, the server accepts no new connections until the requests are
@@ -43,7 +43,7 @@ public final class MemoryBudget: Sendable {
 
   fileprivate struct State {
     var used = 0
-    /// The bytes of idle connections among them.
+    /// The bytes among them that connections take while they are idle.
     var idle = 0
     var lastID = 0
     /// The connections that may be chosen.

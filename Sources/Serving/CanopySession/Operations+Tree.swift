@@ -69,8 +69,8 @@ extension Operations {
 }
 
 extension Operations {
-  /// Checks that the built-in rules can allow a key that the server has generated. After the clock was set back, generated
-  /// keys continue from the latest one, so that they ascend, and the rules deny keys that are far ahead.
+  /// Checks that the built-in rules can allow a key that the server has generated. After the clock was set back,
+  /// generated keys continue from the latest one, so that they ascend, and the rules deny keys that are far ahead.
   ///
   /// - Throws: `WireError`, which says more than a denial. The first one is logged.
   private func checkTimely(_ key: Key, at now: Int64) throws(WireError) {

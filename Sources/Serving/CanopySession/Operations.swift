@@ -56,8 +56,8 @@ public final class Operations: Sendable {
   let disconnectRetries = DisconnectRetries()
   /// The turns of work that takes long: see `beside`.
   let longWork: TurnQueue
-  /// The turns of tasks that read and encode less than that: as many at a time as there are cores but one, and at least one.
-  /// A task that waits for its turn holds no thread, so that other tasks are not behind it.
+  /// The turns of tasks that read and encode less than that. There is a turn for each core but one, and at least one. A
+  /// task that waits for its turn blocks no thread, so other tasks go on.
   public let shortWork: TurnQueue
   /// Called when the namespace is closed.
   private let closeHandlers = Mutex<[@Sendable () -> Void]>([])

@@ -57,8 +57,8 @@ public final class UnfinishedWorkRunner: Sendable {
 }
 
 extension Operations {
-  /// Returns the transaction, which is refused if it leaves work for later commits while other than the built-in rules are
-  /// in force. Nothing would do that work, and a renaming or removal would stay half done.
+  /// Returns a transaction that is refused if it leaves work for later commits and the built-in rules are not in force.
+  /// That work would not be done then, and a renaming or removal would stay half done.
   func refusingUnfinishedWork<Result>(
     _ transaction: @escaping BlogTransaction<Result>
   ) -> BlogTransaction<Result> {

@@ -72,7 +72,9 @@ struct Namespace: AsyncParsableCommand {
     }
   }
 
-  /// - Throws: `Failure` for a text that is not a name.
+  /// Returns the name that a text contains.
+  ///
+  /// - Throws: `Failure` if the text is not a valid name.
   private static func name(_ text: String) throws -> NamespaceName {
     do throws(WireError) { return try NamespaceName(text) } catch { throw Failure(error.sentence) }
   }

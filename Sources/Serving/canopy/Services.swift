@@ -36,8 +36,8 @@ struct ListenerService: Service {
   ///
   /// - Throws: the error of the store when these writes cannot be read; the error of a listener.
   func run() async throws {
-    // Before any port is open, because they must not follow a write of a client that has connected again. If the journal
-    // fails, they are made later.
+    // Before any port is open, because they must not follow a write of a client that has connected again. If the
+    // journal fails, they are made later.
     try await operations.carryOutAbandoned()
     try await withThrowingTaskGroup(of: Void.self) { tasks in
       for listener in listeners { tasks.addTask { try await listener.run() } }

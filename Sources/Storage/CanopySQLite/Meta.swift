@@ -105,10 +105,10 @@ struct Meta: Equatable {
     set { values[Meta.lastCommitName] = newValue }
   }
 
-  /// The latest login of a deleted account, in seconds since 1970; nil if none was deleted. A new account with the uid of a
-  /// deleted one must not accept its tokens.
+  /// The latest login of a deleted account, in seconds since 1970; nil if none was deleted. A new account with the uid
+  /// of a deleted one must not accept its tokens.
   ///
-  /// The checksum does not cover it, as that of ``lastCommit``. A number that is no such time counts as missing.
+  /// The checksum does not cover it, as that of ``lastCommit``. An invalid time counts as missing.
   var deletedLogin: Int64? {
     values[Meta.deletedLoginName].flatMap { (0..<Int64.max).contains($0) ? $0 : nil }
   }

@@ -139,8 +139,8 @@ extension SQLiteStore: AccountStore {
     try db.execute(sql: "DELETE FROM account_codes WHERE uid = ?", arguments: [uid])
   }
 
-  /// Inserts a token if its account still has the given password hash, and deletes the oldest ones of the account, in one
-  /// transaction. O(tokens of the account).
+  /// Inserts a token if its account still has the given password hash, and deletes the oldest ones of the account, in
+  /// one transaction. O(tokens of the account).
   public func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?, countMax: Int
   ) async throws -> Bool {

@@ -3,10 +3,10 @@ internal import Foundation
 extension SQLiteStore {
   /// Deletes a data folder that no process uses, with everything in it.
   ///
-  /// The folder gets another name first, which is one step for the file system. So a crash leaves the whole folder under
-  /// the old name, or none there; the rest under the other name can be deleted at any time.
+  /// The folder gets another name first, which is one step for the file system. So a crash leaves the whole folder
+  /// under the old name, or no folder there; the rest under the other name can be deleted at any time.
   ///
-  /// - Parameter removed: the path under which the folder is deleted, in the same parent folder. Nothing may exist there.
+  /// - Parameter removed: an unused path in the same parent folder, under which the folder is deleted.
   /// - Throws: `StoreError.inUse`, and then nothing is changed; or `StoreError.inaccessible`.
   public static func remove(folder: String, through removed: String) throws(StoreError) {
     var status = stat()

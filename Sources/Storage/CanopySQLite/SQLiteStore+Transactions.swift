@@ -6,8 +6,8 @@ internal import Synchronization
 /// The two kinds of transaction: durable ones and background ones.
 ///
 /// A connection has one level of synchronization at a time, and background steps lower it. So every transaction that
-/// must be durable goes through `writeDurably`, or through `beginDurably` and `endDurably` as an append does. They first
-/// restore the level if a step failed to.
+/// must be durable goes through `writeDurably`, or through `beginDurably` and `endDurably` as an append does. They
+/// first restore the level if a step failed to.
 extension SQLiteStore {
   /// Runs a transaction that is durable, as the configuration defines it, when this returns. Then writes the end of the
   /// durable data to `canopy.tail`.
@@ -27,8 +27,8 @@ extension SQLiteStore {
     try await pool.writeWithoutTransaction { [self] in try durably($0, body) }
   }
 
-  /// Runs a durable transaction that changes accounts, tokens, on-disconnect writes or the record of the rules. Counts such changes, so that the
-  /// next start finds a lost one, as it finds a lost commit.
+  /// Runs a durable transaction that changes accounts, tokens, on-disconnect writes or the record of the rules. Counts
+  /// such changes, so that the next start finds a lost one, as it finds a lost commit.
   func writeCounted<R: Sendable>(
     _ body: @escaping @Sendable (Database) throws -> R
   ) async throws -> R {
@@ -47,8 +47,8 @@ extension SQLiteStore {
 
   /// Runs a durable transaction that changes accounts, tokens or codes, when it is its turn.
   ///
-  /// Only one of them at a time is in the queue of the writing connection, where transactions run in the order in which they
-  /// came. So an append waits for at most one, however many clients change accounts.
+  /// Only one of them at a time is in the queue of the writing connection, where transactions run in the order in which
+  /// they came. So an append waits for at most one, however many clients change accounts.
   func writeAccounts<R: Sendable>(
     _ body: @escaping @Sendable (Database) throws -> R
   ) async throws -> R {

@@ -8,8 +8,8 @@ internal import GRDB
 ///   earlier versions, and empty in others.
 /// - `disconnect_exceptions`: the locations at which such a write no longer applies, one row each. So a cancellation
 ///   writes one row, however large the request is and however many were cancelled before.
-/// - `disconnect_groups`: the first write of the same connection, for each later one. The writes of a group are made in one
-///   commit. A write without a row is the first of its group; in rows of earlier versions it is the only one.
+/// - `disconnect_groups`: the first write of the same connection, for each later one. The writes of a group are made in
+///   one commit. A write without a row is the first of its group; in rows of earlier versions it is the only one.
 /// - `leaves`: the checkpoint, one row for each leaf or small branch. No row is at or below another. A branch that is
 ///   spread over rows has its priority at `path/.priority`.
 /// - `client_writes`: the writes that clients may send again, until the client says that it has seen the reply. `seen` is

@@ -5,7 +5,8 @@ internal import Foundation
 public struct TestServer: Sendable {
   /// The URL, for `Database(url:)` or `Database.database(url:)`.
   public let url: String
-  /// The token of the administrator, for `Auth.signIn(withAdministratorToken:)`. The security rules do not bind him.
+  /// The token of the administrator, for `Auth.signIn(withAdministratorToken:)`. The security rules do not apply to
+  /// this user.
   public let administratorToken: String
   private let parts: LineParts
 
@@ -21,8 +22,8 @@ public struct TestServer: Sendable {
   }
 }
 
-/// Runs the body of a test with a server that has the built-in rules and no data, then shuts the server down. It listens on
-/// a free port of the loopback interface, and its time is that of the machine at the start.
+/// Runs the body of a test with a server that has the built-in rules and no data, then shuts the server down. It
+/// listens on a free port of the loopback interface, and its time is that of the machine at the start.
 ///
 /// - Throws: the error of the body, or of starting the server.
 public func withTestServer(_ body: (TestServer) async throws -> Void) async throws {

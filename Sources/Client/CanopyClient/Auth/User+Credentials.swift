@@ -4,7 +4,7 @@ extension User {
   /// Proves the identity again, which counts as a recent sign-in.
   ///
   /// - Parameters:
-  ///   - credential: the credential of this user; that of another one is a `userMismatch`.
+  ///   - credential: the credential of this user. With that of another user the error is `userMismatch`.
   ///   - completion: receives the result or an `AuthError`.
   public func reauthenticate(
     with credential: AuthCredential,
@@ -19,7 +19,7 @@ extension User {
 
   /// Proves the identity again, which counts as a recent sign-in.
   ///
-  /// - Parameter credential: the credential of this user; that of another one is a `userMismatch`.
+  /// - Parameter credential: the credential of this user. With that of another user the error is `userMismatch`.
   /// - Throws: `AuthError`.
   @discardableResult
   public func reauthenticate(with credential: AuthCredential) async throws -> AuthDataResult {
@@ -27,8 +27,8 @@ extension User {
       .confirm(email: credential.email, password: credential.password), of: uid)
   }
 
-  /// Adds an e-mail address and a password to a user who has none, as an anonymous one. The user keeps
-  /// the uid and with it the data.
+  /// Adds an e-mail address and a password to a user without them, such as an anonymous one. The user
+  /// keeps the uid, and with it the data.
   ///
   /// - Parameter completion: receives the result or an `AuthError`.
   public func link(
@@ -42,8 +42,8 @@ extension User {
       completion.map { Callback(of: $0) }, Auth.result)
   }
 
-  /// Adds an e-mail address and a password to a user who has none, as an anonymous one. The user keeps
-  /// the uid and with it the data.
+  /// Adds an e-mail address and a password to a user without them, such as an anonymous one. The user
+  /// keeps the uid, and with it the data.
   ///
   /// - Throws: `AuthError`.
   @discardableResult

@@ -31,8 +31,7 @@ extension Endpoint {
   /// - Parameters:
   ///   - trusted: a file of certificates to trust instead of the system's.
   ///   - addHandlers: adds the handlers behind TLS, on the connection's event loop.
-  ///   - completion: called once: with the channel on its event loop, before anything is read; or with the reason why there
-  ///     is none.
+  ///   - completion: called once: with the channel on its event loop, before anything is read; or with the error.
   func connect(
     trusted: String?, timeoutMilliseconds: Int64,
     addHandlers: @escaping @Sendable (any Channel) throws -> Void,

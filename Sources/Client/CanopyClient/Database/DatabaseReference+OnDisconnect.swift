@@ -19,7 +19,7 @@ extension DatabaseReference {
     onDisconnect(setting(value, nil), answer(block))
   }
 
-  // Is disfavored, so that a closure after the value is a completion function, not a priority.
+  // Disfavored, so that a closure after the value is a completion function, not a priority.
   /// Registers the replacement of this location's value, with a priority, for the end of the
   /// connection.
   @_disfavoredOverload
@@ -49,7 +49,7 @@ extension DatabaseReference {
     return try await finished { self.onDisconnect(kind, $0) }
   }
 
-  // Is disfavored, so that a closure after the value is a completion function, not a priority.
+  // Disfavored, so that a closure after the value is a completion function, not a priority.
   /// Registers the replacement of this location's value, with a priority, for the end of the
   /// connection. Returns when the server has registered it.
   ///
