@@ -135,7 +135,8 @@ import Testing
       try await clients[0].expectClosed()
       try await server.eventually {
         let client = try await server.connect()
-        return try await client.request("PING") == "+\"PONG\""
+        // A connection that is refused may be closed before it sends.
+        return (try? await client.request("PING")) == "+\"PONG\""
       }
       try await clients[1].expect("PING", "+\"PONG\"")
     }
