@@ -45,6 +45,17 @@ struct ChangeLimitTests {
     }
   }
 
+  @Test func `changes of the name do not use up the changes of credentials`() async throws {
+    let fixture = ServiceFixture { $0.changesMax = 3 }
+    let uid = try await anonymous(fixture)
+    #expect(try await changes(fixture, uid, from: .local, upTo: 10) == 3)
+    var credentials = AccountChanges()
+    credentials.email = .set("ada@example.org")
+    credentials.password = .set(ServiceFixture.password)
+    let account = try await fixture.service.update(uid, credentials, from: .local)
+    #expect(account.email == "ada@example.org")
+  }
+
   @Test func `changes from one network are limited, whatever the account`() async throws {
     let fixture = ServiceFixture {
       $0.changesMax = 3

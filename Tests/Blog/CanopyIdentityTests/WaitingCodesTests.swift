@@ -1,0 +1,15 @@
+import Testing
+
+@testable import CanopyIdentity
+
+/// The bound on the codes that wait for the store.
+struct WaitingCodesTests {
+  @Test func `as many codes wait as may, and one more when one is made`() {
+    let waiting = WaitingCodes()
+    for _ in 0..<WaitingCodes.countMax { #expect(waiting.enter()) }
+    #expect(!waiting.enter())
+    waiting.leave()
+    #expect(waiting.enter())
+    #expect(!waiting.enter())
+  }
+}
