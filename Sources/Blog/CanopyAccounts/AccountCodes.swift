@@ -51,31 +51,45 @@ extension IssuedCode: CustomStringConvertible, CustomReflectable {
   public var customMirror: Mirror { Mirror(self, children: ["record": record]) }
 }
 
+/// A remote network that requests codes for an e-mail address. Each network has a limit of its own for an address, so that
+/// strangers do not use up that of the address's owner.
+struct CodeRequester: Hashable, Sendable {
+  let network: RemoteNetwork
+  /// The bytes of the normalized address. Texts with other bytes may be equal.
+  let address: [UInt8]
+}
+
 /// Codes that prove the access to an e-mail address.
 extension AccountService {
   /// Counts a request for a code. It does not ask the store, so it takes the same time for every address.
   ///
   /// - Throws: ``AccountError/invalidEmail``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many
-  ///   codes for the address or too many requests of the network.
+  ///   requests of the network, for the address or at all.
   public func admitCode(for email: String, from remote: RemoteNetwork) throws {
     guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
     try countLogin(from: remote)
-    let key = Array(email.normalized.utf8)
+    // Exempt as in `countLogin`. The number of valid codes of an account has a bound of its own.
+    guard !remote.isThisMachine else { return }
+    let key = CodeRequester(network: remote, address: Array(email.normalized.utf8))
     if let wait = codeLimiter.withLock({ $0.take(key, now: environment.now()) }) {
       throw AccountError.rateLimited(retryAfterMilliseconds: wait)
     }
   }
 
-  /// Returns a new code; nil if no active account has the address. The caller must not reveal which.
+  /// Returns a new code; nil if no active account has the address, or if it has as many valid codes as it may. The caller
+  /// must not reveal which.
+  ///
+  /// The earlier codes stay valid: otherwise any stranger could end the code that the user has just received.
   ///
   /// - Parameters:
   ///   - email: the address.
   ///   - purpose: the purpose of the code.
   ///   - remote: the network of the caller, for the limit of logins; nil for an administrator, or after `admitCode`.
-  /// - Throws: ``AccountError/invalidEmail``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many codes
-  ///   for the address or too many requests of the network.
+  ///   - isBounded: whether ``AccountSettings/codesPerAccountMax`` applies. It need not for an administrator.
+  /// - Throws: ``AccountError/invalidEmail``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too many
+  ///   requests of the network, for the address or at all.
   public func issueCode(
-    for email: String, _ purpose: CodePurpose, from remote: RemoteNetwork?
+    for email: String, _ purpose: CodePurpose, from remote: RemoteNetwork?, isBounded: Bool = true
   ) async throws -> IssuedCode? {
     if let remote { try admitCode(for: email, from: remote) }
     guard let email = EmailAddress(email) else { throw AccountError.invalidEmail }
@@ -87,8 +101,13 @@ extension AccountService {
     let record = CodeRecord(
       digest: token.digest, uid: account.uid, purpose: purpose, email: account.email,
       expiresAt: now.addingSaturated(settings.codeLifetimeMilliseconds))
-    let countMax = max(1, settings.codesPerAccountMax)
-    guard try await store.insertCode(record, countMax: countMax) else { return nil }
+    let countMax = isBounded ? max(1, settings.codesPerAccountMax) : .max
+    // A code that ends later was made long ago, by a clock that was ahead.
+    let endMax = record.expiresAt.addingSaturated(settings.codeLifetimeMilliseconds)
+    let validEnds = min(now.addingSaturated(1), endMax)...endMax
+    guard try await store.insertCode(record, countMax: countMax, keepingEnds: validEnds) else {
+      return nil
+    }
     return IssuedCode(text: token.text, record: record)
   }
 
@@ -119,7 +138,7 @@ extension AccountService {
   /// address counts as verified.
   ///
   /// - Throws: the errors of ``checkCode(_:_:from:)``; ``AccountError/invalidPassword(_:)``;
-  ///   ``AccountError/overloaded``. The code is used only if the password is acceptable.
+  ///   ``AccountError/overloaded``; ``UncertainChange``. The code is used only if the password is acceptable.
   public func resetPassword(
     code: String, new: String, from remote: RemoteNetwork
   ) async throws -> CodeRecord {
@@ -138,7 +157,7 @@ extension AccountService {
 
   /// Uses a code to prove that the address is the user's.
   ///
-  /// - Throws: the errors of ``checkCode(_:_:from:)``.
+  /// - Throws: the errors of ``checkCode(_:_:from:)``; ``UncertainChange``.
   public func verifyEmail(code: String, from remote: RemoteNetwork) async throws -> Account {
     let record = try await checkCode(code, .verifyEmail, from: remote)
     return try await use(record, revoking: false) { $0.details.isEmailVerified = true }
@@ -151,7 +170,7 @@ extension AccountService {
     // Removed first, so that it works once. If the server stops here, the user requests another.
     guard try await store.deleteCode(record.digest) else { throw AccountError.codeRefused }
     let now = environment.now()
-    let outcome = try await self.revoking(record.uid) {
+    let outcome = try await changing(record.uid) {
       try await store.change(uid: record.uid, revokingTokens: revoking) { account in
         guard account.email.utf8.elementsEqual(record.email.utf8), account.isActive else {
           return false

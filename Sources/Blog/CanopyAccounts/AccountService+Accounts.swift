@@ -83,6 +83,13 @@ extension AccountService {
   public func createAccount(
     _ draft: AccountDraft, from remote: RemoteNetwork?
   ) async throws -> Account {
+    try await insert(try await account(of: draft, from: remote), of: draft)
+  }
+
+  /// Checks and counts a sign-up, and returns its account, which the store does not have yet.
+  private func account(
+    of draft: AccountDraft, from remote: RemoteNetwork?
+  ) async throws -> Account {
     let email = try draft.email.map(Self.checked)
     let password = try draft.password.map {
       try PasswordPolicy.accepted($0, email: email, username: "")
@@ -100,8 +107,15 @@ extension AccountService {
       details: draft.details)
     // The tokens of a deleted account with the same identifier stay invalid.
     if draft.uid != nil { account.endLogins(at: account.createdAt) }
-    let new = account
-    let isInserted = try await revoking(uid) { try await store.insert(new) }
+    return account
+  }
+
+  /// Inserts a new account, perhaps with its first session, and returns it.
+  private func insert(
+    _ account: Account, of draft: AccountDraft, token: TokenRecord? = nil
+  ) async throws -> Account {
+    let uid = account.uid
+    let isInserted = try await revoking(uid) { try await store.insert(account, token: token) }
     guard isInserted else {
       guard try await store.account(uid: uid) == nil else { throw AccountError.uidTaken }
       throw AccountError.taken
@@ -113,12 +127,21 @@ extension AccountService {
   }
 
   /// Creates an account and returns its first login. Otherwise like ``createAccount(_:from:)``.
+  ///
+  /// The store adds both in one step. Otherwise a failure in between would leave an account that no client can use, if it
+  /// has no password.
   public func beginSignUp(
     _ draft: AccountDraft, from remote: RemoteNetwork
   ) async throws -> Login {
-    let account = try await createAccount(draft, from: remote)
-    guard let login = try await login(account) else { throw AccountError.credentialsRefused }
-    return login
+    guard !draft.isDisabled else { throw AccountError.disabled }
+    var account = try await account(of: draft, from: remote)
+    let now = environment.now()
+    account.details.lastLoginAt = now
+    let token = SessionToken.make(random: environment.random)
+    let record = record(of: token, for: account, customClaims: nil, at: now)
+    account = try await insert(account, of: draft, token: record)
+    return Login(
+      session: Session(account, record, token: token.text), account: account, at: now)
   }
 
   /// Returns a login of a user for whom an administrator has made a custom token. Creates the account if it does not
@@ -176,12 +199,12 @@ extension AccountService {
   ///   - changes: the changes.
   ///   - loginTime: the time of the login of the caller, in seconds since 1970; nil for an administrator.
   ///   - remote: the network of the caller. Each change counts for the account and for the network. A new password or
-  ///     address also counts for the account as a change of the password does. Nil for an administrator, who is not
-  ///     limited.
+  ///     address also counts for the account as a change of the password does, and a new address for the network as a
+  ///     sign-up. Nil for an administrator, who is not limited.
   /// - Returns: the changed account.
   /// - Throws: ``AccountError/notFound``, ``AccountError/tokenRefused`` if the logins of that time have ended,
   ///   ``AccountError/invalidEmail``, ``AccountError/invalidPassword(_:)``, ``AccountError/taken``,
-  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)``, ``AccountError/overloaded``.
+  ///   ``AccountError/rateLimited(retryAfterMilliseconds:)``, ``AccountError/overloaded``; ``UncertainChange``.
   public func update(
     _ uid: String, _ changes: AccountChanges, loginTime: Int64? = nil, from remote: RemoteNetwork?
   ) async throws -> Account {
@@ -193,8 +216,12 @@ extension AccountService {
     if let remote {
       try countWrite(areCredentials ? .credentials : .profile, of: uid, from: remote)
     }
-    if remote != nil, areCredentials {
+    if let remote, areCredentials {
       try countChange(of: uid)
+      // The answer reveals whether another account has the address, as that of a sign-up does.
+      let isOther =
+        email.map { !$0.normalized.utf8.elementsEqual(before.emailNormalized.utf8) } ?? false
+      if isOther { try countSignUp(from: remote) }
     }
     var hash: String?
     if let password = changes.password {
@@ -211,7 +238,7 @@ extension AccountService {
     let now = environment.now()
     let newHash = hash
     let ends = endsLogins(changes, email: email, of: before)
-    let outcome = try await revoking(uid) {
+    let outcome = try await changing(uid) {
       try await store.change(uid: uid, revokingTokens: ends) { account in
         if let loginTime, loginTime < account.details.validSince {
           throw AccountError.tokenRefused
@@ -238,12 +265,12 @@ extension AccountService {
 
   /// Removes an account with its tokens and codes. Data in other modules, such as the profile, stays.
   ///
-  /// - Throws: ``AccountError/notFound``.
+  /// - Throws: ``AccountError/notFound``; ``UncertainChange``.
   public func deleteAccount(uid: String) async throws {
     guard let account = try await store.account(uid: uid), !account.isPending else {
       throw AccountError.notFound
     }
-    let isDeleted = try await revoking(uid) { try await store.delete(uid: account.uid) }
+    let isDeleted = try await changing(uid) { try await store.delete(uid: account.uid) }
     guard isDeleted else { throw AccountError.notFound }
   }
 

@@ -18,7 +18,7 @@ extension AccountService {
   /// - Throws: ``AccountError/tokenRefused`` if the account does not exist any more;
   ///   ``AccountError/invalidPassword(_:)``; ``AccountError/credentialsRefused``;
   ///   ``AccountError/disabled``; ``AccountError/rateLimited(retryAfterMilliseconds:)`` after too
-  ///   many failures in the session, or too many changes; ``AccountError/overloaded``.
+  ///   many failures in the session, or too many changes; ``AccountError/overloaded``; ``UncertainChange``.
   public func changePassword(
     uid: String, session token: String, current: String, new: String, from remote: RemoteNetwork
   ) async throws -> Session {
@@ -35,7 +35,7 @@ extension AccountService {
       }
       let hash = try await hash(accepted, for: remote).encoded
       let now = environment.now()
-      let replaced = try await revoking(uid) {
+      let replaced = try await changing(uid) {
         try await store.replacePasswordHash(
           hash, uid: uid, ifCurrent: account.passwordHash, revokingTokens: true,
           endingLoginsAt: now)
@@ -43,8 +43,13 @@ extension AccountService {
       // Not replaced if the password has changed since it was checked. Then the current one is checked again.
       guard let account = replaced else { continue }
       loginThrottle.withLock { $0.forget(.email(owner.emailNormalized)) }
-      guard let session = try await issueSession(for: account) else { break }
-      return session
+      do {
+        if let session = try await issueSession(for: account) { return session }
+      } catch {
+        throw UncertainChange(uid: uid, reason: error)
+      }
+      // The account was disabled, or got another password, in this moment.
+      throw UncertainChange(uid: uid, reason: AccountError.credentialsRefused)
     }
     throw AccountError.credentialsRefused
   }

@@ -80,8 +80,7 @@ extension AccountService {
     let began = found.token.expiresAt.subtractingSaturated(settings.tokenLifetimeMilliseconds)
     let session = Session(found.account, found.token, token: token.text)
     return Login(
-      session: session, account: found.account,
-      at: min(now, max(began, found.account.createdAt)))
+      session: session, account: found.account, began: max(began, found.account.createdAt))
   }
 
   private static let refreshNoteMilliseconds: Int64 = 60 * 60 * 1_000
@@ -143,13 +142,25 @@ extension AccountService {
   ) async throws -> Session? {
     let token = SessionToken.make(random: environment.random)
     let now = time ?? environment.now()
-    let expiresAt = now.addingSaturated(settings.tokenLifetimeMilliseconds)
-    let record = TokenRecord(
-      digest: token.digest, uid: account.uid, expiresAt: expiresAt, customClaims: customClaims)
-    let isInserted = try await store.insertToken(
+    let record = record(of: token, for: account, customClaims: customClaims, at: now)
+    let ended = try await store.insertToken(
       record, ifPasswordHash: account.passwordHash, loginAt: now,
       countMax: max(1, settings.sessionsPerAccountMax))
-    return isInserted ? Session(account, record, token: token.text) : nil
+    guard let ended else { return nil }
+    await noteEnd(of: ended, of: account.uid)
+    return Session(account, record, token: token.text)
+  }
+
+  /// Returns the record of a new token of an account.
+  ///
+  /// - Parameter now: the time of the login in milliseconds since 1970.
+  func record(
+    of token: SessionToken, for account: Account, customClaims: String?, at now: Int64
+  ) -> TokenRecord {
+    TokenRecord(
+      digest: token.digest, uid: account.uid,
+      expiresAt: now.addingSaturated(settings.tokenLifetimeMilliseconds),
+      customClaims: customClaims)
   }
 
   /// Replaces a hash that has other parameters than the current ones. A login is the only time at which the password is
@@ -212,16 +223,34 @@ public struct Login: Sendable {
   public let session: Session
   /// The account.
   public let account: Account
-  /// The time of the login in seconds since 1970, not before ``AccountDetails/validSince``.
+  /// The time of the login in seconds since 1970, not before ``AccountDetails/validSince``. An end of logins is after it.
   public let time: Int64
+  /// The time at which the session began, in milliseconds since 1970. It is later than the present time if the clock was
+  /// set back since.
+  public let beganAt: Int64
 
-  /// Creates the login of a session.
+  /// Creates the login of a new session.
   ///
   /// - Parameter now: the time of the login in milliseconds since 1970.
   init(session: Session, account: Account, at now: Int64) {
     self.session = session
     self.account = account
     time = max(now / 1_000, account.details.validSince)
+    beganAt = now
+  }
+
+  /// Creates the login of a session that is used again.
+  ///
+  /// - Parameters:
+  ///   - account: the account as it is now.
+  ///   - began: the time at which the session began, in milliseconds since 1970. It may be too late, if the lifetime of
+  ///     sessions was longer then. So the time of the login is not later than ``Account/latestLogin``, after which the
+  ///     next end of logins is.
+  init(session: Session, account: Account, began: Int64) {
+    self.session = session
+    self.account = account
+    time = max(min(began / 1_000, account.latestLogin), account.details.validSince)
+    beganAt = began
   }
 }
 

@@ -28,10 +28,11 @@ public final class AccountService: Sendable {
   /// The limit of all changes, by the network of the caller.
   let networkLimiter: Mutex<RateLimiter<RemoteNetwork>>
   let signUpThrottle: Mutex<SignUpThrottle>
-  /// The limit of codes, by the normalized e-mail address.
-  let codeLimiter: Mutex<RateLimiter<[UInt8]>>
+  /// The limit of requests for codes.
+  let codeLimiter: Mutex<RateLimiter<CodeRequester>>
   /// The states of accounts, against which identity tokens are checked.
   let states: AccountStates
+  let observers = Mutex<[AccountObserver]>([])
 
   /// A random hash that is checked if the account does not exist, so that the response takes the same time. Its result is
   /// ignored.

@@ -48,9 +48,11 @@ public struct AccountSettings: Sendable, Equatable {
 
   /// The lifetime of a code of an e-mail, in milliseconds: an hour.
   public var codeLifetimeMilliseconds: Int64 = 60 * 60 * 1_000
-  /// The maximum number of codes of one account. A new one replaces the oldest.
+  /// The maximum number of valid codes of one account for each purpose. While it has as many, no further one is made. So
+  /// requests of strangers do not end the codes that the user has.
   public var codesPerAccountMax = 5
-  /// The maximum number of codes for one e-mail address at once, and the number per window after that.
+  /// The maximum number of requests of one remote network for codes for one e-mail address at once, and the number per
+  /// window after that. This machine is exempt.
   public var codesMax = 10
   /// The length of the window, in milliseconds: an hour.
   public var codeWindowMilliseconds: Int64 = 60 * 60 * 1_000

@@ -81,12 +81,28 @@ extension AccountService {
     return state
   }
 
-  /// Runs a step that may end logins of an account. Its state is forgotten even if the step fails, because the store may
-  /// have made the change before it failed.
+  /// Runs a step that may change an account or end its logins. Its state is forgotten even if the step fails, because the
+  /// store may have made the change before it failed.
   func revoking<Result>(
     _ uid: String, _ step: () async throws -> Result
   ) async throws -> Result {
-    defer { states.forget(uid) }
+    defer { noteChange(of: uid) }
     return try await step()
+  }
+
+  /// Runs a change of an account in the store, as `revoking` does.
+  ///
+  /// - Throws: the `AccountError` with which the change was refused; ``UncertainChange`` after any other error, because the
+  ///   store may have made the change before it failed.
+  func changing<Result>(
+    _ uid: String, _ step: () async throws -> Result
+  ) async throws -> Result {
+    do {
+      return try await revoking(uid, step)
+    } catch let error as AccountError {
+      throw error
+    } catch {
+      throw UncertainChange(uid: uid, reason: error)
+    }
   }
 }

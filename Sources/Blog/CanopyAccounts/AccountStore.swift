@@ -7,14 +7,21 @@
 ///
 /// An implementation is correct if it passes the checks in `AccountStoreContract.swift`.
 public protocol AccountStore: Sendable {
-  /// Adds an account, pending or not.
+  /// Adds an account, pending or not, and its first token in the same step.
   ///
   /// If logins of the account have ended before (``AccountDetails/validSince`` is above 0), the uid may be that of a
-  /// deleted account. Then the stored time is after ``Account/latestLogin`` of every deleted account.
+  /// deleted account. Then the stored time is after ``Account/latestLogin`` of every deleted account. One time for all
+  /// of them suffices. A time for each would need a row for every account that was ever deleted, which any client can
+  /// cause, and a later time than necessary loses nothing: the logins of the new account begin at it. Only for identity
+  /// tokens, and only after the clock was set back, it means that those logins do not count as recent until the clock
+  /// has reached it.
   ///
+  /// - Parameters:
+  ///   - account: the account.
+  ///   - token: a token of the account; nil for none.
   /// - Returns: false, without a change, if an account with the same uid or normalized e-mail address exists, pending
   ///   or not.
-  func insert(_ account: Account) async throws -> Bool
+  func insert(_ account: Account, token: TokenRecord?) async throws -> Bool
 
   /// Returns the account with this uid, pending or not.
   func account(uid: String) async throws -> Account?
@@ -69,10 +76,10 @@ public protocol AccountStore: Sendable {
   ///   - countMax: the maximum number of tokens of the account, at least one. The tokens with the earliest ends are
   ///     removed in the same step, but not the new one. If there are more than a thousand to remove, a store may leave
   ///     some to the next call.
-  /// - Returns: false, without a change, if the condition does not hold.
+  /// - Returns: the tokens that were removed; nil, without a change, if the condition does not hold.
   func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?, countMax: Int
-  ) async throws -> Bool
+  ) async throws -> [TokenDigest]?
 
   /// Returns the token with this digest and its account, even if the token has expired or the account is disabled.
   func token(
@@ -87,10 +94,16 @@ public protocol AccountStore: Sendable {
   /// - Returns: the number of tokens that were removed.
   func purgeExpired(now: Int64, limit: Int) async throws -> Int
 
-  /// Adds a code of an account, and removes the account's codes with the earliest ends beyond `countMax`.
+  /// Adds a code of an account, unless the account has as many for the same purpose as it may.
   ///
-  /// - Returns: false, without a change, if no account has this uid.
-  func insertCode(_ code: CodeRecord, countMax: Int) async throws -> Bool
+  /// - Parameters:
+  ///   - code: the code.
+  ///   - countMax: the maximum number of codes of the account for the purpose, the new one included.
+  ///   - ends: the ends of the account's codes for the purpose that are kept. The others are removed, and do not count.
+  /// - Returns: whether the code was added; false also if no account has this uid.
+  func insertCode(
+    _ code: CodeRecord, countMax: Int, keepingEnds ends: ClosedRange<Int64>
+  ) async throws -> Bool
 
   /// Returns the code with this digest, even if it has expired.
   func code(_ digest: TokenDigest) async throws -> CodeRecord?
@@ -171,10 +184,15 @@ extension AccountStore {
       hash, uid: uid, ifCurrent: expected, revokingTokens: revokingTokens) != nil
   }
 
+  /// Adds an account without a token; see ``insert(_:token:)``.
+  public func insert(_ account: Account) async throws -> Bool {
+    try await insert(account, token: nil)
+  }
+
   /// Adds a token, whatever the number of the others; see ``insertToken(_:ifPasswordHash:loginAt:countMax:)``.
   public func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64? = nil
   ) async throws -> Bool {
-    try await insertToken(token, ifPasswordHash: hash, loginAt: time, countMax: .max)
+    try await insertToken(token, ifPasswordHash: hash, loginAt: time, countMax: .max) != nil
   }
 }

@@ -47,6 +47,14 @@ public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
     return isAdmitted ? nil : (excess + attemptsMax - 1) / attemptsMax
   }
 
+  /// Returns the milliseconds to wait before an attempt, or nil, without counting one. O(1).
+  ///
+  /// - Parameter now: the time in milliseconds since 1970.
+  public func wait(_ key: Key, now: Int64) -> Int64? {
+    let excess = spent(by: key, now: now) + window - attemptsMax * window
+    return excess <= 0 ? nil : (excess + attemptsMax - 1) / attemptsMax
+  }
+
   private func spent(by key: Key, now: Int64) -> Int64 {
     guard let entry = entries[key] else { return 0 }
     // A clock that was set back restores nothing, and must not extend the wait.

@@ -60,6 +60,12 @@ struct IdentityError: Error, Equatable {
     kind: "UNAUTHENTICATED")
   static let unavailable = IdentityError(
     503, "The accounts cannot be read or written now. Try again later.", kind: "UNAVAILABLE")
+  static let uncertain = IdentityError(
+    503, "The server failed. The change may have been made or not. Log in again to find out.",
+    kind: "UNAVAILABLE")
+
+  /// Whether the error is not the client's.
+  var isFailure: Bool { status == 503 }
 
   /// The error of a body that is not valid.
   static func invalidBody(_ sentence: String) -> IdentityError {
@@ -84,7 +90,9 @@ extension IdentityError {
     switch error {
     case let error as IdentityError: self = error
     case let problem as IdentityProblem: self.init(problem)
+    case let problem as ClaimsProblem: self.init(problem)
     case let error as AccountError: self.init(error)
+    case is UncertainChange: self = .uncertain
     default: self = .unavailable
     }
   }
@@ -103,6 +111,15 @@ extension IdentityError {
     case .notFound: self = .userNotFound
     case .codeRefused: self = .invalidCode
     case .codeExpired: self = .expiredCode
+    }
+  }
+
+  private init(_ problem: ClaimsProblem) {
+    switch problem {
+    case .invalidUID: self = .invalidArgument(problem.sentence)
+    case .tooLarge: self.init("CLAIMS_TOO_LARGE")
+    case .invalid, .tooDeep: self = .invalidClaims
+    case .reserved(let name): self.init("FORBIDDEN_CLAIM : " + name)
     }
   }
 

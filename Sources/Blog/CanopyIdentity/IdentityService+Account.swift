@@ -39,7 +39,7 @@ extension IdentityService {
   func delete(_ body: RequestBody) async throws -> JSONValue {
     let identity = try await identity(in: body)
     try await requireRecentLogin(identity)
-    try await accounts.deleteAccount(uid: identity.uid)
+    try await reportingUncertainEnd { try await accounts.deleteAccount(uid: identity.uid) }
     await reportEndOfLogins(of: identity.uid)
     return .object([("kind", .text("identitytoolkit#DeleteAccountResponse"))])
   }
@@ -55,15 +55,8 @@ extension IdentityService {
     _ uid: String, _ changes: AccountChanges, loginTime: Int64? = nil,
     from network: RemoteNetwork?
   ) async throws -> Account {
-    let account: Account
-    do {
-      account = try await accounts.update(uid, changes, loginTime: loginTime, from: network)
-    } catch let error as AccountError {
-      throw error
-    } catch {
-      // The store may have made the change before it failed.
-      await reportEndOfLogins(of: uid)
-      throw error
+    let account = try await reportingUncertainEnd {
+      try await accounts.update(uid, changes, loginTime: loginTime, from: network)
     }
     // First credentials, and the same address again, end no login.
     let mayEnd =

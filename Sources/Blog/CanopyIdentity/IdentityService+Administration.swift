@@ -30,8 +30,7 @@ extension IdentityService {
     var draft = AccountDraft()
     draft.uid = try body.text("localId")
     if let uid = draft.uid, !Self.isValid(uid: uid) {
-      throw IdentityError.invalidArgument(
-        "the uid must have 1 to 128 bytes, without . $ # [ ] / and control characters")
+      throw ClaimsProblem.invalidUID
     }
     draft.email = try body.text("email")
     draft.password = try body.text("password")
@@ -95,7 +94,7 @@ extension IdentityService {
 
   private func remove(_ body: RequestBody) async throws -> JSONValue {
     guard let uid = try body.text("localId") else { throw IdentityError.missingLocalID }
-    try await accounts.deleteAccount(uid: uid)
+    try await reportingUncertainEnd { try await accounts.deleteAccount(uid: uid) }
     await reportEndOfLogins(of: uid)
     return .object([("kind", .text("identitytoolkit#DeleteAccountResponse"))])
   }
@@ -113,7 +112,9 @@ extension IdentityService {
           ]))
         continue
       }
-      do { try await accounts.deleteAccount(uid: uid) } catch AccountError.notFound { continue }
+      do {
+        try await reportingUncertainEnd { try await accounts.deleteAccount(uid: uid) }
+      } catch AccountError.notFound { continue }
       await reportEndOfLogins(of: uid)
     }
     return .object([("errors", .array(errors))])

@@ -33,7 +33,8 @@ extension IdentityService {
     guard let purpose = CodePurpose(rawValue: kind) else {
       throw IdentityError.operationNotAllowed
     }
-    guard let code = try await accounts.issueCode(for: email, purpose, from: nil) else {
+    let code = try await accounts.issueCode(for: email, purpose, from: nil, isBounded: false)
+    guard let code else {
       throw IdentityError.emailNotFound
     }
     report(code)
@@ -49,8 +50,9 @@ extension IdentityService {
     }
     let record: CodeRecord
     if let password = try body.text("newPassword"), !password.isEmpty {
-      record = try await accounts.resetPassword(
-        code: code, new: password, from: request.network)
+      record = try await reportingUncertainEnd {
+        try await accounts.resetPassword(code: code, new: password, from: request.network)
+      }
       await reportEndOfLogins(of: record.uid)
     } else {
       record = try await accounts.checkCode(code, .resetPassword, from: request.network)

@@ -16,7 +16,9 @@ extension IdentityService {
     do {
       return IdentityResponse(try await result(of: request))
     } catch {
-      return IdentityError(error).response
+      let known = IdentityError(error)
+      if known.isFailure { report(failure: error) }
+      return known.response
     }
   }
 

@@ -49,10 +49,10 @@ extension IdentityService {
   }
 
   /// Makes a code for an e-mail address and gives it to the administrator's log of codes. Does nothing if no active
-  /// account has the address, and does not reveal that.
+  /// account has the address, or if the account has as many valid codes as it may, and does not reveal that.
   ///
   /// - Throws: the errors of `AccountService.issueCode`. A code for a new password is made after the return, so an
-  ///   error of the store is not thrown then, unless the server is an emulator.
+  ///   error of the store is only logged then, unless the server is an emulator.
   public func sendCode(
     to email: String, _ purpose: CodePurpose, from network: RemoteNetwork
   ) async throws {
@@ -60,10 +60,18 @@ extension IdentityService {
     guard waitingCodes.enter() else { throw AccountError.overloaded }
     // A request for a new password does not wait for the store: its time would reveal whether there is an account. The
     // programs that test with an emulator expect the code at once.
+    let mustWait = settings.isEmulator || purpose == .verifyEmail
     let work = Task { [self] in
       defer { waitingCodes.leave() }
-      if let code = try await accounts.issueCode(for: email, purpose, from: nil) { report(code) }
+      do {
+        let code = try await accounts.issueCode(
+          for: email, purpose, from: nil, isBounded: !settings.isEmulator)
+        if let code { report(code) }
+      } catch {
+        if !mustWait { report(failure: error) }
+        throw error
+      }
     }
-    if settings.isEmulator || purpose == .verifyEmail { try await work.value }
+    if mustWait { try await work.value }
   }
 }

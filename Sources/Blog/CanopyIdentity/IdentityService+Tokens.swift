@@ -15,9 +15,6 @@ extension IdentityService {
   static let customAudience =
     "https://identitytoolkit.googleapis.com/google.identity.identitytoolkit.v1.IdentityToolkit"
 
-  /// The maximum size of the claims that an administrator sets, in bytes of JSON.
-  static let claimsBytesMax = 1_000
-
   /// Returns the claims of an identity token.
   ///
   /// - Parameters:
@@ -97,7 +94,8 @@ extension IdentityService {
     let claims = claims(of: login, now: environment.now())
     return VerifiedIdentity(
       uid: login.account.uid, provider: login.session.provider, claims: claims.node,
-      expiresAt: login.session.expiresAt, loginTime: login.time, isUnsigned: false)
+      expiresAt: login.session.expiresAt, loginTime: login.time,
+      sessionTime: login.beganAt / 1_000, isUnsigned: false)
   }
 
   /// The members of a response with new tokens.
@@ -115,12 +113,10 @@ extension IdentityService {
   ///
   /// - Parameters:
   ///   - uid: the user, who need not have an account.
-  ///   - claims: further claims, as the text of a JSON object of at most 1,000 bytes.
-  /// - Throws: an error if the uid or the claims are not valid.
+  ///   - claims: further claims, as the text of a JSON object of at most 1,000 bytes and 16 levels.
+  /// - Throws: ``ClaimsProblem`` if the uid or the claims are not valid; an error if there is no key.
   public func makeCustomToken(uid: String, claims: String = "{}") throws -> String {
-    guard Self.isValid(uid: uid) else {
-      throw IdentityError.invalidArgument("the uid is not valid")
-    }
+    guard Self.isValid(uid: uid) else { throw ClaimsProblem.invalidUID }
     let developer = try Self.checkedClaims(claims)
     guard let key = keys.signing else { throw IdentityError.unavailable }
     let second = environment.now() / 1_000
@@ -154,14 +150,14 @@ extension IdentityService {
 
   /// Returns claims that an administrator sets.
   ///
-  /// - Throws: ``IdentityError`` if the text is not an object, is too large or has a reserved name.
-  static func checkedClaims(_ text: String) throws -> JSONValue {
-    guard text.utf8.count <= claimsBytesMax else { throw IdentityError("CLAIMS_TOO_LARGE") }
+  static func checkedClaims(_ text: String) throws(ClaimsProblem) -> JSONValue {
+    guard text.utf8.count <= ClaimsProblem.bytesMax else { throw .tooLarge }
     guard let value = JSONValue(bytes: Array(text.utf8)), let members = value.members else {
-      throw IdentityError.invalidClaims
+      throw .invalid
     }
+    guard value.depth <= ClaimsProblem.depthMax else { throw .tooDeep }
     for member in members where reservedClaims.contains(member.name) {
-      throw IdentityError("FORBIDDEN_CLAIM : " + member.name)
+      throw .reserved(member.name)
     }
     return value
   }

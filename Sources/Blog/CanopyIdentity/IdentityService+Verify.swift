@@ -127,6 +127,9 @@ extension IdentityService {
 
   private static let uidBytesMax = 128
 
+  /// The longest time by which ends of logins may make the time of an identity token's login later than now, in seconds.
+  private static let loginAheadMax: Int64 = 60
+
   /// Returns the identity of an identity token in a request about an account.
   ///
   /// - Throws: ``IdentityError`` or ``IdentityProblem``.
@@ -140,13 +143,18 @@ extension IdentityService {
   /// Checks that the user logged in a short time ago, before a change that a stolen token must not make. The user of an
   /// account without credentials cannot log in again, so that each login is recent.
   ///
+  /// A login that is later than now is not recent: it was before the clock was set back, perhaps long before.
+  ///
   /// - Throws: ``IdentityProblem/loginTooOld``; an error of the store.
   func requireRecentLogin(_ identity: VerifiedIdentity) async throws {
-    let limit = settings.recentLoginMilliseconds / 1_000
-    let (age, overflow) = (environment.now() / 1_000)
-      .subtractingReportingOverflow(identity.loginTime)
-    // After an end of logins, the time of the next login is a second ahead, or more if the clock was set back.
-    if !overflow, age >= -60, age <= limit { return }
+    let time = identity.sessionTime ?? identity.loginTime
+    let (age, overflow) = (environment.now() / 1_000).subtractingReportingOverflow(time)
+    if !overflow, age >= 0, age <= settings.recentLoginMilliseconds / 1_000 { return }
+    if identity.sessionTime == nil, !overflow, age < 0, age >= -Self.loginAheadMax {
+      // The first login after an end of logins is a second later than that, so a few changes make it a few seconds.
+      let state = try await accounts.state(of: identity.uid)
+      if state == .active(validSince: identity.loginTime) { return }
+    }
     // The token may be older than the first credentials of the account.
     guard identity.provider.hasSameBytes(as: "anonymous"), !identity.isUnsigned,
       try await accounts.account(.uid(identity.uid)).provider.hasSameBytes(as: "anonymous")

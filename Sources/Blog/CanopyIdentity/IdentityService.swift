@@ -28,6 +28,7 @@ public final class IdentityService: Sendable {
   let waitingCodes = WaitingCodes()
   private let deliver: @Sendable (IssuedCode) -> Void
   private let loginsEnded: @Sendable (_ uid: String) async -> Void
+  private let failed: @Sendable (any Error) -> Void
 
   /// Creates a service.
   ///
@@ -39,13 +40,15 @@ public final class IdentityService: Sendable {
   ///   - deliver: receives each code of an e-mail, for the administrator's log of codes. No mail is sent.
   ///   - loginsEnded: called after each request that has ended the logins of a user, so that open connections of the user
   ///     end their sessions. The response waits for it.
+  ///   - failed: receives each error that is not the client's, such as one of the store, for the log.
   public init(
     accounts: AccountService,
     keys: IdentityKeys,
     settings: IdentitySettings = IdentitySettings(),
     environment: AccountEnvironment = .live,
     deliver: @escaping @Sendable (IssuedCode) -> Void = { _ in },
-    loginsEnded: @escaping @Sendable (_ uid: String) async -> Void = { _ in }
+    loginsEnded: @escaping @Sendable (_ uid: String) async -> Void = { _ in },
+    failed: @escaping @Sendable (any Error) -> Void = { _ in }
   ) {
     self.accounts = accounts
     self.keys = keys
@@ -53,6 +56,7 @@ public final class IdentityService: Sendable {
     self.environment = environment
     self.deliver = deliver
     self.loginsEnded = loginsEnded
+    self.failed = failed
     verified = VerifiedTokens(
       capacity: settings.verifiedTokensMax, bytesMax: settings.verifiedTokenBytesMax)
     codes = RecentCodes()
@@ -70,6 +74,22 @@ public final class IdentityService: Sendable {
   /// Reports that the logins of a user have ended.
   func reportEndOfLogins(of uid: String) async {
     await loginsEnded(uid)
+  }
+
+  /// Returns the result of a step that may end the logins of a user. If it is uncertain whether the step has ended them,
+  /// reports that they have.
+  func reportingUncertainEnd<Result>(_ step: () async throws -> Result) async throws -> Result {
+    do {
+      return try await step()
+    } catch let error as UncertainChange {
+      await reportEndOfLogins(of: error.uid)
+      throw error
+    }
+  }
+
+  /// Reports an error for the log, unless the request was cancelled.
+  func report(failure error: any Error) {
+    if !(error is CancellationError), !Task.isCancelled { failed(error) }
   }
 }
 

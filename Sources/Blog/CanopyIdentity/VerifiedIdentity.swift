@@ -15,6 +15,8 @@ public struct VerifiedIdentity: Sendable {
   public let loginTime: Int64
   /// The time at which the token was issued, in seconds since 1970; `.min` if it does not matter.
   let issueTime: Int64
+  /// The time at which the session of a session token began, in seconds since 1970; nil for an identity token.
+  let sessionTime: Int64?
   /// Whether the token is an unsigned one of an emulator, whose user need not have an account.
   public let isUnsigned: Bool
   /// The value of `auth` in rules, with `uid`, `token` and `provider`.
@@ -22,7 +24,7 @@ public struct VerifiedIdentity: Sendable {
 
   init(
     uid: String, provider: String, claims: Node, expiresAt: Int64, loginTime: Int64,
-    issueTime: Int64 = .min, isUnsigned: Bool
+    issueTime: Int64 = .min, sessionTime: Int64? = nil, isUnsigned: Bool
   ) {
     self.uid = uid
     self.provider = provider
@@ -30,6 +32,7 @@ public struct VerifiedIdentity: Sendable {
     self.expiresAt = expiresAt
     self.loginTime = loginTime
     self.issueTime = issueTime
+    self.sessionTime = sessionTime
     self.isUnsigned = isUnsigned
     auth = RuleCaller.auth(uid: uid, provider: provider, token: claims)
   }

@@ -8,14 +8,13 @@ extension Batch {
   /// write leaves no trace, and the commit removes it from the on-disconnect writes too, so that no later process
   /// decides it again. The commit has the result of all others. If all are refused, there is no commit.
   ///
-  /// - Returns: the number of writes that were made or refused, and the errors of the refused ones by their indexes.
-  mutating func makeTogether(
-    _ decisions: ArraySlice<Decision<Void>>
-  ) -> (count: Int, errors: [Int: any Error]) {
+  /// - Returns: the number of writes that were made or refused, the errors of the refused ones, and the failure that left
+  ///   the others, if there was one.
+  mutating func makeTogether(_ decisions: ArraySlice<Decision<Void>>) -> WritesProgress {
     let (before, time, start) = (tree, writer.now(), writer.threadTime())
     // One by one, writes that cannot be made are refused with the reason.
     guard decisions.count > 1, !isRefusing, time < PushIDGenerator.timeMax else {
-      return (decisions.count, makeSingly(decisions))
+      return makeSingly(decisions)
     }
     var joint = JointWrite()
     var errors: [Int: any Error] = [:]
@@ -28,23 +27,33 @@ extension Batch {
     let assignments = joint.assignments(in: tree.root)
     // Applied again from the start, so that the commit is what a journal applies.
     tree = before
-    guard !assignments.isEmpty else { return (joint.count, errors) }
+    guard !assignments.isEmpty else { return WritesProgress(count: joint.count, errors: errors) }
     do {
       try commit(assignments, at: time, completing: joint.completed)
     } catch {
       // Makes the writes singly, so that only those at fault are refused.
-      errors = makeSingly(decisions.prefix(joint.count))
+      return makeSingly(decisions.prefix(joint.count))
     }
-    return (joint.count, errors)
+    return WritesProgress(count: joint.count, errors: errors)
   }
 
-  /// Makes each write in a commit of its own. Returns the errors of the refused ones by their indexes.
-  private mutating func makeSingly(_ decisions: ArraySlice<Decision<Void>>) -> [Int: any Error] {
-    var errors: [Int: any Error] = [:]
+  /// Makes each write in a commit of its own.
+  ///
+  /// A wrong clock is no fault of a write. It ends the work, so that the write and those after it are made later.
+  private mutating func makeSingly(_ decisions: ArraySlice<Decision<Void>>) -> WritesProgress {
+    var progress = WritesProgress()
     for (index, decision) in zip(decisions.indices, decisions) {
-      do { try make(decision, of: propose()) } catch { errors[index] = error }
+      do {
+        try make(decision, of: propose())
+      } catch EngineError.wrongTime {
+        progress.failure = .wrongTime
+        return progress
+      } catch {
+        progress.errors[index] = error
+      }
+      progress.count += 1
     }
-    return errors
+    return progress
   }
 
   /// Resolves, authorizes and applies a write of a commit.
@@ -104,6 +113,16 @@ extension Engine {
   /// expensive rules take so long. The time for which the engine's thread waits for a processor does not count, so a
   /// busy machine does not divide a group without need.
   static let jointTimeMax = Duration.milliseconds(20)
+}
+
+/// The result of a step of several writes.
+struct WritesProgress {
+  /// The number of writes that were made or refused.
+  var count = 0
+  /// The errors of the refused ones by their indexes.
+  var errors: [Int: any Error] = [:]
+  /// The failure for which the next write can be neither made nor refused now.
+  var failure: EngineError?
 }
 
 /// The locations that several writes of a commit change, one write after the other.

@@ -59,6 +59,8 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
   /// The number of writes that were made or denied, in a durable batch or in the present one.
   private var next = 0
   private var errors: [Int: any Error] = [:]
+  /// The failure that stopped the writes, besides one of the journal.
+  private var stop: EngineError?
   /// The number of writes whose batch is durable.
   private var decided = 0
   private var isComplete = false
@@ -81,15 +83,17 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
   func run(in batch: inout Batch) -> Bool {
     while ends.last == next { ends.removeLast() }
     guard !isComplete, let end = ends.last else { return true }
-    let (count, refused) = batch.makeTogether(decisions[next..<end])
-    errors.merge(refused) { $1 }
-    next += count
-    return next == decisions.count
+    let progress = batch.makeTogether(decisions[next..<end])
+    errors.merge(progress.errors) { $1 }
+    next += progress.count
+    stop = progress.failure
+    return next == decisions.count || stop != nil
   }
 
   func complete(_ failure: EngineError?) {
     guard !isComplete else { return }
     if failure == nil { decided = next }
+    let failure = failure ?? stop
     guard failure != nil || decided == decisions.count else { return }
     isComplete = true
     completion(

@@ -119,12 +119,15 @@ final class GatewayConnection: Sendable {
     }
   }
 
-  /// Returns the user whom a token names if it is the last one of the connection, and is still valid; else nil.
+  /// Returns the user whom a token names if it is the last one of the connection, is still valid, and its account has not
+  /// changed since; else nil.
   func knownIdentity(of token: String) -> Identity? {
     let known = state.withLock { state in
       state.login.flatMap { $0.token.hasSameBytes(as: token) ? $0.identity : nil }
     }
-    if case .user(let session)? = known, !session.isValid(at: operations.now()) { return nil }
+    if case .user(let session)? = known {
+      guard session.isValid(at: operations.now()), !session.isOutdated else { return nil }
+    }
     return known
   }
 

@@ -74,6 +74,7 @@ public final class UserSession: Sendable {
   let caller: RuleCaller
   private let revocation: Revocation
   private let lineage: Mutex<Lineage>
+  private let outdated = Atomic(false)
 
   /// Creates the login of a session token.
   convenience init(
@@ -118,6 +119,29 @@ public final class UserSession: Sendable {
 
   func revoke() {
     revocation.make()
+  }
+
+  /// Whether the account may have changed since the claims were read. A front end that authenticates each request then
+  /// checks the token again.
+  public var isOutdated: Bool { outdated.load(ordering: .acquiring) }
+
+  func noteChange() {
+    outdated.store(true, ordering: .releasing)
+  }
+
+  /// Whether the rules see the same user in another login, besides the time at which its claims were read.
+  func hasSameClaims(as other: UserSession) -> Bool {
+    Self.lastingAuth(of: caller) == Self.lastingAuth(of: other.caller)
+  }
+
+  private static let tokenPath = Path.root.child("token")
+  /// The claims that depend on the time at which they are read: those of a session token differ each time.
+  private static let passingClaims: [Key] = ["iat", "exp"]
+
+  private static func lastingAuth(of caller: RuleCaller) -> Node {
+    passingClaims.reduce(caller.auth ?? .absent) {
+      $0.setting(.absent, at: tokenPath.child($1))
+    }
   }
 
   /// Calls a closure when the session is revoked, on any thread; at once if it was revoked before. The closure must
@@ -194,7 +218,14 @@ public final class SessionRegistry: Sendable {
     var sessions: [Key: [ObjectIdentifier: UserSession]] = [:]
     /// The sessions with on-disconnect writes that wait.
     var armed: [Key: [ObjectIdentifier: Armed]] = [:]
+    var counts = Counts()
+  }
+
+  /// The numbers of events that concern logins. If they are the same before a token is checked and after its login is
+  /// added, there was no such event in between.
+  struct Counts: Sendable {
     var revocations = 0
+    var changes = 0
   }
 
   fileprivate struct Armed {
@@ -208,9 +239,8 @@ public final class SessionRegistry: Sendable {
   /// The number of logins.
   public var count: Int { state.withLock { $0.sessions.values.reduce(0) { $0 + $1.count } } }
 
-  /// The number of revocations so far. If it is the same before a token is checked and after its login is
-  /// added, there was no revocation in between.
-  var revocations: Int { state.withLock { $0.revocations } }
+  /// The numbers of events so far.
+  var counts: Counts { state.withLock { $0.counts } }
 
   /// Adds a login that a connection begins. O(1).
   func add(_ session: UserSession) {
@@ -258,15 +288,32 @@ public final class SessionRegistry: Sendable {
   /// Revokes the logins with a token that the store no longer has, and returns them.
   func revoke(_ uid: Key, token: String) -> [UserSession] {
     state.withLock { state in
-      state.revocations += 1
+      state.counts.revocations += 1
       return state.revoke(uid) { $0.token.hasSameBytes(as: token) }
+    }
+  }
+
+  /// Revokes the logins with some tokens that the store no longer has, and returns them. O(logins of the account), with a
+  /// digest for each.
+  func revoke(_ uid: Key, tokens: Set<TokenDigest>) -> [UserSession] {
+    state.withLock { state in
+      state.counts.revocations += 1
+      return state.revoke(uid) { TokenDigest(token: $0.token).map(tokens.contains) ?? false }
+    }
+  }
+
+  /// Notes that an account may have changed, so that the claims of its logins may be others. O(logins of the account).
+  func noteChange(of uid: Key) {
+    state.withLock { state in
+      state.counts.changes += 1
+      for session in (state.sessions[uid] ?? [:]).values { session.noteChange() }
     }
   }
 
   /// Revokes all logins of an account whose tokens the store no longer has, and returns them.
   func revokeAll(_ uid: Key) -> [UserSession] {
     state.withLock { state in
-      state.revocations += 1
+      state.counts.revocations += 1
       return state.revoke(uid) { _ in true }
     }
   }

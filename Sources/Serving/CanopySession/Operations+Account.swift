@@ -74,22 +74,48 @@ extension Operations {
     from current: String, to new: String, as identity: Identity, at address: String
   ) async throws -> Session.Completion {
     let uid = try user(identity)
-    let completion = try await openSession {
-      do {
-        let session = try await accounts.changePassword(
-          uid: uid.text, session: identity.session?.token ?? "", current: current, new: new,
-          from: RemoteNetwork(address))
-        // The subscriptions of this connection are authorized when it has the new session.
-        await reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
-        return session
-      } catch {
-        // The store may have taken the new password before it failed, and ended all sessions.
-        if !(error is AccountError) { await reauthorize(sessions.revokeAll(uid)) }
-        throw error
-      }
+    return try await renewSession(of: identity) {
+      let session = try await accounts.changePassword(
+        uid: uid.text, session: identity.session?.token ?? "", current: current, new: new,
+        from: RemoteNetwork(address))
+      // The subscriptions of this connection are authorized when it has the new session.
+      await reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
+      return session
     }
-    if let session = completion.identity?.session { identity.session?.isSucceeded(by: session) }
-    return completion
+  }
+
+  /// Makes the session that `open` opens that of the connection, in place of an earlier one of the same user. The
+  /// on-disconnect writes of the earlier one stay.
+  ///
+  /// If that fails, the earlier session may have ended all the same. Then its subscriptions end too.
+  ///
+  /// - Parameters:
+  ///   - identity: the user of the connection.
+  ///   - open: opens the session. It may end the others of the user.
+  func renewSession(
+    of identity: Identity, _ open: () async throws -> CanopyAccounts.Session
+  ) async throws -> Session.Completion {
+    let own = identity.session
+    do {
+      let completion = try await revokingIfUncertain { try await openSession(open) }
+      if let session = completion.identity?.session { own?.isSucceeded(by: session) }
+      return completion
+    } catch {
+      // The registry has revoked it, and its caller has left its subscriptions to the new session.
+      if let own, !own.isValid(at: now()) { await reauthorize([own]) }
+      throw error
+    }
+  }
+
+  /// Returns the result of a step that may end the logins of a user. If it is uncertain whether the step has ended them,
+  /// revokes them: the store may have ended them before it failed.
+  func revokingIfUncertain<Result>(_ step: () async throws -> Result) async throws -> Result {
+    do {
+      return try await step()
+    } catch let error as UncertainChange {
+      if let uid = try? Key(error.uid) { await reauthorize(sessions.revokeAll(uid)) }
+      throw error
+    }
   }
 
   private func signUp(
@@ -117,15 +143,15 @@ extension Operations {
     guard let service = identityService else {
       return try await openSession { try await accounts.authenticate(token) }
     }
-    let revocations = sessions.revocations
+    let counts = sessions.counts
     guard TokenDigest(token: token) == nil else {
       let identity = try await service.identity(ofSession: token)
-      return try await hold(try UserSession(identity, token: token), since: revocations) {
+      return try await hold(try UserSession(identity, token: token), since: counts) {
         _ = try await accounts.authenticate(token)
       }
     }
     let verified = try await service.verify(token)
-    return try await hold(try UserSession(verified, token: token), since: revocations) {
+    return try await hold(try UserSession(verified, token: token), since: counts) {
       try await service.check(verified)
     }
   }
@@ -134,7 +160,7 @@ extension Operations {
   func openSession(
     _ open: () async throws -> CanopyAccounts.Session
   ) async throws -> Session.Completion {
-    let revocations = sessions.revocations
+    let counts = sessions.counts
     let session = try await open()
     let login: UserSession
     if let service = identityService {
@@ -146,7 +172,7 @@ extension Operations {
         uid: try Key(session.uid), email: session.email, token: session.token,
         expiresAt: session.expiresAt, provider: session.provider)
     }
-    return try await hold(login, since: revocations) {
+    return try await hold(login, since: counts) {
       _ = try await accounts.authenticate(login.token)
     }
   }
@@ -154,13 +180,16 @@ extension Operations {
   /// Makes a login the session of the connection.
   ///
   /// - Parameters:
-  ///   - revocations: the number of revocations before the token was checked.
+  ///   - counts: the counts of the registry before the token was checked.
   ///   - check: checks the token again.
   private func hold(
-    _ login: UserSession, since revocations: Int, _ check: () async throws -> Void
+    _ login: UserSession, since counts: SessionRegistry.Counts, _ check: () async throws -> Void
   ) async throws -> Session.Completion {
     sessions.add(login)
-    if sessions.revocations != revocations {
+    let present = sessions.counts
+    // The account may have changed before the registry knew of the login.
+    if present.changes != counts.changes { login.noteChange() }
+    if present.revocations != counts.revocations {
       // The token may have been revoked before the registry knew of the login.
       do { try await check() } catch {
         sessions.remove(login)
@@ -194,11 +223,13 @@ extension Operations {
 
   /// Returns the error for the client. An error that no module declares comes from the store.
   func storeError(_ error: any Error) -> WireError {
-    if let known = WireError(error) { return known }
+    let known = WireError(error)
+    if let known, !(error is UncertainChange) { return known }
     // A client that is gone cancels its request. That is not a fault.
     if !Task.isCancelled {
       logger.error("the store failed", metadata: ["error": "\(error)"])
     }
+    if let known { return known }
     return WireError(.unavailable, "the store cannot be read or written now; try again later")
   }
 }

@@ -27,24 +27,15 @@ extension Operations {
     case .issueCustomToken(let uid, let claims):
       try requireAdministrator(identity)
       let service = try requiredService()
-      do {
-        let token = try service.makeCustomToken(uid: uid, claims: claims)
-        return Session.Completion(.json(["token": .text(token)]))
-      } catch {
-        throw WireError(
-          .invalidData,
-          "the uid must be a key of at most 128 bytes, and the claims an object of at most 1,000 without reserved names"
-        )
-      }
+      let token = try service.makeCustomToken(uid: uid, claims: claims)
+      return Session.Completion(.json(["token": .text(token)]))
     case .confirm(let email, let password):
       let uid = try user(identity)
-      let completion = try await openSession {
+      return try await renewSession(of: identity) {
         try await accounts.confirm(
           uid: uid.text, session: identity.session?.token ?? "", email: email, password: password,
           from: network)
       }
-      if let session = completion.identity?.session { identity.session?.isSucceeded(by: session) }
-      return completion
     case .changeCredentials(let email, let password):
       return try await changeCredentials(email, password, as: identity, from: network)
     case .deleteAccount: return try await deleteAccount(of: identity)
@@ -104,37 +95,22 @@ extension Operations {
     var changes = AccountChanges()
     changes.email = email.map { .set($0) }
     changes.password = password.map { .set($0) }
-    let completion = try await openSession {
-      do {
-        let account = try await accounts.update(
-          uid.text, changes, loginTime: login.endableLoginTime, from: network)
-        if account.details.validSince > login.loginTime {
-          // The subscriptions of this connection are authorized when it has the new session.
-          await reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
-        }
-        guard let next = try await accounts.login(account) else { throw WireError.sessionEnded }
-        return next.session
-      } catch {
-        // The store may have made the change before it failed, and ended all sessions.
-        let isRefusal = error is AccountError || error is WireError
-        if !isRefusal { await reauthorize(sessions.revokeAll(uid)) }
-        throw error
+    return try await renewSession(of: identity) { [changes] in
+      let account = try await accounts.update(
+        uid.text, changes, loginTime: login.endableLoginTime, from: network)
+      if account.details.validSince > login.loginTime {
+        // The subscriptions of this connection are authorized when it has the new session.
+        await reauthorize(sessions.revokeAll(uid).filter { $0 !== identity.session })
       }
+      guard let next = try await accounts.login(account) else { throw WireError.sessionEnded }
+      return next.session
     }
-    if let session = completion.identity?.session { identity.session?.isSucceeded(by: session) }
-    return completion
   }
 
   private func deleteAccount(of identity: Identity) async throws -> Session.Completion {
     let uid = try user(identity)
     _ = try await requiredService().recentIdentity(of: identity.session?.token ?? "")
-    do {
-      try await accounts.deleteAccount(uid: uid.text)
-    } catch {
-      // The store may have deleted the account before it failed.
-      if !(error is AccountError) { await reauthorize(sessions.revokeAll(uid)) }
-      throw error
-    }
+    try await revokingIfUncertain { try await accounts.deleteAccount(uid: uid.text) }
     await reauthorize(sessions.revokeAll(uid))
     return Session.Completion(.null, identity: .anonymous)
   }
@@ -144,7 +120,9 @@ extension Operations {
   ) async throws -> Session.Completion {
     let record: CodeRecord
     if let new {
-      record = try await accounts.resetPassword(code: code, new: new, from: network)
+      record = try await revokingIfUncertain {
+        try await accounts.resetPassword(code: code, new: new, from: network)
+      }
       await reauthorize(sessions.revokeAll(try Key(record.uid)))
     } else {
       record = try await accounts.checkCode(code, .resetPassword, from: network)

@@ -178,9 +178,16 @@ extension Operations {
     let version = rules.current
     try version.checkDerivation(at: write.assignments.lazy.map(\.location))
     guard version.isAboutBlog else { return nil }
-    return try DerivedData.assignments(following: write) { uid, entries, now in
-      renames.withLock { $0.take(uid, cost: entries, now: now) }
+    var charges: [(uid: Key, entries: Int)] = []
+    let assignments = try DerivedData.assignments(following: write) { uid, entries, now in
+      charges.append((uid, entries))
+      return renames.withLock { $0.wait(uid, now: now) }
     }
+    // Charged only if nothing has refused the write.
+    for charge in charges {
+      _ = renames.withLock { $0.take(charge.uid, cost: charge.entries, now: write.time) }
+    }
+    return assignments
   }
 }
 

@@ -51,7 +51,9 @@ extension Operations {
   private func rename(_ uid: Key, to username: String, _ context: WriteContext) throws {
     try requireBlog()
     let transaction = try Users.rename(uid, to: username) { [self] entries, now in
-      renames.withLock { $0.take(uid, cost: entries, now: now) }
+      // `refusingUnfinishedWork` refuses it, so it is not charged.
+      if entries > UnfinishedWork.entriesMax, !rules.current.isAboutBlog { return nil }
+      return renames.withLock { $0.take(uid, cost: entries, now: now) }
     }
     submit(refusingUnfinishedWork(transaction), named: "RENAME", context) { [self] _ in
       continueUnfinishedWork()

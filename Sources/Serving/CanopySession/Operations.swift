@@ -108,6 +108,14 @@ public final class Operations: Sendable {
     longWork = TurnQueue(width: 1)
     shortWork = TurnQueue(width: ProcessInfo.processInfo.activeProcessorCount - 1)
     unfinishedWork = UnfinishedWorkRunner(engine: engine, rules: rules, logger: logger)
+    accounts.add(
+      AccountObserver { uid in
+        if let uid = try? Key(uid) { sessions.noteChange(of: uid) }
+      } sessionsEnded: { uid, tokens in
+        guard let uid = try? Key(uid) else { return }
+        await Operations.reauthorize(
+          sessions.revoke(uid, tokens: tokens), in: [engine] + namespaces.engines)
+      })
   }
 
   /// Creates the operations on another database of a server. They share everything with those of the default one but

@@ -251,6 +251,7 @@ extension Identity {
     case (.user(let login), .user(let other)):
       login.uid == other.uid && login.token.hasSameBytes(as: other.token)
         && login.email.hasSameBytes(as: other.email) && login.expiresAt == other.expiresAt
+        && login.hasSameClaims(as: other)
         // At any time, because the expiry is the same.
         && other.isValid(at: .min)
     default: false

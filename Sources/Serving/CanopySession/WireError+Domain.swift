@@ -16,6 +16,8 @@ extension WireError {
     case let error as TreeError: self.init(error)
     case let error as EngineError: self.init(error)
     case let error as AccountError: self.init(error)
+    case let error as UncertainChange: self.init(.unavailable, error.sentence)
+    case let error as ClaimsProblem: self.init(.invalidData, error.sentence)
     case let error as IdentityProblem:
       self.init(error == .loginTooOld ? .permissionDenied : .unauthenticated, error.sentence)
     default: return nil

@@ -52,10 +52,10 @@ struct NamespaceFolders: Sendable {
     }
   }
 
-  /// Deletes the rests of namespaces whose removal a crash has interrupted.
+  /// Deletes the rests of namespaces whose removal a crash has interrupted. Leaves those that another command is deleting.
   func deleteRests() throws {
     for rest in try entries().filter({ $0.hasBytePrefix(Self.removedPrefix) }) {
-      try SQLiteStore.delete("\(folder)/\(rest)")
+      try SQLiteStore.deleteRest("\(folder)/\(rest)")
     }
   }
 

@@ -146,7 +146,8 @@ struct Serve: AsyncParsableCommand {
         IdentityService(
           accounts: parts.accounts, keys: keys, settings: identity,
           environment: Composition.environment, deliver: { $0.log(to: logger) },
-          loginsEnded: loginsEnded)
+          loginsEnded: loginsEnded,
+          failed: { logger.error("the store failed", metadata: ["error": "\($0)"]) })
       },
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
       disconnectStore: parts.store, rules: rules, limits: settings.limits,

@@ -49,6 +49,17 @@ final class FolderLock: Sendable {
     descriptor = Mutex(directory)
   }
 
+  /// Runs a step with the lock of a folder, whose files stay as they are; does nothing if another process has the lock. If
+  /// the folder cannot be opened, the step finds out why.
+  static func unlessInUse(
+    _ folder: String, _ step: () throws(StoreError) -> Void
+  ) throws(StoreError) {
+    let directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW)
+    defer { if directory >= 0 { close(directory) } }
+    if directory >= 0, flock(directory, LOCK_EX | LOCK_NB) != 0, errno == EWOULDBLOCK { return }
+    try step()
+  }
+
   /// Whether a path still names the folder of a descriptor.
   private static func isFolder(_ path: String, _ descriptor: Int32) -> Bool {
     var (named, opened) = (stat(), stat())

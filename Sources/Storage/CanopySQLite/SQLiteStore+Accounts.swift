@@ -3,8 +3,9 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore: AccountStore {
-  /// Inserts one row. Returns false if the uid or the address is taken. One synchronized transaction.
-  public func insert(_ account: Account) async throws -> Bool {
+  /// Inserts an account and its first token. Returns false if the uid or the address is taken. One synchronized
+  /// transaction.
+  public func insert(_ account: Account, token: TokenRecord?) async throws -> Bool {
     try await writeAccounts { db in
       try db.execute(
         sql: """
@@ -21,6 +22,13 @@ extension SQLiteStore: AccountStore {
         details.validSince = max(details.validSince, deleted + 1)
       }
       try details.write(db, of: account.uid)
+      if let token {
+        let digest = Data(token.digest.bytes)
+        try db.execute(
+          sql: "INSERT INTO tokens VALUES (?, ?, ?, 0)",
+          arguments: [digest, account.uid, token.expiresAt])
+        try SQLiteStore.completeToken(token, digest, db)
+      }
       return true
     }
   }
@@ -143,7 +151,7 @@ extension SQLiteStore: AccountStore {
   /// one transaction. O(tokens of the account).
   public func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?, countMax: Int
-  ) async throws -> Bool {
+  ) async throws -> [TokenDigest]? {
     try await writeAccounts { db in
       let digest = Data(token.digest.bytes)
       try db.execute(
@@ -151,25 +159,33 @@ extension SQLiteStore: AccountStore {
           INSERT INTO tokens SELECT ?, uid, ?, 0 FROM accounts
           WHERE uid = ? AND NOT is_pending AND NOT is_disabled AND password_hash = ?
           """, arguments: [digest, token.expiresAt, token.uid, hash])
-      guard db.changesCount == 1 else { return false }
-      try SealedTable.tokens.seal(db, where: "hash = ?", [digest])
-      if let claims = token.customClaims {
-        try db.execute(
-          sql: "INSERT INTO custom_sessions VALUES (?, ?, 0)", arguments: [digest, claims])
-        try SealedTable.customSessions.seal(db, where: "hash = ?", [digest])
-      }
+      guard db.changesCount == 1 else { return nil }
+      try SQLiteStore.completeToken(token, digest, db)
       if let time, var details = try Account.fetchOne(db, uid: token.uid)?.details {
         details.lastLoginAt = max(time, details.lastLoginAt ?? time)
         try details.write(db, of: token.uid)
       }
-      try db.execute(
+      let ended = try Data.fetchAll(
+        db,
         sql: """
-          DELETE FROM tokens WHERE hash IN (
-            SELECT hash FROM tokens WHERE uid = ?
-            ORDER BY hash = ? DESC, expires_at DESC LIMIT \(SQLiteStore.endedTokensMax) OFFSET ?)
+          SELECT hash FROM tokens WHERE uid = ?
+          ORDER BY hash = ? DESC, expires_at DESC LIMIT \(SQLiteStore.endedTokensMax) OFFSET ?
           """, arguments: [token.uid, digest, max(1, countMax)])
-      return true
+      let delete = try db.cachedStatement(sql: "DELETE FROM tokens WHERE hash = ?")
+      for hash in ended { try delete.execute(arguments: [hash]) }
+      return ended.map { TokenDigest(bytes: Array($0)) }
     }
+  }
+
+  /// Seals the row of a new token, and inserts its claims.
+  private static func completeToken(
+    _ token: TokenRecord, _ digest: Data, _ db: Database
+  ) throws {
+    try SealedTable.tokens.seal(db, where: "hash = ?", [digest])
+    guard let claims = token.customClaims else { return }
+    try db.execute(
+      sql: "INSERT INTO custom_sessions VALUES (?, ?, 0)", arguments: [digest, claims])
+    try SealedTable.customSessions.seal(db, where: "hash = ?", [digest])
   }
 
   /// Returns a token and its account, by the primary key.

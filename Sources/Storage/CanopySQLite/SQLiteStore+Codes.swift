@@ -4,21 +4,27 @@ internal import GRDB
 
 /// Codes of e-mails.
 extension SQLiteStore {
-  /// Inserts a code and deletes the oldest ones of its account, in one transaction.
-  public func insertCode(_ code: CodeRecord, countMax: Int) async throws -> Bool {
+  /// Inserts a code, unless its account has as many for the purpose as it may, in one transaction.
+  public func insertCode(
+    _ code: CodeRecord, countMax: Int, keepingEnds ends: ClosedRange<Int64>
+  ) async throws -> Bool {
     try await writeAccounts { db in
       let digest = Data(code.digest.bytes)
+      try db.execute(
+        sql: """
+          DELETE FROM account_codes WHERE uid = ? AND purpose = ?
+            AND expires_at NOT BETWEEN ? AND ?
+          """,
+        arguments: [code.uid, code.purpose.rawValue, ends.lowerBound, ends.upperBound])
+      let count = try Int.fetchOne(
+        db, sql: "SELECT COUNT(*) FROM account_codes WHERE uid = ? AND purpose = ?",
+        arguments: [code.uid, code.purpose.rawValue])
+      guard count ?? 0 < countMax else { return false }
       try db.execute(
         sql: "INSERT INTO account_codes SELECT ?, uid, ?, ?, ?, 0 FROM accounts WHERE uid = ?",
         arguments: [digest, code.purpose.rawValue, code.email, code.expiresAt, code.uid])
       guard db.changesCount == 1 else { return false }
       try SealedTable.accountCodes.seal(db, where: "hash = ?", [digest])
-      try db.execute(
-        sql: """
-          DELETE FROM account_codes WHERE hash IN (
-            SELECT hash FROM account_codes WHERE uid = ?
-            ORDER BY hash = ? DESC, expires_at DESC LIMIT -1 OFFSET ?)
-          """, arguments: [code.uid, digest, max(1, countMax)])
       return true
     }
   }

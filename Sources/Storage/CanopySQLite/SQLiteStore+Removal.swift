@@ -27,10 +27,18 @@ extension SQLiteStore {
     try delete(removed)
   }
 
+  /// Deletes the rest of a folder that `remove` has moved, unless another process is deleting it now. That process has the
+  /// lock of the folder until it is done.
+  ///
+  /// - Throws: `StoreError.inaccessible`.
+  public static func deleteRest(_ removed: String) throws(StoreError) {
+    try FolderLock.unlessInUse(removed) { () throws(StoreError) in try delete(removed) }
+  }
+
   /// Deletes a folder that `remove` has moved, or the rest of it.
   ///
   /// - Throws: `StoreError.inaccessible`.
-  public static func delete(_ removed: String) throws(StoreError) {
+  private static func delete(_ removed: String) throws(StoreError) {
     do {
       try FileManager.default.removeItem(atPath: removed)
     } catch {

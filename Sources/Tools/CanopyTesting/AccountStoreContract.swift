@@ -23,6 +23,7 @@ public func verifyContract(of store: any AccountStore) async throws {
   try await contract.checkCodes()
   try await contract.checkLatestLogin()
   try await contract.checkTokenCount()
+  try await contract.checkFirstToken()
 }
 
 private struct AccountStoreContract {
@@ -329,7 +330,7 @@ private struct AccountStoreContract {
     let login = TokenRecord(
       digest: digest(32), uid: "delete", expiresAt: 5, customClaims: "{}")
     #expect(try await store.insertToken(login, ifPasswordHash: hash, loginAt: 6))
-    #expect(try await store.insertCode(code(33, "delete"), countMax: 5))
+    #expect(try await insert(code(33, "delete")))
     #expect(try await store.delete(uid: "delete"))
     #expect(try await !store.delete(uid: "delete"))
     #expect(try await store.account(uid: "delete") == nil)
@@ -337,18 +338,31 @@ private struct AccountStoreContract {
     #expect(try await store.code(digest(33)) == nil)
     #expect(try await store.insert(account), "the address and the uid are free again")
     #expect(try await store.account(uid: "delete") == account, "without the data of the former")
-    #expect(try await !store.insertCode(code(33, "nobody"), countMax: 5))
+    #expect(try await !insert(code(33, "nobody")))
   }
 
   func checkCodes() async throws {
     _ = try await inserted("codes")
     _ = try await inserted("codes-other")
-    #expect(try await store.insertCode(code(40, "codes-other", expiresAt: 1), countMax: 2))
-    for (number, expiresAt) in [(41, 100), (42, 101), (43, 102)] as [(UInt8, Int64)] {
-      #expect(
-        try await store.insertCode(code(number, "codes", expiresAt: expiresAt), countMax: 2))
+    #expect(try await insert(code(40, "codes-other", expiresAt: 1)))
+    for (number, end, isAdded) in [(44, 90, true), (42, 101, true), (41, 100, false)]
+      as [(UInt8, Int64, Bool)]
+    {
+      #expect(try await insert(code(number, "codes", expiresAt: end)) == isAdded)
     }
-    #expect(try await store.code(digest(41)) == nil, "the oldest of three is removed")
+    #expect(try await store.code(digest(41)) == nil, "earlier codes stay valid")
+    #expect(try await store.code(digest(44)) == code(44, "codes", expiresAt: 90))
+    let other = CodeRecord(
+      digest: digest(45), uid: "codes", purpose: .verifyEmail, email: "codes@x", expiresAt: 1)
+    #expect(try await insert(other), "each purpose has a bound of its own")
+    #expect(
+      try await insert(code(43, "codes", expiresAt: 102), keepingEnds: 91...101),
+      "a code that ends outside does not count")
+    #expect(try await store.code(digest(44)) == nil)
+    #expect(try await store.deleteCode(digest(45)), "those of other purposes stay")
+    #expect(
+      try await !insert(code(46, "codes", expiresAt: 103), keepingEnds: 101...102),
+      "one that ends at the bound counts")
     #expect(try await store.code(digest(42)) == code(42, "codes", expiresAt: 101))
     #expect(try await store.code(digest(40)) != nil, "codes of other accounts stay")
     #expect(try await store.deleteCode(digest(42)))
@@ -387,18 +401,42 @@ private struct AccountStoreContract {
     let other = try await inserted("count-other").passwordHash
     #expect(
       try await store.insertToken(token(60, "count-other", expiresAt: 1), ifPasswordHash: other))
-    for (number, end) in [(61, 30), (62, 10), (63, 20), (64, 5)] as [(UInt8, Int64)] {
+    for (number, end, ended) in [
+      (61, 30, nil), (62, 10, nil), (63, 20, 62), (64, 5, 63),
+    ] as [(UInt8, Int64, UInt8?)] {
       #expect(
         try await store.insertToken(
-          token(number, "count", expiresAt: end), ifPasswordHash: hash, loginAt: nil, countMax: 2))
+          token(number, "count", expiresAt: end), ifPasswordHash: hash, loginAt: nil, countMax: 2)
+          == ended.map { [digest($0)] } ?? [], "the tokens that it removes")
     }
+    #expect(
+      try await store.insertToken(
+        token(65, "count"), ifPasswordHash: "other", loginAt: nil, countMax: 1) == nil)
     #expect(try await store.token(digest(64)) != nil, "the new one stays, although it ends first")
     #expect(try await store.token(digest(61)) != nil)
     for number in [62, 63] as [UInt8] { #expect(try await store.token(digest(number)) == nil) }
     #expect(try await store.token(digest(60)) != nil, "tokens of other accounts stay")
   }
 
+  func checkFirstToken() async throws {
+    let first = account("first")
+    let record = TokenRecord(
+      digest: digest(70), uid: "first", expiresAt: 7, customClaims: #"{"a":1}"#)
+    #expect(try await store.insert(first, token: record))
+    #expect(try await store.token(digest(70))?.token == record)
+    #expect(try await store.token(digest(70))?.account == first)
+    let late = account("first-late", email: first.emailNormalized)
+    #expect(try await !store.insert(late, token: token(71, "first-late")))
+    #expect(try await store.token(digest(71)) == nil, "a refused account leaves no token")
+  }
+
   private struct Refusal: Error {}
+
+  private func insert(
+    _ code: CodeRecord, keepingEnds ends: ClosedRange<Int64> = 0...Int64.max
+  ) async throws -> Bool {
+    try await store.insertCode(code, countMax: 2, keepingEnds: ends)
+  }
 
   private func code(_ number: UInt8, _ uid: String, expiresAt: Int64 = 1_000) -> CodeRecord {
     CodeRecord(

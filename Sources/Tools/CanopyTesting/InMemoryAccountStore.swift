@@ -12,6 +12,7 @@ public actor InMemoryAccountStore: AccountStore {
   /// The latest login of a deleted account, in seconds since 1970.
   private var deletedLogin: Int64 = 0
   private var failure: (any Error)?
+  private var lateFailure: (any Error)?
   private var beforeInsertToken: (@Sendable () async throws -> Void)?
 
   /// The gate of reads of tokens, between the read and its result. It is open at first.
@@ -33,13 +34,18 @@ public actor InMemoryAccountStore: AccountStore {
     failure = error
   }
 
+  /// Makes the next change or removal of an account throw an error after it was made.
+  public func failAfterNextChange(with error: any Error) {
+    lateFailure = error
+  }
+
   /// Runs a step once, before the next token is inserted.
   public func beforeNextToken(_ step: @escaping @Sendable () async throws -> Void) {
     beforeInsertToken = step
   }
 
-  /// Adds an account. Returns false if its uid or address is taken.
-  public func insert(_ account: Account) async throws -> Bool {
+  /// Adds an account and its first token. Returns false if its uid or address is taken.
+  public func insert(_ account: Account, token: TokenRecord?) async throws -> Bool {
     try check()
     let (email, uid) = (Array(account.emailNormalized.utf8), Array(account.uid.utf8))
     guard accounts[email] == nil, uids[uid] == nil else { return false }
@@ -49,6 +55,7 @@ public actor InMemoryAccountStore: AccountStore {
     }
     accounts[email] = account
     uids[uid] = email
+    if let token { tokens[token.digest] = token }
     return true
   }
 
@@ -113,6 +120,7 @@ public actor InMemoryAccountStore: AccountStore {
     uids[Array(uid.utf8)] = new
     keep(changed)
     if revokingTokens { revokeTokens(of: uid) }
+    try checkLate()
     return .changed(changed)
   }
 
@@ -124,29 +132,31 @@ public actor InMemoryAccountStore: AccountStore {
     accounts[Array(account.emailNormalized.utf8)] = nil
     uids[Array(uid.utf8)] = nil
     revokeTokens(of: uid)
+    try checkLate()
     return true
   }
 
-  /// Adds a token if its account is active and has this password hash.
+  /// Adds a token if its account is active and has this password hash. Returns the tokens that it has replaced.
   public func insertToken(
     _ token: TokenRecord, ifPasswordHash hash: String, loginAt time: Int64?, countMax: Int
-  ) async throws -> Bool {
+  ) async throws -> [TokenDigest]? {
     let step = beforeInsertToken
     beforeInsertToken = nil
     try await step?()
     try check()
     guard var account = find(token.uid), !account.isPending, !account.isDisabled,
       account.passwordHash == hash
-    else { return false }
+    else { return nil }
     tokens[token.digest] = token
     let others = tokens.values.filter { $0.uid == token.uid && $0.digest != token.digest }
       .sorted { $0.expiresAt < $1.expiresAt }
-    for old in others.dropLast(max(1, countMax) - 1) { tokens[old.digest] = nil }
+    let ended = others.dropLast(max(1, countMax) - 1).map(\.digest)
+    for digest in ended { tokens[digest] = nil }
     if let time {
       account.details.lastLoginAt = max(time, account.details.lastLoginAt ?? time)
       keep(account)
     }
-    return true
+    return ended
   }
 
   /// Returns a token and its account.
@@ -171,17 +181,19 @@ public actor InMemoryAccountStore: AccountStore {
     return expired.count
   }
 
-  /// Adds a code, and removes the codes of the account with the earliest ends beyond `countMax`.
-  public func insertCode(_ code: CodeRecord, countMax: Int) async throws -> Bool {
+  /// Adds a code, unless the account has as many for its purpose as it may.
+  public func insertCode(
+    _ code: CodeRecord, countMax: Int, keepingEnds ends: ClosedRange<Int64>
+  ) async throws -> Bool {
     try check()
     guard find(code.uid) != nil else { return false }
+    var count = 0
+    for old in codes.values
+    where old.uid.utf8.elementsEqual(code.uid.utf8) && old.purpose == code.purpose {
+      if ends.contains(old.expiresAt) { count += 1 } else { codes[old.digest] = nil }
+    }
+    guard count < countMax else { return false }
     codes[code.digest] = code
-    let own = codes.values.filter { $0.uid.utf8.elementsEqual(code.uid.utf8) }
-      .sorted {
-        ($0.expiresAt, $0.digest == code.digest ? 1 : 0)
-          < ($1.expiresAt, $1.digest == code.digest ? 1 : 0)
-      }
-    for old in own.dropLast(max(1, countMax)) { codes[old.digest] = nil }
     return true
   }
 
@@ -207,6 +219,11 @@ public actor InMemoryAccountStore: AccountStore {
 
   private func check() throws {
     if let failure { throw failure }
+  }
+
+  private func checkLate() throws {
+    defer { lateFailure = nil }
+    if let lateFailure { throw lateFailure }
   }
 
   private func find(_ uid: String) -> Account? {

@@ -4,6 +4,7 @@ public import CanopyIdentity
 public import CanopySession
 import CanopySocial
 public import CanopyTree
+import Logging
 import Synchronization
 
 /// The parts of a server behind its listener. The test controls time, journal, accounts and hashing.
@@ -82,11 +83,12 @@ public final class LineParts: Sendable {
     }
     operations = Operations(
       engine: engine, accounts: accounts,
-      identityService: { loginsEnded in
+      identityService: { [log] loginsEnded in
         guard let identity, let keys else { return nil }
         return IdentityService(
           accounts: accounts, keys: keys, settings: identity, environment: environment,
-          deliver: { codes.add($0) }, loginsEnded: loginsEnded)
+          deliver: { codes.add($0) }, loginsEnded: loginsEnded,
+          failed: { log.logger.error("the store failed", metadata: ["error": "\($0)"]) })
       },
       administratorToken: administratorToken,
       disconnectStore: journal, rules: rules, limits: limits,

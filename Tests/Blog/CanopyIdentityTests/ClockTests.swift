@@ -72,14 +72,52 @@ struct ClockTests {
     }
   }
 
-  @Test func `a login that is far ahead of the clock is not recent`() async throws {
+  @Test func `a login that is later than now is not recent`() async throws {
     let fixture = try await IdentityFixture()
     let account = try await fixture.signUp()
-    let body = #"{"idToken":"\#(try account.text("idToken"))","email":"x@example.org"}"#
-    fixture.clock.advance(-61_000)
-    #expect(try await fixture.call("update", body).word == "CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
-    fixture.clock.advance(1_000)
-    #expect(try await fixture.call("update", body).status == 200)
+    let session = try account.text("refreshToken")
+    func update() async throws -> Answer {
+      let token = try await fixture.refresh(session).text("id_token")
+      return try await fixture.call("update", #"{"idToken":"\#(token)","email":"x@example.org"}"#)
+    }
+    for back in [1_000, 60_000, 86_400_000] as [Int64] {
+      fixture.clock.advance(-back)
+      // A new token of an earlier login is not a new login.
+      #expect(try await update().word == "CREDENTIAL_TOO_OLD_LOGIN_AGAIN")
+      await #expect(throws: IdentityProblem.loginTooOld) {
+        try await fixture.service.recentIdentity(of: session)
+      }
+      fixture.clock.advance(back)
+    }
+    _ = try await fixture.service.recentIdentity(of: session)
+    #expect(try await update().status == 200)
+  }
+
+  @Test func `a login just after an end of logins is recent, although its time is ahead`()
+    async throws
+  {
+    let fixture = try await IdentityFixture()
+    var account = try await fixture.signUp()
+    for number in 0..<3 {
+      let token = try account.text("idToken")
+      account = try await fixture.call(
+        "update",
+        #"{"idToken":"\#(token)","password":"engine of 190\#(number)","returnSecureToken":true}"#)
+      #expect(account.status == 200, "\(account.word ?? "")")
+    }
+    _ = try await fixture.service.recentIdentity(of: try account.text("refreshToken"))
+  }
+
+  @Test func `an end of logins ends those of sessions from the future`() async throws {
+    let fixture = try await IdentityFixture()
+    let account = try await fixture.signUp()
+    fixture.clock.advance(-3_600_000)
+    let fresh = try await fixture.refresh(try account.text("refreshToken")).text("id_token")
+    #expect(try await fixture.problem(fresh) == nil)
+    var changes = AccountChanges()
+    changes.endsLogins = true
+    _ = try await fixture.accounts.update(try account.text("localId"), changes, from: nil)
+    #expect(try await fixture.problem(fresh) == .revoked)
   }
 
   @Test func `a change without new credentials adds no session`() async throws {

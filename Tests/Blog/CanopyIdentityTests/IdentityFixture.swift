@@ -16,6 +16,8 @@ struct IdentityFixture {
   let codes: Collected<IssuedCode>
   /// The users whose logins have ended, as the service has reported them.
   let ended: Collected<String>
+  /// The errors that the service has reported for the log.
+  let failures: Collected<any Error>
 
   static let email = "ada@example.org"
   static let password = "engine of 1843"
@@ -36,14 +38,15 @@ struct IdentityFixture {
       store: store, hasher: PasswordHasher(), settings: settings, environment: environment)
     let keys = try await IdentityKeys.loadOrCreate(in: folder.path, environment: environment)
     let (codes, ended) = (Collected<IssuedCode>(), Collected<String>())
+    let failures = Collected<any Error>()
     var identity = IdentitySettings()
     identity.project = "blog"
     identity.isEmulator = isEmulator
     service = IdentityService(
       accounts: accounts, keys: keys, settings: identity, environment: environment,
-      deliver: { codes.add($0) }, loginsEnded: { ended.add($0) })
+      deliver: { codes.add($0) }, loginsEnded: { ended.add($0) }, failed: { failures.add($0) })
     (self.clock, self.folder, self.accounts, self.keys) = (clock, folder, accounts, keys)
-    (self.codes, self.ended) = (codes, ended)
+    (self.codes, self.ended, self.failures) = (codes, ended, failures)
   }
 }
 

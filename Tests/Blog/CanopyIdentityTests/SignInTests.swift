@@ -206,10 +206,10 @@ struct SignInTests {
           == "INVALID_CUSTOM_TOKEN", "\(token)")
     }
     #expect(try await fixture.call("signInWithCustomToken", "{}").word == "MISSING_CUSTOM_TOKEN")
-    #expect(throws: IdentityError("FORBIDDEN_CLAIM : sub")) {
+    #expect(throws: ClaimsProblem.reserved("sub")) {
       try fixture.service.makeCustomToken(uid: "robot", claims: #"{"sub":"x"}"#)
     }
-    #expect(throws: (any Error).self) {
+    #expect(throws: ClaimsProblem.invalidUID) {
       try fixture.service.makeCustomToken(uid: "a/b")
     }
   }

@@ -51,6 +51,28 @@ import Testing
     }
   }
 
+  @Test func `a connection that stays open sees the claims of a changed account`() async throws {
+    try await withGateway { server in
+      try await server.set(rules: #"{"rules":{".read":"auth.token.name === 'Ada'"}}"#)
+      let (token, uid) = try await server.signUp("ada")
+      try await server.connect { client in
+        let field = ["Authorization": "Bearer \(token)"]
+        #expect(try await client.request("GET", "/a.json", field).status == 401)
+        for (name, status) in [(AccountChanges.Text.set("Ada"), 200), (.remove, 401)] {
+          var changes = AccountChanges()
+          changes.displayName = name
+          _ = try await server.parts.accounts.update(uid, changes, from: nil)
+          for _ in 0..<2 {
+            #expect(try await client.request("GET", "/a.json", field).status == status)
+            #expect(try await client.request("GET", "/a.json?auth=\(token)").status == status)
+          }
+        }
+        // The login of the sign-up, and the last one of this connection.
+        #expect(server.parts.operations.sessions.count == 2)
+      }
+    }
+  }
+
   @Test func `the administrator reads and replaces the rules, and nobody else`() async throws {
     try await withGateway { server in
       let (token, _) = try await server.signUp("ada")

@@ -34,6 +34,30 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `writes at a time after the last of keys are made when the clock is right again`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let client = try await server.connectAsAdministrator()
+      for place in ["a", "b"] {
+        try await client.value("ONDISCONNECT SET /\(place) {\".sv\":{\"increment\":1}}")
+      }
+      let ahead = PushIDGenerator.timeMax - server.parts.clock.now
+      server.parts.clock.advance(ahead)
+      await client.disconnect()
+      try await server.eventually {
+        server.parts.log.lines.contains { $0.contains("on-disconnect writes failed") }
+      }
+      #expect(server.root.isAbsent)
+      server.parts.clock.advance(-ahead)
+      await tryAgain(client)
+      try await server.eventually { try await server.hasMadeWrites() }
+      #expect(server.root == (try WriteValue(json: "{\"a\":1,\"b\":1}").node))
+      #expect(!server.parts.log.lines.contains { $0.contains("dropped") })
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func
     `while the journal fails the log has one line, and one retry reads the store for all connections`(
       _ depth: Depth

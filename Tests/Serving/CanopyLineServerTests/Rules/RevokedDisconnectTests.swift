@@ -100,6 +100,39 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `a write stays with its connection when CONFIRM renews the session`(
+    _ depth: Depth
+  ) async throws {
+    let confirm = "CONFIRM ada@example.org \"secret words of ada\""
+    try await check(isMade: true, depth) { _, armed, _, _ in try await armed.value(confirm) }
+    // The session of the connection decides from then on, and no longer the earlier one.
+    try await check(isMade: true, depth) { _, armed, other, token in
+      try await armed.value(confirm)
+      try await other.value("AUTH \(token)")
+      try await other.value("LOGOUT")
+    }
+    try await check(isMade: false, depth) { _, armed, _, _ in
+      try await armed.value(confirm)
+      try await armed.value("LOGOUT")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a write stays with its session when the same user logs in again`(
+    _ depth: Depth
+  ) async throws {
+    try await check(isMade: true, depth) { _, armed, _, _ in
+      try await armed.value(Self.login)
+      try await armed.value("LOGOUT")
+    }
+    try await check(isMade: false, depth) { _, armed, other, token in
+      try await armed.value(Self.login)
+      try await other.value("AUTH \(token)")
+      try await other.value("LOGOUT")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a write is made after its session has expired`(_ depth: Depth) async throws {
     try await check(isMade: true, depth) { server, armed, _, _ in
       server.parts.clock.advance(10_000)

@@ -1,0 +1,54 @@
+import CanopySocial
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyEngine
+@testable import CanopyLineServer
+@testable import CanopySession
+
+/// The budget of renamings. A refused one does not use it up.
+@Suite(.timeLimit(.minutes(2))) struct RenameBudgetTests {
+  @Test func `a new name in a raw write that is refused for another reason is not counted`()
+    async throws
+  {
+    let parts = try await LineParts()
+    let before = try Node(json: #"{"users":{"a":{"username":"ann","createdAt":1}}}"#)
+    func derive(_ changes: [(String, Node)]) throws -> [Assignment]? {
+      var after = before
+      var assignments: [Assignment] = []
+      for (path, value) in changes {
+        after.set(value, at: try Path(path))
+        assignments.append(Assignment(try Location(path), value))
+      }
+      return try parts.operations.derive(
+        ProposedWrite(
+          assignments: assignments, before: before, after: after, time: parts.clock.now))
+    }
+    for number in 0..<500 {
+      // The other profile would have no name.
+      #expect(throws: EngineError.denied) {
+        try derive([("users/a/username", Node("ann\(number)")), ("users/b/createdAt", 1)])
+      }
+    }
+    for number in 0..<500 {
+      #expect(try derive([("users/a/username", Node("ann\(number)"))]) != nil)
+    }
+    #expect(throws: SocialError.self) { try derive([("users/a/username", "bea")]) }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a RENAME that other rules do not allow is refused for that, however often it is sent`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) { server in
+      let ada = try await Person(server, "ada")
+      let posts = (0..<251).map { #""p\#($0)":{"uid":"\#(ada.uid)","author":"ada"}"# }
+      try await server.set("/user-posts/\(ada.uid)", "{\(posts.joined(separator: ","))}")
+      try await server.set(rules: #"{"rules":{".read":true}}"#)
+      for _ in 0..<4 {
+        try await ada.client.expect("RENAME countess", failsWith: "BAD_REQUEST", "more than 250")
+      }
+    }
+  }
+}
