@@ -8,7 +8,7 @@ import Testing
 
 /// A connection without a transport: performs the actions of a session in memory, in a random order, and
 /// checks after every step that the session keeps its promises.
-private struct SessionModel {
+private struct SessionModel: ~Copyable {
   var session: Session
   private var random: SeededGenerator
   private let limits: Limits
