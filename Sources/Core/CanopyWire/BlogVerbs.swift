@@ -43,6 +43,8 @@ public enum BlogWrite: Sendable {
   case comment(id: Key, text: String)
   /// Deletes a comment.
   case uncomment(id: Key, comment: Key)
+  /// Changes the caller's user name.
+  case rename(username: String)
 }
 
 extension Command {

@@ -78,13 +78,13 @@ public enum RequestKind: UInt8, CaseIterable, Sendable {
   public init(_ write: WriteRequest) {
     self =
       switch write {
-      case .rename: .rename
       case .blog(.post): .post
       case .blog(.edit): .edit
       case .blog(.delete): .delete
       case .blog(.star): .star
       case .blog(.comment): .comment
       case .blog(.uncomment): .uncomment
+      case .blog(.rename): .rename
       case .push: .push
       case .once: .once
       case .tree(.set): .set
