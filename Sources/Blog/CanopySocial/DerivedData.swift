@@ -41,7 +41,7 @@ public enum DerivedData {
   /// derived data.
   ///
   /// - Parameters:
-  ///   - commentsMax: the maximum number of comments that the commit removes with their posts.
+  ///   - commentsMax: the maximum number of comments, and of other entries, that the commit removes with their posts.
   ///   - wait: returns the milliseconds that a user must wait before a renaming, or nil to continue, from the uid, the
   ///     number of posts and comments to change, and the time.
   /// - Throws: `EngineError.denied` if the write contradicts the derived data. `SocialError.permissionDenied` if another user

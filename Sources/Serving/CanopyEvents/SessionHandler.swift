@@ -99,7 +99,7 @@ open class SessionHandler {
 
   /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
   open func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
-    let measurement = services.metrics.begin(RequestKind(request))
+    let measurement = services.metrics.begin(request.verb)
     // The events that led to the snapshot go out first.
     let isCurrent = subscribers.isEmpty || services.hub.drain()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
@@ -319,7 +319,7 @@ open class SessionHandler {
         read(context, request)
       case .begin(let request, let slot):
         countWork()
-        if let measurement = services.metrics.begin(RequestKind(request)) {
+        if let measurement = services.metrics.begin(request.verb) {
           measurements[slot] = measurement
         }
         begin(context, request, slot)
