@@ -7,7 +7,7 @@ internal import CanopyTree
 ///
 /// `Layout.postEntries` lists the kinds of entries. `PostRemoval` removes them with the post, `UnfinishedWork` those of a
 /// post that has many, and `SocialCheck` compares them with their copies.
-protocol PostEntries {
+protocol PostEntries: SendableMetatype {
   /// The place of the entries, whose children are the ids of posts.
   static var place: Key { get }
 

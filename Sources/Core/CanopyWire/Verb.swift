@@ -1,3 +1,5 @@
+internal import CanopyTree
+
 /// The verb of a request: its place in the command table.
 ///
 /// Metrics count requests by it. A request of another protocol has the verb that the line protocol has for it. The

@@ -21,7 +21,7 @@ struct DocumentLinkTests {
 
   /// The names that the files of each module declare.
   private static let declarations = declarationsByFile.map { modules in
-    modules.mapValues { files in files.values.reduce(into: []) { $0.formUnion($1) } }
+    modules.mapValues { files in files.values.reduce(into: Set<String>()) { $0.formUnion($1) } }
   }
 
   private static let keywords = Set(
@@ -121,14 +121,13 @@ struct DocumentLinkTests {
   func `the functions of each step exist, and its file declares one of them`(
     _ name: String
   ) throws {
-    let files = try Self.declarationsByFile.get().values.reduce(into: [:]) { files, module in
-      files.merge(module) { first, _ in first }
-    }
+    let files = try Self.declarationsByFile.get().values
+      .reduce(into: [String: Set<String>]()) { $0.merge($1) { first, _ in first } }
     let rows = try Document.article(name).text
       .matches(of: /(?m)^\| (.*?) \| (.*) \| `(Sources\/[^`]+\.swift)` \|$/)
     var previous = 0
     for row in rows {
-      if let number = row.1.prefixMatch(of: /(\d+)\. /).flatMap({ Int($0.1) }) {
+      if let number = row.1.prefixMatch(of: /(\d+)\./).flatMap({ Int($0.1) }) {
         let follows = number == 1 || number == previous + 1
         #expect(follows, "\(name).md: the step \(number) follows the step \(previous)")
         previous = number
