@@ -219,7 +219,7 @@ private struct Derivation {
   /// Adds the removal of all data of removed posts.
   mutating func addRemovals(commentsMax: Int) {
     guard !removed.isEmpty else { return }
-    var removal = PostRemoval(root: write.after, now: write.time, commentsLeft: commentsMax)
+    var removal = PostRemoval(root: write.after, now: write.time, entriesLeft: commentsMax)
     for (id, uid) in removed.sorted(by: { $0.key < $1.key }) {
       derived += removal.assignments(of: id, by: uid)
     }

@@ -1,4 +1,3 @@
-public import CanopyEngine
 public import CanopyTree
 
 /// The paths of the blog's data in the tree.
@@ -68,7 +67,3 @@ public enum Layout {
     copies(of: id, by: uid).filter { root.at($0).child(Layout.uid).hasText(of: uid) }
   }
 }
-
-/// A transaction of the blog, for `Engine.transact` or as the `decide` of a `Transaction`.
-public typealias BlogTransaction<Result: Sendable> =
-  @Sendable (inout Proposal) throws -> Decision<Result>

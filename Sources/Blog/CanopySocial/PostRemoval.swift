@@ -11,19 +11,19 @@ struct PostRemoval {
   /// Milliseconds since 1970.
   let now: Int64
   /// The number of comments, and of other entries of posts, that may still be removed in the same commit.
-  var commentsLeft: Int
+  var entriesLeft: Int
 
-  /// Returns the assignments that remove a post. If it has more than `commentsLeft` entries, they add a mark in
+  /// Returns the assignments that remove a post. If it has more than `entriesLeft` entries, they add a mark in
   /// `/deletions`, and `UnfinishedWork` removes the entries in steps.
   ///
-  /// - Complexity: O(`commentsLeft` × log n).
+  /// - Complexity: O(`entriesLeft` × log n).
   mutating func assignments(of id: Key, by uid: Key) -> [Assignment] {
     var result = Layout.copies(of: id, by: uid).map { Assignment($0, .absent) }
     let count = Layout.postEntries.reduce(0) { $0 + $1.entries(of: id, in: root).childCount }
-    if count > commentsLeft {
+    if count > entriesLeft {
       result.append(Assignment(Layout.path(Layout.deletions, id), true))
     } else {
-      commentsLeft -= count
+      entriesLeft -= count
       for kind in Layout.postEntries {
         let entries = kind.entries(of: id, in: root)
         guard !entries.isAbsent else { continue }

@@ -55,9 +55,11 @@ public enum BlogWrite: Sendable {
   case comment(id: Key, text: String)
   /// Deletes a comment.
   case uncomment(id: Key, comment: Key)
+  /// Changes the caller's user name.
+  case rename(username: String)
 
   /// The verb of the request.
-  var verb: Verb {
+  public var verb: Verb {
     switch self {
     case .post: .post
     case .edit: .edit
@@ -65,6 +67,7 @@ public enum BlogWrite: Sendable {
     case .star: .star
     case .comment: .comment
     case .uncomment: .uncomment
+    case .rename: .rename
     }
   }
 }
@@ -82,6 +85,7 @@ extension Verb {
   fileprivate static let posts = Verb("POSTS")
   fileprivate static let top = Verb("TOP")
   fileprivate static let profile = Verb("PROFILE")
+  fileprivate static let rename = Verb("RENAME")
 }
 
 extension Command {

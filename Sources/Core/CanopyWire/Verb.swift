@@ -4,7 +4,9 @@ internal import CanopyTree
 ///
 /// Metrics count requests by it. A request of another protocol has the verb that the line protocol has for it. The
 /// requests of the blog and of accounts name their verbs in the files of these verbs.
-public struct Verb: Hashable, Sendable {
+public struct Verb: Sendable {
+  /// The verb as text, in capitals.
+  public let name: StaticString
   /// The place in `Command.all`.
   public let index: Int
 
@@ -16,7 +18,7 @@ public struct Verb: Hashable, Sendable {
     guard let index = Command.all.firstIndex(where: { $0.verb.hasSameBytes(as: verb) }) else {
       preconditionFailure("the command table has no \(verb)")
     }
-    self.index = index
+    (self.name, self.index) = (name, index)
   }
 }
 
@@ -59,7 +61,6 @@ extension WriteRequest {
   /// The verb of the request.
   public var verb: Verb {
     switch self {
-    case .rename: .rename
     case .blog(let write): write.verb
     case .push: .push
     case .tree(.set): .set
@@ -75,7 +76,6 @@ extension Verb {
   fileprivate static let ping = Verb("PING")
   fileprivate static let help = Verb("HELP")
   fileprivate static let whoAmI = Verb("WHOAMI")
-  fileprivate static let rename = Verb("RENAME")
   fileprivate static let use = Verb("USE")
   fileprivate static let quit = Verb("QUIT")
   fileprivate static let watch = Verb("WATCH")
