@@ -13,7 +13,7 @@ struct DocumentLinkTests {
     var names: [String: [String: Set<String>]] = [:]
     for module in try Repository.modules() {
       for path in Repository.files(in: module.path, suffix: ".swift") {
-        names[module.name, default: [:]][path] = declarations(in: try Repository.text(path))
+        names[module.name, default: [:]][path] = declaredNames(in: try Repository.text(path))
       }
     }
     return names
@@ -32,7 +32,7 @@ struct DocumentLinkTests {
     .map { Array($0.utf8) })
 
   /// Returns the names that a text declares. Comments count too: this reads words, not Swift.
-  private static func declarations(in text: String) -> Set<String> {
+  private static func declaredNames(in text: String) -> Set<String> {
     let initializer = Array("init".utf8)
     var found: Set<[UInt8]> = []
     var last: [UInt8] = []
