@@ -11,7 +11,7 @@ public import CanopyTree
 /// /user-comments/<uid>/<cid>    the post's id, to find the comments of a renamed author
 /// /removed-posts/<id>           uid of the author, for whom the id is reserved
 /// /renames/<uid>                {stage, after?}: a renaming is incomplete
-/// /deletions/<id>               true: the removal of the post's comments is incomplete
+/// /deletions/<id>               true: the removal of the post's entries, such as comments, is incomplete
 /// ```
 ///
 /// Clients can neither read nor write the last three.
@@ -47,6 +47,9 @@ public enum Layout {
     plan.declare(byStars, at: [userPosts, nil])
     return plan
   }
+
+  /// The kinds of data that are removed with the post to which users have added them.
+  static let postEntries: [any PostEntries.Type] = [Comments.self]
 
   /// Returns the path of a few keys. Precondition: it is not too deep.
   static func path(_ keys: Key...) -> Path {

@@ -63,7 +63,7 @@ public enum Posts {
   ) throws -> Decision<Void> {
     try checkAuthor(of: id, is: uid, in: proposal.root)
     var removal = PostRemoval(
-      root: proposal.root, now: proposal.now, commentsLeft: commentsMax)
+      root: proposal.root, now: proposal.now, entriesLeft: commentsMax)
     let assignments =
       removal.assignments(of: id, by: uid) + removal.expiredReservations(limit: 2)
     return Decision(try Write(setting: assignments), ())

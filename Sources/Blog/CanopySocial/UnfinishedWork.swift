@@ -2,7 +2,7 @@ public import CanopyEngine
 public import CanopyTree
 
 /// Work of the blog that is too long for one commit: changing the name in all posts and comments of a user, and removing the
-/// comments of a removed post.
+/// comments and other entries of a removed post.
 ///
 /// All other writes would wait for such a commit. So the first commit changes at most `entriesMax` entries, and adds a mark
 /// in `/renames` or `/deletions`. Each further commit changes as many more, and the last one removes the mark. Other
@@ -65,11 +65,8 @@ public enum UnfinishedWork {
     let mark = Write.Item(Layout.path(Layout.deletions, id), .absent)
     // Only the administrator can have restored the post. Its comments stay.
     guard value == true, root.child(Layout.posts).child(id).isAbsent else { return [mark] }
-    let comments = root.child(Layout.postComments).child(id)
-    let first = comments.children(after: nil, limit: entriesMax)
-    var items = PostRemoval.assignments(of: first, on: id).map(Write.Item.init)
-    if first.count == comments.childCount { items.append(mark) }
-    return items
+    let (assignments, isLast) = PostRemoval.step(of: id, in: root, entriesMax: entriesMax)
+    return assignments.map(Write.Item.init) + (isLast ? [mark] : [])
   }
 }
 

@@ -13,28 +13,17 @@ extension Operations {
   func submit(_ request: BlogWrite, _ context: WriteContext) throws {
     try requireBlog()
     let session = try session(of: context.identity)
-    let name: StaticString
     switch request {
-    case .post(let title, let body):
-      name = "POST"
+    case .post(let title, let body), .edit(_, let title, let body):
       try Texts.checkPost(title: title, body: body)
-    case .edit(_, let title, let body):
-      name = "EDIT"
-      try Texts.checkPost(title: title, body: body)
-    case .delete: name = "DELETE"
-    case .star: name = "STAR"
-    case .comment(_, let text):
-      name = "COMMENT"
-      try Texts.checkComment(text)
-    case .uncomment: name = "UNCOMMENT"
-    case .rename(let username):
-      name = "RENAME"
-      try Texts.checkUsername(username)
+    case .comment(_, let text): try Texts.checkComment(text)
+    case .rename(let username): try Texts.checkUsername(username)
+    case .delete, .star, .uncomment: break
     }
     engine.submit(
       PendingBlogWrite(
-        request: request, name: name, session: session, operations: self,
-        completion: context.completion), of: context.owner)
+        request: request, session: session, operations: self, completion: context.completion),
+      of: context.owner)
   }
 
   /// Returns the reply to a read of the blog.
@@ -65,12 +54,12 @@ extension Operations {
 /// A write of the blog in the queue of the engine: the request, whose texts were checked, and its caller.
 struct PendingBlogWrite: Transaction {
   let request: BlogWrite
-  /// The verb.
-  let name: StaticString
   /// The login of the caller.
   let session: UserSession
   let operations: Operations
   let completion: @Sendable (Reply) -> Void
+
+  var name: StaticString { request.verb.name }
 
   /// Returns the write, and the reply that the client gets when the write is durable.
   func decide(_ proposal: inout Proposal) throws -> Decision<Reply> {
