@@ -52,6 +52,8 @@ extension SessionHandler {
   }
 
   package final func channelWritabilityChanged(context: ChannelHandlerContext) {
+    // A large reply that the socket takes at once makes the channel unwritable for a moment. The flush notes the result.
+    guard !isFlushing else { return context.fireChannelWritabilityChanged() }
     noteUnsent(context)
     advance(context)
     encodeLater(context)

@@ -5,9 +5,15 @@ package import NIOCore
 /// Sending: encoded output at once, and large replies and events in turns.
 extension SessionHandler: Flushable {
   package final func flush() {
-    guard session.isOpen, let context else { return }
+    guard session.isOpen, let context else { return charge() }
+    let couldSend = session.canSend
     if context.channel.isWritable { flush(context) } else { noteUnsent(context) }
-    advance(context)
+    // The flush after each reply of a client that sends one request at a time changes nothing else.
+    if couldSend, session.canSend, session.isAtRest, !output.hasBuffers {
+      charge()
+    } else {
+      advance(context)
+    }
   }
 
   /// Sends the encoded output soon.
@@ -24,6 +30,8 @@ extension SessionHandler: Flushable {
   package final func flush(
     _ context: ChannelHandlerContext, after piece: (buffer: ByteBuffer, eventBytes: Int)? = nil
   ) {
+    isFlushing = true
+    defer { isFlushing = false }
     let outputContext = clientProtocol?.outputContext
     var last = piece?.buffer
     var eventBytes = piece?.eventBytes ?? 0

@@ -36,6 +36,8 @@ open class SessionHandler {
   package final var resumptions: [Int64: Task<Void, Never>] = [:]
   /// The task of the loop that authorizes the subscriptions again when the user's login expires.
   package final var expiry: Scheduled<Void>?
+  /// Whether output is being handed to the channel.
+  final var isFlushing = false
   /// Whether an action is being performed.
   private final var isPerforming = false
 
@@ -228,8 +230,9 @@ open class SessionHandler {
     while true {
       noteInput()
       perform(context)
-      if !output.hasPieces, context.channel.isWritable,
-        output.text.count >= min(SessionHandler.sentBytesMin, operations.limits.unreadReplyBytesMax)
+      if output.text.count
+        >= min(SessionHandler.sentBytesMin, operations.limits.unreadReplyBytesMax),
+        !output.hasPieces, context.channel.isWritable
       {
         flush(context)
         continue
@@ -243,7 +246,8 @@ open class SessionHandler {
     } else {
       encodeLater(context)
     }
-    charge()
+    // A flush that is due in this round of the loop charges the bytes that it leaves.
+    if !waitsForFlush { charge() }
   }
 
   /// The size of encoded replies from which on they are sent at once, and do not wait for other replies.

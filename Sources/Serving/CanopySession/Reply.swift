@@ -22,8 +22,8 @@ public enum Reply: Sendable {
   case members([(key: Key, node: Node)], JSONStyle, bytes: Int)
   /// A compare-and-set found another value than expected.
   case mismatch(Node, etag: String, JSONStyle, bytes: Int)
-  /// A subscription begins.
-  case subscribed(Subscribed)
+  /// A subscription begins. Indirect: inline it would make each reply five times as large, and replies are moved often.
+  indirect case subscribed(Subscribed)
 
   /// The bytes to charge while the reply waits for its turn.
   ///

@@ -190,6 +190,11 @@ public struct Session: ~Copyable {
       && ledger.unsent < limits.unreadReplyBytesMax
   }
 
+  /// Whether `nextAction` would return nil. No request waits, and more input is accepted.
+  public var isAtRest: Bool {
+    wantsInput && phase == .open && isReading && !hasBacklog && queue.isIdle && actions.isEmpty
+  }
+
   /// Returns the next action; nil if there is none until the front end calls another method.
   ///
   /// - Parameter runsAlone: whether no later request may begin before a write is answered, as `Operations.runsAlone`

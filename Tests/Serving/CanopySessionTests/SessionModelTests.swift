@@ -124,6 +124,9 @@ private struct SessionModel: ~Copyable {
   }
 
   private mutating func check() {
+    if session.isAtRest, let action = session.nextAction() {
+      problem = problem ?? "\(action) came from a session at rest"
+    }
     let ledger = session.ledger
     // One request may exceed the bound, and a refusal is charged with 256 bytes.
     if ledger.requests > limits.requestBytesMax + max(limits.requestBytesMax / 3, 256) {
