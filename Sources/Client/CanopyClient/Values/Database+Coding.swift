@@ -19,7 +19,7 @@ extension DataSnapshot {
   ///
   /// - Throws: `DecodingError`.
   public func data<T: Decodable>(as type: T.Type, decoder: Database.Decoder) throws -> T {
-    try NodeDecoder.decode(type, from: node, decoder.options)
+    try NodeDecoder.decode(type, from: node, decoder.options, needsData: true)
   }
 }
 

@@ -10,19 +10,28 @@ struct NodeDecoder: Decoder {
   let node: Node
   let codingPath: [any CodingKey]
   let options: DecodingOptions
+  /// Whether an absent node is an error for a type with members.
+  var needsData = false
   var userInfo: [CodingUserInfoKey: Any] { options.userInfo }
 
   /// Returns a value of the type.
   ///
+  /// - Parameter needsData: whether an absent node is an error for a type with members; a collection is empty, and an
+  ///   optional nil.
   /// - Throws: `DecodingError`, with the path of the mismatch.
   static func decode<T: Decodable>(
-    _ type: T.Type, from node: Node, _ options: DecodingOptions = DecodingOptions()
+    _ type: T.Type, from node: Node, _ options: DecodingOptions = DecodingOptions(),
+    needsData: Bool = false
   ) throws -> T {
-    try NodeDecoder(node: node, codingPath: [], options: options).decode(type)
+    var decoder = NodeDecoder(node: node, codingPath: [], options: options)
+    decoder.needsData = needsData && !(type is any EmptyWhenAbsent.Type)
+    return try decoder.decode(type)
   }
 
   func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-    guard !node.isLeaf else { throw mismatch([String: Any].self, "an object") }
+    guard !node.isLeaf, !needsData || !node.isAbsent else {
+      throw mismatch([String: Any].self, "an object")
+    }
     return KeyedDecodingContainer(Members<Key>(decoder: self))
   }
 
@@ -243,7 +252,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     try child(key).unkeyedContainer()
   }
 
-  func superDecoder() -> any Decoder { decoder }
+  func superDecoder() -> any Decoder { child(PathKey(stringValue: "super")) }
 
   func superDecoder(forKey key: Key) -> any Decoder { child(key) }
 }

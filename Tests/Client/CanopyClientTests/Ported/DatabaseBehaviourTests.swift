@@ -1,3 +1,4 @@
+import CanopyAccounts
 import CanopyTesting
 import CanopyTree
 import Dispatch
