@@ -78,7 +78,7 @@ struct DocumentLinkTests {
       for link in document.text.matches(of: /<doc:(\w+)>/) {
         #expect(names.contains(String(link.1)), "\(document.path) links to \(link.1)")
       }
-      for link in document.text.matches(of: /``(\w+)[^`]*``/) {
+      for link in document.text.matches(of: /(?:^|[^`])``(\w+)[^`]*``/) {
         #expect(link.1 == "CanopyClient", "\(document.path) links to \(link.1)")
       }
     }

@@ -43,7 +43,7 @@ extension RepositoryState {
     switch request.kind {
     case _ where user == nil && request.kind.needsAccount:
       fail(request, AuthError(.nullUser, "nobody is signed in; sign in first"))
-    case .signUp(_, password: "", _):
+    case .signUp(_, password: "", _), .credentials(_, password: ""), .link(_, password: ""):
       fail(request, AuthError(.weakPassword, "a password is missing"))
     case .signUp(email: "", _, _):
       fail(request, AuthError(.missingEmail, "an e-mail address is missing"))

@@ -135,7 +135,7 @@ import Testing
       await proxy.holding.wait(for: 1)
       try auth.signOut()
       try await proxy.release()
-      // The server has done it, so that is no error.
+      // The server has carried it out.
       #expect(try await change.user.uid == ada.uid)
       #expect(auth.currentUser == nil && auth.token == nil)
       #expect(await refusal(auth) == .permissionDenied)

@@ -12,7 +12,7 @@ import Testing
       "AuthTests.testCreateUserWithEmailPasswordFailure",
       "AuthTests.testCreateUserWithEmailPasswordSuccess"),
     arguments: WireKind.allCases)
-  func `a sign-up returns the user, or says what is missing or weak`(
+  func `a sign-up returns the user, and names a missing address or a weak password`(
     _ kind: WireKind
   ) async throws {
     try await withBackend(over: kind) { backend in

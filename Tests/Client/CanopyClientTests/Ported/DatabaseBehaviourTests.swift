@@ -136,7 +136,7 @@ import Testing
       let (place, ends) = (database.reference(withPath: "t"), Received<String>())
       for number in 1...4 {
         place.childByAutoId().setValue("test-value-\(number)") { error, _ in
-          ends.add("\(number) \((error as? NSError)?.code ?? 0)")
+          ends.add("\(number) \(error.map { ($0 as NSError).code } ?? 0)")
         }
       }
       database.purgeOutstandingWrites()
@@ -189,7 +189,9 @@ import Testing
 
   @Test(
     .ported("FIRDatabaseTests.testPurgeWritesCancelsTransactions"), arguments: WireKind.allCases)
-  func `purged transactions are undone, then report their end`(_ kind: WireKind) async throws {
+  func `purged transactions are undone, then report their ends, the last one first`(
+    _ kind: WireKind
+  ) async throws {
     try await withBackend(over: kind) { backend in
       let database = try await backend.client()
       let (place, log) = (database.reference(withPath: "t"), EventLog())
@@ -203,14 +205,14 @@ import Testing
             return .success(withValue: data)
           },
           andCompletionBlock: { error, _, _ in
-            log.add("end \(number) \((error as? NSError)?.code ?? 0)")
+            log.add("end \(number) \(error.map { ($0 as NSError).code } ?? 0)")
           })
       }
       await log.wait(for: 3)
       database.purgeOutstandingWrites()
       #expect(
         await log.wait(for: 6) == [
-          "value nothing", "value 1", "value 2", "value nothing", "end 1 3", "end 2 3",
+          "value nothing", "value 1", "value 2", "value nothing", "end 2 3", "end 1 3",
         ])
     }
   }
