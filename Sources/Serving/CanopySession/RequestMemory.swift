@@ -50,7 +50,7 @@ extension Request {
       }
     case .connection(.onDisconnect(.cancel, _)), .connection(.quit), .connection(.use),
       .administration(.setRules),
-      .write(.rename), .write(.blog), .read, .account, .listen:
+      .write(.blog), .read, .account, .listen:
       0
     }
   }
