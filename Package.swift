@@ -15,6 +15,10 @@ let settings: [SwiftSetting] = [
 /// itself with.
 let applicationSettings: [SwiftSetting] = [.treatAllWarnings(as: .error)]
 
+/// The condition of the packages that the products need for the server alone. A package that depends on CanopyClient
+/// without this trait does not fetch them.
+let server = TargetDependencyCondition.when(traits: ["Server"])
+
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -22,7 +26,8 @@ let deque = Target.Dependency.product(name: "DequeModule", package: "swift-colle
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
-let nioExtras = Target.Dependency.product(name: "NIOExtras", package: "swift-nio-extras")
+let nioExtras = Target.Dependency.product(
+  name: "NIOExtras", package: "swift-nio-extras", condition: server)
 let nioSSL = Target.Dependency.product(name: "NIOSSL", package: "swift-nio-ssl")
 let nioTLS = Target.Dependency.product(name: "NIOTLS", package: "swift-nio")
 let nioHTTP1 = Target.Dependency.product(name: "NIOHTTP1", package: "swift-nio")
@@ -36,15 +41,17 @@ let hummingbirdRouter = Target.Dependency.product(
   name: "Hummingbird", package: "hummingbird", condition: .when(traits: ["HummingbirdBench"]))
 let nioWebSocket = Target.Dependency.product(name: "NIOWebSocket", package: "swift-nio")
 let lifecycle = Target.Dependency.product(
-  name: "ServiceLifecycle", package: "swift-service-lifecycle")
+  name: "ServiceLifecycle", package: "swift-service-lifecycle", condition: server)
 let signals = Target.Dependency.product(name: "UnixSignals", package: "swift-service-lifecycle")
 let argumentParser = Target.Dependency.product(
   name: "ArgumentParser", package: "swift-argument-parser")
 let histogram = Target.Dependency.product(name: "Histogram", package: "hdrhistogram-swift")
 let grdb = Target.Dependency.product(name: "GRDB", package: "GRDB.swift")
 let sqlite = Target.Dependency.product(name: "GRDBSQLite", package: "GRDB.swift")
-let metrics = Target.Dependency.product(name: "CoreMetrics", package: "swift-metrics")
-let jwt = Target.Dependency.product(name: "JWTKit", package: "jwt-kit")
+let metrics = Target.Dependency.product(
+  name: "CoreMetrics", package: "swift-metrics", condition: server)
+let jwt = Target.Dependency.product(
+  name: "JWTKit", package: "jwt-kit", condition: server)
 
 let package = Package(
   name: "canopy",
@@ -57,10 +64,16 @@ let package = Package(
     .executable(name: "canopy-blog", targets: ["CanopyBlogSample"]),
   ],
   traits: [
+    .default(enabledTraits: ["Server"]),
+    .trait(
+      name: "Server",
+      description:
+        "Fetch the packages of the server, which CanopyTesting needs and CanopyClient does not."),
     .trait(
       name: "HummingbirdBench",
-      description: "Let CanopyBench compare with a route of Hummingbird, which takes long to build."
-    )
+      description:
+        "Let CanopyBench compare with a route of Hummingbird, which takes long to build.",
+      enabledTraits: ["Server"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),

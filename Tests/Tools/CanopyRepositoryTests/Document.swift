@@ -11,16 +11,19 @@ struct Document: CustomTestStringConvertible, Sendable {
 
   /// The folder of the articles.
   static let catalog = "Sources/Documentation.docc"
+  /// The folder of the articles about the client library, which are also documentation of their own.
+  static let clientCatalog = "Sources/Client/CanopyClient/CanopyClient.docc"
 
   /// Returns README.md and all articles.
   static func all() throws -> [Document] {
-    let articles = Repository.files(in: catalog, suffix: ".md")
+    let articles = [catalog, clientCatalog].flatMap { Repository.files(in: $0, suffix: ".md") }
     return try (["README.md"] + articles).map { try Document($0) }
   }
 
   /// Returns the article with a name.
   static func article(_ name: String) throws -> Document {
-    try Document("\(catalog)/\(name).md")
+    let path = "\(catalog)/\(name).md"
+    return try Document(Repository.contains(path) ? path : "\(clientCatalog)/\(name).md")
   }
 
   /// A fenced block of code.

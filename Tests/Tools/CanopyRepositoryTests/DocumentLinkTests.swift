@@ -72,8 +72,30 @@ struct DocumentLinkTests {
       }
     }
     let contents = try Document.article("Canopy").text
-    for name in names where name != "Canopy" {
+    for name in names where name != "Canopy" && name != "CanopyClient" {
       #expect(contents.contains("- <doc:\(name)>"), "\(name) is not in the contents, Canopy.md")
+    }
+  }
+
+  @Test func `the documentation of the client library is complete without the other articles`()
+    throws
+  {
+    let documents = try Self.documents.get().filter { $0.path.hasPrefix(Document.clientCatalog) }
+    let names = documents.compactMap { document in
+      document.path.wholeMatch(of: /.*\/(\w+)\.md/).map { String($0.1) }
+    }
+    #expect(names.count >= 5)
+    for document in documents {
+      for link in document.text.matches(of: /<doc:(\w+)>/) {
+        #expect(names.contains(String(link.1)), "\(document.path) links to \(link.1)")
+      }
+      for link in document.text.matches(of: /(?:^|[^`])``(\w+)[^`]*``/) {
+        #expect(link.1 == "CanopyClient", "\(document.path) links to \(link.1)")
+      }
+    }
+    let contents = try Document.article("CanopyClient").text
+    for name in names where name != "CanopyClient" {
+      #expect(contents.contains("- <doc:\(name)>"), "\(name) is not in CanopyClient.md")
     }
   }
 

@@ -8,6 +8,8 @@ extension Auth {
     answer: @escaping Answer<Result<SessionReply, AuthError>>
   ) {
     let problem = database.problem
+    // In the order of the calls: a sign-out that follows takes effect before the request is made.
+    let mark = repository.session.mark()
     repository.use { state in
       if let problem {
         answer(.failure(AuthError(.networkError, problem.sentence)), state)
@@ -18,7 +20,7 @@ extension Auth {
           : AuthError(.userMismatch, "another user is signed in; use Auth.auth().currentUser")
         answer(.failure(error), state)
       } else {
-        state.ask(kind, answer: answer)
+        state.ask(kind, mark, answer: answer)
       }
     }
   }

@@ -136,15 +136,12 @@ public final class Auth: Sendable {
   }
 
   /// Signs out, at once locally, and on the server if there is a connection.
+  ///
+  /// A sign-in that is under way does not take effect any more: it fails with `nullUser`.
   public func signOut() throws {
-    guard repository.session.user != nil else { return }
     // Take effect before this returns, even while the network uses the state.
-    let calls = repository.session.set(nil, token: nil)
-    repository.use { state in
-      // Repeat it: a reply to an earlier request may have arrived meanwhile.
-      state.sessionHasChanged(calls + state.session.set(nil, token: nil))
-      if state.phase.isReady { state.ask(.logOut) { _, _ in } }
-    }
+    let (calls, wasSignedIn) = repository.session.signOut()
+    repository.use { $0.signedOut(calls, wasSignedIn: wasSignedIn) }
   }
 
   /// Changes the user name wherever it is shown. Canopy's own addition.

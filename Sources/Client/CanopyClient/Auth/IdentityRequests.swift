@@ -101,7 +101,12 @@ extension RepositoryState {
       let token = result.flatMap { reply -> Result<IdentityToken, AuthError> in
         IdentityToken(reply, now: state.clock.local).map { .success($0) } ?? .failure(.unreadable)
       }
-      if case .success(let token) = token { state.keepIdentity(token) }
+      // The user may have signed out or in meanwhile.
+      if case .success(let token) = token, let stored = state.session.token,
+        RealtimeCredential(stored) == .refresh(refresh)
+      {
+        state.keepIdentity(token)
+      }
       answer(token, state)
     }
   }

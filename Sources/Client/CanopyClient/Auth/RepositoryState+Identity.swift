@@ -109,6 +109,6 @@ extension RepositoryState {
   /// Keeps the refresh token of a reply, which may be another one.
   func replaceCredential(_ stored: String, _ token: IdentityToken) {
     let text = RealtimeCredential.refresh(token.refresh).text
-    if text != stored { setSession(session.user, token: text) }
+    if text != stored, session.token == stored { setSession(session.user, token: text) }
   }
 }

@@ -51,7 +51,12 @@ extension RepositoryState {
     case .link(let email, let password): changeCredentials(email, password, request)
     case .delete:
       withIdentityToken(request) { token, state in
-        state.askIdentity("delete", [("idToken", token)]) { $1.takeDeletion($0, request) }
+        state.askIdentity("delete", [("idToken", token)]) { result, state in
+          switch result {
+          case .success: state.takeDeletion(request)
+          case .failure(let error): state.fail(request, error)
+          }
+        }
       }
     case .idToken(let isForced):
       withIdentityToken(request, isForced: isForced) { request.succeed(text: $0, $1) }
@@ -82,6 +87,7 @@ extension RepositoryState {
       guard case .success(let reply) = result, let token = reply["idToken"]?.string else {
         return state.takeTokens(result, request)
       }
+      guard !state.isLate(request) else { return state.failLate(request) }
       state.replaceSession([("idToken", token), ("password", new)], request)
     }
   }
@@ -128,6 +134,7 @@ extension RepositoryState {
     if credential.utf8.contains(UInt8(ascii: ".")) { return body(credential, self) }
     refreshIdentity(credential) { result, state in
       switch result {
+      case .success where state.isLate(request): state.failLate(request)
       case .success(let token):
         state.replaceCredential(stored, token)
         body(token.text, state)
@@ -138,13 +145,14 @@ extension RepositoryState {
 
   // MARK: Replies
 
-  /// Begins a session with the tokens of a reply.
+  /// Begins a session with the tokens of a reply, unless the reply is late.
   private func takeTokens(
     _ result: Result<JSONValue, AuthError>, _ request: SessionRequest, displayName: String? = nil
   ) {
     switch result {
     case .failure(let error): fail(request, error)
     case .success(let reply):
+      if isLate(request) { return finishLate(request, uid: reply["localId"]?.string) }
       // After a change of the name alone, the server sends no tokens, and the present ones stay.
       let present = displayName == nil ? nil : identityToken
       guard let token = IdentityToken(reply, now: clock.local) ?? present,
@@ -156,8 +164,10 @@ extension RepositoryState {
         displayName: reply["displayName"]?.string ?? displayName ?? claims.name,
         isAnonymous: claims.provider == "anonymous", isEmailVerified: claims.isEmailVerified)
       let stored = RealtimeCredential.refresh(token.refresh).text
+      guard setSession(user, token: stored, by: request) else {
+        return finishLate(request, uid: uid)
+      }
       identityToken = token
-      setSession(user, token: stored)
       if phase.isReady {
         // Later requests follow this one, so the server handles them as this user.
         showIdentity(stored, token: token.text)
@@ -179,6 +189,7 @@ extension RepositoryState {
       guard case .array(let accounts)? = reply["users"], let account = accounts.first,
         let uid = account["localId"]?.string
       else { return fail(request, .unreadable) }
+      if isLate(request) { return finishLate(request) }
       guard uid.hasSameBytes(as: session.user?.uid ?? "") else {
         return fail(request, .sessionEnded)
       }
@@ -189,20 +200,6 @@ extension RepositoryState {
         isEmailVerified: account["emailVerified"] == .leaf(true))
       setSession(user, token: session.token)
       request.succeed(user, self)
-    }
-  }
-
-  /// Ends the session of a deleted account.
-  private func takeDeletion(
-    _ result: Result<JSONValue, AuthError>, _ request: SessionRequest
-  ) {
-    switch result {
-    case .failure(let error): fail(request, error)
-    case .success:
-      identityToken = nil
-      setSession(nil, token: nil)
-      if phase.isReady { send(.nothing, .unauthenticate) }
-      request.succeed(nil, self)
     }
   }
 
@@ -227,7 +224,7 @@ extension RepositoryState {
         isAnonymous: reply["auth"]?["provider"]?.string == "anonymous",
         isEmailVerified: claims?["email_verified"] == .leaf(true))
     }
-    setSession(user, token: token)
+    guard setSession(user, token: token, by: request) else { return finishLate(request) }
     request.succeed(user, self)
   }
 }

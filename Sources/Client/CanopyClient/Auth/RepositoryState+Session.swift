@@ -5,10 +5,13 @@ internal import DequeModule
 /// The session of the connection. A request about it waits for a connection, up to a timeout.
 extension RepositoryState {
   func ask(
-    _ kind: SessionRequest.Kind, answer: @escaping Answer<Result<SessionReply, AuthError>>
+    _ kind: SessionRequest.Kind, _ mark: SessionMark? = nil,
+    answer: @escaping Answer<Result<SessionReply, AuthError>>
   ) {
     let request = SessionRequest(
-      number: lastSession + 1, kind: kind, token: session.token, answer: answer)
+      number: lastSession + 1, kind: kind, token: session.token, mark: mark ?? session.mark(),
+      answer: answer)
+    if isLate(request) { return failLate(request) }
     if answerAtOnce(request) { return }
     guard isOnlineWanted else {
       return fail(
@@ -40,6 +43,12 @@ extension RepositoryState {
     switch request.kind {
     case _ where user == nil && request.kind.needsAccount:
       fail(request, AuthError(.nullUser, "nobody is signed in; sign in first"))
+    case .signUp(_, password: "", _), .credentials(_, password: ""), .link(_, password: ""):
+      fail(request, AuthError(.weakPassword, "a password is missing"))
+    case .signUp(email: "", _, _):
+      fail(request, AuthError(.missingEmail, "an e-mail address is missing"))
+    case .logIn(_, password: ""):
+      fail(request, AuthError(.wrongPassword, "the e-mail address or the password is wrong"))
     case .signUpAnonymously where user?.isAnonymous == true: request.succeed(user, self)
     case .reload where user?.isAdministrator == true: request.succeed(user, self)
     case .link where user?.email != nil:
@@ -57,20 +66,23 @@ extension RepositoryState {
   }
 
   func send(_ request: SessionRequest) {
+    if isLate(request) { return failLate(request) }
     guard !endpoint.isRealtime else { return sendIdentity(request) }
+    // The server applies a line to the user of the connection: first learn whose it is.
+    if request.kind.needsAccount, isSigningIn { return heldRequests.append(request) }
     let isSent = send(.session(request)) { $0.append(session: request.kind) }
     if !isSent { fail(request, AuthError(.invalidArgument, "that is longer than a line may be")) }
   }
 
   func take(_ answer: Result<[UInt8], WireError>, of request: SessionRequest) {
+    defer { sendHeldRequests() }
     switch answer {
     case .failure(let error): fail(request, AuthError(error, of: request.kind))
     case .success(let json):
       switch request.kind {
+      case .delete: takeDeletion(request)
+      case _ where isLate(request): finishLate(request)
       case .logOut, .forgotPassword, .sendVerification: request.succeed(session.user, self)
-      case .delete:
-        setSession(nil, token: nil)
-        request.succeed(nil, self)
       case .rename(let name):
         setSession(session.user?.named(name), token: session.token)
         request.succeed(session.user, self)
@@ -138,7 +150,7 @@ extension RepositoryState {
     guard let (user, token) = reply, let user, let token else {
       return fail(request, .unreadable)
     }
-    setSession(user, token: token)
+    guard setSession(user, token: token, by: request) else { return finishLate(request) }
     switch request.kind {
     case .logIn, .confirm, .customToken, .password, .credentials:
       readAccount(request)
@@ -149,9 +161,12 @@ extension RepositoryState {
 
   /// Reads the rest of the account, and answers with the user of a new session.
   private func readAccount(_ request: SessionRequest) {
-    let reload = SessionRequest(number: request.number, kind: .reload, token: session.token) {
-      _, state in
+    let mark = session.mark()
+    let reload = SessionRequest(
+      number: request.number, kind: .reload, token: session.token, mark: mark
+    ) { _, state in
       // The session has begun, whether or not the rest is known.
+      guard state.session.isSame(as: mark) else { return state.finishLate(request) }
       request.succeed(state.session.user, state)
     }
     send(reload)

@@ -11,8 +11,29 @@ final class SessionBox: Sendable {
   private struct State {
     var user: User?
     var token: String?
+    /// The number of the last call about the session.
+    var lastCall = 0
+    /// The number of the sign-in or sign-out that began the session.
+    var session = 0
     var lastListener = 0
     var listeners: [Int: Listener] = [:]
+
+    mutating func set(_ user: User?, token: String?) -> [ApplicationCall] {
+      let isOther = self.user?.uid != user?.uid
+      let isOtherToken = isOther || self.token != token
+      self.user = user
+      self.token = token
+      guard isOtherToken else { return [] }
+      return listeners.sorted { $0.key < $1.key }.compactMap { _, listener in
+        guard isOther || listener.isForToken else { return nil }
+        let callback = listener.callback
+        return ApplicationCall(isolation: callback.isolation) { callback.body(user) }
+      }
+    }
+
+    func isSame(as mark: SessionMark) -> Bool {
+      session == mark.session && user?.uid == mark.user?.uid
+    }
   }
 
   private let state = Mutex(State())
@@ -24,18 +45,55 @@ final class SessionBox: Sendable {
   ///
   /// - Returns: the calls of the listeners that the change concerns.
   func set(_ user: User?, token: String?) -> [ApplicationCall] {
+    state.withLock { $0.set(user, token: token) }
+  }
+
+  /// Sets the session by the reply to a request.
+  ///
+  /// - Parameter isNew: whether the reply begins a session.
+  /// - Returns: the calls of the listeners; nil if the reply is late, so that nothing changes.
+  func set(
+    _ user: User, token: String?, by mark: SessionMark, isNew: Bool
+  ) -> [ApplicationCall]? {
     state.withLock { state in
-      let isOther = state.user?.uid != user?.uid
-      let isOtherToken = isOther || state.token != token
-      state.user = user
-      state.token = token
-      guard isOtherToken else { return [] }
-      return state.listeners.sorted { $0.key < $1.key }.compactMap { _, listener in
-        guard isOther || listener.isForToken else { return nil }
-        let callback = listener.callback
-        return ApplicationCall(isolation: callback.isolation) { callback.body(user) }
+      if isNew {
+        guard state.session < mark.number else { return nil }
+        state.session = mark.number
+      } else if !state.isSame(as: mark) {
+        return nil
       }
+      return state.set(user, token: token)
     }
+  }
+
+  /// Ends the session, and makes the replies to all earlier calls late.
+  ///
+  /// - Returns: the calls of the listeners, and whether there was a session.
+  func signOut() -> (calls: [ApplicationCall], wasSignedIn: Bool) {
+    state.withLock { state in
+      state.lastCall += 1
+      state.session = state.lastCall
+      let wasSignedIn = state.user != nil
+      return (state.set(nil, token: nil), wasSignedIn)
+    }
+  }
+
+  /// Returns the mark of a new call about the session.
+  func mark() -> SessionMark {
+    state.withLock { state in
+      state.lastCall += 1
+      return SessionMark(number: state.lastCall, session: state.session, user: state.user)
+    }
+  }
+
+  /// Whether a later call has begun or ended a session.
+  func hasChanged(after mark: SessionMark) -> Bool {
+    state.withLock { $0.session > mark.number }
+  }
+
+  /// Whether the session is still that of a call.
+  func isSame(as mark: SessionMark) -> Bool {
+    state.withLock { $0.isSame(as: mark) }
   }
 
   /// Returns the calls of the token listeners for a new identity token of the same session.

@@ -30,6 +30,8 @@ struct SessionRequest: Sendable {
   var kind: Kind
   /// The token of the session that the request is about; nil if there is none.
   var token: String?
+  /// The session at the time of the call.
+  var mark: SessionMark
   var answer: Answer<Result<SessionReply, AuthError>>
 }
 
@@ -53,7 +55,28 @@ extension SessionRequest {
   }
 }
 
+extension SessionRequest {
+  /// The user of the request with the change that the server has made.
+  var changedUser: User? {
+    guard let user = mark.user else { return nil }
+    switch kind {
+    case .rename(let name): return user.named(name)
+    case .credentials(let email?, _), .link(let email, _):
+      return User(uid: user.uid, email: email, displayName: user.displayName)
+    default: return user
+    }
+  }
+}
+
 extension SessionRequest.Kind {
+  /// Whether the reply begins a session.
+  var beginsSession: Bool {
+    switch self {
+    case .signUp, .signUpAnonymously, .logIn, .token, .customToken: true
+    default: false
+    }
+  }
+
   /// Whether the server refuses the request long after the last sign-in.
   var needsRecentLogin: Bool {
     switch self {

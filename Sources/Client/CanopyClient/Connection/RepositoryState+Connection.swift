@@ -142,7 +142,9 @@ extension RepositoryState {
     sentRequests = []
     unanswered = Deque(lost.filter(isSentAgain)) + unanswered
     deferredReplies += lost.filter(\.isDeferred)
-    for request in lost {
+    let held = heldRequests
+    heldRequests = []
+    for request in lost + held.map({ .session($0) }) {
       switch request {
       case .session(let request):
         fail(

@@ -69,11 +69,12 @@ public final class DataSnapshot: Sendable {
   /// Returns the data as a `Decodable` type.
   ///
   /// Numbers decode as any number type that can hold them, and a list with the keys 0, 1, 2, … as
-  /// an array. Absent data decodes as nil, an empty array or an empty dictionary.
+  /// an array. Absent data decodes as nil, an empty array or an empty dictionary; for another type with
+  /// members it is an error.
   ///
   /// - Throws: `DecodingError`.
   public func data<T: Decodable>(as type: T.Type) throws -> T {
-    try NodeDecoder.decode(type, from: node)
+    try NodeDecoder.decode(type, from: node, needsData: true)
   }
 }
 

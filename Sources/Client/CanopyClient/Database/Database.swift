@@ -185,11 +185,22 @@ public final class Database: Sendable {
     }
   }
 
-  /// The bytes of data to keep beyond the data in use or kept synchronised. Set it before
-  /// persistence is enabled.
+  /// The bytes of data to keep beyond the data in use or kept synchronised: 1 MiB to 100 MiB, at first
+  /// 10 MiB. Set it before persistence is enabled. Any other change is logged and has no effect.
   public var persistenceCacheSizeBytes: UInt {
     get { settings.withLock { $0.persistenceCacheSizeBytes } }
-    set { settings.withLock { $0.persistenceCacheSizeBytes = newValue } }
+    set {
+      let isChanged = settings.withLock { settings in
+        let isAllowed = !settings.isPersistenceEnabled && (1 << 20...100 << 20).contains(newValue)
+        if isAllowed { settings.persistenceCacheSizeBytes = newValue }
+        return isAllowed
+      }
+      if !isChanged {
+        repository.options.logger.error(
+          "the size of the cache must be 1 MiB to 100 MiB, and set before persistence is enabled",
+          metadata: ["bytes": "\(newValue)"])
+      }
+    }
   }
 
   private var persistenceFolder: String {

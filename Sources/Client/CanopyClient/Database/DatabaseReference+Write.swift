@@ -181,7 +181,7 @@ extension DatabaseReference {
 
   private typealias WriteResult = Result<Write, DatabaseError>
 
-  private func set(_ value: Any?, _ priority: Any??, _ answer: Answer<DatabaseError?>?) {
+  func set(_ value: Any?, _ priority: Any??, _ answer: Answer<DatabaseError?>?) {
     make(write(value, priority), answer)
   }
 
@@ -244,7 +244,7 @@ extension DatabaseReference {
     return { error, state in state.call(callback, (error, self)) }
   }
 
-  private func answer(_ callback: Callback<(any Error)?>) -> Answer<DatabaseError?> {
+  func answer(_ callback: Callback<(any Error)?>) -> Answer<DatabaseError?> {
     { error, state in state.call(callback, error) }
   }
 

@@ -121,6 +121,8 @@ final class RepositoryState {
   var registeredWrites = RegisteredWrites()
   /// The session requests that wait for a connection.
   var sessionRequests: Deque<SessionRequest> = []
+  /// The requests about the account that wait for the outcome of a sign-in.
+  var heldRequests: Deque<SessionRequest> = []
   var writeNumbers: WriteNumbers
   /// The persistence; nil if it is not enabled.
   var persistence: Persistence?

@@ -128,10 +128,8 @@ enum AnyValue {
     _ value: Any?, to output: inout JSONOutput, depth: Int
   ) throws(DatabaseError) {
     // Allow more levels than the tree, for `.sv` and `.priority`.
-    guard depth <= Limits.depthMax + 2 else {
-      throw DatabaseError(
-        .invalidData, "a value may have at most \(Limits.depthMax) levels")
-    }
+    guard depth <= Limits.depthMax + 2 else { throw tooDeep }
+    if let value, type(of: value) is AnyClass { try checkLevels(of: value, depth: depth) }
     switch value {
     case nil: output.append("null")
     // Test collections before classes: testing whether a collection is an object of a class
@@ -165,6 +163,24 @@ enum AnyValue {
         .invalidData,
         "a value must be nil, a bool, a number, a string, an array or a dictionary, and so must all values "
           + "in it; \(type(of: value)) is none of these")
+    }
+  }
+
+  private static let tooDeep = DatabaseError(
+    .invalidData,
+    "a value may have at most \(Limits.depthMax) levels, so a collection must not contain itself")
+
+  /// Refuses a collection of Foundation with too many levels, such as one that contains itself. Foundation converts all
+  /// levels at once, so this must come first.
+  ///
+  /// - Complexity: O(size).
+  private static func checkLevels(of object: Any, depth: Int) throws(DatabaseError) {
+    guard object is NSDictionary || object is NSArray || object is NSSet else { return }
+    guard depth <= Limits.depthMax + 2 else { throw tooDeep }
+    // A mirror has the elements as they are stored: not converted.
+    for (_, child) in Mirror(reflecting: object).children {
+      let pair = child as? (key: NSObject, value: AnyObject)
+      try checkLevels(of: pair?.value ?? child, depth: depth + 1)
     }
   }
 

@@ -1,50 +1,16 @@
-internal import CanopyTree
-
-/// Coders between an application's types and the values of the database.
-extension Database {
-  /// An encoder of values for `setValue`.
-  public struct Encoder: Sendable {
-    /// Creates an encoder.
-    public init() {}
-
-    /// Returns the value for `setValue`: dictionaries, arrays, strings, numbers and bools. `NSNull` if
-    /// the value encodes nothing.
-    ///
-    /// - Throws: the error of the value's own encoding.
-    public func encode(_ value: some Encodable) throws -> Any {
-      try ValueEncoder.encode(value) ?? NSNull()
-    }
-  }
-
-  /// A decoder of values that a snapshot returns.
-  public struct Decoder: Sendable {
-    /// Creates a decoder.
-    public init() {}
-
-    /// Returns a value of a type.
-    ///
-    /// - Parameter value: the `value` of a snapshot, or another value that `setValue` accepts.
-    /// - Throws: `DecodingError`, or `DatabaseError` if the database cannot store the value.
-    public func decode<T: Decodable>(_ type: T.Type, from value: Any) throws -> T {
-      try NodeDecoder.decode(type, from: try AnyValue.write(value).node)
-    }
-  }
-}
-
 extension DatabaseReference {
   /// Replaces the value of this location by an `Encodable` value.
   ///
-  /// - Parameter completion: receives nil when the server has committed it, else a `DatabaseError`.
+  /// - Parameters:
+  ///   - encoder: the encoder, with its strategies.
+  ///   - completion: receives nil when the server has committed it, else a `DatabaseError`.
   /// - Throws: the error of encoding it.
   public func setValue(
     from value: some Encodable, encoder: Database.Encoder,
     @_inheritActorContext completion: (@Sendable @isolated(any) ((any Error)?) -> Void)? = nil
   ) throws {
-    if let completion {
-      try setValue(from: value, completion: completion)
-    } else {
-      try setValue(from: value)
-    }
+    let value = try encoder.encode(value)
+    set(value, nil, completion.map { answer(Callback(of: $0)) })
   }
 }
 
@@ -53,7 +19,7 @@ extension DataSnapshot {
   ///
   /// - Throws: `DecodingError`.
   public func data<T: Decodable>(as type: T.Type, decoder: Database.Decoder) throws -> T {
-    try data(as: type)
+    try NodeDecoder.decode(type, from: node, decoder.options, needsData: true)
   }
 }
 

@@ -2,30 +2,42 @@ internal import CanopyTree
 
 /// Decodes a `Decodable` from a node. A number decodes as any number type that holds it exactly,
 /// and always as `Double` or `Float`; a branch decodes as a dictionary, a struct, or an array if
-/// its keys are integers. An absent node is nil. A `Decimal` is a number, and `Data` is text in
-/// Base64.
+/// its keys are integers. An absent node is nil. Without other strategies, a `Decimal` is a number,
+/// and `Data` is text in Base64.
 ///
 /// - Complexity: O(size of the decoded data).
 struct NodeDecoder: Decoder {
   let node: Node
   let codingPath: [any CodingKey]
-  var userInfo: [CodingUserInfoKey: Any] { [:] }
+  let options: DecodingOptions
+  /// Whether an absent node is an error for a type with members.
+  var needsData = false
+  var userInfo: [CodingUserInfoKey: Any] { options.userInfo }
 
   /// Returns a value of the type.
   ///
+  /// - Parameter needsData: whether an absent node is an error for a type with members; a collection is empty, and an
+  ///   optional nil.
   /// - Throws: `DecodingError`, with the path of the mismatch.
-  static func decode<T: Decodable>(_ type: T.Type, from node: Node) throws -> T {
-    try NodeDecoder(node: node, codingPath: []).decode(type)
+  static func decode<T: Decodable>(
+    _ type: T.Type, from node: Node, _ options: DecodingOptions = DecodingOptions(),
+    needsData: Bool = false
+  ) throws -> T {
+    var decoder = NodeDecoder(node: node, codingPath: [], options: options)
+    decoder.needsData = needsData && !(type is any EmptyWhenAbsent.Type)
+    return try decoder.decode(type)
   }
 
   func container<Key: CodingKey>(keyedBy type: Key.Type) throws -> KeyedDecodingContainer<Key> {
-    guard !node.isLeaf else { throw mismatch([String: Any].self, "an object") }
+    guard !node.isLeaf, !needsData || !node.isAbsent else {
+      throw mismatch([String: Any].self, "an object")
+    }
     return KeyedDecodingContainer(Members<Key>(decoder: self))
   }
 
   func unkeyedContainer() throws -> any UnkeyedDecodingContainer {
     guard !node.isLeaf, let elements = elements else { throw mismatch([Any].self, "an array") }
-    return Elements(elements: elements, codingPath: codingPath)
+    return Elements(elements: elements, codingPath: codingPath, options: options)
   }
 
   func singleValueContainer() -> any SingleValueDecodingContainer { self }
@@ -72,14 +84,13 @@ extension NodeDecoder: SingleValueDecodingContainer {
   }
 
   func decode(_ type: Double.Type) throws -> Double {
-    guard let value = node.doubleValue else { throw mismatch(type, "a number") }
+    guard let value = node.doubleValue ?? node.stringValue.flatMap(options.number(of:)) else {
+      throw mismatch(type, "a number")
+    }
     return value
   }
 
-  func decode(_ type: Float.Type) throws -> Float {
-    guard let value = node.doubleValue else { throw mismatch(type, "a number") }
-    return Float(value)
-  }
+  func decode(_ type: Float.Type) throws -> Float { Float(try decode(Double.self)) }
 
   func decode(_ type: Int.Type) throws -> Int { try integer(type) }
   func decode(_ type: Int8.Type) throws -> Int8 { try integer(type) }
@@ -115,13 +126,47 @@ extension NodeDecoder: SingleValueDecodingContainer {
       return url
     }
     if type == Decimal.self, let value = try decimal() as? T { return value }
-    if type == Data.self {
-      guard let text = node.stringValue, let data = Data(base64Encoded: text) as? T else {
-        throw mismatch(type, "text in Base64")
-      }
-      return data
+    if type == Data.self, let value = try data() as? T { return value }
+    if type == Date.self, let value = try date() as? T { return value }
+    if !options.keepsKeys, let type = type as? any StringKeyed.Type,
+      let value = try type.decodeMembers(of: self) as? T
+    {
+      return value
     }
     return try T(from: self)
+  }
+
+  private func data() throws -> Data {
+    switch options.data {
+    case .deferredToData: return try Data(from: self)
+    case .base64:
+      guard let text = node.stringValue, let data = Data(base64Encoded: text) else {
+        throw mismatch(Data.self, "text in Base64")
+      }
+      return data
+    case .blob: throw mismatch(Data.self, "data, which the database cannot hold")
+    case .custom(let body): return try body(self)
+    }
+  }
+
+  private func date() throws -> Date {
+    switch options.date {
+    case .deferredToDate: return try Date(from: self)
+    case .secondsSince1970: return Date(timeIntervalSince1970: try decode(Double.self))
+    case .millisecondsSince1970:
+      return Date(timeIntervalSince1970: try decode(Double.self) / 1_000)
+    case .iso8601: return try date(options.formatter.date(from:))
+    case .formatted(let formatter): return try date(formatter.date(from:))
+    case .custom(let body): return try body(self)
+    }
+  }
+
+  private func date(_ parse: (String) -> Date?) throws -> Date {
+    guard let date = parse(try decode(String.self)) else {
+      throw DecodingError.dataCorrupted(
+        .init(codingPath: codingPath, debugDescription: "the text is not a date of this format"))
+    }
+    return date
   }
 
   private func decimal() throws -> Decimal {
@@ -136,9 +181,28 @@ extension NodeDecoder: SingleValueDecodingContainer {
 
 private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
   let decoder: NodeDecoder
+  /// The children by their converted keys; nil if keys stay as they are.
+  private let converted: [String: Node]?
   var codingPath: [any CodingKey] { decoder.codingPath }
 
+  init(decoder: NodeDecoder) {
+    self.decoder = decoder
+    guard !decoder.options.keepsKeys else {
+      converted = nil
+      return
+    }
+    var members: [String: Node] = [:]
+    decoder.node.forEachChild { key, child in
+      let name = decoder.options.name(of: key.text, in: decoder.codingPath)
+      // Of two equal names, the first child counts.
+      if members[name] == nil { members[name] = child }
+      return true
+    }
+    converted = members
+  }
+
   var allKeys: [Key] {
+    if let converted { return converted.keys.compactMap { Key(stringValue: $0) } }
     var keys: [Key] = []
     decoder.node.forEachChild { key, _ in
       if let key = Key(stringValue: key.text) { keys.append(key) }
@@ -148,8 +212,14 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
   }
 
   private func child(_ key: any CodingKey) -> NodeDecoder {
-    let node = (try? CanopyTree.Key(key.stringValue)).map { decoder.node.child($0) }
-    return NodeDecoder(node: node ?? .absent, codingPath: codingPath + [key])
+    let node =
+      if let converted {
+        converted[key.stringValue]
+      } else {
+        (try? CanopyTree.Key(key.stringValue)).map { decoder.node.child($0) }
+      }
+    return NodeDecoder(
+      node: node ?? .absent, codingPath: codingPath + [key], options: decoder.options)
   }
 
   private func present(_ key: Key) throws -> NodeDecoder {
@@ -182,9 +252,33 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     try child(key).unkeyedContainer()
   }
 
-  func superDecoder() -> any Decoder { decoder }
+  func superDecoder() -> any Decoder { child(PathKey(stringValue: "super")) }
 
   func superDecoder(forKey key: Key) -> any Decoder { child(key) }
+}
+
+/// A dictionary with strings as keys, which no strategy changes.
+private protocol StringKeyed {
+  static func decodeMembers(of decoder: NodeDecoder) throws -> Self
+}
+
+extension Dictionary: StringKeyed where Key == String, Value: Decodable {
+  fileprivate static func decodeMembers(of decoder: NodeDecoder) throws -> Self {
+    guard !decoder.node.isLeaf else { throw decoder.mismatch([String: Any].self, "an object") }
+    var children: [(String, Node)] = []
+    decoder.node.forEachChild { key, child in
+      children.append((key.text, child))
+      return true
+    }
+    var members: Self = [:]
+    for (key, child) in children {
+      members[key] = try NodeDecoder(
+        node: child, codingPath: decoder.codingPath + [PathKey(stringValue: key)],
+        options: decoder.options
+      ).decode(Value.self)
+    }
+    return members
+  }
 }
 
 /// A type whose empty value is stored as an absent node.
@@ -196,6 +290,7 @@ extension Set: EmptyWhenAbsent {}
 private struct Elements: UnkeyedDecodingContainer {
   let elements: [Node]
   let codingPath: [any CodingKey]
+  let options: DecodingOptions
   var currentIndex = 0
 
   var count: Int? { elements.count }
@@ -207,7 +302,9 @@ private struct Elements: UnkeyedDecodingContainer {
         type, .init(codingPath: codingPath, debugDescription: "the array has no more elements"))
     }
     defer { currentIndex += 1 }
-    return NodeDecoder(node: elements[currentIndex], codingPath: codingPath)
+    return NodeDecoder(
+      node: elements[currentIndex], codingPath: codingPath + [PathKey(intValue: currentIndex)],
+      options: options)
   }
 
   mutating func decodeNil() -> Bool {

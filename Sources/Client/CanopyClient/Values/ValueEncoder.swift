@@ -1,17 +1,24 @@
 /// Converts an `Encodable` to the form that `setValue` accepts: dictionaries, arrays, strings,
 /// numbers and bools.
 ///
-/// Omits members that are nil. As in Firebase's coder, a `Date` is seconds since 2001, `Data` is
-/// text in Base64, and a `Decimal` is a number.
+/// As Firebase's coder without other strategies, a `Date` is seconds since 2001, `Data` is text in
+/// Base64, and a `Decimal` is a number.
 ///
 /// - Complexity: O(size).
 struct ValueEncoder {
-  /// Returns the value for `setValue`; nil if it encodes nothing.
+  /// Returns the value for `setValue`.
   ///
-  /// - Throws: the error of the value's own encoding.
-  static func encode(_ value: some Encodable) throws -> Any? {
+  /// - Throws: the error of the value's own encoding; `EncodingError` if it encodes nothing.
+  static func encode(
+    _ value: some Encodable, _ options: EncodingOptions = EncodingOptions()
+  ) throws -> Any {
     let slot = Slot()
-    try value.encode(to: Target(slot: slot, codingPath: []))
+    try slot.encode(value, [], options)
+    guard !slot.isUnused else {
+      throw EncodingError.invalidValue(
+        value,
+        .init(codingPath: [], debugDescription: "\(type(of: value)) encodes nothing"))
+    }
     return slot.value
   }
 }
@@ -20,19 +27,24 @@ struct ValueEncoder {
 private final class Slot {
   private enum Content {
     case nothing
-    case single(Any?)
+    case single(Any)
     case members([String: Slot])
     case elements([Slot])
   }
 
   private var content = Content.nothing
 
-  var value: Any? {
+  /// Whether nothing was encoded.
+  var isUnused: Bool {
+    if case .nothing = content { true } else { false }
+  }
+
+  var value: Any {
     switch content {
-    case .nothing: nil
+    case .nothing: [:] as [String: Any]
     case .single(let value): value
-    case .members(let members): members.compactMapValues(\.value) as [String: Any]
-    case .elements(let elements): elements.map { $0.value ?? NSNull() } as [Any]
+    case .members(let members): members.mapValues(\.value) as [String: Any]
+    case .elements(let elements): elements.map(\.value) as [Any]
     }
   }
 
@@ -40,7 +52,7 @@ private final class Slot {
     if case .elements(let elements) = content { elements.count } else { 0 }
   }
 
-  func set(_ value: Any?) {
+  func set(_ value: Any) {
     content = .single(value)
   }
 
@@ -77,36 +89,95 @@ private final class Slot {
 private struct Target: Encoder {
   let slot: Slot
   let codingPath: [any CodingKey]
-  var userInfo: [CodingUserInfoKey: Any] { [:] }
+  let options: EncodingOptions
+  var userInfo: [CodingUserInfoKey: Any] { options.userInfo }
 
   func container<Key: CodingKey>(keyedBy type: Key.Type) -> KeyedEncodingContainer<Key> {
     slot.beMembers()
-    return KeyedEncodingContainer(Members<Key>(slot: slot, codingPath: codingPath))
+    return KeyedEncodingContainer(
+      Members<Key>(slot: slot, codingPath: codingPath, options: options))
   }
 
   func unkeyedContainer() -> any UnkeyedEncodingContainer {
     slot.beElements()
-    return Elements(slot: slot, codingPath: codingPath)
+    return Elements(slot: slot, codingPath: codingPath, options: options)
   }
 
   func singleValueContainer() -> any SingleValueEncodingContainer {
-    Single(slot: slot, codingPath: codingPath)
+    Single(slot: slot, codingPath: codingPath, options: options)
   }
 }
 
 extension Slot {
-  func encode(_ value: some Encodable, _ codingPath: [any CodingKey]) throws {
+  func encode(
+    _ value: some Encodable, _ path: [any CodingKey], _ options: EncodingOptions
+  ) throws {
     switch value {
     case let value as String: set(value)
     case let value as Bool: set(value)
-    case let value as Double: set(value)
+    case let value as Double: set(try options.form(of: value, path))
     case let value as any FixedWidthInteger: set(NSNumber(exactly: value))
-    case let value as Float: set(Double(value))
+    case let value as Float: set(try options.form(of: Double(value), path))
     case let value as URL: set(value.absoluteString)
-    case let value as Data: set(value.base64EncodedString())
+    case let value as Data: try encode(data: value, path, options)
+    case let value as Date: try encode(date: value, path, options)
     case let value as Decimal: set(value)
     case is Null: set(NSNull())
-    default: try value.encode(to: Target(slot: self, codingPath: codingPath))
+    default:
+      if !options.keepsKeys, let value = value as? any StringKeyed {
+        try value.encodeMembers(in: self, path, options)
+      } else {
+        try value.encode(to: Target(slot: self, codingPath: path, options: options))
+      }
+    }
+  }
+
+  private func encode(
+    date: Date, _ path: [any CodingKey], _ options: EncodingOptions
+  ) throws {
+    let target = Target(slot: self, codingPath: path, options: options)
+    switch options.date {
+    case .deferredToDate: try date.encode(to: target)
+    case .secondsSince1970: set(try options.form(of: date.timeIntervalSince1970, path))
+    case .millisecondsSince1970:
+      set(try options.form(of: date.timeIntervalSince1970 * 1_000, path))
+    case .iso8601: set(options.formatter.string(from: date))
+    case .formatted(let formatter): set(formatter.string(from: date))
+    case .custom(let body):
+      try body(date, target)
+      if isUnused { beMembers() }
+    }
+  }
+
+  private func encode(
+    data: Data, _ path: [any CodingKey], _ options: EncodingOptions
+  ) throws {
+    let target = Target(slot: self, codingPath: path, options: options)
+    switch options.data {
+    case .deferredToData: try data.encode(to: target)
+    case .base64: set(data.base64EncodedString())
+    case .blob: set(data)
+    case .custom(let body):
+      try body(data, target)
+      if isUnused { beMembers() }
+    }
+  }
+}
+
+/// A dictionary with strings as keys, which no strategy changes.
+private protocol StringKeyed {
+  func encodeMembers(
+    in slot: Slot, _ path: [any CodingKey], _ options: EncodingOptions
+  ) throws
+}
+
+extension Dictionary: StringKeyed where Key == String, Value: Encodable {
+  fileprivate func encodeMembers(
+    in slot: Slot, _ path: [any CodingKey], _ options: EncodingOptions
+  ) throws {
+    slot.beMembers()
+    for (key, value) in self {
+      try slot.member(key).encode(value, path + [PathKey(stringValue: key)], options)
     }
   }
 }
@@ -127,11 +198,12 @@ extension NSNumber {
 private struct Members<Key: CodingKey>: KeyedEncodingContainerProtocol {
   let slot: Slot
   let codingPath: [any CodingKey]
+  let options: EncodingOptions
 
-  func encodeNil(forKey key: Key) {}
+  func encodeNil(forKey key: Key) { member(key).set(NSNull()) }
 
   func encode(_ value: some Encodable, forKey key: Key) throws {
-    try slot.member(key.stringValue).encode(value, codingPath + [key])
+    try member(key).encode(value, codingPath + [key], options)
   }
 
   func nestedContainer<Nested: CodingKey>(
@@ -144,26 +216,30 @@ private struct Members<Key: CodingKey>: KeyedEncodingContainerProtocol {
     target(key).unkeyedContainer()
   }
 
-  func superEncoder() -> any Encoder {
-    Target(slot: slot.member("super"), codingPath: codingPath)
-  }
+  func superEncoder() -> any Encoder { target(PathKey(stringValue: "super")) }
 
   func superEncoder(forKey key: Key) -> any Encoder { target(key) }
 
-  private func target(_ key: Key) -> Target {
-    Target(slot: slot.member(key.stringValue), codingPath: codingPath + [key])
+  private func member(_ key: any CodingKey) -> Slot {
+    slot.member(options.name(of: key, in: codingPath))
+  }
+
+  private func target(_ key: any CodingKey) -> Target {
+    Target(slot: member(key), codingPath: codingPath + [key], options: options)
   }
 }
 
 private struct Elements: UnkeyedEncodingContainer {
   let slot: Slot
   let codingPath: [any CodingKey]
+  let options: EncodingOptions
   var count: Int { slot.count }
 
   func encodeNil() { slot.element().set(NSNull()) }
 
   func encode(_ value: some Encodable) throws {
-    try slot.element().encode(value, codingPath)
+    let path = codingPath + [PathKey(intValue: count)]
+    try slot.element().encode(value, path, options)
   }
 
   func nestedContainer<Nested: CodingKey>(
@@ -177,17 +253,19 @@ private struct Elements: UnkeyedEncodingContainer {
   }
 
   func superEncoder() -> any Encoder {
-    Target(slot: slot.element(), codingPath: codingPath)
+    let path = codingPath + [PathKey(intValue: count)]
+    return Target(slot: slot.element(), codingPath: path, options: options)
   }
 }
 
 private struct Single: SingleValueEncodingContainer {
   let slot: Slot
   let codingPath: [any CodingKey]
+  let options: EncodingOptions
 
-  func encodeNil() { slot.set(nil) }
+  func encodeNil() { slot.set(NSNull()) }
 
   func encode(_ value: some Encodable) throws {
-    try slot.encode(value, codingPath)
+    try slot.encode(value, codingPath, options)
   }
 }

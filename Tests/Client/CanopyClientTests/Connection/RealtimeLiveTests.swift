@@ -52,7 +52,8 @@ import Testing
     return states
   }
 
-  @Test func `an identity token is renewed five minutes before it ends, on the same connection`()
+  @Test(.ported("AuthTests.testAutomaticTokenRefresh"))
+  func `an identity token is renewed five minutes before it ends, on the same connection`()
     async throws
   {
     try await withBackend(over: .realtime) { backend in
@@ -72,6 +73,19 @@ import Testing
       try await database.reference(withPath: "users/\(user.uid)/username").setValue("ada-2")
       try await eventually { timers.milliseconds.count >= 2 }
       #expect(!states.values.dropFirst(states.values.firstIndex(of: true) ?? 0).contains(false))
+    }
+  }
+
+  @Test(.ported("AuthTests.testAutomaticTokenRefreshInvalidTokenFailure"))
+  func `a renewal that the server refuses signs out`() async throws {
+    try await withBackend(over: .realtime) { backend in
+      let timers = LongTimers()
+      let database = try backend.anonymousClient { $0.environment = timers.environment }
+      let user = try await signUp(database)
+      try await eventually { !timers.milliseconds.isEmpty }
+      try await backend.parts.accounts.setDisabled(true, .uid(user.uid))
+      timers.fireLast()
+      try await eventually { Auth.auth(database: database).currentUser == nil }
     }
   }
 

@@ -108,6 +108,42 @@ import Testing
     }
   }
 
+  @Test(.ported("FRealtime.testOnDisconnectTriggersSingleLocalValueEventForReaderWithQuery"))
+  func `several registered operations raise one event for a query of another client`() async throws
+  {
+    try await withPair { _, writer, reader in
+      let seen = Received<String>()
+      reader.child("foo").queryLimited(toLast: 2).observe(
+        .value, with: { seen.add("\($0.key) \($0.node.json(.export))") })
+      await seen.wait(for: 1)
+      let foo = writer.child("foo")
+      foo.startOnDisconnectSet(["bar": "a", "baz": "b"])
+      foo.startOnDisconnectUpdate(["bam": "c"])
+      try await foo.child("baz").onDisconnectRemoveValue()
+      writer.database.goOffline()
+      #expect(await seen.wait(for: 2) == ["foo null", #"foo {"bam":"c","bar":"a"}"#])
+      await reader.settle()
+      #expect(seen.values.count == 2)
+    }
+  }
+
+  @Test(
+    .ported("FRealtime.testOnDisconnectDeepMergeTriggersOnlyOneValueEventForReaderWithQuery"))
+  func `registered operations of several levels raise one event for a query`() async throws {
+    try await withPair { _, writer, reader in
+      writer.startSet(
+        ["a": 1, "b": ["c": true, "d": "scalar", "e": ["f": "hooray"]]] as [String: Any])
+      writer.child("a").startOnDisconnectSet(2)
+      try await writer.child("b/d").onDisconnectRemoveValue()
+      let seen = values(reader.queryLimited(toLast: 3))
+      await seen.wait(for: 1)
+      writer.database.goOffline()
+      #expect(await seen.wait(for: 2)[1] == #"{"a":2,"b":{"c":true,"e":{"f":"hooray"}}}"#)
+      await reader.settle()
+      #expect(seen.values.count == 2)
+    }
+  }
+
   @Test(.ported("FRealtime.testOnDisconnectCancelWorks"))
   func `the writer hears nothing of a cancelled operation`() async throws {
     try await withBackend { backend in
@@ -172,7 +208,8 @@ import Testing
         == [#"whole value {"x":1}"#])
   }
 
-  @Test func `purging withdraws the operations that wait for a connection`() async throws {
+  @Test(.ported("FIRDatabaseTests.testPurgeWritesCancelsOnDisconnects"))
+  func `purging withdraws the operations that wait for a connection`() async throws {
     try await withBackend { backend in
       let writer = try await backend.client()
       let place = writer.reference(withPath: "t/here")

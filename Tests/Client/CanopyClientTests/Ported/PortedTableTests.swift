@@ -31,7 +31,8 @@ struct PortedTableTests {
     rows.sort()
     #expect(rows.count >= 40)
     let article = try String(
-      contentsOf: Self.root.appending(path: "Sources/Documentation.docc/PortedBehaviours.md"),
+      contentsOf: Self.root.appending(
+        path: "Sources/Client/CanopyClient/CanopyClient.docc/PortedBehaviours.md"),
       encoding: .utf8)
     let shown = article.split(separator: "\n").map(String.init).filter { $0.hasPrefix("| `") }
     let (missing, extra) = (Set(rows).subtracting(shown), Set(shown).subtracting(rows))

@@ -2,10 +2,20 @@ import NIOCore
 import NIOPosix
 import Synchronization
 
-/// A proxy that replaces a text in what the server sends, by one of the same length, and that can send texts of its own
-/// to the clients: a server of the realtime protocol that sends its clients elsewhere.
+/// A proxy that changes what a server sends: it replaces a text by one of the same length, sends texts of its own to the
+/// clients, and holds replies back.
 final class RewritingProxy: Sendable {
+  /// The bytes for a client that are held back.
+  private struct Held {
+    var client: any Channel
+    var bytes: [UInt8] = []
+    /// Whether the server has closed the connection.
+    var hasEnded = false
+  }
+
   private struct State {
+    var trigger: [UInt8]?
+    var held: [ObjectIdentifier: Held] = [:]
     var connections = 0
     var clients: [any Channel] = []
     var replacement: (old: [UInt8], new: [UInt8])?
@@ -14,6 +24,8 @@ final class RewritingProxy: Sendable {
 
   private let state = Mutex(State())
   private let target: Int
+  /// The clients whose replies are held back, as they came.
+  let holding = Received<Int>()
 
   /// Creates a proxy for a server on this machine.
   init(target: Int) {
@@ -47,6 +59,51 @@ final class RewritingProxy: Sendable {
     guard let client = state.withLock({ $0.clients.last }) else { return }
     let frame = [0x81, UInt8(truncatingIfNeeded: message.utf8.count)] + Array(message.utf8)
     try await client.writeAndFlush(ByteBuffer(bytes: frame))
+  }
+
+  /// Holds back the next message that contains a text, with all that follows on its connection.
+  func hold(_ text: String) {
+    state.withLock { $0.trigger = Array(text.utf8) }
+  }
+
+  /// Delivers the messages that were held back.
+  func release() async throws {
+    for client in state.withLock({ $0.held.values.map(\.client) }) {
+      // On the event loop, so that no later message goes first.
+      try await client.eventLoop.submit { [self] in
+        let held = state.withLock { $0.held.removeValue(forKey: ObjectIdentifier(client)) }
+        guard let held else { return }
+        client.writeAndFlush(ByteBuffer(bytes: held.bytes), promise: nil)
+        if held.hasEnded { client.close(promise: nil) }
+      }.get()
+    }
+  }
+
+  /// Returns whether a message for a client is held back.
+  fileprivate func keeps(_ bytes: [UInt8], for client: any Channel) -> Bool {
+    let isNew = state.withLock { state -> Bool? in
+      let id = ObjectIdentifier(client)
+      if state.held[id] != nil {
+        state.held[id]?.bytes += bytes
+        return false
+      }
+      guard let trigger = state.trigger, trigger.isEmpty || bytes.firstRange(of: trigger) != nil
+      else { return nil }
+      state.trigger = nil
+      state.held[id] = Held(client: client, bytes: bytes)
+      return true
+    }
+    if isNew == true { holding.add(1) }
+    return isNew != nil
+  }
+
+  /// Returns whether the end of a connection is held back with its last message.
+  fileprivate func keepsEnd(for client: any Channel) -> Bool {
+    state.withLock { state in
+      let id = ObjectIdentifier(client)
+      state.held[id]?.hasEnded = true
+      return state.held[id] != nil
+    }
   }
 
   private func connect(_ near: any Channel) -> EventLoopFuture<Void> {
@@ -91,10 +148,12 @@ private final class Passage: ChannelInboundHandler {
     let buffer = unwrapInboundIn(data)
     guard let proxy else { return other.writeAndFlush(buffer, promise: nil) }
     let bytes = proxy.rewritten(Array(buffer.readableBytesView))
+    guard !proxy.keeps(bytes, for: other) else { return }
     other.writeAndFlush(ByteBuffer(bytes: bytes), promise: nil)
   }
 
   func channelInactive(context: ChannelHandlerContext) {
+    if let proxy, proxy.keepsEnd(for: other) { return }
     other.close(promise: nil)
   }
 }

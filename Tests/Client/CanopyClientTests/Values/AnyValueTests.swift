@@ -98,6 +98,32 @@ struct AnyValueTests {
     }
   }
 
+  @Test func `a collection that contains itself is an error, not a trap`() throws {
+    let (dictionary, array) = (NSMutableDictionary(), NSMutableArray())
+    dictionary["own"] = dictionary
+    array.add(array)
+    let (first, second) = (NSMutableDictionary(), NSMutableArray())
+    first["second"] = second
+    second.add(first)
+    second.add(first)
+    defer {
+      for each in [dictionary, first] { each.removeAllObjects() }
+      array.removeAllObjects()
+    }
+    for value in [dictionary, array, first, ["a": [dictionary]], [second]] as [Any] {
+      let error = #expect(throws: DatabaseError.self) { try AnyValue.write(value) }
+      #expect(error?.code == .invalidData)
+    }
+    // The same object twice is no circle, and the bound is that of the tree.
+    let leaf: NSDictionary = ["x": 1]
+    #expect(try node(["a": leaf, "b": NSArray(array: [leaf, leaf])]).childCount == 2)
+    var deep: NSObject = NSString(string: "bottom")
+    for _ in 0..<Limits.depthMax { deep = NSDictionary(dictionary: ["a": deep]) }
+    #expect(try node(deep).height == Limits.depthMax)
+    let deeper = NSDictionary(dictionary: ["a": deep])
+    #expect(throws: DatabaseError.self) { try AnyValue.write(deeper) }
+  }
+
   @Test func `a write is encoded completely`() throws {
     var random = SeededGenerator(printingSeedFor: "AnyValueTests")
     for text in [
