@@ -3,7 +3,9 @@ public import CanopyWire
 /// The kinds of requests that metrics tell apart: the verbs of the line protocol, and their counterparts in others.
 public enum RequestKind: UInt8, CaseIterable, Sendable {
   case hello, ping, help, whoami, get, count, info
-  case rules, setrules, explain
+  case rules, setrules, explain, checkrules, keys
+  case users, user, disable, enable, setpassword, sessions, endsessions
+  case metrics, log, clients, client, endclient
   case show, comments, recent, posts, top, profile
   case post, edit, delete, star, comment, uncomment, rename
   case set, update, cas, push, once
@@ -48,8 +50,25 @@ public enum RequestKind: UInt8, CaseIterable, Sendable {
     case .connection(.quit): self = .quit
     case .connection(.use): self = .use
     case .connection(.onDisconnect): self = .ondisconnect
-    case .administration(.setRules): self = .setrules
-    case .administration(.explain): self = .explain
+    case .administration(let administration):
+      self =
+        switch administration {
+        case .setRules: .setrules
+        case .checkRules: .checkrules
+        case .explain: .explain
+        case .users: .users
+        case .user: .user
+        case .setDisabled(true, _): .disable
+        case .setDisabled(false, _): .enable
+        case .setPassword: .setpassword
+        case .sessions: .sessions
+        case .endSessions: .endsessions
+        case .metrics: .metrics
+        case .log: .log
+        case .clients: .clients
+        case .client: .client
+        case .endClient: .endclient
+        }
     }
   }
 
@@ -65,6 +84,7 @@ public enum RequestKind: UInt8, CaseIterable, Sendable {
       case .count: .count
       case .info: .info
       case .rules: .rules
+      case .keys: .keys
       case .blog(.show): .show
       case .blog(.comments): .comments
       case .blog(.recent): .recent
