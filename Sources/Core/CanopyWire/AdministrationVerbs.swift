@@ -172,6 +172,9 @@ extension Options {
     page.limit = try limit(options, default: page.limit, max: UsersPage.limitMax)
     page.after = try text("after", options)
     page.find = try text("find", options)
+    guard page.find?.isEmpty != true else {
+      throw WireError(.badRequest, "find must have at least one character")
+    }
     guard page.after == nil || page.find == nil else {
       throw WireError(.badRequest, "after and find exclude each other; find has one page")
     }
