@@ -41,7 +41,7 @@ public enum DerivedData {
   /// derived data.
   ///
   /// - Parameters:
-  ///   - commentsMax: the maximum number of comments that the commit removes with their posts.
+  ///   - commentsMax: the maximum number of comments, and of other entries, that the commit removes with their posts.
   ///   - wait: returns the milliseconds that a user must wait before a renaming, or nil to continue, from the uid, the
   ///     number of posts and comments to change, and the time.
   /// - Throws: `EngineError.denied` if the write contradicts the derived data. `SocialError.permissionDenied` if another user
@@ -219,7 +219,7 @@ private struct Derivation {
   /// Adds the removal of all data of removed posts.
   mutating func addRemovals(commentsMax: Int) {
     guard !removed.isEmpty else { return }
-    var removal = PostRemoval(root: write.after, now: write.time, commentsLeft: commentsMax)
+    var removal = PostRemoval(root: write.after, now: write.time, entriesLeft: commentsMax)
     for (id, uid) in removed.sorted(by: { $0.key < $1.key }) {
       derived += removal.assignments(of: id, by: uid)
     }

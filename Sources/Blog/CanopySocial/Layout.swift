@@ -1,4 +1,3 @@
-public import CanopyEngine
 public import CanopyTree
 
 /// The paths of the blog's data in the tree.
@@ -12,7 +11,7 @@ public import CanopyTree
 /// /user-comments/<uid>/<cid>    the post's id, to find the comments of a renamed author
 /// /removed-posts/<id>           uid of the author, for whom the id is reserved
 /// /renames/<uid>                {stage, after?}: a renaming is incomplete
-/// /deletions/<id>               true: the removal of the post's comments is incomplete
+/// /deletions/<id>               true: the removal of the post's entries, such as comments, is incomplete
 /// ```
 ///
 /// Clients can neither read nor write the last three.
@@ -49,6 +48,9 @@ public enum Layout {
     return plan
   }
 
+  /// The kinds of data that are removed with the post to which users have added them.
+  static let postEntries: [any PostEntries.Type] = [Comments.self]
+
   /// Returns the path of a few keys. Precondition: it is not too deep.
   static func path(_ keys: Key...) -> Path {
     keys.reduce(.root) { $0.child($1) }
@@ -65,7 +67,3 @@ public enum Layout {
     copies(of: id, by: uid).filter { root.at($0).child(Layout.uid).hasText(of: uid) }
   }
 }
-
-/// A transaction of the blog, for `Engine.transact` or as the `decide` of a `Transaction`.
-public typealias BlogTransaction<Result: Sendable> =
-  @Sendable (inout Proposal) throws -> Decision<Result>

@@ -1,6 +1,6 @@
 internal import CanopyTree
 
-/// The removal of a post: both copies, the comments, and the id.
+/// The removal of a post: both copies, the comments and other entries, and the id.
 ///
 /// The id stays reserved for its author, in `/removed-posts`, while the rules accept push ids of its age from clients.
 /// Otherwise another user could create a post to which existing links lead. Older ids need no reservation. Each removal
@@ -10,24 +10,28 @@ struct PostRemoval {
   let root: Node
   /// Milliseconds since 1970.
   let now: Int64
-  /// The number of comments that may still be removed in the same commit.
-  var commentsLeft: Int
+  /// The number of comments, and of other entries of posts, that may still be removed in the same commit.
+  var entriesLeft: Int
 
-  /// Returns the assignments that remove a post. If it has more than `commentsLeft` comments, they add a mark in
-  /// `/deletions`, and `UnfinishedWork` removes the comments in steps.
+  /// Returns the assignments that remove a post. If it has more than `entriesLeft` entries, they add a mark in
+  /// `/deletions`, and `UnfinishedWork` removes the entries in steps.
   ///
-  /// - Complexity: O(`commentsLeft` × log n).
+  /// - Complexity: O(`entriesLeft` × log n).
   mutating func assignments(of id: Key, by uid: Key) -> [Assignment] {
     var result = Layout.copies(of: id, by: uid).map { Assignment($0, .absent) }
-    let comments = root.child(Layout.postComments).child(id)
-    if comments.childCount > commentsLeft {
+    let count = Layout.postEntries.reduce(0) { $0 + $1.entries(of: id, in: root).childCount }
+    if count > entriesLeft {
       result.append(Assignment(Layout.path(Layout.deletions, id), true))
-    } else if !comments.isAbsent {
-      commentsLeft -= comments.childCount
-      result.append(Assignment(Layout.path(Layout.postComments, id), .absent))
-      comments.forEachChild { comment, node in
-        result += PostRemoval.listing(of: comment, node)
-        return true
+    } else {
+      entriesLeft -= count
+      for kind in Layout.postEntries {
+        let entries = kind.entries(of: id, in: root)
+        guard !entries.isAbsent else { continue }
+        result.append(Assignment(Layout.path(kind.place, id), .absent))
+        entries.forEachChild { key, entry in
+          result += kind.removal(ofCopiesOf: key, entry, on: id)
+          return true
+        }
       }
     }
     if let time = PushID.time(of: id), !isExpired(time) {
@@ -43,20 +47,25 @@ struct PostRemoval {
       .map { Assignment(Layout.path(Layout.removedPosts, $0.key), .absent) }
   }
 
-  /// Returns the assignments of a step that removes comments of a removed post.
-  static func assignments(
-    of comments: [(key: Key, node: Node)], on id: Key
-  ) -> [Assignment] {
-    comments.flatMap { comment, node in
-      [Assignment(Layout.path(Layout.postComments, id, comment), .absent)]
-        + listing(of: comment, node)
+  /// Returns the assignments of a step that removes entries of a removed post, and whether they are the last ones.
+  ///
+  /// - Complexity: O(`entriesMax` × log n).
+  static func step(
+    of id: Key, in root: Node, entriesMax: Int
+  ) -> (assignments: [Assignment], isLast: Bool) {
+    var result: [Assignment] = []
+    var left = entriesMax
+    for kind in Layout.postEntries {
+      let entries = kind.entries(of: id, in: root)
+      let first = entries.children(after: nil, limit: left)
+      for (key, entry) in first {
+        result.append(Assignment(Layout.path(kind.place, id, key), .absent))
+        result += kind.removal(ofCopiesOf: key, entry, on: id)
+      }
+      guard first.count == entries.childCount else { return (result, false) }
+      left -= first.count
     }
-  }
-
-  /// Returns the assignment that removes a comment from the list by author.
-  private static func listing(of comment: Key, _ node: Node) -> [Assignment] {
-    guard let author = Posts.uid(of: node) else { return [] }
-    return [Assignment(Layout.path(Layout.userComments, author, comment), .absent)]
+    return (result, true)
   }
 
   private func isExpired(_ time: Int64) -> Bool {

@@ -1,28 +1,29 @@
-internal import CanopyEngine
+public import CanopyEngine
 public import CanopyTree
 
 /// Posts. Each has two copies, and every change writes both in one commit.
+///
+/// The functions that take a `Proposal` decide a transaction, on the engine's thread:
+///
+///     try await engine.transact { try Posts.toggleStar(id, by: uid, in: &$0) }
 public enum Posts {
   /// Creates a post. The result is its id.
   ///
-  /// - Throws: `SocialError.invalid` for a text that breaks the rules.
+  /// Precondition: `Texts.checkPost` accepts the texts.
   public static func create(
-    by uid: Key, title: String, body: String
-  ) throws(SocialError) -> BlogTransaction<Key> {
-    try Texts.checkTitle(title)
-    try Texts.checkBody(body)
-    return { proposal in
-      let root = proposal.root
-      guard let author = Users.username(of: uid, in: root) else { throw SocialError.noProfile }
-      let id = proposal.nextKey { isFree($0, for: uid, in: root) }
-      let post = Node(children: [
-        (Layout.author, Node(author)), (Layout.body, Node(body)),
-        (Layout.createdAt, Node(proposal.now)), (Layout.starCount, Node(Int64(0))),
-        (Layout.title, Node(title)), (Layout.uid, Node(uid.text)),
-      ])
-      let write = try Write(Layout.copies(of: id, by: uid).map { .init($0, post) })
-      return Decision(write, id)
-    }
+    by uid: Key, title: String, body: String, in proposal: inout Proposal
+  ) throws -> Decision<Key> {
+    assert((try? Texts.checkPost(title: title, body: body)) != nil, "the texts were checked")
+    let root = proposal.root
+    guard let author = Users.username(of: uid, in: root) else { throw SocialError.noProfile }
+    let id = proposal.nextKey { isFree($0, for: uid, in: root) }
+    let post = Node(children: [
+      (Layout.author, Node(author)), (Layout.body, Node(body)),
+      (Layout.createdAt, Node(proposal.now)), (Layout.starCount, Node(Int64(0))),
+      (Layout.title, Node(title)), (Layout.uid, Node(uid.text)),
+    ])
+    let write = try Write(Layout.copies(of: id, by: uid).map { .init($0, post) })
+    return Decision(write, id)
   }
 
   /// Whether neither a post nor anything of a removed post is at an id.
@@ -35,23 +36,21 @@ public enum Posts {
   }
 
   /// Replaces the title and the body of a post. Only its author may do that.
+  ///
+  /// Precondition: `Texts.checkPost` accepts the texts.
   public static func edit(
-    _ id: Key, by uid: Key, title: String, body: String
-  ) throws(SocialError) -> BlogTransaction<Void> {
-    try Texts.checkTitle(title)
-    try Texts.checkBody(body)
-    let title = Node(title)
-    let body = Node(body)
-    return { proposal in
-      try checkAuthor(of: id, is: uid, in: proposal.root)
-      let write = try Write(
-        Layout.presentCopies(of: id, by: uid, in: proposal.root).flatMap { copy in
-          [
-            Write.Item(copy.child(Layout.title), title), Write.Item(copy.child(Layout.body), body),
-          ]
-        })
-      return Decision(write, ())
-    }
+    _ id: Key, by uid: Key, title: String, body: String, in proposal: inout Proposal
+  ) throws -> Decision<Void> {
+    assert((try? Texts.checkPost(title: title, body: body)) != nil, "the texts were checked")
+    try checkAuthor(of: id, is: uid, in: proposal.root)
+    let (title, body) = (Node(title), Node(body))
+    let write = try Write(
+      Layout.presentCopies(of: id, by: uid, in: proposal.root).flatMap { copy in
+        [
+          Write.Item(copy.child(Layout.title), title), Write.Item(copy.child(Layout.body), body),
+        ]
+      })
+    return Decision(write, ())
   }
 
   /// Removes a post and its comments. Only its author may do that. If the post has more than `commentsMax` comments, the
@@ -59,16 +58,15 @@ public enum Posts {
   ///
   /// - Complexity: O(`commentsMax` × log n).
   public static func delete(
-    _ id: Key, by uid: Key, commentsMax: Int = UnfinishedWork.entriesMax
-  ) -> BlogTransaction<Void> {
-    { proposal in
-      try checkAuthor(of: id, is: uid, in: proposal.root)
-      var removal = PostRemoval(
-        root: proposal.root, now: proposal.now, commentsLeft: commentsMax)
-      let assignments =
-        removal.assignments(of: id, by: uid) + removal.expiredReservations(limit: 2)
-      return Decision(try Write(setting: assignments), ())
-    }
+    _ id: Key, by uid: Key, commentsMax: Int = UnfinishedWork.entriesMax,
+    in proposal: inout Proposal
+  ) throws -> Decision<Void> {
+    try checkAuthor(of: id, is: uid, in: proposal.root)
+    var removal = PostRemoval(
+      root: proposal.root, now: proposal.now, entriesLeft: commentsMax)
+    let assignments =
+      removal.assignments(of: id, by: uid) + removal.expiredReservations(limit: 2)
+    return Decision(try Write(setting: assignments), ())
   }
 
   /// The result of putting a star on a post or removing it.
@@ -82,22 +80,22 @@ public enum Posts {
   /// Puts the caller's star on a post, or removes it. O(log stars).
   ///
   /// The count is computed from the stars, so that the two always agree.
-  public static func toggleStar(_ id: Key, by uid: Key) -> BlogTransaction<StarState> {
-    { proposal in
-      let post = try find(id, in: proposal.root)
-      let stars = post.child(Layout.stars)
-      let isStarred = stars.child(uid).isAbsent
-      let count = Int64(stars.childCount) + (isStarred ? 1 : -1)
-      let write = try Write(
-        setting: Layout.presentCopies(of: id, by: try author(of: post), in: proposal.root)
-          .flatMap { copy in
-            [
-              Assignment(copy.child(Layout.stars).child(uid), isStarred ? true : .absent),
-              Assignment(copy.child(Layout.starCount), Node(count)),
-            ]
-          })
-      return Decision(write, StarState(isStarred: isStarred, starCount: count))
-    }
+  public static func toggleStar(
+    _ id: Key, by uid: Key, in proposal: inout Proposal
+  ) throws -> Decision<StarState> {
+    let post = try find(id, in: proposal.root)
+    let stars = post.child(Layout.stars)
+    let isStarred = stars.child(uid).isAbsent
+    let count = Int64(stars.childCount) + (isStarred ? 1 : -1)
+    let write = try Write(
+      setting: Layout.presentCopies(of: id, by: try author(of: post), in: proposal.root)
+        .flatMap { copy in
+          [
+            Assignment(copy.child(Layout.stars).child(uid), isStarred ? true : .absent),
+            Assignment(copy.child(Layout.starCount), Node(count)),
+          ]
+        })
+    return Decision(write, StarState(isStarred: isStarred, starCount: count))
   }
 
   /// Returns the post with an id. O(log posts).

@@ -7,21 +7,23 @@ public enum SocialCheck {
     var check = Check(root: root, limit: limit)
     check.posts()
     check.userPosts()
-    check.comments()
+    for entries in Layout.postEntries { entries.check(&check) }
     check.users()
     return check.problems
   }
 
-  private struct Check {
+  /// A check of one tree, and the problems that were found.
+  struct Check {
     let root: Node
-    let limit: Int
-    var problems: [String] = []
+    fileprivate let limit: Int
+    fileprivate var problems: [String] = []
 
+    /// Adds a problem, unless there are as many as the caller wants.
     mutating func report(_ text: @autoclosure () -> String) {
       if problems.count < limit { problems.append(text()) }
     }
 
-    mutating func posts() {
+    fileprivate mutating func posts() {
       let userPosts = root.child(Layout.userPosts)
       let postComments = root.child(Layout.postComments)
       each(root.child(Layout.posts)) { check, id, post in
@@ -51,7 +53,7 @@ public enum SocialCheck {
       }
     }
 
-    mutating func userPosts() {
+    fileprivate mutating func userPosts() {
       let posts = root.child(Layout.posts)
       each(root.child(Layout.userPosts)) { check, uid, own in
         check.each(own) { check, id, _ in
@@ -62,37 +64,7 @@ public enum SocialCheck {
       }
     }
 
-    mutating func comments() {
-      let posts = root.child(Layout.posts)
-      let userComments = root.child(Layout.userComments)
-      let postComments = root.child(Layout.postComments)
-      each(postComments) { check, id, comments in
-        if posts.child(id).isAbsent, check.root.child(Layout.deletions).child(id).isAbsent {
-          check.report("/post-comments/\(id) has no post")
-        }
-        check.each(comments) { check, comment, node in
-          let uid = node.child(Layout.uid).stringValue.flatMap { try? Key($0) }
-          guard let uid, userComments.child(uid).child(comment).hasText(of: id) else {
-            return check.report("/post-comments/\(id)/\(comment) is not in /user-comments")
-          }
-          if !check.isNamed(uid, node.child(Layout.author)) {
-            check.report("/post-comments/\(id)/\(comment) has another name than its user")
-          }
-        }
-      }
-      each(userComments) { check, uid, own in
-        check.each(own) { check, comment, post in
-          let id = post.stringValue.flatMap { try? Key($0) }
-          let author = id.map { postComments.child($0).child(comment).child(Layout.uid) }
-          if author?.hasText(of: uid) != true {
-            check.report(
-              "/user-comments/\(uid)/\(comment) is not in /post-comments as a comment of that user")
-          }
-        }
-      }
-    }
-
-    mutating func users() {
+    fileprivate mutating func users() {
       let usernames = root.child(Layout.usernames)
       let users = root.child(Layout.users)
       each(users) { check, uid, profile in
@@ -108,7 +80,7 @@ public enum SocialCheck {
     }
 
     /// Whether a post or comment has the current name of its user. During a renaming, any name is accepted.
-    private func isNamed(_ uid: Key, _ author: Node) -> Bool {
+    func isNamed(_ uid: Key, _ author: Node) -> Bool {
       guard root.child(Layout.renames).child(uid).isAbsent else { return true }
       return switch (Users.username(of: uid, in: root), author.stringValue) {
       case (let name?, let author?): name.hasSameBytes(as: author)
@@ -117,7 +89,8 @@ public enum SocialCheck {
       }
     }
 
-    private mutating func each(_ node: Node, _ body: (inout Check, Key, Node) -> Void) {
+    /// Calls `body` with each child, while the caller wants more problems.
+    mutating func each(_ node: Node, _ body: (inout Check, Key, Node) -> Void) {
       node.forEachChild { key, child in
         body(&self, key, child)
         return problems.count < limit

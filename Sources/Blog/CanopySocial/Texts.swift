@@ -1,4 +1,7 @@
 /// The rules for texts and names of users. Lengths are in Unicode scalars.
+///
+/// A request checks its texts before it waits for the engine. The functions that take a `Proposal` run on the engine's
+/// thread, for which all writers wait, so they do not check the texts again.
 public enum Texts {
   /// The maximum length of a title.
   public static let titleMax = 200
@@ -9,21 +12,24 @@ public enum Texts {
   /// The maximum length of a user name.
   public static let usernameMax = 32
 
-  static func checkTitle(_ text: String) throws(SocialError) {
+  /// Checks the texts of a post.
+  public static func checkPost(title: String, body: String) throws(SocialError) {
+    try checkTitle(title)
+    try check(body, "the body of a post", max: bodyMax)
+  }
+
+  /// Checks the text of a comment.
+  public static func checkComment(_ text: String) throws(SocialError) {
+    try check(text, "a comment", max: commentMax)
+  }
+
+  private static func checkTitle(_ text: String) throws(SocialError) {
     try check(text, "a title", max: titleMax)
     // These are exactly the control characters. To ask for the category of each scalar would be much slower.
     guard !text.unicodeScalars.contains(where: { $0.value < 0x20 || 0x7F...0x9F ~= $0.value })
     else {
       throw .invalid("a title must be a single line without control characters")
     }
-  }
-
-  static func checkBody(_ text: String) throws(SocialError) {
-    try check(text, "the body of a post", max: bodyMax)
-  }
-
-  static func checkComment(_ text: String) throws(SocialError) {
-    try check(text, "a comment", max: commentMax)
   }
 
   private static func check(_ text: String, _ what: String, max: Int) throws(SocialError) {

@@ -1,8 +1,8 @@
-internal import CanopyEngine
+public import CanopyEngine
 public import CanopyTree
 
 /// Work of the blog that is too long for one commit: changing the name in all posts and comments of a user, and removing the
-/// comments of a removed post.
+/// comments and other entries of a removed post.
 ///
 /// All other writes would wait for such a commit. So the first commit changes at most `entriesMax` entries, and adds a mark
 /// in `/renames` or `/deletions`. Each further commit changes as many more, and the last one removes the mark. Other
@@ -30,26 +30,22 @@ public enum UnfinishedWork {
     }
   }
 
-  /// Returns the transaction for the next step; nil if there is no unfinished work. It writes at least the change of a
-  /// mark, unless other writes have removed the marks meanwhile.
+  /// Decides the next step. It writes at least the change of a mark, and nothing if there is no unfinished work.
   ///
   /// A mark in `/deletions` that is not `true` is removed, and nothing else. Only the administrator can have made it.
   ///
   /// - Complexity: O(`entriesMax` × log n).
   public static func step(
-    in root: Node, entriesMax: Int = UnfinishedWork.entriesMax
-  ) -> BlogTransaction<Void>? {
-    guard exists(in: root) else { return nil }
-    return { proposal in
-      let root = proposal.root
-      if let (uid, mark) = root.child(Layout.renames).children(after: nil, limit: 1).first {
-        return Decision(try Write(rename(uid, mark, in: root, entriesMax: entriesMax)), ())
-      }
-      if let (id, mark) = root.child(Layout.deletions).children(after: nil, limit: 1).first {
-        return Decision(try Write(delete(id, mark, in: root, entriesMax: entriesMax)), ())
-      }
-      return Decision(nil, ())
+    in proposal: inout Proposal, entriesMax: Int = UnfinishedWork.entriesMax
+  ) throws -> Decision<Void> {
+    let root = proposal.root
+    if let (uid, mark) = root.child(Layout.renames).children(after: nil, limit: 1).first {
+      return Decision(try Write(rename(uid, mark, in: root, entriesMax: entriesMax)), ())
     }
+    if let (id, mark) = root.child(Layout.deletions).children(after: nil, limit: 1).first {
+      return Decision(try Write(delete(id, mark, in: root, entriesMax: entriesMax)), ())
+    }
+    return Decision(nil, ())
   }
 
   private static func rename(
@@ -69,11 +65,8 @@ public enum UnfinishedWork {
     let mark = Write.Item(Layout.path(Layout.deletions, id), .absent)
     // Only the administrator can have restored the post. Its comments stay.
     guard value == true, root.child(Layout.posts).child(id).isAbsent else { return [mark] }
-    let comments = root.child(Layout.postComments).child(id)
-    let first = comments.children(after: nil, limit: entriesMax)
-    var items = PostRemoval.assignments(of: first, on: id).map(Write.Item.init)
-    if first.count == comments.childCount { items.append(mark) }
-    return items
+    let (assignments, isLast) = PostRemoval.step(of: id, in: root, entriesMax: entriesMax)
+    return assignments.map(Write.Item.init) + (isLast ? [mark] : [])
   }
 }
 

@@ -1,4 +1,4 @@
-internal import CanopyEngine
+public import CanopyEngine
 public import CanopyTree
 
 /// Profiles and user names.
@@ -33,28 +33,26 @@ public enum Users {
 
   /// Creates the profile of a new account.
   ///
-  /// - Throws: `SocialError.invalid` for a name that breaks the rules. The transaction throws
-  ///   `conflict` if the name is taken or the account has a profile.
+  /// Precondition: `Texts.checkUsername` accepts the name.
+  ///
+  /// - Throws: `SocialError.conflict` if the name is taken or the account has a profile.
   public static func claim(
-    _ username: String, for uid: Key
-  ) throws(SocialError) -> BlogTransaction<Void> {
-    try Texts.checkUsername(username)
-    let name = Node(username)
-    return { proposal in
-      // A second profile would leave the first name taken forever.
-      guard profile(uid, in: proposal.root) == nil else {
-        throw SocialError.conflict("this account has a user name already; change it with RENAME")
-      }
-      let key = try nameKey(username, for: uid, in: proposal.root)
-      let profile = Node(children: [
-        (Layout.username, name), (Layout.createdAt, Node(proposal.now)),
-      ])
-      let write = try Write([
-        .init(Layout.path(Layout.users, uid), profile),
-        .init(Layout.path(Layout.usernames, key), Node(uid.text)),
-      ])
-      return Decision(write, ())
+    _ username: String, for uid: Key, in proposal: inout Proposal
+  ) throws -> Decision<Void> {
+    assert((try? Texts.checkUsername(username)) != nil, "the name was checked")
+    // A second profile would leave the first name taken forever.
+    guard profile(uid, in: proposal.root) == nil else {
+      throw SocialError.conflict("this account has a user name already; change it with RENAME")
     }
+    let key = try nameKey(username, for: uid, in: proposal.root)
+    let profile = Node(children: [
+      (Layout.username, Node(username)), (Layout.createdAt, Node(proposal.now)),
+    ])
+    let write = try Write([
+      .init(Layout.path(Layout.users, uid), profile),
+      .init(Layout.path(Layout.usernames, key), Node(uid.text)),
+    ])
+    return Decision(write, ())
   }
 
   /// Renames a user, in the profile and in all posts and comments.
@@ -63,32 +61,30 @@ public enum Users {
   /// changes the others. Another renaming in the meantime restarts that work with the newest name. A missing profile (an
   /// import may not have contained it) is created.
   ///
-  /// The transaction throws `conflict` if the name is taken, and `rateLimited` if `wait` returns a time.
+  /// Precondition: `Texts.checkUsername` accepts the name.
   ///
   /// - Parameters:
   ///   - entriesMax: the maximum number of posts and comments that the commit changes.
   ///   - wait: returns the milliseconds to wait, or nil to continue, from the number of posts and comments to change and
-  ///     the time. Called on the engine's thread.
+  ///     the time.
   /// - Complexity: O(`entriesMax` × log n).
-  /// - Throws: `SocialError.invalid` for a name that breaks the rules.
+  /// - Throws: `SocialError.conflict` if the name is taken; `rateLimited` if `wait` returns a time.
   public static func rename(
     _ uid: Key, to username: String, entriesMax: Int = UnfinishedWork.entriesMax,
-    wait: @escaping @Sendable (_ entries: Int, _ now: Int64) -> Int64? = { _, _ in nil }
-  ) throws(SocialError) -> BlogTransaction<Void> {
-    try Texts.checkUsername(username)
-    let name = Node(username)
-    return { proposal in
-      let root = proposal.root
-      var assignments = try naming(
-        uid, username, before: root, after: root, hasNewName: true, entriesMax: entriesMax
-      ) { wait($0, proposal.now) }
-      let profile = Layout.path(Layout.users, uid)
-      assignments.append(Assignment(profile.child(Layout.username), name))
-      if root.at(profile).isAbsent {
-        assignments.append(Assignment(profile.child(Layout.createdAt), Node(proposal.now)))
-      }
-      return Decision(try Write(setting: assignments), ())
+    in proposal: inout Proposal,
+    wait: (_ entries: Int, _ now: Int64) -> Int64? = { _, _ in nil }
+  ) throws -> Decision<Void> {
+    assert((try? Texts.checkUsername(username)) != nil, "the name was checked")
+    let (root, now) = (proposal.root, proposal.now)
+    var assignments = try naming(
+      uid, username, before: root, after: root, hasNewName: true, entriesMax: entriesMax
+    ) { wait($0, now) }
+    let profile = Layout.path(Layout.users, uid)
+    assignments.append(Assignment(profile.child(Layout.username), Node(username)))
+    if root.at(profile).isAbsent {
+      assignments.append(Assignment(profile.child(Layout.createdAt), Node(now)))
     }
+    return Decision(try Write(setting: assignments), ())
   }
 
   /// Returns the assignments that belong to a name in a profile: the entry in `/usernames`, and if the name is new, its

@@ -94,6 +94,12 @@ public struct Decision<Result: Sendable>: Sendable {
     self.completedDisconnectWrite = completedDisconnectWrite
     self.policy = policy
   }
+
+  /// Returns the same decision with another result.
+  public func map<Other: Sendable>(_ transform: (Result) -> Other) -> Decision<Other> {
+    Decision<Other>(
+      write, transform(result), completedDisconnectWrite: completedDisconnectWrite, policy: policy)
+  }
 }
 
 /// Authorizes a write, and derives the places that follow from it: the part of the rules in a write.

@@ -86,3 +86,46 @@ extension Arguments {
     }
   }
 }
+
+extension AccountRequest {
+  /// The verb of the request.
+  var verb: Verb {
+    switch self {
+    case .signUp: .signUp
+    case .logIn: .logIn
+    case .authenticate: .authenticate
+    case .logOut: .logOut
+    case .changePassword: .password
+    case .account: .account
+    case .signUpAnonymously: .anonymous
+    case .logInCustom: .custom
+    case .issueCustomToken: .issue
+    case .confirm: .confirm
+    case .changeCredentials: .credentials
+    case .deleteAccount: .deleteAccount
+    case .identityToken: .identityToken
+    case .forgotPassword: .forgot
+    case .resetPassword: .reset
+    case .verifyEmail: .verify
+    }
+  }
+}
+
+extension Verb {
+  fileprivate static let signUp = Verb("SIGNUP")
+  fileprivate static let logIn = Verb("LOGIN")
+  fileprivate static let authenticate = Verb("AUTH")
+  fileprivate static let logOut = Verb("LOGOUT")
+  fileprivate static let password = Verb("PASSWORD")
+  fileprivate static let account = Verb("ACCOUNT")
+  fileprivate static let anonymous = Verb("ANONYMOUS")
+  fileprivate static let custom = Verb("CUSTOM")
+  fileprivate static let issue = Verb("ISSUE")
+  fileprivate static let confirm = Verb("CONFIRM")
+  fileprivate static let credentials = Verb("CREDENTIALS")
+  fileprivate static let deleteAccount = Verb("DELETEACCOUNT")
+  fileprivate static let identityToken = Verb("IDTOKEN")
+  fileprivate static let forgot = Verb("FORGOT")
+  fileprivate static let reset = Verb("RESET")
+  fileprivate static let verify = Verb("VERIFY")
+}

@@ -137,6 +137,48 @@ extension Command {
   ]
 }
 
+extension AdministrationRequest {
+  /// The verb of the request.
+  var verb: Verb {
+    switch self {
+    case .setRules: .rules
+    case .checkRules: .checkRules
+    case .explain: .explain
+    case .users: .users
+    case .user: .user
+    case .setDisabled(true, _): .disable
+    case .setDisabled(false, _): .enable
+    case .setPassword: .setPassword
+    case .sessions: .sessions
+    case .endSessions: .endSessions
+    case .clients: .clients
+    case .client: .client
+    case .endClient: .endClient
+    case .metrics: .metrics
+    case .log: .log
+    }
+  }
+}
+
+extension Verb {
+  static let keys = Verb("KEYS")
+  static let rules = Verb("RULES")
+  fileprivate static let checkRules = Verb("CHECKRULES")
+  fileprivate static let explain = Verb("EXPLAIN")
+  fileprivate static let users = Verb("USERS")
+  fileprivate static let user = Verb("USER")
+  fileprivate static let disable = Verb("DISABLE")
+  fileprivate static let enable = Verb("ENABLE")
+  fileprivate static let setPassword = Verb("SETPASSWORD")
+  fileprivate static let sessions = Verb("SESSIONS")
+  fileprivate static let endSessions = Verb("ENDSESSIONS")
+  fileprivate static let clients = Verb("CLIENTS")
+  fileprivate static let client = Verb("CLIENT")
+  fileprivate static let endClient = Verb("ENDCLIENT")
+  fileprivate static let metrics = Verb("METRICS")
+  fileprivate static let log = Verb("LOG")
+}
+
 extension Arguments {
   fileprivate mutating func account() throws(WireError) -> AccountReference {
     AccountReference(try text("user"))
@@ -146,98 +188,6 @@ extension Arguments {
   fileprivate mutating func number(_ name: String) throws(WireError) -> Int64 {
     guard let number = Int64(try text(name)) else {
       throw WireError(.badRequest, "\(name) must be an integer")
-    }
-    return number
-  }
-}
-
-extension Options {
-  fileprivate static func keysPage(_ arguments: inout Arguments) throws(WireError) -> KeysPage {
-    var page = KeysPage()
-    guard let options = try read(&arguments, "KEYS", allowed: ["after", "limit"]) else {
-      return page
-    }
-    page.limit = try limit(options, default: page.limit, max: KeysPage.limitMax)
-    page.after = try text("after", options).map { text throws(WireError) in
-      try key(text, "after")
-    }
-    return page
-  }
-
-  fileprivate static func usersPage(_ arguments: inout Arguments) throws(WireError) -> UsersPage {
-    var page = UsersPage()
-    guard let options = try read(&arguments, "USERS", allowed: ["after", "find", "limit"]) else {
-      return page
-    }
-    page.limit = try limit(options, default: page.limit, max: UsersPage.limitMax)
-    page.after = try text("after", options)
-    page.find = try text("find", options)
-    guard page.find?.isEmpty != true else {
-      throw WireError(.badRequest, "find must have at least one character")
-    }
-    guard page.after == nil || page.find == nil else {
-      throw WireError(.badRequest, "after and find exclude each other; find has one page")
-    }
-    return page
-  }
-
-  fileprivate static func logPage(_ arguments: inout Arguments) throws(WireError) -> LogPage {
-    var page = LogPage()
-    guard let options = try read(&arguments, "LOG", allowed: ["after", "level", "limit"]) else {
-      return page
-    }
-    page.limit = try limit(options, default: page.limit, max: LogPage.limitMax)
-    page.after = try number("after", options)
-    guard let name = try text("level", options) else { return page }
-    guard let level = LogPage.Level(rawValue: name) else {
-      let names = LogPage.Level.allCases.map(\.rawValue).joined(separator: ", ")
-      throw WireError(.badRequest, "level must be one of \(names)")
-    }
-    page.level = level
-    return page
-  }
-
-  fileprivate static func clientsPage(
-    _ arguments: inout Arguments
-  ) throws(WireError) -> (after: Int64, limit: Int) {
-    guard let options = try read(&arguments, "CLIENTS", allowed: ["after", "limit"]) else {
-      return (0, 100)
-    }
-    return (
-      try number("after", options) ?? 0, try limit(options, default: 100, max: 1_000)
-    )
-  }
-
-  /// Reads options that have nothing but a limit.
-  fileprivate static func limit(
-    _ arguments: inout Arguments, _ verb: String, default number: Int, max: Int
-  ) throws(WireError) -> Int {
-    guard let options = try read(&arguments, verb, allowed: ["limit"]) else { return number }
-    return try limit(options, default: number, max: max)
-  }
-
-  private static func limit(
-    _ options: JSONValue, default number: Int, max: Int
-  ) throws(WireError) -> Int {
-    guard let limit = try limit(options) else { return number }
-    guard limit >= 1, limit <= max else {
-      throw WireError(.badRequest, "limit must be an integer from 1 to \(max)")
-    }
-    return Int(limit)
-  }
-
-  private static func text(_ name: String, _ options: JSONValue) throws(WireError) -> String? {
-    guard let value = options[name] else { return nil }
-    guard let text = value.string else {
-      throw WireError(.badRequest, "\(name) must be a string")
-    }
-    return text
-  }
-
-  private static func number(_ name: String, _ options: JSONValue) throws(WireError) -> Int64? {
-    guard let value = options[name] else { return nil }
-    guard case .leaf(let node) = value, let number = node.integerValue, number >= 0 else {
-      throw WireError(.badRequest, "\(name) must be an integer from 0 on")
     }
     return number
   }

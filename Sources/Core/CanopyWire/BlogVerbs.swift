@@ -1,6 +1,6 @@
 public import CanopyTree
 
-// The verbs of the blog: their requests, and their entries in the command table.
+// The verbs of the blog: their requests, the verb of each request, and their entries in the command table.
 
 /// A request that reads the blog.
 public enum BlogRead: Equatable, Sendable {
@@ -27,6 +27,18 @@ public enum BlogRead: Equatable, Sendable {
     case .show, .profile: false
     }
   }
+
+  /// The verb of the request.
+  var verb: Verb {
+    switch self {
+    case .show: .show
+    case .comments: .comments
+    case .recent: .recent
+    case .posts: .posts
+    case .top: .top
+    case .profile: .profile
+    }
+  }
 }
 
 /// A request that writes the blog.
@@ -43,6 +55,37 @@ public enum BlogWrite: Sendable {
   case comment(id: Key, text: String)
   /// Deletes a comment.
   case uncomment(id: Key, comment: Key)
+  /// Changes the caller's user name.
+  case rename(username: String)
+
+  /// The verb of the request.
+  public var verb: Verb {
+    switch self {
+    case .post: .post
+    case .edit: .edit
+    case .delete: .delete
+    case .star: .star
+    case .comment: .comment
+    case .uncomment: .uncomment
+    case .rename: .rename
+    }
+  }
+}
+
+extension Verb {
+  fileprivate static let post = Verb("POST")
+  fileprivate static let edit = Verb("EDIT")
+  fileprivate static let delete = Verb("DELETE")
+  fileprivate static let show = Verb("SHOW")
+  fileprivate static let star = Verb("STAR")
+  fileprivate static let comment = Verb("COMMENT")
+  fileprivate static let uncomment = Verb("UNCOMMENT")
+  fileprivate static let comments = Verb("COMMENTS")
+  fileprivate static let recent = Verb("RECENT")
+  fileprivate static let posts = Verb("POSTS")
+  fileprivate static let top = Verb("TOP")
+  fileprivate static let profile = Verb("PROFILE")
+  fileprivate static let rename = Verb("RENAME")
 }
 
 extension Command {

@@ -1,7 +1,7 @@
 public import CanopyTree
 
 /// One verb of the line protocol, defined once: the decoder, the check of the number of arguments,
-/// HELP and the protocol reference all use `Command.all`.
+/// HELP, the metrics and the protocol reference all use `Command.all`.
 public struct Command: Sendable {
   /// A group of verbs, by their subject.
   public enum Group: String, Sendable, CaseIterable {
@@ -62,7 +62,8 @@ public struct Command: Sendable {
 }
 
 extension Request {
-  private struct Verb: Hashable {
+  /// The first word of a line, as a key of the table: its letters are capitals.
+  private struct Word: Hashable {
     var high: UInt64 = 0
     var low: UInt64 = 0
     /// The number of bytes, which distinguishes a NUL in the word from padding.
@@ -81,22 +82,22 @@ extension Request {
 
     init?(_ text: String) {
       var text = text
-      guard let verb = text.withUTF8({ Verb(UnsafeRawBufferPointer($0)) }) else { return nil }
-      self = verb
+      guard let word = text.withUTF8({ Word(UnsafeRawBufferPointer($0)) }) else { return nil }
+      self = word
     }
   }
 
-  private static let table: [Verb: Command] = {
-    var table: [Verb: Command] = [:]
+  private static let table: [Word: Command] = {
+    var table: [Word: Command] = [:]
     for command in Command.all {
-      if let verb = Verb(command.verb) { table[verb] = command }
+      if let word = Word(command.verb) { table[word] = command }
     }
     return table
   }()
 
   /// Returns the command with a verb, in any case.
   public static func command(_ verb: String) -> Command? {
-    Verb(verb).flatMap { table[$0] }
+    Word(verb).flatMap { table[$0] }
   }
 
   /// Decodes a line without its terminator.
@@ -107,9 +108,9 @@ extension Request {
   public init(line: UnsafeRawBufferPointer, limits: Limits = Limits()) throws(WireError) {
     let start = line.firstIndex { $0 != UInt8(ascii: " ") } ?? line.count
     let end = line[start...].firstIndex(of: UInt8(ascii: " ")) ?? line.count
-    let word = UnsafeRawBufferPointer(rebasing: line[start..<end])
-    guard let verb = Verb(word), let command = Request.table[verb] else {
-      throw WireError(.unknownVerb, "\(Request.show(word)) is not a verb; HELP lists them")
+    let first = UnsafeRawBufferPointer(rebasing: line[start..<end])
+    guard let word = Word(first), let command = Request.table[word] else {
+      throw WireError(.unknownVerb, "\(Request.show(first)) is not a verb; HELP lists them")
     }
     var arguments = try Arguments(line, from: end, limits: limits)
     try command.checkCount(arguments.count)

@@ -58,8 +58,6 @@ public enum ReadRequest: Sendable {
 
 /// A request that writes the tree.
 public enum WriteRequest: Sendable {
-  /// Changes the user name.
-  case rename(username: String)
   /// A request that writes the blog.
   case blog(BlogWrite)
   /// Adds a child under a new key.

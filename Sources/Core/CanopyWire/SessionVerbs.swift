@@ -63,7 +63,7 @@ extension Command {
       reply: "`null`"
     ) {
       arguments throws(WireError) in
-      .write(.rename(username: try arguments.text("username")))
+      .write(.blog(.rename(username: try arguments.text("username"))))
     },
     Command(
       "USE", .session, ["namespace"], "select the database of the requests that follow",

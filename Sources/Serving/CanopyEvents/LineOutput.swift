@@ -84,19 +84,18 @@ package struct LineOutput: ~Copyable {
     if areEvents { eventBytes += pieces.bytes }
   }
 
-  /// Removes and returns the encoded buffers up to the first lines that are not encoded.
+  /// Removes and returns the first encoded buffer; nil if there is none before the first lines that are not encoded.
   ///
-  /// - Returns: the buffers, and the bytes of events in them, which count until `sent` is called.
-  package mutating func take() -> (buffers: [ByteBuffer], eventBytes: Int) {
-    moveText()
-    var taken: (buffers: [ByteBuffer], eventBytes: Int) = ([], 0)
-    while case .buffer(let buffer, let eventBytes)? = items.first {
+  /// - Returns: the buffer, and the bytes of events in it, which count until `sent` is called.
+  package mutating func take() -> (buffer: ByteBuffer, eventBytes: Int)? {
+    switch items.first {
+    case .buffer(let buffer, let eventBytes)?:
       items.removeFirst()
       bufferBytes -= buffer.readableBytes
-      taken.buffers.append(buffer)
-      taken.eventBytes += eventBytes
+      return (buffer, eventBytes)
+    case .pieces?: return nil
+    case nil: return takeText()
     }
-    return taken
   }
 
   /// Encodes the next piece, if lines to be encoded come next.
@@ -132,11 +131,16 @@ package struct LineOutput: ~Copyable {
   }
 
   private mutating func moveText() {
-    guard text.count > 0 else { return }
-    bufferBytes += text.count
-    let buffer = text.withBytes { ByteBuffer(bytes: $0) }
-    items.append(.buffer(buffer, eventBytes: textEventBytes))
+    guard let (buffer, eventBytes) = takeText() else { return }
+    bufferBytes += buffer.readableBytes
+    items.append(.buffer(buffer, eventBytes: eventBytes))
+  }
+
+  private mutating func takeText() -> (buffer: ByteBuffer, eventBytes: Int)? {
+    guard text.count > 0 else { return nil }
+    let taken = (text.withBytes { ByteBuffer(bytes: $0) }, textEventBytes)
     textEventBytes = 0
     text.removeAll(keepingCapacity: LineOutput.idleBytes)
+    return taken
   }
 }

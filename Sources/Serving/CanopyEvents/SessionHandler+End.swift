@@ -31,7 +31,7 @@ extension SessionHandler {
     guard let outputContext = clientProtocol?.outputContext else {
       return context.close(promise: nil)
     }
-    for buffer in output.take().buffers { outputContext.write(NIOAny(buffer), promise: nil) }
+    while let (buffer, _) = output.take() { outputContext.write(NIOAny(buffer), promise: nil) }
     // Closing drops unsent bytes, so it follows an empty write after all the others.
     let promise = context.eventLoop.makePromise(of: Void.self)
     outputContext.write(NIOAny(ByteBuffer()), promise: promise)

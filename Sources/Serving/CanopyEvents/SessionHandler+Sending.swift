@@ -24,12 +24,15 @@ extension SessionHandler: Flushable {
   package final func flush(
     _ context: ChannelHandlerContext, after piece: (buffer: ByteBuffer, eventBytes: Int)? = nil
   ) {
-    var (buffers, eventBytes) = output.take()
-    if let piece {
-      buffers.insert(piece.buffer, at: 0)
-      eventBytes += piece.eventBytes
+    let outputContext = clientProtocol?.outputContext
+    var last = piece?.buffer
+    var eventBytes = piece?.eventBytes ?? 0
+    while let next = output.take() {
+      if let last { outputContext?.write(NIOAny(last), promise: nil) }
+      last = next.buffer
+      eventBytes += next.eventBytes
     }
-    if let last = buffers.popLast(), let outputContext = clientProtocol?.outputContext {
+    if let last, let outputContext {
       var promise: EventLoopPromise<Void>?
       if eventBytes > 0 {
         // The last buffer is sent after all the others, so one promise is enough.
@@ -39,9 +42,7 @@ extension SessionHandler: Flushable {
         }
         promise = sent
       }
-      for buffer in buffers { outputContext.write(NIOAny(buffer), promise: nil) }
-      outputContext.write(NIOAny(last), promise: promise)
-      context.flush()
+      outputContext.writeAndFlush(NIOAny(last), promise: promise)
     }
     encodeLater(context)
     noteUnsent(context)

@@ -3,16 +3,15 @@ internal import CanopyMetrics
 public import CanopySession
 public import CanopyTree
 public import CanopyWire
-internal import Logging
 public import NIOCore
-internal import NIOExtras
 
 /// Drives the session of one connection, in any protocol whose clients send one request after the other.
 ///
 /// The session decides, and the handler performs its actions on the connection's event loop. A subclass has the
-/// protocol: as a `ClientProtocol` it turns bytes into requests, and replies into bytes. This file has the state, the methods
-/// that a subclass may override, the events of the channel and the actions. The other files carry out requests (`+Requests`), send
-/// (`+Sending`), connect subscriptions to the hub (`+Subscriptions`), and close the connection (`+End`).
+/// protocol: as a `ClientProtocol` it turns bytes into requests, and replies into bytes. This file has the state, the
+/// methods that a subclass may override, and the actions. The other files receive the events of the channel
+/// (`+Channel`), carry out requests (`+Requests`), send (`+Sending`), connect subscriptions to the hub
+/// (`+Subscriptions`), and close the connection (`+End`).
 open class SessionHandler {
   /// The state that the connections to the present namespace share.
   final private(set) var services: LoopServices
@@ -108,7 +107,7 @@ open class SessionHandler {
 
   /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
   open func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
-    let measurement = services.metrics.begin(RequestKind(request))
+    let measurement = services.metrics.begin(request.verb)
     // The events that led to the snapshot go out first.
     let isCurrent = subscribers.isEmpty || services.hub.drain()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
@@ -202,32 +201,21 @@ open class SessionHandler {
     Task { [operations] in await operations.reauthorize([login]) }
   }
 
-  // MARK: Events of the channel
+  // MARK: The pipeline
 
-  /// Begins to drive the connection of a pipeline.
-  fileprivate final func begin(
-    _ context: ChannelHandlerContext, as clientProtocol: any ClientProtocol
-  ) {
+  /// Notes the place in a pipeline, and this handler as the protocol of its class.
+  final func enter(_ context: ChannelHandlerContext, as clientProtocol: any ClientProtocol) {
     self.context = context
     self.clientProtocol = clientProtocol
-    // A channel of another listener is active already.
-    if context.channel.isActive { activateOnce(context) }
   }
 
-  package final func handlerRemoved(context: ChannelHandlerContext) {
-    self.context = nil
+  /// Notes that the handler is in no pipeline.
+  final func leavePipeline() {
+    context = nil
     clientProtocol = nil
   }
 
-  package final func channelActive(context: ChannelHandlerContext) {
-    activateOnce(context)
-    context.fireChannelActive()
-  }
-
-  private final func activateOnce(_ context: ChannelHandlerContext) {
-    if client.turns == nil { activate(context) }
-  }
-
+  /// Ends the session of a connection that is gone.
   open func channelInactive(context: ChannelHandlerContext) {
     if let id = client.id.take() { services.clients.remove(id) }
     closing.lingering?.cancel()
@@ -239,42 +227,6 @@ open class SessionHandler {
     output.removeAll()
     client.share?.leave(holding: session.ledger.requests)
     context.fireChannelInactive()
-  }
-
-  package final func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    operations.logger.debug("a connection failed", metadata: ["error": "\(error)"])
-    context.close(promise: nil)
-  }
-
-  package final func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
-    switch event {
-    case ChannelEvent.inputClosed: endInput(context)
-    case is ChannelShouldQuiesceEvent:
-      // The requests that were received are still carried out and answered.
-      session.endInput()
-      advance(context)
-    default: context.fireUserInboundEventTriggered(event)
-    }
-  }
-
-  /// Notes that the client has ended its sending side.
-  package final func endInput(_ context: ChannelHandlerContext) {
-    client.hasEnded = true
-    if closing.lingering != nil { return context.close(promise: nil) }
-    session.endInput()
-    advance(context)
-  }
-
-  package final func channelWritabilityChanged(context: ChannelHandlerContext) {
-    noteUnsent(context)
-    advance(context)
-    encodeLater(context)
-    context.fireChannelWritabilityChanged()
-  }
-
-  package final func channelReadComplete(context: ChannelHandlerContext) {
-    advance(context)
-    context.fireChannelReadComplete()
   }
 
   // MARK: The session and its actions
@@ -329,7 +281,7 @@ open class SessionHandler {
         read(context, request)
       case .begin(let request, let slot):
         countWork()
-        if let measurement = services.metrics.begin(RequestKind(request)) {
+        if let measurement = services.metrics.begin(request.verb) {
           measurements[slot] = measurement
         }
         begin(context, request, slot)
@@ -360,12 +312,5 @@ open class SessionHandler {
       case .close: close(context)
       }
     }
-  }
-}
-
-extension ClientProtocol {
-  /// Begins to drive the connection. Called by the pipeline.
-  public func handlerAdded(context: ChannelHandlerContext) {
-    begin(context, as: self)
   }
 }

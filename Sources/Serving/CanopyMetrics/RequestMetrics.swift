@@ -1,3 +1,4 @@
+internal import CanopyTree
 public import CanopyWire
 internal import Synchronization
 
@@ -7,7 +8,7 @@ internal import Synchronization
 public final class RequestMetrics: Sendable {
   /// A request whose time is measured.
   public struct Measurement: Sendable {
-    fileprivate let kind: RequestKind
+    fileprivate let verb: Verb
     fileprivate let start: Int64
   }
 
@@ -16,9 +17,9 @@ public final class RequestMetrics: Sendable {
 
   private let protocolName: String
   private let now: @Sendable () -> Int64
-  private let counts = (0..<RequestKind.allCases.count).map { _ in LoopCount() }
+  private let counts = (0..<Command.all.count).map { _ in LoopCount() }
   private let codes = (0..<WireError.Code.allCases.count).map { _ in LoopCount() }
-  private let times = (0..<RequestKind.allCases.count).map { _ in
+  private let times = (0..<Command.all.count).map { _ in
     HistogramCell(bounds: HistogramCell.seconds)
   }
   private let all = LoopCount()
@@ -35,15 +36,15 @@ public final class RequestMetrics: Sendable {
   /// Counts a request. Called on the event loop.
   ///
   /// - Returns: a measurement to be ended, for one request among several; otherwise nil.
-  public func begin(_ kind: RequestKind) -> Measurement? {
-    counts[kind.index].increment()
+  public func begin(_ verb: Verb) -> Measurement? {
+    counts[verb.index].increment()
     guard all.increment() % RequestMetrics.requestsPerMeasurement == 1 else { return nil }
-    return Measurement(kind: kind, start: now())
+    return Measurement(verb: verb, start: now())
   }
 
   /// Ends a measurement. Safe to call from any thread.
   public func end(_ measurement: Measurement) {
-    times[measurement.kind.index].recordNanoseconds(now() - measurement.start)
+    times[measurement.verb.index].recordNanoseconds(now() - measurement.start)
   }
 
   /// Counts an error. Called on the event loop.
@@ -52,13 +53,14 @@ public final class RequestMetrics: Sendable {
   }
 
   private func collect(_ text: inout MetricsText) {
-    for kind in RequestKind.allCases {
-      let labels = [(name: "protocol", value: protocolName), (name: "verb", value: "\(kind)")]
-      let count = counts[kind.index].value
+    for (index, command) in Command.all.enumerated() {
+      let count = counts[index].value
       guard count > 0 else { continue }
+      let verb = command.verb.asciiLowercased
+      let labels = [(name: "protocol", value: protocolName), (name: "verb", value: verb)]
       text.add(
         .counter, "canopy_requests_total", "Requests by protocol and verb.", labels, Double(count))
-      let cell = times[kind.index]
+      let cell = times[index]
       text.add(
         histogram: "canopy_request_seconds", "The times of one request in 64.", labels,
         bounds: cell.bounds, counts: cell.values, sum: cell.sum)

@@ -86,7 +86,7 @@ extension Operations {
         email: email, password: password, username: username, from: RemoteNetwork(address)
       ) { [engine] uid in
         do {
-          _ = try await engine.transact(Users.claim(username, for: try Key(uid)))
+          _ = try await engine.transact { try Users.claim(username, for: Key(uid), in: &$0) }
         } catch SocialError.conflict {
           // The same answer as for an address that is taken: see `AccountError.taken`.
           throw AccountError.taken

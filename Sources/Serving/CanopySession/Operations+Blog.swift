@@ -1,44 +1,29 @@
+internal import CanopyAccounts
 internal import CanopyEngine
 internal import CanopySocial
 internal import CanopyTree
 internal import CanopyWire
+internal import Synchronization
 
 /// The requests of the blog. The blog itself checks the permissions, not the security rules.
 extension Operations {
-  /// Submits a write of the blog.
+  /// Checks a write of the blog, and submits it.
   ///
   /// - Throws: the error if the caller may not write or a text is invalid. Then nothing is submitted.
   func submit(_ request: BlogWrite, _ context: WriteContext) throws {
     try requireBlog()
-    let uid = try user(context.identity)
-    var context = context
-    context.session = context.identity.session
+    let session = try session(of: context.identity)
     switch request {
-    case .post(let title, let body):
-      let transaction = try Posts.create(by: uid, title: title, body: body)
-      submit(transaction, named: "POST", context) { .created($0.result) }
-    case .edit(let id, let title, let body):
-      let transaction = try Posts.edit(id, by: uid, title: title, body: body)
-      submit(transaction, named: "EDIT", context) { _ in .null }
-    case .delete(let id):
-      let transaction = refusingUnfinishedWork(Posts.delete(id, by: uid))
-      submit(transaction, named: "DELETE", context) { [self] _ in
-        continueUnfinishedWork()
-        return .null
-      }
-    case .star(let id):
-      submit(Posts.toggleStar(id, by: uid), named: "STAR", context) {
-        .json([
-          "starred": .bool($0.result.isStarred), "starCount": .number($0.result.starCount),
-        ])
-      }
-    case .comment(let id, let text):
-      let transaction = try Comments.create(on: id, by: uid, text: text)
-      submit(transaction, named: "COMMENT", context) { .created($0.result) }
-    case .uncomment(let id, let comment):
-      let transaction = Comments.delete(comment, on: id, by: uid)
-      submit(transaction, named: "UNCOMMENT", context) { _ in .null }
+    case .post(let title, let body), .edit(_, let title, let body):
+      try Texts.checkPost(title: title, body: body)
+    case .comment(_, let text): try Texts.checkComment(text)
+    case .rename(let username): try Texts.checkUsername(username)
+    case .delete, .star, .uncomment: break
     }
+    engine.submit(
+      PendingBlogWrite(
+        request: request, session: session, operations: self, completion: context.completion),
+      of: context.owner)
   }
 
   /// Returns the reply to a read of the blog.
@@ -62,6 +47,60 @@ extension Operations {
       let uid = try find(reference, as: identity, in: root)
       let username = Users.username(of: uid, in: root) ?? ""
       return .json(["uid": .key(uid), "username": .text(username)])
+    }
+  }
+}
+
+/// A write of the blog in the queue of the engine: the request, whose texts were checked, and its caller.
+struct PendingBlogWrite: Transaction {
+  let request: BlogWrite
+  /// The login of the caller.
+  let session: UserSession
+  let operations: Operations
+  let completion: @Sendable (Reply) -> Void
+
+  var name: StaticString { request.verb.name }
+
+  /// Returns the write, and the reply that the client gets when the write is durable.
+  func decide(_ proposal: inout Proposal) throws -> Decision<Reply> {
+    // The session may have been revoked while the write waited.
+    guard session.mayFinish else { throw WireError.sessionEnded }
+    let uid = session.uid
+    switch request {
+    case .post(let title, let body):
+      return try Posts.create(by: uid, title: title, body: body, in: &proposal)
+        .map { .created($0) }
+    case .edit(let id, let title, let body):
+      return try Posts.edit(id, by: uid, title: title, body: body, in: &proposal)
+        .map { _ in .null }
+    case .delete(let id):
+      let decision = try Posts.delete(id, by: uid, in: &proposal)
+      return try operations.refusingUnfinishedWork(decision).map { _ in .null }
+    case .star(let id):
+      return try Posts.toggleStar(id, by: uid, in: &proposal).map {
+        .json(["starred": .bool($0.isStarred), "starCount": .number($0.starCount)])
+      }
+    case .comment(let id, let text):
+      return try Comments.create(on: id, by: uid, text: text, in: &proposal).map { .created($0) }
+    case .uncomment(let id, let comment):
+      return try Comments.delete(comment, on: id, by: uid, in: &proposal).map { _ in .null }
+    case .rename(let username):
+      let decision = try Users.rename(uid, to: username, in: &proposal) { entries, now in
+        operations.renames.withLock { $0.take(uid, cost: entries, now: now) }
+      }
+      return try operations.refusingUnfinishedWork(decision).map { _ in .null }
+    }
+  }
+
+  func complete(_ outcome: Swift.Result<Committed<Reply>, any Error>) {
+    switch outcome {
+    case .success(let committed):
+      switch request {
+      case .delete, .rename: operations.continueUnfinishedWork()
+      case .post, .edit, .star, .comment, .uncomment: break
+      }
+      completion(committed.result)
+    case .failure(let error): completion(.failure(operations.wireError(error)))
     }
   }
 }

@@ -39,31 +39,74 @@ extension Operations {
       try checkEarly(write, as: context.identity)
       try checkDerivation(write, as: context.identity)
     }
-    let policy = writePolicy(as: context.identity)
-    let transaction: BlogTransaction<Void> = { [self] _ in
-      // Before the write is applied, which takes time of the writer.
-      try checkDerivation(write, as: context.identity)
-      return Decision(write, (), policy: policy)
-    }
-    submit(transaction, once: origin, named: name, context) { [self] in
-      continueUnfinishedWork()
-      return .committed($0.sequence)
-    }
+    engine.submit(
+      PendingTreeWrite(
+        write: write, origin: origin, name: name, identity: context.identity,
+        policy: writePolicy(as: context.identity), operations: self,
+        completion: context.completion), of: context.owner)
   }
 
   func push(_ path: Path, _ value: WriteValue, _ context: WriteContext) throws {
     // Checked before a key is made, so that an error does not depend on the tree.
     _ = try Write.set(Location(path.child(Key(index: 0))), value)
-    let policy = writePolicy(as: context.identity)
-    let transaction: BlogTransaction<Key> = { [self] proposal in
-      let place = proposal.root.at(path)
-      let key = proposal.nextKey { place.child($0).isAbsent }
-      if policy != nil { try checkTimely(key, at: proposal.now) }
-      let write = try Write.set(Location(path.child(key)), value)
-      return Decision(write, key, policy: policy)
+    engine.submit(
+      PendingPush(
+        path: path, value: value, policy: writePolicy(as: context.identity), operations: self,
+        completion: context.completion), of: context.owner)
+  }
+}
+
+/// A SET or UPDATE in the queue of the engine.
+struct PendingTreeWrite: Transaction {
+  let write: Write
+  let origin: WriteOrigin?
+  /// The verb.
+  let name: StaticString
+  let identity: Identity
+  let policy: (any WritePolicy)?
+  let operations: Operations
+  let completion: @Sendable (Reply) -> Void
+
+  func decide(_ proposal: inout Proposal) throws -> Decision<Void> {
+    // Before the write is applied, which takes time of the writer.
+    try operations.checkDerivation(write, as: identity)
+    return Decision(write, (), policy: policy)
+  }
+
+  func complete(_ outcome: Swift.Result<Committed<Void>, any Error>) {
+    switch outcome {
+    case .success(let committed):
+      operations.continueUnfinishedWork()
+      completion(.committed(committed.sequence))
+    case .failure(let earlier as RepeatedWrite): completion(.committed(earlier.sequence))
+    case .failure(let error): completion(.failure(operations.wireError(error)))
     }
-    submit(transaction, named: "PUSH", context) {
-      .json(["key": .key($0.result), "seq": .number($0.sequence)])
+  }
+}
+
+/// A PUSH in the queue of the engine. The key is made when it is decided.
+struct PendingPush: Transaction {
+  let path: Path
+  let value: WriteValue
+  let policy: (any WritePolicy)?
+  let operations: Operations
+  let completion: @Sendable (Reply) -> Void
+
+  var name: StaticString { "PUSH" }
+
+  func decide(_ proposal: inout Proposal) throws -> Decision<Key> {
+    let place = proposal.root.at(path)
+    let key = proposal.nextKey { place.child($0).isAbsent }
+    if policy != nil { try operations.checkTimely(key, at: proposal.now) }
+    let write = try Write.set(Location(path.child(key)), value)
+    return Decision(write, key, policy: policy)
+  }
+
+  func complete(_ outcome: Swift.Result<Committed<Key>, any Error>) {
+    switch outcome {
+    case .success(let committed):
+      completion(.json(["key": .key(committed.result), "seq": .number(committed.sequence)]))
+    case .failure(let error): completion(.failure(operations.wireError(error)))
     }
   }
 }
@@ -73,7 +116,7 @@ extension Operations {
   /// generated keys continue from the latest one, so that they ascend, and the rules deny keys that are far ahead.
   ///
   /// - Throws: `WireError`, which says more than a denial. The first one is logged.
-  private func checkTimely(_ key: Key, at now: Int64) throws(WireError) {
+  fileprivate func checkTimely(_ key: Key, at now: Int64) throws(WireError) {
     guard rules.current.isAboutBlog, let time = PushID.time(of: key) else { return }
     let lead = time.subtractingReportingOverflow(now).partialValue
     guard lead > Limits.pushIDLeadMax else { return }

@@ -1,9 +1,6 @@
-internal import CanopyAccounts
 public import CanopyEngine
-internal import CanopySocial
 internal import CanopyTree
 public import CanopyWire
-internal import Synchronization
 
 extension Operations {
   /// Submits a write.
@@ -16,13 +13,10 @@ extension Operations {
     _ request: WriteRequest, as identity: Identity, from address: String, turns: TurnGroup? = nil,
     completion: @escaping @Sendable (Reply) -> Void
   ) {
-    var context = WriteContext(
+    let context = WriteContext(
       identity: identity, owner: identity.owner(at: address), turns: turns, completion: completion)
     do {
       switch request {
-      case .rename(let username):
-        context.session = identity.session
-        try rename(user(identity), to: username, context)
       case .blog(let request): try submit(request, context)
       case .push(let path, let value): try push(path, value, context)
       case .tree(let write): try submit(write, once: nil, context)
@@ -47,34 +41,6 @@ extension Operations {
     case .user, .anonymous: WriteOrigin.anonymousOwner
     }
   }
-
-  private func rename(_ uid: Key, to username: String, _ context: WriteContext) throws {
-    try requireBlog()
-    let transaction = try Users.rename(uid, to: username) { [self] entries, now in
-      renames.withLock { $0.take(uid, cost: entries, now: now) }
-    }
-    submit(refusingUnfinishedWork(transaction), named: "RENAME", context) { [self] _ in
-      continueUnfinishedWork()
-      return .null
-    }
-  }
-
-  /// Submits a transaction.
-  ///
-  /// - Parameters:
-  ///   - origin: identifies the write, if its client may send it again.
-  ///   - name: the verb, by which the log names a request that takes too long.
-  ///   - reply: returns the reply for a success.
-  func submit<Result: Sendable>(
-    _ decide: @escaping @Sendable (inout Proposal) throws -> Decision<Result>,
-    once origin: WriteOrigin? = nil, named name: StaticString, _ context: WriteContext,
-    reply: @escaping @Sendable (Committed<Result>) -> Reply
-  ) {
-    engine.submit(
-      PendingWrite(
-        operations: self, session: context.session, origin: origin, name: name, body: decide,
-        reply: reply, completion: context.completion), of: context.owner)
-  }
 }
 
 /// The caller of a write, and the closure that takes its reply.
@@ -83,35 +49,7 @@ struct WriteContext: Sendable {
   let owner: WriteOwner
   /// The connection and its network, which share their turns of long work.
   var turns: TurnGroup?
-  /// The session that must not be revoked when the write is decided; nil if the rules decide about the caller.
-  var session: UserSession?
   let completion: @Sendable (Reply) -> Void
-}
-
-/// A write of a client, until its reply.
-private struct PendingWrite<Result: Sendable>: Transaction {
-  let operations: Operations
-  /// The session that must not be revoked; nil for none.
-  let session: UserSession?
-  let origin: WriteOrigin?
-  let name: StaticString
-  let body: @Sendable (inout Proposal) throws -> Decision<Result>
-  let reply: @Sendable (Committed<Result>) -> Reply
-  let completion: @Sendable (Reply) -> Void
-
-  func decide(_ proposal: inout Proposal) throws -> Decision<Result> {
-    // The session may have been revoked while the write waited.
-    if let session, !session.mayFinish { throw WireError.sessionEnded }
-    return try body(&proposal)
-  }
-
-  func complete(_ outcome: Swift.Result<Committed<Result>, any Error>) {
-    switch outcome {
-    case .success(let committed): completion(reply(committed))
-    case .failure(let earlier as RepeatedWrite): completion(.committed(earlier.sequence))
-    case .failure(let error): completion(.failure(operations.wireError(error)))
-    }
-  }
 }
 
 extension WireError {

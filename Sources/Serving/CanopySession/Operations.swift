@@ -157,11 +157,16 @@ public final class Operations: Sendable {
   ///
   /// - Throws: `WireError` if no user has logged in, or the session has ended.
   func user(_ identity: Identity) throws(WireError) -> Key {
+    try session(of: identity).uid
+  }
+
+  /// Returns the login of a connection.
+  ///
+  /// - Throws: `WireError` if no user has logged in, or the session has ended.
+  func session(of identity: Identity) throws(WireError) -> UserSession {
     guard case .user(let session) = identity else { throw .loginNeeded }
-    guard session.isValid(at: now()) else {
-      throw .sessionEnded
-    }
-    return session.uid
+    guard session.isValid(at: now()) else { throw .sessionEnded }
+    return session
   }
 
   func requireAdministrator(_ identity: Identity) throws(WireError) {

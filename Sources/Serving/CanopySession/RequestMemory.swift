@@ -53,7 +53,7 @@ extension Request {
       .administration(.user), .administration(.setDisabled), .administration(.setPassword),
       .administration(.sessions), .administration(.endSessions), .administration(.clients),
       .administration(.client), .administration(.endClient), .administration(.metrics),
-      .administration(.log), .write(.rename), .write(.blog), .read, .account, .listen:
+      .administration(.log), .write(.blog), .read, .account, .listen:
       0
     }
   }

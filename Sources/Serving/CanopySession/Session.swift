@@ -19,8 +19,9 @@ internal import DequeModule
 /// many bytes of requests wait. So the `ledger` stays within the limits, except that one request and one
 /// reply may each be larger than its limit.
 ///
-/// Call it on the connection's event loop only.
-public struct Session {
+/// Call it on the connection's event loop only. It cannot be copied: a copy for each call of a method would count the
+/// references of all its properties.
+public struct Session: ~Copyable {
   /// Identifies a request that is under way.
   public typealias Slot = Int
 

@@ -28,13 +28,13 @@ public final class UnfinishedWorkRunner: Sendable {
   public func run(clock: some Clock<Duration>) async {
     for await _ in signals {
       while !Task.isCancelled, rules.current.isAboutBlog,
-        let step = UnfinishedWork.step(in: engine.root)
+        UnfinishedWork.exists(in: engine.root)
       {
         do {
           // The next step is queued behind all requests that came meanwhile. The rules may be replaced before it.
           let hasWritten = try await engine.transact { [rules] proposal in
             guard rules.current.isAboutBlog else { return Decision(nil, false) }
-            let write = try step(&proposal).write
+            let write = try UnfinishedWork.step(in: &proposal).write
             return Decision(write, write != nil)
           }.result
           if !hasWritten { break }
@@ -57,21 +57,20 @@ public final class UnfinishedWorkRunner: Sendable {
 }
 
 extension Operations {
-  /// Returns a transaction that is refused if it leaves work for later commits and the built-in rules are not in force.
-  /// That work would not be done then, and a renaming or removal would stay half done.
+  /// Returns a decision, unless it leaves work for later commits and the built-in rules are not in force. That work would
+  /// not be done then, and a renaming or removal would stay half done.
+  ///
+  /// - Throws: `WireError` for such a decision.
   func refusingUnfinishedWork<Result>(
-    _ transaction: @escaping BlogTransaction<Result>
-  ) -> BlogTransaction<Result> {
-    { [rules] proposal in
-      let decision = try transaction(&proposal)
-      guard let write = decision.write, UnfinishedWork.isLeft(by: write), !rules.current.isAboutBlog
-      else { return decision }
-      throw WireError(
-        .badRequest,
-        "there are more than \(UnfinishedWork.entriesMax) posts or comments to change; while the rules are not "
-          + "the built-in ones, that is not done in steps"
-      )
-    }
+    _ decision: Decision<Result>
+  ) throws(WireError) -> Decision<Result> {
+    guard let write = decision.write, UnfinishedWork.isLeft(by: write), !rules.current.isAboutBlog
+    else { return decision }
+    throw WireError(
+      .badRequest,
+      "there are more than \(UnfinishedWork.entriesMax) posts or comments to change; while the rules are not "
+        + "the built-in ones, that is not done in steps"
+    )
   }
 
   /// Continues the work that a commit may have left. O(1).

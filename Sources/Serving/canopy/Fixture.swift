@@ -105,7 +105,10 @@ struct Fixture: Sendable {
         let account = try await parts.accounts.createAccount(
           email: email, password: password, username: event.by
         ) { uid in
-          _ = try await parts.engine.transact(Users.claim(event.by, for: try Key(uid)))
+          try Texts.checkUsername(event.by)
+          _ = try await parts.engine.transact {
+            try Users.claim(event.by, for: Key(uid), in: &$0)
+          }
         }
         uids[event.by] = try Key(account.uid)
         counts.people += 1
@@ -117,21 +120,27 @@ struct Fixture: Sendable {
       switch event.act {
       case .join: break
       case .post(let index, let title, let body):
-        posts[index] = try await parts.engine.transact(
-          Posts.create(by: uid, title: title, body: body)
-        ).result
+        try Texts.checkPost(title: title, body: body)
+        posts[index] = try await parts.engine.transact {
+          try Posts.create(by: uid, title: title, body: body, in: &$0)
+        }.result
         counts.posts += 1
       case .comment(let post, let text):
         guard let id = posts[post] else {
           throw Failure("a comment on post \(post + 1) is older than the post")
         }
-        _ = try await parts.engine.transact(Comments.create(on: id, by: uid, text: text))
+        try Texts.checkComment(text)
+        _ = try await parts.engine.transact {
+          try Comments.create(on: id, by: uid, text: text, in: &$0)
+        }
         counts.comments += 1
       case .star(let post):
         guard let id = posts[post] else {
           throw Failure("a star on post \(post + 1) is older than the post")
         }
-        let star = try await parts.engine.transact(Posts.toggleStar(id, by: uid)).result
+        let star = try await parts.engine.transact {
+          try Posts.toggleStar(id, by: uid, in: &$0)
+        }.result
         guard star.isStarred else {
           throw Failure("\(event.by) stars post \(post + 1) twice; remove one star")
         }

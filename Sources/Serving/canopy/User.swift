@@ -42,7 +42,10 @@ struct User: AsyncParsableCommand {
         try await parts.accounts.createAccount(
           email: email, password: password, username: username
         ) { uid in
-          _ = try await parts.engine.transact(Users.claim(username, for: try Key(uid)))
+          try Texts.checkUsername(username)
+          _ = try await parts.engine.transact {
+            try Users.claim(username, for: Key(uid), in: &$0)
+          }
         }.uid
       }
       try Output.line(uid)

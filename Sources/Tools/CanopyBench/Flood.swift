@@ -45,6 +45,8 @@ struct Flood: ParsableCommand {
     }
     let idle = try stars(honest, post, while: nil, server)
     print(idle.line("idle"))
+    let busy = try stars(honest, post, while: FloodKind.computing, server)
+    print(busy.line(FloodKind.computing.name) + " (for comparison: it sends nothing)")
     var missed: [String] = []
     for flood in FloodKind.all where only.isEmpty || flood.name.contains(only) {
       let before = server.memoryKibibytes("VmRSS") ?? 0
@@ -163,6 +165,20 @@ struct FloodKind: Sendable {
   /// Attacks on one connection, until it ends or the flood is over.
   var attack: @Sendable (Attacker, _ number: Int) -> Void
 
+  /// No flood: as many threads compute as the machine has cores. The latencies beside them show how much of those of
+  /// a flood comes from the attackers, which run on the same machine, and not from the server.
+  static let computing = FloodKind(
+    name: "computing threads, which send nothing",
+    connections: ProcessInfo.processInfo.activeProcessorCount
+  ) { attacker, number in
+    var generator = SplitMix64(seed: UInt64(number))
+    while !attacker.isOver {
+      var sum: UInt64 = 0
+      for _ in 0..<10_000 { sum ^= generator.next() }
+      attacker.keep(sum)
+    }
+  }
+
   static let all: [FloodKind] = [
     FloodKind(name: "CAS of a large value, unread", connections: 8) { attacker, _ in
       attacker.send(String(repeating: "CAS /posts x 1\n", count: 1_024))
@@ -214,12 +230,21 @@ struct FloodKind: Sendable {
 /// A connection of an attacker. Used by one thread.
 final class Attacker {
   private let socket: TCPSocket
-  private let isOver: EndFlag
+  private let end: EndFlag
+  private var kept: UInt64 = 0
 
   init(port: Int, _ isOver: EndFlag) throws {
     socket = try TCPSocket(port: port)
     socket.stopWaiting()
-    self.isOver = isOver
+    end = isOver
+  }
+
+  /// Whether the flood is over.
+  var isOver: Bool { end.value }
+
+  /// Keeps a result, so that its computation is not left out.
+  func keep(_ result: UInt64) {
+    kept ^= result
   }
 
   /// Sends text. Returns whether the server has accepted it before the end of the flood.
@@ -228,7 +253,7 @@ final class Attacker {
     let bytes = Array(text.utf8)
     var sent = 0
     while sent < bytes.count {
-      if isOver.value { return false }
+      if isOver { return false }
       let count = bytes[sent...].withUnsafeBytes {
         Glibc.send(socket.descriptor, $0.baseAddress, $0.count, Int32(MSG_NOSIGNAL))
       }
@@ -248,7 +273,7 @@ final class Attacker {
     var left = lines
     var chunk = [UInt8](repeating: 0, count: 256 * 1024)
     while left > 0 {
-      if isOver.value { return false }
+      if isOver { return false }
       let count = recv(socket.descriptor, &chunk, chunk.count, 0)
       if count > 0 {
         for byte in chunk[..<count] where byte == UInt8(ascii: "\n") { left -= 1 }
@@ -263,7 +288,7 @@ final class Attacker {
 
   /// Waits without reading until the server closes the connection or the flood is over.
   func wait() {
-    while !isOver.value {
+    while !isOver {
       var descriptor = pollfd(fd: socket.descriptor, events: 0, revents: 0)
       if Glibc.poll(&descriptor, 1, 100) > 0 { return }
     }

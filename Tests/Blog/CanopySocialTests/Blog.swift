@@ -21,6 +21,10 @@ func successor(of id: Key) throws -> Key {
   return try Key(String(decoding: bytes, as: UTF8.self))
 }
 
+/// The `decide` of a transaction, for `Engine.transact`.
+typealias BlogTransaction<Result: Sendable> =
+  @Sendable (inout Proposal) throws -> Decision<Result>
+
 /// The blog on an engine with a journal in memory. After every request, the tree must be consistent. It
 /// must have one more commit, or be unchanged.
 struct Blog: Sendable {
@@ -81,13 +85,13 @@ struct Blog: Sendable {
   }
 
   func join(_ name: String, uid: Key? = nil) async throws {
-    try await make(Users.claim(name, for: uid ?? Key(name)))
+    try await make { try Users.claim(name, for: uid ?? Key(name), in: &$0) }
   }
 
   func post(
     _ uid: Key = "ada", _ title: String = "title", _ body: String = "body"
   ) async throws -> Key {
-    try await make(Posts.create(by: uid, title: title, body: body))
+    try await make { try Posts.create(by: uid, title: title, body: body, in: &$0) }
   }
 
   /// Writes a post as a client of the tree may: without counts.
@@ -100,11 +104,11 @@ struct Blog: Sendable {
   }
 
   func comment(_ uid: Key, on id: Key, _ text: String = "text") async throws -> Key {
-    try await make(Comments.create(on: id, by: uid, text: text))
+    try await make { try Comments.create(on: id, by: uid, text: text, in: &$0) }
   }
 
   @discardableResult
   func star(_ uid: Key, _ id: Key) async throws -> Posts.StarState {
-    try await make(Posts.toggleStar(id, by: uid))
+    try await make { try Posts.toggleStar(id, by: uid, in: &$0) }
   }
 }

@@ -62,9 +62,9 @@ import Testing
       let first = try await blog.comment("bob", on: id)
       let one = blog.root
       let second = try await blog.comment("bob", on: id)
-      try await blog.make(Comments.delete(second, on: id, by: "bob"))
+      try await blog.make { try Comments.delete(second, on: id, by: "bob", in: &$0) }
       #expect(blog.root == one)
-      try await blog.make(Comments.delete(first, on: id, by: "bob"))
+      try await blog.make { try Comments.delete(first, on: id, by: "bob", in: &$0) }
       #expect(blog.root == plain, "and there is no count of 0")
     }
   }
@@ -76,9 +76,9 @@ import Testing
       let id = try await blog.post("ada")
       for remover in ["bob", "ada"] as [Key] {
         let comment = try await blog.comment("bob", on: id)
-        let error = await blog.refusal(of: Comments.delete(comment, on: id, by: "eve"))
+        let error = await blog.refusal { try Comments.delete(comment, on: id, by: "eve", in: &$0) }
         if case .permissionDenied = error {} else { Issue.record("\(String(describing: error))") }
-        try await blog.make(Comments.delete(comment, on: id, by: remover))
+        try await blog.make { try Comments.delete(comment, on: id, by: remover, in: &$0) }
       }
     }
   }
@@ -89,7 +89,7 @@ import Testing
       let two = try await blog.post()
       let comment = try await blog.comment("bob", on: one)
       for (comment, id) in [(comment, two), ("none", one), (one, one)] {
-        let error = await blog.refusal(of: Comments.delete(comment, on: id, by: "bob"))
+        let error = await blog.refusal { try Comments.delete(comment, on: id, by: "bob", in: &$0) }
         if case .notFound = error {} else { Issue.record("\(String(describing: error))") }
       }
     }
@@ -98,7 +98,9 @@ import Testing
   @Test func `a caller without a profile cannot comment`() async throws {
     try await Blog.with { blog in
       let id = try await blog.post()
-      let error = await blog.refusal(of: try Comments.create(on: id, by: "nobody", text: "t"))
+      let error = await blog.refusal {
+        try Comments.create(on: id, by: "nobody", text: "t", in: &$0)
+      }
       #expect(error?.sentence.contains("no user name") == true)
     }
   }

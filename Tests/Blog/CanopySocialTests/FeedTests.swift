@@ -50,7 +50,7 @@ import Testing
     try await Blog.with { blog in
       var ids: [Key] = []
       for _ in 0..<10 { ids.append(try await blog.post()) }
-      try await blog.make(Posts.delete(ids[6], by: "ada"))
+      try await blog.make { [id = ids[6]] in try Posts.delete(id, by: "ada", in: &$0) }
       let page = try Feeds.Page(limit: 3, before: ids[6])
       #expect(Feeds.recent(page, in: blog.root).map(\.key) == [ids[5], ids[4], ids[3]])
       #expect(Feeds.posts(by: "ada", page, in: blog.root).map(\.key) == [ids[5], ids[4], ids[3]])
@@ -69,7 +69,8 @@ import Testing
         comments.append(try await blog.comment(number % 2 == 0 ? "ada" : "bob", on: id))
         _ = try await blog.comment("eve", on: other)
       }
-      try await blog.make(Comments.delete(comments.remove(at: 4), on: id, by: "ada"))
+      let removed = comments.remove(at: 4)
+      try await blog.make { try Comments.delete(removed, on: id, by: "ada", in: &$0) }
       let root = blog.root
       for limit in 1...12 {
         let pages = try walk(by: limit) { try Feeds.comments(on: id, $0, in: root) }

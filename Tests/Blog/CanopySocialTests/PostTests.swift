@@ -49,7 +49,7 @@ import Testing
       _ = try await blog.comment("eve", on: id)
       let before = blog.root
       blog.clock.advance(99)
-      try await blog.make(Posts.edit(id, by: "ada", title: "New", body: "Other"))
+      try await blog.make { try Posts.edit(id, by: "ada", title: "New", body: "Other", in: &$0) }
       var expected = before
       for copy in ["posts/\(id)", "user-posts/ada/\(id)"] {
         expected.set("New", at: try Path(copy + "/title"))
@@ -67,7 +67,7 @@ import Testing
       let id = try await blog.post()
       try await blog.star("bob", id)
       for uid in ["bob", "eve", "ada", "eve"] as [Key] { _ = try await blog.comment(uid, on: id) }
-      try await blog.make(Posts.delete(id, by: "ada"))
+      try await blog.make { try Posts.delete(id, by: "ada", in: &$0) }
       var expected = before
       expected.set("ada", at: try Path("removed-posts/\(id)"))
       #expect(blog.root == expected)
@@ -80,7 +80,7 @@ import Testing
       let before = blog.root
       let id = try await blog.post()
       _ = try await blog.comment("bob", on: id)
-      try await blog.make(Posts.delete(id, by: "ada"))
+      try await blog.make { try Posts.delete(id, by: "ada", in: &$0) }
       var expected = before
       expected.set("ada", at: try Path("removed-posts/\(id)"))
       #expect(blog.root == expected)
@@ -115,8 +115,9 @@ import Testing
         for number in 0..<50 {
           group.addTask {
             for _ in 0...number % 2 {
-              _ = try await blog.engine.transact(
-                Posts.toggleStar(id, by: Key(index: Int32(number))))
+              _ = try await blog.engine.transact {
+                try Posts.toggleStar(id, by: Key(index: Int32(number)), in: &$0)
+              }
             }
           }
         }
@@ -131,8 +132,9 @@ import Testing
     try await Blog.with { blog in
       let id = try await blog.post()
       for transaction in [
-        try Posts.edit(id, by: "bob", title: "t", body: "b"), Posts.delete(id, by: "bob"),
-      ] {
+        { try Posts.edit(id, by: "bob", title: "t", body: "b", in: &$0) },
+        { try Posts.delete(id, by: "bob", in: &$0) },
+      ] as [BlogTransaction<Void>] {
         let error = await blog.refusal(of: transaction)
         if case .permissionDenied = error {} else { Issue.record("\(String(describing: error))") }
       }
@@ -142,22 +144,27 @@ import Testing
   @Test func `a post or comment that does not exist cannot be changed`() async throws {
     try await Blog.with { blog in
       let gone = try await blog.post()
-      try await blog.make(Posts.delete(gone, by: "ada"))
+      try await blog.make { try Posts.delete(gone, by: "ada", in: &$0) }
       for id in [gone, "nothing"] {
         #expect(
-          await blog.refusal(of: Posts.delete(id, by: "ada"))
+          await blog.refusal { try Posts.delete(id, by: "ada", in: &$0) }
             == .notFound(
               "there is no such post, or it is gone"))
-        #expect(await blog.refusal(of: Posts.toggleStar(id, by: "ada")) != nil)
-        #expect(await blog.refusal(of: try Posts.edit(id, by: "ada", title: "t", body: "b")) != nil)
-        #expect(await blog.refusal(of: try Comments.create(on: id, by: "ada", text: "t")) != nil)
-        #expect(await blog.refusal(of: Comments.delete("c", on: id, by: "ada")) != nil)
+        #expect(await blog.refusal { try Posts.toggleStar(id, by: "ada", in: &$0) } != nil)
+        #expect(
+          await blog.refusal { try Posts.edit(id, by: "ada", title: "t", body: "b", in: &$0) }
+            != nil)
+        #expect(
+          await blog.refusal { try Comments.create(on: id, by: "ada", text: "t", in: &$0) } != nil)
+        #expect(await blog.refusal { try Comments.delete("c", on: id, by: "ada", in: &$0) } != nil)
         #expect(throws: SocialError.self) { try Posts.find(id, in: blog.root) }
         #expect(throws: SocialError.self) {
           try Feeds.comments(on: id, Feeds.Page(), in: blog.root)
         }
       }
-      let error = await blog.refusal(of: try Posts.create(by: "nobody", title: "t", body: "b"))
+      let error = await blog.refusal {
+        try Posts.create(by: "nobody", title: "t", body: "b", in: &$0)
+      }
       #expect(error?.sentence.contains("no user name") == true)
     }
   }

@@ -48,14 +48,18 @@ import Testing
     let text = "text \(random.next() % 1_000)"
     switch Int.random(in: 0..<10, using: &random) {
     case 0, 1:
-      let create = try Posts.create(by: uid, title: text, body: text + "!")
+      let create: BlogTransaction<Key> = {
+        try Posts.create(by: uid, title: text, body: text + "!", in: &$0)
+      }
       if isUser {
         model.posts[try await blog.make(create)] = .init(uid: uid, title: text, body: text + "!")
       } else {
         await blog.refusal(of: create)
       }
     case 2:
-      let edit = try Posts.edit(id, by: uid, title: text, body: text)
+      let edit: BlogTransaction<Void> = {
+        try Posts.edit(id, by: uid, title: text, body: text, in: &$0)
+      }
       if post?.uid == uid {
         try await blog.make(edit)
         model.posts[id]?.title = text
@@ -65,20 +69,22 @@ import Testing
       }
     case 3 where random.oneIn(3):
       if post?.uid == uid {
-        try await blog.make(Posts.delete(id, by: uid))
+        try await blog.make { try Posts.delete(id, by: uid, in: &$0) }
         model.posts[id] = nil
       } else {
-        await blog.refusal(of: Posts.delete(id, by: uid))
+        await blog.refusal { try Posts.delete(id, by: uid, in: &$0) }
       }
     case 3, 4, 5:
       if post == nil {
-        await blog.refusal(of: Posts.toggleStar(id, by: uid))
+        await blog.refusal { try Posts.toggleStar(id, by: uid, in: &$0) }
       } else {
         try await blog.star(uid, id)
         model.posts[id]?.stars.formSymmetricDifference([uid])
       }
     case 6, 7:
-      let create = try Comments.create(on: id, by: uid, text: text)
+      let create: BlogTransaction<Key> = {
+        try Comments.create(on: id, by: uid, text: text, in: &$0)
+      }
       if post != nil, isUser {
         model.posts[id]?.comments[try await blog.make(create)] = (uid, text)
       } else {
@@ -86,7 +92,9 @@ import Testing
       }
     case 8:
       let comment = post?.comments.keys.sorted().randomElement(using: &random) ?? "nothing"
-      let delete = Comments.delete(comment, on: id, by: uid)
+      let delete: BlogTransaction<Void> = {
+        try Comments.delete(comment, on: id, by: uid, in: &$0)
+      }
       if let author = post?.comments[comment]?.uid, author == uid || post?.uid == uid {
         try await blog.make(delete)
         model.posts[id]?.comments[comment] = nil
@@ -96,7 +104,10 @@ import Testing
     default:
       let name = random.pick(["Ada", "ada", "Bob", "Zoe", "ZOE", "Kim", "eve", "Eve-2"])
       let isFree = model.isFree(name, for: uid)
-      let transaction = try isUser ? Users.rename(uid, to: name) : Users.claim(name, for: uid)
+      let transaction: BlogTransaction<Void> = {
+        isUser
+          ? try Users.rename(uid, to: name, in: &$0) : try Users.claim(name, for: uid, in: &$0)
+      }
       if isFree {
         try await blog.make(transaction)
         model.names[uid] = name

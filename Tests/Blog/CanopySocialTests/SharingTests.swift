@@ -21,24 +21,28 @@ import Testing
   /// Makes every kind of change to a post.
   private func useBlog(_ engine: Engine, _ uids: [Key], check: (Node) -> Void) async throws {
     for (number, uid) in uids.enumerated() {
-      _ = try await engine.transact(Users.claim("user\(number)", for: uid))
+      _ = try await engine.transact { try Users.claim("user\(number)", for: uid, in: &$0) }
     }
     for number in 0..<12 {
       let uid = uids[number % uids.count]
-      let id = try await engine.transact(Posts.create(by: uid, title: "t", body: "b")).result
+      let id = try await engine.transact {
+        try Posts.create(by: uid, title: "t", body: "b", in: &$0)
+      }.result
       check(engine.root)
       for other in uids.prefix(number % 4) {
-        _ = try await engine.transact(Posts.toggleStar(id, by: other))
+        _ = try await engine.transact { try Posts.toggleStar(id, by: other, in: &$0) }
         check(engine.root)
-        _ = try await engine.transact(Comments.create(on: id, by: other, text: "c"))
+        _ = try await engine.transact { try Comments.create(on: id, by: other, text: "c", in: &$0) }
         check(engine.root)
       }
       if number % 3 == 0 {
-        _ = try await engine.transact(Posts.edit(id, by: uid, title: "other", body: "b"))
+        _ = try await engine.transact {
+          try Posts.edit(id, by: uid, title: "other", body: "b", in: &$0)
+        }
         check(engine.root)
       }
     }
-    _ = try await engine.transact(Users.rename(uids[0], to: "renamed"))
+    _ = try await engine.transact { try Users.rename(uids[0], to: "renamed", in: &$0) }
     check(engine.root)
   }
 
@@ -87,7 +91,9 @@ import Testing
           // Large enough that the checkpoint spreads the posts over rows.
           for uid in uids {
             let body = String(repeating: "b", count: bodyBytes)
-            _ = try await engine.transact(Posts.create(by: uid, title: "t", body: body))
+            _ = try await engine.transact {
+              try Posts.create(by: uid, title: "t", body: body, in: &$0)
+            }
           }
         }
         let snapshot = engine.snapshot

@@ -10,9 +10,7 @@ import Testing
 
   /// Runs one step, and checks that it changes at most the allowed number of entries.
   private func step(_ blog: Blog) async throws {
-    let step = try #require(
-      UnfinishedWork.step(in: blog.root, entriesMax: Self.entriesMax))
-    try await blog.make(step)
+    try await blog.make { try UnfinishedWork.step(in: &$0, entriesMax: Self.entriesMax) }
     let commit = try #require(blog.journal.commits.last)
     #expect(commit.assignments.count <= 2 * Self.entriesMax + 1)
   }
@@ -24,7 +22,9 @@ import Testing
       try await step(blog)
       count += 1
     }
-    #expect(UnfinishedWork.step(in: blog.root) == nil)
+    let sequence = blog.engine.snapshot.sequence
+    _ = try await blog.engine.transact { try UnfinishedWork.step(in: &$0) }
+    #expect(blog.engine.snapshot.sequence == sequence, "a step without work writes nothing")
     return count
   }
 
@@ -46,7 +46,7 @@ import Testing
   }
 
   private func rename(_ blog: Blog, to name: String) async throws {
-    try await blog.make(Users.rename("ada", to: name, entriesMax: Self.entriesMax))
+    try await blog.make { try Users.rename("ada", to: name, entriesMax: Self.entriesMax, in: &$0) }
   }
 
   @Test(arguments: 0...7)
@@ -80,7 +80,7 @@ import Testing
       try await step(blog)
       #expect(names(blog, of: "ada") == ["One", "ada"])
       try await blog.star("bob", ids[7])
-      try await blog.make(Posts.delete(ids[4], by: "ada"))
+      try await blog.make { [id = ids[4]] in try Posts.delete(id, by: "ada", in: &$0) }
       let new = try await blog.post("ada")
       #expect(blog.at("posts/\(new)/author") == "One")
       try await rename(blog, to: "Two")
@@ -93,17 +93,21 @@ import Testing
   @Test func `a renaming continues after a restart between any two steps`() async throws {
     let journal = InMemoryJournal()
     try await withEngine(journal) { engine in
-      _ = try await engine.transact(Users.claim("ada", for: "ada"))
+      _ = try await engine.transact { try Users.claim("ada", for: "ada", in: &$0) }
       for _ in 0..<10 {
-        _ = try await engine.transact(Posts.create(by: "ada", title: "t", body: "b"))
+        _ = try await engine.transact {
+          try Posts.create(by: "ada", title: "t", body: "b", in: &$0)
+        }
       }
-      _ = try await engine.transact(Users.rename("ada", to: "Countess", entriesMax: 3))
+      _ = try await engine.transact {
+        try Users.rename("ada", to: "Countess", entriesMax: 3, in: &$0)
+      }
     }
     var isUnfinished = true
     for _ in 0..<20 where isUnfinished {
       isUnfinished = try await withEngine(journal) { engine in
-        guard let step = UnfinishedWork.step(in: engine.root, entriesMax: 3) else { return false }
-        _ = try await engine.transact(step)
+        guard UnfinishedWork.exists(in: engine.root) else { return false }
+        _ = try await engine.transact { try UnfinishedWork.step(in: &$0, entriesMax: 3) }
         #expect(SocialCheck.problems(in: engine.root) == [])
         return true
       }
@@ -128,12 +132,12 @@ import Testing
       for number in 0..<count {
         _ = try await blog.comment(number % 2 == 0 ? "bob" : "eve", on: id)
       }
-      try await blog.make(Posts.delete(id, by: "ada", commentsMax: Self.entriesMax))
+      try await blog.make { try Posts.delete(id, by: "ada", commentsMax: Self.entriesMax, in: &$0) }
       #expect(blog.at("posts/\(id)").isAbsent && blog.at("user-posts/ada/\(id)").isAbsent)
       #expect(UnfinishedWork.exists(in: blog.root) == (count > Self.entriesMax))
       let page = try Feeds.Page()
       #expect(throws: SocialError.self) { try Feeds.comments(on: id, page, in: blog.root) }
-      await blog.refusal(of: try Comments.create(on: id, by: "bob", text: "t"))
+      await blog.refusal { try Comments.create(on: id, by: "bob", text: "t", in: &$0) }
       let steps = try await finish(blog)
       #expect(steps == (count > Self.entriesMax ? (count + 2) / Self.entriesMax : 0))
       #expect(blog.at("post-comments").childCount == 1)
@@ -150,7 +154,7 @@ import Testing
       let id = try await blog.post("ada")
       for _ in 0...Self.entriesMax { _ = try await blog.comment("bob", on: id) }
       let comments = blog.at("post-comments/\(id)")
-      try await blog.make(Posts.delete(id, by: "ada", commentsMax: Self.entriesMax))
+      try await blog.make { try Posts.delete(id, by: "ada", commentsMax: Self.entriesMax, in: &$0) }
       // Bob removes his comments, and the mark stays.
       let write = try Write(
         comments.children(after: nil, limit: 10).map {
@@ -195,21 +199,21 @@ import Testing
   @Test func `a user who renames too often must wait, and the error has the time`() async throws {
     try await Blog.with { blog in
       _ = try await blog.post("ada")
-      let error = await blog.refusal(
-        of: try Users.rename(
-          "ada", to: "Countess",
-          wait: { entries, now in
-            #expect(entries == 1 && now == blog.clock.now)
-            return 1_001
-          }))
+      let error = await blog.refusal {
+        try Users.rename("ada", to: "Countess", in: &$0) { entries, now in
+          #expect(entries == 1 && now == blog.clock.now)
+          return 1_001
+        }
+      }
       #expect(error == .rateLimited(milliseconds: 1_001))
       #expect(error?.sentence.hasSuffix("try again in 2 seconds") == true)
       // A name that is taken does not count.
-      let taken = try Users.rename("ada", to: "bob") { _, _ in
-        Issue.record("asked")
-        return nil
+      await blog.refusal {
+        try Users.rename("ada", to: "bob", in: &$0) { _, _ in
+          Issue.record("asked")
+          return nil
+        }
       }
-      await blog.refusal(of: taken)
     }
   }
 
@@ -220,15 +224,15 @@ import Testing
         ids.append(try await blog.post("ada"))
         blog.clock.advance(1_000)
       }
-      for id in ids[..<3] { try await blog.make(Posts.delete(id, by: "ada")) }
+      for id in ids[..<3] { try await blog.make { try Posts.delete(id, by: "ada", in: &$0) } }
       #expect(blog.at("removed-posts").childCount == 3)
       #expect(blog.at("removed-posts/\(ids[0])") == "ada")
       blog.clock.advance(Limits.pushIDAgeMax)
       // Too old for a client to generate.
-      try await blog.make(Posts.delete(ids[3], by: "ada"))
+      try await blog.make { [id = ids[3]] in try Posts.delete(id, by: "ada", in: &$0) }
       #expect(blog.at("removed-posts").childCount == 1, "two of the three are dropped")
       let new = try await blog.post("ada")
-      try await blog.make(Posts.delete(new, by: "ada"))
+      try await blog.make { try Posts.delete(new, by: "ada", in: &$0) }
       #expect(blog.at("removed-posts").childCount == 1)
       #expect(blog.at("removed-posts/\(new)") == "ada")
     }

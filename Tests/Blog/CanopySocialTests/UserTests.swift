@@ -18,7 +18,10 @@ import Testing
   @Test func `a name is taken in any case`() async throws {
     try await Blog.with { blog in
       for name in ["ada", "ADA", "aDa"] {
-        for transaction in [try Users.claim(name, for: "u9"), try Users.rename("bob", to: name)] {
+        for transaction in [
+          { try Users.claim(name, for: "u9", in: &$0) },
+          { try Users.rename("bob", to: name, in: &$0) },
+        ] as [BlogTransaction<Void>] {
           let error = await blog.refusal(of: transaction)
           if case .conflict(let sentence) = error {
             #expect(sentence.contains(name) && sentence.contains("another"))
@@ -68,8 +71,10 @@ import Testing
         for number in 0..<20 {
           group.addTask {
             let name = number % 2 == 0 ? "Zoe" : "zOE"
-            let claim = try Users.claim(name, for: Key(index: Int32(number)))
-            return (try? await blog.engine.transact(claim)) != nil
+            let claimed = try? await blog.engine.transact {
+              try Users.claim(name, for: Key(index: Int32(number)), in: &$0)
+            }
+            return claimed != nil
           }
         }
         return try await group.reduce(into: 0) { $0 += $1 ? 1 : 0 }
@@ -101,7 +106,7 @@ import Testing
       }
       expected.set(.absent, at: try Path("usernames/ada"))
       expected.set("ada", at: try Path("usernames/countess"))
-      try await blog.make(Users.rename("ada", to: "Countess"))
+      try await blog.make { try Users.rename("ada", to: "Countess", in: &$0) }
       #expect(blog.root == expected)
 
       try await blog.join("ada", uid: "u9")
@@ -113,7 +118,7 @@ import Testing
     try await Blog.with { blog in
       let id = try await blog.post("ada")
       for name in ["ADA", "Ada", "Ada"] {
-        try await blog.make(Users.rename("ada", to: name))
+        try await blog.make { try Users.rename("ada", to: name, in: &$0) }
         #expect(blog.at("users/ada/username") == Node(name))
         #expect(blog.at("posts/\(id)/author") == Node(name))
         #expect(blog.at("usernames") == json(#"{"ada":"ada","bob":"bob","eve":"eve"}"#))
@@ -130,11 +135,12 @@ import Testing
             .init(try Path("users/ada"), .absent), .init(try Path("usernames/ada"), .absent),
           ]), ())
       }
-      let error = await blog.refusal(of: try Posts.create(by: "ada", title: "t", body: "b"))
+      let error = await blog.refusal { try Posts.create(by: "ada", title: "t", body: "b", in: &$0) }
       #expect(error?.sentence.contains("RENAME") == true)
       #expect(
-        await blog.refusal(of: try Users.rename("ada", to: "Bob")) != nil, "a name of another")
-      try await blog.make(Users.rename("ada", to: "Ada2"))
+        await blog.refusal { try Users.rename("ada", to: "Bob", in: &$0) } != nil,
+        "a name of another")
+      try await blog.make { try Users.rename("ada", to: "Ada2", in: &$0) }
       #expect(blog.at("users/ada/username") == "Ada2")
       #expect(blog.at("usernames/ada2") == "ada")
       #expect(blog.at("posts/\(id)/author") == "Ada2")
@@ -146,16 +152,17 @@ import Testing
   {
     try await Blog.with { blog in
       let id = try await blog.post("ada")
-      let comment = try await blog.engine.transact(Comments.create(on: id, by: "ada", text: "t"))
-        .result
+      let comment = try await blog.engine.transact {
+        try Comments.create(on: id, by: "ada", text: "t", in: &$0)
+      }.result
       let kept = try await blog.post("ada")
       for place in ["posts/\(id)", "post-comments/\(id)/\(comment)", "user-posts/ada/\(kept)"] {
         _ = try await blog.engine.transact { _ in
           Decision(try Write([.init(try Path(place), .absent)]), ())
         }
       }
-      _ = try await blog.engine.transact(Users.rename("ada", to: "Ada2"))
-      _ = try await blog.engine.transact(Posts.toggleStar(kept, by: "bob"))
+      _ = try await blog.engine.transact { try Users.rename("ada", to: "Ada2", in: &$0) }
+      _ = try await blog.engine.transact { try Posts.toggleStar(kept, by: "bob", in: &$0) }
       #expect(blog.at("posts/\(id)") == .absent)
       #expect(blog.at("post-comments/\(id)") == .absent)
       #expect(blog.at("user-posts/ada/\(kept)") == .absent)
@@ -170,7 +177,7 @@ import Testing
 
   @Test func `a user with a profile cannot create another by a second sign-up`() async throws {
     try await Blog.with { blog in
-      let error = await blog.refusal(of: try Users.claim("Second", for: "ada"))
+      let error = await blog.refusal { try Users.claim("Second", for: "ada", in: &$0) }
       if case .conflict = error {} else { Issue.record("\(String(describing: error))") }
     }
   }

@@ -98,11 +98,11 @@
           ("TOP 10", try read { try Feeds.top(by: nil, Feeds.Page(limit: 10), in: $0) }),
           ("TOP 10 of a user", try read { try Feeds.top(by: uid, Feeds.Page(limit: 10), in: $0) }),
           ("SHOW", try read { [(id, try Posts.find(id, in: $0))] }),
-          ("POST", try await write(Posts.create(by: uid, title: "t", body: "b"))),
-          ("STAR", try await write(Posts.toggleStar(id, by: "me"))),
-          ("unSTAR", try await write(Posts.toggleStar(id, by: "me"))),
-          ("EDIT", try await write(Posts.edit(id, by: uid, title: "t", body: "b"))),
-          ("COMMENT", try await write(Comments.create(on: id, by: uid, text: "c"))),
+          ("POST", try await write { try Posts.create(by: uid, title: "t", body: "b", in: &$0) }),
+          ("STAR", try await write { try Posts.toggleStar(id, by: "me", in: &$0) }),
+          ("unSTAR", try await write { try Posts.toggleStar(id, by: "me", in: &$0) }),
+          ("EDIT", try await write { try Posts.edit(id, by: uid, title: "t", body: "b", in: &$0) }),
+          ("COMMENT", try await write { try Comments.create(on: id, by: uid, text: "c", in: &$0) }),
         ]
       }
     }
@@ -136,7 +136,7 @@
           var counts: [Int] = []
           for _ in 0..<2 {
             let before = counter.count
-            _ = try await engine.transact(Posts.toggleStar(id, by: "me"))
+            _ = try await engine.transact { try Posts.toggleStar(id, by: "me", in: &$0) }
             counts.append(counter.count - before)
           }
           return counts

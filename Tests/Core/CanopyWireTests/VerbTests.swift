@@ -55,6 +55,14 @@ import Testing
     }
   }
 
+  @Test(arguments: Sample.all)
+  func `a request has the verb of its line`(_ sample: Sample) throws {
+    let request = try outcome(sample.minimum).get()
+    // REMOVE is a SET of nothing.
+    let verb = sample.verb == "REMOVE" ? "SET" : sample.verb
+    #expect(Command.all[request.verb.index].verb == verb)
+  }
+
   @Test func `an error about too many arguments mentions quotes`() {
     #expect(refusal("POST My first post")?.sentence.contains("double quotes") == true)
     #expect(refusal("PING now")?.sentence == "usage: PING")

@@ -79,6 +79,30 @@ import Testing
     #expect(try await server.terminate() == 0)
   }
 
+  @Test(arguments: [0, 1])
+  func `names and texts of new data have the bounds of the blog`(extra: Int) async throws {
+    let folder = try TemporaryFolder()
+    func text(_ max: Int) -> String { String(repeating: "a", count: max + extra) }
+    let add = try await Command.run(
+      ["user", "add", "--data", folder.path + "/added", "ada@example.org", text(32)],
+      input: "engine of 1843\n")
+    #expect(extra == 0 ? add.status == 0 : add.isSentence, "\(add.errors)")
+    for (number, texts) in [
+      (text(32), "t", "c"), ("ada", text(200), "c"), ("ada", "t", text(10_000)),
+    ].enumerated() {
+      let time = "2026-01-31T12:00:00Z"
+      let fixture = """
+        {"people":[{"username":"\(texts.0)","email":"ada@example.org","password":"engine of 1843",
+        "joined":"\(time)"}],"posts":[{"title":"\(texts.1)","body":"b","by":"\(texts.0)","at":"\(time)",
+        "comments":[{"text":"\(texts.2)","by":"\(texts.0)","at":"\(time)"}],"stars":[]}]}
+        """
+      let file = folder.path + "/\(number).json"
+      try Data(fixture.utf8).write(to: URL(fileURLWithPath: file))
+      let seed = try await Command.run(["seed", "--data", folder.path + "/\(number)", file])
+      #expect(extra == 0 ? seed.status == 0 : seed.isSentence, "\(number): \(seed.errors)")
+    }
+  }
+
   @Test func `an export through a symbolic link replaces the target of the link`() async throws {
     let folder = try TemporaryFolder()
     let (data, files) = (folder.path + "/data", FileManager.default)

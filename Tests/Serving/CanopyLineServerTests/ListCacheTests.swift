@@ -99,7 +99,8 @@ struct ListCacheTests {
         var output = LineOutput()
         let found = context.lists.found
         #expect(context.read(try request("RECENT"), as: .anonymous, to: &output))
-        let text = output.take().buffers.map { String(buffer: $0) }.joined()
+        var text = ""
+        while let (buffer, _) = output.take() { text += String(buffer: buffer) }
         return (text, context.lists.found > found)
       }
       let first = try written()

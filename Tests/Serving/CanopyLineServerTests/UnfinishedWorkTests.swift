@@ -113,7 +113,9 @@ extension UnfinishedWorkTests {
       let ada = try await Person(server, "ada")
       _ = try await importing(server, posts: 1_200, comments: 0, of: ada.uid, "ada")
       // The first commit of a renaming. The server does not go on by itself.
-      _ = try await server.parts.engine.transact(Users.rename(Key(ada.uid), to: "Countess"))
+      _ = try await server.parts.engine.transact {
+        try Users.rename(Key(ada.uid), to: "Countess", in: &$0)
+      }
       #expect(UnfinishedWork.exists(in: server.root))
     }
     try await withServer(.inProcess, { $0.journal = journal }) { server in
@@ -127,7 +129,9 @@ extension UnfinishedWorkTests {
     try await withServer(.inProcess, { $0.journal = journal }) { server in
       let ada = try await Person(server, "ada")
       _ = try await importing(server, posts: 1_200, comments: 0, of: ada.uid, "ada")
-      _ = try await server.parts.engine.transact(Users.rename(Key(ada.uid), to: "Countess"))
+      _ = try await server.parts.engine.transact {
+        try Users.rename(Key(ada.uid), to: "Countess", in: &$0)
+      }
     }
     journal.fail(true)
     try await withServer(.inProcess, { $0.journal = journal }) { server in

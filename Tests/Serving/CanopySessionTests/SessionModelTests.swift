@@ -8,7 +8,7 @@ import Testing
 
 /// A connection without a transport: performs the actions of a session in memory, in a random order, and
 /// checks after every step that the session keeps its promises.
-private struct SessionModel {
+private struct SessionModel: ~Copyable {
   var session: Session
   private var random: SeededGenerator
   private let limits: Limits
@@ -62,7 +62,7 @@ private struct SessionModel {
     let bytes = Int.random(in: 1...limits.requestBytesMax / 3, using: &random)
     switch Int.random(in: 0..<4, using: &random) {
     case 0: session.receive(.read(.help(verb: "\(number)")), bytes: bytes)
-    case 1: session.receive(.write(.rename(username: "\(number)")), bytes: bytes)
+    case 1: session.receive(.write(.blog(.rename(username: "\(number)"))), bytes: bytes)
     case 2: session.receive(.account(.authenticate(token: "\(number)")), bytes: bytes)
     default: session.refuse(WireError(.badRequest, "\(number)"))
     }
@@ -78,7 +78,7 @@ private struct SessionModel {
         reply(verb, bytes: 100)
       case .send(.failure(let error)): reply(error.sentence, bytes: 50)
       case .send(.json(.number(let number))): reply("\(number)", bytes: 200)
-      case .begin(.write(.rename(let number)), let slot): begin(slot, number, isWrite: true)
+      case .begin(.write(.blog(.rename(let number))), let slot): begin(slot, number, isWrite: true)
       case .begin(.account(.authenticate(let number)), let slot):
         if !underWay.isEmpty { problem = "an account request began beside others" }
         begin(slot, number, isWrite: false)
@@ -183,7 +183,7 @@ struct SessionModelTests {
 
   @Test func `requests after QUIT are dropped, those before are answered`() {
     var session = Session(limits: Limits())
-    session.receive(.write(.rename(username: "a")), bytes: 10)
+    session.receive(.write(.blog(.rename(username: "a"))), bytes: 10)
     guard case .begin(_, let write)? = session.nextAction() else {
       Issue.record("the write does not begin")
       return

@@ -326,7 +326,7 @@ import Testing
         ])
         try await store.replace(.root, with: start) { _ in }
         let changes = try await withEngine(store) { engine in
-          _ = try await engine.transact(Posts.toggleStar(Key(index: 50), by: "v"))
+          _ = try await engine.transact { try Posts.toggleStar(Key(index: 50), by: "v", in: &$0) }
           let before = try await store.totalChanges()
           let snapshot = engine.snapshot
           let (root, sequence) = (snapshot.root, snapshot.sequence)

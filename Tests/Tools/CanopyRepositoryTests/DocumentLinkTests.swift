@@ -8,31 +8,42 @@ import Testing
 struct DocumentLinkTests {
   private static let documents = Result { try Document.all() }
 
-  /// The names that the files of each module declare. Comments count too: this reads words, not Swift.
-  private static let declarations = Result {
-    let keywords = Set(
-      [
-        "func", "var", "let", "struct", "class", "enum", "case", "protocol", "typealias",
-        "extension",
-      ]
-      .map { Array($0.utf8) })
-    let initializer = Array("init".utf8)
-    var names: [String: Set<String>] = [:]
+  /// The names that each file of each module declares.
+  private static let declarationsByFile = Result {
+    var names: [String: [String: Set<String>]] = [:]
     for module in try Repository.modules() {
-      var found: Set<[UInt8]> = []
       for path in Repository.files(in: module.path, suffix: ".swift") {
-        var last: [UInt8] = []
-        let words = Array(try Repository.text(path).utf8).split { byte in
-          !(0x61...0x7A ~= byte || 0x41...0x5A ~= byte || 0x30...0x39 ~= byte || byte == 0x5F)
-        }
-        for word in words.map(Array.init) {
-          if keywords.contains(last) || word == initializer { found.insert(word) }
-          last = word
-        }
+        names[module.name, default: [:]][path] = declaredNames(in: try Repository.text(path))
       }
-      names[module.name] = Set(found.map { String(decoding: $0, as: UTF8.self) })
     }
     return names
+  }
+
+  /// The names that the files of each module declare.
+  private static let declarations = declarationsByFile.map { modules in
+    modules.mapValues { files in files.values.reduce(into: Set<String>()) { $0.formUnion($1) } }
+  }
+
+  private static let keywords = Set(
+    [
+      "func", "var", "let", "struct", "class", "enum", "case", "protocol", "typealias",
+      "extension",
+    ]
+    .map { Array($0.utf8) })
+
+  /// Returns the names that a text declares. Comments count too: this reads words, not Swift.
+  private static func declaredNames(in text: String) -> Set<String> {
+    let initializer = Array("init".utf8)
+    var found: Set<[UInt8]> = []
+    var last: [UInt8] = []
+    let words = Array(text.utf8).split { byte in
+      !(0x61...0x7A ~= byte || 0x41...0x5A ~= byte || 0x30...0x39 ~= byte || byte == 0x5F)
+    }
+    for word in words.map(Array.init) {
+      if keywords.contains(last) || word == initializer { found.insert(word) }
+      last = word
+    }
+    return Set(found.map { String(decoding: $0, as: UTF8.self) })
   }
 
   @Test func `every file that a document names exists`() throws {
@@ -104,6 +115,39 @@ struct DocumentLinkTests {
     let isRight = article.contains(sentence)
     #expect(isRight, "LifeOfAStar.md should say: \(sentence)")
     #expect(20...30 ~= passing, "a reader of the path follows at most 30 functions")
+  }
+
+  @Test(arguments: ["LifeOfAStar", "LifeOfSetAndGet"])
+  func `the functions of each step exist, and its file declares one of them`(
+    _ name: String
+  ) throws {
+    let files = try Self.declarationsByFile.get().values
+      .reduce(into: [String: Set<String>]()) { $0.merge($1) { first, _ in first } }
+    let rows = try Document.article(name).text
+      .matches(of: /(?m)^\| (.*?) \| (.*) \| `(Sources\/[^`]+\.swift)` \|$/)
+    var previous = 0
+    for row in rows {
+      if let number = row.1.prefixMatch(of: /(\d+)\./).flatMap({ Int($0.1) }) {
+        let follows = number == 1 || number == previous + 1
+        #expect(follows, "\(name).md: the step \(number) follows the step \(previous)")
+        previous = number
+      }
+      // Links to symbols are checked with those of the other articles.
+      var functions = row.2.matches(of: /``\w+\/(?:[^`]*\/)?(\w+)[^`]*``/).map { String($0.1) }
+      let plain = row.2.replacing(/``[^`]*``/, with: "")
+      for span in plain.matches(of: /`([\w.]+)`/) {
+        let parts = span.1.split(separator: ".").map(String.init)
+        let isDeclared = files.values.contains { $0.isSuperset(of: parts) }
+        #expect(isDeclared, "\(name).md: no file of Sources declares \(span.1), in: \(row.1)")
+        functions += parts.suffix(1)
+      }
+      let declared = try #require(
+        files[String(row.3)], "\(name).md: there is no file \(row.3), in: \(row.1)")
+      #expect(
+        !declared.isDisjoint(with: functions),
+        "\(name).md: \(row.3) declares none of \(functions), in: \(row.1)")
+    }
+    #expect(rows.count >= 20)
   }
 
   @Test func `every module is in the tour, and every script is described`() throws {

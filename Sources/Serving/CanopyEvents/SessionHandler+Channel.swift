@@ -1,0 +1,72 @@
+internal import CanopySession
+internal import Logging
+public import NIOCore
+internal import NIOExtras
+
+/// The events of the channel. `channelInactive` is in the class, because subclasses do more then.
+extension SessionHandler {
+  /// Begins to drive the connection of a pipeline.
+  fileprivate final func begin(
+    _ context: ChannelHandlerContext, as clientProtocol: any ClientProtocol
+  ) {
+    enter(context, as: clientProtocol)
+    // A channel of another listener is active already.
+    if context.channel.isActive { activateOnce(context) }
+  }
+
+  package final func handlerRemoved(context: ChannelHandlerContext) {
+    leavePipeline()
+  }
+
+  package final func channelActive(context: ChannelHandlerContext) {
+    activateOnce(context)
+    context.fireChannelActive()
+  }
+
+  private final func activateOnce(_ context: ChannelHandlerContext) {
+    if client.turns == nil { activate(context) }
+  }
+
+  package final func errorCaught(context: ChannelHandlerContext, error: any Error) {
+    operations.logger.debug("a connection failed", metadata: ["error": "\(error)"])
+    context.close(promise: nil)
+  }
+
+  package final func userInboundEventTriggered(context: ChannelHandlerContext, event: Any) {
+    switch event {
+    case ChannelEvent.inputClosed: endInput(context)
+    case is ChannelShouldQuiesceEvent:
+      // The requests that were received are still carried out and answered.
+      session.endInput()
+      advance(context)
+    default: context.fireUserInboundEventTriggered(event)
+    }
+  }
+
+  /// Notes that the client has ended its sending side.
+  package final func endInput(_ context: ChannelHandlerContext) {
+    client.hasEnded = true
+    if closing.lingering != nil { return context.close(promise: nil) }
+    session.endInput()
+    advance(context)
+  }
+
+  package final func channelWritabilityChanged(context: ChannelHandlerContext) {
+    noteUnsent(context)
+    advance(context)
+    encodeLater(context)
+    context.fireChannelWritabilityChanged()
+  }
+
+  package final func channelReadComplete(context: ChannelHandlerContext) {
+    advance(context)
+    context.fireChannelReadComplete()
+  }
+}
+
+extension ClientProtocol {
+  /// Begins to drive the connection. Called by the pipeline.
+  public func handlerAdded(context: ChannelHandlerContext) {
+    begin(context, as: self)
+  }
+}

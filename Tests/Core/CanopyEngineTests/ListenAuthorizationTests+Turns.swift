@@ -1,0 +1,138 @@
+import CanopyTesting
+import CanopyTree
+import Synchronization
+import Testing
+@testable import CanopyEngine
+
+/// Many authorizations at one time, which take several turns of the engine.
+extension ListenAuthorizationTests {
+  @Test func `writes have their turns while many listeners get other authorizations`() async throws
+  {
+    // Each look at the time takes a millisecond: a turn authorizes one listener.
+    let reads = Mutex<Int64>(0)
+    var configuration = Engine.Configuration()
+    configuration.elapsed = {
+      reads.withLock { reads in
+        reads += 1
+        return .milliseconds(reads)
+      }
+    }
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      var changes: [(ListenerID, ListenAuthorization?)] = []
+      for _ in 0..<10 {
+        let id = try #require(
+          try await listen(engine, ListenAuthorization { _, _ in .init(isAllowed: true) }))
+        changes.append((id, authorization()))
+      }
+      try await engine.set("open", true)
+      let order = Answers<String>()
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      engine.setAuthorizations(changes) { order.add("authorized") }
+      for number in 1...3 {
+        engine.submit { _ in
+          Decision(try .set(Location("b"), WriteValue(Node(Int64(number)))), ())
+        } completion: { _ in
+          order.add("write \(number) after \(self.asked.values.count)")
+        }
+      }
+      gate.open()
+      #expect(
+        await order.wait(for: 4)
+          == ["write 1 after 1", "write 2 after 1", "write 3 after 1", "authorized"])
+      #expect(asked.values.count == 10)
+      try await engine.set("open", false)
+      #expect(received.values.count == 10 && Set(received.values) == ["denied"])
+    }
+  }
+
+  /// Reads the clock: each look takes a millisecond, so a turn authorizes one listener or case.
+  private static func slowClock() -> @Sendable () -> Duration {
+    let reads = Mutex<Int64>(0)
+    return {
+      reads.withLock { reads in
+        reads += 1
+        return .milliseconds(reads)
+      }
+    }
+  }
+
+  @Test func `all connections that ask for other authorizations have one turn together`()
+    async throws
+  {
+    var configuration = Engine.Configuration()
+    configuration.elapsed = Self.slowClock()
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      try await engine.set("open", true)
+      var ids: [ListenerID] = []
+      for _ in 0..<12 {
+        ids.append(
+          try #require(
+            try await listen(engine, ListenAuthorization { _, _ in .init(isAllowed: true) })))
+      }
+      let order = Answers<String>()
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      // Four connections, and a login whose group has no listeners.
+      for connection in 0..<4 {
+        let mine = ids[3 * connection..<3 * connection + 3]
+        engine.setAuthorizations(mine.map { ($0, authorization()) }) {
+          order.add("connection \(connection)")
+        }
+      }
+      engine.reauthorize(ObjectIdentifier(received)) { order.add("group") }
+      engine.submitSet("b", 1, outcomes)
+      _ = outcomes
+      let answered = Answers<Int>()
+      engine.submit { _ in
+        Decision(try .set(Location("b"), WriteValue(2)), ())
+      } completion: { _ in
+        answered.add(self.asked.values.count)
+      }
+      gate.open()
+      #expect(await answered.wait(for: 1) == [1])
+      let expected = (0..<4).map { "connection \($0)" } + ["group"]
+      #expect(await order.wait(for: 5) == expected)
+      #expect(asked.values.count == 12)
+    }
+  }
+
+  @Test func `a group with many authorizations is authorized in several turns`() async throws {
+    final class Group: Sendable {}
+    let group = Group()
+    var configuration = Engine.Configuration()
+    configuration.elapsed = Self.slowClock()
+    let journal = FaultyJournal(InMemoryJournal())
+    try await withEngine(journal, configuration: configuration) { engine in
+      try await engine.set("open", true)
+      for _ in 0..<8 {
+        _ = try await listen(engine, authorization(group: ObjectIdentifier(group)))
+      }
+      #expect(asked.values.count == 8)
+      let gate = journal.holdNextAppend()
+      let outcomes = Answers<Outcome>()
+      engine.submitSet("a", 1, outcomes)
+      await gate.reached()
+      let done = Answers<Bool>()
+      engine.reauthorize(ObjectIdentifier(group), completion: { done.add(true) })
+      let answered = Answers<Int>()
+      engine.submit { _ in
+        Decision(try .set(Location("b"), WriteValue(2)), ())
+      } completion: { _ in
+        answered.add(self.asked.values.count)
+      }
+      gate.open()
+      // The write has waited for one step.
+      #expect(await answered.wait(for: 1) == [8])
+      _ = await done.wait(for: 1)
+      #expect(asked.values.count == 16)
+      withExtendedLifetime(group) {}
+    }
+  }
+}
