@@ -122,7 +122,8 @@ final class GatewayConnection: Sendable {
           channel.cutOff()
         }
       }
-      state.share?.report(state.bytes, idle: state.idle)
+      let (bytes, idle) = (state.bytes, state.idle)
+      state.share?.report(bytes, idle: idle)
     }
   }
 

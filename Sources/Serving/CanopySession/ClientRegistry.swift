@@ -34,14 +34,15 @@ public final class ClientRegistry: Sendable {
   ) async -> (clients: [ClientState], unanswered: Int) {
     let sources = sources.withLock { Array($0.values) }
     let answers = ClientAnswers(waiting: sources.count)
-    let deadline = Task {
-      try? await Task.sleep(for: patience)
-      answers.end()
-    }
-    defer { deadline.cancel() }
+    var deadline: Task<Void, Never>?
+    defer { deadline?.cancel() }
     return await withCheckedContinuation { continuation in
       answers.begin(continuation)
       for source in sources { source.ask(question) { answers.add($0) } }
+      deadline = Task {
+        try? await Task.sleep(for: patience)
+        answers.end()
+      }
     }
   }
 }

@@ -67,17 +67,21 @@ extension ClientState {
   /// Adds the parts that a session knows. O(subscriptions + on-disconnect writes) with lists; else O(1).
   ///
   /// - Parameter listMax: the most entries of each list; 0 for no lists.
-  public mutating func add(_ session: Session, listMax: Int) {
+  public mutating func add(_ session: borrowing Session, listMax: Int) {
     identity = session.identity
     bytes = session.ledger.total
     requests = session.queue.count
     subscriptions = session.subscriptions.count
     armed = session.armed.count
     guard listMax > 0 else { return }
-    listens = session.subscriptions.keys.sorted().prefix(listMax).map { number in
-      Listen(number: number, listening: session.subscriptions[number]?.listening)
+    let (all, writes) = (session.subscriptions, session.armed)
+    listens = all.sorted { $0.key < $1.key }.prefix(listMax).map { number, subscription in
+      Listen(number: number, listening: subscription.listening)
     }
-    armedLocations = Array(
-      session.armed.lazy.flatMap { $0.write.items.lazy.map(\.location) }.prefix(listMax))
+    for write in writes {
+      let room = listMax - armedLocations.count
+      guard room > 0 else { break }
+      armedLocations += write.write.items.prefix(room).map { $0.location }
+    }
   }
 }

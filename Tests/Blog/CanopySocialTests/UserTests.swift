@@ -45,14 +45,11 @@ import Testing
 
   @Test func `a search finds the names that begin with a text, up to the limit`() async throws {
     try await Blog.with { blog in
-      for (name, uid) in [
-        ("Kay", "u1"), ("kay-2", "u2"), ("KAYA", "u3"), ("ka", "u4"), ("kb", "u5"),
-      ] {
-        try await blog.join(name, uid: uid)
-      }
-      for (name, uid) in [("77", "u6"), ("777", "u7"), ("77a", "u8")] {
-        try await blog.join(name, uid: uid)
-      }
+      let names: [(String, Key)] = [
+        ("Kay", "u1"), ("kay-2", "u2"), ("KAYA", "u3"), ("ka", "u4"), ("kb", "u5"), ("77", "u6"),
+        ("777", "u7"), ("77a", "u8"),
+      ]
+      for (name, uid) in names { try await blog.join(name, uid: uid) }
       func found(_ prefix: String, limit: Int = 10) -> [String] {
         Users.search(prefix: prefix, limit: limit, in: blog.root).map(\.text)
       }

@@ -12,7 +12,7 @@ import Testing
 @Suite(.timeLimit(.minutes(2))) struct ClientsTests {
   private func clients(_ reply: JSONValue) -> [JSONValue] { reply["clients"]?.elements ?? [] }
 
-  private func id(_ client: JSONValue?) throws -> Int64 {
+  private func number(of client: JSONValue?) throws -> Int64 {
     guard case .leaf(let node)? = client?["id"] else {
       throw LineClientError.unexpected("\(String(describing: client))")
     }
@@ -40,13 +40,14 @@ import Testing
         #expect(client["since"] == .leaf(Node(server.parts.clock.now)))
         #expect(client["bytes"] != nil && client["armed"] == .leaf(0))
       }
-      let ids = try all.map { try id($0) }
+      let ids = try all.map { try number(of: $0) }
       #expect(ids == ids.sorted() && Set(ids).count == 3)
       let first = try await administrator.value(#"CLIENTS {"limit":2}"#)
-      #expect(try clients(first).map { try id($0) } == Array(ids.prefix(2)))
+      #expect(try clients(first).map { try number(of: $0) } == Array(ids.prefix(2)))
       #expect(first["more"] == .leaf(true) && first["unanswered"] == .leaf(0))
       let rest = try await administrator.value("CLIENTS {\"limit\":2,\"after\":\(ids[1])}")
-      #expect(try clients(rest).map { try id($0) } == [ids[2]] && rest["more"] == .leaf(false))
+      #expect(
+        try clients(rest).map { try number(of: $0) } == [ids[2]] && rest["more"] == .leaf(false))
       await other.disconnect()
       try await server.eventually {
         clients(try await administrator.value("CLIENTS")).count == 2
@@ -68,17 +69,16 @@ import Testing
       _ = try await ada.begin("LISTEN /.info/connected")
       try await ada.value("ONDISCONNECT SET /on/ada true")
       try await ada.value(#"ONDISCONNECT UPDATE /on {"b":1,"c":2}"#)
-      let id = try id(clients(try await administrator.value("CLIENTS")).last)
+      let id = try number(of: clients(try await administrator.value("CLIENTS")).last)
       let reply = try await administrator.value("CLIENT \(id)")
       #expect(reply["subscriptions"] == .leaf(3) && reply["armed"] == .leaf(2))
-      #expect(
-        reply["listens"]
-          == (try JSONValue(
-            json: #"""
-              [{"sub":1,"path":"/a/b","query":{"orderBy":"n/m","startAt":[1,"k"],"endBefore":"x","limitToLast":2},"events":"sync"},
-               {"sub":2,"path":"/","query":{"orderBy":"$key","equalTo":"c"},"events":"value"},
-               {"sub":3,"path":null,"query":{},"events":"value"}]
-              """#)))
+      let listens = try JSONValue(
+        json: #"""
+          [{"sub":1,"path":"/a/b","query":{"orderBy":"n/m","startAt":[1,"k"],"endBefore":"x","limitToLast":2},"events":"sync"},
+           {"sub":2,"path":"/","query":{"orderBy":"$key","equalTo":"c"},"events":"value"},
+           {"sub":3,"path":null,"query":{},"events":"value"}]
+          """#)
+      #expect(reply["listens"] == listens)
       #expect(
         reply["onDisconnect"]?.elements?.map { $0.string } == ["/on/ada", "/on/b", "/on/c"])
       let short = try await administrator.value("CLIENT \(id) {\"limit\":2}")
@@ -97,7 +97,7 @@ import Testing
       let other = try await server.connectAsAdministrator()
       try await other.value("ONDISCONNECT SET /gone true")
       let all = clients(try await administrator.value("CLIENTS"))
-      let (own, id) = (try id(all.first), try id(all.last))
+      let (own, id) = (try number(of: all.first), try number(of: all.last))
       try await administrator.expect("ENDCLIENT \(own)", failsWith: "CONFLICT", "QUIT")
       try await administrator.expect("ENDCLIENT \(id)", "+null")
       #expect(try await other.readLine().hasPrefix("-UNAVAILABLE the administrator has ended"))
