@@ -1,3 +1,5 @@
+import CanopyAccounts
+import CanopyEvents
 import CanopySession
 import CanopyTesting
 import CanopyTree

@@ -3,10 +3,11 @@ import CanopyEngine
 import CanopySession
 import CanopyTesting
 import CanopyTree
-import CanopyWire
+import Logging
 import Testing
 
 @testable import CanopyLineServer
+@testable import CanopyWire
 
 /// The administrator's verbs about data, rules, metrics and the log.
 @Suite(.timeLimit(.minutes(2))) struct AdministrationTests {
@@ -66,7 +67,8 @@ import Testing
     let path = try Path("/a")
     func nodesTouched(children: Int) -> Int {
       let branch = Node(
-        children: (0..<children).map { (Key(index: $0), Node(children: [("a", Node("b"))])) })
+        children: (0..<Int32(children)).map { (Key(index: $0), Node(children: [("a", Node("b"))])) }
+      )
       let root = Node.absent.setting(branch, at: path)
       return WorkCounter.nodesTouched {
         _ = operations.read(.keys(path, KeysPage()), as: .administrator, in: root)

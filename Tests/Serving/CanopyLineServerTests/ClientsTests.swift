@@ -1,5 +1,4 @@
 import CanopyEngine
-import CanopySession
 import CanopyTesting
 import CanopyTree
 import CanopyWire
@@ -7,6 +6,7 @@ import Testing
 
 @testable import CanopyEvents
 @testable import CanopyLineServer
+@testable import CanopySession
 
 /// The administrator's verbs about connections.
 @Suite(.timeLimit(.minutes(2))) struct ClientsTests {
@@ -126,7 +126,7 @@ import Testing
 
   @Test func `the list of connections is that of a model after any additions and removals`() {
     var random = SeededGenerator(printingSeedFor: "list of connections")
-    var list = ClientList()
+    var list = CanopyEvents.ClientList()
     var model: [Int64] = []
     let client = NoClient()
     for id in 1...2_000 as ClosedRange<Int64> {

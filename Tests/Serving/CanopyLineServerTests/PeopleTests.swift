@@ -1,4 +1,5 @@
 import CanopyAccounts
+import CanopyEngine
 import CanopySession
 import CanopyTesting
 import CanopyTree
