@@ -82,7 +82,7 @@ public struct LogPage: Equatable, Sendable {
   public enum Level: String, Comparable, CaseIterable, Sendable {
     /// The steps of the program.
     case trace
-    /// For those who look for an error.
+    /// The course of single requests, to find an error.
     case debug
     /// The normal course of events.
     case info
