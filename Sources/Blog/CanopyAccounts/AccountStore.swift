@@ -86,6 +86,9 @@ public protocol AccountStore: Sendable {
     _ digest: TokenDigest
   ) async throws -> (token: TokenRecord, account: Account)?
 
+  /// Returns at most `limit` tokens of an account, expired ones too, those with the latest ends first.
+  func tokens(uid: String, limit: Int) async throws -> [TokenRecord]
+
   /// Removes the token with this digest, if it exists.
   func deleteToken(_ digest: TokenDigest) async throws
 

@@ -3,7 +3,7 @@ internal import CanopyTree
 extension Arguments {
   /// Consumes the text of rules: a JSON string or a JSON object; nil for the word that stands for
   /// the built-in ones.
-  mutating func rulesText() throws(WireError) -> String? {
+  mutating func rulesText(_ verb: String) throws(WireError) -> String? {
     if nextIsObject { return try takeText() }
     let isString = nextIsString
     let text = try text("text")
@@ -11,8 +11,8 @@ extension Arguments {
     guard text.asciiLowercased == "built-in" else {
       throw WireError(
         .badRequest,
-        "usage: RULES \"{\\\"rules\\\":{…}}\" (a JSON string, which may hold comments), "
-          + "RULES {\"rules\":{…}}, or RULES built-in")
+        "usage: \(verb) \"{\\\"rules\\\":{…}}\" (a JSON string, which may hold comments), "
+          + "\(verb) {\"rules\":{…}}, or \(verb) built-in")
     }
     return nil
   }

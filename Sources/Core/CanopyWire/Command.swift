@@ -11,6 +11,8 @@ public struct Command: Sendable {
     case blog
     /// The database below the blog.
     case tree
+    /// The server, for its administrator.
+    case administration
   }
 
   /// The verb, in capitals.
@@ -43,7 +45,7 @@ public struct Command: Sendable {
   }
 
   /// All verbs of the server, in the order of HELP.
-  public static let all: [Command] = session + account + blog + tree
+  public static let all: [Command] = session + account + blog + tree + administration
 
   /// The verb with its arguments: `COMMENTS id [page]`.
   public var usage: String {

@@ -52,6 +52,8 @@ public enum ReadRequest: Sendable {
   case info(Path)
   /// The rules in force. For the administrator.
   case rules
+  /// The keys of the children of a location, in pages. For the administrator.
+  case keys(Path, KeysPage)
 }
 
 /// A request that writes the tree.
@@ -133,14 +135,6 @@ public enum ConnectionRequest: Sendable {
   /// Registers a write for the end of the connection, or cancels earlier ones; with the text of the
   /// request.
   case onDisconnect(DisconnectRequest, text: String)
-}
-
-/// A request of the administrator.
-public enum AdministrationRequest: Sendable {
-  /// Replaces the rules; nil stands for the built-in ones.
-  case setRules(String?)
-  /// Evaluates the rules for a request without executing it.
-  case explain(ExplainRequest)
 }
 
 /// A reference to a user in a request.

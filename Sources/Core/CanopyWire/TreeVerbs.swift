@@ -103,21 +103,5 @@ extension Command {
       return .connection(
         .onDisconnect(try arguments.disconnectRequest(), text: text))
     },
-    Command(
-      "RULES", .tree, [], optional: ["text"],
-      "show the security rules, or replace them; built-in restores the default (administrator)",
-      reply: #"`{"builtIn":true,"text":…}`; after a replacement `{"seq":42}`"#
-    ) { arguments throws(WireError) in
-      guard arguments.hasNext else { return .read(.rules) }
-      return .administration(.setRules(try arguments.rulesText()))
-    },
-    Command(
-      "EXPLAIN", .tree, ["who", "READ|SET|UPDATE|REMOVE", "path"], optional: ["json"],
-      "the verdict of the rules on a request, and why (administrator); who: a user, an auth as JSON, or "
-        + "null",
-      reply: #"`{"allowed":…,"reason":…,"steps":[…]}`"#
-    ) { arguments throws(WireError) in
-      .administration(.explain(try arguments.explainRequest()))
-    },
   ]
 }

@@ -3,7 +3,7 @@ internal import CanopyTree
 /// The verb of a request: its place in the command table.
 ///
 /// Metrics count requests by it. A request of another protocol has the verb that the line protocol has for it. The
-/// requests of the blog and of accounts name their verbs in the files of these verbs.
+/// requests of the blog, of accounts and of the administrator name their verbs in the files of these verbs.
 public struct Verb: Sendable {
   /// The verb as text, in capitals.
   public let name: StaticString
@@ -35,8 +35,7 @@ extension Request {
     case .connection(.quit): .quit
     case .connection(.use): .use
     case .connection(.onDisconnect): .onDisconnect
-    case .administration(.setRules): .rules
-    case .administration(.explain): .explain
+    case .administration(let administration): administration.verb
     }
   }
 }
@@ -53,6 +52,7 @@ extension ReadRequest {
     case .get, .info: .get
     case .count: .count
     case .rules: .rules
+    case .keys: .keys
     }
   }
 }
@@ -89,6 +89,4 @@ extension Verb {
   fileprivate static let listen = Verb("LISTEN")
   fileprivate static let unlisten = Verb("UNLISTEN")
   fileprivate static let onDisconnect = Verb("ONDISCONNECT")
-  fileprivate static let rules = Verb("RULES")
-  fileprivate static let explain = Verb("EXPLAIN")
 }

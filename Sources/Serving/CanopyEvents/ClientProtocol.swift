@@ -43,5 +43,5 @@ public protocol ClientProtocol: SessionHandler, ChannelHandler {
   var outputContext: ChannelHandlerContext? { get }
 
   /// Appends the end of the connection to the output, with its reason if there is one.
-  func appendEnd(_ reason: String?)
+  func appendEnd(_ reason: WireError?)
 }

@@ -18,6 +18,8 @@ open class LoopServices {
   package let work: WorkBudget
   /// Counts the requests.
   package let metrics: RequestMetrics
+  /// The connections of the protocol on the loop.
+  package let clients: LoopClients
 
   /// - Parameters:
   ///   - protocolName: the name of the protocol in the metrics.
@@ -30,6 +32,7 @@ open class LoopServices {
     self.loop = loop
     self.operations = operations
     metrics = RequestMetrics(protocolName, in: operations.metrics)
+    clients = LoopClients(operations.clientRegistry, loop: loop)
     let inbox = LoopInbox(operations.engine, loop: loop)
     self.inbox = inbox
     unflushed = FlushQueue(loop: loop) { inbox.release() }
@@ -41,11 +44,12 @@ open class LoopServices {
 
   /// Creates the state for another namespace on the same loop.
   ///
-  /// - Parameter home: the state for the default namespace, with which it shares the turns, the time and the metrics.
+  /// - Parameter home: the state for the default namespace, with which it shares the turns, the time, the metrics and the connections.
   package init(_ operations: Operations, sharing home: LoopServices) {
     loop = home.loop
     self.operations = operations
     metrics = home.metrics
+    clients = home.clients
     let inbox = LoopInbox(operations.engine, loop: loop)
     self.inbox = inbox
     unflushed = FlushQueue(loop: loop) { inbox.release() }

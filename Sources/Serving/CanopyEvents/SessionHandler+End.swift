@@ -1,4 +1,5 @@
 internal import CanopySession
+internal import CanopyWire
 internal import Logging
 internal import NIOCore
 
@@ -8,7 +9,7 @@ extension SessionHandler {
   /// closes.
   package final func endRequests(_ reason: String) {
     guard session.takesInput else { return }
-    closing.reason = reason
+    closing.reason = WireError(.overloaded, reason)
     keptInput.drop()
     session.endRequests()
   }
@@ -64,13 +65,15 @@ extension SessionHandler {
       context?.cutOff()
     } else {
       end(
-        "the server is short of memory, and this connection holds most of it; the connection closes"
-      )
+        WireError(
+          .overloaded,
+          "the server is short of memory, and this connection holds most of it; the connection closes"
+        ))
     }
   }
 
   /// Ends the connection with an error. A client that does not read it is cut off after ten seconds.
-  final func end(_ reason: String) {
+  final func end(_ reason: WireError) {
     guard let context, session.abandon() else { return }
     closing.reason = reason
     perform(context)

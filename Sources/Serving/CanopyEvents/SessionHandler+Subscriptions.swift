@@ -89,8 +89,10 @@ extension SessionHandler: Subscriber {
       return false
     case .overloaded:
       end(
-        "the client has left more than \(operations.limits.queuedBytesMax) bytes of events unread; the "
-          + "connection closes")
+        WireError(
+          .overloaded,
+          "the client has left more than \(operations.limits.queuedBytesMax) bytes of events unread; the "
+            + "connection closes"))
       return false
     }
   }

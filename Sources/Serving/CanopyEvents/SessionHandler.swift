@@ -56,7 +56,7 @@ open class SessionHandler {
   /// The end of the connection.
   struct Closing {
     /// The reason for the client; nil for none.
-    var reason: String?
+    var reason: WireError?
     /// Whether the connection closes when everything is encoded.
     var waitsForPieces = false
     /// The task of the loop that closes the connection if the client does not.
@@ -66,6 +66,10 @@ open class SessionHandler {
   /// The other side of the connection.
   package struct Client: ~Copyable {
     package fileprivate(set) var address = "local"
+    /// The number in the list of the event loop; nil while the connection is not in the list.
+    fileprivate(set) var id: Int64?
+    /// The time of its beginning, in milliseconds since 1970.
+    fileprivate(set) var since: Int64 = 0
     /// The group in which the long work of the connection takes turns; nil before the connection is active.
     package fileprivate(set) var turns: TurnGroup?
     /// Whether the client has ended its sending side.
@@ -90,12 +94,17 @@ open class SessionHandler {
   /// Appends the answer to a check of the client, in a protocol that has checks.
   open func answerPing() {}
 
+  /// The protocol, for the administrator.
+  open var clientKind: ClientState.Kind { .line }
+
   // MARK: Requests, with which a subclass may do more
 
   /// Notes that the connection is active.
   open func activate(_ context: ChannelHandlerContext) {
     client.address = context.remoteAddress?.ipAddress ?? "local"
     client.turns = Operations.turns(of: ObjectIdentifier(self), at: client.address)
+    client.since = operations.now()
+    client.id = services.clients.add(self)
   }
 
   /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
@@ -149,7 +158,7 @@ open class SessionHandler {
       if request.endsWithConnection { tasks[slot] = task }
     case .administration(let request):
       let outcome = pendingOutcome(context, slot)
-      operations.begin(request, as: identity) { outcome.complete($0) }
+      operations.begin(request, as: identity, on: client.id) { outcome.complete($0) }
     case .connection(let request):
       if case .use = request {
         do throws(WireError) { try session.checkMayChangeNamespace() } catch {
@@ -210,6 +219,7 @@ open class SessionHandler {
 
   /// Ends the session of a connection that is gone.
   open func channelInactive(context: ChannelHandlerContext) {
+    if let id = client.id.take() { services.clients.remove(id) }
     closing.lingering?.cancel()
     expiry?.cancel()
     for task in tasks.values { task.cancel() }

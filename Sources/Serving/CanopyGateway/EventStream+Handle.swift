@@ -50,6 +50,11 @@ extension EventStream {
       }
     }
 
+    /// Adds the stream to the state of its connection. Called on the loop.
+    func add(to client: inout ClientState, listMax: Int) {
+      stream.value?.add(to: &client, listMax: listMax)
+    }
+
     /// Ends the stream.
     func end() {
       loop.execute { stream.value?.end() }

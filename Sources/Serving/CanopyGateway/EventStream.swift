@@ -176,6 +176,14 @@ final class EventStream {
     beginning = nil
   }
 
+  /// Adds the stream to the state of its connection.
+  func add(to client: inout ClientState, listMax: Int) {
+    client.add(session, listMax: listMax)
+    client.kind = .stream
+    client.identity = identity
+    client.namespace = operations.namespace
+  }
+
   // MARK: The end
 
   /// The right to read has ended, or an event would be too large.

@@ -75,6 +75,7 @@ struct GatewayChannel: ServerChildChannel {
         http.fail(error)
         throw error
       }
+      connection.enterList()
       return Value(http: http.futureResult, connection: connection)
     }
   }
@@ -100,7 +101,7 @@ struct GatewayChannel: ServerChildChannel {
     try pipeline.addHandlers([end, close, input, encoder, decoder, exchange])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
-        upgraders: [upgrader(first, input, close, on: channel.eventLoop)], httpEncoder: encoder,
+        upgraders: [upgrader(first, input, close, connection)], httpEncoder: encoder,
         extraHTTPHandlers: [decoder, exchange], upgradeCompletionHandler: { _ in }))
     try pipeline.addHandler(first)
   }
@@ -147,8 +148,10 @@ struct GatewayChannel: ServerChildChannel {
 
   /// Returns the part of the pipeline that makes a connection a WebSocket. Use it on the channel's event loop only.
   private func upgrader(
-    _ first: FirstRequest, _ input: RequestInput, _ close: HeldClose, on loop: any EventLoop
+    _ first: FirstRequest, _ input: RequestInput, _ close: HeldClose,
+    _ connection: GatewayConnection
   ) -> NIOWebSocketServerUpgrader {
+    let loop = connection.channel.eventLoop
     let first = NIOLoopBound(first, eventLoop: loop)
     let input = NIOLoopBound(input, eventLoop: loop)
     let close = NIOLoopBound(close, eventLoop: loop)
@@ -169,6 +172,7 @@ struct GatewayChannel: ServerChildChannel {
         channel.pipeline.syncOperations.removeHandler(close.value, promise: nil)
         input.value.becomeWebSocket()
         first.value.becomeWebSocket()
+        connection.leaveList()
         if GatewayChannel.resource(head) == .line {
           try sockets.addLine(to: channel)
         } else {
@@ -233,18 +237,26 @@ final class GatewayLoop {
   let turns: LoopTurns
   /// The connections that have something to send.
   let flushes: FlushQueue
+  /// The connections of the loop that are not WebSockets.
+  let clients: LoopClients
   private let loop: any EventLoop
   /// The state for the other namespaces.
   private let others: NamespaceLocals<GatewayLoop>
 
-  init(_ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil) {
+  /// - Parameter home: the state for the default namespace, with which it shares the turns and the connections; nil if
+  ///   this is it.
+  init(
+    _ operations: Operations, loop: any EventLoop, turns: LoopTurns? = nil,
+    home: GatewayLoop? = nil
+  ) {
     self.operations = operations
     self.loop = loop
     let inbox = LoopInbox(operations.engine, loop: loop)
     let hub = EventHub(inbox, engine: operations.engine, limits: operations.limits)
     self.inbox = inbox
     self.hub = hub
-    self.turns = turns ?? LoopTurns(loop: loop)
+    self.turns = turns ?? home?.turns ?? LoopTurns(loop: loop)
+    clients = home?.clients ?? LoopClients(operations.clientRegistry, loop: loop)
     flushes = FlushQueue(loop: loop) {}
     others = NamespaceLocals(loop: loop)
     // The inbox must not keep itself when the namespace is closed.
@@ -259,6 +271,6 @@ final class GatewayLoop {
   /// - Parameter operations: the operations on the namespace, of which the caller has a lease.
   func loop(of operations: Operations) -> GatewayLoop {
     if operations === self.operations { return self }
-    return others.value(of: operations) { GatewayLoop(operations, loop: loop, turns: turns) }
+    return others.value(of: operations) { GatewayLoop(operations, loop: loop, home: self) }
   }
 }

@@ -17,6 +17,8 @@ final class GatewayConnection: Sendable {
   /// The address of the client.
   let address: String
   let operations: Operations
+  /// The time of its beginning, in milliseconds since 1970.
+  private let since: Int64
 
   /// The bytes charged for a connection before its first request, and for a WebSocket: its channel and its handlers.
   static let newBytes = 12 * 1024
@@ -45,6 +47,11 @@ final class GatewayConnection: Sendable {
     var stream: EventStream.Handle?
     var isQuiescing = false
     var hasEnded = false
+    /// The number in the list of the event loop; nil while the connection is not in the list.
+    var clientID: Int64?
+
+    /// The bytes that the connection makes the server hold.
+    var bytes: Int { idle + work + input + output + heads + body }
   }
 
   private let state = Mutex(State())
@@ -56,6 +63,7 @@ final class GatewayConnection: Sendable {
     self.operations = operations
     self.loop = loop
     address = channel.remoteAddress?.ipAddress ?? "local"
+    since = operations.now()
   }
 
   /// The group in which the long work of the connection takes turns.
@@ -114,8 +122,8 @@ final class GatewayConnection: Sendable {
           channel.cutOff()
         }
       }
-      let parts = state.work + state.input + state.output + state.heads + state.body
-      state.share?.report(state.idle + parts, idle: state.idle)
+      let (bytes, idle) = (state.bytes, state.idle)
+      state.share?.report(bytes, idle: idle)
     }
   }
 
@@ -207,5 +215,37 @@ final class GatewayConnection: Sendable {
       return state.login.take()?.identity
     }
     release(login)
+  }
+}
+
+/// The connection as the administrator sees it.
+extension GatewayConnection: LoopClient {
+  /// Adds the connection to the list of its event loop until it ends. Called on the loop.
+  func enterList() {
+    let id = loop.value.clients.add(self)
+    state.withLock { $0.clientID = id }
+    channel.closeFuture.whenComplete { _ in self.leaveList() }
+  }
+
+  /// Removes the connection from the list: it has ended, or has become a WebSocket, which has a number of its own.
+  /// Called on the loop.
+  func leaveList() {
+    if let id = state.withLock({ $0.clientID.take() }) { loop.value.clients.remove(id) }
+  }
+
+  func clientState(_ id: Int64, listMax: Int) -> ClientState {
+    var client = ClientState(
+      id: id, .http, address: address, since: since, namespace: operations.namespace)
+    let (stream, bytes) = state.withLock { state in
+      if let identity = state.login?.identity { client.identity = identity }
+      return (state.stream, state.bytes)
+    }
+    stream?.add(to: &client, listMax: listMax)
+    client.bytes = bytes
+    return client
+  }
+
+  func endClient(_ error: WireError) {
+    channel.cutOff()
   }
 }

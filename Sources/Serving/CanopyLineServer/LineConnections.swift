@@ -15,7 +15,8 @@ package final class LineConnections: Sendable {
   /// Call it on the channel's event loop. The channel must be active, allow half-closure, and count as a connection of
   /// its client.
   package func addHandler(to channel: any Channel) throws {
-    let handler = LineHandler(shared: contexts.value(of: channel.eventLoop).value)
+    let handler = LineHandler(
+      shared: contexts.value(of: channel.eventLoop).value, kind: .lineWebSocket)
     try channel.pipeline.syncOperations.addHandler(handler)
   }
 }

@@ -18,13 +18,17 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   /// Keeps the present namespace open; nil for the default one.
   private var namespace: NamespaceLease?
   let input: LineInput
+  private let kind: ClientState.Kind
 
-  init(shared: LoopContext) {
+  init(shared: LoopContext, kind: ClientState.Kind = .line) {
     self.shared = shared
+    self.kind = kind
     home = shared
     input = LineInput(lineBytesMax: shared.operations.limits.lineBytesMax)
     super.init(shared, input)
   }
+
+  override var clientKind: ClientState.Kind { kind }
 
   override func use(_ lease: NamespaceLease) {
     shared = home.context(of: lease.operations)
@@ -115,8 +119,8 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
 
   var outputContext: ChannelHandlerContext? { context }
 
-  func appendEnd(_ reason: String?) {
-    if let reason { ReplyLine.failure(WireError(.overloaded, reason), to: &output.text) }
+  func appendEnd(_ reason: WireError?) {
+    if let reason { ReplyLine.failure(reason, to: &output.text) }
   }
 
   // MARK: Subscriptions

@@ -44,7 +44,10 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
   }
 
   /// The present text of all metrics.
-  public var text: String {
+  public var text: String { current.text }
+
+  /// All metrics as they are now. O(series).
+  public var current: MetricsText {
     var text = MetricsText()
     let (counters, gauges, histograms, collectors) = state.withLock {
       ($0.counters, $0.gauges, $0.histograms, $0.collectors)
@@ -57,7 +60,7 @@ public final class MetricsRegistry: MetricsFactory, Sendable {
         sum: cell.sum)
     }
     for collector in collectors { collector(&text) }
-    return text.text
+    return text
   }
 
   // MARK: The backend of swift-metrics

@@ -1,4 +1,4 @@
-/// The text of metrics in Prometheus' format, as it is written for one request.
+/// The metrics as they are at one moment, and their text in Prometheus' format.
 ///
 /// Samples with the same name and the same labels are added: each event loop counts for itself.
 public struct MetricsText {
@@ -12,57 +12,84 @@ public struct MetricsText {
     case histogram
   }
 
-  private struct Family {
-    let kind: Kind
-    let help: String
-    /// The names with their labels, in the order of their first samples.
-    var series: [String] = []
-    var values: [String: Double] = [:]
+  /// A metric with all its series.
+  public struct Family: Sendable {
+    /// The kind of the metric.
+    public let kind: Kind
+    /// A short description; empty if there is none.
+    public let help: String
+    /// The upper bounds of the values of a histogram, ascending.
+    public let bounds: [Double]
+    /// The series, in the order of their first samples.
+    public fileprivate(set) var series: [Series] = []
+    /// The positions of the series, by the text of their labels.
+    fileprivate var positions: [String: Int] = [:]
   }
 
-  private var families: [String: Family] = [:]
+  /// The samples with the same labels.
+  public struct Series: Sendable {
+    /// The labels.
+    public let labels: [(name: String, value: String)]
+    /// The text of the labels without braces.
+    fileprivate let labelText: String
+    /// The value of a counter or gauge; for a histogram the sum of its values.
+    public fileprivate(set) var value = 0.0
+    /// The numbers of values of a histogram, one for each bound and one for those above.
+    public fileprivate(set) var counts: [Int64] = []
+  }
+
+  /// The metrics by name.
+  public private(set) var families: [String: Family] = [:]
 
   /// Creates a text without metrics.
   public init() {}
 
-  /// Adds a sample.
+  /// Adds a sample of a counter or a gauge.
   ///
-  /// - Parameters:
-  ///   - name: the name of the metric.
-  ///   - suffix: the part after the name for a sample of a histogram.
+  /// - Parameter name: the name of the metric.
   public mutating func add(
-    _ kind: Kind, _ name: String, _ help: String, suffix: String = "",
+    _ kind: Kind, _ name: String, _ help: String,
     _ labels: [(name: String, value: String)] = [], _ value: Double
   ) {
-    let name = MetricsText.name(name)
-    var series = name + suffix
-    if !labels.isEmpty {
-      let texts = labels.map { "\(MetricsText.name($0.name))=\"\(MetricsText.escaped($0.value))\"" }
-      series += "{" + texts.joined(separator: ",") + "}"
-    }
-    var family = families[name] ?? Family(kind: kind, help: help)
-    if family.values[series] == nil { family.series.append(series) }
-    family.values[series, default: 0] += value
-    families[name] = family
+    change(kind, name, help, labels, bounds: []) { $0.value += value }
   }
 
   /// Adds the samples of a histogram.
   ///
   /// - Parameters:
-  ///   - bounds: the upper bounds of the values, ascending.
+  ///   - bounds: the upper bounds of the values, ascending; the same for all series of the metric.
   ///   - counts: the numbers of values, one for each bound and one for those above.
   public mutating func add(
     histogram name: String, _ help: String, _ labels: [(name: String, value: String)] = [],
     bounds: [Double], counts: [Int64], sum: Double
   ) {
-    var total = 0.0
-    for (index, count) in counts.enumerated() {
-      total += Double(count)
-      let bound = index < bounds.count ? MetricsText.text(bounds[index]) : "+Inf"
-      add(.histogram, name, help, suffix: "_bucket", labels + [("le", bound)], total)
+    change(.histogram, name, help, labels, bounds: bounds) { series in
+      series.value += sum
+      if series.counts.isEmpty {
+        series.counts = counts
+      } else {
+        for (index, count) in zip(series.counts.indices, counts) { series.counts[index] += count }
+      }
     }
-    add(.histogram, name, help, suffix: "_sum", labels, sum)
-    add(.histogram, name, help, suffix: "_count", labels, total)
+  }
+
+  private mutating func change(
+    _ kind: Kind, _ name: String, _ help: String, _ labels: [(name: String, value: String)],
+    bounds: [Double], _ body: (inout Series) -> Void
+  ) {
+    let labelText = labels.map {
+      "\(MetricsText.name($0.name))=\"\(MetricsText.escaped($0.value))\""
+    }.joined(separator: ",")
+    func change(_ family: inout Family) {
+      let position = family.positions[labelText] ?? family.series.count
+      if position == family.series.count {
+        family.series.append(Series(labels: labels, labelText: labelText))
+        family.positions[labelText] = position
+      }
+      body(&family.series[position])
+    }
+    let empty = Family(kind: kind, help: help, bounds: bounds)
+    change(&families[MetricsText.name(name), default: empty])
   }
 
   /// The whole text: the metrics by name, each line with its end.
@@ -73,10 +100,35 @@ public struct MetricsText {
       if !family.help.isEmpty { text += "# HELP \(name) \(family.help)\n" }
       text += "# TYPE \(name) \(family.kind.rawValue)\n"
       for series in family.series {
-        text += "\(series) \(MetricsText.text(family.values[series] ?? 0))\n"
+        if family.kind == .histogram {
+          append(series, of: name, family.bounds, to: &text)
+        } else {
+          append(name, series.labelText, series.value, to: &text)
+        }
       }
     }
     return text
+  }
+
+  private func append(
+    _ series: Series, of name: String, _ bounds: [Double], to text: inout String
+  ) {
+    let labels = series.labelText.isEmpty ? "" : series.labelText + ","
+    var total = 0.0
+    for (index, count) in series.counts.enumerated() {
+      total += Double(count)
+      let bound = index < bounds.count ? MetricsText.text(bounds[index]) : "+Inf"
+      append(name + "_bucket", labels + "le=\"\(bound)\"", total, to: &text)
+    }
+    append(name + "_sum", series.labelText, series.value, to: &text)
+    append(name + "_count", series.labelText, total, to: &text)
+  }
+
+  private func append(
+    _ name: String, _ labels: String, _ value: Double, to text: inout String
+  ) {
+    text += labels.isEmpty ? name : "\(name){\(labels)}"
+    text += " \(MetricsText.text(value))\n"
   }
 
   /// The media type of the text.

@@ -43,6 +43,8 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     super.init(shared, input)
   }
 
+  override var clientKind: ClientState.Kind { .realtime }
+
   /// Sends the first message.
   override func activate(_ context: ChannelHandlerContext) {
     super.activate(context)
@@ -192,9 +194,9 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     context.map(noteUnsent)
   }
 
-  func appendEnd(_ reason: String?) {
+  func appendEnd(_ reason: WireError?) {
     if let reason {
-      MessageFrames.append(to: &output.text) { ServerMessage.error(reason, to: &$0) }
+      MessageFrames.append(to: &output.text) { ServerMessage.error(reason.sentence, to: &$0) }
     }
     [UInt8(closeCode >> 8), UInt8(closeCode & 0xFF)].withUnsafeBytes {
       MessageFrames.append(control: 0x8, $0, to: &output.text)

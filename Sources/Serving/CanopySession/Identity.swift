@@ -242,6 +242,11 @@ public final class SessionRegistry: Sendable {
   /// The numbers of events so far.
   var counts: Counts { state.withLock { $0.counts } }
 
+  /// Returns the tokens of the logins of an account, one for each connection. Secrets. O(logins of the account).
+  func tokens(of uid: Key) -> [String] {
+    state.withLock { $0.sessions[uid]?.values.map(\.token) ?? [] }
+  }
+
   /// Adds a login that a connection begins. O(1).
   func add(_ session: UserSession) {
     state.withLock { $0.sessions[session.uid, default: [:]][ObjectIdentifier(session)] = session }

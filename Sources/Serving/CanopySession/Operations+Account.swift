@@ -23,21 +23,6 @@ extension Operations {
     }
   }
 
-  /// Carries out a request of the administrator.
-  public func administration(
-    _ request: AdministrationRequest, as identity: Identity
-  ) async -> Session.Completion {
-    do {
-      try requireAdministrator(identity)
-      switch request {
-      case .setRules(let text): return Session.Completion(try await setRules(text))
-      case .explain(let request): return Session.Completion(try await explain(request))
-      }
-    } catch {
-      return Session.Completion(storeError(error))
-    }
-  }
-
   private func perform(
     _ request: AccountRequest, as identity: Identity, from address: String
   ) async throws -> Session.Completion {

@@ -17,10 +17,13 @@ extension Operations {
   }
 
   /// Begins a request of the administrator.
+  ///
+  /// - Parameter client: the number of its connection; nil for one without a number.
   public func begin(
-    _ request: AdministrationRequest, as identity: Identity, _ completion: @escaping OutcomeHandler
+    _ request: AdministrationRequest, as identity: Identity, on client: Int64? = nil,
+    _ completion: @escaping OutcomeHandler
   ) {
-    Task { completion(await administration(request, as: identity)) }
+    Task { completion(await administration(request, as: identity, on: client)) }
   }
 
   /// Begins a request about the connection.

@@ -50,7 +50,7 @@ extension Operations {
     switch request {
     case .get(let location, let options): await keepIndex(options.query, at: location.path)
     case .count(let path, let query): await keepIndex(query, at: path)
-    case .hello, .ping, .help, .whoAmI, .blog, .info, .rules: break
+    case .hello, .ping, .help, .whoAmI, .blog, .info, .rules, .keys: break
     }
   }
 
@@ -122,6 +122,9 @@ extension Operations {
       try requireAdministrator(identity)
       let version = rules.current
       return .json(["builtIn": .bool(version.isBuiltIn), "text": .text(version.text)])
+    case .keys(let path, let page):
+      try requireAdministrator(identity)
+      return keys(path, page, in: root)
     case .info(let path): return .value(try info(path), .plain, etag: nil, bytes: 0)
     }
   }

@@ -103,7 +103,9 @@ extension Operations {
     let root = engine.root
     switch request.operation {
     case .read(let path, let query):
-      return try explained(rules.explainRead(path, query, in: root, as: caller))
+      return try explained(
+        rules.explainRead(path, query, in: root, as: caller),
+        query: plan(of: query, at: path, rules, in: root))
     case .set(let location, let value):
       return try explained(explain(try Write.set(location, value), rules, root, caller))
     case .update(let path, let changes):
@@ -112,17 +114,12 @@ extension Operations {
     }
   }
 
+  /// - Parameter query: the costs of a query; nil for a write.
   /// - Throws: `WireError` when the explanation is larger than a reply may be.
-  private func explained(_ explanation: Explanation) throws(WireError) -> Reply {
-    let json = ReplyJSON(explanation)
-    var output = JSONOutput()
-    json.append(to: &output)
-    // One byte for the sign of a success, two for the end of the line.
-    guard output.count + 3 <= limits.replyBytesMax else {
-      throw WireError(
-        .tooLarge, "the explanation is larger than a reply may be; ask about a smaller write")
-    }
-    return .json(json)
+  private func explained(
+    _ explanation: Explanation, query: ReplyJSON? = nil
+  ) throws(WireError) -> Reply {
+    try bounded(ReplyJSON(explanation, query: query), "ask about a smaller write")
   }
 
   private func explain(
@@ -238,7 +235,7 @@ extension Order {
 }
 
 extension ReplyJSON {
-  fileprivate init(_ explanation: Explanation) {
+  fileprivate init(_ explanation: Explanation, query: ReplyJSON?) {
     var members = [("allowed", ReplyJSON.bool(explanation.verdict.isAllowed))]
     if case .denied(let denial) = explanation.verdict {
       members.append(("reason", .text(denial.sentence)))
@@ -251,6 +248,7 @@ extension ReplyJSON {
       ]
     }
     members.append(("steps", .array(steps)))
+    if let query { members.append(("query", query)) }
     self = .object(members)
   }
 }

@@ -40,6 +40,10 @@ public final class Operations: Sendable {
   public let sessions: SessionRegistry
   /// The metrics of the server.
   public let metrics: MetricsRegistry
+  /// The last lines of the log.
+  let logLines: LogLines
+  /// The open connections of all protocols.
+  public let clientRegistry: ClientRegistry
   /// The memory that connections of all protocols may make the server hold.
   public let memory: MemoryBudget
   /// The steps of work that takes more than one commit. Run it as long as the engine runs.
@@ -72,6 +76,7 @@ public final class Operations: Sendable {
   ///   - version: the version of the program, for HELLO.
   ///   - now: milliseconds since 1970; sessions expire by it.
   ///   - metrics: takes the measurements of all connections.
+  ///   - logLines: the last lines of the log.
   ///   - namespaceSource: the other databases; nil for none.
   public init(
     engine: Engine, accounts: AccountService,
@@ -80,7 +85,7 @@ public final class Operations: Sendable {
     administratorToken: AdministratorToken, disconnectStore: any DisconnectStore,
     rules: RulesKeeper, limits: Limits, version: String,
     now: @escaping @Sendable () -> Int64, logger: Logger,
-    metrics: MetricsRegistry = MetricsRegistry(),
+    metrics: MetricsRegistry = MetricsRegistry(), logLines: LogLines = LogLines(),
     namespaceSource: (any NamespaceSource)? = nil,
     namespaceSettings: Namespaces.Settings = Namespaces.Settings()
   ) {
@@ -103,6 +108,8 @@ public final class Operations: Sendable {
     memory = MemoryBudget(bytesMax: limits.memoryMax)
     self.version = version
     self.metrics = metrics
+    self.logLines = logLines
+    clientRegistry = ClientRegistry()
     self.now = now
     self.logger = logger
     longWork = TurnQueue(width: 1)
@@ -138,6 +145,8 @@ public final class Operations: Sendable {
     rules = parts.rules
     sessions = home.sessions
     metrics = home.metrics
+    logLines = home.logLines
+    clientRegistry = home.clientRegistry
     memory = home.memory
     longWork = home.longWork
     shortWork = home.shortWork

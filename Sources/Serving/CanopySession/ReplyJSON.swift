@@ -12,6 +12,8 @@ public enum ReplyJSON: Sendable, ExpressibleByDictionaryLiteral {
   case bool(Bool)
   /// An integer.
   case number(Int64)
+  /// A number; null if it is not finite, which JSON cannot write.
+  case double(Double)
   /// A text.
   case text(String)
   /// A key, as a text.
@@ -35,6 +37,8 @@ public enum ReplyJSON: Sendable, ExpressibleByDictionaryLiteral {
     case .constant(let json): output.append(json)
     case .bool(let value): output.append(value ? "true" : "false")
     case .number(let value): output.append(value)
+    case .double(let value):
+      if value.isFinite { output.append(value) } else { output.append("null") }
     case .text(let value): output.append(string: value)
     case .key(let value): output.append(key: value)
     case .array(let elements): output.array(elements) { $1.append(to: &$0) }

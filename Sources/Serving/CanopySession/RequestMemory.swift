@@ -49,8 +49,11 @@ extension Request {
       case .read: 0
       }
     case .connection(.onDisconnect(.cancel, _)), .connection(.quit), .connection(.use),
-      .administration(.setRules),
-      .write(.blog), .read, .account, .listen:
+      .administration(.setRules), .administration(.checkRules), .administration(.users),
+      .administration(.user), .administration(.setDisabled), .administration(.setPassword),
+      .administration(.sessions), .administration(.endSessions), .administration(.clients),
+      .administration(.client), .administration(.endClient), .administration(.metrics),
+      .administration(.log), .write(.blog), .read, .account, .listen:
       0
     }
   }

@@ -15,6 +15,8 @@ extension Serve {
   struct Settings {
     let folder: String
     let logger: Logger
+    /// The last lines of the log.
+    let logLines: LogLines
     let store: SQLiteStore.Configuration
     /// Without the indexes of the rules.
     let engine: Engine.Configuration
@@ -39,8 +41,10 @@ extension Serve {
     var namespaces = Namespaces.Settings()
     namespaces.openMax = try positive(
       "namespaces-max", namespacesMax, default: namespaces.openMax)
+    let logLines = LogLines(now: Composition.now)
     var settings = Settings(
-      folder: folder, logger: try logger(), store: try store(), engine: try engine(),
+      folder: folder, logger: try logger(keeping: logLines), logLines: logLines, store: try store(),
+      engine: try engine(),
       accounts: try accounts(), hasher: try hasher(), identity: try identity(),
       listener: listener, gateway: try gateway(like: listener), limits: try limits(),
       namespaces: namespaces)
@@ -48,8 +52,11 @@ extension Serve {
     return settings
   }
 
-  private func logger() throws -> Logger {
-    var logger = Logger(label: "canopy") { StreamLogHandler.standardError(label: $0) }
+  /// - Parameter lines: keeps the last lines.
+  private func logger(keeping lines: LogLines) throws -> Logger {
+    var logger = Logger(label: "canopy") {
+      lines.handler(before: StreamLogHandler.standardError(label: $0))
+    }
     logger.logLevel = try Setting.value("log-level", logLevel, default: .info)
     return logger
   }

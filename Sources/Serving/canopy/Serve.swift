@@ -152,7 +152,7 @@ struct Serve: AsyncParsableCommand {
       administratorToken: try AdministratorToken.loadOrCreate(in: folder),
       disconnectStore: parts.store, rules: rules, limits: settings.limits,
       version: Canopy.version, now: Composition.now, logger: logger,
-      metrics: metrics,
+      metrics: metrics, logLines: settings.logLines,
       namespaceSource: NamespaceOpening(
         folders: NamespaceFolders(folder), store: settings.store, engine: settings.engine,
         isEmulator: emulator, metrics: metrics, logger: logger),

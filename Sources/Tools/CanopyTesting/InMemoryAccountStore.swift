@@ -167,6 +167,13 @@ public actor InMemoryAccountStore: AccountStore {
     return found
   }
 
+  /// Returns the tokens of an account, those with the latest ends first.
+  public func tokens(uid: String, limit: Int) async throws -> [TokenRecord] {
+    try check()
+    let own = tokens.values.filter { $0.uid.utf8.elementsEqual(uid.utf8) }
+    return Array(own.sorted { $0.expiresAt > $1.expiresAt }.prefix(limit))
+  }
+
   /// Removes a token.
   public func deleteToken(_ digest: TokenDigest) async throws {
     try check()

@@ -4,7 +4,7 @@ public import CanopyIdentity
 public import CanopySession
 import CanopySocial
 public import CanopyTree
-import Logging
+public import Logging
 import Synchronization
 
 /// The parts of a server behind its listener. The test controls time, journal, accounts and hashing.
@@ -21,6 +21,8 @@ public final class LineParts: Sendable {
   public let hash = LineHash()
   /// The log.
   public let log = LineLog()
+  /// The lines of the log that LOG shows. Only a test adds some.
+  public let logLines: LogLines
   /// The engine. The caller runs it with `run`.
   public let engine: Engine
   /// The service of the accounts.
@@ -57,6 +59,7 @@ public final class LineParts: Sendable {
     self.journal = journal
     rules = try RulesKeeper(folder: rulesFolder)
     let clock = clock
+    logLines = LogLines(now: { clock.now })
     let random = Mutex(SeededGenerator(seed: 1))
     var settings = settings
     settings.hashParameters = .cheapest
@@ -93,7 +96,14 @@ public final class LineParts: Sendable {
       administratorToken: administratorToken,
       disconnectStore: journal, rules: rules, limits: limits,
       version: "test", now: { clock.now }, logger: log.logger,
-      namespaceSource: namespaces, namespaceSettings: namespaceSettings)
+      logLines: logLines, namespaceSource: namespaces, namespaceSettings: namespaceSettings)
+  }
+
+  /// A logger whose lines from the level `info` on LOG shows.
+  public var keptLogger: Logger {
+    Logger(label: "canopy.test") { [logLines] _ in
+      logLines.handler(before: SwiftLogNoOpLogHandler())
+    }
   }
 
   /// Runs the engine and the steps of unfinished work until the engine stops.

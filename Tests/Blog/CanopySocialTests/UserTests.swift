@@ -43,6 +43,25 @@ import Testing
     }
   }
 
+  @Test func `a search finds the names that begin with a text, up to the limit`() async throws {
+    try await Blog.with { blog in
+      let names: [(String, Key)] = [
+        ("Kay", "u1"), ("kay-2", "u2"), ("KAYA", "u3"), ("ka", "u4"), ("kb", "u5"), ("77", "u6"),
+        ("777", "u7"), ("77a", "u8"),
+      ]
+      for (name, uid) in names { try await blog.join(name, uid: uid) }
+      func found(_ prefix: String, limit: Int = 10) -> [String] {
+        Users.search(prefix: prefix, limit: limit, in: blog.root).map(\.text)
+      }
+      #expect(found("kay") == ["u1", "u2", "u3"] && found("KAY") == ["u1", "u2", "u3"])
+      #expect(found("ka") == ["u4", "u1", "u2", "u3"] && found("kay-2") == ["u2"])
+      #expect(found("kay", limit: 3).count == 3 && found("kay", limit: 2) == ["u1", "u2"])
+      // Another number is not found by its beginning.
+      #expect(found("77") == ["u6", "u8"] && found("777") == ["u7"])
+      #expect(found("x").isEmpty && found("").isEmpty && found("a/b").isEmpty)
+    }
+  }
+
   @Test func `one of many simultaneous claims of a name succeeds`() async throws {
     try await Blog.with { blog in
       let winners = try await withThrowingTaskGroup(of: Bool.self) { group in

@@ -15,6 +15,7 @@ enum ProtocolReference {
 
   /// The values and the meaning of each option.
   static let options: [String: String] = [
+    "after": "as the reply before has it | Continues after the last entry of the page before.",
     "before": "the id of an entry | Only entries after this one in the order of the list.",
     "endAt": "value or `[value,key]` | Children up to this bound, which belongs to the answer.",
     "endBefore": "value or `[value,key]` | Children before this bound.",
@@ -22,7 +23,12 @@ enum ProtocolReference {
     "etag": "`true` or `false` | Adds the ETag of the value. Not with a query.",
     "events": "`child`, `value` or `sync` | The form of the events. The default is `child`.",
     "export": "`true` or `false` | Writes priorities too, and never an array.",
-    "limit": "1 to 100 | The number of entries. The default is 20.",
+    "find":
+      "a text | Only accounts whose user name or e-mail address begins with it. Excludes `after`.",
+    "level": "`trace` to `critical` | Only lines of at least this level.",
+    "limit":
+      "1 to 100; for `KEYS`, `LOG`, `CLIENTS` and `CLIENT` to 1,000 | The number of entries. The default is 20; for the "
+      + "administrator's verbs 100, for `USERS` 50.",
     "limitToFirst": "1 or more | The first children of the order. Excludes `limitToLast`.",
     "limitToLast": "1 or more | The last children of the order. Excludes `limitToFirst`.",
     "orderBy":
@@ -81,7 +87,15 @@ enum ProtocolReference {
       ## Tree
 
       The security rules decide about every request to the tree, except for the administrator. `path` is
-      keys with `/` between them. `RULES` and `EXPLAIN` are for the administrator.
+      keys with `/` between them.
+
+      """
+    case .administration:
+      """
+      ## Administration
+
+      These verbs are for the administrator. `user` is a uid, `@username` or an e-mail address. Times are milliseconds
+      since 1970.
 
       """
     }
@@ -112,8 +126,8 @@ enum ProtocolReference {
       ## Overview
 
       A test of the repository generates this page from the command table: `SessionVerbs.swift`,
-      `BlogVerbs.swift` and `TreeVerbs.swift` in `Sources/Core/CanopyWire`. Do not edit it: change the table,
-      then run
+      `BlogVerbs.swift`, `TreeVerbs.swift` and `AdministrationVerbs.swift` in `Sources/Core/CanopyWire`. Do not
+      edit it: change the table, then run
 
       ```sh
       \(renewal)

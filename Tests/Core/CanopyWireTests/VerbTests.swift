@@ -5,7 +5,10 @@ import Testing
 @Suite(.timeLimit(.minutes(5))) struct VerbTests {
   @Test func `the table has the verbs and arguments of the protocol's documentation, in its order`()
   {
-    let samples = [Command.Group.session: Sample.session, .blog: Sample.blog, .tree: Sample.tree]
+    let samples = [
+      Command.Group.session: Sample.session, .blog: Sample.blog, .tree: Sample.tree,
+      .administration: Sample.administration,
+    ]
     for group in Command.Group.allCases {
       let table = Command.all.filter { $0.group == group }.map(\.usage)
       let tested = samples[group, default: []].map(\.usage)
@@ -25,6 +28,7 @@ import Testing
     case .session: "SessionVerbs.swift"
     case .blog: "BlogVerbs.swift"
     case .tree: "TreeVerbs.swift"
+    case .administration: "AdministrationVerbs.swift"
     }
   }
 

@@ -133,12 +133,29 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample(
       "ONDISCONNECT SET|UPDATE|REMOVE|CANCEL path [json]", ["UPDATE", "/a"],
       optional: ["{\"b/c\":{\".sv\":\"timestamp\"},\"d\":null}"], fewest: ["CANCEL", "/a"]),
+  ]
+
+  static let administration = [
+    Sample("KEYS path [options]", ["/a"], optional: ["{\"after\":\"b\",\"limit\":1000}"]),
     Sample("RULES [text]", optional: ["\"{\\\"rules\\\":{}}\""]),
+    Sample("CHECKRULES text", ["\"{\\\"rules\\\":{}}\""]),
     Sample(
       "EXPLAIN who READ|SET|UPDATE|REMOVE path [json]", ["{\"uid\":\"x\"}", "UPDATE", "/a"],
       optional: ["{\"b/c\":{\".sv\":\"timestamp\"},\"d\":null}"],
       fewest: ["null", "REMOVE", "/a"]),
+    Sample("USERS [options]", optional: ["{\"after\":\"ada@example.org\",\"limit\":100}"]),
+    Sample("USER user", ["ada@example.org"]),
+    Sample("DISABLE user", ["@ada"]),
+    Sample("ENABLE user", ["@ada"]),
+    Sample("SETPASSWORD user new", ["@ada", "\"engine of 1843\""]),
+    Sample("SESSIONS user [options]", ["@ada"], optional: ["{\"limit\":1}"]),
+    Sample("ENDSESSIONS user", ["@ada"]),
+    Sample("METRICS"),
+    Sample("LOG [options]", optional: ["{\"after\":0,\"level\":\"warning\",\"limit\":1000}"]),
+    Sample("CLIENTS [options]", optional: ["{\"after\":17,\"limit\":1000}"]),
+    Sample("CLIENT id [options]", ["17"], optional: ["{\"limit\":1000}"]),
+    Sample("ENDCLIENT id", ["17"]),
   ]
 
-  static let all = session + blog + tree
+  static let all = session + blog + tree + administration
 }

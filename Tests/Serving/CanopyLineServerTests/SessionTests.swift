@@ -33,7 +33,7 @@ import Testing
     try await withServer(depth) { server in
       let client = try await server.connect()
       let help = try await client.value("HELP")
-      #expect(help.names == ["session", "blog", "tree"])
+      #expect(help.names == ["session", "blog", "tree", "administration"])
       let listed = help.names?.flatMap { help[$0]?.names ?? [] }
       #expect(listed == Command.all.map(\.usage))
       for command in Command.all {

@@ -294,7 +294,8 @@ import Testing
         "EXPLAIN null READ /a",
         "+{\"allowed\":false,\"reason\":\"no .read rule from the root down to /a holds\",\"steps\":"
           + "[{\"rule\":\"/a/.read\",\"line\":2,\"at\":\"/a\",\"outcome\":\"false\",\"parts\":"
-          + "[[\"auth.token.email\",\"null\"],[\"auth.token.email === 'ada@example.org'\",\"false\"]]}]}"
+          + "[[\"auth.token.email\",\"null\"],[\"auth.token.email === 'ada@example.org'\",\"false\"]]}],"
+          + "\"query\":{\"order\":\"$priority\",\"indexed\":true,\"declared\":true,\"children\":1,\"matches\":1}}"
       )
       for (line, isAllowed, rule) in [
         ("EXPLAIN @ada SET /a {\"by\":1}", false, "/a/.validate"),

@@ -1,0 +1,94 @@
+internal import CanopyTree
+
+/// The options of the administrator's verbs.
+extension Options {
+  static func keysPage(_ arguments: inout Arguments) throws(WireError) -> KeysPage {
+    var page = KeysPage()
+    guard let options = try read(&arguments, "KEYS", allowed: ["after", "limit"]) else {
+      return page
+    }
+    page.limit = try limit(options, default: page.limit, max: KeysPage.limitMax)
+    page.after = try text("after", options).map { text throws(WireError) in
+      try key(text, "after")
+    }
+    return page
+  }
+
+  static func usersPage(_ arguments: inout Arguments) throws(WireError) -> UsersPage {
+    var page = UsersPage()
+    guard let options = try read(&arguments, "USERS", allowed: ["after", "find", "limit"]) else {
+      return page
+    }
+    page.limit = try limit(options, default: page.limit, max: UsersPage.limitMax)
+    page.after = try text("after", options)
+    page.find = try text("find", options)
+    guard page.find?.isEmpty != true else {
+      throw WireError(.badRequest, "find must have at least one character")
+    }
+    guard page.after == nil || page.find == nil else {
+      throw WireError(.badRequest, "after and find exclude each other; find has one page")
+    }
+    return page
+  }
+
+  static func logPage(_ arguments: inout Arguments) throws(WireError) -> LogPage {
+    var page = LogPage()
+    guard let options = try read(&arguments, "LOG", allowed: ["after", "level", "limit"]) else {
+      return page
+    }
+    page.limit = try limit(options, default: page.limit, max: LogPage.limitMax)
+    page.after = try number("after", options)
+    guard let name = try text("level", options) else { return page }
+    guard let level = LogPage.Level(rawValue: name) else {
+      let names = LogPage.Level.allCases.map(\.rawValue).joined(separator: ", ")
+      throw WireError(.badRequest, "level must be one of \(names)")
+    }
+    page.level = level
+    return page
+  }
+
+  static func clientsPage(
+    _ arguments: inout Arguments
+  ) throws(WireError) -> (after: Int64, limit: Int) {
+    guard let options = try read(&arguments, "CLIENTS", allowed: ["after", "limit"]) else {
+      return (0, 100)
+    }
+    return (
+      try number("after", options) ?? 0, try limit(options, default: 100, max: 1_000)
+    )
+  }
+
+  /// Reads options that have nothing but a limit.
+  static func limit(
+    _ arguments: inout Arguments, _ verb: String, default number: Int, max: Int
+  ) throws(WireError) -> Int {
+    guard let options = try read(&arguments, verb, allowed: ["limit"]) else { return number }
+    return try limit(options, default: number, max: max)
+  }
+
+  private static func limit(
+    _ options: JSONValue, default number: Int, max: Int
+  ) throws(WireError) -> Int {
+    guard let limit = try limit(options) else { return number }
+    guard limit >= 1, limit <= max else {
+      throw WireError(.badRequest, "limit must be an integer from 1 to \(max)")
+    }
+    return Int(limit)
+  }
+
+  private static func text(_ name: String, _ options: JSONValue) throws(WireError) -> String? {
+    guard let value = options[name] else { return nil }
+    guard let text = value.string else {
+      throw WireError(.badRequest, "\(name) must be a string")
+    }
+    return text
+  }
+
+  private static func number(_ name: String, _ options: JSONValue) throws(WireError) -> Int64? {
+    guard let value = options[name] else { return nil }
+    guard case .leaf(let node) = value, let number = node.integerValue, number >= 0 else {
+      throw WireError(.badRequest, "\(name) must be an integer from 0 on")
+    }
+    return number
+  }
+}

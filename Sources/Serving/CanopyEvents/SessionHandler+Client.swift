@@ -1,0 +1,17 @@
+package import CanopySession
+package import CanopyWire
+
+/// The connection as the administrator sees it.
+extension SessionHandler: LoopClient {
+  package final func clientState(_ id: Int64, listMax: Int) -> ClientState {
+    var state = ClientState(
+      id: id, clientKind, address: client.address, since: client.since,
+      namespace: operations.namespace)
+    state.add(session, listMax: listMax)
+    return state
+  }
+
+  package final func endClient(_ error: WireError) {
+    end(error)
+  }
+}
