@@ -1,0 +1,121 @@
+// The Clients view: open connections with their subscriptions and on-disconnect writes.
+
+import { clear, element as h } from "../shared/dom.js";
+import { button, facts, table, update } from "./controls.js";
+import { attempt, confirmed, sentence } from "./dialog.js";
+import { duration, plural, size, time } from "./format.js";
+
+const page = 100;
+const refreshMilliseconds = 2_000;
+const names = /** @type {Record<string, string>} */ ({ line: "line", "line-websocket": "line, WebSocket", realtime: "realtime", http: "HTTP", stream: "event stream" });
+
+/** @param {import("../shared/line.js").Line} line */
+export function clientsView(line) {
+  const body = h("tbody", {});
+  const foot = h("div", { class: "foot" });
+  const detail = h("section", { class: "panel", "aria-label": "Selected connection" }, h("p", { class: "hint" }, "Select a connection."));
+  const heads = ["Connection", "Address", "User", "Open for", "Memory", "Waiting", "Listens", "Armed"];
+  const element = h("div", { class: "view clients" }, h("div", { class: "columns wide" },
+    h("div", { class: "panel" }, table("Connections", heads, body), foot), detail));
+  /** @type {Map<number, HTMLTableRowElement>} */
+  const rows = new Map();
+  /** @type {ReturnType<typeof setTimeout>|undefined} */
+  let timer;
+  let round = 0;
+  let limit = page;
+  let selected = 0;
+
+  async function poll() {
+    const mine = ++round;
+    clearTimeout(timer);
+    try {
+      /** @type {any[]} */
+      const clients = [];
+      let reply;
+      do {
+        reply = await line.read("CLIENTS", { limit: page, ...(clients.length ? { after: clients.at(-1).id } : {}) });
+        clients.push(...reply.clients);
+      } while (reply.more && reply.clients.length && clients.length < limit);
+      if (mine !== round) return;
+      draw(clients, reply);
+      if (selected) await show(selected, true);
+    } catch (error) {
+      if (mine === round) foot.textContent = sentence(error);
+    }
+    if (mine === round) timer = setTimeout(poll, refreshMilliseconds);
+  }
+
+  /** @param {any[]} clients @param {{more: boolean, unanswered: number}} reply */
+  function draw(clients, { more, unanswered }) {
+    const open = new Set(clients.map(({ id }) => id));
+    for (const [id, row] of rows) if (!open.has(id)) { row.remove(); rows.delete(id); }
+    for (const client of clients) {
+      let row = rows.get(client.id);
+      if (!row) {
+        const name = button(`${client.id}`, () => show(client.id), { class: "link" });
+        row = h("tr", {}, h("th", { scope: "row" }, name, ` ${names[client.protocol] ?? client.protocol}${client.self ? " (this page)" : ""}`),
+          ...Array.from({ length: 7 }, () => h("td", {})));
+        rows.set(client.id, row);
+        body.append(row);
+      }
+      const cells = /** @type {HTMLElement[]} */ ([...row.querySelectorAll("td")]);
+      cells[2].textContent = age(client);
+      [client.address, user(client)].forEach((text, index) => update(cells[index], text));
+      [size(client.bytes), client.requests, client.subscriptions, client.armed].forEach((text, index) => update(cells[index + 3], `${text}`));
+      row.setAttribute("aria-selected", String(client.id === selected));
+    }
+    clear(foot, plural(clients.length, "connection"), unanswered ? `; ${plural(unanswered, "event loop")} did not answer` : "", " ",
+      more && button("Show more", () => { limit += page; poll(); }));
+  }
+
+  /** @param {any} client */
+  const age = ({ since }) => duration(Math.max(0, (Date.now() - since) / 1000));
+  /** @param {any} client */
+  const user = ({ user: who }) => !who ? "–" : who.administrator ? "administrator" : who.username || who.uid;
+
+  /** @param {number} id @param {boolean} [isQuiet] whether the focus stays */
+  async function show(id, isQuiet) {
+    selected = id;
+    for (const [each, row] of rows) row.setAttribute("aria-selected", String(each === id));
+    try {
+      const client = await line.read("CLIENT", id);
+      if (selected === id && detail.dataset.shown !== JSON.stringify(client)) drawDetail(client);
+      if (!isQuiet) detail.querySelector("h2")?.focus();
+    } catch (error) {
+      if (selected !== id) return;
+      selected = 0;
+      clear(detail, h("p", { class: "hint" }, sentence(error)));
+    }
+  }
+
+  /** @param {any} client */
+  function drawDetail(client) {
+    const { id, protocol, address, since, namespace, self, listens, onDisconnect } = client;
+    const held = detail.contains(document.activeElement) ? document.activeElement?.tagName : null;
+    detail.dataset.shown = JSON.stringify(client);
+    const end = async () => {
+      const text = "It is closed, and its on-disconnect writes are made. The client may connect again.";
+      if (!await confirmed({ title: `End connection ${id}?`, text, action: "End it" })) return;
+      await attempt(() => line.write("ENDCLIENT", id), `Connection ${id} has ended.`);
+      poll();
+    };
+    clear(detail, h("h2", { tabindex: -1 }, `Connection ${id}`), facts([["Protocol", names[protocol] ?? protocol], ["Address", address],
+      ["User", user(client)], ["Since (UTC)", time(since)], ["Namespace", namespace]]),
+    h("h3", {}, "Subscriptions"), listens.length ? h("ul", { class: "rows" }, ...listens.map((/** @type {any} */ { sub, path, query, events }) =>
+      h("li", {}, h("code", {}, `${sub} ${path ?? "/.info"}`), h("span", {}, `${events} ${JSON.stringify(query)}`)))) : h("p", { class: "hint" }, "None."),
+    h("h3", {}, "On-disconnect writes"), onDisconnect.length ? h("ul", { class: "rows" }, ...onDisconnect.map((/** @type {string} */ path) =>
+      h("li", {}, h("code", {}, path)))) : h("p", { class: "hint" }, "None."),
+    h("div", { class: "row" }, self ? h("p", { class: "hint" }, "This is your own connection.")
+      : button("End this connection …", end, { class: "button danger" })));
+    if (held) /** @type {HTMLElement|null} */ (detail.querySelector(held === "BUTTON" ? "button" : "h2"))?.focus();
+  }
+
+  return {
+    element,
+    show: poll,
+    hide() {
+      round += 1;
+      clearTimeout(timer);
+    },
+  };
+}

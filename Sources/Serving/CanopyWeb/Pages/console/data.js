@@ -1,0 +1,101 @@
+// The Data view: a location, the tree below it, the selected place and queries.
+
+import { clear, element as h } from "../shared/dom.js";
+import { button, form } from "./controls.js";
+import { sentence } from "./dialog.js";
+import { above, below, normalPath } from "./format.js";
+import { Inspector } from "./inspector.js";
+import { queryPanel } from "./query.js";
+import { Tree } from "./tree.js";
+
+/** The address of a location in the view. @param {string} path */
+export const dataAddress = (path) => `#/data${encodeURI(path)}`;
+
+/** @param {import("../shared/line.js").Line} line */
+export function dataView(line) {
+  const open = (/** @type {string} */ path) => { location.hash = dataAddress(path); };
+  const input = h("input", { class: "path", "aria-label": "Location", spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
+  const up = button("Up", () => open(above(path)), { title: "The location above" });
+  const live = h("span", { class: "live", role: "status" });
+  const holder = h("div", { class: "panel tree-holder" });
+  const queries = h("div", {});
+  const inspector = new Inspector(line, open);
+  const element = h("div", { class: "view data" },
+    form("bar", () => open(normalPath(input.value)), up, input, h("button", { type: "submit", class: "button quiet" }, "Go"), live),
+    queries, h("div", { class: "columns" }, holder, inspector.element));
+  /** @type {Tree|undefined} */
+  let tree;
+  let path = "";
+  /** @type {import("../shared/subscription.js").Subscription|undefined} */
+  let subscription;
+  let round = 0;
+
+  /** @param {string} changed a path */
+  function touch(changed) {
+    tree?.touch(changed);
+    inspector.touch(changed);
+  }
+
+  /** Follows the changes from now on. Without a present state a subscription costs the same for every size of the data. */
+  async function follow() {
+    const mine = ++round;
+    subscription?.close();
+    try {
+      const { metrics } = await line.read("METRICS");
+      if (mine !== round) return;
+      const since = metrics.canopy_sequence.series[0].value;
+      const place = path;
+      subscription = line.subscribe(["LISTEN", place, { events: "sync", since }], {
+        change({ events }) {
+          for (const { event, path: at = "/", data } of events) {
+            const changed = normalPath(place + at);
+            if (event !== "patch") touch(changed);
+            else for (const key of Object.keys(data)) touch(below(changed, key));
+          }
+        },
+        end: stopped,
+      });
+      live.textContent = "Live";
+      touch(place);
+    } catch (error) {
+      stopped(error);
+    }
+  }
+
+  /** @param {unknown} error */
+  function stopped(error) {
+    clear(live, `Not live: ${sentence(error)} `, button("Follow again", follow, { class: "link" }));
+  }
+
+  /** @param {string} next */
+  function begin(next) {
+    path = next;
+    tree?.close();
+    const mine = tree = new Tree(line, path);
+    input.value = path;
+    up.disabled = path === "/";
+    tree.addEventListener("select", (event) => inspector.show(/** @type {CustomEvent} */ (event).detail));
+    tree.addEventListener("act", (event) => {
+      if (/** @type {CustomEvent} */ (event).detail === "edit") inspector.focus();
+      else inspector.remove();
+    });
+    tree.addEventListener("load", () => inspector.show(mine.selected));
+    clear(holder, tree.element);
+    clear(queries, queryPanel(line, path, open));
+    tree.begin().then(() => { if (mine === tree) mine.select(mine.selected); });
+  }
+
+  return {
+    element,
+    /** @param {string} rest of the address */
+    show(rest) {
+      const next = normalPath(decodeURI(rest));
+      if (next !== path) begin(next);
+      follow();
+    },
+    hide() {
+      round += 1;
+      subscription?.close();
+    },
+  };
+}

@@ -1,0 +1,67 @@
+// Questions before what cannot be undone, and short messages at the edge of the page.
+
+import { element as h } from "../shared/dom.js";
+import { button } from "./controls.js";
+
+/**
+ * Asks before an action. Escape and the first button do nothing.
+ * @param {{title: string, text: string, action: string, word?: string}} question `word` has to be typed first.
+ * @returns {Promise<boolean>}
+ */
+export function confirmed({ title, text, action, word }) {
+  return new Promise((resolve) => {
+    const typed = h("input", { autocomplete: "off", spellcheck: "false", autocapitalize: "off", "aria-label": `Type ${word}` });
+    const cancel = button("Cancel", () => dialog.close(), { autofocus: !word });
+    const act = button(action, () => dialog.close("yes"), { class: "button danger", disabled: Boolean(word) });
+    const dialog = h("dialog", { "aria-labelledby": "question", "aria-describedby": "consequence" },
+      h("h2", { id: "question" }, title), h("p", { id: "consequence" }, text),
+      word && h("label", { class: "field" }, h("span", {}, "Type ", h("code", {}, word), " to go on."), typed),
+      h("div", { class: "row end" }, cancel, act));
+    typed.addEventListener("input", () => { act.disabled = typed.value !== word; });
+    typed.addEventListener("keydown", (event) => { if (event.key === "Enter" && !act.disabled) act.click(); });
+    dialog.addEventListener("close", () => {
+      dialog.remove();
+      resolve(dialog.returnValue === "yes");
+    });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/**
+ * Shows a message; a screen reader reads it. A message about a failure stays until it is closed.
+ * @param {string} text
+ * @param {"good"|"bad"} [kind]
+ */
+export function say(text, kind = "good") {
+  const region = /** @type {HTMLElement} */ (document.getElementById("messages"));
+  const close = button("Close", () => message.remove(), { class: "link" });
+  const message = h("div", { class: `message ${kind}` }, h("p", {}, text), close);
+  region.append(message);
+  if (region.children.length > 3) region.firstElementChild?.remove();
+  if (kind === "good") setTimeout(() => message.remove(), 6_000);
+}
+
+/**
+ * Carries out an action, and says how it ended.
+ * @param {() => Promise<unknown>} action
+ * @param {string} [done] the message of a success
+ * @returns {Promise<boolean>} whether it succeeded
+ */
+export async function attempt(action, done) {
+  try {
+    await action();
+    if (done) say(done);
+    return true;
+  } catch (error) {
+    say(sentence(error), "bad");
+    return false;
+  }
+}
+
+/** The sentence of an error, with its code. @param {unknown} error */
+export function sentence(error) {
+  const { code, message } = /** @type {{code?: string, message?: string}} */ (error ?? {});
+  const text = message ? message[0].toUpperCase() + message.slice(1) : String(error);
+  return code ? `${text} (${code})` : text;
+}

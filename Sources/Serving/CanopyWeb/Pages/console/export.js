@@ -1,0 +1,60 @@
+// The export of a subtree as a file, in pages, so that its size is bounded by the browser alone.
+
+import { isInexact, plural } from "./format.js";
+
+const page = 500;
+
+/**
+ * Reads everything at a path, and has the browser save it. The pages are of different moments if somebody writes meanwhile.
+ * @param {import("../shared/line.js").Line} line
+ * @param {string} path
+ * @param {(text: string) => void} report progress
+ */
+export async function download(line, path, report) {
+  const parts = [];
+  let done = 0;
+  for (let after, more = true; more;) {
+    const reply = await line.read("KEYS", path, { limit: page, ...(after === undefined ? {} : { after }) });
+    const keys = reply.children.map((/** @type {{key: string}} */ child) => child.key);
+    if (!keys.length && !done) parts.push(encode(await line.read("GET", path, { export: true })));
+    for (const piece of await read(line, path, keys)) parts.push(done || parts.length ? ",\n" : "{\n", piece);
+    done += keys.length;
+    more = reply.more && keys.length > 0;
+    after = keys.at(-1);
+    report(`Exporting: ${plural(done, "child", "children")} of ${reply.count} …`);
+  }
+  if (done) parts.push("\n}");
+  const address = URL.createObjectURL(new Blob([...parts, "\n"], { type: "application/json" }));
+  const link = document.createElement("a");
+  link.href = address;
+  link.download = `${path.split("/").filter(Boolean).join("-") || "everything"}.json`;
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(address), 10_000);
+  report(`Exported ${link.download}.`);
+}
+
+/**
+ * Returns the members of some children. If they are larger than a reply may be, they are read in halves.
+ * @param {import("../shared/line.js").Line} line
+ * @param {string} path
+ * @param {string[]} keys in order, one after the other
+ * @returns {Promise<string[]>}
+ */
+async function read(line, path, keys) {
+  if (!keys.length) return [];
+  try {
+    const data = await line.read("GET", path, { orderBy: "$key", startAt: keys[0], endAt: keys.at(-1), export: true });
+    return Object.entries(data ?? {}).filter(([key]) => !key.startsWith("."))
+      .map(([key, value]) => `${JSON.stringify(key)}: ${encode(value)}`);
+  } catch (error) {
+    if (/** @type {{code?: string}} */ (error).code !== "TOO_LARGE" || keys.length === 1) throw error;
+    const middle = keys.length >> 1;
+    return [...await read(line, path, keys.slice(0, middle)), ...await read(line, path, keys.slice(middle))];
+  }
+}
+
+/** @param {unknown} value */
+function encode(value) {
+  if (isInexact(value)) throw new Error("A number has more digits than a page can hold. Use canopy export.");
+  return JSON.stringify(value);
+}
