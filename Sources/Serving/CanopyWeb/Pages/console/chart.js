@@ -5,8 +5,7 @@ import { clear, element as h } from "../shared/dom.js";
 const samples = 120;
 const [width, height] = [240, 48];
 
-/** @param {string} tag @param {Record<string, string|number>} attributes */
-function svg(tag, attributes) {
+function svg(/** @type {string} */ tag, /** @type {Record<string, string|number>} */ attributes) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
   for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
   return element;
@@ -20,22 +19,22 @@ export class LiveChart extends HTMLElement {
   #text = String;
   /** @type {string[]} */
   #names = [];
+  #values = h("dl");
+  #peak = h("small");
+  #drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
 
-  /** @param {string} title @param {string[]} names of the lines; one without a name needs none @param {(value: number) => string} text */
-  prepare(title, names, text) {
+  /** `names`: of the lines; one without a name needs none. */
+  prepare(/** @type {string} */ title, /** @type {string[]} */ names, /** @type {(value: number) => string} */ text) {
     this.#names = names;
     this.#text = text;
     this.#lines = names.map(() => []);
-    this.drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
-    this.values = h("dl");
-    this.peak = h("small", {}, " ");
-    this.append(h("h3", {}, title), this.values, this.drawing, this.peak);
+    this.append(h("h3", {}, title), this.#values, this.#drawing, this.#peak);
     this.#draw();
     return this;
   }
 
-  /** @param {(number|null)[]} values one for each line; null where there is none */
-  push(values) {
+  /** `values`: one for each line; null where there is none. */
+  push(/** @type {(number|null)[]} */ values) {
     this.#lines.forEach((line, index) => {
       line.push(Number.isFinite(values[index]) ? values[index] : null);
       if (line.length > samples) line.shift();
@@ -56,16 +55,18 @@ export class LiveChart extends HTMLElement {
       return svg("path", { d, class: `line series-${index}` });
     });
     const base = svg("path", { d: `M0 ${height - 1}H${width}`, class: "base" });
-    this.drawing?.replaceChildren(base, ...paths);
-    clear(this.values, ...this.#names.flatMap((name, index) => {
+    this.#drawing.replaceChildren(base, ...paths);
+    clear(this.#values, ...this.#names.flatMap((name, index) => {
       const value = this.#lines[index].at(-1) ?? null;
       return [h("div", {}, h("dt", { class: `series-${index}` }, name), h("dd", {}, value === null ? "–" : this.#text(value)))];
     }));
-    clear(this.peak, `highest in 2 min: ${this.#text(peak)}`);
+    clear(this.#peak, `highest in 2 min: ${this.#text(peak)}`);
   }
 }
 
 customElements.define("live-chart", LiveChart);
 
-/** @param {string} title @param {string[]} names @param {(value: number) => string} text @returns {LiveChart} */
-export const chart = (title, names, text) => h("live-chart").prepare(title, names, text);
+/** Creates a chart with lines of these names; a single line needs none. */
+export function chart(/** @type {string} */ title, /** @type {string[]} */ names, /** @type {(value: number) => string} */ text) {
+  return new LiveChart().prepare(title, names, text);
+}

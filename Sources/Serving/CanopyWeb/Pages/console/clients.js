@@ -9,12 +9,11 @@ const page = 100;
 const refreshMilliseconds = 2_000;
 const names = /** @type {Record<string, string>} */ ({ line: "line", "line-websocket": "line, WebSocket", realtime: "realtime", http: "HTTP", stream: "event stream" });
 
-/** @param {import("../shared/line.js").Line} line */
-export function clientsView(line) {
+export function clientsView(/** @type {import("../shared/line.js").Line} */ line) {
   const body = h("tbody", {});
   const foot = h("div", { class: "foot" });
   const detail = h("section", { class: "panel", "aria-label": "Selected connection" }, h("p", { class: "hint" }, "Select a connection."));
-  const heads = ["Connection", "Address", "User", "Open for", "Memory", "Waiting", "Listens", "Armed"];
+  const heads = ["Connection", "Address", "User", "Open for", "Memory", "Waiting", "Subscriptions", "Armed writes"];
   const element = h("div", { class: "view clients" }, h("div", { class: "columns wide" },
     h("div", { class: "panel" }, table("Connections", heads, body), foot), detail));
   /** @type {Map<number, HTMLTableRowElement>} */
@@ -45,8 +44,7 @@ export function clientsView(line) {
     if (mine === round) timer = setTimeout(poll, refreshMilliseconds);
   }
 
-  /** @param {any[]} clients @param {{more: boolean, unanswered: number}} reply */
-  function draw(clients, { more, unanswered }) {
+  function draw(/** @type {any[]} */ clients, /** @type {{more: boolean, unanswered: number}} */ { more, unanswered }) {
     const open = new Set(clients.map(({ id }) => id));
     for (const [id, row] of rows) if (!open.has(id)) { row.remove(); rows.delete(id); }
     for (const client of clients) {
@@ -68,13 +66,11 @@ export function clientsView(line) {
       more && button("Show more", () => { limit += page; poll(); }));
   }
 
-  /** @param {any} client */
-  const age = ({ since }) => duration(Math.max(0, (Date.now() - since) / 1000));
-  /** @param {any} client */
-  const user = ({ user: who }) => !who ? "–" : who.administrator ? "administrator" : who.username || who.uid;
+  const age = (/** @type {any} */ { since }) => duration(Math.max(0, (Date.now() - since) / 1000));
+  const user = (/** @type {any} */ { user: who }) => !who ? "–" : who.administrator ? "administrator" : who.username || who.uid;
 
-  /** @param {number} id @param {boolean} [isQuiet] whether the focus stays */
-  async function show(id, isQuiet) {
+  /** `isQuiet`: whether the focus stays. */
+  async function show(/** @type {number} */ id, /** @type {boolean=} */ isQuiet) {
     selected = id;
     for (const [each, row] of rows) row.setAttribute("aria-selected", String(each === id));
     try {
@@ -88,8 +84,7 @@ export function clientsView(line) {
     }
   }
 
-  /** @param {any} client */
-  function drawDetail(client) {
+  function drawDetail(/** @type {any} */ client) {
     const { id, protocol, address, since, namespace, self, listens, onDisconnect } = client;
     const held = detail.contains(document.activeElement) ? document.activeElement?.tagName : null;
     detail.dataset.shown = JSON.stringify(client);

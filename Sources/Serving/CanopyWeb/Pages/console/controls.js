@@ -2,13 +2,13 @@
 
 import { element as h } from "../shared/dom.js";
 
-/** A button. @param {string} text @param {(event: Event) => unknown} press @param {Record<string, any>} [attributes] */
-export function button(text, press, attributes = {}) {
+/** A button. */
+export function button(/** @type {string} */ text, /** @type {(event: Event) => unknown} */ press, /** @type {Record<string, any>} */ attributes = {}) {
   return h("button", { type: "button", class: "button quiet", onclick: press, ...attributes }, text);
 }
 
-/** A labelled field. @param {string} label @param {Element} control @param {string} [hint] */
-export function field(label, control, hint) {
+/** A labelled field. */
+export function field(/** @type {string} */ label, /** @type {Element} */ control, /** @type {string=} */ hint) {
   return h("label", { class: "field" }, h("span", {}, label), control, hint && h("small", {}, hint));
 }
 
@@ -21,8 +21,8 @@ export function select(choices, attributes = {}) {
   return h("select", attributes, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text)));
 }
 
-/** A form that never leaves the page. @param {string} name @param {() => unknown} submit @param {...(Node|string|false|undefined)} parts */
-export function form(name, submit, ...parts) {
+/** A form that never leaves the page. */
+export function form(/** @type {string} */ name, /** @type {() => unknown} */ submit, /** @type {any[]} */ ...parts) {
   const press = (/** @type {Event} */ event) => { event.preventDefault(); submit(); };
   return h("form", { class: name, onsubmit: press, novalidate: true }, ...parts);
 }
@@ -39,8 +39,8 @@ export function table(label, heads, body) {
     h("table", { "aria-label": label }, h("thead", {}, row), body));
 }
 
-/** The facts about one thing, as pairs. @param {[string, string|Node][]} pairs */
-export function facts(pairs) {
+/** The facts about one thing, as pairs. */
+export function facts(/** @type {[string, string|Node][]} */ pairs) {
   return h("dl", { class: "facts" }, ...pairs.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
@@ -55,8 +55,8 @@ export function update(target, text) {
   flash(target);
 }
 
-/** Highlights an element for a moment, without a fading if the reader wants less motion. @param {Element} target */
-export function flash(target) {
+/** Highlights an element for a moment, without a fading if the reader wants less motion. */
+export function flash(/** @type {Element} */ target) {
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
   target.animate([{ offset: 0, backgroundColor: "var(--accent-soft)" }], { duration: 1_500, easing: isStill ? "steps(1, end)" : "ease-in" });
 }

@@ -8,11 +8,10 @@ import { Inspector } from "./inspector.js";
 import { queryPanel } from "./query.js";
 import { Tree } from "./tree.js";
 
-/** The address of a location in the view. @param {string} path */
-export const dataAddress = (path) => `#/data${encodeURI(path)}`;
+/** The address of a location in the view. */
+export const dataAddress = (/** @type {string} */ path) => `#/data${encodeURI(path)}`;
 
-/** @param {import("../shared/line.js").Line} line */
-export function dataView(line) {
+export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
   const open = (/** @type {string} */ path) => { location.hash = dataAddress(path); };
   const input = h("input", { class: "path", "aria-label": "Location", spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
   const up = button("Up", () => open(above(path)), { title: "The location above" });
@@ -30,8 +29,8 @@ export function dataView(line) {
   let subscription;
   let round = 0;
 
-  /** @param {string} changed a path */
-  function touch(changed) {
+  /** `changed`: a path. */
+  function touch(/** @type {string} */ changed) {
     tree?.touch(changed);
     inspector.touch(changed);
   }
@@ -62,33 +61,29 @@ export function dataView(line) {
     }
   }
 
-  /** @param {unknown} error */
-  function stopped(error) {
+  function stopped(/** @type {unknown} */ error) {
     clear(live, `Not live: ${sentence(error)} `, button("Follow again", follow, { class: "link" }));
   }
 
-  /** @param {string} next */
-  function begin(next) {
+  function begin(/** @type {string} */ next) {
     path = next;
     tree?.close();
     const mine = tree = new Tree(line, path);
     input.value = path;
     up.disabled = path === "/";
-    tree.addEventListener("select", (event) => inspector.show(/** @type {CustomEvent} */ (event).detail));
-    tree.addEventListener("act", (event) => {
-      if (/** @type {CustomEvent} */ (event).detail === "edit") inspector.focus();
-      else inspector.remove();
-    });
-    tree.addEventListener("load", () => inspector.show(mine.selected));
+    for (const type of ["select", "load"]) tree.addEventListener(type, () => inspector.show(mine.selected));
+    tree.addEventListener("edit", () => inspector.focus());
+    tree.addEventListener("remove", () => inspector.remove());
     clear(holder, tree.element);
     clear(queries, queryPanel(line, path, open));
-    tree.begin().then(() => { if (mine === tree) mine.select(mine.selected); });
+    mine.select(mine.root);
+    mine.load(mine.root);
   }
 
   return {
     element,
-    /** @param {string} rest of the address */
-    show(rest) {
+    /** `rest`: of the address. */
+    show(/** @type {string} */ rest) {
       const next = normalPath(decodeURI(rest));
       if (next !== path) begin(next);
       follow();

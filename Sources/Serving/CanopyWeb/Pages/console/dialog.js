@@ -59,8 +59,8 @@ export async function attempt(action, done) {
   }
 }
 
-/** The sentence of an error, with its code. @param {unknown} error */
-export function sentence(error) {
+/** The sentence of an error, with its code. */
+export function sentence(/** @type {unknown} */ error) {
   const { code, message } = /** @type {{code?: string, message?: string}} */ (error ?? {});
   const text = message ? message[0].toUpperCase() + message.slice(1) : String(error);
   return code ? `${text} (${code})` : text;

@@ -36,8 +36,7 @@ export function explainPanel(line, goTo) {
     }
   }
 
-  /** @param {any} step */
-  function step({ rule, line: row, at, outcome, parts }) {
+  function step(/** @type {any} */ { rule, line: row, at, outcome, parts }) {
     return h("li", {}, h("p", {}, h("b", { class: outcome === "true" ? "yes" : "no" }, outcome), " ", h("code", {}, rule), ` at ${at} `,
       button(`line ${row}`, () => goTo(row), { class: "link" })),
     h("dl", {}, ...parts.flatMap((/** @type {[string, string]} */ [text, shown]) => [h("dt", {}, text), h("dd", {}, shown)])));

@@ -13,9 +13,11 @@ const page = 500;
 export async function download(line, path, report) {
   const parts = [];
   let done = 0;
-  for (let after, more = true; more;) {
+  let [after, more] = [/** @type {string|undefined} */ (undefined), true];
+  while (more) {
+    /** @type {{count: number, children: {key: string}[], more: boolean}} */
     const reply = await line.read("KEYS", path, { limit: page, ...(after === undefined ? {} : { after }) });
-    const keys = reply.children.map((/** @type {{key: string}} */ child) => child.key);
+    const keys = reply.children.map((child) => child.key);
     if (!keys.length && !done) parts.push(encode(await line.read("GET", path, { export: true })));
     for (const piece of await read(line, path, keys)) parts.push(done || parts.length ? ",\n" : "{\n", piece);
     done += keys.length;
@@ -53,8 +55,7 @@ async function read(line, path, keys) {
   }
 }
 
-/** @param {unknown} value */
-function encode(value) {
+function encode(/** @type {unknown} */ value) {
   if (isInexact(value)) throw new Error("A number has more digits than a page can hold. Use canopy export.");
   return JSON.stringify(value);
 }

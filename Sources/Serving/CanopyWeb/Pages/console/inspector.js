@@ -4,32 +4,33 @@ import { clear, element as h } from "../shared/dom.js";
 import { button, flash, form } from "./controls.js";
 import { attempt, confirmed, say, sentence } from "./dialog.js";
 import { download } from "./export.js";
+import { isBranch } from "./keys.js";
 import { below, isWithin, plural, short, size } from "./format.js";
 import { ValueField } from "./value-field.js";
 
 /** Shows one place of the tree. */
 export class Inspector {
-  /** @param {import("../shared/line.js").Line} line @param {(path: string) => void} openAlone */
-  constructor(line, openAlone) {
+  constructor(/** @type {import("../shared/line.js").Line} */ line, /** @type {(path: string) => void} */ openAlone) {
     this.line = line;
     this.openAlone = openAlone;
     this.note = h("p", { class: "hint", role: "status" });
     this.element = h("section", { class: "panel inspector", "aria-label": "Selected location" });
-    this.timer = 0;
+    this.etag = "";
+    /** @type {ReturnType<typeof setTimeout>|undefined} */
+    this.timer = undefined;
   }
 
-  /** @param {import("./tree.js").Place} place */
-  show(place) {
-    if (this.place !== place || this.isBranch !== place.child.isBranch) this.#begin(place);
+  show(/** @type {import("./tree.js").Place} */ place) {
+    if (this.place !== place || this.isBranch !== isBranch(place.child)) this.#begin(place);
     this.#describe();
   }
 
-  /** Reads the value again if a change at a path concerns it. @param {string} path */
-  touch(path) {
+  /** Reads the value again if a change at a path concerns it. */
+  touch(/** @type {string} */ path) {
     const place = this.place;
     if (!place || !(isWithin(path, place.path) || isWithin(place.path, path))) return;
     this.timer ||= setTimeout(() => {
-      this.timer = 0;
+      this.timer = undefined;
       if (this.etag) this.#load();
     }, 500);
   }
@@ -38,41 +39,41 @@ export class Inspector {
     (this.field?.element.isConnected ? this.field.area : this.element.querySelector("button"))?.focus();
   }
 
-  /** @param {import("./tree.js").Place} place */
-  #begin(place) {
+  #begin(/** @type {import("./tree.js").Place} */ place) {
     const { path, child } = place;
     this.place = place;
-    this.isBranch = child.isBranch;
+    this.isBranch = isBranch(child);
     this.etag = "";
-    this.field = new ValueField("Value", child.isBranch ? 14 : 6, () => this.#edited());
+    this.field = new ValueField("Value", isBranch(child) ? 14 : 6, () => this.#edited());
     this.facts = h("p", { class: "hint" });
     this.saveButton = h("button", { type: "submit", class: "button", disabled: true }, "Save");
     this.revertButton = button("Revert", () => this.#load(true), { disabled: true });
     const editor = form("stack", () => this.#save(), this.field.element, this.note, h("div", { class: "row" }, this.saveButton, this.revertButton));
     const edit = button("Edit as JSON", () => { edit.replaceWith(editor); this.#load(true).then(() => this.focus()); });
     this.note.textContent = "";
-    clear(this.element, h("h2", { class: "path" }, path), this.facts, child.isBranch ? edit : editor,
+    clear(this.element, h("h2", { class: "path" }, path), this.facts, isBranch(child) ? edit : editor,
       h("div", { class: "row" }, button("Open alone", () => this.openAlone(path)),
         button("Export", () => attempt(() => download(this.line, path, (text) => { this.note.textContent = text; }))),
         button("Remove …", () => this.remove(), { class: "button danger" })),
-      (child.isBranch || child.value === null) && this.#adder(path));
-    if (!child.isBranch) this.#load(true);
+      (isBranch(child) || child.value === null) && this.#adder(path));
+    if (!isBranch(child)) this.#load(true);
   }
 
   #describe() {
-    const { value, count: children, bytes, priority, isBranch } = /** @type {import("./tree.js").Place} */ (this.place).child;
-    const kind = isBranch ? `Branch with ${plural(children ?? 0, "child", "children")}` : value === null ? "Nothing is stored here"
+    const { value, children, bytes, priority } = /** @type {import("./tree.js").Place} */ (this.place).child;
+    const kind = children !== undefined ? `Branch with ${plural(children, "child", "children")}` : value === null ? "Nothing is stored here"
       : typeof value === "string" ? `Text of ${bytes ? size(bytes) : plural([...value].length, "character")}`
         : typeof value === "number" ? "Number" : "True or false";
     if (this.facts) this.facts.textContent = kind + (priority === undefined ? "" : ` · priority ${short(priority)}`);
   }
 
-  /** @param {boolean} [isForced] whether to discard what was typed */
-  async #load(isForced) {
+  /** `isForced`: whether to discard what was typed. */
+  async #load(/** @type {boolean=} */ isForced) {
     const { place, field } = this;
     if (!place || !field) return;
     try {
-      const { etag, data } = await this.line.read("GET", place.path, { etag: true, export: true });
+      const reply = await this.line.read("GET", place.path, { etag: true, export: true });
+      const { etag, data } = reply;
       if (field !== this.field || (etag === this.etag && !isForced)) return;
       if (field.isEdited && !isForced) {
         this.note.textContent = `Changed meanwhile: it is now ${short(data, 80)}. Save refuses once; Revert shows it.`;
@@ -107,14 +108,14 @@ export class Inspector {
 
   async remove() {
     const { path, child } = /** @type {import("./tree.js").Place} */ (this.place);
-    const extent = child.isBranch ? `${plural(child.count ?? 0, "child", "children")} and everything below` : "its value";
+    const extent = isBranch(child) ? `${plural(child.children ?? 0, "child", "children")} and everything below` : "its value";
     const question = { title: `Remove ${path}?`, text: `This removes ${extent}. It cannot be undone.`, action: "Remove",
       word: path === "/" ? "everything" : undefined };
     if (await confirmed(question)) await attempt(() => this.line.write("REMOVE", path), `Removed ${path}.`);
   }
 
-  /** A form for a new child. A key that is in use is refused. @param {string} path */
-  #adder(path) {
+  /** A form for a new child. A key that is in use is refused. */
+  #adder(/** @type {string} */ path) {
     const key = h("input", { autocomplete: "off", spellcheck: "false", autocapitalize: "off", placeholder: "a new push id" });
     const value = new ValueField("Value of the child", 3);
     const add = () => attempt(async () => {

@@ -1,49 +1,37 @@
 // The children of a location in pages: keys, short values and numbers of children, not what is below.
 
-import { short, size } from "./format.js";
+import { count, short, size } from "./format.js";
 
 /**
- * A child as KEYS describes it.
- * @typedef {object} Child
- * @property {string} key
- * @property {boolean} isBranch
- * @property {any} value of a leaf, perhaps cut off
- * @property {number|null} count the number of children of a branch; null if it is not known yet
- * @property {number} [bytes] the length of a text that is cut off
- * @property {string|number} [priority]
- *
- * @typedef {{self: Child, children: Child[], hasMore: boolean}} Keys
+ * A child as the server describes it: a branch has `children`, a leaf a `value`, which is cut off if it has `bytes`.
+ * @typedef {{key: string, children?: number, value?: any, bytes?: number, priority?: string|number}} Child
  */
 
 const pageMax = 1_000;
 
+/** Whether a child has children itself. */
+export const isBranch = (/** @type {Child} */ child) => child.children !== undefined;
+
+/** Returns the value of a leaf, or the number of children, on one line. */
+export const summary = (/** @type {Child} */ child) => (isBranch(child) ? count(child.children ?? 0)
+  : short(child.value) + (child.bytes ? ` … ${size(child.bytes)}` : ""));
+
 /**
- * Reads the first children of a location.
+ * Reads a location and its first children.
  * @param {import("../shared/line.js").Line} line
  * @param {string} path
  * @param {number} limit
- * @returns {Promise<Keys>}
+ * @returns {Promise<{self: Child, children: Child[], hasMore: boolean}>}
  */
 export async function readKeys(line, path, limit) {
   /** @type {Child[]} */
   const children = [];
   let reply;
   do {
-    const after = children.at(-1)?.key;
-    const options = { limit: Math.min(pageMax, limit - children.length), ...(after === undefined ? {} : { after }) };
-    reply = await line.read("KEYS", path, options);
-    children.push(...reply.children.map(child));
+    const after = children.length ? { after: children.at(-1)?.key } : {};
+    reply = await line.read("KEYS", path, { limit: Math.min(pageMax, limit - children.length), ...after });
+    children.push(...reply.children);
   } while (reply.more && reply.children.length && children.length < limit);
-  const isBranch = reply.count > 0;
-  const self = { key: path, isBranch, value: reply.value ?? null, count: isBranch ? reply.count : null, bytes: reply.bytes };
-  return { self, children, hasMore: reply.more };
+  const { count: total, value, bytes, more: hasMore } = reply;
+  return { self: total > 0 ? { key: path, children: total } : { key: path, value: value ?? null, bytes }, children, hasMore };
 }
-
-/** @param {any} entry @returns {Child} */
-function child({ key, children, value, bytes, priority }) {
-  const isBranch = children !== undefined;
-  return { key, isBranch, value: isBranch ? null : value, count: isBranch ? children : null, bytes, priority };
-}
-
-/** The value of a leaf on one line. @param {Child} child */
-export const preview = ({ value, bytes }) => short(value) + (bytes ? ` … ${size(bytes)}` : "");

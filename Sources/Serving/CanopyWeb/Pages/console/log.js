@@ -6,8 +6,7 @@ import { time } from "./format.js";
 
 const linesMax = 300;
 
-/** @param {import("../shared/line.js").Line} line */
-export function logPanel(line) {
+export function logPanel(/** @type {import("../shared/line.js").Line} */ line) {
   const level = select({ debug: "debug", info: "info", notice: "notice", warning: "warning", error: "error" }, { onchange: begin });
   level.value = "info";
   const lines = h("ol", { class: "log", tabindex: 0, "aria-label": "Lines of the log" });
@@ -35,10 +34,9 @@ export function logPanel(line) {
     if (isAtEnd) lines.scrollTop = lines.scrollHeight;
   }
 
-  /** @param {{time: number, level: string, message: string, metadata: Record<string, string>}} entry */
-  function entry({ time: at, level: name, message, metadata = {} }) {
+  function entry(/** @type {{time: number, level: string, message: string, metadata: Record<string, string>}} */ { time: at, level: name, message, metadata = {} }) {
     const details = Object.entries(metadata).map(([key, value]) => ` ${key}=${value}`).join("");
-    return h("li", { class: name }, h("time", {}, time(at)), h("b", {}, name), h("span", {}, message, h("i", {}, details)));
+    return h("li", { class: `level-${name}` }, h("time", {}, time(at, true)), h("b", {}, name), h("span", {}, message, h("i", {}, details)));
   }
 
   return { element, read };

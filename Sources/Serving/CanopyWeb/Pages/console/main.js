@@ -41,11 +41,10 @@ function route() {
   view.show(name === asked ? rest : "");
 }
 
-/** @param {string} name */
-const title = (name) => name[0].toUpperCase() + name.slice(1);
+const title = (/** @type {string} */ name) => name[0].toUpperCase() + name.slice(1);
 
-/** Asks for the token. It stays in this tab, and goes with it. @param {string} [reason] */
-function gate(reason = "") {
+/** Asks for the token. It stays in this tab, and goes with it. */
+function gate(/** @type {string} */ reason = "") {
   current?.hide();
   [views, current] = [{}, undefined];
   const token = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "reason" });
@@ -72,8 +71,7 @@ function gate(reason = "") {
   token.focus();
 }
 
-/** @param {string} token */
-function enter(token) {
+function enter(/** @type {string} */ token) {
   sessionStorage.setItem(kept, token);
   nav.hidden = leave.hidden = false;
   route();

@@ -9,8 +9,7 @@ export class MetricsWindow {
   /** @type {any[]} */
   #replies = [];
 
-  /** @param {any} reply */
-  take(reply) {
+  take(/** @type {any} */ reply) {
     // The counters of a server that was started again begin anew.
     const [before, after] = [this.#replies.at(-1), reply].map((each) => total(each, "canopy_commits_total"));
     if (before > after) this.#replies = [];
@@ -18,27 +17,27 @@ export class MetricsWindow {
     if (this.#replies.length > replies) this.#replies.shift();
   }
 
-  /** A number at this moment. @param {string} name @param {Record<string, string>} [labels] */
-  sum(name, labels) {
+  /** A number at this moment. */
+  sum(/** @type {string} */ name, /** @type {Record<string, string>=} */ labels) {
     return total(this.#replies.at(-1), name, labels);
   }
 
-  /** The growth of a counter in a second; null if it is not known yet. @param {string} name @param {Record<string, string>} [labels] */
-  rate(name, labels) {
+  /** The growth of a counter in a second; null if it is not known yet. */
+  rate(/** @type {string} */ name, /** @type {Record<string, string>=} */ labels) {
     const [before, after] = this.#replies.slice(-2);
     if (!after || after.time <= before.time) return null;
     return Math.max(0, (total(after, name, labels) - total(before, name, labels)) / (after.time - before.time) * 1000);
   }
 
-  /** The mean of the values in the window; null without values. @param {string} name */
-  mean(name) {
+  /** The mean of the values in the window; null without values. */
+  mean(/** @type {string} */ name) {
     const { counts, sum } = this.#grown(name);
     const number = counts.reduce((a, b) => a + b, 0);
     return number > 0 ? sum / number : null;
   }
 
-  /** The bound below which this part of the values is; null without values. @param {string} name @param {number} part */
-  quantile(name, part) {
+  /** The bound below which this part of the values is; null without values. */
+  quantile(/** @type {string} */ name, /** @type {number} */ part) {
     const { counts, bounds } = this.#grown(name);
     let rest = counts.reduce((a, b) => a + b, 0) * part;
     if (rest <= 0) return null;
@@ -46,8 +45,8 @@ export class MetricsWindow {
     return bounds[Math.min(Math.max(index, 0), bounds.length - 1)];
   }
 
-  /** The values of a histogram in the window, over all its series. @param {string} name */
-  #grown(name) {
+  /** The values of a histogram in the window, over all its series. */
+  #grown(/** @type {string} */ name) {
     const [first, last] = [this.#replies[0], this.#replies.at(-1)].map((reply) => reply?.metrics[name]);
     const bounds = /** @type {number[]} */ (last?.bounds ?? []);
     const counts = bounds.concat(0).map(() => 0);
@@ -62,8 +61,7 @@ export class MetricsWindow {
   }
 }
 
-/** @param {any} reply @param {string} name @param {Record<string, string>} [labels] */
-function total(reply, name, labels = {}) {
+function total(/** @type {any} */ reply, /** @type {string} */ name, /** @type {Record<string, string>} */ labels = {}) {
   const series = /** @type {Series[]} */ (reply?.metrics[name]?.series ?? []);
   return series.filter((each) => Object.entries(labels).every(([label, value]) => each.labels[label] === value))
     .reduce((sum, each) => sum + each.value, 0);

@@ -7,8 +7,7 @@ import { plural, time } from "./format.js";
 
 const page = 50;
 
-/** @param {import("../shared/line.js").Line} line */
-export function peopleView(line) {
+export function peopleView(/** @type {import("../shared/line.js").Line} */ line) {
   const find = h("input", { type: "search", placeholder: "A name or an address begins with …", "aria-label": "Search", oninput: searched });
   const body = h("tbody", {});
   const foot = h("div", { class: "foot", role: "status" });
@@ -25,8 +24,8 @@ export function peopleView(line) {
     timer = setTimeout(() => load(), 250);
   }
 
-  /** @param {string} [after] the cursor of a further page */
-  async function load(after) {
+  /** `after`: the cursor of a further page. */
+  async function load(/** @type {string=} */ after) {
     const mine = ++round;
     const text = find.value.trim();
     foot.textContent = "Loading …";
@@ -42,18 +41,16 @@ export function peopleView(line) {
     }
   }
 
-  /** @param {any} user */
-  function row(user) {
+  function row(/** @type {any} */ user) {
     const name = button(user.username || user.uid, () => show(user.uid), { class: "link" });
     return h("tr", { "data-uid": user.uid, "aria-selected": String(user.uid === selected) }, h("th", { scope: "row" }, name),
       h("td", {}, user.email || user.provider), h("td", {}, time(user.createdAt)), h("td", {}, state(user)));
   }
 
-  /** @param {any} user */
-  const state = ({ disabled, pending }) => h("span", { class: disabled ? "tag bad" : "tag" }, disabled ? "disabled" : pending ? "pending" : "active");
+  const state = (/** @type {any} */ { disabled, pending }) => h("span", { class: disabled ? "tag bad" : "tag" }, disabled ? "disabled" : pending ? "pending" : "active");
 
-  /** @param {string} uid @param {boolean} [isQuiet] whether the focus stays */
-  async function show(uid, isQuiet) {
+  /** `isQuiet`: whether the focus stays. */
+  async function show(/** @type {string} */ uid, /** @type {boolean=} */ isQuiet) {
     selected = uid;
     for (const each of body.querySelectorAll("tr")) each.setAttribute("aria-selected", String(each.dataset.uid === uid));
     try {
@@ -67,8 +64,7 @@ export function peopleView(line) {
     }
   }
 
-  /** @param {any} user @param {any[]} sessions */
-  function draw(user, sessions) {
+  function draw(/** @type {any} */ user, /** @type {any[]} */ sessions) {
     const { uid, username, email, provider, verified, disabled, createdAt, lastLoginAt } = user;
     const name = username || email || uid;
     const act = async (/** @type {any} */ question, /** @type {any[]} */ [verb, ...parts], /** @type {string} */ done) => {
@@ -78,7 +74,7 @@ export function peopleView(line) {
     };
     const password = h("input", { type: "password", autocomplete: "new-password", minlength: "8" });
     const rows = sessions.map(({ begun, expires, connections, custom }) => h("tr", {}, h("td", {}, time(begun)), h("td", {}, time(expires)),
-      h("td", {}, plural(connections, "connection"), custom ? ", custom token" : "")));
+      h("td", {}, `${connections}${custom ? ", custom" : ""}`)));
     clear(detail, h("h2", { tabindex: -1 }, name), facts([["uid", h("code", {}, uid)], ["Address", email ? `${email}${verified ? ", verified" : ""}` : "–"],
       ["Login", provider], ["Created", time(createdAt)], ["Last login", time(lastLoginAt)], ["State", state(user)]]),
     h("div", { class: "row" }, disabled

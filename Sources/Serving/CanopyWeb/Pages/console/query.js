@@ -14,9 +14,9 @@ import { below, parsed, plural, short } from "./format.js";
 export function queryPanel(line, path, open) {
   const order = select({ $key: "key", $value: "value", $priority: "priority", child: "a child …" });
   const child = h("input", { placeholder: "starCount", spellcheck: "false", autocapitalize: "off" });
-  const lower = select({ "": "the first", startAt: "from", startAfter: "after", equalTo: "equal to" });
+  const lower = select({ "": "the beginning", startAt: "at", startAfter: "after", equalTo: "equal to" });
   const low = h("input", { spellcheck: "false", "aria-label": "Lower bound" });
-  const upper = select({ "": "the last", endAt: "to, with", endBefore: "to, without" });
+  const upper = select({ "": "the end", endAt: "at", endBefore: "before" });
   const high = h("input", { spellcheck: "false", "aria-label": "Upper bound" });
   const side = select({ limitToFirst: "first", limitToLast: "last" });
   const limit = h("input", { type: "number", min: "1", max: "1000", value: "25", "aria-label": "Number of children" });
@@ -82,13 +82,12 @@ export function queryPanel(line, path, open) {
   for (const control of [order, lower, upper]) control.addEventListener("change", adapt);
   adapt();
   return h("details", { class: "panel query" }, h("summary", {}, "Query"),
-    form("fields", run, field("Order by", order), childField, field("Range", lower), low, field("Up to", upper), high,
+    form("fields", run, field("Order by", order), childField, field("From", lower), low, field("To", upper), high,
       field("Limit", side), limit, h("button", { type: "submit", class: "button" }, "Run")),
     h("p", { class: "hint" }, "A bound is a number, true, false, null, or else a text; put the text of a number in quotes."), output);
 }
 
-/** @param {{order: string, indexed: boolean, declared: boolean, children: number, matches: number|null}} facts */
-function explained({ order, indexed, declared, children, matches }) {
+function explained(/** @type {{order: string, indexed: boolean, declared: boolean, children: number, matches: number|null}} */ { order, indexed, declared, children, matches }) {
   const cost = indexed ? `The index ${order} serves this query: the server reads only the answer.`
     : `No index: the server looks at all ${plural(children, "child", "children")}.`;
   const found = matches === null ? "" : ` ${plural(matches, "child matches", "children match")}, of ${children}.`;

@@ -9,8 +9,7 @@ import { plural } from "./format.js";
 
 const draft = "canopy.console.rules";
 
-/** @param {import("../shared/line.js").Line} line */
-export function rulesView(line) {
+export function rulesView(/** @type {import("../shared/line.js").Line} */ line) {
   const gutter = h("div", { class: "gutter", "aria-hidden": "true" });
   const area = h("textarea", { spellcheck: "false", wrap: "off", autocapitalize: "off", "aria-label": "Rules", "aria-describedby": "problems",
     readonly: true, oninput: typed, onscroll: () => { gutter.scrollTop = area.scrollTop; } });
@@ -30,8 +29,8 @@ export function rulesView(line) {
   /** @type {ReturnType<typeof setTimeout>|undefined} */
   let timer;
 
-  /** @param {boolean} [isForced] whether to discard a draft */
-  async function load(isForced) {
+  /** `isForced`: whether to discard a draft. */
+  async function load(/** @type {boolean=} */ isForced) {
     try {
       const { builtIn, text } = await line.read("RULES");
       const kept = sessionStorage.getItem(draft);
@@ -47,8 +46,7 @@ export function rulesView(line) {
     }
   }
 
-  /** @param {string} text */
-  function setText(text) {
+  function setText(/** @type {string} */ text) {
     area.value = text;
     typed();
     area.setSelectionRange(0, 0);
@@ -90,8 +88,8 @@ export function rulesView(line) {
     refresh();
   }
 
-  /** Moves the caret. Columns count Unicode scalars, and the text area counts UTF-16 units. @param {number} row @param {number} [column] */
-  function goTo(row, column = 1) {
+  /** Moves the caret. Columns count Unicode scalars, and the text area counts UTF-16 units. */
+  function goTo(/** @type {number} */ row, /** @type {number} */ column = 1) {
     const lines = area.value.split("\n");
     const start = lines.slice(0, row - 1).reduce((sum, text) => sum + text.length + 1, 0);
     const place = start + [...(lines[row - 1] ?? "")].slice(0, column - 1).join("").length;
@@ -101,8 +99,7 @@ export function rulesView(line) {
     area.scrollTop = (row - 5) * (area.scrollHeight / lines.length);
   }
 
-  /** @param {boolean} isHidden */
-  function showDiff(isHidden) {
+  function showDiff(/** @type {boolean} */ isHidden) {
     changes.hidden = isHidden;
     editor.hidden = !isHidden;
     diffButton.setAttribute("aria-pressed", String(!isHidden));
@@ -139,8 +136,7 @@ export function rulesView(line) {
     if (await confirmed(question)) await replace("RULES built-in");
   }
 
-  /** @param {string} verb @param {...string} parts */
-  async function replace(verb, ...parts) {
+  async function replace(/** @type {string} */ verb, /** @type {string[]} */ ...parts) {
     await attempt(async () => {
       const { seq } = await line.write(verb, ...parts);
       sessionStorage.removeItem(draft);

@@ -16,8 +16,8 @@ export class ValueField {
     this.set("");
   }
 
-  /** Shows a value. A text area would lose a carriage return, so a text with one is JSON. @param {any} value */
-  set(value) {
+  /** Shows a value. A text area would lose a carriage return, so a text with one is JSON. */
+  set(/** @type {any} */ value) {
     const isText = typeof value === "string" && !value.includes("\r");
     this.kind.value = isText ? "text" : "json";
     this.area.value = isText ? value : JSON.stringify(value, null, 2);
