@@ -5,20 +5,16 @@ import { button } from "./controls.js";
 
 /**
  * Asks before an action. Escape and the first button do nothing.
- * @param {{title: string, text: string, action: string, word?: string}} question `word` has to be typed first.
+ * @param {{title: string, text: string, action: string}} question
  * @returns {Promise<boolean>}
  */
-export function confirmed({ title, text, action, word }) {
+export function confirmed({ title, text, action }) {
   return new Promise((resolve) => {
-    const typed = h("input", { autocomplete: "off", spellcheck: "false", autocapitalize: "off", "aria-label": `Type ${word}` });
-    const cancel = button("Cancel", () => dialog.close(), { autofocus: !word });
-    const act = button(action, () => dialog.close("yes"), { class: "button danger", disabled: Boolean(word) });
+    /** @type {HTMLDialogElement} */
     const dialog = h("dialog", { "aria-labelledby": "question", "aria-describedby": "consequence" },
       h("h2", { id: "question" }, title), h("p", { id: "consequence" }, text),
-      word && h("label", { class: "field" }, h("span", {}, "Type ", h("code", {}, word), " to go on."), typed),
-      h("div", { class: "row end" }, cancel, act));
-    typed.addEventListener("input", () => { act.disabled = typed.value !== word; });
-    typed.addEventListener("keydown", (event) => { if (event.key === "Enter" && !act.disabled) act.click(); });
+      h("div", { class: "row end" }, button("Cancel", () => dialog.close(), { autofocus: true }),
+        button(action, () => dialog.close("yes"), { class: "button danger" })));
     dialog.addEventListener("close", () => {
       dialog.remove();
       resolve(dialog.returnValue === "yes");

@@ -48,13 +48,13 @@ export class Inspector {
     this.facts = h("p", { class: "hint" });
     this.saveButton = h("button", { type: "submit", class: "button", disabled: true }, "Save");
     this.revertButton = button("Revert", () => this.#load(true), { disabled: true });
-    const editor = form("stack", () => this.#save(), this.field.element, this.note, h("div", { class: "row" }, this.saveButton, this.revertButton));
+    const editor = form("stack", () => this.#save(), this.field.element, h("div", { class: "row" }, this.saveButton, this.revertButton));
     const edit = button("Edit as JSON", () => { edit.replaceWith(editor); this.#load(true).then(() => this.focus()); });
     this.note.textContent = "";
-    clear(this.element, h("h2", { class: "path" }, path), this.facts, isBranch(child) ? edit : editor,
+    clear(this.element, h("h2", { class: "path" }, path), this.facts, isBranch(child) ? edit : editor, this.note,
       h("div", { class: "row" }, button("Open alone", () => this.openAlone(path)),
         button("Export", () => attempt(() => download(this.line, path, (text) => { this.note.textContent = text; }))),
-        button("Remove …", () => this.remove(), { class: "button danger" })),
+        path !== "/" && button("Remove …", () => this.remove(), { class: "button danger" })),
       (isBranch(child) || child.value === null) && this.#adder(path));
     if (!isBranch(child)) this.#load(true);
   }
@@ -109,9 +109,8 @@ export class Inspector {
   async remove() {
     const { path, child } = /** @type {import("./tree.js").Place} */ (this.place);
     const extent = isBranch(child) ? `${plural(child.children ?? 0, "child", "children")} and everything below` : "its value";
-    const question = { title: `Remove ${path}?`, text: `This removes ${extent}. It cannot be undone.`, action: "Remove",
-      word: path === "/" ? "everything" : undefined };
-    if (await confirmed(question)) await attempt(() => this.line.write("REMOVE", path), `Removed ${path}.`);
+    const question = { title: `Remove ${path}?`, text: `This removes ${extent}. It cannot be undone.`, action: "Remove" };
+    if (path !== "/" && await confirmed(question)) await attempt(() => this.line.write("REMOVE", path), `Removed ${path}.`);
   }
 
   /** A form for a new child. A key that is in use is refused. */

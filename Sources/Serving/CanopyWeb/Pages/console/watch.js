@@ -13,11 +13,11 @@ export function watchView(/** @type {import("../shared/line.js").Line} */ line) 
   const each = (/** @type {number} */ value) => `${count(value)}/s`;
   /** @type {[import("./chart.js").LiveChart, (m: MetricsWindow) => (number|null)[]][]} */
   const charts = [
-    [chart("Requests", ["line", "realtime", "HTTP"], each), (m) => [m.rate("canopy_requests_total", { protocol: "line" }),
-      m.rate("canopy_requests_total", { protocol: "realtime" }), m.rate("canopy_http_requests_total")]],
+    [chart("Requests", ["line", "realtime", "HTTP"], each), (m) => [m.rate("canopy_requests_total", ["protocol", "line"]),
+      m.rate("canopy_requests_total", ["protocol", "realtime"]), m.rate("canopy_http_requests_total")]],
     [chart("Latency", ["median", "p99"], duration), (m) => [m.quantile("canopy_request_seconds", 0.5), m.quantile("canopy_request_seconds", 0.99)]],
     [chart("Refused requests", [""], each), (m) => [m.rate("canopy_errors_total")]],
-    [chart("Connections", ["line", "HTTP"], count), (m) => [m.sum("canopy_connections", { port: "line" }), m.sum("canopy_connections", { port: "http" })]],
+    [chart("Connections", ["line", "HTTP"], count), (m) => [m.sum("canopy_connections", ["port", "line"]), m.sum("canopy_connections", ["port", "http"])]],
     [chart("Subscriptions", ["all", "different"], count), (m) => [m.sum("canopy_listeners"), m.sum("canopy_views")]],
     [chart("Commits", [""], each), (m) => [m.rate("canopy_commits_total")]],
     [chart("Commits in a batch", ["mean", "p99"], count), (m) => [m.mean("canopy_batch_commits"), m.quantile("canopy_batch_commits", 0.99)]],
