@@ -28,7 +28,7 @@ export class LiveChart extends HTMLElement {
     this.#names = names;
     this.#text = text;
     this.#lines = names.map(() => []);
-    this.append(h("h3", {}, title), this.#values, this.#drawing, this.#peak);
+    this.append(h("h2", {}, title), this.#values, this.#drawing, this.#peak);
     this.#draw();
     return this;
   }

@@ -12,12 +12,8 @@ export function field(/** @type {string} */ label, /** @type {Element} */ contro
   return h("label", { class: "field" }, h("span", {}, label), control, hint && h("small", {}, hint));
 }
 
-/**
- * A list of choices.
- * @param {Record<string, string>} choices the texts by value
- * @param {Record<string, any>} [attributes]
- */
-export function select(choices, attributes = {}) {
+/** A list of choices: their texts by value. */
+export function select(/** @type {Record<string, string>} */ choices, /** @type {Record<string, any>} */ attributes = {}) {
   return h("select", attributes, ...Object.entries(choices).map(([value, text]) => h("option", { value }, text)));
 }
 
@@ -27,13 +23,8 @@ export function form(/** @type {string} */ name, /** @type {() => unknown} */ su
   return h("form", { class: name, onsubmit: press, novalidate: true }, ...parts);
 }
 
-/**
- * A table that scrolls sideways if it has to.
- * @param {string} label
- * @param {string[]} heads
- * @param {HTMLElement} body
- */
-export function table(label, heads, body) {
+/** A table that scrolls sideways if it has to. */
+export function table(/** @type {string} */ label, /** @type {string[]} */ heads, /** @type {HTMLElement} */ body) {
   const row = h("tr", {}, ...heads.map((head) => h("th", { scope: "col" }, head)));
   return h("div", { class: "scroll", role: "region", "aria-label": label, tabindex: 0 },
     h("table", { "aria-label": label }, h("thead", {}, row), body));
@@ -44,15 +35,11 @@ export function facts(/** @type {[string, string|Node][]} */ pairs) {
   return h("dl", { class: "facts" }, ...pairs.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
 }
 
-/**
- * Sets the text of an element if it differs, and highlights the element then.
- * @param {HTMLElement} target
- * @param {string} text
- */
-export function update(target, text) {
+/** Sets the text of an element if it differs, and highlights the change of an earlier text. */
+export function update(/** @type {Element} */ target, /** @type {string} */ text) {
   if (target.textContent === text) return;
+  if (target.textContent) flash(target);
   target.textContent = text;
-  flash(target);
 }
 
 /** Highlights an element for a moment, without a fading if the reader wants less motion. */

@@ -24,12 +24,8 @@ export function confirmed({ title, text, action }) {
   });
 }
 
-/**
- * Shows a message; a screen reader reads it. A message about a failure stays until it is closed.
- * @param {string} text
- * @param {"good"|"bad"} [kind]
- */
-export function say(text, kind = "good") {
+/** Shows a message; a screen reader reads it. A message about a failure stays until it is closed. */
+export function say(/** @type {string} */ text, /** @type {"good"|"bad"} */ kind = "good") {
   const region = /** @type {HTMLElement} */ (document.getElementById("messages"));
   const close = button("Close", () => message.remove(), { class: "link" });
   const message = h("div", { class: `message ${kind}` }, h("p", {}, text), close);
@@ -38,20 +34,13 @@ export function say(text, kind = "good") {
   if (kind === "good") setTimeout(() => message.remove(), 6_000);
 }
 
-/**
- * Carries out an action, and says how it ended.
- * @param {() => Promise<unknown>} action
- * @param {string} [done] the message of a success
- * @returns {Promise<boolean>} whether it succeeded
- */
-export async function attempt(action, done) {
+/** Carries out an action, and says how it ended. */
+export async function attempt(/** @type {() => Promise<unknown>} */ action, /** @type {string=} */ done) {
   try {
     await action();
     if (done) say(done);
-    return true;
   } catch (error) {
     say(sentence(error), "bad");
-    return false;
   }
 }
 

@@ -5,11 +5,10 @@ import { button, field, form, select } from "./controls.js";
 import { sentence } from "./dialog.js";
 import { parsed } from "./format.js";
 
-/**
- * @param {import("../shared/line.js").Line} line
- * @param {(row: number) => void} goTo shows a line of the rules
- */
-export function explainPanel(line, goTo) {
+/** @typedef {import("../shared/line.js").Line} Line */
+
+/** `goTo` shows a line of the rules. */
+export function explainPanel(/** @type {Line} */ line, /** @type {(row: number) => void} */ goTo) {
   const plain = { spellcheck: "false", autocapitalize: "off", autocomplete: "off" };
   const who = h("input", { ...plain, placeholder: "@name, uid, {\"uid\":…}; empty: nobody" });
   const operation = select({ READ: "reads", SET: "sets", UPDATE: "updates", REMOVE: "removes" }, { onchange: adapt });

@@ -2,13 +2,13 @@
 
 import { clear, element as h } from "../shared/dom.js";
 import { Line } from "../shared/line.js";
-import { clientsView } from "./clients.js";
+import { clientsView } from "./clients-view.js";
 import { field, form } from "./controls.js";
-import { dataView } from "./data.js";
+import { dataView } from "./data-view.js";
 import { sentence } from "./dialog.js";
-import { peopleView } from "./people.js";
-import { rulesView } from "./rules.js";
-import { watchView } from "./watch.js";
+import { peopleView } from "./people-view.js";
+import { rulesView } from "./rules-view.js";
+import { watchView } from "./watch-view.js";
 
 /** @typedef {{element: HTMLElement, show: (rest: string) => void, hide: () => void}} View */
 

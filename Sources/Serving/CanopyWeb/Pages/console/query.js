@@ -6,12 +6,9 @@ import { button, field, form, select, update } from "./controls.js";
 import { sentence } from "./dialog.js";
 import { below, parsed, plural, short } from "./format.js";
 
-/**
- * @param {import("../shared/line.js").Line} line
- * @param {string} path
- * @param {(path: string) => void} open
- */
-export function queryPanel(line, path, open) {
+/** @typedef {import("../shared/line.js").Line} Line */
+
+export function queryPanel(/** @type {Line} */ line, /** @type {string} */ path, /** @type {(path: string) => void} */ open) {
   const order = select({ $key: "key", $value: "value", $priority: "priority", child: "a child …" });
   const child = h("input", { placeholder: "starCount", spellcheck: "false", autocapitalize: "off" });
   const lower = select({ "": "the beginning", startAt: "at", startAfter: "after", equalTo: "equal to" });
@@ -63,9 +60,7 @@ export function queryPanel(line, path, open) {
       for (const key of shown.keys()) if (mine.get(key) === undefined) shown.delete(key);
       const items = mine.keys.map((key) => {
         const item = shown.get(key) ?? h("li", {}, button(key, () => open(below(path, key)), { class: "link" }), h("span", {}));
-        const text = short(mine.get(key), 300);
-        if (shown.has(key)) update(/** @type {HTMLElement} */ (item.lastElementChild), text);
-        else /** @type {HTMLElement} */ (item.lastElementChild).textContent = text;
+        update(/** @type {Element} */ (item.lastElementChild), short(mine.get(key), 300));
         shown.set(key, item);
         return item;
       });

@@ -49,8 +49,7 @@ export function peopleView(/** @type {import("../shared/line.js").Line} */ line)
 
   const state = (/** @type {any} */ { disabled, pending }) => h("span", { class: disabled ? "tag bad" : "tag" }, disabled ? "disabled" : pending ? "pending" : "active");
 
-  /** `isQuiet`: whether the focus stays. */
-  async function show(/** @type {string} */ uid, /** @type {boolean=} */ isQuiet) {
+  async function show(/** @type {string} */ uid) {
     selected = uid;
     for (const each of body.querySelectorAll("tr")) each.setAttribute("aria-selected", String(each.dataset.uid === uid));
     try {
@@ -58,7 +57,7 @@ export function peopleView(/** @type {import("../shared/line.js").Line} */ line)
       if (selected !== uid) return;
       [...body.querySelectorAll("tr")].find((each) => each.dataset.uid === uid)?.replaceWith(row(user));
       draw(user, sessions);
-      if (!isQuiet) detail.querySelector("h2")?.focus();
+      detail.querySelector("h2")?.focus();
     } catch (error) {
       if (selected === uid) clear(detail, h("p", { class: "notice error" }, sentence(error)));
     }
@@ -70,7 +69,7 @@ export function peopleView(/** @type {import("../shared/line.js").Line} */ line)
     const act = async (/** @type {any} */ question, /** @type {any[]} */ [verb, ...parts], /** @type {string} */ done) => {
       if (question && !await confirmed(question)) return;
       await attempt(() => line.write(verb, ...parts), done);
-      await show(uid, true);
+      await show(uid);
     };
     const password = h("input", { type: "password", autocomplete: "new-password", minlength: "8" });
     const rows = sessions.map(({ begun, expires, connections, custom }) => h("tr", {}, h("td", {}, time(begun)), h("td", {}, time(expires)),

@@ -13,7 +13,7 @@ export function clientsView(/** @type {import("../shared/line.js").Line} */ line
   const body = h("tbody", {});
   const foot = h("div", { class: "foot" });
   const detail = h("section", { class: "panel", "aria-label": "Selected connection" }, h("p", { class: "hint" }, "Select a connection."));
-  const heads = ["Connection", "Address", "User", "Open for", "Memory", "Waiting", "Subscriptions", "Armed writes"];
+  const heads = ["Connection", "Open for", "Address", "User", "Memory", "Waiting", "Subscriptions", "Armed writes"];
   const element = h("div", { class: "view clients" }, h("div", { class: "columns wide" },
     h("div", { class: "panel" }, table("Connections", heads, body), foot), detail));
   /** @type {Map<number, HTMLTableRowElement>} */
@@ -48,25 +48,27 @@ export function clientsView(/** @type {import("../shared/line.js").Line} */ line
     const open = new Set(clients.map(({ id }) => id));
     for (const [id, row] of rows) if (!open.has(id)) { row.remove(); rows.delete(id); }
     for (const client of clients) {
-      let row = rows.get(client.id);
-      if (!row) {
-        const name = button(`${client.id}`, () => show(client.id), { class: "link" });
-        row = h("tr", {}, h("th", { scope: "row" }, name, ` ${names[client.protocol] ?? client.protocol}${client.self ? " (this page)" : ""}`),
-          ...Array.from({ length: 7 }, () => h("td", {})));
-        rows.set(client.id, row);
-        body.append(row);
-      }
-      const cells = /** @type {HTMLElement[]} */ ([...row.querySelectorAll("td")]);
-      cells[2].textContent = age(client);
-      [client.address, user(client)].forEach((text, index) => update(cells[index], text));
-      [size(client.bytes), client.requests, client.subscriptions, client.armed].forEach((text, index) => update(cells[index + 3], `${text}`));
+      const row = rows.get(client.id) ?? newRow(client);
+      const texts = [client.address, user(client), size(client.bytes), client.requests, client.subscriptions, client.armed];
+      texts.forEach((text, index) => update(row.cells[index + 2], `${text}`));
+      row.cells[1].textContent = duration(Math.max(0, (Date.now() - client.since) / 1_000));
       row.setAttribute("aria-selected", String(client.id === selected));
     }
-    clear(foot, plural(clients.length, "connection"), unanswered ? `; ${plural(unanswered, "event loop")} did not answer` : "", " ",
-      more && button("Show more", () => { limit += page; poll(); }));
+    const text = plural(clients.length, "connection") + (unanswered ? `; ${plural(unanswered, "event loop")} did not answer` : "");
+    if (foot.dataset.text === text + more) return;
+    foot.dataset.text = text + more;
+    clear(foot, `${text} `, more && button("Show more", () => { limit += page; poll(); }));
   }
 
-  const age = (/** @type {any} */ { since }) => duration(Math.max(0, (Date.now() - since) / 1000));
+  function newRow(/** @type {any} */ { id, protocol, self }) {
+    const name = button(`${id}`, () => show(id), { class: "link" });
+    const row = h("tr", {}, h("th", { scope: "row" }, name, ` ${names[protocol] ?? protocol}${self ? " (this page)" : ""}`),
+      ...heads.slice(1).map(() => h("td", {})));
+    rows.set(id, row);
+    body.append(row);
+    return row;
+  }
+
   const user = (/** @type {any} */ { user: who }) => !who ? "–" : who.administrator ? "administrator" : who.username || who.uid;
 
   /** `isQuiet`: whether the focus stays. */
