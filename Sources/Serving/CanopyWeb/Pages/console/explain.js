@@ -10,7 +10,7 @@ import { parsed } from "./format.js";
 /** `goTo` shows a line of the rules. */
 export function explainPanel(/** @type {Line} */ line, /** @type {(row: number) => void} */ goTo) {
   const plain = { spellcheck: "false", autocapitalize: "off", autocomplete: "off" };
-  const who = h("input", { ...plain, placeholder: "@name, uid, {\"uid\":…}; empty: nobody" });
+  const who = h("input", { ...plain, placeholder: "@name, uid or JSON; empty: nobody" });
   const operation = select({ READ: "reads", SET: "sets", UPDATE: "updates", REMOVE: "removes" }, { onchange: adapt });
   const path = h("input", { ...plain, value: "/", class: "path" });
   const value = h("textarea", { rows: "2", spellcheck: "false", placeholder: "JSON" });

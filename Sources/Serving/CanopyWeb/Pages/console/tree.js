@@ -90,6 +90,8 @@ export class Tree extends EventTarget {
     this.line = line;
     this.root = this.selected = this.#place(null, { key: path, children: 0 });
     this.root.isOpen = true;
+    // The first number of children is no change.
+    delete this.root.value.dataset.kind;
     this.element = h("ul", { role: "tree", class: "tree", "aria-label": `Data at ${path}`,
       onkeydown: (/** @type {KeyboardEvent} */ event) => this.#press(event) }, this.root.item);
   }
