@@ -57,7 +57,7 @@ import Testing
   @Test func `an address without .json has nothing, and an unknown method is refused`() async throws
   {
     try await withData { _, client in
-      for target in ["/open/a", "/", "/open/a.jso", "/.jso", "/open.json/a"] {
+      for target in ["/open/a", "/open", "/open/a.jso", "/.jso", "/open.json/a"] {
         #expect(try await client.request("GET", target).status == 404, "\(target)")
       }
       for method in ["HEAD", "TRACE"] {
