@@ -1,5 +1,6 @@
 import CanopyTesting
 import CanopyWeb
+import NIOCore
 import Testing
 
 @testable import CanopyGateway

@@ -200,7 +200,7 @@ import Testing
 }
 
 /// Returns the bytes of a body in the format of gzip.
-private func decompressed(_ bytes: [UInt8]) throws -> [UInt8] {
+func decompressed(_ bytes: [UInt8]) throws -> [UInt8] {
   var stream = z_stream()
   var input = bytes
   var output = [UInt8](repeating: 0, count: 1_000_000)
