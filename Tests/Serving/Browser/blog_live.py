@@ -143,6 +143,38 @@ def check_a_delay_of_300_ms_does_not_delay_a_star(stage):
         proxy.close()
 
 
+def check_a_session_that_is_ended_elsewhere_is_noticed_and_the_draft_stays(stage):
+    person = {"email": "elsewhere@example.org", "password": "seven lamps in a row"}
+    client = stage.server.connect()
+    client.ask("SIGNUP", person["email"], person["password"], "elsewhere")
+    browser = Browser(stage.server.address)
+    try:
+        browser.log_in(person)
+        browser.open("/write")
+        browser.fill("#title", "Not lost")
+        browser.fill("#body", "Kept in the browser.")
+        client.ask("PASSWORD", person["password"], "eight lamps in a row")
+        browser.click("form button[type=submit]")
+        browser.find("header a", "Sign in")
+        browser.find(".state", "Sign in to see this page")
+        browser.click(".state a", "Sign in")
+        browser.fill("#email", person["email"])
+        browser.fill("#password", "eight lamps in a row")
+        browser.click("form button[type=submit]")
+        browser.find("h1", "Write a post")
+        browser.until("the draft", lambda: browser.script("return document.getElementById('title').value") == "Not lost")
+        # Another page of the same browser logs out.
+        browser.driver.switch_to.new_window("tab")
+        browser.open("/account")
+        browser.click("button", "Sign out")
+        browser.find("header a", "Sign in")
+        browser.driver.switch_to.window(browser.driver.window_handles[0])
+        browser.find("header a", "Sign in")
+        assert not browser.errors()
+    finally:
+        browser.close()
+
+
 def check_texts_with_markup_stay_text(stage):
     evil = "<img src=x onerror=\"window.broken=1\"><script>window.broken=1</script>{{7*7}}\u202e&amp;"
     author = stage.server.person("emre_spokes")

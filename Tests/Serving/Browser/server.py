@@ -63,6 +63,9 @@ class Server:
         self.folder.cleanup()
         return status
 
+    def connect(self):
+        return Client(self.port)
+
     def administrator(self):
         with open(os.path.join(self.data, "admin-token"), encoding="utf-8") as file:
             token = file.read().strip()

@@ -49,12 +49,15 @@ export class ListView {
       this.#follow(/** @type {HTMLElement} */ (target));
     }
   });
+  #begin = new IntersectionObserver(([entry]) => entry.isIntersecting && this.show());
   #end = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#more(), { rootMargin: "800px" });
 
   /** @param {Options} options */
   constructor(options) {
     this.#options = options;
-    this.content = element("div", { class: "list-view" }, this.#fresh, this.#ol, this.#foot);
+    const begin = element("div", {});
+    this.#begin.observe(begin);
+    this.content = element("div", { class: "list-view" }, this.#fresh, begin, this.#ol, this.#foot);
     this.#list = new PagedList(options.request, options.isBefore);
     this.#list.addEventListener("change", (event) => this.#change(/** @type {CustomEvent} */ (event).detail));
     this.#list.addEventListener("end", (event) => {
@@ -65,11 +68,12 @@ export class ListView {
   close() {
     this.#list.close();
     this.#seen.disconnect();
+    this.#begin.disconnect();
     this.#end.disconnect();
     for (const subscription of this.#followed.values()) subscription.close();
   }
 
-  /** The view is on the screen again. */
+  /** The view, or the beginning of the list, is on the screen again. */
   show() {
     if (this.#list.isLoaded) this.#change({});
   }
@@ -129,7 +133,7 @@ export class ListView {
   #showFresh() {
     this.#list.trim();
     this.#arrange(false);
-    this.content.scrollIntoView({ behavior: calm.matches ? "auto" : "smooth" });
+    this.content.scrollIntoView();
     this.#ol.querySelector("a")?.focus({ preventScroll: true });
   }
 

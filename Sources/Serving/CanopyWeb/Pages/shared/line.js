@@ -7,6 +7,11 @@ export { LineError };
 /** The silence after which the client checks the connection, and the time that the server has for its reply. */
 const silenceMilliseconds = 20_000;
 const replyMilliseconds = 10_000;
+/** A connection that ends sooner counts as a failed attempt: a server that is overloaded closes at once. */
+const stableMilliseconds = 5_000;
+/** The pause after which a subscription that the server could not begin is tried again, and the codes for that. */
+const retryMilliseconds = 2_000;
+const passing = ["UNAVAILABLE", "OVERLOADED", "RATE_LIMITED"];
 
 /**
  * A request, from its call to its reply.
@@ -43,6 +48,8 @@ export class Line extends EventTarget {
   /** @type {ReturnType<typeof setTimeout> | undefined} the next attempt, or the next check of the connection */
   #timer;
   #isOpen = false;
+  /** The time at which the connection was ready. */
+  #begunAt = Infinity;
   #url;
   #token;
 
@@ -164,7 +171,7 @@ export class Line extends EventTarget {
 
   /** @param {any} identity */
   #begun(identity) {
-    this.#backoff.reset();
+    this.#begunAt = performance.now();
     this.#identify(identity);
     for (const subscription of this.#subscriptions) this.#begin(subscription);
     for (const pending of this.#waiting.splice(0)) this.#transmit(pending);
@@ -178,6 +185,7 @@ export class Line extends EventTarget {
   #drop(socket) {
     if (socket !== this.#socket) return;
     socket.close();
+    if (performance.now() - this.#begunAt > stableMilliseconds) this.#backoff.reset();
     this.#disconnected();
     if (this.#isOpen) this.#timer = setTimeout(() => this.#connect(), this.#backoff.next());
   }
@@ -185,6 +193,7 @@ export class Line extends EventTarget {
   #disconnected() {
     clearTimeout(this.#timer);
     this.#socket = null;
+    this.#begunAt = Infinity;
     this.#numbers.clear();
     for (const subscription of this.#subscriptions) subscription.interrupt();
     const sent = this.#sent.splice(0);
@@ -262,10 +271,19 @@ export class Line extends EventTarget {
       },
       reject: (error) => {
         if (error.code === "LOST" || subscription.isClosed) return;
+        if (passing.includes(error.code)) return this.#retry(subscription);
         this.#subscriptions.delete(subscription);
         subscription.fail(error);
       },
     });
+  }
+
+  #retry(/** @type {Subscription} */ subscription) {
+    const socket = this.#socket;
+    setTimeout(() => {
+      // A new connection has begun it itself.
+      if (socket === this.#socket && !subscription.isClosed) this.#begin(subscription);
+    }, retryMilliseconds);
   }
 
   #notify(/** @type {any} */ event) {
