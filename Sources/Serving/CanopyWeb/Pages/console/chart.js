@@ -1,6 +1,6 @@
 // A small chart of the last two minutes: one or two lines, the present values as text.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 
 const samples = 120;
 const [width, height] = [240, 48];

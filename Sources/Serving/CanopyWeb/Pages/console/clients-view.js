@@ -1,6 +1,6 @@
 // The Clients view: open connections with their subscriptions and on-disconnect writes.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 import { button, facts, table, update } from "./controls.js";
 import { attempt, confirmed, sentence } from "./dialog.js";
 import { duration, plural, size, time } from "./format.js";

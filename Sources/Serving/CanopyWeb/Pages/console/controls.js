@@ -1,6 +1,6 @@
 // The controls of the console's views, in addition to the elements of both pages.
 
-import { element as h } from "../shared/dom.js";
+import { element as h } from "/shared/dom.js";
 
 /** A button. */
 export function button(/** @type {string} */ text, /** @type {(event: Event) => unknown} */ press, /** @type {Record<string, any>} */ attributes = {}) {

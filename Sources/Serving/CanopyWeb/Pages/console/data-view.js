@@ -1,6 +1,6 @@
 // The Data view: a location, the tree below it, the selected place and queries.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 import { button, form } from "./controls.js";
 import { sentence } from "./dialog.js";
 import { above, below, normalPath } from "./format.js";

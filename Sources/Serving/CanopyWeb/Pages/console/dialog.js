@@ -1,6 +1,6 @@
 // Questions before what cannot be undone, and short messages at the edge of the page.
 
-import { element as h } from "../shared/dom.js";
+import { element as h } from "/shared/dom.js";
 import { button } from "./controls.js";
 
 /**

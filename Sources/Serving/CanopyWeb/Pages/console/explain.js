@@ -1,6 +1,6 @@
 // Asks the rules about a request of a user, and shows every evaluated rule with its verdict.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 import { button, field, form, select } from "./controls.js";
 import { sentence } from "./dialog.js";
 import { parsed } from "./format.js";

@@ -1,6 +1,6 @@
 // The selected location: its whole value, and the actions on it.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 import { button, flash, form } from "./controls.js";
 import { attempt, confirmed, say, sentence } from "./dialog.js";
 import { download } from "./export.js";

@@ -1,6 +1,6 @@
 // The last lines of the log of the server, the newest at the end.
 
-import { element as h } from "../shared/dom.js";
+import { element as h } from "/shared/dom.js";
 import { field, select } from "./controls.js";
 import { time } from "./format.js";
 

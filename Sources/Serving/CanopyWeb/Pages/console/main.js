@@ -1,7 +1,7 @@
 // The frame of the console: the administrator's login, the views and the state of the connection.
 
-import { clear, element as h } from "../shared/dom.js";
-import { Line } from "../shared/line.js";
+import { clear, element as h } from "/shared/dom.js";
+import { Line } from "/shared/line.js";
 import { clientsView } from "./clients-view.js";
 import { field, form } from "./controls.js";
 import { dataView } from "./data-view.js";

@@ -1,6 +1,6 @@
 // The People view: accounts by address or search, and what an administrator may do with one.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 import { button, facts, field, form, table } from "./controls.js";
 import { attempt, confirmed, sentence } from "./dialog.js";
 import { plural, time } from "./format.js";

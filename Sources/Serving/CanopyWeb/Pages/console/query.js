@@ -1,7 +1,7 @@
 // The query builder: an order, a range and a limit; live results, and whether an index serves them.
 
-import { clear, element as h } from "../shared/dom.js";
-import { LiveList } from "../shared/live-list.js";
+import { clear, element as h } from "/shared/dom.js";
+import { LiveList } from "/shared/live-list.js";
 import { button, field, form, select, update } from "./controls.js";
 import { sentence } from "./dialog.js";
 import { below, parsed, plural, short } from "./format.js";

@@ -1,6 +1,6 @@
 // The Rules view: an editor that checks as you type, the difference from the rules in force, and explanations.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 import { button } from "./controls.js";
 import { attempt, confirmed, say, sentence } from "./dialog.js";
 import { diff } from "./diff.js";

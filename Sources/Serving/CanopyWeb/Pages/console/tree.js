@@ -1,6 +1,6 @@
 // The tree of the Data view: children in pages, live, usable with the keyboard.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 import { button, flash } from "./controls.js";
 import { sentence } from "./dialog.js";
 import { below, count, isWithin } from "./format.js";

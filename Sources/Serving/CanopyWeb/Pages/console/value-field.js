@@ -1,6 +1,6 @@
 // A field for a value of the tree: a text as it is, or anything as JSON.
 
-import { element as h } from "../shared/dom.js";
+import { element as h } from "/shared/dom.js";
 import { select } from "./controls.js";
 import { isInexact } from "./format.js";
 

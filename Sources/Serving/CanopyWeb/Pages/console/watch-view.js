@@ -1,6 +1,6 @@
 // The Watch view: figures of the server as live charts, and the last lines of its log.
 
-import { clear, element as h } from "../shared/dom.js";
+import { clear, element as h } from "/shared/dom.js";
 import { chart } from "./chart.js";
 import { sentence } from "./dialog.js";
 import { count, duration, size } from "./format.js";
