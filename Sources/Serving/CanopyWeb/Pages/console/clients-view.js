@@ -18,8 +18,7 @@ export function clientsView(/** @type {import("../shared/line.js").Line} */ line
     h("div", { class: "panel" }, table("Connections", heads, body), foot), detail));
   /** @type {Map<number, HTMLTableRowElement>} */
   const rows = new Map();
-  /** @type {ReturnType<typeof setTimeout>|undefined} */
-  let timer;
+  let timer = 0;
   let round = 0;
   let limit = page;
   let selected = 0;

@@ -8,11 +8,8 @@ import { Inspector } from "./inspector.js";
 import { queryPanel } from "./query.js";
 import { Tree } from "./tree.js";
 
-/** The address of a location in the view. */
-export const dataAddress = (/** @type {string} */ path) => `#/data${encodeURI(path)}`;
-
 export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
-  const open = (/** @type {string} */ path) => { location.hash = dataAddress(path); };
+  const open = (/** @type {string} */ path) => { location.hash = `#/data${encodeURI(path)}`; };
   const input = h("input", { class: "path", "aria-label": "Location", spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
   const up = button("Up", () => open(above(path)), { title: "The location above" });
   const live = h("span", { class: "live", role: "status" });
@@ -24,12 +21,13 @@ export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
     queries, h("div", { class: "columns" }, holder, inspector.element));
   /** @type {Tree|undefined} */
   let tree;
+  /** @type {ReturnType<queryPanel>|undefined} */
+  let query;
   let path = "";
   /** @type {import("../shared/subscription.js").Subscription|undefined} */
   let subscription;
   let round = 0;
 
-  /** `changed`: a path. */
   function touch(/** @type {string} */ changed) {
     tree?.touch(changed);
     inspector.touch(changed);
@@ -75,16 +73,17 @@ export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
     tree.addEventListener("edit", () => inspector.focus());
     tree.addEventListener("remove", () => inspector.remove());
     clear(holder, tree.element);
-    clear(queries, queryPanel(line, path, open));
+    query?.stop();
+    query = queryPanel(line, path, open);
+    clear(queries, query.element);
     mine.select(mine.root);
     mine.load(mine.root);
   }
 
   return {
     element,
-    /** `rest`: of the address. */
     show(/** @type {string} */ rest) {
-      const next = normalPath(decodeURI(rest));
+      const next = normalPath(decoded(rest));
       if (next !== path) begin(next);
       follow();
     },
@@ -93,4 +92,13 @@ export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
       subscription?.close();
     },
   };
+}
+
+/** The path in an address. A person may have typed one that is not encoded. */
+function decoded(/** @type {string} */ text) {
+  try {
+    return decodeURI(text);
+  } catch {
+    return text;
+  }
 }

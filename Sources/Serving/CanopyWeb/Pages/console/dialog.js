@@ -3,12 +3,8 @@
 import { element as h } from "/shared/dom.js";
 import { button } from "./controls.js";
 
-/**
- * Asks before an action. Escape and the first button do nothing.
- * @param {{title: string, text: string, action: string}} question
- * @returns {Promise<boolean>}
- */
-export function confirmed({ title, text, action }) {
+/** @returns {Promise<boolean>} whether a person agrees to an action; Escape and the first button do not */
+export function confirmed(/** @type {{title: string, text: string, action: string}} */ { title, text, action }) {
   return new Promise((resolve) => {
     /** @type {HTMLDialogElement} */
     const dialog = h("dialog", { "aria-labelledby": "question", "aria-describedby": "consequence" },

@@ -4,13 +4,8 @@
 
 const cellsMax = 16_000_000;
 
-/**
- * Returns the lines of both texts in order. In very long texts all lines count as replaced.
- * @param {string} before
- * @param {string} after
- * @returns {DiffLine[]}
- */
-export function diff(before, after) {
+/** Returns the lines of both texts in order. In very long texts all lines count as replaced. */
+export function diff(/** @type {string} */ before, /** @type {string} */ after) {
   const [a, b] = [before.split("\n"), after.split("\n")];
   const width = b.length + 1;
   // The lengths of the common subsequences of the rests of both texts.

@@ -5,10 +5,8 @@ import { button, field, form, select } from "./controls.js";
 import { sentence } from "./dialog.js";
 import { parsed } from "./format.js";
 
-/** @typedef {import("../shared/line.js").Line} Line */
-
 /** `goTo` shows a line of the rules. */
-export function explainPanel(/** @type {Line} */ line, /** @type {(row: number) => void} */ goTo) {
+export function explainPanel(/** @type {import("../shared/line.js").Line} */ line, /** @type {(row: number) => void} */ goTo) {
   const plain = { spellcheck: "false", autocapitalize: "off", autocomplete: "off" };
   const who = h("input", { ...plain, placeholder: "@name, uid or JSON; empty: nobody" });
   const operation = select({ READ: "reads", SET: "sets", UPDATE: "updates", REMOVE: "removes" }, { onchange: adapt });

@@ -4,13 +4,10 @@ import { isInexact, plural } from "./format.js";
 
 const page = 500;
 
-/**
- * Reads everything at a path, and has the browser save it. The pages are of different moments if somebody writes meanwhile.
- * @param {import("../shared/line.js").Line} line
- * @param {string} path
- * @param {(text: string) => void} report progress
- */
-export async function download(line, path, report) {
+/** @typedef {import("../shared/line.js").Line} Line */
+
+/** Reads everything at a path, and has the browser save it. The pages are of different moments if somebody writes meanwhile. */
+export async function download(/** @type {Line} */ line, /** @type {string} */ path, /** @type {(text: string) => void} */ report) {
   const parts = [];
   let done = 0;
   let [after, more] = [/** @type {string|undefined} */ (undefined), true];
@@ -19,7 +16,7 @@ export async function download(line, path, report) {
     const reply = await line.read("KEYS", path, { limit: page, ...(after === undefined ? {} : { after }) });
     const keys = reply.children.map((child) => child.key);
     if (!keys.length && !done) parts.push(encode(await line.read("GET", path, { export: true })));
-    for (const piece of await read(line, path, keys)) parts.push(done || parts.length ? ",\n" : "{\n", piece);
+    for (const piece of keys.length ? await read(line, path, keys) : []) parts.push(done || parts.length ? ",\n" : "{\n", piece);
     done += keys.length;
     more = reply.more && keys.length > 0;
     after = keys.at(-1);
@@ -35,15 +32,8 @@ export async function download(line, path, report) {
   report(`Exported ${link.download}.`);
 }
 
-/**
- * Returns the members of some children. If they are larger than a reply may be, they are read in halves.
- * @param {import("../shared/line.js").Line} line
- * @param {string} path
- * @param {string[]} keys in order, one after the other
- * @returns {Promise<string[]>}
- */
-async function read(line, path, keys) {
-  if (!keys.length) return [];
+/** @returns {Promise<string[]>} the members of successive children; they are read in halves if they are too large for a reply */
+async function read(/** @type {Line} */ line, /** @type {string} */ path, /** @type {string[]} */ keys) {
   try {
     const data = await line.read("GET", path, { orderBy: "$key", startAt: keys[0], endAt: keys.at(-1), export: true });
     return Object.entries(data ?? {}).filter(([key]) => !key.startsWith("."))

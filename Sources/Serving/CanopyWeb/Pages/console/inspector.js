@@ -16,8 +16,7 @@ export class Inspector {
     this.note = h("p", { class: "hint", role: "status" });
     this.element = h("section", { class: "panel inspector", "aria-label": "Selected location" });
     this.etag = "";
-    /** @type {ReturnType<typeof setTimeout>|undefined} */
-    this.timer = undefined;
+    this.timer = 0;
   }
 
   show(/** @type {import("./tree.js").Place} */ place) {
@@ -30,7 +29,7 @@ export class Inspector {
     const place = this.place;
     if (!place || !(isWithin(path, place.path) || isWithin(place.path, path))) return;
     this.timer ||= setTimeout(() => {
-      this.timer = undefined;
+      this.timer = 0;
       if (this.etag) this.#load();
     }, 500);
   }

@@ -16,14 +16,8 @@ export const isBranch = (/** @type {Child} */ child) => child.children !== undef
 export const summary = (/** @type {Child} */ child) => (isBranch(child) ? count(child.children ?? 0)
   : short(child.value) + (child.bytes ? ` … ${size(child.bytes)}` : ""));
 
-/**
- * Reads a location and its first children.
- * @param {import("../shared/line.js").Line} line
- * @param {string} path
- * @param {number} limit
- * @returns {Promise<{self: Child, children: Child[], hasMore: boolean}>}
- */
-export async function readKeys(line, path, limit) {
+/** Reads a location and its first children. */
+export async function readKeys(/** @type {import("../shared/line.js").Line} */ line, /** @type {string} */ path, /** @type {number} */ limit) {
   /** @type {Child[]} */
   const children = [];
   let reply;
@@ -32,6 +26,7 @@ export async function readKeys(line, path, limit) {
     reply = await line.read("KEYS", path, { limit: Math.min(pageMax, limit - children.length), ...after });
     children.push(...reply.children);
   } while (reply.more && reply.children.length && children.length < limit);
-  const { count: total, value, bytes, more: hasMore } = reply;
-  return { self: total > 0 ? { key: path, children: total } : { key: path, value: value ?? null, bytes }, children, hasMore };
+  /** @type {Child} */
+  const self = reply.count > 0 ? { key: path, children: reply.count } : { key: path, value: reply.value ?? null, bytes: reply.bytes };
+  return { self, children, hasMore: Boolean(reply.more) };
 }

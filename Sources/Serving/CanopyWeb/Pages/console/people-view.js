@@ -14,8 +14,7 @@ export function peopleView(/** @type {import("../shared/line.js").Line} */ line)
   const detail = h("section", { class: "panel", "aria-label": "Selected account" }, h("p", { class: "hint" }, "Select an account."));
   const element = h("div", { class: "view people" }, h("div", { class: "bar" }, find, button("Refresh", () => load())),
     h("div", { class: "columns" }, h("div", { class: "panel" }, table("Accounts", ["Name", "Address", "Created (UTC)", "State"], body), foot), detail));
-  /** @type {ReturnType<typeof setTimeout>|undefined} */
-  let timer;
+  let timer = 0;
   let round = 0;
   let selected = "";
 

@@ -6,9 +6,7 @@ import { button, field, form, select, update } from "./controls.js";
 import { sentence } from "./dialog.js";
 import { below, parsed, plural, short } from "./format.js";
 
-/** @typedef {import("../shared/line.js").Line} Line */
-
-export function queryPanel(/** @type {Line} */ line, /** @type {string} */ path, /** @type {(path: string) => void} */ open) {
+export function queryPanel(/** @type {import("../shared/line.js").Line} */ line, /** @type {string} */ path, /** @type {(path: string) => void} */ open) {
   const order = select({ $key: "key", $value: "value", $priority: "priority", child: "a child …" });
   const child = h("input", { placeholder: "starCount", spellcheck: "false", autocapitalize: "off" });
   const lower = select({ "": "the beginning", startAt: "at", startAfter: "after", equalTo: "equal to" });
@@ -64,6 +62,8 @@ export function queryPanel(/** @type {Line} */ line, /** @type {string} */ path,
         shown.set(key, item);
         return item;
       });
+      // Rows that stay in their order keep the focus.
+      if (items.length && items.length === rows.childElementCount && items.every((item, index) => item === rows.children[index])) return;
       clear(rows, ...(items.length ? items : [h("li", { class: "note" }, "No child matches.")]));
     });
     try {
@@ -76,10 +76,11 @@ export function queryPanel(/** @type {Line} */ line, /** @type {string} */ path,
 
   for (const control of [order, lower, upper]) control.addEventListener("change", adapt);
   adapt();
-  return h("details", { class: "panel query" }, h("summary", {}, "Query"),
+  const element = h("details", { class: "panel query" }, h("summary", {}, "Query"),
     form("fields", run, field("Order by", order), childField, field("From", lower), low, field("To", upper), high,
       field("Limit", side), limit, h("button", { type: "submit", class: "button" }, "Run")),
     h("p", { class: "hint" }, "A bound is a number, true, false, null, or else a text; put the text of a number in quotes."), output);
+  return { element, stop };
 }
 
 function explained(/** @type {{order: string, indexed: boolean, declared: boolean, children: number, matches: number|null}} */ { order, indexed, declared, children, matches }) {

@@ -26,8 +26,7 @@ export function rulesView(/** @type {import("../shared/line.js").Line} */ line) 
   let isLoaded = false;
   let isValid = false;
   let round = 0;
-  /** @type {ReturnType<typeof setTimeout>|undefined} */
-  let timer;
+  let timer = 0;
 
   /** `isForced`: whether to discard a draft. */
   async function load(/** @type {boolean=} */ isForced) {

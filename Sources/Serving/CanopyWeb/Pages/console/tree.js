@@ -79,8 +79,7 @@ export class Place {
 
 /** Events: `select`, of another place; `load`, when places were read again; `edit` and `remove`, by the keyboard. */
 export class Tree extends EventTarget {
-  /** @type {ReturnType<typeof setTimeout>|undefined} */
-  #timer;
+  #timer = 0;
   /** @type {Set<string>} the paths of changes since the last reading */
   #touched = new Set();
   #isClosed = false;
@@ -105,10 +104,10 @@ export class Tree extends EventTarget {
   /** Reads the open places again that a change at a path concerns, but not too often. */
   touch(/** @type {string} */ path) {
     this.#touched.add(path);
-    this.#timer ??= setTimeout(() => {
+    this.#timer ||= setTimeout(() => {
       const touched = [...this.#touched];
       this.#touched.clear();
-      this.#timer = undefined;
+      this.#timer = 0;
       for (const place of this.root.all()) {
         const isTouched = touched.some((each) => isWithin(each, place.path) || isWithin(place.path, each));
         if (isTouched && (place.isOpen || place === this.root)) this.load(place);

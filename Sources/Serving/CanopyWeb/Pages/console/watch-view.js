@@ -29,8 +29,7 @@ export function watchView(/** @type {import("../shared/line.js").Line} */ line) 
   const log = logPanel(line);
   const element = h("div", { class: "view watch" }, state, h("div", { class: "charts" }, ...charts.map(([figure]) => figure)), log.element);
   const metrics = new MetricsWindow();
-  /** @type {ReturnType<typeof setTimeout>|undefined} */
-  let timer;
+  let timer = 0;
   let isShown = false;
 
   async function poll() {
