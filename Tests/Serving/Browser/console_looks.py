@@ -49,7 +49,7 @@ def show(stage, view):
         browser.find("#problems", "No problems")
     elif view == "watch":
         browser.until("a chart", lambda: "L" in browser.script(
-            "return document.querySelector('live-chart path.series-0')?.getAttribute('d') ?? ''"))
+            "return document.querySelector('.chart path.series-0')?.getAttribute('d') ?? ''"))
     else:
         browser.click("tbody .link")
         browser.find("main h2")

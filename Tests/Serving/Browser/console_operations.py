@@ -102,12 +102,12 @@ def check_figures_move_and_the_log_grows(stage):
     console = Console(stage, "watch")
     browser = stage.first
     browser.until("two points of a line", lambda: "L" in browser.script(
-        "return document.querySelector('live-chart path.series-0')?.getAttribute('d') ?? ''"))
-    figures = dict(zip(browser.texts("live-chart h2"), browser.script(
-        "return [...document.querySelectorAll('live-chart')].map((it) => it.querySelector('dd').textContent)")))
+        "return document.querySelector('.chart path.series-0')?.getAttribute('d') ?? ''"))
+    figures = dict(zip(browser.texts(".chart h2"), browser.script(
+        "return [...document.querySelectorAll('.chart')].map((it) => it.querySelector('dd').textContent)")))
     assert re.match(r"[1-9]", figures["Connections"]), figures
     assert re.match(r"[1-9].*MiB", figures["Memory"]), figures
-    browser.until("the requests of this page", lambda: re.match(r"0?\.?[1-9]", browser.text("live-chart dd")))
+    browser.until("the requests of this page", lambda: re.match(r"0?\.?[1-9]", browser.text(".chart dd")))
     # Published again, the rules leave a line in the log.
     console.ask("RULES", console.ask("RULES")["text"])
     browser.find(".log li", "the rules have been replaced")

@@ -1,72 +1,45 @@
-// A small chart of the last two minutes: one or two lines, the present values as text.
+// A small chart of the last two minutes: a few lines, and the present values as text.
 
 import { clear, element as h } from "/shared/dom.js";
 
 const samples = 120;
 const [width, height] = [240, 48];
 
-function svg(/** @type {string} */ tag, /** @type {Record<string, string|number>} */ attributes) {
+function svg(/** @type {string} */ tag, /** @type {Record<string, string>} */ attributes) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", tag);
-  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, String(value));
+  for (const [name, value] of Object.entries(attributes)) element.setAttribute(name, value);
   return element;
 }
 
-/** `<live-chart>`: create it with `chart`, then push a sample at a time. */
-export class LiveChart extends HTMLElement {
+/** Creates a chart with lines of these names; a single line needs none. `push` takes a value for each, or null. */
+export function chart(/** @type {string} */ title, /** @type {string[]} */ names, /** @type {(value: number) => string} */ text) {
   /** @type {(number|null)[][]} the samples of each line, the newest last */
-  #lines = [];
-  /** @type {(value: number) => string} */
-  #text = String;
-  /** @type {string[]} */
-  #names = [];
-  #values = h("dl");
-  #peak = h("small");
-  #drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
+  let lines = names.map(() => []);
+  const values = h("dl");
+  const highest = h("small", {}, "No values yet");
+  const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
 
-  /** `names`: of the lines; one without a name needs none. */
-  prepare(/** @type {string} */ title, /** @type {string[]} */ names, /** @type {(value: number) => string} */ text) {
-    this.#names = names;
-    this.#text = text;
-    this.#lines = names.map(() => []);
-    this.append(h("h2", {}, title), this.#values, this.#drawing, this.#peak);
-    this.#draw();
-    return this;
-  }
-
-  /** `values`: one for each line; null where there is none. */
-  push(/** @type {(number|null)[]} */ values) {
-    this.#lines.forEach((line, index) => {
-      line.push(Number.isFinite(values[index]) ? values[index] : null);
-      if (line.length > samples) line.shift();
-    });
-    this.#draw();
-  }
-
-  #draw() {
-    const peak = Math.max(0, ...this.#lines.flat().map((value) => value ?? 0));
-    const paths = this.#lines.map((line, index) => {
-      let [d, isDown] = ["", false];
-      line.forEach((value, place) => {
-        const x = width - (line.length - 1 - place) * (width / (samples - 1));
-        const y = height - 1 - (peak > 0 ? (value ?? 0) / peak : 0) * (height - 3);
-        if (value !== null) d += `${isDown ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
-        isDown = value !== null;
-      });
-      return svg("path", { d, class: `line series-${index}` });
-    });
-    const base = svg("path", { d: `M0 ${height - 1}H${width}`, class: "base" });
-    this.#drawing.replaceChildren(base, ...paths);
-    clear(this.#values, ...this.#names.flatMap((name, index) => {
-      const value = this.#lines[index].at(-1) ?? null;
-      return [h("div", {}, h("dt", { class: `series-${index}` }, name), h("dd", {}, value === null ? "–" : this.#text(value)))];
+  function push(/** @type {(number|null)[]} */ sample) {
+    lines = lines.map((line, index) => [...line, sample[index]].slice(-samples));
+    const peak = Math.max(0, ...lines.flat().map((value) => value ?? 0));
+    const paths = lines.map((line, index) => svg("path", { d: path(line, peak), class: `line series-${index}` }));
+    drawing.replaceChildren(svg("path", { d: `M0 ${height - 1}H${width}`, class: "base" }), ...paths);
+    clear(values, ...names.map((name, index) => {
+      const value = sample[index];
+      return h("div", {}, h("dt", { class: `series-${index}` }, name), h("dd", {}, value === null ? "–" : text(value)));
     }));
-    clear(this.#peak, `highest in 2 min: ${this.#text(peak)}`);
+    if (peak > 0) highest.textContent = `highest in 2 min: ${text(peak)}`;
   }
+
+  return { element: h("section", { class: "chart" }, h("h2", {}, title), values, drawing, highest), push };
 }
 
-customElements.define("live-chart", LiveChart);
-
-/** Creates a chart with lines of these names; a single line needs none. */
-export function chart(/** @type {string} */ title, /** @type {string[]} */ names, /** @type {(value: number) => string} */ text) {
-  return new LiveChart().prepare(title, names, text);
+/** The path of a line, with a gap for each missing value. */
+function path(/** @type {(number|null)[]} */ line, /** @type {number} */ peak) {
+  return line.map((value, place) => {
+    if (value === null) return "";
+    const x = width - (line.length - 1 - place) * (width / (samples - 1));
+    const y = height - 1 - (peak > 0 ? value / peak : 0) * (height - 3);
+    return `${place > 0 && line[place - 1] !== null ? "L" : "M"}${x.toFixed(1)} ${y.toFixed(1)}`;
+  }).join("");
 }

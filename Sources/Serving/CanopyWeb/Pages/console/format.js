@@ -4,7 +4,6 @@ const number = new Intl.NumberFormat("en", { maximumFractionDigits: 1 });
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 
 export const count = (/** @type {number} */ value) => (Math.abs(value) >= 100 ? whole : number).format(value);
-
 export const plural = (/** @type {number} */ value, /** @type {string} */ one, /** @type {string} */ many = `${one}s`) => `${count(value)} ${value === 1 ? one : many}`;
 
 export function size(/** @type {number} */ bytes) {
@@ -30,17 +29,13 @@ export function time(/** @type {number|null|undefined} */ milliseconds, hasSecon
 
 /** The path of a child. */
 export const below = (/** @type {string} */ path, /** @type {string} */ key) => (path === "/" ? `/${key}` : `${path}/${key}`);
-
 /** The path that contains another; `/` is its own. */
 export const above = (/** @type {string} */ path) => path.slice(0, path.lastIndexOf("/")) || "/";
-
 /** A path as the tree writes it. */
 export const normalPath = (/** @type {string} */ text) => "/" + text.split("/").filter(Boolean).join("/");
-
 /** @returns {boolean} whether a value has an integer that the page cannot hold exactly, and would change */
 export const isInexact = (/** @type {unknown} */ value) => typeof value === "number" ? Number.isInteger(value) && !Number.isSafeInteger(value)
   : value !== null && typeof value === "object" && Object.values(value).some(isInexact);
-
 /** Whether a path is another or below it. */
 export const isWithin = (/** @type {string} */ path, /** @type {string} */ other) => path === other || path.startsWith(other === "/" ? "/" : `${other}/`);
 

@@ -4,6 +4,14 @@
 
 const repliesMax = 11;
 
+/** @returns {Series[]} the series of a metric, perhaps only those with a label */
+function series(/** @type {any} */ reply, /** @type {string} */ name, /** @type {[string, string]=} */ label) {
+  const all = /** @type {Series[]} */ (reply?.metrics[name]?.series ?? []);
+  return label ? all.filter(({ labels }) => labels[label[0]] === label[1]) : all;
+}
+
+const sum = (/** @type {number[]} */ values) => values.reduce((a, b) => a + b, 0);
+
 /** The replies of the last ten seconds. A rate is that of the last second; a mean or quantile is that of all of them. */
 export class MetricsWindow {
   /** @type {any[]} */
@@ -11,51 +19,42 @@ export class MetricsWindow {
 
   take(/** @type {any} */ reply) {
     // The counters of a server that was started again begin anew.
-    const last = this.#replies.at(-1);
-    if (last && total(last, "canopy_commits_total") > total(reply, "canopy_commits_total")) this.#replies = [];
+    if ((this.rate("canopy_commits_total", undefined, this.#replies.at(-1), reply) ?? 0) < 0) this.#replies = [];
     this.#replies = [...this.#replies, reply].slice(-repliesMax);
   }
 
-  /** Returns a number at this moment: the sum of the series with a label. */
+  /** Returns a number at this moment. */
   sum(/** @type {string} */ name, /** @type {[string, string]=} */ label) {
-    return total(this.#replies.at(-1), name, label);
+    return sum(series(this.#replies.at(-1), name, label).map(({ value }) => value));
   }
 
   /** Returns the growth of a counter in a second; null if it is not known yet. */
-  rate(/** @type {string} */ name, /** @type {[string, string]=} */ label) {
-    const [before, after] = this.#replies.slice(-2);
-    if (!after || after.time <= before.time) return null;
-    return (total(after, name, label) - total(before, name, label)) / (after.time - before.time) * 1_000;
+  rate(/** @type {string} */ name, /** @type {[string, string]=} */ label, before = this.#replies.at(-2), after = this.#replies.at(-1)) {
+    if (!before || after.time <= before.time) return null;
+    const [old, now] = [before, after].map((reply) => sum(series(reply, name, label).map(({ value }) => value)));
+    return (now - old) / (after.time - before.time) * 1_000;
   }
 
-  /** Returns the mean of new values; null without any. */
+  /** Returns the mean of the new values; null without any. */
   mean(/** @type {string} */ name) {
-    const { number, sum } = this.#grown(name);
-    return number > 0 ? sum / number : null;
+    const [first, last] = [this.#replies[0], this.#replies.at(-1)].map((reply) => sum(series(reply, name).map((each) => each.sum)));
+    const number = sum(this.#counts(name));
+    return number > 0 ? (last - first) / number : null;
   }
 
-  /** Returns the bound below which this part of new values is; null without any. */
+  /** Returns the bound below which this part of the new values is; null without any. */
   quantile(/** @type {string} */ name, /** @type {number} */ part) {
-    const { counts, bounds, number } = this.#grown(name);
+    const counts = this.#counts(name);
+    const number = sum(counts);
     let rest = number * part;
     const index = counts.findIndex((count) => (rest -= count) <= 0);
-    return number > 0 ? bounds[Math.min(index, bounds.length - 1)] : null;
+    return number > 0 ? this.#replies.at(-1).metrics[name].bounds[Math.min(index, counts.length - 2)] : null;
   }
 
-  /** Returns the growth of a histogram, over all its series. */
-  #grown(/** @type {string} */ name) {
-    const [first, last] = [this.#replies[0], this.#replies.at(-1)].map((reply) => reply?.metrics[name]);
-    const sums = (/** @type {(series: Series) => number} */ part) =>
-      [last, first].map((metric) => (metric?.series ?? []).map(part).reduce((/** @type {number} */ a, /** @type {number} */ b) => a + b, 0));
-    const growth = (/** @type {(series: Series) => number} */ part) => sums(part).reduce((after, before) => after - before);
-    const bounds = /** @type {number[]} */ (last?.bounds ?? []);
-    const counts = [...bounds, Infinity].map((_, index) => growth((series) => series.counts[index]));
-    return { bounds, counts, sum: growth((series) => series.sum), number: counts.reduce((a, b) => a + b, 0) };
+  /** Returns the numbers of new values below each bound, and above all of them. */
+  #counts(/** @type {string} */ name) {
+    const at = (/** @type {any} */ reply, /** @type {number} */ index) => sum(series(reply, name).map(({ counts }) => counts[index]));
+    const [first, last] = [this.#replies[0], this.#replies.at(-1)];
+    return [...(last?.metrics[name]?.bounds ?? []), Infinity].map((_, index) => at(last, index) - at(first, index));
   }
-}
-
-/** @returns {number} the sum of the series with a label */
-function total(/** @type {any} */ reply, /** @type {string} */ name, /** @type {[string, string]} */ [label, value] = ["", ""]) {
-  const series = /** @type {Series[]} */ (reply?.metrics[name]?.series ?? []);
-  return series.filter(({ labels }) => !label || labels[label] === value).reduce((sum, each) => sum + each.value, 0);
 }

@@ -8,6 +8,8 @@ import { explainPanel } from "./explain.js";
 import { plural } from "./format.js";
 
 const draft = "canopy.console.rules";
+/** A longer line would end the connection, and a read is sent again. */
+const lengthMax = 500_000;
 
 export function rulesView(/** @type {import("../shared/line.js").Line} */ line) {
   const gutter = h("div", { class: "gutter", "aria-hidden": "true" });
@@ -73,6 +75,7 @@ export function rulesView(/** @type {import("../shared/line.js").Line} */ line) 
   async function check() {
     const mine = ++round;
     try {
+      if (area.value.length > lengthMax) throw new Error("The text is too long to be checked here. Use canopy rules set.");
       const { valid, problems: found, omitted } = await line.read("CHECKRULES", area.value);
       if (mine !== round) return;
       isValid = valid;

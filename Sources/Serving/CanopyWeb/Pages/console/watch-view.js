@@ -11,7 +11,7 @@ const pollMilliseconds = 1_000;
 
 export function watchView(/** @type {import("../shared/line.js").Line} */ line) {
   const each = (/** @type {number} */ value) => `${count(value)}/s`;
-  /** @type {[import("./chart.js").LiveChart, (m: MetricsWindow) => (number|null)[]][]} */
+  /** @type {[ReturnType<chart>, (m: MetricsWindow) => (number|null)[]][]} */
   const charts = [
     [chart("Requests", ["line", "realtime", "HTTP"], each), (m) => [m.rate("canopy_requests_total", ["protocol", "line"]),
       m.rate("canopy_requests_total", ["protocol", "realtime"]), m.rate("canopy_http_requests_total")]],
@@ -27,7 +27,7 @@ export function watchView(/** @type {import("../shared/line.js").Line} */ line) 
   ];
   const state = h("p", { class: "notice error", role: "status", hidden: true });
   const log = logPanel(line);
-  const element = h("div", { class: "view watch" }, state, h("div", { class: "charts" }, ...charts.map(([figure]) => figure)), log.element);
+  const element = h("div", { class: "view watch" }, state, h("div", { class: "charts" }, ...charts.map(([figure]) => figure.element)), log.element);
   const metrics = new MetricsWindow();
   let timer = 0;
   let isShown = false;
