@@ -76,11 +76,15 @@ export function clientsView(/** @type {import("../shared/line.js").Line} */ line
     for (const [each, row] of rows) row.setAttribute("aria-selected", String(each === id));
     try {
       const client = await line.read("CLIENT", id);
-      if (selected === id && detail.dataset.shown !== JSON.stringify(client)) drawDetail(client);
+      const shown = JSON.stringify([id, user(client), client.namespace, client.listens, client.onDisconnect]);
+      if (selected !== id) return;
+      if (detail.dataset.shown !== shown) drawDetail(client);
+      detail.dataset.shown = shown;
       if (!isQuiet) detail.querySelector("h2")?.focus();
     } catch (error) {
       if (selected !== id) return;
       selected = 0;
+      detail.dataset.shown = "";
       clear(detail, h("p", { class: "hint" }, sentence(error)));
     }
   }
@@ -88,7 +92,6 @@ export function clientsView(/** @type {import("../shared/line.js").Line} */ line
   function drawDetail(/** @type {any} */ client) {
     const { id, protocol, address, since, namespace, self, listens, onDisconnect } = client;
     const held = detail.contains(document.activeElement) ? document.activeElement?.tagName : null;
-    detail.dataset.shown = JSON.stringify(client);
     const end = async () => {
       const text = "It is closed, and its on-disconnect writes are made. The client may connect again.";
       if (!await confirmed({ title: `End connection ${id}?`, text, action: "End it" })) return;
