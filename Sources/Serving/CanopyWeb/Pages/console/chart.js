@@ -16,7 +16,7 @@ export function chart(/** @type {string} */ title, /** @type {string[]} */ names
   /** @type {(number|null)[][]} the samples of each line, the newest last */
   let lines = names.map(() => []);
   const values = h("dl");
-  const highest = h("small", {}, "No values yet");
+  const highest = h("small", {}, "…");
   const drawing = svg("svg", { viewBox: `0 0 ${width} ${height}`, preserveAspectRatio: "none", "aria-hidden": "true" });
 
   function push(/** @type {(number|null)[]} */ sample) {
@@ -28,7 +28,7 @@ export function chart(/** @type {string} */ title, /** @type {string[]} */ names
       const value = sample[index];
       return h("div", {}, h("dt", { class: `series-${index}` }, name), h("dd", {}, value === null ? "–" : text(value)));
     }));
-    if (peak > 0) highest.textContent = `highest in 2 min: ${text(peak)}`;
+    highest.textContent = peak > 0 ? `highest in 2 min: ${text(peak)}` : "nothing in 2 min";
   }
 
   return { element: h("section", { class: "chart" }, h("h2", {}, title), values, drawing, highest), push };

@@ -45,5 +45,5 @@ export function update(/** @type {Element} */ target, /** @type {string} */ text
 /** Highlights an element for a moment, without a fading if the reader wants less motion. */
 export function flash(/** @type {Element} */ target) {
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  target.animate([{ offset: 0, backgroundColor: "var(--accent-soft)" }], { duration: 1_500, easing: isStill ? "steps(1, end)" : "ease-in" });
+  target.animate([{ offset: 0, backgroundColor: "color-mix(in srgb, var(--star) 22%, transparent)" }], { duration: 1_500, easing: isStill ? "steps(1, end)" : "ease-in" });
 }
