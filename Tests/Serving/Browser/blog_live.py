@@ -200,7 +200,7 @@ def check_a_thousand_events_a_second_do_not_freeze_the_page(stage):
     browser.open("/")
     browser.find(".card")
     posts = browser.ids()[:20]
-    author = stage.server.person("emre_spokes")
+    counts = {post: browser.star(post)[0] for post in posts}
     rounds = []
     # Other programs share this machine: a round counts if the frames of the page at rest are regular.
     for _ in range(40):
@@ -210,7 +210,7 @@ def check_a_thousand_events_a_second_do_not_freeze_the_page(stage):
         if at_rest >= FRAME_MILLISECONDS:
             continue
         browser.script("probe.frames = []; probe.messages = 0")
-        seconds = flood(author, posts, EVENTS_PER_SECOND * 3)
+        seconds = flood(stage.administrator, counts, EVENTS_PER_SECOND * 3)
         frames, messages = browser.probe()["frames"], browser.probe()["messages"]
         rounds.append((max(frames), len(frames) / seconds, messages / seconds))
         if is_good(rounds[-1]) or len(rounds) == 8:
@@ -228,18 +228,15 @@ def is_good(measured):
     return frame < FRAME_MILLISECONDS and events >= EVENTS_PER_SECOND * 0.9
 
 
-def flood(author, posts, count):
-    """Stars posts at the rate of the check, and returns the seconds that it took."""
+def flood(administrator, counts, events):
+    """Changes the counts of some posts at the rate of the check, at last to the same, and returns the seconds."""
     start = time.monotonic()
-    batch = 40
-    for sent in range(0, count, batch):
-        ahead = sent / EVENTS_PER_SECOND - (time.monotonic() - start)
+    commits = events // len(counts) // 2 * 2
+    for number in range(1, commits + 1):
+        administrator.ask("UPDATE", "/posts", {f"{post}/starCount": count + number % 2 * 7 for post, count in counts.items()})
+        ahead = number * len(counts) / EVENTS_PER_SECOND - (time.monotonic() - start)
         if ahead > 0:
             time.sleep(ahead)
-        for number in range(batch):
-            author.send("STAR", posts[(sent + number) % len(posts)])
-        for _ in range(batch):
-            author.receive()
     return time.monotonic() - start
 
 

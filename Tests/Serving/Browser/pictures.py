@@ -36,6 +36,59 @@ def check_screenshots_of_all_views(stage):
     browser.prefer("light")
 
 
+def check_screenshots_of_passing_states(stage):
+    stage.log_in()
+    browser = stage.second
+    browser.prefer("light", "reduce")
+    author = stage.server.person("emre_spokes")
+    for size in ("phone", "desktop"):
+        browser.resize(*SIZES[size])
+        for scheme in ("light", "dark"):
+            browser.prefer(scheme, "reduce")
+
+            def picture(name):
+                time.sleep(0.1)
+                browser.screenshot(os.path.join(stage.options.folder, f"{name}-{size}-{scheme}.png"))
+
+            show(browser, "/")
+            browser.script("document.querySelectorAll('.card')[3].scrollIntoView()")
+            browser.until("the scroll", lambda: browser.script("return scrollY") > 400)
+            post = author.ask("POST", "Waiting above", "…")["id"]
+            browser.find(".fresh", "1 new post")
+            picture("fresh")
+            author.ask("DELETE", post)
+            own = stage.administrator.ask("POSTS", "@ngoc_lan", {"limit": 1})[0]["id"]
+            show(browser, f"/post/{own}")
+            browser.click(".tools button", "Delete")
+            browser.find("dialog")
+            picture("dialog")
+            browser.click("dialog button", "Keep it")
+            browser.find(".comment")
+            browser.script("document.querySelector('.discussion').scrollIntoView()")
+            picture("comments")
+            show(browser, "/signup")
+            browser.fill("#username", "OldChalk")
+            browser.fill("#email", "other@example.org")
+            browser.fill("#password", "short")
+            browser.click("form button[type=submit]")
+            browser.find(".notice.error")
+            picture("refused")
+            show(browser, "/")
+            stage.server.pause()
+            browser.script("document.querySelector('header nav a[href=\"/top\"]').click()")
+            browser.find(".skeleton")
+            picture("loading")
+            stage.server.kill()
+            browser.find(".toast", "Offline")
+            picture("offline")
+            stage.server.start()
+            author = stage.server.person("emre_spokes")
+            stage.administrator = stage.server.administrator()
+            browser.find(".card")
+    browser.resize(1280, 900)
+    browser.prefer("light")
+
+
 def show(browser, path):
     browser.open(path)
     browser.find("h1")

@@ -92,14 +92,14 @@ export class Line extends EventTarget {
   }
 
   /**
-   * Sends a request that changes something, at most once.
+   * Sends a request that changes something, at most once. It waits for the first connection of the page only.
    * @param {string} verb
    * @param {...any} parts
    * @returns {Promise<any>} fails with OFFLINE if there is no connection, and with LOST if it breaks before the reply
    */
   write(verb, ...parts) {
     return new Promise((resolve, reject) => {
-      if (this.state !== "online") return reject(LineError.offline());
+      if (this.state === "offline") return reject(LineError.offline());
       this.#enqueue({ text: encode(verb, parts), isRepeatable: false, resolve, reject });
     });
   }
@@ -197,9 +197,11 @@ export class Line extends EventTarget {
     this.#numbers.clear();
     for (const subscription of this.#subscriptions) subscription.interrupt();
     const sent = this.#sent.splice(0);
-    this.#waiting.unshift(...sent.filter((pending) => pending.isRepeatable));
+    const waiting = this.#waiting;
+    this.#waiting = [...sent, ...waiting].filter((pending) => pending.isRepeatable);
     this.#become("offline");
     for (const pending of sent) if (!pending.isRepeatable) pending.reject(LineError.lost());
+    for (const pending of waiting) if (!pending.isRepeatable) pending.reject(LineError.offline());
   }
 
   /** Checks the connection after a silence: a broken cable sends nothing. */
