@@ -42,8 +42,16 @@ export function update(/** @type {Element} */ target, /** @type {string} */ text
   target.textContent = text;
 }
 
+/** @type {WeakMap<Element, Animation>} one for each element, as thousands of changes may come in a second */
+const highlights = new WeakMap();
+
 /** Highlights an element for a moment, without a fading if the reader wants less motion. */
 export function flash(/** @type {Element} */ target) {
   const isStill = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  target.animate([{ offset: 0, backgroundColor: "color-mix(in srgb, var(--star) 22%, transparent)" }], { duration: 1_500, easing: isStill ? "steps(1, end)" : "ease-in" });
+  const highlight = highlights.get(target) ?? target.animate(
+    [{ offset: 0, backgroundColor: "color-mix(in srgb, var(--star) 22%, transparent)" }],
+    { duration: 1_500, easing: isStill ? "steps(1, end)" : "ease-in" });
+  highlights.set(target, highlight);
+  highlight.currentTime = 0;
+  highlight.play();
 }
