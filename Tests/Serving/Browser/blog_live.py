@@ -196,6 +196,7 @@ def check_texts_with_markup_stay_text(stage):
 
 
 def check_a_thousand_events_a_second_do_not_freeze_the_page(stage):
+    stage.second.open("/write")
     browser = stage.first
     browser.open("/")
     browser.find(".card")
@@ -221,6 +222,33 @@ def check_a_thousand_events_a_second_do_not_freeze_the_page(stage):
     assert is_good(rounds[-1])
     browser.until("the last state", lambda: [browser.star(post)[0] for post in posts]
                   == [stage.administrator.ask("SHOW", post)["starCount"] for post in posts])
+
+
+def check_a_flood_of_new_posts_ends_with_the_newest_and_a_bounded_page(stage):
+    browser = stage.first
+    browser.open("/")
+    browser.find(".card")
+    keys = [f"-P9zzzzzzzzzzzzz{number:04}" for number in range(1_500)]
+    try:
+        for part, is_down in [(keys[:500], False), (keys[500:], True)]:
+            if is_down:
+                browser.script("document.querySelectorAll('.card')[9].scrollIntoView()")
+                browser.until("the scroll", lambda: browser.script("return scrollY") > 500)
+                before = places(browser)
+            for start in range(0, len(part), 20):
+                stage.administrator.ask("UPDATE", "/posts", {key: {
+                    "uid": "flood", "author": "flood", "title": key, "body": "…", "createdAt": 1, "starCount": 0}
+                    for key in part[start:start + 20]})
+            if is_down:
+                browser.find(".fresh", "Many new posts")
+                assert places(browser) == before, "the text under the reader's eyes moved"
+                browser.click(".fresh")
+            browser.until("the newest posts", lambda: browser.ids()[:20] == part[:-21:-1])
+            assert len(browser.ids()) <= 60, "the page grows with each post"
+    finally:
+        stage.administrator.ask("UPDATE", "/posts", dict.fromkeys(keys))
+    expected = [post["id"] for post in stage.administrator.ask("RECENT", {"limit": 10})]
+    browser.until("the end of the flood", lambda: browser.ids()[:10] == expected)
 
 
 def is_good(measured):

@@ -54,6 +54,11 @@ def main():
     parser.add_argument("--pictures", help="the folder for the pictures of the documentation")
     options = parser.parse_args()
     os.makedirs(options.folder, exist_ok=True)
+    try:
+        # So that other programs of the machine disturb the measurements less.
+        os.nice(-10)
+    except PermissionError:
+        pass
     stage = Stage(options)
     failed = 0
     for module in (blog_views, blog_actions, blog_live, blog_page, console_data, console_operations, console_looks,

@@ -6,8 +6,9 @@ import { PagedList } from "./paged-list.js";
 
 /** The distance from its beginning, in pixels, up to which a list counts as being read from there. */
 const topMax = 120;
-/** The most new entries that slide in together. */
+/** The most new entries that slide in together, and the pause in which more of them gather. */
 const slidesMax = 3;
+const gatherMilliseconds = 500;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /**
@@ -40,6 +41,8 @@ export class ListView {
   /** @type {Set<HTMLElement>} */
   #visible = new Set();
   #state = "loading";
+  /** @type {ReturnType<typeof setTimeout> | undefined} the time at which gathered entries are shown */
+  #gathering;
   #ol = element("ol", { class: "list" });
   #foot = element("div", { class: "list-foot" }, ...skeletons(3));
   #fresh = element("button", { class: "button fresh", type: "button", hidden: true, onclick: () => this.#showFresh() });
@@ -67,6 +70,7 @@ export class ListView {
 
   close() {
     this.#list.close();
+    clearTimeout(this.#gathering);
     this.#seen.disconnect();
     this.#begin.disconnect();
     this.#end.disconnect();
@@ -78,14 +82,16 @@ export class ListView {
     if (this.#list.isLoaded) this.#change({});
   }
 
-  #change({ added = [], changed = [], removed = [], isReset = false }) {
+  #change({ added = [], changed = [], removed = [], isReset = false, isOlder = false }) {
     for (const key of changed) this.#items.get(key)?.update(this.#list.get(key));
     const isFirst = this.#items.size === 0;
     if (isFirst || (this.content.isConnected && this.content.getBoundingClientRect().top > -topMax)) {
-      this.#list.trim();
-      this.#arrange(!isFirst && !isReset && added.length <= slidesMax);
+      if (!isOlder) this.#list.trim();
+      if (isFirst || isReset || isOlder || added.length <= slidesMax) {
+        if (!this.#gathering || isReset) this.#arrange(!isFirst && !isReset && !isOlder);
+      } else this.#gathering ??= setTimeout(() => this.#gathered(), gatherMilliseconds);
       const [key] = added;
-      if (!isFirst && added.length === 1) announce(`New ${this.#options.nouns[0]} by ${this.#list.get(key)?.author}`);
+      if (!isFirst && !isOlder && added.length === 1) announce(`New ${this.#options.nouns[0]} by ${this.#list.get(key)?.author}`);
     } else {
       for (const key of removed) this.#items.get(key)?.element.classList.add("gone");
       this.#hold();
@@ -94,6 +100,12 @@ export class ListView {
     for (const element of this.#visible) this.#follow(element);
     const [first] = this.#list.keys;
     if (first) this.#options.onchange?.(this.#list.get(first));
+  }
+
+  /** Shows the entries of a flood, which would keep the page busy if each frame showed all that are new. */
+  #gathered() {
+    this.#gathering = undefined;
+    this.show();
   }
 
   /** Shows the entries as the list has them. */
@@ -127,7 +139,7 @@ export class ListView {
     for (const key of keys.slice(last + 1)) this.#ol.append(this.#item(key).element);
     this.#fresh.hidden = count === 0;
     const [one, many] = this.#options.nouns;
-    this.#fresh.textContent = count === 1 ? `1 new ${one}` : `${count} new ${many}`;
+    this.#fresh.textContent = this.#list.isTorn ? `Many new ${many}` : count === 1 ? `1 new ${one}` : `${count} new ${many}`;
   }
 
   #showFresh() {

@@ -4,14 +4,14 @@ import { line } from "./session.js";
 const windowSize = 20;
 const pageSize = 20;
 /** The entries of the tail that are kept while the reader is at the beginning, and at most. */
-const tailKept = 100;
-const tailMax = 1000;
+const tailKept = 20;
+const tailMax = 400;
 
 /**
  * The entries of a list of the blog, newest or most starred first: a live window at the beginning, and behind it the
  * tail, which is fetched page by page with `before`.
  *
- * Events: `change` with the keys of a LiveList, and `end`.
+ * Events: `change` with the keys of a LiveList, and whether they are of a page that was fetched; and `end`.
  */
 export class PagedList extends EventTarget {
   /** Whether there may be more entries behind the last. */
@@ -80,7 +80,7 @@ export class PagedList extends EventTarget {
       this.#tail.set(entry.id, entry);
       added.push(entry.id);
     }
-    this.#report({ added });
+    this.#report({ added, isOlder: true });
   }
 
   /** Forgets the end of the tail, or all of a tail that is torn off. It can be fetched again. */
@@ -115,7 +115,8 @@ export class PagedList extends EventTarget {
     this.#report({ ...change, added: [...change.added], removed });
   }
 
-  #report({ added = [], changed = [], removed = [], isReset = false } = {}) {
-    this.dispatchEvent(new CustomEvent("change", { detail: { added, changed, removed, isReset } }));
+  #report({ added = [], changed = [], removed = [], isReset = false, isOlder = false } = {}) {
+    const detail = { added, changed, removed, isReset, isOlder };
+    this.dispatchEvent(new CustomEvent("change", { detail }));
   }
 }
