@@ -47,7 +47,8 @@ def check_values_are_live_and_text_stays_text(stage):
 
 def check_a_change_of_a_value_moves_nothing(stage):
     console = Console(stage, "data/operator")
-    console.ask("SET", "/operator/z", 1)
+    console.ask("SET", "/operator", {"a": 1, "z": 1})
+    console.row("/a")
     before = console.row("/z").location
     console.ask("SET", "/operator/a", "a longer text than before, " * 20)
     stage.first.until("the value", lambda: console.value("/a").startswith('"a longer'))
