@@ -168,9 +168,15 @@ let package = Package(
       ],
       path: "Sources/Serving/CanopyRealtime", swiftSettings: settings),
     .target(
+      name: "CanopyWeb", dependencies: [crypto],
+      path: "Sources/Serving/CanopyWeb",
+      // In the program itself, so that it stays one file.
+      resources: [.embedInCode("Pages")], swiftSettings: settings),
+    .target(
       name: "CanopyGateway",
       dependencies: [
-        "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopyMetrics",
+        "CZlib", "CanopyWeb", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity",
+        "CanopyMetrics",
         "CanopySession", "CanopyEvents", "CanopyRealtime", metrics, logging, deque, nioCore,
         nioPosix, nioExtras, nioHTTP1,
         nioHTTPTypes, nioHTTPTypesHTTP1, nioWebSocket, httpTypes, hummingbird, lifecycle,
@@ -281,9 +287,13 @@ let package = Package(
       ],
       path: "Tests/Serving/CanopyLineServerTests", swiftSettings: settings),
     .testTarget(
+      name: "CanopyWebTests", dependencies: ["CanopyWeb", "CanopyTesting"],
+      path: "Tests/Serving/CanopyWebTests", swiftSettings: settings),
+    .testTarget(
       name: "CanopyGatewayTests",
       dependencies: [
-        "CanopyGateway", "CZlib", "CanopyEvents", "CanopySession", "CanopyTree", "CanopyWire",
+        "CanopyGateway", "CanopyWeb", "CZlib", "CanopyEvents", "CanopySession", "CanopyTree",
+        "CanopyWire",
         "CanopyEngine", "CanopyAccounts", "CanopyIdentity", "CanopyMetrics", "CanopyRealtimeWire",
         "CanopyTesting",
         metrics, lifecycle, nioCore, nioExtras, nioPosix, nioEmbedded, nioHTTP1, nioHTTPTypes,

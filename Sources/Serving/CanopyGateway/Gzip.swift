@@ -12,13 +12,14 @@ final class Gzip {
 
   /// Begins a body.
   ///
+  /// - Parameter level: from 1, the fastest, to 9, the shortest. Level 4 costs half of the default.
   /// - Returns: nil if there is no memory.
-  init?() {
+  init?(level: CInt = 4) {
     stream = .allocate(capacity: 1)
     stream.initialize(to: z_stream())
-    // A window of 32 KiB; 16 more stands for the format of gzip. Level 4 costs half of the default.
+    // A window of 32 KiB; 16 more stands for the format of gzip.
     let status = deflateInit2_(
-      stream, 4, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
+      stream, level, Z_DEFLATED, 15 + 16, 8, Z_DEFAULT_STRATEGY, ZLIB_VERSION,
       CInt(MemoryLayout<z_stream>.size))
     guard status == Z_OK else {
       stream.deallocate()

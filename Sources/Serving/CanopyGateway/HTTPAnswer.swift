@@ -28,6 +28,8 @@ struct HTTPAnswer {
   var isForAllOrigins = true
   /// Whether the body, which is JSON, gets line breaks.
   var isPretty = false
+  /// Whether the body and its fields have their final coding.
+  var isCoded = false
 
   /// Creates a response without a body.
   init(_ status: HTTPResponse.Status = .ok) {
@@ -143,7 +145,10 @@ extension HTTPAnswer {
     var bytes: ByteBuffer
     switch body {
     case .none:
-      if status != .noContent, status != .notModified { fields[.contentLength] = "0" }
+      // The response to HEAD may have the length of the body that GET gets.
+      if status != .noContent, status != .notModified, fields[.contentLength] == nil {
+        fields[.contentLength] = "0"
+      }
       return (HTTPResponse(status: status, headerFields: fields), nil)
     case .bytes(let encoded): bytes = encoded
     case .pieces(var pieces):
@@ -180,7 +185,8 @@ extension HTTPAnswer {
 
   /// Whether a compressed body would be much shorter.
   private var isWorthCompressing: Bool {
-    switch body {
+    if isCoded { return false }
+    return switch body {
     case .none: false
     case .bytes(let bytes): bytes.readableBytes >= Gzip.bodyBytesMin
     case .pieces: true

@@ -132,6 +132,7 @@ struct Responder: Sendable {
       case .longPolling:
         return .answer(Responder.longPollingRefused)
       case .identity: return .answer(try await identity(parsed, &body, writer))
+      case .page(let file): return .answer(try page(file, parsed))
       case .rules:
         return .answer(try await inNamespace(of: target).rules(parsed, &body, writer))
       case .tree(let location):

@@ -1,5 +1,6 @@
 internal import CanopyIdentity
 internal import CanopyTree
+internal import CanopyWeb
 
 /// The target of a request: the path in parts, and the parameters.
 struct Target: Equatable {
@@ -114,6 +115,8 @@ extension Target {
     case longPolling
     /// A request of Firebase's Auth clients.
     case identity
+    /// A file of the web pages.
+    case page(WebFile)
   }
 
   /// Finds the resource.
@@ -148,7 +151,8 @@ extension Target {
     case [".ws"]: .realtime
     case ["line"]: .line
     case [".lp"]: .longPolling
-    default: IdentityService.isIdentityPath(path) ? .identity : nil
+    default:
+      IdentityService.isIdentityPath(path) ? .identity : WebPages.file(at: parts).map(Resource.page)
     }
   }
 

@@ -84,7 +84,7 @@ import Testing
         _ = try await client.head()
         #expect(try await client.event().hasPrefix("put "))
         let before = memory.used
-        let request = "GET / HTTP/1.1\r\n\r\n"
+        let request = "GET /x HTTP/1.1\r\n\r\n"
         try await client.send(String(repeating: request, count: 15_000 / request.utf8.count))
         try await eventually { memory.used >= before + 14_000 }
         // Further events are sent.

@@ -116,12 +116,15 @@ struct ModuleTests {
         "Logging", "NIOCore",
         "NIOExtras", "NIOWebSocket", "Synchronization",
       ]),
+    // Not HTTP: files, and the paths at which they are served.
+    Rule("Serving", "CanopyWeb", ["Crypto"]),
     // Not SQL, not the text of other protocols: HTTP.
     Rule(
       "Serving", "CanopyGateway",
       [
         "CZlib", "CanopyTree", "CanopyEngine", "CanopyWire", "CanopyIdentity", "CanopyMetrics",
-        "CanopySession", "CanopyEvents", "CanopyRealtime", "CoreMetrics", "DequeModule",
+        "CanopySession", "CanopyEvents", "CanopyRealtime", "CanopyWeb", "CoreMetrics",
+        "DequeModule",
         "Foundation", "HTTPTypes",
         "HummingbirdCore", "Logging", "NIOCore", "NIOExtras", "NIOHTTP1", "NIOHTTPTypes",
         "NIOHTTPTypesHTTP1", "NIOPosix", "NIOWebSocket", "ServiceLifecycle", "Synchronization",

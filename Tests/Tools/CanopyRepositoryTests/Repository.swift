@@ -57,6 +57,7 @@ enum Repository {
   /// Returns the paths of all files that people write: code, scripts, settings and texts.
   static func writtenFiles() throws -> [String] {
     let folders = ["Sources", "Tests", "Scripts", "Seeds", ".ci"].flatMap { files(in: $0) }
+      .filter { !$0.hasSuffix(".png") && !$0.hasSuffix(".pyc") }
     let single = [
       ".gitignore", ".swift-format", "Package.swift", "README.md",
     ]

@@ -1,0 +1,56 @@
+import { element } from "/shared/dom.js";
+import { account, signIn, signUp } from "./account.js";
+import { edit, write } from "./editor.js";
+import { mine, missing, person, recent, top } from "./lists.js";
+import { startNotices } from "./notices.js";
+import { avatar } from "./people.js";
+import { post } from "./post-view.js";
+import { router } from "./router.js";
+import { line, session } from "./session.js";
+
+// The page: its views by path, and the header that they share.
+
+/** Shows the reader in the header. */
+function showReader() {
+  const { user } = session;
+  const parts = user
+    ? [element("a", { class: "button", href: "/write" }, "Write"),
+      element("a", { class: "me", href: "/account", "aria-label": `Account of ${user.username}` }, avatar(user.uid, user.username))]
+    : [element("a", { class: "button quiet", href: "/signin" }, "Sign in"),
+      element("a", { class: "button wide", href: "/signup" }, "Sign up")];
+  document.getElementById("person")?.replaceChildren(...parts);
+}
+
+/** Marks the link to the present view. */
+function markPresent() {
+  for (const link of document.querySelectorAll("header.top nav a")) {
+    const path = /** @type {HTMLAnchorElement} */ (link).pathname;
+    const isPresent = path === "/" ? location.pathname === "/" : location.pathname.startsWith(path);
+    if (isPresent) link.setAttribute("aria-current", "page");
+    else link.removeAttribute("aria-current");
+  }
+}
+
+line.open();
+startNotices();
+showReader();
+session.addEventListener("change", () => {
+  showReader();
+  router.renew();
+});
+router.onchange = markPresent;
+router.start({
+  "/": recent,
+  "/top": top,
+  "/mine": mine,
+  "/mine/(top)": mine,
+  "/user/:": person,
+  "/user/:/(top)": person,
+  "/post/:": post,
+  "/post/:/edit": edit,
+  "/write": write,
+  "/signin": signIn,
+  "/signup": signUp,
+  "/account": account,
+  ".*": missing,
+});

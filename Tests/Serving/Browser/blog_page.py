@@ -1,0 +1,65 @@
+"""The page as a whole: its size and speed, its labels and its contrast."""
+
+import audit
+
+BYTES_MAX = 60_000
+SECONDS_MAX = 0.5
+
+
+def check_the_first_page_is_small_and_shows_a_post_soon(stage):
+    browser = stage.first
+    times = []
+    for _ in range(5):
+        browser.command("Network.clearBrowserCache")
+        browser.open("/")
+        browser.find(".card")
+        size, begun, first = browser.script("""
+            const page = performance.getEntriesByType("navigation")[0];
+            const files = performance.getEntriesByType("resource");
+            return [files.reduce((sum, it) => sum + it.transferSize, page.transferSize), page.responseStart, probe.first]""")
+        times.append((first - begun) / 1000)
+        if times[-1] < SECONDS_MAX:
+            break
+    print(f"        {size} bytes with all fields; the first post after " + ", ".join("%.2f s" % it for it in times))
+    assert size <= BYTES_MAX and min(times) < SECONDS_MAX
+
+
+def check_a_second_visit_fetches_no_file_again(stage):
+    browser = stage.first
+    browser.open("/")
+    browser.find(".card")
+    browser.driver.refresh()
+    browser.find(".card")
+    sent = browser.script("""
+        return performance.getEntriesByType("resource").filter((it) => it.responseStatus !== 304 && it.transferSize > 400)
+          .map((it) => [it.name, it.transferSize])""")
+    assert not sent, f"not from the cache: {sent}"
+
+
+def check_every_view_has_labels_headings_and_contrast_in_both_schemes(stage):
+    stage.log_in()
+    browser = stage.second
+    post = stage.administrator.ask("POSTS", "@ngoc_lan", {"limit": 1})[0]
+    for scheme in ("light", "dark"):
+        browser.prefer(scheme)
+        for path in ("/", "/mine", f"/post/{post['id']}", f"/post/{post['id']}/edit", f"/user/{post['uid']}", "/write",
+                     "/account", "/signin", "/signup", "/post/nothing", "/console/"):
+            browser.open(path)
+            browser.find("h1")
+            if path in ("/", "/mine"):
+                browser.find(".card")
+            problems = audit.problems(browser)
+            assert not problems, f"{path} in {scheme}: {problems}"
+    browser.prefer("light")
+
+
+def check_no_view_is_wider_than_a_small_phone(stage):
+    stage.log_in()
+    browser = stage.second
+    post = stage.administrator.ask("POSTS", "@ngoc_lan", {"limit": 1})[0]
+    browser.resize(320, 640)
+    for path in ("/", "/mine", f"/post/{post['id']}", "/write", "/account", "/signup"):
+        browser.open(path)
+        browser.find("h1")
+        browser.until(path, lambda: browser.script("return document.documentElement.scrollWidth") <= 320)
+    browser.resize(1280, 900)

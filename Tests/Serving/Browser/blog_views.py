@@ -1,0 +1,117 @@
+"""The views of the blog show the data of the server, and are found again by their addresses."""
+
+
+def check_recent_posts_scroll_to_the_oldest_in_the_order_of_the_server(stage):
+    browser = stage.first
+    browser.open("/")
+    browser.find(".card")
+    expected = all_posts(stage, "RECENT")
+    scroll_to_end(browser)
+    assert browser.ids() == expected, "the list differs from RECENT"
+    first = stage.administrator.ask("SHOW", expected[0])
+    assert browser.text(".card h2") == first["title"]
+    assert browser.text(".card .excerpt") == first["body"][:400]
+    assert browser.star(expected[0]) == [first["starCount"], False]
+
+
+def check_top_posts_are_in_the_order_of_the_server(stage):
+    stage.first.open("/top")
+    stage.first.find(".card")
+    scroll_to_end(stage.first)
+    assert stage.first.ids() == all_posts(stage, "TOP")
+
+
+def check_a_post_is_shown_with_all_its_comments(stage):
+    posts = stage.administrator.ask("RECENT", {"limit": 100})
+    post = max(posts, key=lambda post: post.get("commentCount", 0))
+    browser = stage.first
+    browser.open("/post/" + post["id"])
+    browser.find(".post h1", post["title"])
+    comments = stage.administrator.ask("COMMENTS", post["id"], {"limit": 100})
+    browser.until("all comments", lambda: len(browser.all(".comment")) == len(comments))
+    assert browser.texts(".comment .text") == [comment["text"] for comment in comments]
+    assert browser.texts(".comment .author bdi") == [comment["author"] for comment in comments]
+    assert browser.texts(".body p") == [part for part in post["body"].split("\n\n") if part]
+    assert browser.text(".discussion h2") == f"{len(comments)} comments"
+
+
+def check_a_person_has_a_page_with_their_posts_by_time_and_by_stars(stage):
+    uid = stage.administrator.ask("PROFILE", "@ngoc_lan")["uid"]
+    for path, verb in [(f"/user/{uid}", "POSTS"), (f"/user/{uid}/top", "TOP")]:
+        stage.first.open(path)
+        stage.first.find("h1", "ngoc_lan")
+        stage.first.find(".card")
+        scroll_to_end(stage.first)
+        assert stage.first.ids() == all_posts(stage, verb, uid)
+
+
+def check_every_address_survives_a_reload(stage):
+    browser = stage.second
+    browser.log_in(stage.people["ngoc_lan"])
+    post = stage.administrator.ask("POSTS", "@ngoc_lan", {"limit": 1})[0]
+    addresses = {
+        "/": "Recent posts", "/top": "Top posts", "/mine": "My posts", "/mine/top": "My top posts",
+        f"/post/{post['id']}": post["title"], f"/post/{post['id']}/edit": "Edit the post",
+        f"/user/{post['uid']}": "ngoc_lan", f"/user/{post['uid']}/top": "ngoc_lan", "/write": "Write a post",
+        "/account": "Account", "/signin": "Sign in", "/signup": "Sign up", "/post/nothing": "No such post",
+    }
+    for path, heading in addresses.items():
+        browser.open(path)
+        browser.find("h1", heading)
+        browser.driver.refresh()
+        browser.find("h1", heading)
+        assert browser.path() == path
+        expected = f"{heading} · Canopy" if path != "/post/nothing" else "Post · Canopy"
+        browser.until("the title", lambda: browser.driver.title == expected)
+
+
+def check_back_returns_to_the_place_in_the_list(stage):
+    browser = stage.first
+    browser.open("/")
+    browser.find(".card")
+    scroll_to_end(browser)
+    post = browser.ids()[40]
+    browser.script("document.querySelectorAll('.card')[40].scrollIntoView()")
+    before = browser.script("return scrollY")
+    browser.script("document.querySelector(`.card[data-key='${arguments[0]}'] h2 a`).click()", post)
+    browser.find(".post h1")
+    assert browser.script("return scrollY") == 0
+    browser.driver.back()
+    browser.find(".card")
+    assert abs(browser.script("return scrollY") - before) < 2 and len(browser.ids()) == len(all_posts(stage, "RECENT"))
+    browser.driver.forward()
+    browser.find(".post h1")
+
+
+def check_nothing_to_show_is_said_so(stage):
+    browser = stage.first
+    browser.open("/post/-Onothing")
+    browser.find(".state", "There is no such post")
+    browser.open("/user/nobody")
+    browser.find(".state", "no such user")
+    browser.open("/mine")
+    browser.find(".state", "Sign in to see this page")
+    browser.script("history.pushState(null, '', '/no/such/page'); dispatchEvent(new PopStateEvent('popstate'))")
+    browser.find("h1", "Nothing here")
+    browser.open("/mine")
+    browser.script("localStorage['canopy.session'] = arguments[0]", "not JSON")
+    browser.open("/")
+    browser.find(".card")
+
+
+def all_posts(stage, verb, *parts):
+    """Returns the ids of all entries of a list, as a client that asks page by page gets them."""
+    ids = []
+    while True:
+        options = {"limit": 100, **({"before": ids[-1]} if ids else {})}
+        page = stage.administrator.ask(verb, *parts, options)
+        ids += [post["id"] for post in page if "uid" in post]
+        if len(page) < 100:
+            return ids
+
+
+def scroll_to_end(browser):
+    def is_at_end():
+        browser.script("scrollTo(0, document.body.scrollHeight)")
+        return browser.all(".finished")
+    browser.until("the end of the list", is_at_end)

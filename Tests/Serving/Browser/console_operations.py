@@ -1,0 +1,150 @@
+"""The views Rules, People, Watch and Clients of the console, and its return after a server was killed."""
+
+import re
+
+from console_page import Console, token
+
+EDITOR = ".editor textarea"
+PASSWORD = "main input[type=password]"
+
+
+def check_rules_are_checked_compared_published_and_explained(stage):
+    console = Console(stage, "rules")
+    browser = stage.first
+    console.has_content(EDITOR, console.ask("RULES")["text"])
+    browser.fill(EDITOR, '{ "rules": {\n  "operator": { ".read": "tru" }\n} }')
+    browser.click("#problems .link", "2:")
+    assert browser.script("return document.activeElement.selectionStart") > 13, "the caret is in the second line"
+    assert browser.find(".bar .button", "Publish").get_attribute("disabled")
+    browser.fill(EDITOR, '{ "rules": {\n  "operator": { ".read": "true" }\n} }')
+    browser.find("#problems", "No problems")
+    console.press("Difference")
+    browser.find(".diff .added", "operator")
+    browser.find(".diff .removed")
+    console.press("Publish")
+    console.confirm("Publish")
+    console.message("The rules are in force since commit")
+    assert console.ask("RULES")["builtIn"] is False
+    browser.fill(".explain input", "@OldChalk")
+    browser.fill(".explain input.path", "/operator/a")
+    console.press("Explain")
+    browser.find(".verdict.allowed")
+    browser.find(".steps li", "/operator/.read")
+    console.choose(".explain select", "SET")
+    browser.fill(".explain textarea", "1")
+    console.press("Explain")
+    browser.find(".verdict.denied")
+
+
+def check_a_draft_of_rules_survives_a_reload_and_the_built_in_rules_return(stage):
+    console = Console(stage, "rules")
+    browser = stage.first
+    console.has_content(EDITOR, console.ask("RULES")["text"])
+    browser.fill(EDITOR, "{ a draft")
+    browser.driver.refresh()
+    console.has_content(EDITOR, "{ a draft")
+    console.press("Built-in")
+    console.confirm("Restore")
+    console.message("The rules are in force since commit")
+    assert console.ask("RULES")["builtIn"] is True
+    console.has_content(EDITOR, console.ask("RULES")["text"])
+
+
+def check_a_person_is_found_disabled_enabled_and_signed_out(stage):
+    console = Console(stage, "people")
+    browser = stage.first
+    email = stage.people["OldChalk"]["email"]
+    uid = console.ask("USER", "@OldChalk")["uid"]
+    browser.fill("main input[type=search]", "oldch")
+    browser.until("one row", lambda: browser.texts("tbody th") == ["OldChalk"])
+    console.press("OldChalk", "tbody")
+    browser.find("h2", "OldChalk")
+    console.press("Disable")
+    console.confirm("Disable")
+    console.message("OldChalk is disabled")
+    browser.find("tbody .tag.bad", "disabled")
+    assert console.ask("USER", uid)["disabled"] is True
+    console.press("Enable")
+    console.message("OldChalk may log in again")
+    assert console.ask("USER", uid)["disabled"] is False
+
+    browser.fill(PASSWORD, "short")
+    console.press("Set password")
+    console.confirm("Set it")
+    console.message("That password is too short")
+    # The password of the demo data stays.
+    browser.fill(PASSWORD, stage.people["OldChalk"]["password"])
+    console.press("Set password")
+    console.confirm("Set it")
+    console.message("The password is set")
+    visitor = stage.server.person("OldChalk")
+    assert visitor.ask("WHOAMI")["email"] == email
+    console.press("OldChalk", "tbody")
+    browser.find("h3", "Sessions (1)")
+    console.press("Sign out everywhere")
+    console.confirm("Sign out")
+    console.message("OldChalk is signed out everywhere")
+    browser.find("h3", "Sessions (0)")
+    browser.until("the end of the login", lambda: visitor.ask("WHOAMI") is None)
+
+
+def check_all_people_are_listed_in_pages(stage):
+    console = Console(stage, "people")
+    stage.first.until("the people", lambda: stage.first.texts("tbody th"))
+    while console.shows(".foot button", "Show more"):
+        before = len(stage.first.all("tbody tr"))
+        console.press("Show more", ".foot")
+        stage.first.until("more rows", lambda: len(stage.first.all("tbody tr")) > before)
+    assert set(stage.people) <= set(stage.first.texts("tbody th"))
+
+
+def check_figures_move_and_the_log_grows(stage):
+    console = Console(stage, "watch")
+    browser = stage.first
+    browser.until("two points of a line", lambda: "L" in browser.script(
+        "return document.querySelector('.chart path.series-0')?.getAttribute('d') ?? ''"))
+    figures = dict(zip(browser.texts(".chart h2"), browser.script(
+        "return [...document.querySelectorAll('.chart')].map((it) => it.querySelector('dd').textContent)")))
+    assert re.match(r"[1-9]", figures["Connections"]), figures
+    assert re.match(r"[1-9].*MiB", figures["Memory"]), figures
+    browser.until("the requests of this page", lambda: re.match(r"0?\.?[1-9]", browser.text(".chart dd")))
+    # Published again, the rules leave a line in the log.
+    console.ask("RULES", console.ask("RULES")["text"])
+    browser.find(".log li", "the rules have been replaced")
+
+
+def check_a_connection_is_shown_and_ended(stage):
+    victim = stage.server.administrator()
+    victim.ask("LISTEN", "/operator", {"orderBy": "$key", "limitToLast": 2})
+    victim.ask("ONDISCONNECT", "SET", "/operator/gone", True)
+    console = Console(stage, "clients")
+    browser = stage.first
+    known = lambda: {it["id"]: it for it in console.ask("CLIENTS", {"limit": 1_000})["clients"]}
+    id = [key for key, it in known().items() if it["subscriptions"] == 1 and it["armed"] == 1][-1]
+    browser.until("its row", lambda: str(id) in browser.texts("tbody .link"))
+    browser.script("[...document.querySelectorAll('tbody .link')].find((it) => it.textContent === arguments[0]).click()", str(id))
+    browser.find("h2", f"Connection {id}")
+    browser.find(".rows li", "/operator")
+    browser.find(".rows li", "/operator/gone")
+    console.press("End this connection")
+    console.confirm("End it")
+    console.message(f"Connection {id} has ended")
+    browser.until("its end", lambda: id not in known())
+    browser.until("its write", lambda: console.ask("GET", "/operator/gone") is True)
+    browser.until("the end of its row", lambda: str(id) not in browser.texts("tbody .link"))
+    console.ask("REMOVE", "/operator")
+
+
+def check_the_console_goes_on_after_the_server_was_killed(stage):
+    console = Console(stage, "data")
+    console.row("/posts")
+    stage.server.kill()
+    stage.first.find("#state", "No connection")
+    stage.server.start()
+    stage.administrator = stage.server.administrator()
+    stage.first.until("the connection", lambda: not stage.first.text("#state"))
+    stage.administrator.ask("SET", "/operator", 5)
+    console.waits_for_value("/operator", "5")
+    stage.administrator.ask("REMOVE", "/operator")
+    console.has_no_key("operator")
+    assert token(stage)

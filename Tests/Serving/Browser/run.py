@@ -1,0 +1,92 @@
+"""Shows and uses the web pages of a server as people do, in headless Chromium, and prints a line for each check.
+
+Scripts/browser-test runs this file with the built program, the demo data and a folder for screenshots. The first
+difference of a check ends that check; the exit status is 1 if there was any.
+"""
+
+import argparse
+import os
+import sys
+import time
+import traceback
+
+import blog_actions
+import blog_live
+import blog_page
+import blog_views
+import console_data
+import console_looks
+import console_operations
+import pictures
+from browser import Browser
+from server import Server
+
+
+class Stage:
+    """The server, and two readers with a browser each."""
+
+    def __init__(self, options):
+        self.options = options
+        self.server = Server(options.canopy, options.seed)
+        self.people = self.server.people
+        self.first = Browser(self.server.address)
+        self.second = Browser(self.server.address)
+        self.administrator = self.server.administrator()
+
+    @property
+    def browsers(self):
+        return self.first, self.second
+
+    def log_in(self):
+        """Logs both readers in, unless they are."""
+        for browser, name in zip(self.browsers, ("OldChalk", "ngoc_lan")):
+            browser.open("/")
+            if not browser.script("return localStorage['canopy.session']"):
+                browser.log_in(self.people[name])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("canopy")
+    parser.add_argument("seed")
+    parser.add_argument("folder", help="for the screenshots")
+    parser.add_argument("--only", default="", help="a part of the names of the checks to run")
+    parser.add_argument("--pictures", help="the folder for the pictures of the documentation")
+    options = parser.parse_args()
+    os.makedirs(options.folder, exist_ok=True)
+    try:
+        # So that other programs of the machine disturb the measurements less.
+        os.nice(-10)
+    except PermissionError:
+        pass
+    stage = Stage(options)
+    failed = 0
+    for module in (blog_views, blog_actions, blog_live, blog_page, console_data, console_operations, console_looks,
+                   pictures):
+        for name, check in list(vars(module).items()):
+            if not name.startswith("check_") or options.only not in name:
+                continue
+            start = time.monotonic()
+            try:
+                check(stage)
+                errors = [error for browser in stage.browsers for error in browser.errors()]
+                assert not errors, f"the browser logged: {errors}"
+                result = "ok     "
+            except Exception:
+                failed += 1
+                result = "FAILED "
+                traceback.print_exc()
+                for index, browser in enumerate(stage.browsers):
+                    browser.screenshot(os.path.join(options.folder, f"failed-{name}-{index}.png"))
+                    browser.errors()
+            words = name.removeprefix("check_").replace("_", " ")
+            print(f"{result} {module.__name__}: {words} ({time.monotonic() - start:.1f} s)", flush=True)
+    for browser in stage.browsers:
+        browser.close()
+    status = stage.server.stop()
+    if status != 0:
+        print(f"FAILED  the server ended with exit code {status} after SIGTERM, not 0")
+    sys.exit(1 if failed or status != 0 else 0)
+
+
+main()
