@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyEvents
 import CanopySession
 import CanopyTesting
 import CanopyTree
@@ -62,7 +63,7 @@ import Testing
       let parts = try await Self.parts()
       let (large, channel) = try Self.connection(parts.operations, work: 700_000)
       let (other, otherChannel) = try Self.connection(parts.operations, work: 600_000)
-      if closes { try channel.close().wait() }
+      if closes { channel.close(promise: nil) }
       channel.embeddedEventLoop.run()
       otherChannel.embeddedEventLoop.run()
       #expect(!channel.isActive)
@@ -83,14 +84,14 @@ import Testing
     try await withGateway { server in
       let memory = server.parts.operations.memory
       let gate = server.parts.journal.holdNextAppend()
-      var before = 0
-      try await server.connect { client in
+      let before = try await server.connect { client in
         let body = "\"" + String(repeating: "x", count: bytes) + "\""
         try await client.begin("PUT", "/open/a.json", [:], body)
         await gate.reached()
-        before = memory.used
+        let before = memory.used
         server.gate.closeAll()
         _ = try? await client.end()
+        return before
       }
       try await eventually { server.gate.count == 0 }
       let mostBytes = before - GatewayConnection.baseBytes + MemoryBudget.reportBytes

@@ -82,13 +82,14 @@ import Testing
       let ada = try await server.connect(as: "ada")
       let id = try await ada.text("id", "POST title body")
       let other = try await ada.text("id", "POST title body")
-      let places = ["removed-posts/x", "renames/\(ada.uid)"]
+      let uid = try await ada.text("uid", "WHOAMI")
+      let places = ["removed-posts/x", "renames/\(uid)"]
       for place in places { try await server.set("/\(place)", "\"mine\"") }
       try await ada.expect("DELETE \(id)", "+null")
       try await ada.expect("RENAME Countess", "+null")
       for place in places { #expect(server.root.at(try Path(place)) == "mine", "\(place)") }
       // Under the built-in rules they are marks, and obsolete.
-      try await server.set(rules: nil)
+      try await replaceRules(server.parts, nil)
       try await ada.expect("DELETE \(other)", "+null")
       try await ada.expect("RENAME Ada2", "+null")
       for place in places {
