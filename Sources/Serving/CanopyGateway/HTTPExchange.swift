@@ -101,9 +101,9 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   /// Whether the body of a request comes as it is, or in chunks alone. The decoder undoes the chunks, and accepts any
   /// other coding before them.
   private static func isCodingKnown(_ head: HTTPRequestHead) -> Bool {
-    guard head.headers.contains(name: "Transfer-Encoding") else { return true }
     let codings = head.headers["Transfer-Encoding"]
-    return codings.count == 1 && codings[0].asciiLowercased.hasSameBytes(as: "chunked")
+    guard let coding = codings.first else { return true }
+    return codings.count == 1 && coding.asciiLowercased.hasSameBytes(as: "chunked")
   }
 
   private func note(_ head: HTTPRequestHead) {
