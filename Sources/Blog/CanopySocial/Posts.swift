@@ -56,16 +56,18 @@ public enum Posts {
   /// Removes a post and its comments. Only its author may do that. If the post has more than `commentsMax` comments, the
   /// commit writes `/deletions/<id>`, and `UnfinishedWork` removes the comments.
   ///
+  /// - Parameter hasBuiltInRules: whether the built-in rules are in force. Under other rules `/removed-posts` may have
+  ///   data of clients, so nothing in it is removed.
   /// - Complexity: O(`commentsMax` × log n).
   public static func delete(
     _ id: Key, by uid: Key, commentsMax: Int = UnfinishedWork.entriesMax,
-    in proposal: inout Proposal
+    hasBuiltInRules: Bool = true, in proposal: inout Proposal
   ) throws -> Decision<Void> {
     try checkAuthor(of: id, is: uid, in: proposal.root)
     var removal = PostRemoval(
       root: proposal.root, now: proposal.now, entriesLeft: commentsMax)
-    let assignments =
-      removal.assignments(of: id, by: uid) + removal.expiredReservations(limit: 2)
+    var assignments = removal.assignments(of: id, by: uid)
+    if hasBuiltInRules { assignments += removal.expiredReservations(limit: 2) }
     return Decision(try Write(setting: assignments), ())
   }
 

@@ -65,19 +65,22 @@ public enum Users {
   ///
   /// - Parameters:
   ///   - entriesMax: the maximum number of posts and comments that the commit changes.
+  ///   - hasBuiltInRules: whether the built-in rules are in force. Under other rules `/renames` may have data of clients,
+  ///     so nothing in it is removed.
   ///   - wait: returns the milliseconds to wait, or nil to continue, from the number of posts and comments to change and
   ///     the time.
   /// - Complexity: O(`entriesMax` × log n).
   /// - Throws: `SocialError.conflict` if the name is taken; `rateLimited` if `wait` returns a time.
   public static func rename(
     _ uid: Key, to username: String, entriesMax: Int = UnfinishedWork.entriesMax,
-    in proposal: inout Proposal,
+    hasBuiltInRules: Bool = true, in proposal: inout Proposal,
     wait: (_ entries: Int, _ now: Int64) -> Int64? = { _, _ in nil }
   ) throws -> Decision<Void> {
     assert((try? Texts.checkUsername(username)) != nil, "the name was checked")
     let (root, now) = (proposal.root, proposal.now)
     var assignments = try naming(
-      uid, username, before: root, after: root, hasNewName: true, entriesMax: entriesMax
+      uid, username, before: root, after: root, hasNewName: true, entriesMax: entriesMax,
+      removesMark: hasBuiltInRules
     ) { wait($0, now) }
     let profile = Layout.path(Layout.users, uid)
     assignments.append(Assignment(profile.child(Layout.username), Node(username)))
@@ -93,12 +96,14 @@ public enum Users {
   /// - Parameters:
   ///   - before: the root without the name; it decides whether the name is free.
   ///   - after: the root whose posts and comments get the name.
+  ///   - removesMark: whether the mark of an earlier renaming is removed if nothing is left to do.
   ///   - wait: returns the milliseconds to wait, or nil to continue, from the number of posts and comments to change.
   /// - Throws: `SocialError.conflict` if another user has the name; `rateLimited` if `wait` returns a time.
   /// - Complexity: O(`entriesMax` × log n).
   static func naming(
     _ uid: Key, _ name: String, before: Node, after: Node, hasNewName: Bool,
-    entriesMax: Int = UnfinishedWork.entriesMax, wait: (_ entries: Int) -> Int64?
+    entriesMax: Int = UnfinishedWork.entriesMax, removesMark: Bool = true,
+    wait: (_ entries: Int) -> Int64?
   ) throws -> [Assignment] {
     let key = try nameKey(name, for: uid, in: before)
     var result: [Assignment] = []
@@ -110,7 +115,7 @@ public enum Users {
         of: uid, named: Node(name), in: after, entriesMax: entriesMax)
       result = changes
       let mark = Layout.path(Layout.renames, uid)
-      if rest != nil || !before.at(mark).isAbsent {
+      if rest != nil || removesMark && !before.at(mark).isAbsent {
         result.append(Assignment(mark, rest?.node ?? .absent))
       }
     }

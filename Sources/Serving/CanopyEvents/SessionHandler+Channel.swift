@@ -24,7 +24,9 @@ extension SessionHandler {
   }
 
   private final func activateOnce(_ context: ChannelHandlerContext) {
-    if client.turns == nil { activate(context) }
+    guard client.turns == nil else { return }
+    activate(context)
+    if idleBytes > 0, client.share == nil { openShare() }
   }
 
   package final func errorCaught(context: ChannelHandlerContext, error: any Error) {

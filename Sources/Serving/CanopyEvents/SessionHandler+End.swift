@@ -58,6 +58,7 @@ extension SessionHandler {
   /// A client that has left much unread is cut off at once: an error would wait behind the unread bytes, and
   /// the memory is needed now.
   final func endForMemory() {
+    guard !session.isLost else { return }
     if session.ledger.unsent + session.ledger.unencoded > SessionHandler.sentBytesMin {
       operations.logger.notice(
         "a connection was cut off because the server is short of memory",

@@ -84,12 +84,18 @@ extension SessionHandler: Flushable {
     let bytes = session.ledger.total
     if client.share == nil {
       guard bytes >= MemoryBudget.reportBytes else { return }
-      let bound = NIOLoopBound(Weak(self), eventLoop: services.loop)
-      client.share = operations.memory.open(on: services.loop) {
-        bound.value.object?.endForMemory()
-      }
+      openShare()
     }
-    client.share?.report(bytes)
+    client.share?.report(idleBytes + bytes, idle: idleBytes)
+  }
+
+  /// Begins to charge the connection, with the bytes that it takes while it is idle.
+  final func openShare() {
+    let bound = NIOLoopBound(Weak(self), eventLoop: services.loop)
+    client.share = operations.memory.open(on: services.loop) {
+      bound.value.object?.endForMemory()
+    }
+    client.share?.report(idleBytes, idle: idleBytes)
   }
 }
 

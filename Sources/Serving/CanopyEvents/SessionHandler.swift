@@ -16,7 +16,9 @@ open class SessionHandler {
   /// The state that the connections to the present namespace share.
   final private(set) var services: LoopServices
   package final var session: Session
-  final let keptInput: any ConnectionInput
+  let keptInput: any ConnectionInput
+  /// The bytes that the connection takes while it is idle, unless another part of its pipeline reports them; then 0.
+  let idleBytes: Int
   package final var output = LineOutput()
   package final var client = Client()
   final var scheduled = ScheduledWork()
@@ -74,13 +76,17 @@ open class SessionHandler {
     package fileprivate(set) var turns: TurnGroup?
     /// Whether the client has ended its sending side.
     var hasEnded = false
-    /// Reports the memory that the connection holds. Nil until that is enough to report.
+    /// Reports the memory that the connection holds. Nil until that is enough to report. An idle connection that takes
+    /// memory has it from its beginning.
     var share: MemoryBudget.Share?
   }
 
-  package init(_ services: LoopServices, _ input: any ConnectionInput) {
+  /// - Parameter idleBytes: the bytes that the connection takes while it is idle, unless another part of its pipeline
+  ///   reports them.
+  package init(_ services: LoopServices, _ input: any ConnectionInput, idleBytes: Int = 0) {
     self.services = services
     keptInput = input
+    self.idleBytes = idleBytes
     session = Session(limits: services.operations.limits)
   }
 

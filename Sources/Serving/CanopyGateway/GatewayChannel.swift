@@ -211,7 +211,12 @@ struct GatewayChannel: ServerChildChannel {
         if let http = try await value.http.get() {
           let responder = responder(value.connection)
           let server = HTTP1Channel(responder: { request, writer, _ in
-            try await responder.respond(to: request, writer)
+            do {
+              try await responder.respond(to: request, writer)
+            } catch {
+              value.connection.charge(0)
+              throw error
+            }
           })
           await server.handle(value: http, logger: logger)
         } else {

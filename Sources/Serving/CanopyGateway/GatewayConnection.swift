@@ -46,12 +46,13 @@ final class GatewayConnection: Sendable {
     /// The event stream that is being sent.
     var stream: EventStream.Handle?
     var isQuiescing = false
+    /// Whether the connection is gone, and the server keeps nothing new for it.
     var hasEnded = false
     /// The number in the list of the event loop; nil while the connection is not in the list.
     var clientID: Int64?
 
-    /// The bytes that the connection makes the server hold.
-    var bytes: Int { idle + work + input + output + heads + body }
+    /// The bytes that the connection holds. One that is gone holds the requests under way, and nothing else.
+    var bytes: Int { hasEnded ? work + body : idle + work + input + output + heads + body }
   }
 
   private let state = Mutex(State())
@@ -116,13 +117,14 @@ final class GatewayConnection: Sendable {
         guard !state.hasEnded else { return }
         state.share = operations.memory.open(on: channel.eventLoop) {
           [channel, address, operations] in
+          guard channel.isActive else { return }
           operations.logger.notice(
             "an HTTP connection was cut off because the server is short of memory",
             metadata: ["from": "\(address)"])
           channel.cutOff()
         }
       }
-      let (bytes, idle) = (state.bytes, state.idle)
+      let (bytes, idle) = (state.bytes, state.hasEnded ? 0 : state.idle)
       state.share?.report(bytes, idle: idle)
     }
   }
@@ -197,21 +199,25 @@ final class GatewayConnection: Sendable {
     isLost.withLock { $0 ? nil : body() }
   }
 
-  /// Ends the event stream because the connection is gone.
+  /// Ends the event stream because the connection is gone. Its requests under way stay charged until they are complete.
   func lose() {
     isLost.withLock { $0 = true }
     state.withLock { state in
       state.hasEnded = true
+      let bytes = state.bytes
+      state.share?.leave(holding: bytes)
       return state.stream
     }?.end()
   }
 
-  /// Ends everything that the server keeps for the connection.
+  /// Ends everything that the server keeps for the connection, except the charge for a short write that is under way.
   func end() {
     let login = state.withLock { state -> Identity? in
       state.hasEnded = true
-      state.share?.report(0)
-      state.share = nil
+      state.body = 0
+      let bytes = state.bytes
+      state.share?.leave(holding: bytes)
+      if bytes == 0 { state.share = nil }
       return state.login.take()?.identity
     }
     release(login)

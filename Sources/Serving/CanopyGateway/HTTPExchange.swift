@@ -48,6 +48,8 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   private var chargedHeadBytes = 0
   /// Whether a request has been refused because its head is too long.
   private var isHeadTooLong = false
+  /// Whether a request has been refused because its body has an unknown coding. The parts behind its head are dropped.
+  private var isCodingUnknown = false
 
   init(_ connection: GatewayConnection, _ input: RequestInput) {
     self.connection = connection
@@ -69,9 +71,14 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   // MARK: Requests
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
+    guard !isCodingUnknown else { return }
     switch unwrapInboundIn(data) {
     case .head(var head):
       input.noteDecoded()
+      guard Self.isCodingKnown(head) else {
+        isCodingUnknown = true
+        return errorCaught(context: context, error: HTTPParserError.invalidHeaderToken)
+      }
       note(head)
       // The handlers behind this one know the word in this form only.
       if head.version == .http1_1, !head.isKeepAlive {
@@ -89,6 +96,14 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
       input.endRequest()
     }
     context.fireChannelRead(data)
+  }
+
+  /// Whether the body of a request comes as it is, or in chunks alone. The decoder undoes the chunks, and accepts any
+  /// other coding before them.
+  private static func isCodingKnown(_ head: HTTPRequestHead) -> Bool {
+    let codings = head.headers["Transfer-Encoding"]
+    guard let coding = codings.first else { return true }
+    return codings.count == 1 && coding.asciiLowercased.hasSameBytes(as: "chunked")
   }
 
   private func note(_ head: HTTPRequestHead) {

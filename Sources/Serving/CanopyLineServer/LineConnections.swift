@@ -13,10 +13,11 @@ package final class LineConnections: Sendable {
   /// Adds the handler of the line protocol, which takes and sends bytes, at the end of a pipeline.
   ///
   /// Call it on the channel's event loop. The channel must be active, allow half-closure, and count as a connection of
-  /// its client.
+  /// its client. The listener must have charged the memory that the connection takes while it is idle.
   package func addHandler(to channel: any Channel) throws {
+    // The listener charges the connection itself.
     let handler = LineHandler(
-      shared: contexts.value(of: channel.eventLoop).value, kind: .lineWebSocket)
+      shared: contexts.value(of: channel.eventLoop).value, kind: .lineWebSocket, idleBytes: 0)
     try channel.pipeline.syncOperations.addHandler(handler)
   }
 }

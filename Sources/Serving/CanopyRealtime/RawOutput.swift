@@ -25,13 +25,13 @@ final class RawOutput: ChannelOutboundHandler {
   /// Adds the handler: before the encoder and the decoder of frames, if there are any.
   ///
   /// - Returns: the handler that charges the bytes of frames that the decoder keeps; nil without a decoder.
-  func add(to channel: any Channel, _ memory: MemoryBudget) throws -> UnfinishedFrames? {
+  func add(to channel: any Channel, _ operations: Operations) throws -> UnfinishedFrames? {
     let pipeline = channel.pipeline.syncOperations
     guard let encoder = try? pipeline.handler(type: WebSocketFrameEncoder.self) else {
       try pipeline.addHandler(self)
       return nil
     }
-    let frames = UnfinishedFrames(memory)
+    let frames = UnfinishedFrames(operations.memory, operations.logger)
     try pipeline.addHandlers([self, frames], position: .before(encoder))
     return frames
   }

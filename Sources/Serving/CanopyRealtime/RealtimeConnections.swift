@@ -72,7 +72,7 @@ public final class RealtimeConnections: Sendable {
     let home = loops.value(of: channel.eventLoop).value
     if let namespace { channel.closeFuture.whenComplete { _ in namespace.release() } }
     let output = RawOutput()
-    let frames = try output.add(to: channel, operations.memory)
+    let frames = try output.add(to: channel, operations)
     let handler = RealtimeHandler(
       shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output,
       frames: frames,
@@ -89,7 +89,7 @@ public final class RealtimeConnections: Sendable {
   public func addLine(to channel: any Channel) throws {
     channel.eventLoop.assertInEventLoop()
     let output = RawOutput()
-    let frames = try output.add(to: channel, operations.memory)
+    let frames = try output.add(to: channel, operations)
     try channel.pipeline.syncOperations.addHandler(
       WebSocketLines(output, frames, lineBytesMax: operations.limits.lineBytesMax))
     try lines.addHandler(to: channel)

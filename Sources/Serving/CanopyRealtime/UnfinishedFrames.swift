@@ -1,5 +1,6 @@
 internal import CanopyEvents
 internal import CanopySession
+internal import Logging
 internal import NIOCore
 internal import NIOWebSocket
 
@@ -13,6 +14,7 @@ final class UnfinishedFrames: ChannelInboundHandler {
   typealias InboundOut = ByteBuffer
 
   private let memory: MemoryBudget
+  private let logger: Logger
   private var share: MemoryBudget.Share?
   /// The bytes that the decoder may keep.
   private var bytes = 0
@@ -23,8 +25,9 @@ final class UnfinishedFrames: ChannelInboundHandler {
   /// The bytes of fragments that wait for the last one, if the session does not charge them.
   var fragmentBytes = 0
 
-  init(_ memory: MemoryBudget) {
+  init(_ memory: MemoryBudget, _ logger: Logger) {
     self.memory = memory
+    self.logger = logger
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
@@ -62,8 +65,14 @@ final class UnfinishedFrames: ChannelInboundHandler {
     let held = max(bytes, bufferBytes) + fragmentBytes
     if share == nil {
       guard held >= MemoryBudget.reportBytes, channel.isActive else { return }
-      // The share ends with the connection.
-      share = memory.open(on: channel.eventLoop) { channel.close(promise: nil) }
+      // The share ends with the connection. A normal close would wait for the client, with TLS and with a WebSocket.
+      share = memory.open(on: channel.eventLoop) { [logger] in
+        guard channel.isActive else { return }
+        logger.notice(
+          "a connection was cut off because the server is short of memory",
+          metadata: ["from": "\(channel.remoteAddress?.ipAddress ?? "local")"])
+        channel.cutOff()
+      }
     }
     share?.report(held)
   }

@@ -74,7 +74,8 @@ struct PendingBlogWrite: Transaction {
       return try Posts.edit(id, by: uid, title: title, body: body, in: &proposal)
         .map { _ in .null }
     case .delete(let id):
-      let decision = try Posts.delete(id, by: uid, in: &proposal)
+      let decision = try Posts.delete(
+        id, by: uid, hasBuiltInRules: operations.rules.current.isAboutBlog, in: &proposal)
       return try operations.refusingUnfinishedWork(decision).map { _ in .null }
     case .star(let id):
       return try Posts.toggleStar(id, by: uid, in: &proposal).map {
@@ -87,7 +88,9 @@ struct PendingBlogWrite: Transaction {
     case .rename(let username):
       let now = proposal.now
       var cost: Int?
-      let decision = try Users.rename(uid, to: username, in: &proposal) { entries, now in
+      let decision = try Users.rename(
+        uid, to: username, hasBuiltInRules: operations.rules.current.isAboutBlog, in: &proposal
+      ) { entries, now in
         cost = entries
         return operations.renames.withLock { $0.wait(uid, now: now) }
       }

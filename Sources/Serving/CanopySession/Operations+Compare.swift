@@ -13,7 +13,8 @@ public import CanopyWire
 ///
 /// The answer shows whether the ETag is that of the value, so a condition needs the permission to read. The rules are
 /// evaluated before anything is hashed, so the time of the reply reveals nothing. There is one exception: a caller that
-/// may not read may create a value where there is none, because it cannot try that without leaving the value behind.
+/// may not read may create a value where there is none, because it cannot try that without leaving the value behind. (A
+/// priority that is set where there is no value leaves nothing behind.)
 ///
 /// While a large value is hashed, later requests of its connection wait: see `Operations.runsAlone`.
 struct CompareAndSet: Sendable {
@@ -30,7 +31,8 @@ struct CompareAndSet: Sendable {
 
   /// Whether the request creates a value where there is none.
   var isCreation: Bool {
-    guard etag.hasSameBytes(as: Node.absent.etag), write.items.count == 1,
+    // A priority belongs to a value, which the caller must be able to read.
+    guard !location.isPriority, etag.hasSameBytes(as: Node.absent.etag), write.items.count == 1,
       let item = write.items.first, item.location == location
     else { return false }
     return !item.value.node.isAbsent || !item.value.serverValues.isEmpty

@@ -27,12 +27,20 @@ extension Request {
     var elements = 0
     var priorities = 0
     var last: UInt8 = 0
-    for byte in text {
+    for (index, byte) in text.enumerated() {
       if byte == UInt8(ascii: ",") || byte == UInt8(ascii: "{") { elements += 1 }
-      if byte == UInt8(ascii: "."), last == UInt8(ascii: "\"") { priorities += 1 }
+      if last == UInt8(ascii: "\"") {
+        if byte == UInt8(ascii: ".") { priorities += 1 }
+        if byte == UInt8(ascii: "\\"), isPoint(text[index...]) { priorities += 1 }
+      }
       last = byte
     }
     return 1024 + text.count + 64 * elements + priorityBytes * priorities
+  }
+
+  /// Whether a text begins with the escape of a point.
+  private static func isPoint(_ text: Slice<UnsafeRawBufferPointer>) -> Bool {
+    text.starts(with: "\\u002e".utf8) || text.starts(with: "\\u002E".utf8)
   }
 
   /// The bytes that the request holds besides the text and the nodes of its values. O(locations + server values).

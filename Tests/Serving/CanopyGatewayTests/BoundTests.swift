@@ -173,6 +173,7 @@ import Testing
     "GARBAGE\r\n\r\n", "GET /open.json HTTP/1.1\r\nbad header\r\n\r\n",
     "GET /open.json HTTP/9.9\r\n\r\n", "POST /open.json HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
     "PUT /open.json HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    "PUT /open.json HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\n7\r\n0\r\n\r\n",
     "\0\u{1}\u{2}",
   ])
   func `bytes that are not a request end their connection and no other`(text: String) async throws {

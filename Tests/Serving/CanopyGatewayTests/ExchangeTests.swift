@@ -277,6 +277,25 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    "gzip, chunked", "chunked, chunked", "chunked\r\nTransfer-Encoding: chunked",
+    "identity\r\nTransfer-Encoding: chunked",
+  ])
+  func `a body with another coding than chunks is refused, with everything behind it`(
+    coding: String
+  ) async throws {
+    let field = "Transfer-Encoding: \(coding)\r\n"
+    try await withWire { wire, _ in
+      try wire.receive(request("PUT /3", "Transfer-Encoding: CHUNKED\r\n", body: "0\r\n\r\n"))
+      try wire.answer()
+      #expect(wire.parts == ["PUT /3", "end"])
+      try wire.receive("PUT /4 HTTP/1.1\r\n\(field)\r\n1\r\nx\r\n0\r\n\r\n" + three)
+      try wire.receive(three)
+      #expect(wire.parts == ["PUT /3", "end", "error"])
+      try wire.close()
+    }
+  }
+
   @Test func `a request for another protocol that is refused is handed on`() async throws {
     let upgrade = PendingUpgrade()
     try await withWire(upgrader: upgrade) { wire, _ in

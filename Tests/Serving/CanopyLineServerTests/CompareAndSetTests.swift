@@ -74,6 +74,28 @@ import Testing
     }
   }
 
+  @Test func `a condition on a priority needs the permission to read`() async throws {
+    try await withServer(.inProcess) { server async throws in
+      try await server.set(rules: #"{"rules":{"w":{".write":true}}}"#)
+      let administrator = try await server.connectAsAdministrator()
+      try await administrator.value("SET /w/a {\".value\":1,\".priority\":2}")
+      try await administrator.value("SET /w/b 1")
+      let stranger = try await server.connect()
+      let absent = Node.absent.etag
+      for place in ["a", "b", "c"] {
+        for etag in [absent, "x"] {
+          try await stranger.expect(
+            "CAS /w/\(place)/.priority \(etag) 5", failsWith: "PERMISSION_DENIED")
+        }
+      }
+      #expect(server.root.at(try Path("w/b")).priority.isAbsent)
+      let created = try await stranger.value("CAS /w/c \(absent) 1")
+      #expect(created["committed"] == .leaf(true))
+      let compared = try await administrator.value("CAS /w/b/.priority \(absent) 5")
+      #expect(compared["committed"] == .leaf(true))
+    }
+  }
+
   @Test(arguments: Depth.allCases)
   func `a value that changes while it is hashed is compared again, up to a bound`(
     _ depth: Depth

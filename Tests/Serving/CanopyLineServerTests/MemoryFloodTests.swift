@@ -50,6 +50,31 @@ import Testing
     }
   }
 
+  @Test func `idle connections are charged, and new ones wait when these fill half of the bound`()
+    async throws
+  {
+    let bound = 1024 * 1024
+    try await withServer(.inProcess) {
+      $0.limits.memoryMax = bound
+    } _: { server in
+      let memory = server.parts.operations.memory
+      let count = bound / 2 / LineHandler.connectionBytes
+      var clients: [any LineClient] = []
+      for number in 1...count {
+        clients.append(try await server.connect())
+        #expect(memory.used == number * LineHandler.connectionBytes)
+        #expect(memory.isExhausted == (number == count))
+      }
+      // Requests change nothing, and no idle connection ends.
+      for client in clients { try await client.expect("PING", "+\"PONG\"") }
+      #expect(memory.used == count * LineHandler.connectionBytes)
+      await clients.removeLast().disconnect()
+      #expect(!memory.isExhausted)
+      for client in clients { await client.disconnect() }
+      #expect(memory.used == 0)
+    }
+  }
+
   @Test func `writes of connections that are gone stay charged until they are made`() async throws {
     // Without a socket, the server has noticed the end of a connection when `disconnect` returns.
     try await withServer(.inProcess) { server in
@@ -148,7 +173,7 @@ import Testing
         try await client.value(
           "LISTEN /posts/p\(index) {\"startAt\":\"\(string)\",\"limitToFirst\":1}")
       }
-      #expect(memory.used - before > 300 * 2_048)
+      #expect(memory.used - before > 300 * 4_608)
       for number in 1...300 { try await client.value("UNLISTEN \(number)") }
       #expect(memory.used - before < 3 * MemoryBudget.reportBytes)
       let longer = "LISTEN /posts/p {\"startAt\":\"\(string)s\"}"
@@ -191,7 +216,11 @@ import Testing
       server.parts.journal.gate.open()
       for _ in 0..<12 { #expect(try await client.readLine().hasPrefix("+{\"seq\":")) }
       try await sent.value
-      try await server.eventually { memory.used == 0 }
+      // The connection itself stays charged.
+      let least = LineHandler.connectionBytes
+      try await server.eventually {
+        (least..<least + MemoryBudget.reportBytes).contains(memory.used)
+      }
     }
   }
 }

@@ -74,6 +74,30 @@ import Testing
     }
   }
 
+  @Test func `under other rules a removal and a renaming leave the data of clients in place`()
+    async throws
+  {
+    try await withServer(.inProcess) { server in
+      try await server.set(rules: Self.open)
+      let ada = try await server.connect(as: "ada")
+      let id = try await ada.text("id", "POST title body")
+      let other = try await ada.text("id", "POST title body")
+      let uid = try await ada.text("uid", "WHOAMI")
+      let places = ["removed-posts/x", "renames/\(uid)"]
+      for place in places { try await server.set("/\(place)", "\"mine\"") }
+      try await ada.expect("DELETE \(id)", "+null")
+      try await ada.expect("RENAME Countess", "+null")
+      for place in places { #expect(server.root.at(try Path(place)) == "mine", "\(place)") }
+      // Under the built-in rules they are marks, and obsolete.
+      try await replaceRules(server.parts, nil)
+      try await ada.expect("DELETE \(other)", "+null")
+      try await ada.expect("RENAME Ada2", "+null")
+      for place in places {
+        try await server.eventually { server.root.at((try? Path(place)) ?? .root).isAbsent }
+      }
+    }
+  }
+
   @Test(arguments: ["5", #""x""#, #"{".value":5,".priority":1}"#])
   func `a value in the place of the marks is no work`(_ json: String) async throws {
     try await with { parts in

@@ -1,3 +1,4 @@
+import CanopyEvents
 import CanopySession
 import CanopyTesting
 import NIOCore
@@ -22,11 +23,32 @@ struct UnfinishedFramesTests {
     }
   }
 
-  private static func connect(_ memory: MemoryBudget) throws -> EmbeddedChannel {
-    let frames = UnfinishedFrames(memory)
+  /// Waits for the client before the connection closes, as TLS does, unless the connection is cut off.
+  private final class SlowClose: ChannelOutboundHandler {
+    typealias OutboundIn = ByteBuffer
+    private var isCutOff = false
+
+    func triggerUserOutboundEvent(
+      context: ChannelHandlerContext, event: Any, promise: EventLoopPromise<Void>?
+    ) {
+      if event is CutOff { isCutOff = true }
+      promise?.succeed()
+    }
+
+    func close(context: ChannelHandlerContext, mode: CloseMode, promise: EventLoopPromise<Void>?) {
+      if isCutOff { context.close(mode: mode, promise: promise) }
+    }
+  }
+
+  private static func connect(
+    _ memory: MemoryBudget, _ log: LineLog = LineLog(), hasSlowClose: Bool = false
+  ) throws -> EmbeddedChannel {
+    let frames = UnfinishedFrames(memory, log.logger)
     let decoder = ByteToMessageHandler(WebSocketFrameDecoder(maxFrameSize: 4_000_000))
     let channel = EmbeddedChannel()
-    try channel.pipeline.syncOperations.addHandlers([frames, decoder, Receiver(frames)])
+    let pipeline = channel.pipeline.syncOperations
+    if hasSlowClose { try pipeline.addHandler(SlowClose()) }
+    try pipeline.addHandlers([frames, decoder, Receiver(frames)])
     try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
     return channel
   }
@@ -87,10 +109,13 @@ struct UnfinishedFramesTests {
     try channel.close().wait()
   }
 
-  @Test func `a connection with an unfinished frame ends if the server is short of memory`() throws
-  {
+  @Test(arguments: [false, true])
+  func `a connection with an unfinished frame is cut off if the server is short of memory`(
+    hasSlowClose: Bool
+  ) throws {
     let memory = MemoryBudget(bytesMax: 1024 * 1024)
-    let channel = try Self.connect(memory)
+    let log = LineLog()
+    let channel = try Self.connect(memory, log, hasSlowClose: hasSlowClose)
     let part = ByteBuffer(bytes: Self.frame(4_000_000).prefix(memory.bytesMax))
     try channel.writeInbound(part)
     channel.embeddedEventLoop.run()
@@ -98,5 +123,6 @@ struct UnfinishedFramesTests {
     try channel.writeInbound(ByteBuffer(repeating: 7, count: MemoryBudget.reportBytes))
     channel.embeddedEventLoop.run()
     #expect(!channel.isActive && memory.used == 0)
+    #expect(log.lines.filter { $0.contains("cut off because the server is short") }.count == 1)
   }
 }

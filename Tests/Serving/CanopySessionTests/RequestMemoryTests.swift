@@ -43,6 +43,35 @@ struct RequestMemoryTests {
     }
   }
 
+  private func bytes(_ text: String) -> Int {
+    var text = text
+    return text.withUTF8 { Request.memoryBytes(text: UnsafeRawBufferPointer($0)) }
+  }
+
+  @Test(arguments: [#"\u002e"#, #"\u002E"#])
+  func `a priority is charged however its name is written`(point: String) throws {
+    func level(_ point: String) -> String {
+      #"{"\#(point)priority":1,"a":2}"#
+    }
+    let count = 100
+    let plain = "[" + Array(repeating: level("."), count: count).joined(separator: ",") + "]"
+    let escaped = "[" + Array(repeating: level(point), count: count).joined(separator: ",") + "]"
+    #expect(try WriteValue(json: escaped).node == WriteValue(json: plain).node)
+    // The text itself is longer.
+    #expect(bytes(escaped) == bytes(plain) + count * (point.utf8.count - 1))
+    #expect(bytes(plain) >= count * 350)
+  }
+
+  @Test func `an escape of another character is no priority, and a text may end within one`() {
+    let other = Array(repeating: #""\u002f""#, count: 100).joined(separator: ",")
+    #expect(bytes(other) == 1024 + other.utf8.count + 99 * 64)
+    let start = String(repeating: " ", count: 300)
+    for end in [#"""#, #""\"#, #""\u002"#] {
+      #expect(bytes(start + end) == 1024 + 300 + end.utf8.count, "\(end)")
+    }
+    #expect(bytes(start + #""\u002e"#) > 1024 + 300 + 300)
+  }
+
   @Test func `an armed write is charged with its paths and server values`() throws {
     let items = try (0..<3).map { number in
       Write.Item(

@@ -45,6 +45,15 @@ struct SubscriptionLedgerTests {
     #expect(session.ledger.total == 0)
   }
 
+  /// - Parameters:
+  ///   - keys: the keys of the path.
+  ///   - bytes: the bytes that a subscription takes, as measured by the growth of a release process.
+  @Test(arguments: [(keys: 1, bytes: 4_608), (31, 15_155)])
+  func `a subscription is charged with the memory that it takes`(keys: Int, bytes: Int) throws {
+    let path = try Path(Array(repeating: "a", count: keys).joined(separator: "/"))
+    #expect((bytes...bytes + 512).contains(Self.request(path).bytes))
+  }
+
   @Test func `whatever way a subscription ends, nothing stays charged`() throws {
     for seed in 0..<20 as Range<UInt64> {
       var random = SeededGenerator(seed: seed)

@@ -76,11 +76,11 @@ struct WebPagesTests {
     }
   }
 
-  @Test func `the pages stay small: 3,000 lines together, 350 in a file`() {
+  @Test func `the pages stay small: 4,000 lines together, 350 in a file`() {
     let lines = WebPages.all.filter { !$0.path.hasSuffix(".png") }.map {
       $0.bytes.count { $0 == UInt8(ascii: "\n") }
     }
-    #expect(lines.reduce(0, +) <= 3_000 && lines.allSatisfy { $0 <= 350 }, "\(lines)")
+    #expect(lines.reduce(0, +) <= 4_000 && lines.allSatisfy { $0 <= 350 }, "\(lines)")
   }
 }
 

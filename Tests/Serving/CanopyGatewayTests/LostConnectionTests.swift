@@ -1,0 +1,104 @@
+import CanopyEngine
+import CanopyEvents
+import CanopySession
+import CanopyTesting
+import CanopyTree
+import NIOCore
+import NIOEmbedded
+import Testing
+
+@testable import CanopyGateway
+
+/// The charge for the requests of connections that are gone.
+@Suite(.timeLimit(.minutes(2))) struct LostConnectionTests {
+  private static let bound = 1024 * 1024
+
+  private static func parts() async throws -> LineParts {
+    var limits = Limits()
+    limits.memoryMax = bound
+    return try await LineParts(limits: limits)
+  }
+
+  /// Returns an active connection, and charges its request.
+  private static func connection(
+    _ operations: Operations, work: Int
+  ) throws -> (GatewayConnection, EmbeddedChannel) {
+    let channel = EmbeddedChannel()
+    let loop = channel.embeddedEventLoop
+    let connection = GatewayConnection(
+      channel, operations,
+      .makeBoxSendingValue(GatewayLoop(operations, loop: loop), eventLoop: loop))
+    try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
+    connection.becomeHTTP()
+    connection.charge(work)
+    return (connection, channel)
+  }
+
+  @Test func `the writes of connections that are gone hold back new connections`() async throws {
+    let parts = try await Self.parts()
+    let memory = parts.operations.memory
+    let (first, firstChannel) = try Self.connection(parts.operations, work: 600_000)
+    #expect(memory.used == 600_000 + GatewayConnection.baseBytes)
+    first.lose()
+    #expect(memory.used == 600_000, "the connection itself is released")
+    // The second one is cut off. The first one is gone, so cutting it off would release nothing.
+    let (second, secondChannel) = try Self.connection(parts.operations, work: 600_000)
+    firstChannel.embeddedEventLoop.run()
+    secondChannel.embeddedEventLoop.run()
+    #expect(firstChannel.isActive && !secondChannel.isActive)
+    second.lose()
+    #expect(memory.used == 1_200_000 && memory.isExhausted)
+    // The connections end before the writes.
+    first.end()
+    second.end()
+    #expect(memory.used == 1_200_000 && memory.isExhausted)
+    first.charge(0)
+    #expect(memory.used == 600_000 && !memory.isExhausted)
+    second.charge(0)
+    #expect(memory.used == 0)
+  }
+
+  @Test func `a connection that has closed itself is not reported as cut off`() async throws {
+    for closes in [true, false] {
+      let parts = try await Self.parts()
+      let (large, channel) = try Self.connection(parts.operations, work: 700_000)
+      let (other, otherChannel) = try Self.connection(parts.operations, work: 600_000)
+      if closes { channel.close(promise: nil) }
+      channel.embeddedEventLoop.run()
+      otherChannel.embeddedEventLoop.run()
+      #expect(!channel.isActive)
+      let lines = parts.log.lines.filter { $0.contains("short of memory") }
+      #expect(lines.count == (closes ? 0 : 1))
+      for connection in [large, other] {
+        connection.charge(0)
+        connection.end()
+      }
+      #expect(parts.operations.memory.used == 0)
+    }
+  }
+
+  @Test(arguments: [10, 100_000])
+  func `a write stays charged until it is made, though its client is gone`(
+    bytes: Int
+  ) async throws {
+    try await withGateway { server in
+      let memory = server.parts.operations.memory
+      let gate = server.parts.journal.holdNextAppend()
+      let before = try await server.connect { client in
+        let body = "\"" + String(repeating: "x", count: bytes) + "\""
+        try await client.begin("PUT", "/open/a.json", [:], body)
+        await gate.reached()
+        let before = memory.used
+        server.gate.closeAll()
+        _ = try? await client.end()
+        return before
+      }
+      try await eventually { server.gate.count == 0 }
+      let mostBytes = before - GatewayConnection.baseBytes + MemoryBudget.reportBytes
+      try await eventually { memory.used <= mostBytes }
+      #expect(memory.used >= 1024 + bytes)
+      gate.open()
+      try await eventually { memory.used == 0 }
+    }
+  }
+}
