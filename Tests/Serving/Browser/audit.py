@@ -4,8 +4,8 @@ SCRIPT = r"""
 const problems = [];
 const shown = (e) => e.checkVisibility({ opacityProperty: true, visibilityProperty: true });
 const name = (e) => {
-  const label = e.id && document.querySelector(`label[for="${CSS.escape(e.id)}"]`);
-  return (e.getAttribute("aria-label") ?? (label || e).textContent).trim();
+  const label = e.labels?.[0] ?? e;
+  return (e.getAttribute("aria-label") ?? label.textContent).trim();
 };
 const describe = (e) => `${e.tagName.toLowerCase()}.${e.className} “${e.textContent.trim().slice(0, 30)}”`;
 
