@@ -243,8 +243,9 @@ extension AccountService {
         if let loginTime, loginTime < account.details.validSince {
           throw AccountError.tokenRefused
         }
-        // The password that these changes rely on is another one now.
-        guard newHash == nil || account.passwordHash.utf8.elementsEqual(before.passwordHash.utf8)
+        // These changes rely on a password, and perhaps on missing credentials. Those may be others now.
+        guard newHash == nil || account.passwordHash.utf8.elementsEqual(before.passwordHash.utf8),
+          self.endsLogins(changes, email: email, of: account) == ends
         else { return false }
         changes.apply(to: &account, email: email, hash: newHash)
         if ends { account.endLogins(at: now) }

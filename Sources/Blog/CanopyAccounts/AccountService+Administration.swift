@@ -50,7 +50,7 @@ extension AccountService {
   public func setDisabled(_ isDisabled: Bool, _ selector: AccountSelector) async throws {
     let account = try await account(selector)
     let now = environment.now()
-    let isChanged = try await revoking(account.uid) {
+    let isChanged = try await changing(account.uid) {
       try await store.setDisabled(isDisabled, uid: account.uid, endingLoginsAt: now)
     }
     guard isChanged else { throw AccountError.notFound }
@@ -59,12 +59,12 @@ extension AccountService {
   /// Sets the password of an account and revokes its tokens. Resets the count of failed logins.
   ///
   /// - Throws: ``AccountError/notFound``; ``AccountError/invalidEmail``;
-  ///   ``AccountError/invalidPassword(_:)``; ``AccountError/overloaded``.
+  ///   ``AccountError/invalidPassword(_:)``; ``AccountError/overloaded``; ``UncertainChange``.
   public func setPassword(_ new: String, _ selector: AccountSelector) async throws {
     let account = try await account(selector)
     let hash = try await hash(try accepted(new, for: account), for: .local)
     let now = environment.now()
-    let replaced = try await revoking(account.uid) {
+    let replaced = try await changing(account.uid) {
       try await store.replacePasswordHash(
         hash.encoded, uid: account.uid, ifCurrent: nil, revokingTokens: true, endingLoginsAt: now)
     }

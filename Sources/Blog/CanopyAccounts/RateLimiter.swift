@@ -40,18 +40,21 @@ public struct RateLimiter<Key: Hashable & Sendable>: Sendable {
   /// - Returns: nil if the attempt is admitted; otherwise the milliseconds to wait. A refusal does not extend the wait.
   public mutating func take(_ key: Key, cost: Int = 1, now: Int64) -> Int64? {
     var spent = spent(by: key, now: now)
-    let excess = spent + window - attemptsMax * window
-    let isAdmitted = excess <= 0
-    if isAdmitted { spent += min(max(1, Int64(cost)), Self.settingMax) * window }
+    let wait = wait(after: spent)
+    if wait == nil { spent += min(max(1, Int64(cost)), Self.settingMax) * window }
     entries.set(Entry(spent: spent, at: now), for: key)
-    return isAdmitted ? nil : (excess + attemptsMax - 1) / attemptsMax
+    return wait
   }
 
   /// Returns the milliseconds to wait before an attempt, or nil, without counting one. O(1).
   ///
   /// - Parameter now: the time in milliseconds since 1970.
   public func wait(_ key: Key, now: Int64) -> Int64? {
-    let excess = spent(by: key, now: now) + window - attemptsMax * window
+    wait(after: spent(by: key, now: now))
+  }
+
+  private func wait(after spent: Int64) -> Int64? {
+    let excess = spent + window - attemptsMax * window
     return excess <= 0 ? nil : (excess + attemptsMax - 1) / attemptsMax
   }
 

@@ -84,7 +84,7 @@ package struct LineOutput: ~Copyable {
     if areEvents { eventBytes += pieces.bytes }
   }
 
-  /// Removes and returns the first encoded buffer; nil if there is none before the first lines that are not encoded.
+  /// Removes and returns the first buffer; nil if the output is empty, or begins with lines that are not encoded.
   ///
   /// - Returns: the buffer, and the bytes of events in it, which count until `sent` is called.
   package mutating func take() -> (buffer: ByteBuffer, eventBytes: Int)? {

@@ -44,7 +44,8 @@ open class LoopServices {
 
   /// Creates the state for another namespace on the same loop.
   ///
-  /// - Parameter home: the state for the default namespace, with which it shares the turns, the time, the metrics and the connections.
+  /// - Parameter home: the state for the default namespace, with which it shares the turns, the time, the metrics and the
+  ///   connections.
   package init(_ operations: Operations, sharing home: LoopServices) {
     loop = home.loop
     self.operations = operations

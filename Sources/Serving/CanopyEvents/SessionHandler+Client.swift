@@ -5,7 +5,7 @@ package import CanopyWire
 extension SessionHandler: LoopClient {
   package final func clientState(_ id: Int64, listMax: Int) -> ClientState {
     var state = ClientState(
-      id: id, clientKind, address: client.address, since: client.since,
+      id: id, kind, address: client.address, since: client.since,
       namespace: operations.namespace)
     state.add(session, listMax: listMax)
     return state

@@ -8,7 +8,8 @@ extension SessionHandler: Flushable {
     guard session.isOpen, let context else { return charge() }
     let couldSend = session.canSend
     if context.channel.isWritable { flush(context) } else { noteUnsent(context) }
-    // The flush after each reply of a client that sends one request at a time changes nothing else.
+    // For a client that sends one request at a time, the flush of a reply changes nothing else. If it has made sending
+    // possible, more may be waiting for that.
     if couldSend, session.canSend, session.isAtRest, !output.hasBuffers {
       charge()
     } else {

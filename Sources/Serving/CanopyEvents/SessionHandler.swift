@@ -17,6 +17,8 @@ open class SessionHandler {
   final private(set) var services: LoopServices
   package final var session: Session
   let keptInput: any ConnectionInput
+  /// The protocol, for the administrator.
+  let kind: ClientState.Kind
   /// The bytes that the connection takes while it is idle, unless another part of its pipeline reports them; then 0.
   let idleBytes: Int
   package final var output = LineOutput()
@@ -81,11 +83,17 @@ open class SessionHandler {
     var share: MemoryBudget.Share?
   }
 
-  /// - Parameter idleBytes: the bytes that the connection takes while it is idle, unless another part of its pipeline
-  ///   reports them.
-  package init(_ services: LoopServices, _ input: any ConnectionInput, idleBytes: Int = 0) {
+  /// - Parameters:
+  ///   - kind: the protocol, for the administrator.
+  ///   - idleBytes: the bytes that the connection takes while it is idle, unless another part of its pipeline reports
+  ///     them.
+  package init(
+    _ services: LoopServices, _ input: any ConnectionInput, _ kind: ClientState.Kind,
+    idleBytes: Int = 0
+  ) {
     self.services = services
     keptInput = input
+    self.kind = kind
     self.idleBytes = idleBytes
     session = Session(limits: services.operations.limits)
   }
@@ -99,9 +107,6 @@ open class SessionHandler {
 
   /// Appends the answer to a check of the client, in a protocol that has checks.
   open func answerPing() {}
-
-  /// The protocol, for the administrator.
-  open var clientKind: ClientState.Kind { .line }
 
   // MARK: Requests, with which a subclass may do more
 

@@ -15,9 +15,8 @@ package final class LineConnections: Sendable {
   /// Call it on the channel's event loop. The channel must be active, allow half-closure, and count as a connection of
   /// its client. The listener must have charged the memory that the connection takes while it is idle.
   package func addHandler(to channel: any Channel) throws {
-    // The listener charges the connection itself.
     let handler = LineHandler(
-      shared: contexts.value(of: channel.eventLoop).value, kind: .lineWebSocket, idleBytes: 0)
+      shared: contexts.value(of: channel.eventLoop).value, isWebSocket: true)
     try channel.pipeline.syncOperations.addHandler(handler)
   }
 }

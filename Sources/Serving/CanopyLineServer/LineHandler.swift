@@ -18,26 +18,20 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   /// Keeps the present namespace open; nil for the default one.
   private var namespace: NamespaceLease?
   let input: LineInput
-  private let kind: ClientState.Kind
 
   /// The bytes charged for a connection that is idle: its channel and its handlers, the session, and the buffer of the
   /// last read. Measured by the growth of a release process (RSS): 5 KiB before the first request, up to 11 KiB after it.
   static let connectionBytes = 8 * 1024
 
-  /// - Parameter idleBytes: the bytes that the connection takes while it is idle; 0 if another part of its pipeline
-  ///   reports them.
-  init(
-    shared: LoopContext, kind: ClientState.Kind = .line,
-    idleBytes: Int = LineHandler.connectionBytes
-  ) {
+  /// - Parameter isWebSocket: whether the lines come over a WebSocket, whose listener charges the idle connection.
+  init(shared: LoopContext, isWebSocket: Bool = false) {
     self.shared = shared
-    self.kind = kind
     home = shared
     input = LineInput(lineBytesMax: shared.operations.limits.lineBytesMax)
-    super.init(shared, input, idleBytes: idleBytes)
+    super.init(
+      shared, input, isWebSocket ? .lineWebSocket : .line,
+      idleBytes: isWebSocket ? 0 : LineHandler.connectionBytes)
   }
-
-  override var clientKind: ClientState.Kind { kind }
 
   override func use(_ lease: NamespaceLease) {
     shared = home.context(of: lease.operations)

@@ -16,7 +16,7 @@ public struct MetricsText {
   public struct Family: Sendable {
     /// The kind of the metric.
     public let kind: Kind
-    /// A short description; empty if there is none.
+    /// A short description, or an empty text.
     public let help: String
     /// The upper bounds of the values of a histogram, ascending.
     public let bounds: [Double]

@@ -40,10 +40,8 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     self.frames = frames
     self.host = host
     input = RealtimeInput(bytesMax: shared.operations.limits.lineBytesMax)
-    super.init(shared, input)
+    super.init(shared, input, .realtime)
   }
-
-  override var clientKind: ClientState.Kind { .realtime }
 
   /// Sends the first message.
   override func activate(_ context: ChannelHandlerContext) {

@@ -70,21 +70,9 @@ extension Operations {
     _ body: (_ uid: String) async throws -> Void
   ) async throws -> Reply {
     let uid = try await account(reference).uid
-    do {
-      try await body(uid)
-    } catch {
-      // The store may have made the change before it failed.
-      if endsLogins, !(error is AccountError) { await loginsEnded(of: uid) }
-      throw error
-    }
-    if endsLogins { await loginsEnded(of: uid) }
+    try await revokingIfUncertain { try await body(uid) }
+    if endsLogins, let uid = try? Key(uid) { await reauthorize(sessions.revokeAll(uid)) }
     return .json(description(of: try await accounts.account(.uid(uid))))
-  }
-
-  /// Ends the logins of connections whose tokens the store no longer has.
-  private func loginsEnded(of uid: String) async {
-    guard let uid = try? Key(uid) else { return }
-    await reauthorize(sessions.revokeAll(uid))
   }
 
   /// Ends all sessions of an account.

@@ -194,7 +194,7 @@ private struct Members<Key: CodingKey>: KeyedDecodingContainerProtocol {
     var members: [String: Node] = [:]
     decoder.node.forEachChild { key, child in
       let name = decoder.options.name(of: key.text, in: decoder.codingPath)
-      // Of two equal names, the first child counts.
+      // If two names are equal, the first child is used.
       if members[name] == nil { members[name] = child }
       return true
     }

@@ -9,7 +9,7 @@ extension String {
     while next < letters.count, let upper = letters[next...].firstIndex(where: isUpper) {
       starts.append(upper)
       guard let lower = letters[upper...].firstIndex(where: isLower) else { break }
-      // Of several capitals, the last one begins the next word.
+      // The last of several capitals begins the next word.
       if lower > upper + 1 { starts.append(lower - 1) }
       next = lower + 1
     }

@@ -265,7 +265,7 @@ struct CoderStrategyTests {
     }
     struct Name: Codable, Equatable { var name: String }
     #expect(try own.decode([Name].self, from: [["x-name": "a"]]) == [Name(name: "a")])
-    // Of two children with the same name, one is taken.
+    // If two children have the same name, one of them is used.
     #expect(
       ["a", "b"].contains(try own.decode(Name.self, from: ["x-name": "a", "name": "b"]).name))
   }
