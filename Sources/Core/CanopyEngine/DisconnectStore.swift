@@ -62,6 +62,12 @@ public protocol DisconnectStore: Sendable {
     adding request: (identity: String, request: String)?, to group: DisconnectWriteID?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID?
+
+  /// Replaces the identities of writes in one step, which is durable when this returns. A write that does not exist any
+  /// more has been made or removed, and is left out.
+  ///
+  /// - Parameter identities: the new identity of each write.
+  func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws
 }
 
 extension DisconnectStore {

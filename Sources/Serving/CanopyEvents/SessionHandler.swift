@@ -163,7 +163,7 @@ open class SessionHandler {
       }
     case .account(let request):
       let outcome = pendingOutcome(context, slot)
-      let task = operations.begin(request, as: identity, from: client.address) {
+      let task = operations.begin(request, as: identity, from: client.address, session.armed) {
         outcome.complete($0)
       }
       if request.endsWithConnection { tasks[slot] = task }

@@ -1,4 +1,5 @@
 internal import CanopyAccounts
+internal import CanopyEngine
 internal import CanopyRules
 internal import CanopyTree
 
@@ -20,6 +21,24 @@ final class ArmedSession: Sendable {
 
   deinit {
     registry.release(session)
+  }
+}
+
+/// The on-disconnect writes of a connection, and their store.
+struct ArmedWriteKeeper: Sendable {
+  let writes: [ArmedWrite]
+  let store: any DisconnectStore
+
+  /// Makes the store keep the writes of a session with the session that succeeds it. The caller of each write stays.
+  ///
+  /// A write of another login on the same connection stays with that login.
+  func move(from session: UserSession, to next: UserSession) async throws {
+    var identities: [DisconnectWriteID: String] = [:]
+    for write in writes where write.session?.session.sharesLineage(with: session) == true {
+      identities[write.id] = KeptCaller(write.caller, session: next).text
+    }
+    guard !identities.isEmpty else { return }
+    try await store.setDisconnectIdentities(identities)
   }
 }
 

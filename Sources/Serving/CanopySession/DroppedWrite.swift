@@ -8,8 +8,8 @@ struct DroppedWrite {
   /// The reason in words, unless the rules or the session do not allow it.
   let reason: String?
 
-  /// Returns the writes that were denied.
-  static func those(of writes: [ArmedWrite], _ outcome: WritesOutcome) -> [DroppedWrite] {
+  /// Returns the writes that an outcome denies.
+  static func denied(in outcome: WritesOutcome, of writes: [ArmedWrite]) -> [DroppedWrite] {
     outcome.denied.map { index in
       let error = outcome.errors[index]
       let isDenied = error as? EngineError == .denied

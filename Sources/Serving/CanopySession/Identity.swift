@@ -150,16 +150,23 @@ public final class UserSession: Sendable {
     revocation.observe(body)
   }
 
-  /// Notes that the connection of this session has changed the password and has a new session. The user
-  /// is the same.
+  /// Notes that the connection of this session has renewed it, as by a new password or by `CONFIRM`. The user is the
+  /// same. The on-disconnect writes of the connection belong to the new session from now on.
   func isSucceeded(by session: UserSession) {
     let lineage = lineage.withLock { $0 }
     lineage.current.withLock { $0 = session.revocation }
     session.lineage.withLock { $0 = lineage }
   }
 
+  /// Whether another session has succeeded this one or was succeeded by it, so that on-disconnect writes of both belong
+  /// to the last of them.
+  func sharesLineage(with other: UserSession) -> Bool {
+    lineage.withLock { $0 } === other.lineage.withLock { $0 }
+  }
+
   /// Whether on-disconnect writes of this session may still be made. It must not be revoked; or its own connection
-  /// has changed the password, and the new session is not revoked. A session that has only expired keeps its writes.
+  /// has renewed it, as by a new password, and the new session is not revoked. A session that has only expired keeps its
+  /// writes.
   var mayFinish: Bool {
     let lineage = lineage.withLock { $0 }
     return !lineage.current.withLock { $0 }.isMade
@@ -200,7 +207,7 @@ private final class Revocation: Sendable {
   }
 }
 
-/// The successive sessions of a connection that changes the password. Only the last one counts.
+/// The successive sessions of a connection that renews its session. Only the last one counts.
 ///
 /// It holds the revocation and not the sessions, so earlier sessions are freed.
 private final class Lineage: Sendable {

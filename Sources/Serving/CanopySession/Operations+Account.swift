@@ -10,21 +10,25 @@ internal import Logging
 extension Operations {
   /// Carries out a request about an account.
   ///
-  /// - Parameter address: the remote address of the connection, by which logins and sign-ups are limited.
+  /// - Parameters:
+  ///   - address: the remote address of the connection, by which logins and sign-ups are limited.
+  ///   - armed: the on-disconnect writes of the connection.
   public func account(
-    _ request: AccountRequest, as identity: Identity, from address: String
+    _ request: AccountRequest, as identity: Identity, from address: String,
+    _ armed: [ArmedWrite] = []
   ) async -> Session.Completion {
-    // All namespaces have the accounts of the default one.
-    if let home { return await home.account(request, as: identity, from: address) }
+    // All namespaces have the accounts of the default one, and on-disconnect writes of their own.
+    let keeper = ArmedWriteKeeper(writes: armed, store: disconnectStore)
     do {
-      return try await perform(request, as: identity, from: address)
+      return try await (home ?? self).perform(request, as: identity, from: address, keeper)
     } catch {
       return Session.Completion(storeError(error))
     }
   }
 
   private func perform(
-    _ request: AccountRequest, as identity: Identity, from address: String
+    _ request: AccountRequest, as identity: Identity, from address: String,
+    _ keeper: ArmedWriteKeeper
   ) async throws -> Session.Completion {
     switch request {
     case .signUp(let email, let password, let username):
@@ -47,19 +51,20 @@ extension Operations {
       }
       return Session.Completion(.null, identity: .anonymous)
     case .changePassword(let current, let new):
-      return try await changePassword(from: current, to: new, as: identity, at: address)
+      return try await changePassword(from: current, to: new, as: identity, at: address, keeper)
     case .account, .signUpAnonymously, .logInCustom, .issueCustomToken, .confirm,
       .changeCredentials, .deleteAccount, .identityToken, .forgotPassword, .resetPassword,
       .verifyEmail:
-      return try await credentials(request, as: identity, from: RemoteNetwork(address))
+      return try await credentials(request, as: identity, from: RemoteNetwork(address), keeper)
     }
   }
 
   private func changePassword(
-    from current: String, to new: String, as identity: Identity, at address: String
+    from current: String, to new: String, as identity: Identity, at address: String,
+    _ keeper: ArmedWriteKeeper
   ) async throws -> Session.Completion {
     let uid = try user(identity)
-    return try await renewSession(of: identity) {
+    return try await renewSession(of: identity, byChange: true, keeper) {
       let session = try await accounts.changePassword(
         uid: uid.text, session: identity.session?.token ?? "", current: current, new: new,
         from: RemoteNetwork(address))
@@ -70,21 +75,35 @@ extension Operations {
   }
 
   /// Makes the session that `open` opens that of the connection, in place of an earlier one of the same user. The
-  /// on-disconnect writes of the earlier one stay.
+  /// on-disconnect writes of the earlier one belong to the new one from then on, also in the store: after a crash they
+  /// are made only if the new session is still valid.
   ///
   /// If that fails, the earlier session may have ended all the same. Then its subscriptions end too.
   ///
   /// - Parameters:
   ///   - identity: the user of the connection.
+  ///   - isChange: whether `open` also changes the account, so that a failure after it is uncertain.
+  ///   - keeper: the on-disconnect writes of the connection.
   ///   - open: opens the session. It may end the others of the user.
   func renewSession(
-    of identity: Identity, _ open: () async throws -> CanopyAccounts.Session
+    of identity: Identity, byChange isChange: Bool, _ keeper: ArmedWriteKeeper,
+    _ open: () async throws -> CanopyAccounts.Session
   ) async throws -> Session.Completion {
     let own = identity.session
     do {
-      let completion = try await revokingIfUncertain { try await openSession(open) }
-      if let session = completion.identity?.session { own?.isSucceeded(by: session) }
-      return completion
+      return try await revokingIfUncertain {
+        let completion = try await openSession(open)
+        guard let own, let session = completion.identity?.session else { return completion }
+        do {
+          try await keeper.move(from: own, to: session)
+        } catch {
+          // The client does not learn the new token.
+          sessions.remove(session)
+          throw isChange ? UncertainChange(uid: session.uid.text, reason: error) : error
+        }
+        own.isSucceeded(by: session)
+        return completion
+      }
     } catch {
       // The registry has revoked it, and its caller has left its subscriptions to the new session.
       if let own, !own.isValid(at: now()) { await reauthorize([own]) }

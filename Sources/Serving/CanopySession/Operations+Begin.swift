@@ -7,13 +7,15 @@ extension Operations {
 
   /// Begins a request about an account.
   ///
-  /// - Parameter address: the remote address of the connection, by which logins and sign-ups are limited.
+  /// - Parameters:
+  ///   - address: the remote address of the connection, by which logins and sign-ups are limited.
+  ///   - armed: the on-disconnect writes that the connection has.
   /// - Returns: the task that carries out the request.
   public func begin(
-    _ request: AccountRequest, as identity: Identity, from address: String,
+    _ request: AccountRequest, as identity: Identity, from address: String, _ armed: [ArmedWrite],
     _ completion: @escaping OutcomeHandler
   ) -> Task<Void, Never> {
-    Task { completion(await account(request, as: identity, from: address)) }
+    Task { completion(await account(request, as: identity, from: address, armed)) }
   }
 
   /// Begins a request of the administrator.

@@ -29,7 +29,7 @@ extension Operations {
   private func carryOut(_ ended: EndedWrites, isRetry: Bool, _ retry: @escaping Retry) {
     submit(ended) { [self] outcome in
       if !outcome.denied.isEmpty {
-        let dropped = DroppedWrite.those(of: ended.writes, outcome)
+        let dropped = DroppedWrite.denied(in: outcome, of: ended.writes)
         Task { await drop(dropped) }
       }
       let left = ended.writes.count - outcome.decided
@@ -254,7 +254,7 @@ extension Operations {
     let outcome = await withCheckedContinuation { [armed] continuation in
       submit(EndedWrites(writes: armed, owner: .server)) { continuation.resume(returning: $0) }
     }
-    let dropped = DroppedWrite.those(of: armed, outcome)
+    let dropped = DroppedWrite.denied(in: outcome, of: armed)
     logDropped(dropped)
     left.dropped += dropped.map(\.write.id)
     left.made += outcome.decided - dropped.count

@@ -9,9 +9,12 @@ internal import CanopyWire
 extension Operations {
   /// Carries out such a request.
   ///
-  /// - Parameter network: the network of the connection, by which logins and sign-ups are limited.
+  /// - Parameters:
+  ///   - network: the network of the connection, by which logins and sign-ups are limited.
+  ///   - keeper: the on-disconnect writes of the connection.
   func credentials(
-    _ request: AccountRequest, as identity: Identity, from network: RemoteNetwork
+    _ request: AccountRequest, as identity: Identity, from network: RemoteNetwork,
+    _ keeper: ArmedWriteKeeper
   ) async throws -> Session.Completion {
     switch request {
     case .account: return try await account(of: identity)
@@ -31,13 +34,13 @@ extension Operations {
       return Session.Completion(.json(["token": .text(token)]))
     case .confirm(let email, let password):
       let uid = try user(identity)
-      return try await renewSession(of: identity) {
+      return try await renewSession(of: identity, byChange: false, keeper) {
         try await accounts.confirm(
           uid: uid.text, session: identity.session?.token ?? "", email: email, password: password,
           from: network)
       }
     case .changeCredentials(let email, let password):
-      return try await changeCredentials(email, password, as: identity, from: network)
+      return try await changeCredentials(email, password, as: identity, from: network, keeper)
     case .deleteAccount: return try await deleteAccount(of: identity)
     case .identityToken:
       _ = try user(identity)
@@ -85,7 +88,8 @@ extension Operations {
   }
 
   private func changeCredentials(
-    _ email: String?, _ password: String?, as identity: Identity, from network: RemoteNetwork
+    _ email: String?, _ password: String?, as identity: Identity, from network: RemoteNetwork,
+    _ keeper: ArmedWriteKeeper
   ) async throws -> Session.Completion {
     let uid = try user(identity)
     let login = try await requiredService().recentIdentity(of: identity.session?.token ?? "")
@@ -95,7 +99,7 @@ extension Operations {
     var changes = AccountChanges()
     changes.email = email.map { .set($0) }
     changes.password = password.map { .set($0) }
-    return try await renewSession(of: identity) { [changes] in
+    return try await renewSession(of: identity, byChange: true, keeper) { [changes] in
       let account = try await accounts.update(
         uid.text, changes, loginTime: login.endableLoginTime, from: network)
       if account.details.validSince > login.loginTime {

@@ -101,9 +101,17 @@ extension SQLiteStore: DisconnectStore {
     adding request: (identity: String, request: String)?, to group: DisconnectWriteID?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? {
-    let change = DisconnectChange(
-      added: request, group: group, exceptions: exceptions, removed: removed)
-    return try await withCheckedThrowingContinuation { continuation in
+    try await make(
+      DisconnectChange(added: request, group: group, exceptions: exceptions, removed: removed))
+  }
+
+  /// See `DisconnectStore`. Like `changeDisconnectWrites` in everything else.
+  public func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws {
+    _ = try await make(DisconnectChange(identities: identities))
+  }
+
+  private func make(_ change: DisconnectChange) async throws -> DisconnectWriteID? {
+    try await withCheckedThrowingContinuation { continuation in
       let mustBegin = disconnectChanges.withLock { $0.add(change, continuation) }
       if mustBegin { Task { await makeDisconnectChanges() } }
     }
@@ -159,6 +167,11 @@ extension SQLiteStore: DisconnectStore {
           arguments: StatementArguments(values + [checksum.stored.databaseValue]))
       }
     }
+    for (id, identity) in change.identities {
+      try db.cachedStatement(sql: "UPDATE disconnect_writes SET identity = ? WHERE id = ?")
+        .execute(arguments: [identity, id])
+      try SealedTable.disconnectWrites.seal(db, where: "id = ?", [id])
+    }
     guard let added = change.added else { return nil }
     try db.execute(
       sql: "INSERT INTO disconnect_writes(identity, request, exceptions) VALUES (?, ?, '[]')",
@@ -199,19 +212,22 @@ extension SQLiteStore: DisconnectStore {
 /// The caller of `changeDisconnectWrites`, who waits for the id of the new write.
 typealias DisconnectWaiter = CheckedContinuation<DisconnectWriteID?, any Error>
 
-/// A change of the on-disconnect writes. See `DisconnectStore.changeDisconnectWrites`.
+/// A change of the on-disconnect writes. See the methods of `DisconnectStore`.
 struct DisconnectChange: Sendable {
   var added: (identity: String, request: String)?
   /// The group of the added write; nil for a new group.
   var group: DisconnectWriteID?
-  var exceptions: [DisconnectWriteID: [String]]
-  var removed: [DisconnectWriteID]
+  var exceptions: [DisconnectWriteID: [String]] = [:]
+  var removed: [DisconnectWriteID] = []
+  /// The new identities of writes.
+  var identities: [DisconnectWriteID: String] = [:]
 
   /// The bytes of the texts to write.
   var bytes: Int {
-    exceptions.values.reduce(added?.request.utf8.count ?? 0) { sum, paths in
+    let texts = exceptions.values.reduce(added?.request.utf8.count ?? 0) { sum, paths in
       paths.reduce(sum) { $0 + $1.utf8.count }
     }
+    return identities.values.reduce(texts) { $0 + $1.utf8.count }
   }
 }
 

@@ -192,6 +192,13 @@ extension FaultyJournal: DisconnectStore where Base: DisconnectStore {
     return try await base.changeDisconnectWrites(
       adding: request, to: group, exceptions: exceptions, removing: removed)
   }
+
+  /// Changes the base after the gate, unless writes fail.
+  public func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws {
+    await gate.pass()
+    try checkWritable()
+    try await base.setDisconnectIdentities(identities)
+  }
 }
 
 extension FaultyJournal: RulesRecordStore where Base: RulesRecordStore {

@@ -165,6 +165,16 @@ extension InMemoryJournal: DisconnectStore {
       return state.lastDisconnectID
     }
   }
+
+  /// See `DisconnectStore`.
+  public func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws {
+    state.withLock { state in
+      for i in state.disconnectWrites.indices {
+        guard let identity = identities[state.disconnectWrites[i].id] else { continue }
+        state.disconnectWrites[i].identity = identity
+      }
+    }
+  }
 }
 
 extension InMemoryJournal: RulesRecordStore {

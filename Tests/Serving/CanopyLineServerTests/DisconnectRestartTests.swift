@@ -183,4 +183,6 @@ private struct UnreadableStore: DisconnectStore {
     adding request: (identity: String, request: String)?, to group: DisconnectWriteID?,
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID? { nil }
+
+  func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws {}
 }

@@ -56,6 +56,28 @@ import Testing
     }
   }
 
+  @Test func `new identities replace those of the writes that exist, also after a crash`()
+    async throws
+  {
+    let folder = folder
+    let crashed = try await folder.withStore { store in
+      for text in ["SET /a 1", "SET /b 2", "SET /c 3"] { _ = try await add(store, text) }
+      try await store.changeDisconnectWrites(adding: nil, exceptions: [:], removing: [2])
+      try await store.setDisconnectIdentities([1: "é", 2: "gone", 9: "unknown"])
+      try await store.setDisconnectIdentities([:])
+      return try folder.crashed()
+    }
+    for folder in [folder, crashed] {
+      try await folder.withStore { store async throws in
+        let kept = try await store.disconnectWrites()
+        #expect(kept.map(\.id) == [1, 3])
+        #expect(kept.map(\.identity) == ["é", "administrator"])
+        #expect(kept.map(\.request) == ["SET /a 1", "SET /c 3"])
+        #expect(try await store.problems().isEmpty)
+      }
+    }
+  }
+
   @Test func `one change adds, excepts and removes in one step`() async throws {
     try await folder.withStore { store in
       for text in ["a", "b", "c"] { _ = try await add(store, text) }

@@ -103,16 +103,15 @@ import Testing
   func `a write stays with its connection when CONFIRM renews the session`(
     _ depth: Depth
   ) async throws {
-    let confirm = "CONFIRM ada@example.org \"secret words of ada\""
-    try await check(isMade: true, depth) { _, armed, _, _ in try await armed.value(confirm) }
+    try await check(isMade: true, depth) { _, armed, _, _ in try await armed.value(Self.confirm) }
     // The session of the connection decides from then on, and no longer the earlier one.
     try await check(isMade: true, depth) { _, armed, other, token in
-      try await armed.value(confirm)
+      try await armed.value(Self.confirm)
       try await other.value("AUTH \(token)")
       try await other.value("LOGOUT")
     }
     try await check(isMade: false, depth) { _, armed, _, _ in
-      try await armed.value(confirm)
+      try await armed.value(Self.confirm)
       try await armed.value("LOGOUT")
     }
   }
@@ -138,6 +137,117 @@ import Testing
       server.parts.clock.advance(10_000)
       let identity = try await armed.request("WHOAMI")
       #expect(identity == "+null")
+    }
+  }
+
+  /// Arms a write, calls `act`, and checks whether the next start would make the write if the server died then.
+  private func checkNextStart(
+    isMade: Bool, _ depth: Depth, location: SourceLocation = #_sourceLocation,
+    after act: (TestServer, _ armed: any LineClient, _ other: any LineClient, String) async throws
+      -> Void
+  ) async throws {
+    try await withServer(depth) { server in
+      _ = try await server.parts.rules.replace(by: Self.rules, in: server.parts.engine)
+      let (armed, other) = (try await server.connect(), try await server.connect())
+      let ada = try await armed.value(TestServer.signUp("ada"))
+      let (uid, token) = (
+        try #require(ada["uid"]?.string), try #require(ada["token"]?.string)
+      )
+      try await armed.value("ONDISCONNECT SET /presence/\(uid) \"gone\"")
+      try await armed.value("ONDISCONNECT SET /presence/\(uid)/x \"gone\"")
+      try await act(server, armed, other, token)
+      let kept = try await server.parts.journal.disconnectWrites()
+      #expect(kept.count == 2 && Set(kept.map(\.group)).count == 1, sourceLocation: location)
+      // The connections are still open: the writes are made as those of a process that has died.
+      try await server.parts.operations.carryOutAbandoned()
+      let presence = server.root.at(try Path("presence/\(uid)"))
+      #expect(!presence.isAbsent == isMade, sourceLocation: location)
+      #expect(try await server.parts.journal.disconnectWrites().isEmpty)
+    }
+  }
+
+  private static let confirm = "CONFIRM ada@example.org \"secret words of ada\""
+
+  @Test(arguments: Depth.allCases)
+  func `after CONFIRM and a crash the renewed session decides`(_ depth: Depth) async throws {
+    try await checkNextStart(isMade: true, depth) { _, armed, _, _ in
+      try await armed.value(Self.confirm)
+    }
+    try await checkNextStart(isMade: false, depth) { _, armed, _, _ in
+      try await armed.value(Self.confirm)
+      try await armed.value("LOGOUT")
+    }
+    try await checkNextStart(isMade: false, depth) { _, armed, other, _ in
+      let token = try await armed.value(Self.confirm)["token"]?.string ?? ""
+      try await other.value("AUTH \(token)")
+      try await other.value("LOGOUT")
+    }
+    // The earlier session no longer counts.
+    try await checkNextStart(isMade: true, depth) { _, armed, other, token in
+      try await armed.value(Self.confirm)
+      try await armed.value(Self.confirm)
+      try await other.value("AUTH \(token)")
+      try await other.value("LOGOUT")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `after PASSWORD and a crash the renewed session decides`(_ depth: Depth) async throws {
+    try await checkNextStart(isMade: true, depth) { _, armed, _, _ in
+      try await armed.value(Self.change)
+    }
+    try await checkNextStart(isMade: false, depth) { _, armed, _, _ in
+      try await armed.value(Self.change)
+      try await armed.value("LOGOUT")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `after another login and a crash a write stays with the login that armed it`(
+    _ depth: Depth
+  ) async throws {
+    try await checkNextStart(isMade: true, depth) { _, armed, _, _ in
+      try await armed.value(Self.login)
+      try await armed.value(Self.confirm)
+      try await armed.value("LOGOUT")
+    }
+    try await checkNextStart(isMade: false, depth) { _, armed, other, token in
+      try await armed.value(Self.login)
+      try await armed.value(Self.confirm)
+      try await other.value("AUTH \(token)")
+      try await other.value("LOGOUT")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func
+    `if the store cannot keep a write with the renewed session, CONFIRM fails and changes nothing`(
+      _ depth: Depth
+    ) async throws
+  {
+    try await checkNextStart(isMade: false, depth) { server, armed, _, token in
+      server.parts.journal.fail(true)
+      try await armed.expect(Self.confirm, failsWith: "UNAVAILABLE")
+      server.parts.journal.fail(false)
+      #expect(server.parts.operations.sessions.count == 1)
+      // The connection keeps its login.
+      let isKept = try await armed.value("WHOAMI")["uid"] != nil
+      #expect(isKept)
+      try await armed.value("LOGOUT")
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `if the store cannot keep a write with the renewed session, a new password is uncertain`(
+    _ depth: Depth
+  ) async throws {
+    try await checkNextStart(isMade: false, depth) { server, armed, other, _ in
+      server.parts.journal.fail(true)
+      try await armed.expect(Self.change, contains: "may have been made or not")
+      server.parts.journal.fail(false)
+      #expect(server.parts.operations.sessions.count <= 1)
+      try await armed.expect("WHOAMI", "+null")
+      try await other.value("LOGIN ada@example.org \"other words of ada\"")
     }
   }
 
