@@ -47,7 +47,7 @@ public enum BlogWrite: Sendable {
   case post(title: String, body: String)
   /// Replaces the title and the body of a post.
   case edit(id: Key, title: String, body: String)
-  /// Deletes a post with its comments.
+  /// Deletes a post with its stars and comments.
   case delete(id: Key)
   /// Adds the caller's star to a post, or removes it.
   case star(id: Key)
@@ -109,7 +109,7 @@ extension Command {
             body: try arguments.text("body"))))
     },
     Command(
-      "DELETE", .blog, ["id"], "delete a post of yours and its comments",
+      "DELETE", .blog, ["id"], "delete a post of yours, with its stars and comments",
       reply: "`null`"
     ) {
       arguments throws(WireError) in

@@ -4,10 +4,8 @@ internal import CanopyTree
 extension Options {
   static func keysPage(_ arguments: inout Arguments) throws(WireError) -> KeysPage {
     var page = KeysPage()
-    guard let options = try read(&arguments, "KEYS", allowed: ["after", "limit"]) else {
-      return page
-    }
-    page.limit = try limit(options, default: page.limit, max: KeysPage.limitMax)
+    let options = try pageOptions(
+      &arguments, "KEYS", ["after"], &page.limit, max: KeysPage.limitMax)
     page.after = try text("after", options).map { text throws(WireError) in
       try key(text, "after")
     }
@@ -16,10 +14,8 @@ extension Options {
 
   static func usersPage(_ arguments: inout Arguments) throws(WireError) -> UsersPage {
     var page = UsersPage()
-    guard let options = try read(&arguments, "USERS", allowed: ["after", "find", "limit"]) else {
-      return page
-    }
-    page.limit = try limit(options, default: page.limit, max: UsersPage.limitMax)
+    let options = try pageOptions(
+      &arguments, "USERS", ["after", "find"], &page.limit, max: UsersPage.limitMax)
     page.after = try text("after", options)
     page.find = try text("find", options)
     guard page.find?.isEmpty != true else {
@@ -33,10 +29,8 @@ extension Options {
 
   static func logPage(_ arguments: inout Arguments) throws(WireError) -> LogPage {
     var page = LogPage()
-    guard let options = try read(&arguments, "LOG", allowed: ["after", "level", "limit"]) else {
-      return page
-    }
-    page.limit = try limit(options, default: page.limit, max: LogPage.limitMax)
+    let options = try pageOptions(
+      &arguments, "LOG", ["after", "level"], &page.limit, max: LogPage.limitMax)
     page.after = try number("after", options)
     guard let name = try text("level", options) else { return page }
     guard let level = LogPage.Level(rawValue: name) else {
@@ -50,20 +44,34 @@ extension Options {
   static func clientsPage(
     _ arguments: inout Arguments
   ) throws(WireError) -> (after: Int64, limit: Int) {
-    guard let options = try read(&arguments, "CLIENTS", allowed: ["after", "limit"]) else {
-      return (0, 100)
-    }
-    return (
-      try number("after", options) ?? 0, try limit(options, default: 100, max: 1_000)
-    )
+    var limit = 100
+    let options = try pageOptions(&arguments, "CLIENTS", ["after"], &limit, max: 1_000)
+    return (try number("after", options) ?? 0, limit)
   }
 
   /// Reads options that have nothing but a limit.
   static func limit(
     _ arguments: inout Arguments, _ verb: String, default number: Int, max: Int
   ) throws(WireError) -> Int {
-    guard let options = try read(&arguments, verb, allowed: ["limit"]) else { return number }
-    return try limit(options, default: number, max: max)
+    var limit = number
+    _ = try pageOptions(&arguments, verb, [], &limit, max: max)
+    return limit
+  }
+
+  /// Reads the options of a page: the limit and some others. Returns them; nil if there are none.
+  ///
+  /// - Parameters:
+  ///   - names: the names of the other options.
+  ///   - limit: the default, and then the limit of the page.
+  ///   - max: the maximum of the limit.
+  private static func pageOptions(
+    _ arguments: inout Arguments, _ verb: String, _ names: [String], _ limit: inout Int, max: Int
+  ) throws(WireError) -> JSONValue? {
+    guard let options = try read(&arguments, verb, allowed: Set(names + ["limit"])) else {
+      return nil
+    }
+    limit = try self.limit(options, default: limit, max: max)
+    return options
   }
 
   private static func limit(
@@ -76,16 +84,16 @@ extension Options {
     return Int(limit)
   }
 
-  private static func text(_ name: String, _ options: JSONValue) throws(WireError) -> String? {
-    guard let value = options[name] else { return nil }
+  private static func text(_ name: String, _ options: JSONValue?) throws(WireError) -> String? {
+    guard let value = options?[name] else { return nil }
     guard let text = value.string else {
       throw WireError(.badRequest, "\(name) must be a string")
     }
     return text
   }
 
-  private static func number(_ name: String, _ options: JSONValue) throws(WireError) -> Int64? {
-    guard let value = options[name] else { return nil }
+  private static func number(_ name: String, _ options: JSONValue?) throws(WireError) -> Int64? {
+    guard let value = options?[name] else { return nil }
     guard case .leaf(let node) = value, let number = node.integerValue, number >= 0 else {
       throw WireError(.badRequest, "\(name) must be an integer from 0 on")
     }

@@ -17,16 +17,42 @@ public enum ServerLine: Sendable {
     switch line.first {
     case UInt8(ascii: "+"): self = .success([UInt8](rest))
     case UInt8(ascii: "-"):
-      let code = rest.prefix { $0 != UInt8(ascii: " ") }
-      let sentence = rest.dropFirst(code.count + 1)
-      // Treat an unknown code, perhaps of a later server, as a failure too.
-      self = .failure(
-        WireError(
-          WireError.Code(rawValue: String(decoding: code, as: UTF8.self)) ?? .internalError,
-          String(decoding: sentence, as: UTF8.self)))
+      self = .failure(WireError(line: rest))
     case UInt8(ascii: ">"): self = .event(try SyncEvent(rest))
     default: throw .invalidJSON("expected a line that begins with +, - or >", offset: 0)
     }
+  }
+}
+
+extension WireError {
+  /// Decodes the reply to a failed request, without its first character: `CODE sentence` or `CODE [REASON] sentence`.
+  ///
+  /// An unknown code, perhaps of a later server, is a failure too. An unknown reason is left out.
+  fileprivate init(line: UnsafeRawBufferPointer) {
+    let code = line.prefix { $0 != UInt8(ascii: " ") }
+    var sentence = line.dropFirst(code.count + 1)
+    var reason: Reason?
+    if let name = WireError.reasonName(in: sentence) {
+      reason = Reason(rawValue: String(decoding: name, as: UTF8.self))
+      sentence = sentence.dropFirst(name.count + 3)
+    }
+    self.init(
+      Code(rawValue: String(decoding: code, as: UTF8.self)) ?? .internalError, reason: reason,
+      String(decoding: sentence, as: UTF8.self))
+  }
+
+  /// Returns the name in `[NAME] `, with which a sentence begins; nil if it does not begin so.
+  private static func reasonName(
+    in sentence: UnsafeRawBufferPointer.SubSequence
+  ) -> UnsafeRawBufferPointer.SubSequence? {
+    guard sentence.first == UInt8(ascii: "[") else { return nil }
+    let name = sentence.dropFirst().prefix {
+      $0 >= UInt8(ascii: "A") && $0 <= UInt8(ascii: "Z") || $0 == UInt8(ascii: "_")
+    }
+    guard !name.isEmpty, sentence.dropFirst(name.count + 1).starts(with: "] ".utf8) else {
+      return nil
+    }
+    return name
   }
 }
 
@@ -94,11 +120,16 @@ public enum ReplyLine {
     output.append("\r\n")
   }
 
-  /// Appends the reply to a failed request: `-CODE sentence`.
+  /// Appends the reply to a failed request: `-CODE sentence`, or `-CODE [REASON] sentence`.
   public static func failure(_ error: WireError, to output: inout JSONOutput) {
     output.append(UInt8(ascii: "-"))
     output.append(raw: error.code.rawValue)
     output.append(UInt8(ascii: " "))
+    if let reason = error.reason {
+      output.append(UInt8(ascii: "["))
+      output.append(raw: reason.rawValue)
+      output.append("] ")
+    }
     output.append(raw: error.sentence)
     output.append("\r\n")
   }

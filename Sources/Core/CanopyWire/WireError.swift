@@ -38,8 +38,42 @@ public struct WireError: Error, Equatable, Sendable {
     case internalError = "INTERNAL"
   }
 
+  /// The precise reason of a failed request about an account, for programs. A reason never changes its meaning.
+  public enum Reason: String, Sendable, CaseIterable {
+    /// The text is not an e-mail address.
+    case invalidEmail = "INVALID_EMAIL"
+    /// The request needs an e-mail address, and the account has none.
+    case missingEmail = "MISSING_EMAIL"
+    /// The new password is not acceptable.
+    case invalidPassword = "INVALID_PASSWORD"
+    /// The e-mail address or the password is wrong.
+    case wrongCredentials = "WRONG_CREDENTIALS"
+    /// The token is invalid, or its session has ended.
+    case sessionEnded = "SESSION_ENDED"
+    /// The custom token is invalid or has expired.
+    case invalidCustomToken = "INVALID_CUSTOM_TOKEN"
+    /// The code is invalid, or has been used.
+    case invalidCode = "INVALID_CODE"
+    /// The code has expired.
+    case expiredCode = "EXPIRED_CODE"
+    /// The e-mail address or the user name is taken.
+    case taken = "TAKEN"
+    /// The e-mail address is not that of the caller's account.
+    case otherAccount = "OTHER_ACCOUNT"
+    /// The account does not exist.
+    case noAccount = "NO_ACCOUNT"
+    /// The account is disabled.
+    case accountDisabled = "ACCOUNT_DISABLED"
+    /// The last login is too long ago.
+    case loginTooOld = "LOGIN_TOO_OLD"
+    /// The server has no identity tokens.
+    case notOffered = "NOT_OFFERED"
+  }
+
   /// The code.
   public var code: Code
+  /// The reason; nil if the code says all, and for an error that is not about an account.
+  public var reason: Reason?
   /// A sentence, in one line, that says what is wrong and what to do about it.
   public var sentence: String
 
@@ -48,8 +82,9 @@ public struct WireError: Error, Equatable, Sendable {
 
   /// Creates an error. Replaces invisible characters and line breaks by spaces and cuts off a long
   /// sentence, so that the message is one short line.
-  public init(_ code: Code, _ sentence: String) {
+  public init(_ code: Code, reason: Reason? = nil, _ sentence: String) {
     self.code = code
+    self.reason = reason
     let isPlain = sentence.utf8.allSatisfy { $0 >= 0x20 && $0 < 0x7F }
     guard !isPlain || sentence.utf8.count > WireError.sentenceMax else {
       self.sentence = sentence

@@ -70,7 +70,8 @@ extension Operations {
   /// - Throws: `WireError` for a server without it.
   private func requiredService() throws(WireError) -> IdentityService {
     guard let identityService else {
-      throw WireError(.notFound, "this server has no identity tokens; ask its administrator")
+      throw WireError(
+        .notFound, reason: .notOffered, "this server has no identity tokens; ask its administrator")
     }
     return identityService
   }
@@ -137,5 +138,5 @@ extension Operations {
 
 extension WireError {
   fileprivate static let addressNeeded = WireError(
-    .invalidData, "the account has no e-mail address; set one first")
+    .invalidData, reason: .missingEmail, "the account has no e-mail address; set one first")
 }

@@ -18,8 +18,7 @@ extension WireError {
     case let error as AccountError: self.init(error)
     case let error as UncertainChange: self.init(.unavailable, error.sentence)
     case let error as ClaimsProblem: self.init(.invalidData, error.sentence)
-    case let error as IdentityProblem:
-      self.init(error == .loginTooOld ? .permissionDenied : .unauthenticated, error.sentence)
+    case let error as IdentityProblem: self.init(error)
     default: return nil
     }
   }
@@ -59,11 +58,23 @@ extension WireError {
       case .notFound: .notFound
       case .administratorTokenUnusable: .internalError
       }
-    self.init(code, error.sentence)
+    self.init(code, reason: Reason(error), error.sentence)
+  }
+
+  private init(_ problem: IdentityProblem) {
+    let (code, reason): (Code, Reason) =
+      switch problem {
+      case .invalid, .expired, .revoked: (.unauthenticated, .sessionEnded)
+      case .missing: (.unauthenticated, .noAccount)
+      case .disabled: (.unauthenticated, .accountDisabled)
+      case .invalidCustomToken: (.unauthenticated, .invalidCustomToken)
+      case .loginTooOld: (.permissionDenied, .loginTooOld)
+      }
+    self.init(code, reason: reason, problem.sentence)
   }
 
   static let sessionEnded = WireError(
-    .unauthenticated, "the session has ended; log in again")
+    .unauthenticated, reason: .sessionEnded, "the session has ended; log in again")
   static let loginNeeded = WireError(
     .unauthenticated, "log in first: LOGIN email password, or SIGNUP email password username")
 
@@ -85,4 +96,24 @@ extension WireError {
   public static let subscriptionTooLarge = WireError(
     .tooLarge,
     "what you listen to is larger than an event may be; listen further below, or with a limit")
+}
+
+extension WireError.Reason {
+  /// Returns the reason of an error; nil if its code says all, and for an error of the administrator alone.
+  fileprivate init?(_ error: AccountError) {
+    switch error {
+    case .invalidEmail: self = .invalidEmail
+    case .invalidPassword: self = .invalidPassword
+    case .credentialsRefused: self = .wrongCredentials
+    case .tokenRefused: self = .sessionEnded
+    case .codeRefused: self = .invalidCode
+    case .codeExpired: self = .expiredCode
+    case .taken: self = .taken
+    case .otherAccount: self = .otherAccount
+    case .disabled: self = .accountDisabled
+    case .notFound: self = .noAccount
+    case .rateLimited, .overloaded, .hashingFailed, .uidTaken, .administratorTokenUnusable:
+      return nil
+    }
+  }
 }

@@ -69,6 +69,28 @@ enum ProtocolReference {
     }
   }
 
+  /// The codes with which a reason comes, and its meaning for the client.
+  static func meaning(of reason: WireError.Reason) -> String {
+    switch reason {
+    case .invalidEmail: "`INVALID_DATA` | The text is not an e-mail address."
+    case .missingEmail: "`INVALID_DATA` | The account has no e-mail address. Set one first."
+    case .invalidPassword: "`INVALID_DATA` | The new password is too short, too long or too common."
+    case .wrongCredentials: "`UNAUTHENTICATED` | The e-mail address or the password is wrong."
+    case .sessionEnded: "`UNAUTHENTICATED` | The token is invalid, or its session has ended."
+    case .invalidCustomToken:
+      "`UNAUTHENTICATED` | The custom token is invalid or has expired."
+    case .invalidCode: "`UNAUTHENTICATED` | The code is invalid, or has been used."
+    case .expiredCode: "`UNAUTHENTICATED` | The code has expired."
+    case .taken: "`CONFLICT` | The e-mail address or the user name is taken."
+    case .otherAccount: "`CONFLICT` | The e-mail address is not that of your account."
+    case .noAccount: "`NOT_FOUND`, `UNAUTHENTICATED` | The account does not exist."
+    case .accountDisabled: "`PERMISSION_DENIED`, `UNAUTHENTICATED` | The account is disabled."
+    case .loginTooOld:
+      "`PERMISSION_DENIED` | The last login is too long ago for this. `CONFIRM` the password."
+    case .notOffered: "`NOT_FOUND` | The server has no identity tokens."
+    }
+  }
+
   /// The heading and the introduction of a group of verbs.
   private static func introduction(of group: Command.Group) -> String {
     switch group {
@@ -78,8 +100,10 @@ enum ProtocolReference {
       """
       ## Blog
 
-      Reading needs no login; writing does. `user` is a uid, `@username` or `me`. The server checks who may
-      do what; the security rules are not evaluated.
+      Writing needs a login. Reading needs none, unless the request is about `me`. `user` is a uid, `@username` or
+      `me`. The server itself checks who may do what. The security rules are not evaluated: rules of your own do not
+      restrict these verbs. "Newest first" is the descending order of the ids, which ascend with the time at which
+      they were made.
 
       """
     case .tree:
@@ -146,7 +170,7 @@ enum ProtocolReference {
       | First character | Rest | Meaning |
       |---|---|---|
       | `+` | JSON | The request succeeded. |
-      | `-` | code, space, sentence | The request failed. |
+      | `-` | `CODE sentence`, or `CODE [REASON] sentence` | The request failed. |
       | `>` | JSON object | An event of a subscription. |
 
       Replies come in the order of the requests. Events may come between replies.
@@ -246,6 +270,21 @@ enum ProtocolReference {
       """
     for code in WireError.Code.allCases {
       text += "| `\(code.rawValue)` | \(meaning(of: code)) |\n"
+    }
+    text += """
+
+      ## Reasons
+
+      A failed request about an account may have a reason, in brackets between the code and the sentence:
+      `-CONFLICT [TAKEN] that e-mail address or user name is not available; choose another or log in`. A reason never
+      changes its meaning. Ignore a reason that you do not know: later servers may have more.
+
+      | Reason | Code | Meaning |
+      |---|---|---|
+
+      """
+    for reason in WireError.Reason.allCases {
+      text += "| `\(reason.rawValue)` | \(meaning(of: reason)) |\n"
     }
     return text
   }

@@ -46,6 +46,35 @@ struct ServerLineTests {
     #expect(later == WireError(.internalError, "so it is"))
   }
 
+  @Test(arguments: [nil] + WireError.Reason.allCases)
+  func `a reason survives a round trip`(_ reason: WireError.Reason?) throws {
+    let error = WireError(.invalidData, reason: reason, "choose [another] one")
+    var output = JSONOutput()
+    ReplyLine.failure(error, to: &output)
+    guard case .failure(let decoded) = try read(String(output.text.dropLast())) else {
+      return #expect(Bool(false), "a failure")
+    }
+    #expect(decoded == error)
+  }
+
+  @Test(arguments: [
+    ("[TAKEN] x", WireError(.conflict, reason: .taken, "x")),
+    ("[TAKEN] ", WireError(.conflict, reason: .taken, "")),
+    ("[OF_A_LATER_SERVER] x", WireError(.conflict, "x")),
+    ("[TAKEN]x", WireError(.conflict, "[TAKEN]x")), ("[TAKEN", WireError(.conflict, "[TAKEN")),
+    ("[TAKEN]", WireError(.conflict, "[TAKEN]")), ("[taken] x", WireError(.conflict, "[taken] x")),
+    ("[] x", WireError(.conflict, "[] x")), ("[", WireError(.conflict, "[")),
+    ("", WireError(.conflict, "")), ("x [TAKEN] ", WireError(.conflict, "x [TAKEN] ")),
+  ])
+  func `only a sentence that begins with a name in brackets has a reason`(
+    _ text: String, _ expected: WireError
+  ) throws {
+    guard case .failure(let error) = try read("-CONFLICT " + text) else {
+      return #expect(Bool(false), "a failure")
+    }
+    #expect(error == expected)
+  }
+
   @Test func `events survive a round trip`() throws {
     let node = try Node(json: #"{"a":[1,{"b":"\"}{,:"}],"é":{".value":1,".priority":2}}"#)
     let put = try event { output in

@@ -43,8 +43,41 @@ extension AuthError: CustomNSError {
 }
 
 extension AuthError {
+  /// Creates the error for a failed request.
   init(_ error: WireError, of kind: SessionRequest.Kind) {
-    let code: Code =
+    let code =
+      error.reason.map { AuthErrorCode($0, of: kind) } ?? AuthErrorCode(withoutReason: error, kind)
+    self.init(code, error.sentence)
+  }
+}
+
+extension AuthErrorCode {
+  /// Returns the code for the reason that the server gives.
+  init(_ reason: WireError.Reason, of kind: SessionRequest.Kind) {
+    self =
+      switch reason {
+      case .invalidEmail: .invalidEmail
+      case .missingEmail: .missingEmail
+      case .invalidPassword: .weakPassword
+      case .wrongCredentials: .wrongPassword
+      case .sessionEnded: kind.isToken ? .invalidUserToken : .userTokenExpired
+      case .invalidCustomToken: .invalidCustomToken
+      case .invalidCode: .invalidActionCode
+      case .expiredCode: .expiredActionCode
+      case .taken: .emailAlreadyInUse
+      case .otherAccount: .userMismatch
+      case .noAccount: .userNotFound
+      case .accountDisabled: .userDisabled
+      case .loginTooOld: .requiresRecentLogin
+      case .notOffered: .operationNotAllowed
+      }
+  }
+
+  /// Returns the code for an error without a reason: of a server that gives none, or one whose code says all.
+  ///
+  /// The words of the sentence distinguish errors of the former. That is all that it sends.
+  init(withoutReason error: WireError, _ kind: SessionRequest.Kind) {
+    self =
       switch error.code {
       case .unauthenticated:
         switch kind {
@@ -68,11 +101,10 @@ extension AuthError {
         } else {
           error.sentence.contains("e-mail") ? .invalidEmail : .invalidArgument
         }
-      case .badRequest, .tooLarge, .notFound: .invalidArgument
+      case .badRequest, .tooLarge, .notFound, .invalidPath, .invalidQuery: .invalidArgument
       case .permissionDenied: .userDisabled
       case .rateLimited: .tooManyRequests
-      default: .internalError
+      case .overloaded, .unavailable, .internalError: .internalError
       }
-    self.init(code, error.sentence)
   }
 }

@@ -112,4 +112,9 @@ extension SessionRequest.Kind {
   var isConfirmation: Bool {
     if case .confirm = self { true } else { false }
   }
+
+  /// Whether the request signs in with a token of the server's.
+  var isToken: Bool {
+    if case .token = self { true } else { false }
+  }
 }

@@ -10,10 +10,11 @@ export class LineError extends Error {
     this.code = code;
   }
 
-  /** @param {string} line the rest of a line that begins with `-` */
+  /** @param {string} line the rest of a line that begins with `-`: `CODE sentence` or `CODE [REASON] sentence` */
   static parse(line) {
     const space = line.indexOf(" ");
-    return space < 0 ? new LineError(line, line) : new LineError(line.slice(0, space), line.slice(space + 1));
+    if (space < 0) return new LineError(line, line);
+    return new LineError(line.slice(0, space), line.slice(space + 1).replace(/^\[[A-Z_]+\] /, ""));
   }
 
   static offline() {
