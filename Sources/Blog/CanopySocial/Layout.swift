@@ -14,7 +14,7 @@ public import CanopyTree
 /// /deletions/<id>               true: the removal of the post's entries, such as comments, is incomplete
 /// ```
 ///
-/// Clients can neither read nor write the last three.
+/// `/removed-posts`, `/renames` and `/deletions` belong to the server: the built-in rules let no client read or write them.
 public enum Layout {
   static let users: Key = "users"
   static let usernames: Key = "usernames"

@@ -12,6 +12,9 @@ struct PostRemoval {
   let now: Int64
   /// The number of comments, and of other entries of posts, that may still be removed in the same commit.
   var entriesLeft: Int
+  /// Whether the id stays reserved. Under other rules than the built-in ones `/removed-posts` may have data of clients, and
+  /// anyone may read it.
+  var reservesID = true
 
   /// Returns the assignments that remove a post. If it has more than `entriesLeft` entries, they add a mark in
   /// `/deletions`, and `UnfinishedWork` removes the entries in steps.
@@ -34,7 +37,7 @@ struct PostRemoval {
         }
       }
     }
-    if let time = PushID.time(of: id), !isExpired(time) {
+    if reservesID, let time = PushID.time(of: id), !isExpired(time) {
       result.append(Assignment(Layout.path(Layout.removedPosts, id), Node(uid.text)))
     }
     return result

@@ -53,11 +53,11 @@ public enum Posts {
     return Decision(write, ())
   }
 
-  /// Removes a post and its comments. Only its author may do that. If the post has more than `commentsMax` comments, the
-  /// commit writes `/deletions/<id>`, and `UnfinishedWork` removes the comments.
+  /// Removes both copies of a post, with its stars and comments. Only its author may do that. If the post has more than
+  /// `commentsMax` comments, the commit writes `/deletions/<id>`, and `UnfinishedWork` removes the comments.
   ///
   /// - Parameter hasBuiltInRules: whether the built-in rules are in force. Under other rules `/removed-posts` may have
-  ///   data of clients, so nothing in it is removed.
+  ///   data of clients, so nothing in it changes.
   /// - Complexity: O(`commentsMax` × log n).
   public static func delete(
     _ id: Key, by uid: Key, commentsMax: Int = UnfinishedWork.entriesMax,
@@ -65,7 +65,8 @@ public enum Posts {
   ) throws -> Decision<Void> {
     try checkAuthor(of: id, is: uid, in: proposal.root)
     var removal = PostRemoval(
-      root: proposal.root, now: proposal.now, entriesLeft: commentsMax)
+      root: proposal.root, now: proposal.now, entriesLeft: commentsMax,
+      reservesID: hasBuiltInRules)
     var assignments = removal.assignments(of: id, by: uid)
     if hasBuiltInRules { assignments += removal.expiredReservations(limit: 2) }
     return Decision(try Write(setting: assignments), ())

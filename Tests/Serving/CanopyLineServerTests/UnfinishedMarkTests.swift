@@ -84,8 +84,12 @@ import Testing
       let other = try await ada.text("id", "POST title body")
       let uid = try await ada.text("uid", "WHOAMI")
       let places = ["removed-posts/x", "renames/\(uid)"]
+      let reservation = "removed-posts/\(id)"
       for place in places { try await server.set("/\(place)", "\"mine\"") }
+      try await server.set("/\(reservation)", "\"mine\"")
       try await ada.expect("DELETE \(id)", "+null")
+      #expect(server.root.at(try Path(reservation)) == "mine")
+      try await server.set("/\(reservation)", "null")
       try await ada.expect("RENAME Countess", "+null")
       for place in places { #expect(server.root.at(try Path(place)) == "mine", "\(place)") }
       // Under the built-in rules they are marks, and obsolete.
@@ -95,6 +99,24 @@ import Testing
       for place in places {
         try await server.eventually { server.root.at((try? Path(place)) ?? .root).isAbsent }
       }
+    }
+  }
+
+  @Test func `under other rules a removal shows no id of the removed post`() async throws {
+    try await withServer(.inProcess) { server in
+      try await server.set(rules: Self.open)
+      let ada = try await server.connect(as: "ada")
+      let id = try await ada.text("id", "POST title body")
+      try await ada.value("COMMENT \(id) first")
+      try await ada.expect("DELETE \(id)", "+null")
+      #expect(
+        server.root.children(after: nil, limit: 10).map(\.key) == ["usernames", "users"])
+      try await ada.expect("DELETE \(id)", failsWith: "NOT_FOUND")
+      // A value in place of the reservations is no obstacle.
+      try await server.set("/removed-posts", "5")
+      let other = try await ada.text("id", "POST title body")
+      try await ada.expect("DELETE \(other)", "+null")
+      #expect(server.root.child("removed-posts") == 5)
     }
   }
 
