@@ -2,8 +2,8 @@ public import CanopyAccounts
 
 /// An account store in memory.
 ///
-/// It is an actor, so every operation is atomic. A test can make it fail, hold reads of tokens at a gate, and run a
-/// step just before a token is inserted, where two operations can overlap.
+/// It is an actor, so every operation is atomic. A test can make it fail, hold reads of tokens and changes of accounts at
+/// gates, and run a step just before a token is inserted, where two operations can overlap.
 public actor InMemoryAccountStore: AccountStore {
   private var accounts: [[UInt8]: Account] = [:]
   private var uids: [[UInt8]: [UInt8]] = [:]
@@ -17,6 +17,9 @@ public actor InMemoryAccountStore: AccountStore {
 
   /// The gate of reads of tokens, between the read and its result. It is open at first.
   public nonisolated let tokenGate = Gate(isOpen: true)
+
+  /// The gate of changes of accounts, before the account is read. It is open at first.
+  public nonisolated let changeGate = Gate(isOpen: true)
 
   /// Creates an empty store.
   public init() {}
@@ -108,6 +111,7 @@ public actor InMemoryAccountStore: AccountStore {
     uid: String, revokingTokens: Bool,
     _ body: @escaping @Sendable (inout Account) throws -> Bool
   ) async throws -> AccountChange {
+    await changeGate.pass()
     try check()
     guard let account = find(uid) else { return .missing }
     var changed = account

@@ -4,23 +4,10 @@ import CanopySocial
 import CanopyTesting
 import CanopyTree
 import CanopyWire
-import Synchronization
 import Testing
 
 /// Writes of the blog before and in the queue of the engine.
 @Suite(.timeLimit(.minutes(5))) struct BlogWriteTests {
-  /// The codes of replies; nil for a success.
-  private final class Codes: Sendable {
-    private let codes = Mutex<[WireError.Code?]>([])
-
-    var all: [WireError.Code?] { codes.withLock { $0 } }
-
-    func add(_ reply: Reply) {
-      let code: WireError.Code? = if case .failure(let error) = reply { error.code } else { nil }
-      codes.withLock { $0.append(code) }
-    }
-  }
-
   /// Writes whose text has the longest length, or one character more.
   private func writes(longerBy extra: Int) -> [BlogWrite] {
     func text(_ max: Int) -> String { String(repeating: "a", count: max + extra) }
@@ -36,7 +23,7 @@ import Testing
     async throws
   {
     let parts = try await LineParts()
-    let codes = Codes()
+    let codes = ReplyCodes()
     let ada = Identity.described(auth: Node(children: [("uid", "ada")]))
     func submit(_ write: BlogWrite) {
       parts.operations.write(.blog(write), as: ada, from: "10.0.0.1") { codes.add($0) }

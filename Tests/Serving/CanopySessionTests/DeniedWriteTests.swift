@@ -3,25 +3,12 @@ import CanopySession
 import CanopyTesting
 import CanopyTree
 import CanopyWire
-import Synchronization
 import Testing
 
 /// Writes of the tree that the rules deny whatever the data is.
 @Suite(.timeLimit(.minutes(5))) struct DeniedWriteTests {
-  /// The codes of replies; nil for a success.
-  private final class Codes: Sendable {
-    private let codes = Mutex<[WireError.Code?]>([])
-
-    var all: [WireError.Code?] { codes.withLock { $0 } }
-
-    func add(_ reply: Reply) {
-      let code: WireError.Code? = if case .failure(let error) = reply { error.code } else { nil }
-      codes.withLock { $0.append(code) }
-    }
-  }
-
   private func submit(
-    _ line: String, as identity: Identity, _ parts: LineParts, _ codes: Codes
+    _ line: String, as identity: Identity, _ parts: LineParts, _ codes: ReplyCodes
   ) throws {
     let request = try Array(line.utf8).withUnsafeBytes {
       try Request(line: $0, limits: Limits())
@@ -40,7 +27,7 @@ import Testing
 
   @Test func `a large write of an anonymous client is refused without the writer`() async throws {
     let parts = try await LineParts()
-    let codes = Codes()
+    let codes = ReplyCodes()
     // The engine does not run, so an answer did not need it.
     try submit(update(9), as: .anonymous, parts, codes)
     try submit(update(2_000), as: .anonymous, parts, codes)
