@@ -67,7 +67,8 @@ public enum Feeds {
     return list(Layout.byStars, upper: upper, limit: page.limit, of: posts)
   }
 
-  private static func newest(_ page: Page, of node: Node) -> [Entry] {
+  /// Returns the children of a node whose keys are push ids, newest first. O(log children + entries).
+  static func newest(_ page: Page, of node: Node) -> [Entry] {
     let upper = page.before.map { Query.Bound(.absent, key: $0, isInclusive: false) }
     return list(.key, upper: upper, limit: page.limit, of: node)
   }
