@@ -94,6 +94,7 @@ extension AccountRequest {
     case .signUp: .signUp
     case .logIn: .logIn
     case .authenticate: .authenticate
+    case .redeemPass: .redeem
     case .logOut: .logOut
     case .changePassword: .password
     case .account: .account
@@ -115,6 +116,7 @@ extension Verb {
   fileprivate static let signUp = Verb("SIGNUP")
   fileprivate static let logIn = Verb("LOGIN")
   fileprivate static let authenticate = Verb("AUTH")
+  fileprivate static let redeem = Verb("REDEEM")
   fileprivate static let logOut = Verb("LOGOUT")
   fileprivate static let password = Verb("PASSWORD")
   fileprivate static let account = Verb("ACCOUNT")

@@ -30,6 +30,12 @@ public enum AdministrationRequest: Sendable {
   case metrics
   /// Reads the last lines of the log.
   case log(LogPage)
+  /// Lists the namespaces.
+  case namespaces
+  /// Makes a pass to the console.
+  case makePass
+  /// Revokes a pass or the token that it gave.
+  case endPass(String)
 }
 
 /// A reference to an account in a request of the administrator.

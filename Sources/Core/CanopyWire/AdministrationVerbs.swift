@@ -2,7 +2,7 @@ internal import CanopyTree
 
 extension Command {
   /// The verbs about the server, for its administrator.
-  static let administration: [Command] = data + rules + people + watch + clients
+  static let administration: [Command] = data + rules + people + watch + clients + console
 
   private static let data: [Command] = [
     Command(
@@ -135,6 +135,22 @@ extension Command {
       reply: "`null`"
     ) { arguments throws(WireError) in .administration(.endClient(try arguments.number("id"))) },
   ]
+
+  private static let console: [Command] = [
+    Command(
+      "NAMESPACES", .administration, [],
+      "the databases of the server, and the last commit of the selected one",
+      reply: #"`{"selected":"default","seq":42,"names":["default",…]}`"#
+    ) { _ in .administration(.namespaces) },
+    Command(
+      "PASS", .administration, [], "a token for one REDEEM within five minutes",
+      reply: #"`{"token":…,"expires":…}`"#
+    ) { _ in .administration(.makePass) },
+    Command(
+      "ENDPASS", .administration, ["token"], "revoke a PASS, or the token of a REDEEM",
+      reply: "`true`, or `false` for another text"
+    ) { arguments throws(WireError) in .administration(.endPass(try arguments.text("token"))) },
+  ]
 }
 
 extension AdministrationRequest {
@@ -156,6 +172,9 @@ extension AdministrationRequest {
     case .endClient: .endClient
     case .metrics: .metrics
     case .log: .log
+    case .namespaces: .namespaces
+    case .makePass: .pass
+    case .endPass: .endPass
     }
   }
 }
@@ -177,6 +196,9 @@ extension Verb {
   fileprivate static let endClient = Verb("ENDCLIENT")
   fileprivate static let metrics = Verb("METRICS")
   fileprivate static let log = Verb("LOG")
+  fileprivate static let namespaces = Verb("NAMESPACES")
+  fileprivate static let pass = Verb("PASS")
+  fileprivate static let endPass = Verb("ENDPASS")
 }
 
 extension Arguments {

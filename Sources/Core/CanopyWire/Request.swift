@@ -86,6 +86,8 @@ public enum AccountRequest: Sendable {
   case logIn(email: String, password: String)
   /// Resumes a session by its token.
   case authenticate(token: String)
+  /// Logs in as the administrator, with a pass or the token that it gave.
+  case redeemPass(token: String)
   /// Ends the session and revokes its token.
   case logOut
   /// Changes the password and revokes all other tokens.

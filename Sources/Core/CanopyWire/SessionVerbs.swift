@@ -41,6 +41,13 @@ extension Command {
       .account(.authenticate(token: try arguments.text("token")))
     },
     Command(
+      "REDEEM", .session, ["token"],
+      "from this machine, log in as the administrator with a PASS or with the token of an earlier REDEEM",
+      reply: #"`{"administrator":true,"token":…,"expires":…}`"#
+    ) { arguments throws(WireError) in
+      .account(.redeemPass(token: try arguments.text("token")))
+    },
+    Command(
       "WHOAMI", .session, [], "the user of this connection",
       reply: #"`{"uid":…,"username":…,"email":…}`, `{"administrator":true}` or `null`"#
     ) { _ in .read(.whoAmI) },

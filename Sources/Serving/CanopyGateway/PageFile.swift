@@ -13,6 +13,8 @@ struct PageFile: Sendable {
   }
 
   let mediaType: String
+  /// The modules that a page loads, for the field `Link`; nil for another file.
+  let links: String?
   let plain: Coded
   /// Nil if it would not be shorter.
   let gzip: Coded?
@@ -20,6 +22,8 @@ struct PageFile: Sendable {
   /// Compresses a file.
   init(_ file: WebFile) {
     mediaType = file.mediaType
+    let modules = WebPages.modules(of: file).map { "<\($0.path)>; rel=modulepreload" }
+    links = modules.isEmpty ? nil : modules.joined(separator: ", ")
     let bytes = ByteBuffer(bytes: file.bytes)
     plain = Coded(bytes: bytes, etag: "\"\(file.digest)\"")
     let compressed = Gzip(level: 9)?.compress(bytes, isLast: true)

@@ -26,6 +26,7 @@ extension Responder {
     answer.isCoded = true
     answer.fields = PageFile.fields
     answer.fields[.eTag] = coded.etag
+    if let links = page.links, let name = HTTPField.Name("Link") { answer.fields[name] = links }
     if page.gzip != nil { answer.fields[.vary] = "Accept-Encoding" }
     if Responder.matches(request.fields[values: .ifNoneMatch], coded.etag) {
       answer.status = .notModified

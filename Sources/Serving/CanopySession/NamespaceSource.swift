@@ -6,6 +6,9 @@ public protocol NamespaceSource: Sendable {
   /// Whether a namespace exists, or is created when it is opened. Looks at the disk for a moment.
   func mayOpen(_ name: NamespaceName) -> Bool
 
+  /// Returns the names of the stored namespaces besides the default one, in order. Waits for the disk.
+  func names() throws -> [NamespaceName]
+
   /// Opens a namespace. Blocks no thread of tasks.
   ///
   /// - Throws: an error whose description says what is wrong with the stored data.

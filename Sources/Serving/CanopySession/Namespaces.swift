@@ -95,6 +95,9 @@ public final class Namespaces: Sendable {
     self.logger = logger
   }
 
+  /// Returns the names of the stored namespaces besides the default one, in order. Waits for the disk.
+  func names() throws -> [NamespaceName] { try source?.names() ?? [] }
+
   /// The number of open namespaces, besides the default one.
   public var openCount: Int {
     state.withLock { $0.entries.values.count { !$0.waitsForPlace } }

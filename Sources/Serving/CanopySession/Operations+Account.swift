@@ -43,6 +43,7 @@ extension Operations {
         return Session.Completion(.administrator, identity: .administrator)
       }
       return try await openSession(of: token)
+    case .redeemPass(let token): return try redeemPass(token, from: address)
     case .logOut:
       // An identity token stays valid until it expires; only this connection drops it.
       if case .user(let session) = identity, session.isRevocable {

@@ -42,6 +42,9 @@ extension Operations {
     case .endClient(let id): try await end(id, for: client)
     case .metrics: .json(["time": .number(now()), "metrics": ReplyJSON(metrics.current)])
     case .log(let page): try log(page)
+    case .namespaces: try await listNamespaces()
+    case .makePass: .json(ReplyJSON(passes.make()))
+    case .endPass(let token): .json(.bool(passes.end(token)))
     }
   }
 

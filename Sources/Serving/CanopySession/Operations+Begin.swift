@@ -56,7 +56,7 @@ extension AccountRequest {
     switch self {
     case .changePassword, .changeCredentials, .resetPassword, .deleteAccount, .logOut: false
     case .signUp, .signUpAnonymously, .logIn, .logInCustom, .issueCustomToken, .authenticate,
-      .confirm, .account, .identityToken, .forgotPassword, .verifyEmail:
+      .redeemPass, .confirm, .account, .identityToken, .forgotPassword, .verifyEmail:
       true
     }
   }

@@ -60,7 +60,7 @@ extension Operations {
       guard !email.isEmpty else { throw WireError.addressNeeded }
       try await requiredService().sendCode(to: email, .verifyEmail, from: network)
       return Session.Completion(.null)
-    case .signUp, .logIn, .authenticate, .logOut, .changePassword:
+    case .signUp, .logIn, .authenticate, .redeemPass, .logOut, .changePassword:
       throw WireError(.internalError, "the request was given to the wrong operation")
     }
   }

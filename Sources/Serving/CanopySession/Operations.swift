@@ -26,6 +26,8 @@ public final class Operations: Sendable {
   /// Answers the requests of Auth clients, and verifies identity tokens; nil for a server without them.
   public let identityService: IdentityService?
   let administratorToken: AdministratorToken
+  /// The passes to the console.
+  let passes: AdministratorPasses
   /// The bounds on requests, replies and connections.
   public let limits: Limits
   let version: String
@@ -102,6 +104,8 @@ public final class Operations: Sendable {
       await Operations.reauthorize(sessions.revokeAll(uid), in: [engine] + namespaces.engines)
     }
     self.administratorToken = administratorToken
+    passes = AdministratorPasses(
+      environment: AccountEnvironment(now: now, random: AccountEnvironment.live.random))
     self.disconnectStore = disconnectStore
     self.rules = rules
     self.limits = limits
@@ -135,6 +139,7 @@ public final class Operations: Sendable {
     accounts = home.accounts
     identityService = home.identityService
     administratorToken = home.administratorToken
+    passes = home.passes
     limits = home.limits
     version = home.version
     now = home.now

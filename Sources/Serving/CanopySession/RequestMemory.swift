@@ -61,7 +61,8 @@ extension Request {
       .administration(.user), .administration(.setDisabled), .administration(.setPassword),
       .administration(.sessions), .administration(.endSessions), .administration(.clients),
       .administration(.client), .administration(.endClient), .administration(.metrics),
-      .administration(.log), .write(.blog), .read, .account, .listen:
+      .administration(.log), .administration(.namespaces), .administration(.makePass),
+      .administration(.endPass), .write(.blog), .read, .account, .listen:
       0
     }
   }

@@ -17,6 +17,18 @@ public enum WebPages {
     return byPath["/" + parts.joined(separator: "/")]
   }
 
+  /// All modules that a page loads; empty for another file.
+  ///
+  /// The server names them in a field of its answer, so that the browser fetches all of them at once.
+  public static func modules(of page: WebFile) -> [WebFile] {
+    let folder = page.path == blog ? "/blog/" : "/console/"
+    guard page.path == blog || page.path == console else { return [] }
+    return all.filter { file in
+      file.path.hasSuffix(".js")
+        && (file.path.hasPrefix(folder) || file.path.hasPrefix("/shared/"))
+    }
+  }
+
   /// Whether a view of the blog has a path. The views are listed in `Pages/blog/app.js`, and a test compares them.
   public static func isOfBlog(_ parts: [String]) -> Bool {
     switch parts.count {
@@ -40,7 +52,6 @@ public enum WebPages {
     WebFile("/blog/comments.js", PackageResources.comments_js),
     WebFile("/blog/drafts.js", PackageResources.drafts_js),
     WebFile("/blog/editor.js", PackageResources.editor_js),
-    WebFile("/blog/form.js", PackageResources.form_js),
     WebFile("/blog/list-view.js", PackageResources.list_view_js),
     WebFile("/blog/lists.js", PackageResources.lists_js),
     WebFile("/blog/notices.js", PackageResources.notices_js),
@@ -56,25 +67,25 @@ public enum WebPages {
     WebFile("/console/clients-view.js", PackageResources.clients_view_js),
     WebFile("/console/console.css", PackageResources.console_css),
     WebFile("/console/console.html", PackageResources.console_html),
-    WebFile("/console/controls.js", PackageResources.controls_js),
     WebFile("/console/data-view.js", PackageResources.data_view_js),
-    WebFile("/console/dialog.js", PackageResources.dialog_js),
     WebFile("/console/diff.js", PackageResources.diff_js),
+    WebFile("/console/directory.js", PackageResources.directory_js),
     WebFile("/console/explain.js", PackageResources.explain_js),
     WebFile("/console/export.js", PackageResources.export_js),
     WebFile("/console/format.js", PackageResources.format_js),
     WebFile("/console/inspector.js", PackageResources.inspector_js),
-    WebFile("/console/keys.js", PackageResources.keys_js),
     WebFile("/console/log.js", PackageResources.log_js),
     WebFile("/console/main.js", PackageResources.main_js),
+    WebFile("/console/messages.js", PackageResources.messages_js),
     WebFile("/console/metrics.js", PackageResources.metrics_js),
+    WebFile("/console/parts.js", PackageResources.parts_js),
     WebFile("/console/people-view.js", PackageResources.people_view_js),
     WebFile("/console/query.js", PackageResources.query_js),
     WebFile("/console/rules-view.js", PackageResources.rules_view_js),
     WebFile("/console/tree.js", PackageResources.tree_js),
     WebFile("/console/value-field.js", PackageResources.value_field_js),
     WebFile("/console/watch-view.js", PackageResources.watch_view_js),
-    WebFile("/shared/backoff.js", PackageResources.backoff_js),
+    WebFile("/shared/controls.js", PackageResources.controls_js),
     WebFile("/shared/dom.js", PackageResources.dom_js),
     WebFile("/shared/icon.svg", PackageResources.icon_svg),
     WebFile("/shared/line-error.js", PackageResources.line_error_js),

@@ -19,6 +19,10 @@ struct NamespaceOpening: NamespaceSource {
     isEmulator || folders.exists(name)
   }
 
+  func names() throws -> [NamespaceName] {
+    do { return try folders.names() } catch { throw Failure(error) }
+  }
+
   func open(_ name: NamespaceName) async throws -> NamespaceParts {
     do { return try await openFolder(name) } catch { throw Failure(error) }
   }

@@ -60,6 +60,11 @@ public final class MemoryNamespaces: NamespaceSource {
   /// Whether a namespace exists.
   public func mayOpen(_ name: NamespaceName) -> Bool { state.withLock { $0.journals[name] != nil } }
 
+  /// The names of the namespaces.
+  public func names() -> [NamespaceName] {
+    state.withLock { $0.journals.keys.sorted { $0.text < $1.text } }
+  }
+
   /// Opens a namespace.
   public func open(_ name: NamespaceName) async throws -> NamespaceParts {
     await gate.pass()

@@ -72,6 +72,7 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("SIGNUP email password username", ["ada@example.org", "\"engine of 1843\"", "ada"]),
     Sample("LOGIN email password", ["ada@example.org", "\"engine of 1843\""]),
     Sample("AUTH token", ["0123456789"]),
+    Sample("REDEEM token", ["0123456789"]),
     Sample("WHOAMI"),
     Sample("LOGOUT"),
     Sample("PASSWORD current new", ["\"engine of 1843\"", "difference-engine"]),
@@ -155,6 +156,9 @@ struct Sample: CustomTestStringConvertible, Sendable {
     Sample("CLIENTS [options]", optional: ["{\"after\":17,\"limit\":1000}"]),
     Sample("CLIENT id [options]", ["17"], optional: ["{\"limit\":1000}"]),
     Sample("ENDCLIENT id", ["17"]),
+    Sample("NAMESPACES"),
+    Sample("PASS"),
+    Sample("ENDPASS token", ["0123456789"]),
   ]
 
   static let all = session + blog + tree + administration

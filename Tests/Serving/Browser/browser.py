@@ -10,14 +10,14 @@ from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-SECONDS = 20
+SECONDS = 30
 # Errors of the network that a check has caused itself.
 EXPECTED = ("ERR_CONNECTION_REFUSED", "ERR_CONNECTION_RESET", "ERR_CONNECTION_CLOSED", "WebSocket connection to",
             "404 (Not Found)")
 
 # Runs before the scripts of each page: notes frames, long tasks, layout shifts and the time of the first post.
 PROBE = """
-window.probe = { frames: [], long: [], shifts: [], messages: 0, first: null };
+window.probe = { frames: [], long: [], shifts: [], messages: 0, bytes: 0, first: null };
 new PerformanceObserver((list) => { for (const e of list.getEntries()) probe.long.push(e.duration); })
   .observe({ type: "longtask" });
 new PerformanceObserver((list) => {
@@ -32,7 +32,7 @@ new PerformanceObserver((list) => {
 })();
 const receive = Object.getOwnPropertyDescriptor(WebSocket.prototype, "onmessage").set;
 Object.defineProperty(WebSocket.prototype, "onmessage", { set(f) {
-  receive.call(this, (event) => { probe.messages += 1; f(event); });
+  receive.call(this, (event) => { probe.messages += 1; probe.bytes += event.data.length; f(event); });
 } });
 """
 

@@ -3,9 +3,12 @@
 import os
 import time
 
-SIZES = {"phone": (390, 844), "tablet": (820, 1100), "desktop": (1280, 900)}
+import console_looks
+
+SIZES = console_looks.SIZES
 # The files of the documentation: the name, the path, the size and the scheme.
 CATALOGUE = [("blog-recent", "/", (1100, 720), "light"), ("blog-post", None, (1100, 720), "dark")]
+CONSOLE = [("console-data", "data", (1100, 640), "light"), ("console-watch", "watch", (1100, 640), "dark")]
 
 
 def check_screenshots_of_all_views(stage):
@@ -29,6 +32,12 @@ def check_screenshots_of_all_views(stage):
             browser.resize(width, height)
             browser.prefer(scheme, "reduce")
             show(browser, path or f"/post/{post['id']}")
+            browser.screenshot(os.path.join(stage.options.pictures, f"{name}.png"))
+        for name, view, (width, height), scheme in CONSOLE:
+            browser.resize(width, height)
+            browser.prefer(scheme, "reduce")
+            console_looks.show(stage, view)
+            time.sleep(12 if view == "watch" else 1)
             browser.screenshot(os.path.join(stage.options.pictures, f"{name}.png"))
         sizes = [os.path.getsize(os.path.join(stage.options.pictures, it)) for it in os.listdir(stage.options.pictures)]
         assert sum(sizes) <= 300_000, f"the pictures have {sizes} bytes"

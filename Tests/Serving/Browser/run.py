@@ -15,6 +15,8 @@ import blog_live
 import blog_page
 import blog_views
 import console_data
+import console_hostile
+import console_login
 import console_looks
 import console_operations
 import pictures
@@ -61,8 +63,8 @@ def main():
         pass
     stage = Stage(options)
     failed = 0
-    for module in (blog_views, blog_actions, blog_live, blog_page, console_data, console_operations, console_looks,
-                   pictures):
+    for module in (blog_views, blog_actions, blog_live, blog_page, console_login, console_data, console_operations,
+                   console_hostile, console_looks, pictures):
         for name, check in list(vars(module).items()):
             if not name.startswith("check_") or options.only not in name:
                 continue

@@ -9,7 +9,7 @@ import tempfile
 import threading
 import time
 
-SECONDS = 30
+SECONDS = 60
 
 
 def free_port():
@@ -21,7 +21,7 @@ def free_port():
 class Server:
     """A server on ports that stay the same when it starts again."""
 
-    def __init__(self, canopy, seed):
+    def __init__(self, canopy, seed, imported=None):
         self.canopy = canopy
         self.folder = tempfile.TemporaryDirectory()
         self.data = os.path.join(self.folder.name, "data")
@@ -30,6 +30,9 @@ class Server:
         subprocess.run([canopy, "seed", "--data", self.data, seed], check=True, capture_output=True)
         with open(seed, encoding="utf-8") as file:
             self.people = {person["username"]: person for person in json.load(file)["people"]}
+        if imported:
+            command = [canopy, "import", "--data", self.data, "/many", imported]
+            subprocess.run(command, check=True, capture_output=True)
         self.start()
 
     def start(self):
@@ -62,6 +65,11 @@ class Server:
         status = self.process.wait(SECONDS)
         self.folder.cleanup()
         return status
+
+    def console_link(self):
+        """Returns a link that opens the console once."""
+        command = [self.canopy, "console", "--data", self.data, "--address", self.address]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
 
     def connect(self):
         return Client(self.port)

@@ -1,4 +1,4 @@
-import { element } from "/shared/dom.js";
+import { h } from "/shared/dom.js";
 import { account, signIn, signUp } from "./account.js";
 import { edit, write } from "./editor.js";
 import { mine, missing, person, recent, top } from "./lists.js";
@@ -13,21 +13,23 @@ import { line, session } from "./session.js";
 /** Shows the reader in the header. */
 function showReader() {
   const { user } = session;
-  const parts = user
-    ? [element("a", { class: "button", href: "/write" }, "Write"),
-      element("a", { class: "me", href: "/account", "aria-label": `Account of ${user.username}` }, avatar(user.uid, user.username))]
-    : [element("a", { class: "button quiet", href: "/signin" }, "Sign in"),
-      element("a", { class: "button wide", href: "/signup" }, "Sign up")];
+  const label = `Account of ${user?.username}`;
+  const parts = user ? [
+    h("a.button", { href: "/write" }, "Write"),
+    h("a.me", { href: "/account", "aria-label": label }, avatar(user.uid, user.username)),
+  ] : [
+    h("a.button.quiet", { href: "/signin" }, "Sign in"),
+    h("a.button.wide", { href: "/signup" }, "Sign up"),
+  ];
   document.getElementById("person")?.replaceChildren(...parts);
 }
 
 /** Marks the link to the present view. */
 function markPresent() {
   for (const link of document.querySelectorAll("header.top nav a")) {
-    const path = /** @type {HTMLAnchorElement} */ (link).pathname;
+    const path = link.getAttribute("href") ?? "";
     const isPresent = path === "/" ? location.pathname === "/" : location.pathname.startsWith(path);
-    if (isPresent) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
+    link.ariaCurrent = isPresent ? "page" : null;
   }
 }
 

@@ -1,56 +1,58 @@
-import { element } from "/shared/dom.js";
+import { button, field, form, submit } from "/shared/controls.js";
+import { h } from "/shared/dom.js";
 import { dropDrafts, keepDraft } from "./drafts.js";
-import { form } from "./form.js";
-import { signedOut } from "./lists.js";
 import { router } from "./router.js";
 import { line, session } from "./session.js";
-import { failed, heading, skeletons } from "./states.js";
+import { failed, heading, signedOut, skeletons } from "./states.js";
+
+const hint = "An empty line begins a new paragraph. What you type is kept in this browser until you publish it.";
 
 /** The view that writes a post. */
 export function write() {
   if (!session.user) return signedOut("Write a post");
-  const { title, body } = fields("write", { title: "", body: "" });
-  const content = element("section", {}, heading("Write a post"), form(rows(title, body), "Publish", async () => {
-    const { id } = await line.write("POST", title.value, body.value);
-    dropDrafts("write.title", "write.body");
-    router.go(`/post/${id}`, { replace: true });
-  }));
-  return { title: "Write a post", content };
+  const editor = postForm("write", { title: "", body: "" }, "Publish", async (title, body) => {
+    const { id } = await line.write("POST", title, body);
+    return `/post/${id}`;
+  });
+  return { title: "Write a post", content: h("section", heading("Write a post"), editor) };
 }
 
-/** The view that changes a post of the reader. */
-export function edit(/** @type {string} */ id) {
+/** The view that changes a post of the reader. @param {string} id */
+export function edit(id) {
   if (!session.user) return signedOut("Edit the post");
-  const place = element("div", {}, ...skeletons(1));
+  const place = h("div", skeletons(1));
   const path = `/post/${encodeURIComponent(id)}`;
-  line.read("SHOW", id).then((post) => {
-    const { title, body } = fields(`edit.${id}`, post);
-    const cancel = () => {
-      dropDrafts(`edit.${id}.title`, `edit.${id}.body`);
-      router.go(path, { replace: true });
-    };
-    const result = form(rows(title, body), "Save", async () => {
-      await line.write("EDIT", id, title.value, body.value);
-      cancel();
-    });
-    result.lastElementChild?.append(
-      element("button", { class: "button quiet", type: "button", onclick: cancel }, "Discard the changes"));
-    place.replaceChildren(result);
-  }, (error) => place.replaceChildren(failed(error, undefined)));
-  return { title: "Edit the post", content: element("section", {}, heading("Edit the post"), place) };
+  const save = async (title, body) => {
+    await line.write("EDIT", id, title, body);
+    return path;
+  };
+  line.read("SHOW", id).then(
+    (post) => place.replaceChildren(postForm(`edit.${id}`, post, "Save", save, path)),
+    (error) => place.replaceChildren(failed(error)));
+  return { title: "Edit the post", content: h("section", heading("Edit the post"), place) };
 }
 
-function fields(/** @type {string} */ draft, /** @type {{ title: string, body: string }} */ post) {
-  const title = element("input", { id: "title", name: "title", maxlength: 200, required: true, dir: "auto", autocomplete: "off" });
-  const body = element("textarea", { id: "body", name: "body", rows: 12, required: true, dir: "auto" });
+/**
+ * @param {string} draft
+ * @param {{ title: string, body: string }} post
+ * @param {string} action
+ * @param {(title: string, body: string) => Promise<string>} send returns the path to go to
+ * @param {string} [origin] the path to go to without sending
+ */
+function postForm(draft, post, action, send, origin) {
+  const plain = { required: true, dir: "auto" };
+  const attributes = { id: "title", name: "title", maxlength: 200, autocomplete: "off", ...plain };
+  const title = h("input", attributes);
+  const body = h("textarea", { id: "body", name: "body", rows: 12, ...plain });
   title.value = post.title;
   body.value = post.body;
   keepDraft(title, `${draft}.title`);
   keepDraft(body, `${draft}.body`);
-  return { title, body };
-}
-
-/** @returns {[string, HTMLInputElement | HTMLTextAreaElement, string?][]} */
-function rows(/** @type {HTMLInputElement} */ title, /** @type {HTMLTextAreaElement} */ body) {
-  return [["Title", title], ["Text", body, "An empty line begins a new paragraph. What you type is kept in this browser until you publish it."]];
+  const leave = (path) => {
+    dropDrafts(`${draft}.title`, `${draft}.body`);
+    router.go(path, { replace: true });
+  };
+  return form("", async () => leave(await send(title.value, body.value)),
+    field("Title", title), field("Text", body, hint),
+    h("div.actions", submit(action), origin && button("Discard the changes", () => leave(origin))));
 }

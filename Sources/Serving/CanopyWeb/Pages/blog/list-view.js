@@ -1,8 +1,8 @@
-import { clear, element } from "/shared/dom.js";
-import { failed, finished, skeletons } from "./states.js";
+import { arrange, clear, h } from "/shared/dom.js";
 import { announce } from "./notices.js";
-import { line } from "./session.js";
 import { PagedList } from "./paged-list.js";
+import { line } from "./session.js";
+import { failed, skeletons } from "./states.js";
 
 /** The distance from its beginning, in pixels, up to which a list counts as being read from there. */
 const topMax = 120;
@@ -12,105 +12,92 @@ const gatherMilliseconds = 500;
 const calm = matchMedia("(prefers-reduced-motion: reduce)");
 
 /**
- * The element of an entry, which can show another version of it.
- * @typedef {{ element: HTMLElement, update: (data: any) => void }} Item
- *
- * @typedef {object} Options
- * @property {string[]} request the list, such as `["POSTS", uid]`
- * @property {(a: [string, any], b: [string, any]) => boolean} isBefore the order of two entries with their keys
- * @property {(key: string, data: any) => Item} item
- * @property {() => Element} empty stands for a list without entries
- * @property {[string, string]} nouns such as "post" and "posts"
- * @property {(key: string) => any[] | null} follow the request that watches one entry behind the live window
- * @property {(first: any) => void} [onchange] called with the first entry after each change
- */
-
-/**
  * A list that changes while it is read.
  *
- * Counts change in place. New entries slide in if the reader is at the beginning; otherwise they wait behind a button,
- * so that the text under the reader's eyes does not move.
+ * Counts change in place. New entries slide in if the reader is at the beginning; otherwise they wait
+ * behind a button, so that the text under the reader's eyes does not move.
  */
 export class ListView {
   #options;
   #list;
-  /** @type {Map<string, Item>} */
+  /** @type {Map<string, Item>} the entries that are shown */
   #items = new Map();
-  /** @type {Map<string, import("/shared/subscription.js").Subscription>} */
+  /** @type {Map<string, Subscription>} those of entries behind the live window */
   #followed = new Map();
-  /** @type {Set<HTMLElement>} */
+  /** @type {Set<Element>} */
   #visible = new Set();
   #state = "loading";
-  /** @type {ReturnType<typeof setTimeout> | undefined} the time at which gathered entries are shown */
+  /** @type {Timer} the time at which gathered entries are shown */
   #gathering;
-  #ol = element("ol", { class: "list" });
-  #foot = element("div", { class: "list-foot" }, ...skeletons(3));
-  #fresh = element("button", { class: "button fresh", type: "button", hidden: true, onclick: () => this.#showFresh() });
+  #ol = h("ol.list");
+  #foot = h("div.list-foot", skeletons(3));
+  #fresh = h("button.button.fresh", { type: "button", hidden: true, onclick: () => this.#showFresh() });
   #seen = new IntersectionObserver((entries) => {
     for (const { target, isIntersecting } of entries) {
-      this.#visible[isIntersecting ? "add" : "delete"](/** @type {HTMLElement} */ (target));
-      this.#follow(/** @type {HTMLElement} */ (target));
+      this.#visible[isIntersecting ? "add" : "delete"](target);
+      this.#follow(target);
     }
   });
   #begin = new IntersectionObserver(([entry]) => entry.isIntersecting && this.show());
-  #end = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#more(), { rootMargin: "800px" });
+  #end = new IntersectionObserver(([entry]) => entry.isIntersecting && this.#more(), {
+    rootMargin: "800px",
+  });
 
-  /** @param {Options} options */
+  /** @param {ListOptions} options */
   constructor(options) {
     this.#options = options;
-    const begin = element("div", {});
+    const begin = h("div");
     this.#begin.observe(begin);
-    this.content = element("div", { class: "list-view" }, this.#fresh, begin, this.#ol, this.#foot);
+    this.content = h("div.list-view", this.#fresh, begin, this.#ol, this.#foot);
     this.#list = new PagedList(options.request, options.isBefore);
-    this.#list.addEventListener("change", (event) => this.#change(/** @type {CustomEvent} */ (event).detail));
-    this.#list.addEventListener("end", (event) => {
-      this.#become("ended", failed(/** @type {CustomEvent} */ (event).detail));
-    });
+    this.#list.addEventListener("change", ({ detail }) => this.#change(detail));
+    this.#list.addEventListener("end", ({ detail }) => this.#become("ended", failed(detail)));
   }
 
   close() {
     this.#list.close();
     clearTimeout(this.#gathering);
-    this.#seen.disconnect();
-    this.#begin.disconnect();
-    this.#end.disconnect();
+    for (const observer of [this.#seen, this.#begin, this.#end]) observer.disconnect();
     for (const subscription of this.#followed.values()) subscription.close();
   }
 
   /** The view, or the beginning of the list, is on the screen again. */
   show() {
-    if (this.#list.isLoaded) this.#change({});
+    if (this.#list.isLoaded) this.#change({ isDue: true });
   }
 
-  #change({ added = [], changed = [], removed = [], isReset = false, isOlder = false }) {
-    for (const key of changed) this.#items.get(key)?.update(this.#list.get(key));
+  /** `isDue`: whether entries that have gathered are shown now. */
+  #change({ isReset = false, isOlder = false, isDue = false }) {
+    const list = this.#list;
+    for (const [key, item] of this.#items) {
+      const data = list.get(key);
+      if (data && data !== item.data) item.update((item.data = data));
+      item.element.classList.toggle("gone", !data);
+    }
+    const added = list.allKeys.filter((key) => !this.#items.has(key));
     const isFirst = this.#items.size === 0;
-    if (isFirst || (this.content.isConnected && this.content.getBoundingClientRect().top > -topMax)) {
-      if (!isOlder) this.#list.trim();
-      if (isFirst || isReset || isOlder || added.length <= slidesMax) {
-        if (!this.#gathering || isReset) this.#arrange(!isFirst && !isReset && !isOlder);
-      } else this.#gathering ??= setTimeout(() => this.#gathered(), gatherMilliseconds);
-      const [key] = added;
-      if (!isFirst && !isOlder && added.length === 1) announce(`New ${this.#options.nouns[0]} by ${this.#list.get(key)?.author}`);
-    } else {
-      for (const key of removed) this.#items.get(key)?.element.classList.add("gone");
-      this.#hold();
+    const isAtTop = this.content.isConnected && this.content.getBoundingClientRect().top > -topMax;
+    if (!isFirst && !isAtTop) this.#hold(list.allKeys);
+    else {
+      if (!isOlder) list.trim();
+      // A flood would keep the page busy if each frame showed all that are new.
+      if (isFirst || isReset || isOlder || isDue || (added.length <= slidesMax && !this.#gathering)) {
+        this.#arrange(!isFirst && !isReset && !isOlder);
+      } else this.#gathering ??= setTimeout(() => this.show(), gatherMilliseconds);
+      if (!isFirst && !isOlder && added.length === 1) {
+        announce(`New ${this.#options.nouns[0]} by ${list.get(added[0])?.author}`);
+      }
     }
     this.#showEnd();
     for (const element of this.#visible) this.#follow(element);
-    const [first] = this.#list.keys;
-    if (first) this.#options.onchange?.(this.#list.get(first));
-  }
-
-  /** Shows the entries of a flood, which would keep the page busy if each frame showed all that are new. */
-  #gathered() {
-    this.#gathering = undefined;
-    this.show();
+    if (list.allKeys.length > 0) this.#options.onchange?.(list.get(list.allKeys[0]));
   }
 
   /** Shows the entries as the list has them. */
-  #arrange(/** @type {boolean} */ isAnimated) {
-    const keys = this.#list.keys;
+  #arrange(isAnimated) {
+    clearTimeout(this.#gathering);
+    this.#gathering = undefined;
+    const keys = this.#list.allKeys;
     const places = isAnimated && !calm.matches ? this.#places() : null;
     const present = new Set(keys);
     for (const [key, { element }] of this.#items) {
@@ -118,28 +105,22 @@ export class ListView {
       this.#seen.unobserve(element);
       this.#visible.delete(element);
       this.#follow(element);
-      element.remove();
       this.#items.delete(key);
     }
-    let next = this.#ol.firstElementChild;
-    for (const key of keys) {
-      const { element } = this.#item(key);
-      if (element === next) next = next.nextElementSibling;
-      else move(element, this.#ol, next);
-    }
+    arrange(this.#ol, keys.map((key) => this.#element(key)));
     this.#fresh.hidden = true;
     if (places) this.#slide(places);
   }
 
   /** Appends the entries behind the last one that is shown, and counts those before it. */
-  #hold() {
-    const keys = this.#list.keys;
+  #hold(keys) {
     const last = keys.findLastIndex((key) => this.#items.has(key));
     const count = keys.slice(0, last + 1).filter((key) => !this.#items.has(key)).length;
-    for (const key of keys.slice(last + 1)) this.#ol.append(this.#item(key).element);
+    this.#ol.append(...keys.slice(last + 1).map((key) => this.#element(key)));
     this.#fresh.hidden = count === 0;
     const [one, many] = this.#options.nouns;
-    this.#fresh.textContent = this.#list.isTorn ? `Many new ${many}` : count === 1 ? `1 new ${one}` : `${count} new ${many}`;
+    const text = count === 1 ? `1 new ${one}` : `${count} new ${many}`;
+    this.#fresh.textContent = this.#list.isTorn ? `Many new ${many}` : text;
   }
 
   #showFresh() {
@@ -149,21 +130,20 @@ export class ListView {
     this.#ol.querySelector("a")?.focus({ preventScroll: true });
   }
 
-  #item(/** @type {string} */ key) {
-    let item = this.#items.get(key);
-    if (item) return item;
-    item = this.#options.item(key, this.#list.get(key));
+  #element(key) {
+    const known = this.#items.get(key);
+    if (known) return known.element;
+    const data = this.#list.get(key);
+    const item = { data, ...this.#options.item(key, data) };
+    item.update(data);
     item.element.dataset.key = key;
     this.#items.set(key, item);
     this.#seen.observe(item.element);
-    return item;
+    return item.element;
   }
-
-  // Movement
 
   /** Returns the places of the entries on the screen. */
   #places() {
-    /** @type {Map<Element, number>} */
     const places = new Map();
     for (const element of this.#ol.children) {
       const { top } = element.getBoundingClientRect();
@@ -174,34 +154,31 @@ export class ListView {
   }
 
   /** Has the entries glide from their old places to the new ones. */
-  #slide(/** @type {Map<Element, number>} */ places) {
-    for (const element of this.#ol.children) {
-      const { top } = element.getBoundingClientRect();
-      if (top > innerHeight) break;
-      const before = places.get(element);
-      const frames = before === undefined ? { opacity: [0, 1], transform: ["translateY(-1rem)", "none"] }
-        : { transform: [`translateY(${before - top}px)`, "none"] };
-      if (before !== top) element.animate(frames, { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
+  #slide(before) {
+    for (const [element, top] of this.#places()) {
+      const old = before.get(element);
+      if (old === top) continue;
+      const frames = old === undefined ? { opacity: [0, 1], transform: ["translateY(-1rem)", "none"] }
+        : { transform: [`translateY(${old - top}px)`, "none"] };
+      element.animate(frames, { duration: 260, easing: "cubic-bezier(.2,.7,.2,1)" });
     }
   }
 
-  // Entries behind the live window
-
   /** Watches an entry that the list itself does not, while it is on the screen. */
-  #follow(/** @type {HTMLElement} */ target) {
-    const key = target.dataset.key ?? "";
-    const request = this.#visible.has(target) && !this.#list.isLive(key) && this.#options.follow(key);
+  #follow(target) {
+    const { key } = target.dataset;
+    const isNeeded = this.#visible.has(target) && !this.#list.isLive(key);
+    const request = isNeeded && this.#options.follow?.(key);
     const subscription = this.#followed.get(key);
     if (!request) {
       subscription?.close();
       this.#followed.delete(key);
     } else if (!subscription) {
-      const change = (/** @type {any} */ { events }) => this.#list.update(key, events.at(-1)?.data);
-      this.#followed.set(key, line.subscribe(request, { change, end: () => this.#list.update(key, null) }));
+      const change = ({ events }) => this.#list.update(key, events.at(-1)?.data);
+      const end = () => this.#list.update(key, null);
+      this.#followed.set(key, line.subscribe(request, { change, end }));
     }
   }
-
-  // The end of the list
 
   async #more() {
     if (this.#state !== "idle") return;
@@ -211,10 +188,11 @@ export class ListView {
       this.#state = "idle";
       this.#showEnd();
     } catch (error) {
-      this.#become("failed", failed(error, () => {
+      const retry = () => {
         this.#state = "idle";
         this.#more();
-      }));
+      };
+      this.#become("failed", failed(error, retry));
     }
   }
 
@@ -222,21 +200,17 @@ export class ListView {
     if (this.#state === "loading") this.#state = "idle";
     if (this.#state !== "idle") return;
     this.#end.disconnect();
-    if (this.#list.hasMore) {
-      this.#become("idle", ...skeletons(1));
-      // An observer reports the first state, too: a page that is shorter than the screen fetches the next.
-      this.#end.observe(this.#foot);
-    } else this.#become("idle", this.#items.size === 0 ? this.#options.empty() : finished(this.#options.nouns[1]));
+    const finished = h("p.finished", `No more ${this.#options.nouns[1]}`);
+    if (!this.#list.hasMore) {
+      return this.#become("idle", this.#items.size === 0 ? this.#options.empty() : finished);
+    }
+    this.#become("idle", ...skeletons(1));
+    // An observer reports the first state, too: a page that is shorter than the screen fetches the next.
+    this.#end.observe(this.#foot);
   }
 
-  #become(/** @type {string} */ state, /** @type {Node[]} */ ...foot) {
+  #become(state, ...foot) {
     this.#state = state;
-    clear(this.#foot, ...foot);
+    clear(this.#foot, foot);
   }
-}
-
-/** Moves an element, if the browser can without taking the focus from it. */
-function move(/** @type {Element} */ element, /** @type {any} */ parent, /** @type {Element | null} */ next) {
-  if (element.isConnected && parent.moveBefore) parent.moveBefore(element, next);
-  else parent.insertBefore(element, next);
 }

@@ -1,89 +1,65 @@
-import { element } from "/shared/dom.js";
+import { h, setText } from "/shared/dom.js";
 import { ListView } from "./list-view.js";
 import { avatar } from "./people.js";
 import { postCard } from "./post-card.js";
+import { router } from "./router.js";
 import { line, session } from "./session.js";
-import { empty, failed, heading } from "./states.js";
+import { empty, failed, heading, notice, signedOut } from "./states.js";
 
 // The lists of posts. Keys ascend with time, so the newest comes first.
-const isNewer = (/** @type {any} */ [a], /** @type {any} */ [b]) => a > b;
-const isMoreStarred = (/** @type {any} */ [a, first], /** @type {any} */ [b, second]) =>
+const isNewer = (a, b) => a[0] > b[0];
+const isMoreStarred = ([a, first], [b, second]) =>
   first.starCount === second.starCount ? a > b : first.starCount > second.starCount;
 
 /** The newest posts of all. */
-export function recent() {
-  return page("Recent posts", null, null, ["RECENT"]);
-}
+export const recent = () => page("Recent posts", heading("Recent posts"), ["RECENT"]);
 
 /** The posts of all with the most stars. */
-export function top() {
-  return page("Top posts", null, null, ["TOP"]);
-}
+export const top = () => page("Top posts", heading("Top posts"), ["TOP"]);
 
-/** The reader's posts, newest first or by stars. */
-export function mine(/** @type {string} */ order) {
+/** The reader's posts, newest first or by stars. @param {string} order */
+export function mine(order) {
   const { user } = session;
   if (!user) return signedOut("My posts");
-  const request = order ? ["TOP", user.uid] : ["POSTS", user.uid];
-  return page(order ? "My top posts" : "My posts", null, tabs("/mine", order), request);
+  const title = order ? "My top posts" : "My posts";
+  return page(title, [heading(title), tabs("/mine", order)], [order ? "TOP" : "POSTS", user.uid]);
 }
 
-/** A person and their posts. */
-export function person(/** @type {string} */ uid, /** @type {string} */ order) {
-  const name = element("bdi", {});
-  const head = heading(name);
-  const face = element("span", {}, avatar(uid, "…"));
-  const show = (/** @type {string} */ username) => {
+/** A person and their posts. @param {string} uid @param {string} order */
+export function person(uid, order) {
+  const name = h("bdi");
+  const face = h("span", avatar(uid, "…"));
+  const show = (username) => {
     if (name.textContent === username || !username) return;
-    name.textContent = username;
+    setText(name, username);
     face.replaceChildren(avatar(uid, username));
-    view.title = username;
-    if (view.content.isConnected) document.title = `${username} · Canopy`;
+    router.rename(view, username);
   };
-  const href = `/user/${encodeURIComponent(uid)}`;
-  const request = order ? ["TOP", uid] : ["POSTS", uid];
-  const view = page("Posts", element("div", { class: "profile" }, face, head), tabs(href, order), request, (first) => show(first.author));
+  const head = [h("div.profile", face, heading(name)), tabs(`/user/${encodeURIComponent(uid)}`, order)];
+  const view = page("Posts", head, [order ? "TOP" : "POSTS", uid], (first) => show(first.author));
   line.read("PROFILE", uid).then(({ username }) => show(username), () => {});
   return view;
 }
 
-/** The state of a view that needs a login. */
-export function signedOut(/** @type {string} */ title) {
-  const content = element("section", {}, heading(title), empty("Sign in to see this page.", "/signin", "Sign in"));
-  return { title, content };
-}
-
 /** The view of an address without one. */
-export function missing() {
-  const content = element(
-    "section", {}, heading("Nothing here"), failed("There is no page at this address.", undefined));
-  return { title: "Nothing here", content };
-}
+export const missing = () => notice("Nothing here", failed("There is no page at this address."));
 
-/**
- * @param {string} title
- * @param {Element | null} head instead of the title
- * @param {Element | null} orders
- * @param {string[]} request
- * @param {(first: any) => void} [onchange]
- */
-function page(title, head, orders, request, onchange) {
+/** @param {string} title @param {any} head @param {string[]} request @param {(first: any) => void} [onchange] */
+function page(title, head, request, onchange) {
+  const text = "There is no post here yet.";
   const list = new ListView({
     request, onchange, item: postCard, nouns: ["post", "posts"],
     isBefore: request[0] === "TOP" ? isMoreStarred : isNewer,
     follow: (key) => ["WATCH", "SHOW", key],
-    empty: () => session.user
-      ? empty("There is no post here yet.", "/write", "Write one")
-      : empty("There is no post here yet.", "/signup", "Join and write one"),
+    empty: () => session.user ? empty(text, "/write", "Write one")
+      : empty(text, "/signup", "Join and write one"),
   });
-  const content = element("section", {}, head ?? heading(title), orders, list.content);
+  const content = h("section", head, list.content);
   return { title, content, close: () => list.close(), show: () => list.show() };
 }
 
-function tabs(/** @type {string} */ href, /** @type {string | undefined} */ order) {
-  const tab = (/** @type {string} */ path, /** @type {string} */ name, /** @type {boolean} */ isPresent) =>
-    element("a", { href: path, "aria-current": isPresent ? "page" : null }, name);
-  return element(
-    "nav", { class: "tabs", "aria-label": "Order" },
-    tab(href, "Newest", !order), tab(`${href}/top`, "Most stars", Boolean(order)));
+function tabs(path, order) {
+  const tab = (href, name, isPresent) => h("a", { href, "aria-current": isPresent && "page" }, name);
+  return h("nav.tabs", { "aria-label": "Order" },
+    tab(path, "Newest", !order), tab(`${path}/top`, "Most stars", Boolean(order)));
 }

@@ -1,40 +1,38 @@
-import { element } from "/shared/dom.js";
+import { h } from "/shared/dom.js";
 
-const units = /** @type {[Intl.RelativeTimeFormatUnit, number][]} */ ([
-  ["minute", 60], ["hour", 3600], ["day", 86400],
-]);
+/** @type {[Intl.RelativeTimeFormatUnit, number][]} */
+const units = [["minute", 60], ["hour", 3600], ["day", 86_400]];
 const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto", style: "long" });
 const day = new Intl.DateTimeFormat("en", { day: "numeric", month: "long", year: "numeric" });
 const exact = new Intl.DateTimeFormat("en", { dateStyle: "full", timeStyle: "short" });
 
-/** Returns the first letter of a name in the colour of the person. */
-export function avatar(/** @type {string} */ uid, /** @type {string} */ name) {
+/** Returns the first letter of a name in the colour of the person. @param {string} uid */
+export function avatar(uid, name) {
   let tint = 0;
   for (let index = 0; index < uid.length; index++) tint = (tint * 31 + uid.charCodeAt(index)) % 8;
   const [letter = "?"] = name;
-  return element("span", { class: "avatar", "data-tint": tint, "aria-hidden": true }, letter.toUpperCase());
+  const result = h("span.avatar", { "aria-hidden": "true" }, letter.toUpperCase());
+  result.style.setProperty("--hue", String(20 + tint * 45));
+  return result;
 }
 
-/** Returns the author and the time of a text. */
-export function byline(/** @type {{ uid: string, author: string, createdAt: number }} */ { uid, author, createdAt }) {
-  const person = element(
-    "a", { class: "author", href: `/user/${encodeURIComponent(uid)}` },
-    avatar(uid, author), element("bdi", {}, author));
-  return element("div", { class: "byline" }, person, moment(createdAt));
+/** Shows the author and the time of a text, if that is another author. @param {Element} place */
+export function byline(place, { uid, author, createdAt }) {
+  if (place.querySelector("bdi")?.textContent === author) return;
+  const href = `/user/${encodeURIComponent(uid)}`;
+  place.replaceChildren(h("div.byline",
+    h("a.author", { href }, avatar(uid, author), h("bdi", author)), moment(createdAt)));
 }
 
 /** Returns a time, as the distance to the present if it is near. */
-function moment(/** @type {number} */ milliseconds) {
+function moment(milliseconds) {
   const date = new Date(milliseconds);
-  const time = element("time", {});
-  if (Number.isNaN(date.getTime())) return time;
-  time.dateTime = date.toISOString();
-  time.title = exact.format(date);
-  time.textContent = near((milliseconds - Date.now()) / 1000) ?? day.format(date);
-  return time;
+  if (Number.isNaN(date.getTime())) return h("time");
+  const text = near((milliseconds - Date.now()) / 1000) ?? day.format(date);
+  return h("time", { datetime: date.toISOString(), title: exact.format(date) }, text);
 }
 
-function near(/** @type {number} */ seconds) {
+function near(seconds) {
   if (Math.abs(seconds) < 60) return "just now";
   const [unit, length] = units.findLast(([, length]) => Math.abs(seconds) >= length) ?? units[0];
   const count = Math.trunc(seconds / length);

@@ -1,43 +1,51 @@
-import { element } from "/shared/dom.js";
+import { button, confirmed } from "/shared/controls.js";
+import { h, setText } from "/shared/dom.js";
 import { Comments } from "./comments.js";
-import { confirmed, report } from "./notices.js";
+import { report } from "./notices.js";
 import { byline } from "./people.js";
 import { router } from "./router.js";
 import { line, session } from "./session.js";
+import { StarButton } from "./star-button.js";
 import { empty, failed, heading, skeletons } from "./states.js";
-import "./star-button.js";
 
-/** A post with its comments. */
-export function post(/** @type {string} */ id) {
-  const title = heading();
-  title.dir = "auto";
-  const by = element("div", { class: "by" });
-  const body = element("div", { class: "body", dir: "auto" });
-  const star = /** @type {any} */ (element(/** @type {any} */ ("star-button")));
-  const tools = element(
-    "div", { class: "tools" },
-    element("a", { class: "button quiet", href: `/post/${encodeURIComponent(id)}/edit` }, "Edit"),
-    element("button", { class: "button quiet", type: "button", onclick: () => remove(id) }, "Delete"));
-  const article = element(
-    "article", { class: "post" }, title, by, body, element("footer", {}, star, tools));
-  const content = element("section", {}, ...skeletons(1));
-  /** @type {Comments | null} */
-  let comments = null;
-
-  const view = { title: "Post", content, close, show: () => comments?.show() };
-  const subscription = line.subscribe(["WATCH", "SHOW", id], { change: ({ events }) => show(events.at(-1)?.data), end });
+/** A post with its comments. @param {string} id */
+export function post(id) {
+  const title = heading({ dir: "auto" });
+  const by = h("div.by");
+  const body = h("div.body", { dir: "auto" });
+  const star = new StarButton(id);
+  const tools = h("div.tools",
+    h("a.button.quiet", { href: `/post/${encodeURIComponent(id)}/edit` }, "Edit"),
+    button("Delete", () => remove(id)));
+  const article = h("article.post", title, by, body, h("footer", star.element, tools));
+  const content = h("section", skeletons(1));
+  /** @type {Comments | undefined} */
+  let comments;
+  const subscription = line.subscribe(["WATCH", "SHOW", id], {
+    change: ({ events }) => show(events.at(-1)?.data),
+    end(error) {
+      comments?.list.close();
+      const text = error.code === "NOT_FOUND" ? "No such post" : "No post";
+      content.replaceChildren(heading(text), failed(error));
+    },
+  });
+  const view = { title: "Post", content, close, show: () => comments?.list.show() };
   return view;
 
-  function show(/** @type {any} */ data) {
-    if (!data) return gone();
-    if (title.textContent !== data.title) {
-      title.textContent = data.title;
-      view.title = data.title;
-      if (content.isConnected) document.title = `${data.title} · Canopy`;
+  function show(data) {
+    if (!data) {
+      close();
+      const state = empty("This post was deleted.", "/", "To the recent posts");
+      return content.replaceChildren(heading("Gone"), state);
     }
-    if (by.querySelector("bdi")?.textContent !== data.author) by.replaceChildren(byline(data));
-    if (body.dataset.text !== data.body) showBody(data.body);
-    star.post = { id, ...data };
+    setText(title, data.title);
+    router.rename(view, data.title);
+    byline(by, data);
+    if (body.dataset.text !== data.body) {
+      body.dataset.text = data.body;
+      body.replaceChildren(...data.body.split(/\n{2,}/).map((part) => h("p", part)));
+    }
+    star.post = data;
     tools.hidden = !session.is(data.uid);
     if (!comments) {
       comments = new Comments(id, data.uid);
@@ -46,29 +54,15 @@ export function post(/** @type {string} */ id) {
     comments.count = data.commentCount ?? 0;
   }
 
-  function showBody(/** @type {string} */ text) {
-    body.dataset.text = text;
-    body.replaceChildren(...text.split(/\n{2,}/).map((part) => element("p", {}, part)));
-  }
-
-  function gone() {
-    close();
-    content.replaceChildren(heading("Gone"), empty("This post was deleted.", "/", "To the recent posts"));
-  }
-
-  function end(/** @type {any} */ error) {
-    comments?.close();
-    content.replaceChildren(heading(error.code === "NOT_FOUND" ? "No such post" : "No post"), failed(error, undefined));
-  }
-
   function close() {
     subscription.close();
-    comments?.close();
+    comments?.list.close();
   }
 }
 
-async function remove(/** @type {string} */ id) {
-  if (!(await confirmed("Delete this post and its comments?", "Delete"))) return;
+async function remove(id) {
+  const question = { title: "Delete this post and its comments?", action: "Delete", keep: "Keep it" };
+  if (!(await confirmed(question))) return;
   try {
     await line.write("DELETE", id);
     router.go("/", { replace: true });

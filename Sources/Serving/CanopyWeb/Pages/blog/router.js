@@ -1,28 +1,18 @@
-/**
- * A view of the page.
- * @typedef {{ title: string, content: Element, close?: () => void, show?: () => void }} View
- *
- * `show` is called each time the view is on the screen, `close` when it is forgotten.
- */
-
 /** The views behind and ahead of the present one that stay as they are. */
 const keptMax = 6;
 
-/** Shows the view of the address, and keeps the views of the history, so that the back button returns to the place. */
+/** Shows the view of the address. It keeps those of the history, so that Back returns to the place. */
 class Router {
   /** @type {[RegExp, (...parts: string[]) => View][]} */
   #routes = [];
-  /** @type {Map<string, { path: string, view: View, scroll: number }>} by the key of the entry in the history */
+  /** @type {Map<string, { path: string, view: View, scroll: number }>} by the keys of the history */
   #kept = new Map();
   #key = "";
   /** The path of the last view, to which the reader returns after logging in. */
   origin = "/";
-  /** @type {() => void} */
   onchange = () => {};
 
-  /**
-   * @param {Record<string, (...parts: string[]) => View>} routes by path; `:` stands for one part, and the last is for all others
-   */
+  /** @param {Record<string, (...parts: string[]) => View>} routes by path; `:` is one part, `.*` all */
   start(routes) {
     this.#routes = Object.entries(routes).map(([path, view]) => [
       new RegExp(`^${path.replaceAll(":", "([^/]+)")}/?$`), view,
@@ -33,10 +23,9 @@ class Router {
     this.#show(false);
   }
 
-  /** Goes to a path of the page. */
-  go(/** @type {string} */ path, { replace = false } = {}) {
-    if (replace) history.replaceState(null, "", path);
-    else history.pushState(null, "", path);
+  /** Goes to a path of the page. @param {string} path */
+  go(path, { replace = false } = {}) {
+    history[replace ? "replaceState" : "pushState"](null, "", path);
     this.#show(true);
   }
 
@@ -46,39 +35,41 @@ class Router {
     this.#show(false);
   }
 
-  #follow(/** @type {MouseEvent} */ event) {
-    const link = /** @type {Element} */ (event.target).closest?.("a");
-    const isPlain = event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey;
-    if (!link || !isPlain || event.defaultPrevented || link.origin !== location.origin) return;
-    if (link.hash && link.pathname === location.pathname) return;
+  /** Gives a view another title. @param {View} view @param {string} title */
+  rename(view, title) {
+    view.title = title;
+    if (view.content.isConnected) document.title = `${title} · Canopy`;
+  }
+
+  #follow(event) {
+    const link = event.target.closest?.("a");
+    const isPlain = event.button === 0 && !event.defaultPrevented
+      && !(event.metaKey || event.ctrlKey || event.shiftKey || event.altKey);
+    const isOurs = link?.origin === location.origin && !link.pathname.startsWith("/console");
+    if (!isPlain || !isOurs || (link.hash && link.pathname === location.pathname)) return;
     event.preventDefault();
     this.go(link.pathname);
   }
 
-  #leave() {
+  #show(isMove) {
     const present = this.#kept.get(this.#key);
     if (present) present.scroll = scrollY;
-  }
-
-  #show(/** @type {boolean} */ isMove) {
-    this.#leave();
     const path = location.pathname;
     if (!path.startsWith("/sign")) this.origin = path;
     this.#key = history.state?.key ?? crypto.getRandomValues(new Uint32Array(2)).join("-");
     history.replaceState({ key: this.#key }, "");
     let entry = this.#kept.get(this.#key);
     if (entry?.path !== path) {
-      if (entry) this.#forget(this.#key);
+      this.#forget(this.#key);
       entry = { path, view: this.#view(path), scroll: 0 };
     }
     this.#kept.delete(this.#key);
     this.#kept.set(this.#key, entry);
-    const [oldest] = this.#kept.keys();
-    if (this.#kept.size > keptMax) this.#forget(oldest);
+    if (this.#kept.size > keptMax) this.#forget([...this.#kept.keys()][0]);
 
     const main = /** @type {HTMLElement} */ (document.getElementById("main"));
     main.replaceChildren(entry.view.content);
-    document.title = entry.view.title === "Canopy" ? "Canopy" : `${entry.view.title} · Canopy`;
+    this.rename(entry.view, entry.view.title);
     scrollTo(0, entry.scroll);
     // A screen reader begins at the heading of the new view.
     if (isMove) (main.querySelector("h1") ?? main).focus({ preventScroll: true });
@@ -86,13 +77,13 @@ class Router {
     this.onchange();
   }
 
-  #forget(/** @type {string} */ key) {
+  #forget(key) {
     this.#kept.get(key)?.view.close?.();
     this.#kept.delete(key);
   }
 
   /** @returns {View} */
-  #view(/** @type {string} */ path) {
+  #view(path) {
     for (const [pattern, view] of this.#routes) {
       const match = pattern.exec(path);
       if (match) return view(...match.slice(1).map(decoded));
@@ -102,7 +93,7 @@ class Router {
 }
 
 /** An address that a person has changed may be malformed; then there is nothing at it. */
-function decoded(/** @type {string} */ part) {
+function decoded(part) {
   try {
     return decodeURIComponent(part);
   } catch {

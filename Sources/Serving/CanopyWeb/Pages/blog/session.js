@@ -5,8 +5,8 @@ const place = "canopy.session";
 /**
  * The reader: who is logged in, and the token that logs in again after a reload.
  *
- * The kept name is shown before the server has confirmed it, so that the page does not change when it does. The event
- * `change` says that another person, or none, is logged in.
+ * The kept name is shown before the server has confirmed it, so that the page does not change when it does.
+ * The event `change` says that another person, or none, is logged in.
  */
 class Session extends EventTarget {
   /** @type {{ uid: string, username: string, token: string } | null} */
@@ -30,17 +30,9 @@ class Session extends EventTarget {
     });
   }
 
-  /** @returns {boolean} whether `uid` is the reader */
-  is(/** @type {string} */ uid) {
+  /** Whether the reader has a uid. @param {string} uid */
+  is(uid) {
     return this.user?.uid === uid;
-  }
-
-  logIn(/** @type {string} */ email, /** @type {string} */ password) {
-    return line.logIn("LOGIN", email, password);
-  }
-
-  signUp(/** @type {string} */ email, /** @type {string} */ password, /** @type {string} */ username) {
-    return line.logIn("SIGNUP", email, password, username);
   }
 
   async logOut() {
@@ -48,14 +40,16 @@ class Session extends EventTarget {
     this.#keep(null);
   }
 
-  async rename(/** @type {string} */ username) {
+  /** @param {string} username */
+  async rename(username) {
     await line.write("RENAME", username);
     await line.confirm();
   }
 
-  #keep(/** @type {any} */ identity) {
+  #keep(identity) {
     const before = JSON.stringify(this.user);
-    this.user = identity && { uid: identity.uid, username: identity.username, token: identity.token };
+    const { uid, username, token } = identity ?? {};
+    this.user = identity && { uid, username, token };
     if (JSON.stringify(this.user) === before) return;
     if (this.user) localStorage.setItem(place, JSON.stringify(this.user));
     else localStorage.removeItem(place);
@@ -71,5 +65,5 @@ function read() {
   }
 }
 
-export const line = new Line({ token: () => read()?.token ?? null });
+export const line = new Line(() => (read()?.token ? [["AUTH", read().token]] : []));
 export const session = new Session();

@@ -1,48 +1,48 @@
 // The Data view: a location, the tree below it, the selected place and queries.
-
-import { clear, element as h } from "/shared/dom.js";
-import { button, form } from "./controls.js";
-import { sentence } from "./dialog.js";
+import { button, form, submit } from "/shared/controls.js";
+import { clear, h } from "/shared/dom.js";
 import { above, below, normalPath } from "./format.js";
 import { Inspector } from "./inspector.js";
+import { sentence } from "./messages.js";
 import { queryPanel } from "./query.js";
 import { Tree } from "./tree.js";
 
-export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
-  const open = (/** @type {string} */ path) => { location.hash = `#/data${encodeURI(path)}`; };
-  const input = h("input", { class: "path", "aria-label": "Location", spellcheck: "false", autocapitalize: "off", autocomplete: "off" });
+/** @param {Line} line */
+export function dataView(line) {
+  const open = (path) => (location.hash = `#/data${encodeURI(path).replaceAll("#", "%23")}`);
+  const plain = { spellcheck: "false", autocapitalize: "off", autocomplete: "off" };
+  const input = h("input.path", { "aria-label": "Location", ...plain });
   const up = button("Up", () => open(above(path)), { title: "The location above" });
-  const live = h("span", { class: "live", role: "status" });
-  const holder = h("div", { class: "panel tree-holder" });
-  const queries = h("div", {});
+  const live = h("span.live", { role: "status" });
+  const holder = h("div.panel.tree-holder");
+  const queries = h("div");
   const inspector = new Inspector(line, open);
-  const element = h("div", { class: "view data" },
-    form("bar", () => open(normalPath(input.value)), up, input, h("button", { type: "submit", class: "button quiet" }, "Go"), live),
-    queries, h("div", { class: "columns" }, holder, inspector.element));
-  /** @type {Tree|undefined} */
+  const go = submit("Go", { class: "button quiet" });
+  const bar = form("bar", () => open(normalPath(input.value)), up, input, go, live);
+  const element = h("div.view.data", bar, queries, h("div.columns", holder, inspector.element));
+  /** @type {Tree | undefined} */
   let tree;
-  /** @type {ReturnType<queryPanel>|undefined} */
+  /** @type {ReturnType<queryPanel> | undefined} */
   let query;
   let path = "";
-  /** @type {import("../shared/subscription.js").Subscription|undefined} */
+  /** @type {Subscription | undefined} */
   let subscription;
   let round = 0;
 
-  function touch(/** @type {string} */ changed) {
+  function touch(changed) {
     tree?.touch(changed);
     inspector.touch(changed);
   }
 
-  /** Follows the changes from now on. Without a present state a subscription costs the same for every size of the data. */
+  /** Follows the changes from now on. Without a present state that costs the same for every size of the data. */
   async function follow() {
     const mine = ++round;
+    const place = path;
     subscription?.close();
     try {
-      const { metrics } = await line.read("METRICS");
+      const { seq } = await line.read("NAMESPACES");
       if (mine !== round) return;
-      const since = metrics.canopy_sequence.series[0].value;
-      const place = path;
-      subscription = line.subscribe(["LISTEN", place, { events: "sync", since }], {
+      subscription = line.subscribe(["LISTEN", place, { events: "sync", since: seq }], {
         change({ events }) {
           for (const { event, path: at = "/", data } of events) {
             const changed = normalPath(place + at);
@@ -59,17 +59,20 @@ export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
     }
   }
 
-  function stopped(/** @type {unknown} */ error) {
-    clear(live, `Not live: ${sentence(error)} `, button("Follow again", follow, { class: "link" }));
+  function stopped(error) {
+    const again = button("Follow again", follow, { class: "link" });
+    clear(live, `Not live: ${sentence(error)} `, again);
   }
 
-  function begin(/** @type {string} */ next) {
+  function begin(next) {
     path = next;
     tree?.close();
-    const mine = tree = new Tree(line, path);
+    const mine = (tree = new Tree(line, path));
     input.value = path;
     up.disabled = path === "/";
-    for (const type of ["select", "load"]) tree.addEventListener(type, () => inspector.show(mine.selected));
+    for (const type of ["select", "load"]) {
+      tree.addEventListener(type, () => inspector.show(mine.selected));
+    }
     tree.addEventListener("edit", () => inspector.focus());
     tree.addEventListener("remove", () => inspector.remove());
     clear(holder, tree.element);
@@ -82,7 +85,8 @@ export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
 
   return {
     element,
-    show(/** @type {string} */ rest) {
+    /** @param {string} rest the path in the address */
+    show(rest) {
       const next = normalPath(decoded(rest));
       if (next !== path) begin(next);
       follow();
@@ -95,9 +99,9 @@ export function dataView(/** @type {import("../shared/line.js").Line} */ line) {
 }
 
 /** The path in an address. A person may have typed one that is not encoded. */
-function decoded(/** @type {string} */ text) {
+function decoded(text) {
   try {
-    return decodeURI(text);
+    return decodeURIComponent(text);
   } catch {
     return text;
   }

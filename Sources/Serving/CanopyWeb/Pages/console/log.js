@@ -1,29 +1,32 @@
 // The last lines of the log of the server, the newest at the end.
-
-import { element as h } from "/shared/dom.js";
-import { field, select } from "./controls.js";
+import { field, select } from "/shared/controls.js";
+import { h } from "/shared/dom.js";
 import { time } from "./format.js";
 
 const linesMax = 300;
+const levels = ["debug", "info", "notice", "warning", "error"];
 
-export function logPanel(/** @type {import("../shared/line.js").Line} */ line) {
-  const level = select({ debug: "debug", info: "info", notice: "notice", warning: "warning", error: "error" }, { onchange: begin });
+/** @param {Line} line */
+export function logPanel(line) {
+  const choices = Object.fromEntries(levels.map((name) => [name, name]));
+  const level = select(choices, { onchange: begin });
   level.value = "info";
-  const lines = h("ol", { class: "log", tabindex: 0, "aria-label": "Lines of the log" });
-  const element = h("section", { class: "panel" }, h("div", { class: "row" }, h("h2", {}, "Log"), h("span", { class: "space" }), field("From level", level)), lines);
-  /** @type {number|undefined} */
+  const lines = h("ol.log", { tabindex: 0, "aria-label": "Lines of the log" });
+  const head = h("div.row", h("h2", "Log"), h("span.space"), field("From level", level));
+  /** @type {number | undefined} */
   let last;
 
   function begin() {
     last = undefined;
     lines.replaceChildren();
-    read();
+    return read();
   }
 
   /** Reads the new lines. It scrolls to the end only if the end is in view. */
   async function read() {
     const asked = level.value;
-    const reply = await line.read("LOG", { level: asked, limit: linesMax, ...(last === undefined ? {} : { after: last }) });
+    const after = last === undefined ? {} : { after: last };
+    const reply = await line.read("LOG", { level: asked, limit: linesMax, ...after });
     if (asked !== level.value) return;
     const isAtEnd = lines.scrollTop + lines.clientHeight >= lines.scrollHeight - 8;
     // A server that was started again numbers its lines anew.
@@ -34,10 +37,11 @@ export function logPanel(/** @type {import("../shared/line.js").Line} */ line) {
     if (isAtEnd) lines.scrollTop = lines.scrollHeight;
   }
 
-  function entry(/** @type {{time: number, level: string, message: string, metadata: Record<string, string>}} */ { time: at, level: name, message, metadata = {} }) {
-    const details = Object.entries(metadata).map(([key, value]) => ` ${key}=${value}`).join("");
-    return h("li", { class: `level-${name}` }, h("time", {}, time(at, true)), h("b", {}, name), h("span", {}, message, h("i", {}, details)));
-  }
+  return { element: h("section.panel", head, lines), read };
+}
 
-  return { element, read };
+function entry({ time: at, level, message, metadata = {} }) {
+  const details = Object.entries(metadata).map(([key, value]) => ` ${key}=${value}`).join("");
+  return h("li", { class: `level-${level}` },
+    h("time", time(at, true)), h("b", level), h("span", message, h("i", details)));
 }

@@ -1,98 +1,137 @@
 // The frame of the console: the administrator's login, the views and the state of the connection.
-
-import { clear, element as h } from "/shared/dom.js";
+import { field, form, select, sentence, submit } from "/shared/controls.js";
+import { clear, h } from "/shared/dom.js";
 import { Line } from "/shared/line.js";
 import { clientsView } from "./clients-view.js";
-import { field, form } from "./controls.js";
 import { dataView } from "./data-view.js";
-import { sentence } from "./dialog.js";
+import { say } from "./messages.js";
 import { peopleView } from "./people-view.js";
 import { rulesView } from "./rules-view.js";
 import { watchView } from "./watch-view.js";
 
-/** @typedef {{element: HTMLElement, show: (rest: string) => void, hide: () => void}} View */
+const kept = { login: "canopy.console.login", namespace: "canopy.console.namespace" };
+const makers = {
+  data: dataView, rules: rulesView, people: peopleView, watch: watchView, clients: clientsView,
+};
+const [main, nav, state, leave, holder] = ["main", "views", "state", "leave", "namespace"]
+  .map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
+const inForm = /^#pass=([\w-]+)$/;
+/** The token of a link that is good for one use. The address bar and the history forget it at once. */
+let pass = inForm.exec(location.hash)?.[1];
+if (pass) history.replaceState(null, "", location.pathname);
 
-const kept = "canopy.console.token";
-const makers = { data: dataView, rules: rulesView, people: peopleView, watch: watchView, clients: clientsView };
-const [main, nav, state, leave] = ["main", "views", "state", "leave"].map((id) => /** @type {HTMLElement} */ (document.getElementById(id)));
-const line = new Line({ token: () => sessionStorage.getItem(kept) });
+const namespace = () => sessionStorage.getItem(kept.namespace) ?? "default";
+/** The request that logs in. It stays in this tab, and goes with it. */
+const login = () => JSON.parse(sessionStorage.getItem(kept.login) ?? "null");
+const line = new Line(() => {
+  const request = pass ? ["REDEEM", pass] : login();
+  pass = undefined;
+  return request ? [request, ["USE", namespace()]] : [];
+});
 
 /** @type {Record<string, View>} those that were shown */
 let views = {};
-/** @type {View|undefined} */
+/** @type {View | undefined} */
 let current;
 
 /** Shows the view that the address names, and creates it the first time. */
 function route() {
+  if (inForm.test(location.hash)) location.reload();
   if (!line.identity?.administrator) return;
   const [, asked, rest] = /^#\/(\w*)(.*)$/.exec(location.hash) ?? ["", "", ""];
-  const name = /** @type {keyof typeof makers} */ (asked in makers ? asked : "data");
-  const view = views[name] ??= makers[name](line);
+  const name = Object.hasOwn(makers, asked) ? asked : "data";
+  const view = (views[name] ??= makers[name](line, namespace()));
   if (view !== current) {
-    current?.hide();
+    current?.hide?.();
     clear(main, view.element);
     current = view;
   }
-  for (const link of nav.children) {
-    if (link.id === `view-${name}`) link.setAttribute("aria-current", "page");
-    else link.removeAttribute("aria-current");
-  }
+  for (const link of nav.children) link.ariaCurrent = link.id === `view-${name}` ? "page" : null;
   document.title = `${title(name)} – Canopy console`;
-  view.show(name === asked ? rest : "");
+  view.show?.(name === asked ? rest : "");
 }
 
-const title = (/** @type {string} */ name) => name[0].toUpperCase() + name.slice(1);
+const title = (name) => name[0].toUpperCase() + name.slice(1);
 
-/** Asks for the token. It stays in this tab, and goes with it. */
-function gate(/** @type {string} */ reason = "") {
-  current?.hide();
+/** Forgets the views, whose data is that of another login or namespace. */
+function drop() {
+  current?.hide?.();
   [views, current] = [{}, undefined];
-  const token = h("input", { type: "password", autocomplete: "off", spellcheck: "false", required: true, "aria-describedby": "reason" });
-  const note = h("p", { id: "reason", class: "notice error", role: "alert", hidden: !reason }, reason);
-  const submit = async () => {
-    note.hidden = true;
-    try {
-      const text = token.value.trim();
-      const identity = await line.logIn("AUTH", text);
-      if (identity.administrator) return enter(text);
-      line.close();
-      line.open();
-      throw new Error("This is the token of a user. The console is for the administrator.");
-    } catch (error) {
-      note.textContent = sentence(error);
-      note.hidden = false;
-      token.select();
-    }
+  clear(main);
+}
+
+/** Asks for the token. */
+function gate(reason = "") {
+  drop();
+  const attributes = { type: "password", autocomplete: "off", spellcheck: "false", required: true };
+  const token = h("input", attributes);
+  const send = async () => {
+    token.select();
+    const text = token.value.trim();
+    const { administrator } = await line.logIn("AUTH", text);
+    if (administrator) sessionStorage.setItem(kept.login, JSON.stringify(["AUTH", text]));
+    // The new connection is that of the administrator, in the selected namespace, or again of nobody.
+    reopen();
+    if (!administrator) throw new Error("This is the token of a user, not that of the administrator");
   };
-  clear(main, form("gate panel", submit, h("h2", {}, "Sign in as the administrator"),
-    field("Token", token, "It is in the file admin-token of the data folder, and stays in this tab."), note,
-    h("button", { type: "submit", class: "button" }, "Sign in")));
-  nav.hidden = leave.hidden = true;
+  const hint = "It is in the file admin-token of the data folder, and stays in this tab.";
+  clear(main, form("gate panel", send, h("h2", "Sign in as the administrator"),
+    reason && h("p.notice.error", { role: "alert" }, reason), field("Token", token, hint),
+    submit("Sign in")));
+  nav.hidden = leave.hidden = holder.hidden = true;
   token.focus();
 }
 
-function enter(/** @type {string} */ token) {
-  sessionStorage.setItem(kept, token);
+/** Shows the views. A link has given a token for further connections. */
+async function enter() {
+  const { token } = line.identity;
+  if (token) sessionStorage.setItem(kept.login, JSON.stringify(["REDEEM", token]));
   nav.hidden = leave.hidden = false;
   route();
+  const { names } = await line.read("NAMESPACES").catch(() => ({ names: [] }));
+  const choices = Object.fromEntries(names.map((name) => [name, name]));
+  const choice = select(choices, { "aria-label": "Namespace", onchange: () => use(choice.value) });
+  choice.value = namespace();
+  clear(holder, choice);
+  holder.hidden = names.length < 2;
 }
 
-clear(nav, ...Object.keys(makers).map((name) => h("a", { id: `view-${name}`, href: `#/${name}` }, title(name))));
+/** Shows another namespace, on a new connection. */
+function use(name) {
+  sessionStorage.setItem(kept.namespace, name);
+  drop();
+  reopen();
+}
+
+function reopen() {
+  line.close();
+  line.open();
+}
+
+clear(nav, Object.keys(makers).map((name) =>
+  h("a", { id: `view-${name}`, href: `#/${name}` }, title(name))));
 line.addEventListener("state", () => {
-  document.body.classList.toggle("offline", line.state !== "online");
-  state.textContent = line.state === "online" ? "" : "No connection. Trying again …";
+  const isOnline = line.state === "online";
+  document.body.classList.toggle("offline", !isOnline);
+  state.textContent = isOnline ? "" : "No connection. Trying again …";
   // The first connection says whether the kept token is good.
-  if (line.state !== "online" || current) return;
-  if (line.identity?.administrator) enter(/** @type {string} */ (sessionStorage.getItem(kept)));
-  else if (!main.childElementCount) gate();
+  if (!isOnline || current) return;
+  if (line.identity?.administrator) enter();
+  else if (main.childElementCount === 0) gate();
 });
-line.addEventListener("refused", () => {
-  sessionStorage.removeItem(kept);
-  gate("The server does not accept the token any longer.");
+line.addEventListener("refused", ({ detail }) => {
+  if (detail.code === "NOT_FOUND") {
+    say(`The namespace ${namespace()} does not exist any longer.`, "bad");
+    return use("default");
+  }
+  sessionStorage.removeItem(kept.login);
+  gate(sentence(detail));
 });
-leave.addEventListener("click", () => {
-  sessionStorage.removeItem(kept);
-  sessionStorage.removeItem("canopy.console.rules");
+leave.addEventListener("click", async () => {
+  // The token of a link ends on the server; the administrator's own stays valid.
+  const [verb, token] = login() ?? [];
+  if (verb === "REDEEM") await line.write("ENDPASS", token).catch(() => {});
+  sessionStorage.clear();
   line.close();
   gate();
   line.open();

@@ -1,37 +1,45 @@
 // The Rules view: an editor that checks as you type, the difference from the rules in force, and explanations.
-
-import { clear, element as h } from "/shared/dom.js";
-import { button } from "./controls.js";
-import { attempt, confirmed, say, sentence } from "./dialog.js";
+import { button, confirmed } from "/shared/controls.js";
+import { clear, h, keep } from "/shared/dom.js";
 import { diff } from "./diff.js";
 import { explainPanel } from "./explain.js";
 import { plural } from "./format.js";
+import { attempt, say, sentence } from "./messages.js";
+import { rows } from "./parts.js";
 
-const draft = "canopy.console.rules";
 /** A longer line would end the connection, and a read is sent again. */
 const lengthMax = 500_000;
+/** The most lines that have numbers: each is an element. */
+const numberMax = 20_000;
 
-export function rulesView(/** @type {import("../shared/line.js").Line} */ line) {
-  const gutter = h("div", { class: "gutter", "aria-hidden": "true" });
-  const area = h("textarea", { spellcheck: "false", wrap: "off", autocapitalize: "off", "aria-label": "Rules", "aria-describedby": "problems",
-    readonly: true, oninput: typed, onscroll: () => { gutter.scrollTop = area.scrollTop; } });
+/** @param {Line} line @param {string} namespace */
+export function rulesView(line, namespace) {
+  const draft = `canopy.console.rules.${namespace}`;
+  const gutter = h("div.gutter", { "aria-hidden": "true" });
+  const area = h("textarea", {
+    spellcheck: "false", wrap: "off", autocapitalize: "off", readonly: true, oninput: typed,
+    "aria-label": "Rules", "aria-describedby": "problems",
+    onscroll: () => (gutter.scrollTop = area.scrollTop),
+  });
   const problems = h("div", { id: "problems", role: "status" });
-  const changes = h("div", { class: "diff panel", hidden: true, role: "region", "aria-label": "Difference from the rules in force", tabindex: 0 });
-  const publishButton = button("Publish …", publish, { class: "button", disabled: true });
+  const label = { role: "region", "aria-label": "Difference from the rules in force" };
+  const changes = h("div.diff.panel", { ...label, hidden: true, tabindex: 0 });
+  const publishButton = button("Publish …", publish, { class: "button" });
   const diffButton = button("Difference", () => showDiff(!changes.hidden), { "aria-pressed": "false" });
-  const revertButton = button("Revert", () => load(true), { disabled: true });
-  const editor = h("div", { class: "editor panel" }, gutter, area);
-  const state = h("span", { class: "hint", role: "status" });
-  const element = h("div", { class: "view rules" }, h("div", { class: "bar" }, state, h("span", { class: "space" }), diffButton, revertButton,
-    button("Built-in …", restore), publishButton), editor, changes, problems, explainPanel(line, goTo));
+  const revertButton = button("Revert", () => load(true));
+  const editor = h("div.editor.panel", gutter, area);
+  const state = h("span.hint", { role: "status" });
+  const bar = h("div.bar", state, h("span.space"), diffButton, revertButton,
+    button("Built-in …", restore), publishButton);
+  const element = h("div.view.rules", bar, editor, changes, problems, explainPanel(line, goTo));
   let inForce = "";
-  let isLoaded = false;
-  let isValid = false;
+  let [isLoaded, isValid] = [false, false];
   let round = 0;
   let timer = 0;
+  refresh();
 
   /** `isForced`: whether to discard a draft. */
-  async function load(/** @type {boolean=} */ isForced) {
+  async function load(isForced = false) {
     try {
       const { builtIn, text } = await line.read("RULES");
       const kept = sessionStorage.getItem(draft);
@@ -47,22 +55,26 @@ export function rulesView(/** @type {import("../shared/line.js").Line} */ line) 
     }
   }
 
-  function setText(/** @type {string} */ text) {
+  function setText(text) {
     area.value = text;
     typed();
     area.setSelectionRange(0, 0);
   }
 
   function typed() {
-    if (area.value === inForce) sessionStorage.removeItem(draft);
-    else sessionStorage.setItem(draft, area.value);
+    keep(sessionStorage, draft, area.value === inForce ? "" : area.value);
     isValid = false;
     refresh();
-    const lines = area.value.split("\n").length;
-    while (gutter.childElementCount > lines) gutter.lastElementChild?.remove();
-    while (gutter.childElementCount < lines) gutter.append(h("div", {}, `${gutter.childElementCount + 1}`));
+    number(Math.min(numberMax, area.value.split("\n").length));
     clearTimeout(timer);
     timer = setTimeout(check, 300);
+  }
+
+  /** Numbers the lines of the editor. */
+  function number(lines) {
+    while (gutter.childElementCount > lines) gutter.lastElementChild?.remove();
+    const numbers = Array.from({ length: lines }, (_, index) => index + 1);
+    gutter.append(...numbers.slice(gutter.childElementCount).map((number) => h("div", String(number))));
   }
 
   function refresh() {
@@ -75,23 +87,27 @@ export function rulesView(/** @type {import("../shared/line.js").Line} */ line) 
   async function check() {
     const mine = ++round;
     try {
-      if (area.value.length > lengthMax) throw new Error("The text is too long to be checked here. Use canopy rules set.");
+      if (area.value.length > lengthMax) {
+        throw new Error("The text is too long to be checked here. Use canopy rules set.");
+      }
       const { valid, problems: found, omitted } = await line.read("CHECKRULES", area.value);
       if (mine !== round) return;
       isValid = valid;
-      const lines = new Set(found.map((/** @type {{line: number}} */ problem) => problem.line));
-      [...gutter.children].forEach((row, index) => row.classList.toggle("bad", lines.has(index + 1)));
-      clear(problems, h("p", { class: "hint" }, valid ? "No problems." : `${plural(found.length + omitted, "problem")}:`),
-        h("ul", { class: "rows" }, ...found.map((/** @type {any} */ { line: at, column, rule, message }) =>
-          h("li", {}, button(`${at}:${column}`, () => goTo(at, column), { class: "link" }), h("span", {}, rule ? `${rule}: ${message}` : message)))));
+      const bad = new Set(found.map((problem) => problem.line));
+      [...gutter.children].forEach((row, index) => row.classList.toggle("bad", bad.has(index + 1)));
+      const text = valid ? "No problems." : `${plural(found.length + omitted, "problem")}:`;
+      clear(problems, h("p.hint", text), found.length > 0 && rows(found.map(({ line: at, column, rule, message }) => [
+        button(`${at}:${column}`, () => goTo(at, column), { class: "link" }),
+        rule ? `${rule}: ${message}` : message,
+      ])));
     } catch (error) {
-      if (mine === round) clear(problems, h("p", { class: "notice error" }, sentence(error)));
+      if (mine === round) clear(problems, h("p.notice.error", sentence(error)));
     }
     refresh();
   }
 
   /** Moves the caret. Columns count Unicode scalars, and the text area counts UTF-16 units. */
-  function goTo(/** @type {number} */ row, /** @type {number} */ column = 1) {
+  function goTo(row, column = 1) {
     const lines = area.value.split("\n");
     const start = lines.slice(0, row - 1).reduce((sum, text) => sum + text.length + 1, 0);
     const place = start + [...(lines[row - 1] ?? "")].slice(0, column - 1).join("").length;
@@ -101,44 +117,50 @@ export function rulesView(/** @type {import("../shared/line.js").Line} */ line) 
     area.scrollTop = (row - 5) * (area.scrollHeight / lines.length);
   }
 
-  function showDiff(/** @type {boolean} */ isHidden) {
+  function showDiff(isHidden) {
     changes.hidden = isHidden;
     editor.hidden = !isHidden;
-    diffButton.setAttribute("aria-pressed", String(!isHidden));
+    diffButton.ariaPressed = String(!isHidden);
     if (!isHidden) drawDiff();
   }
 
+  /** Shows the changed lines with three lines around them. */
   function drawDiff() {
     const lines = diff(inForce, area.value);
-    const near = (/** @type {number} */ index) => lines.slice(Math.max(0, index - 3), index + 4).some(({ kind }) => kind !== "same");
-    /** @type {HTMLElement[]} */
-    const rows = [];
-    lines.forEach(({ kind, text, line: number }, index) => {
-      if (near(index)) rows.push(h("div", { class: kind }, h("span", {}, `${number}`), h("span", {}, { same: " ", added: "+", removed: "−" }[kind]), text || " "));
-      else if (index === 0 || near(index - 1)) rows.push(h("div", { class: "gap" }, "⋯"));
-    });
-    clear(changes, ...(area.value === inForce ? [h("p", { class: "note" }, "The text is that of the rules in force.")] : rows));
+    const isChanged = (index) => lines[index]?.kind !== "same";
+    const near = lines.map((_, index) =>
+      lines.slice(Math.max(0, index - 3), index + 4).some(({ kind }) => kind !== "same"));
+    clear(changes, !lines.some((_, index) => isChanged(index))
+      && h("p.note", "The text is that of the rules in force."),
+    lines.map(({ kind, sign, text, line: number }, index) => {
+      if (near[index]) return h("div", { class: kind }, h("span", number), h("span", sign), text || " ");
+      return (index === 0 || near[index - 1]) && h("div.gap", "⋯");
+    }));
   }
 
   async function publish() {
     const text = area.value;
     const lines = diff(inForce, text);
-    const number = (/** @type {string} */ kind) => lines.filter((each) => each.kind === kind).length;
+    const amount = (kind) => plural(lines.filter((each) => each.kind === kind).length, "line");
     const current = await line.read("RULES").catch(() => null);
     const isOld = current && current.text !== inForce;
-    const question = { title: "Publish these rules?", action: "Publish", text: `${plural(number("added"), "line")} added, `
-      + `${plural(number("removed"), "line")} removed. They decide about every request from the next commit on.`
-      + (isOld ? " Somebody has published other rules since you began; these replace them." : "") };
+    const question = {
+      title: "Publish these rules?", action: "Publish",
+      text: `${amount("added")} added, ${amount("removed")} removed. They decide about every request from `
+        + "the next commit on."
+        + (isOld ? " Somebody has published other rules since you began; these replace them." : ""),
+    };
     if (await confirmed(question)) await replace("RULES", text);
   }
 
   async function restore() {
-    const question = { title: "Restore the built-in rules?", text: "They replace the rules in force and the text in the editor.", action: "Restore" };
+    const text = "They replace the rules in force and the text in the editor.";
+    const question = { title: "Restore the built-in rules?", text, action: "Restore" };
     // The word stands without quotation marks: with them it is a text of rules.
     if (await confirmed(question)) await replace("RULES built-in");
   }
 
-  async function replace(/** @type {string} */ verb, /** @type {string[]} */ ...parts) {
+  async function replace(verb, ...parts) {
     await attempt(async () => {
       const { seq } = await line.write(verb, ...parts);
       sessionStorage.removeItem(draft);
@@ -147,5 +169,5 @@ export function rulesView(/** @type {import("../shared/line.js").Line} */ line) 
     });
   }
 
-  return { element, show: () => { load(); }, hide() {} };
+  return { element, show: () => void load(), hide() {} };
 }

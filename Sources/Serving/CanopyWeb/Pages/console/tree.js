@@ -1,98 +1,87 @@
 // The tree of the Data view: children in pages, live, usable with the keyboard.
+import { button } from "/shared/controls.js";
+import { arrange, clear, h } from "/shared/dom.js";
+import { below, count, isBranch, isWithin, summary } from "./format.js";
+import { sentence } from "./messages.js";
+import { flash } from "./parts.js";
 
-import { clear, element as h } from "/shared/dom.js";
-import { button, flash } from "./controls.js";
-import { sentence } from "./dialog.js";
-import { below, count, isWithin } from "./format.js";
-import { isBranch, readKeys, summary } from "./keys.js";
-
-/** @typedef {import("./keys.js").Child} Child */
-
-const page = 100;
+const pageSize = 100;
+const pageMax = 1_000;
 const refreshMilliseconds = 400;
 
 /** A location with its row, and its children if it is open. */
 export class Place {
-  /** @type {string} */
-  path;
-  /** @type {number} */
-  level;
   /** @type {Map<string, Place>} the children that are shown, in order */
   children = new Map();
-  limit = page;
+  limit = pageSize;
   isOpen = false;
   isStale = false;
-  /** @type {Promise<void>|null} */
-  loading = null;
+  /** @type {Promise<void> | undefined} */
+  loading;
+  twist = h("span.twist", { "aria-hidden": "true" });
+  value = h("span.value");
+  group = h("ul", { role: "group" });
+  more = h("li.note", { role: "none" });
 
-  constructor(/** @type {Place|null} */ parent, /** @type {Child} */ child) {
+  /** @param {Place | null} parent @param {Child} child */
+  constructor(parent, child) {
     this.parent = parent;
+    /** Whether the server has described it. If not, its first description is no change. */
+    this.isKnown = parent !== null;
     this.child = child;
+    /** @type {string} */
     this.path = parent ? below(parent.path, child.key) : child.key;
+    /** @type {number} */
     this.level = parent ? parent.level + 1 : 1;
-    this.value = h("span", { class: "value" });
-    this.row = h("div", { role: "treeitem", class: "place", tabindex: -1, "aria-level": this.level, "aria-selected": "false" },
-      h("span", { class: "twist", "aria-hidden": "true" }), h("span", { class: "key" }, child.key), this.value);
-    this.group = h("ul", { role: "group" });
+    const attributes = { role: "treeitem", tabindex: -1, "aria-level": this.level };
+    this.row = h("div.place", attributes, this.twist, h("span.key", child.key), this.value);
     this.item = h("li", { role: "none" }, this.row, this.group);
     this.item.style.setProperty("--level", String(this.level));
-    this.more = h("li", { role: "none", class: "note" });
-    this.draw();
   }
 
-  /** Shows the state in the row. */
-  draw() {
-    const { row, child, value } = this;
+  /** Shows the state in the row. Only the selected row is in the order of the Tab key. */
+  draw(isSelected, child = this.child) {
+    const { row, value } = this;
+    this.child = child;
     const text = summary(child);
-    if (value.textContent !== text) {
-      if (value.dataset.kind) flash(row);
-      value.textContent = text;
-    }
+    if (this.isKnown && value.textContent && value.textContent !== text) flash(row);
+    value.textContent = text;
     value.dataset.kind = isBranch(child) ? "branch" : typeof child.value;
-    if (isBranch(child)) row.setAttribute("aria-expanded", String(this.isOpen));
-    else row.removeAttribute("aria-expanded");
+    row.ariaExpanded = isBranch(child) ? String(this.isOpen) : null;
+    row.ariaSelected = String(isSelected);
+    row.tabIndex = isSelected ? 0 : -1;
     this.group.hidden = !this.isOpen;
   }
 
-  /** Marks it as selected or not; the selected row is in the order of the Tab key. */
-  mark(/** @type {boolean} */ isSelected) {
-    this.row.tabIndex = isSelected ? 0 : -1;
-    this.row.setAttribute("aria-selected", String(isSelected));
-  }
-
-  /** Puts the rows of the children in order, and moves only those that are not in their places. */
-  arrange(/** @type {boolean} */ hasMore) {
+  /** Shows the children in order, and perhaps the note behind them. */
+  arrange(hasMore) {
     const items = [...this.children.values()].map((child) => child.item);
-    if (hasMore || !items.length) items.push(this.more);
-    const kept = new Set(items);
-    for (const item of [...this.group.children]) if (!kept.has(/** @type {any} */ (item))) item.remove();
-    items.forEach((item, index) => {
-      if (this.group.children[index] !== item) this.group.insertBefore(item, this.group.children[index] ?? null);
-    });
+    arrange(this.group, hasMore || items.length === 0 ? [...items, this.more] : items);
   }
 
-  /** @returns {Place[]} it and all that are shown below it */
+  /** Returns it and all that are shown below it. @returns {Place[]} */
   all() {
     return [this, ...[...this.children.values()].flatMap((child) => child.all())];
   }
 }
 
-/** Events: `select`, of another place; `load`, when places were read again; `edit` and `remove`, by the keyboard. */
+/** Events: `select`, of another place; `load`, of new data; `edit` and `remove`, by the keyboard. */
 export class Tree extends EventTarget {
   #timer = 0;
   /** @type {Set<string>} the paths of changes since the last reading */
   #touched = new Set();
   #isClosed = false;
+  #line;
 
-  constructor(/** @type {import("../shared/line.js").Line} */ line, /** @type {string} */ path) {
+  /** @param {Line} line @param {string} path */
+  constructor(line, path) {
     super();
-    this.line = line;
-    this.root = this.selected = this.#place(null, { key: path, children: 0 });
+    this.#line = line;
+    this.root = this.selected = new Place(null, { key: path, children: 0 });
     this.root.isOpen = true;
-    // The first number of children is no change.
-    delete this.root.value.dataset.kind;
-    this.element = h("ul", { role: "tree", class: "tree", "aria-label": `Data at ${path}`,
-      onkeydown: (/** @type {KeyboardEvent} */ event) => this.#press(event) }, this.root.item);
+    const listeners = { onclick: (event) => this.#click(event), onkeydown: (event) => this.#press(event) };
+    const attributes = { role: "tree", "aria-label": `Data at ${path}`, ...listeners };
+    this.element = h("ul.tree", attributes, this.root.item);
   }
 
   /** Stops all work. */
@@ -101,71 +90,68 @@ export class Tree extends EventTarget {
     this.#isClosed = true;
   }
 
-  /** Reads the open places again that a change at a path concerns, but not too often. */
-  touch(/** @type {string} */ path) {
+  /** Reads the open places that a change at a path concerns, but not too often. */
+  touch(path) {
     this.#touched.add(path);
     this.#timer ||= setTimeout(() => {
       const touched = [...this.#touched];
       this.#touched.clear();
       this.#timer = 0;
       for (const place of this.root.all()) {
-        const isTouched = touched.some((each) => isWithin(each, place.path) || isWithin(place.path, each));
-        if (isTouched && (place.isOpen || place === this.root)) this.load(place);
+        const isTouched = touched.some((it) => isWithin(it, place.path) || isWithin(place.path, it));
+        if (isTouched && this.#isNeeded(place)) this.load(place);
       }
     }, refreshMilliseconds);
   }
 
-  select(/** @type {Place} */ place) {
-    this.selected.mark(false);
+  /** @param {Place} place */
+  select(place, hasFocus = false) {
+    const before = this.selected;
     this.selected = place;
-    place.mark(true);
+    before.draw(false);
+    place.draw(true);
+    if (hasFocus) place.row.focus();
     this.dispatchEvent(new Event("select"));
   }
 
-  /** Reads the children of a place that is open. */
-  load(/** @type {Place} */ place) {
+  /** Reads the children of a place that is open. @param {Place} place */
+  load(place) {
     place.isStale = true;
-    place.loading ??= this.#read(place).finally(() => { place.loading = null; });
+    place.loading ??= this.#read(place).finally(() => (place.loading = undefined));
     return place.loading;
   }
 
-  #place(/** @type {Place|null} */ parent, /** @type {Child} */ child) {
-    const place = new Place(parent, child);
-    place.row.addEventListener("click", (event) => {
-      if (event.target === place.row.firstChild && place.isOpen) return this.#fold(place);
-      this.select(place);
-      place.row.focus();
-      this.#unfold(place);
-    });
-    return place;
+  /** Whether the children of a place are to be shown. */
+  #isNeeded(place) {
+    return (place.isOpen || place === this.root) && !this.#isClosed;
   }
 
-  #unfold(/** @type {Place} */ place) {
+  #unfold(place) {
     if (place.isOpen || !isBranch(place.child)) return;
     place.isOpen = true;
-    place.draw();
+    place.draw(place === this.selected);
     this.load(place);
   }
 
-  #fold(/** @type {Place} */ place) {
-    place.isOpen = false;
+  #fold(place) {
     if (this.selected !== place && isWithin(this.selected.path, place.path)) this.select(place);
+    place.isOpen = false;
     place.children.clear();
     clear(place.group);
-    place.limit = page;
-    place.draw();
+    place.limit = pageSize;
+    place.draw(place === this.selected);
   }
 
-  async #read(/** @type {Place} */ place) {
-    if (!place.children.size) {
+  async #read(place) {
+    if (place.children.size === 0) {
       clear(place.more, h("span", { role: "status" }, "Loading …"));
       place.arrange(true);
     }
     try {
-      while (place.isStale && (place.isOpen || place === this.root) && !this.#isClosed) {
+      while (place.isStale && this.#isNeeded(place)) {
         place.isStale = false;
-        const reply = await readKeys(this.line, place.path, place.limit);
-        if ((place.isOpen || place === this.root) && !this.#isClosed) this.#take(place, reply);
+        const reply = await this.#ask(place);
+        if (this.#isNeeded(place)) this.#take(place, reply);
       }
       this.dispatchEvent(new Event("load"));
     } catch (error) {
@@ -176,50 +162,75 @@ export class Tree extends EventTarget {
     }
   }
 
+  /** Reads a location and its first children. */
+  async #ask({ path, limit }) {
+    const children = [];
+    let reply;
+    do {
+      const after = children.length > 0 ? { after: children.at(-1).key } : {};
+      const rest = Math.min(pageMax, limit - children.length);
+      reply = await this.#line.read("KEYS", path, { limit: rest, ...after });
+      children.push(...reply.children);
+    } while (reply.more && reply.children.length > 0 && children.length < limit);
+    const { count: number, value = null, bytes, more } = reply;
+    const self = number > 0 ? { key: path, children: number } : { key: path, value, bytes };
+    return { self, children, hasMore: Boolean(more) };
+  }
+
   /** Makes the children of a place those of a reply. */
-  #take(/** @type {Place} */ place, /** @type {Awaited<ReturnType<readKeys>>} */ { self, children, hasMore }) {
+  #take(place, { self, children, hasMore }) {
     if (place === this.root) {
       place.isOpen = isBranch(self) && (place.isOpen || !isBranch(place.child));
-      place.child = self;
       if (!place.isOpen) children = [];
     }
     const before = place.children;
     place.children = new Map(children.map((child) => {
       const known = before.get(child.key);
-      const shown = known ?? this.#place(place, child);
-      shown.child = child;
+      const shown = known ?? new Place(place, child);
       if (!isBranch(child) && shown.isOpen) this.#fold(shown);
-      shown.draw();
-      if (!known && before.size) flash(shown.row);
+      shown.draw(shown === this.selected, child);
+      if (!known && before.size > 0) flash(shown.row);
       return [child.key, shown];
     }));
-    const gone = [...before.values()].find((child) => !place.children.has(child.child.key) && isWithin(this.selected.path, child.path));
+    const gone = [...before.values()].find((child) =>
+      !place.children.has(child.child.key) && isWithin(this.selected.path, child.path));
     const hadFocus = gone?.item.contains(document.activeElement);
-    const hint = hasMore ? button(`Show ${page} more of ${count((self.children ?? 0) - children.length)}`, () => this.#more(place)) : "No children.";
-    if (place.more.textContent !== (typeof hint === "string" ? hint : hint.textContent)) clear(place.more, hint);
+    const text = `Show ${pageSize} more of ${count((self.children ?? 0) - children.length)}`;
+    // A button that stays keeps the focus.
+    if (!hasMore) clear(place.more, "No children.");
+    else if (place.more.textContent !== text) clear(place.more, button(text, () => this.#more(place)));
     place.arrange(hasMore);
-    place.draw();
-    if (gone) this.select(place);
-    if (hadFocus) place.row.focus();
+    place.draw(place === this.selected, place === this.root ? self : place.child);
+    place.isKnown = true;
+    if (gone) this.select(place, hadFocus);
   }
 
-  async #more(/** @type {Place} */ place) {
+  async #more(place) {
     const shown = place.children.size;
-    place.limit += page;
+    place.limit += pageSize;
     await this.load(place);
     [...place.children.values()][shown]?.row.focus();
   }
 
-  #press(/** @type {KeyboardEvent} */ event) {
-    const places = this.root.all();
-    const index = places.findIndex(({ row }) => row === event.target);
-    const place = places[index];
+  #of(target) {
+    return this.root.all().find(({ row }) => row.contains(target));
+  }
+
+  #click({ target }) {
+    const place = this.#of(target);
+    if (!place) return;
+    if (target === place.twist && place.isOpen) return this.#fold(place);
+    this.select(place, true);
+    this.#unfold(place);
+  }
+
+  #press(event) {
+    const place = this.#of(event.target);
     if (!place || event.ctrlKey || event.metaKey || event.altKey) return;
-    const go = (/** @type {Place|null|undefined} */ next) => {
-      if (next) this.select(next);
-      next?.row.focus();
-    };
-    const actions = /** @type {Record<string, () => unknown>} */ ({
+    const places = this.root.all();
+    const index = places.indexOf(place);
+    const go = (next) => next && this.select(next, true);
+    const action = {
       ArrowDown: () => go(places[index + 1]),
       ArrowUp: () => go(places[index - 1]),
       ArrowRight: () => (place.isOpen ? go(places[index + 1]) : this.#unfold(place)),
@@ -228,9 +239,9 @@ export class Tree extends EventTarget {
       End: () => go(places.at(-1)),
       Enter: () => this.dispatchEvent(new Event("edit")),
       Delete: () => this.dispatchEvent(new Event("remove")),
-    });
-    if (!(event.key in actions)) return;
+    }[event.key];
+    if (!action) return;
     event.preventDefault();
-    actions[event.key]();
+    action();
   }
 }

@@ -1,0 +1,45 @@
+internal import CanopyAccounts
+internal import CanopyEngine
+internal import CanopyWire
+internal import Logging
+
+/// Requests of the console.
+extension Operations {
+  /// Logs in as the administrator with a pass, or with the token that it gave.
+  ///
+  /// Both are only for clients on this machine: a pass is made for a person who sits at it. Other protocols than the
+  /// line protocol have no such request.
+  func redeemPass(
+    _ token: String, from address: String
+  ) throws(WireError) -> Session.Completion {
+    guard RemoteNetwork(address).isThisMachine, let grant = passes.redeem(token) else {
+      throw WireError(
+        .unauthenticated,
+        "the link was used already, has expired, or is for another machine; make one with canopy console"
+      )
+    }
+    logger.notice("the administrator has logged in by a pass", metadata: ["from": "\(address)"])
+    let members: [(String, ReplyJSON)] = [
+      ("administrator", .bool(true)), ("token", .text(grant.token)),
+      ("expires", .number(grant.expires)),
+    ]
+    return Session.Completion(.json(.object(members)), identity: .administrator)
+  }
+
+  /// Returns the names of the namespaces, and the last commit of this one.
+  func listNamespaces() async throws -> Reply {
+    let names = try await beside { [namespaces] in try namespaces.names() }
+    let json: ReplyJSON = [
+      "selected": .text("\(namespace)"), "seq": .number(engine.snapshot.sequence),
+      "names": .array(([.default] + names).map { .text("\($0)") }),
+    ]
+    return try bounded(json, "list them with canopy namespace list")
+  }
+}
+
+extension ReplyJSON {
+  /// The token of a grant and the time at which it expires.
+  init(_ grant: AdministratorPasses.Grant) {
+    self = ["token": .text(grant.token), "expires": .number(grant.expires)]
+  }
+}

@@ -1,0 +1,109 @@
+// A table of entries in pages, with the details of the selected one: the frame of People and Clients.
+import { button } from "/shared/controls.js";
+import { clear, h, keyed, setText } from "/shared/dom.js";
+import { plural } from "./format.js";
+import { sentence } from "./messages.js";
+import { table, update } from "./parts.js";
+
+export class Directory {
+  /** @type {any} the key of the selected entry */
+  selected;
+  /** @type {any[]} */
+  #entries = [];
+  /** @type {any} the cursor of the next page */
+  #after;
+  #round = 0;
+  /** @type {any} the state of the details that are shown */
+  #shown;
+  #body = h("tbody");
+  #foot = h("div.foot", { role: "status" });
+  #rows = keyed(this.#body, (key, entry) => this.#row(key, entry));
+
+  /** @param {DirectoryOptions} options */
+  constructor(options) {
+    this.options = options;
+    const { noun, heads } = options;
+    const hint = h("p.hint", `Select ${/^[aeiou]/.test(noun) ? "an" : "a"} ${noun}.`);
+    this.detail = h("section.panel", { "aria-label": `Selected ${noun}` }, hint);
+    const panel = h("div.panel", table(`${noun}s`, heads, this.#body), this.#foot);
+    this.element = h("div.columns", panel, this.detail);
+  }
+
+  /** Forgets the entries, and reads the first page of others. */
+  restart() {
+    this.#entries = [];
+    return this.load();
+  }
+
+  /** Reads as many entries as are shown again, or a page more. */
+  async load(isMore = false) {
+    const mine = ++this.#round;
+    const entries = isMore ? [...this.#entries] : [];
+    const number = this.#entries.length + Number(isMore);
+    let [after, note] = [isMore ? this.#after : undefined, ""];
+    try {
+      do {
+        const page = await this.options.read(after);
+        entries.push(...page.entries);
+        [after, note] = [page.after, page.note];
+      } while (after && entries.length < number);
+      if (mine !== this.#round) return;
+      [this.#entries, this.#after] = [entries, after];
+      this.#show();
+      const more = after && button("Show more", () => this.load(true));
+      this.#note(`${note || plural(entries.length, this.options.noun)} `, more);
+    } catch (error) {
+      const retry = button("Try again", () => this.load(isMore), { class: "link" });
+      if (mine === this.#round) this.#note(`${sentence(error)} `, retry);
+    }
+  }
+
+  #show() {
+    this.#rows(this.#entries.map((entry) => [this.options.describe(entry).key, entry]));
+  }
+
+  /** A note that stays keeps the focus in it. */
+  #note(text, action) {
+    const isSame = this.#foot.textContent === text + (action ? action.textContent : "");
+    if (!isSame) clear(this.#foot, text, action);
+  }
+
+  #row(key, entry) {
+    const { note, cells } = this.options.describe(entry);
+    const link = button("", () => this.select(key), { class: "link" });
+    const row = h("tr", h("th", { scope: "row" }, link, note), cells.map(() => h("td")));
+    const show = (entry) => {
+      const { name, cells, calm } = this.options.describe(entry);
+      setText(link, name);
+      cells.forEach((cell, index) => (index === calm ? setText : update)(row.cells[index + 1], cell));
+      row.ariaSelected = String(key === this.selected);
+    };
+    return { element: row, update: show };
+  }
+
+  /** Shows the details of an entry. `isQuiet`: whether the focus stays. */
+  async select(key, isQuiet = false) {
+    this.selected = key;
+    this.#show();
+    const { detail } = this;
+    try {
+      const { entry, title, parts, state } = await this.options.detail(key);
+      if (this.selected !== key) return;
+      const isOf = (it) => this.options.describe(it).key === key;
+      this.#entries = this.#entries.map((it) => (isOf(it) ? entry : it));
+      this.#show();
+      // Unchanged details are not drawn again, so that a text in them can be selected.
+      if (isQuiet && state === this.#shown) return;
+      const held = detail.contains(document.activeElement) && document.activeElement?.tagName;
+      this.#shown = state;
+      clear(detail, h("h2", { tabindex: -1 }, title), parts);
+      const target = (isQuiet && held === "BUTTON" && detail.querySelector("button"))
+        || detail.querySelector("h2");
+      if (held || !isQuiet) target?.focus();
+    } catch (error) {
+      if (this.selected !== key) return;
+      this.selected = undefined;
+      clear(detail, h("p.hint", sentence(error)));
+    }
+  }
+}

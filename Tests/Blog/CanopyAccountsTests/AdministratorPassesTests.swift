@@ -1,0 +1,73 @@
+import CanopyTesting
+import Testing
+
+@testable import CanopyAccounts
+
+@Suite struct AdministratorPassesTests {
+  private let clock = ManualClock()
+  private let passes: AdministratorPasses
+
+  init() {
+    let random = SeededBytes()
+    passes = AdministratorPasses(
+      environment: AccountEnvironment(now: { [clock] in clock.now }, random: { random($0) }))
+  }
+
+  @Test func `a pass is good for one use, and gives a token that is good until it expires`() throws
+  {
+    let pass = passes.make()
+    #expect(pass.expires == clock.now + AdministratorPasses.passMilliseconds)
+    let login = try #require(passes.redeem(pass.token))
+    #expect(login.token != pass.token && login.token.utf8.count == 43)
+    #expect(passes.redeem(pass.token) == nil)
+    #expect(passes.redeem(login.token) == login)
+    clock.advance(AdministratorPasses.loginMilliseconds - 1)
+    #expect(passes.redeem(login.token) == login)
+    clock.advance(1)
+    #expect(passes.redeem(login.token) == nil)
+  }
+
+  @Test func `a pass expires after five minutes`() {
+    let (first, second) = (passes.make(), passes.make())
+    clock.advance(AdministratorPasses.passMilliseconds - 1)
+    #expect(passes.redeem(first.token) != nil)
+    clock.advance(1)
+    #expect(passes.redeem(second.token) == nil)
+    // An expired pass is used up, even if the clock goes back.
+    clock.advance(-1_000)
+    #expect(passes.redeem(second.token) == nil)
+  }
+
+  @Test func `an ended pass or token is good for nothing`() throws {
+    let (first, second) = (passes.make(), passes.make())
+    #expect(passes.end(first.token) && !passes.end(first.token))
+    #expect(passes.redeem(first.token) == nil)
+    let login = try #require(passes.redeem(second.token))
+    #expect(passes.end(login.token))
+    #expect(passes.redeem(login.token) == nil)
+  }
+
+  @Test func `other texts are neither passes nor tokens`() {
+    let pass = passes.make()
+    for text in [
+      "", "x", pass.token + "A", String(pass.token.dropLast()), "é", passes.make().token + "=",
+    ] {
+      #expect(passes.redeem(text) == nil && !passes.end(text), "\(text)")
+    }
+    #expect(passes.redeem(pass.token) != nil)
+  }
+
+  @Test func `the oldest pass gives way to one more than the bound`() {
+    let made = (0...AdministratorPasses.countMax).map { _ in passes.make() }
+    #expect(passes.redeem(made[0].token) == nil)
+    #expect(passes.redeem(made[1].token) != nil)
+  }
+
+  @Test func `a description has no token`() {
+    let pass = passes.make()
+    for text in ["\(pass)", String(reflecting: pass), String(describing: [pass])] {
+      #expect(!text.contains(pass.token))
+    }
+    #expect(Mirror(reflecting: pass).children.isEmpty)
+  }
+}

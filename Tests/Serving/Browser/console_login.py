@@ -1,0 +1,108 @@
+"""The ways into the console: a link for one use, and the choice of a namespace."""
+
+import json
+import os
+import subprocess
+import tempfile
+
+from console_page import Console, token
+from server import Server
+
+CHILDREN = 1_000_000
+MILLISECONDS_MAX = 500
+BYTES_MAX = 100_000
+# Clicks a row, and reports the milliseconds until the first row below it is painted.
+FIRST_ROW = """
+const done = arguments[arguments.length - 1];
+const row = [...document.querySelectorAll(".place")].find((it) => it.querySelector(".key").textContent === "many");
+const [start, before] = [performance.now(), probe.bytes];
+row.click();
+(function look() {
+  if (!row.nextElementSibling.querySelector(".place")) return requestAnimationFrame(look);
+  requestAnimationFrame(() => done([performance.now() - start, probe.bytes - before]));
+})();"""
+
+
+def check_a_link_opens_the_console_once_and_leaves_no_trace(stage):
+    browser = stage.first
+    browser.open("/console/")
+    browser.script("sessionStorage.clear()")
+    link = stage.server.console_link()
+    secret = link.partition("#pass=")[2]
+    browser.driver.get("about:blank")
+    browser.driver.get(link)
+    browser.find("nav [aria-current=page]", "Data")
+    assert "#pass" not in browser.script("return location.href") and browser.script("return history.length") <= 50
+    kept = browser.script("return JSON.stringify([{ ...sessionStorage }, { ...localStorage }])")
+    assert secret not in kept and token(stage) not in kept, "the tab keeps neither the link nor the token of the server"
+    browser.driver.refresh()
+    browser.find("nav [aria-current=page]", "Data")
+    session = json.loads(browser.script("return sessionStorage['canopy.console.login']"))[1]
+
+    other = stage.second
+    other.driver.get("about:blank")
+    other.driver.get(link)
+    other.find(".notice.error", "The link was used already")
+    other.find("main input")
+
+    browser.click("header button", "Sign out")
+    browser.find("main input")
+    browser.driver.refresh()
+    browser.find("main input")
+    assert browser.script("return JSON.stringify({ ...sessionStorage })").find(session) < 0
+    client = stage.server.connect()
+    client.send("REDEEM", session)
+    assert client.lines.readline().startswith("-UNAUTHENTICATED"), "the server has forgotten the session"
+
+
+def check_a_namespace_is_chosen_and_has_its_own_data(stage):
+    subprocess.run([stage.server.canopy, "namespace", "create", "shop", "--data", stage.server.data], check=True,
+                   capture_output=True)
+    shop = stage.server.administrator()
+    shop.ask("USE", "shop")
+    shop.ask("SET", "/goods", {"lamp": 12})
+    console = Console(stage, "data")
+    browser = stage.first
+    console.row("/posts")
+    browser.find("#namespace select")
+    console.choose("#namespace select", "shop")
+    console.select("/goods")
+    console.has_no_key("posts")
+    console.waits_for_value("/goods/lamp", "12")
+    # It is live, as the default one.
+    shop.ask("SET", "/goods/lamp", 13)
+    console.waits_for_value("/goods/lamp", "13")
+    browser.driver.refresh()
+    console.waits_for_value("/goods", "1")
+    assert browser.script("return document.querySelector('#namespace select').value") == "shop"
+    console.open("rules")
+    console.has_content(".editor textarea", shop.ask("RULES")["text"])
+    console.choose("#namespace select", "default")
+    console.has_content(".editor textarea", console.ask("RULES")["text"])
+    console.open("data")
+    console.row("/posts")
+
+
+def check_a_place_with_a_million_children_opens_at_once(stage):
+    with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
+        file.write('{%s}' % ",".join(f'"k{number:07}":{number}' for number in range(CHILDREN)))
+        file.flush()
+        server = Server(stage.options.canopy, stage.options.seed, imported=file.name)
+    browser = stage.second
+    try:
+        times = []
+        # One repetition, because other programs share this machine.
+        for _ in range(2):
+            browser.driver.get("about:blank")
+            browser.driver.get(server.console_link())
+            browser.find(".place .value", f"{CHILDREN:,}")
+            times.append(browser.driver.execute_async_script(FIRST_ROW))
+            if times[-1][0] < MILLISECONDS_MAX:
+                break
+        print("        the first row after " + ", ".join("%.0f ms and %d bytes" % tuple(it) for it in times))
+        assert times[-1][0] < MILLISECONDS_MAX and times[-1][1] < BYTES_MAX
+        browser.click("main button", f"Show 100 more of {CHILDREN - 100:,}")
+        browser.find(".key", "k0000199")
+        assert "k0000200" not in browser.texts(".key")
+    finally:
+        server.stop()
