@@ -81,6 +81,11 @@ extension AccountService {
     return state
   }
 
+  /// Forgets the state of an account that another process may have changed. O(1).
+  public func forgetState(of uid: String) {
+    states.forget(uid)
+  }
+
   /// Runs a step that may change an account or end its logins. Its state is forgotten even if the step fails, because the
   /// store may have made the change before it failed.
   func revoking<Result>(

@@ -21,7 +21,9 @@ extension Batch {
     for (index, decision) in zip(decisions.indices, decisions) {
       do { try apply(decision, at: time, to: &joint) } catch { errors[index] = error }
       joint.count += 1
-      if let id = decision.completedDisconnectWrite { joint.completed.append(id) }
+      if let id = decision.completedDisconnectWrite, !writer.takenDisconnectWrites.contains(id) {
+        joint.completed.append(id)
+      }
       if joint.isFull || writer.threadTime() - start >= Engine.jointTimeMax { break }
     }
     let assignments = joint.assignments(in: tree.root)
@@ -64,6 +66,7 @@ extension Batch {
   ) throws {
     guard let write = decision.write, let first = write.assignments.first else { return }
     lastLocation = first.location
+    try checkOwnership(decision.completedDisconnectWrite)
     let before = tree
     if let policy = decision.policy, write.isLarge,
       policy.denies(write, before: before.root, at: time)
@@ -97,9 +100,11 @@ extension Batch {
       tree = before
       throw error
     }
+    let keyTime = keyTime(of: time)
     let commit = Commit(
       sequence: sequence + 1, time: time, assignments: journaled, beforeImage: beforeImage,
-      completedDisconnectWrites: completed, keyTime: keyTime(of: time), origin: nil, text: text)
+      completedDisconnectWrites: completed, keyTime: keyTime, origin: nil,
+      note: writer.note(keyTime: keyTime), text: text)
     add(commit, concerning: writer.listeners.views(concernedBy: assignments), over: before)
   }
 }

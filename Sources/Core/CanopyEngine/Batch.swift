@@ -24,6 +24,11 @@ struct Batch {
   /// The first place of the last write that was decided, for the log.
   var lastLocation: Location?
   let writer: WriterState
+  /// Whether the next request was decided before, in a batch that lost the race for its numbers. Then it costs its user
+  /// nothing again.
+  var isRepeat = false
+  /// The mark of the last commit. The batch ends with it, so that all later commits are decided with it in force.
+  private(set) var mark: CommitMark?
   /// The error with which every transaction is refused; nil in a batch that carries them out.
   private let refusal: EngineError?
   /// Whether every transaction is refused.
@@ -52,7 +57,8 @@ struct Batch {
   func propose(_ origin: WriteOrigin? = nil) throws -> Proposal {
     if let refusal { throw refusal }
     let origin = try origin.map { try writer.clientWrites.admit($0) }
-    let proposal = Proposal(root: tree.root, origin: origin, writer: writer)
+    let proposal = Proposal(
+      root: tree.root, origin: origin, isRepeat: isRepeat, writer: writer)
     // Keys would repeat after the last time that they can contain, and the next start refuses such a time.
     guard proposal.now < PushIDGenerator.timeMax else { throw EngineError.wrongTime }
     return proposal
@@ -70,6 +76,7 @@ struct Batch {
     _ = consume proposal
     guard let write = decision.write, let first = write.assignments.first else { return }
     lastLocation = first.location
+    try checkOwnership(decision.completedDisconnectWrite)
     let policy = decision.policy
     if let policy, write.isLarge, policy.denies(write, before: tree.root, at: time) {
       throw EngineError.denied
@@ -99,10 +106,11 @@ struct Batch {
       unstorable += journaled.map(\.location)
       throw error
     }
+    let keyTime = keyTime(of: time)
     let commit = Commit(
       sequence: sequence + 1, time: time, assignments: journaled, beforeImage: beforeImage,
       completedDisconnectWrites: decision.completedDisconnectWrite.map { [$0] } ?? [],
-      keyTime: keyTime(of: time), origin: origin, text: text)
+      keyTime: keyTime, origin: origin, note: writer.note(keyTime: keyTime), text: text)
     add(commit, concerning: views, over: before)
   }
 
@@ -116,7 +124,8 @@ struct Batch {
     _ assignments: [Assignment], by policy: any WritePolicy, over before: Tree, at time: Int64
   ) throws -> [Assignment]? {
     let proposed = ProposedWrite(
-      assignments: assignments, before: before.root, after: tree.root, time: time)
+      assignments: assignments, before: before.root, after: tree.root, time: time,
+      isRepeat: isRepeat)
     do {
       guard policy.allows(proposed) else { throw EngineError.denied }
       let derived = try policy.derive(proposed)
@@ -146,6 +155,27 @@ struct Batch {
     if let before, !views.isEmpty || !writer.authorizations.isIdle {
       changes.append(Change(commit: commit, views: views, before: before.root, after: tree.root))
     }
+  }
+
+  /// Adds a commit that changes nothing but has a mark, and ends the batch.
+  mutating func add(_ mark: CommitMark) throws {
+    let proposal = try propose()
+    let keyTime = keyTime(of: proposal.now)
+    let commit = Commit(
+      sequence: sequence + 1, time: proposal.now, assignments: [], beforeImage: [],
+      keyTime: keyTime, note: writer.note(keyTime: keyTime, mark))
+    add(commit, concerning: ConcernedViews(), over: nil)
+    self.mark = mark
+  }
+
+  /// Checks that no other node has taken over an on-disconnect write, which it makes or has made then.
+  ///
+  /// - Throws: `EngineError.takenOver`.
+  func checkOwnership(_ id: DisconnectWriteID?) throws(EngineError) {
+    guard !writer.takenDisconnectWrites.isEmpty, let id,
+      writer.takenDisconnectWrites.contains(id)
+    else { return }
+    throw .takenOver
   }
 
   /// Adds the size of the commits that were not measured yet. O(their size, up to the bound of a batch).

@@ -153,13 +153,17 @@ struct ClientWrites: Sendable {
     assert(clients.count == clientNames.count, "each client has a place in the order")
   }
 
-  /// Forgets the writes of commits that have failed. It keeps the numbers that their clients have seen.
-  mutating func rollBack(after sequence: Int64) {
-    for (name, old) in clients where old.sequences.values.contains(where: { $0 > sequence }) {
-      var client = old
-      client.sequences = client.sequences.filter { $0.value <= sequence }
+  /// Forgets the writes of commits that have failed. It keeps the numbers that their clients have seen. O(commits).
+  mutating func rollBack(_ commits: some Sequence<Commit>) {
+    for commit in commits {
+      guard let origin = commit.origin else { continue }
+      let name = name(of: origin)
+      // Removed while it changes, so that its table is not copied.
+      guard var client = clients.removeValue(forKey: name) else { continue }
+      if client.sequences[origin.number] == commit.sequence {
+        client.sequences[origin.number] = nil
+      }
       if client.sequences.isEmpty && client.seen == 0 {
-        clients[name] = nil
         clientNames.remove(name, of: client.owner)
       } else {
         clients[name] = client

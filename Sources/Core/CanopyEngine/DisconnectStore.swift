@@ -70,6 +70,26 @@ public protocol DisconnectStore: Sendable {
   func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws
 }
 
+/// A store of on-disconnect writes of several nodes. The methods of `DisconnectStore` concern the writes of this node.
+///
+/// Each node has a lease, which it renews. When it has run out, the node counts as gone, and exactly one other node takes
+/// over its writes. A commit that completes a write which its node no longer has is not stored: see
+/// `JournalError.disconnectWritesTaken`. So a write is made once, even if its node was only slow.
+public protocol SharedDisconnectStore: DisconnectStore {
+  /// Renews the lease of this node, or begins it.
+  ///
+  /// - Returns: false if the lease had run out since this process began it. Other nodes may have taken over writes then.
+  func renewLease() async throws -> Bool
+
+  /// Makes writes of nodes whose lease has run out those of this node: whole groups, each by exactly one caller.
+  ///
+  /// - Parameters:
+  ///   - countMax: the number of writes after which the page ends with the group.
+  ///   - bytesMax: the bytes of requests and exceptions after which the page ends with the group.
+  /// - Returns: these writes, in the order of their groups and ids; empty if there are none.
+  func takeOverDisconnectWrites(countMax: Int, bytesMax: Int) async throws -> [DisconnectWrite]
+}
+
 extension DisconnectStore {
   /// Adds a write of a new group, and changes or removes others, as the other method does.
   @discardableResult

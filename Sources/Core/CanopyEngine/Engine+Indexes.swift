@@ -110,7 +110,6 @@ private final class IndexInstallation: PendingRequest, @unchecked Sendable {
   func run(in batch: inout Batch) -> Bool {
     let missed = engine.state.withLock { state -> [[Assignment]]? in
       guard let indexing = state.indexing, indexing.number == number else { return nil }
-      state.indexing = nil
       return indexing.missed
     }
     guard let missed, batch.tree.indexPlan == plan else { return true }
@@ -122,7 +121,14 @@ private final class IndexInstallation: PendingRequest, @unchecked Sendable {
     return true
   }
 
+  func rollBack() {
+    isInstalled = false
+  }
+
   func complete(_ failure: EngineError?) {
+    engine.state.withLock { state in
+      if state.indexing?.number == number { state.indexing = nil }
+    }
     continuation.resume(returning: isInstalled && failure == nil)
   }
 }

@@ -18,7 +18,9 @@ extension Engine {
   /// If the journal has not answered for `Configuration.outcomeUnknownAfter`, or the engine stops, the
   /// requests of the batch complete with `EngineError.outcomeUnknown`. If it turns out later that the commits were
   /// stored, the engine publishes them as usual.
-  func resolveAppend(of batch: Batch, _ writer: WriterState) async {
+  func resolveAppend(
+    of batch: Batch, _ requests: [WriteQueue.Entry], _ writer: WriterState
+  ) async {
     var isComplete = false
     var waited = Duration.zero
     var pause = Engine.firstPause
@@ -26,7 +28,7 @@ extension Engine {
       do {
         let stored = try await journal.resolveAppend(after: batch.first)
         state.withLock { $0.isAppendInDoubt = false }
-        return resolve(batch, stored, isComplete: isComplete, writer)
+        return await resolve(batch, requests, stored, isComplete: isComplete, writer)
       } catch {
         writer.journalLog.noteDoubt(about: batch, error, at: watch.now)
       }
@@ -50,12 +52,17 @@ extension Engine {
   ///
   /// - Parameter isComplete: whether its requests were completed already, with an unknown outcome.
   private func resolve(
-    _ batch: Batch, _ stored: [Commit], isComplete: Bool, _ writer: WriterState
-  ) {
+    _ batch: Batch, _ requests: [WriteQueue.Entry], _ stored: [Commit], isComplete: Bool,
+    _ writer: WriterState
+  ) async {
     let isStored =
       stored.count >= batch.commits.count
       && zip(stored, batch.commits).allSatisfy { $0.isSame(as: $1) }
     guard isStored else {
+      // Another engine has its numbers. If nobody waits for the batch any more, it is not made.
+      if !isComplete, !stored.isEmpty {
+        return await decideAgain(batch, requests, after: stored, writer)
+      }
       fail(batch, writer)
       adopt(stored, writer)
       if !isComplete { complete(batch, .journalFailed) }
@@ -102,8 +109,9 @@ extension Engine {
 
 extension Commit {
   /// Whether another commit is this one as the journal keeps it: without before-image and `completedDisconnectWrites`.
+  /// Two engines can decide equal commits in one millisecond, such as an increment, so the engine counts as well.
   fileprivate func isSame(as other: Commit) -> Bool {
     sequence == other.sequence && time == other.time && origin == other.origin
-      && assignments == other.assignments
+      && assignments == other.assignments && note?.writer == other.note?.writer
   }
 }

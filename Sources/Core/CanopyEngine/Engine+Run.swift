@@ -1,4 +1,5 @@
 internal import CanopySystem
+internal import DequeModule
 internal import CanopyTree
 internal import Logging
 internal import Synchronization
@@ -11,7 +12,13 @@ extension Engine {
   public func run() async {
     await withTaskGroup(of: Void.self) { group in
       group.addTask { await self.runCheckpoints() }
+      let following = shared.map { journal in
+        Task { await self.follow(journal) }
+      }
       await withTaskExecutorPreference(thread) { await self.runBatches() }
+      endFollowing()
+      following?.cancel()
+      await following?.value
       await group.waitForAll()
     }
     watch.logSummary()
@@ -51,6 +58,7 @@ extension Engine {
       $0.queue.putBack(writer.taken.reversed(), isFirstUnfinished: writer.hasUnfinished)
     }
     writer.taken = []
+    writer.repeats = 0
   }
 
   /// Asserts that the caller runs on the engine's thread, in debug builds.
@@ -60,7 +68,7 @@ extension Engine {
 
   /// Waits for requests, and carries out a batch of them. Returns the time at its end; nil when the engine has stopped.
   private func carryOutBatch(_ writer: WriterState) async -> Duration? {
-    guard let requests = await nextRequests() else { return nil }
+    guard let requests = await nextRequests(writer) else { return nil }
     assertOnThread()
     writer.taken = requests.reversed()
     let (tree, after) = state.withLock { state in
@@ -72,10 +80,12 @@ extension Engine {
     var time = start
     writer.hasUnfinished = false
     while batch.bytes < Engine.batchBytesMax, time - start < Engine.batchTimeMax,
-      let entry = writer.taken.popLast()
+      batch.mark == nil, let entry = writer.taken.popLast()
     {
+      batch.isRepeat = writer.repeats > 0
       writer.hasUnfinished = !entry.request.run(in: &batch)
       batch.note(entry.request)
+      if batch.isRepeat, !writer.hasUnfinished { writer.repeats -= 1 }
       if writer.hasUnfinished { writer.taken.append(entry) }
       if !writer.taken.isEmpty { batch.measure() }
       time = watch.note(entry.request.name, since: time, at: batch.lastLocation)
@@ -87,32 +97,33 @@ extension Engine {
         time = watch.noteAppend(since: time)
         writer.journalLog.noteSuccess()
       }
+      if writer.lostRaces > 0 { await endRace(writer) }
       return publish(batch, since: time, writer)
     } catch {
-      writer.journalLog.noteFailure(of: batch, error, at: watch.now)
-      if case JournalError.conflict(let missed) = error {
-        fail(batch, writer)
-        adopt(missed, writer)
-        complete(batch, .journalFailed)
-      } else {
-        await resolveAppend(of: batch, writer)
-      }
+      await recover(from: error, batch, requests, writer)
       return watch.now
     }
   }
 
-  private func nextRequests() async -> [WriteQueue.Entry]? {
+  private func nextRequests(_ writer: WriterState) async -> [WriteQueue.Entry]? {
     while true {
-      let (requests, isDone) = state.withLock { state -> ([WriteQueue.Entry], Bool) in
-        let requests = state.queue.takeBatch(atMost: Engine.batchMax)
+      let (page, requests, isDone) = state.withLock {
+        state -> (FollowedPage?, [WriteQueue.Entry], Bool) in
+        // First, because a batch that is decided without these commits would lose the race.
+        if let page = state.followed.popFirst() { return (page, [], false) }
+        let requests = writer.again.take() ?? state.queue.takeBatch(atMost: Engine.batchMax)
         state.isAtWork = !requests.isEmpty
-        return (requests, state.isStopping)
+        return (nil, requests, state.isStopping)
+      }
+      if let page {
+        adopt(page, writer)
+        continue
       }
       if !requests.isEmpty { return requests }
       if isDone { return nil }
       await withCheckedContinuation { continuation in
         let now = state.withLock { state in
-          if !state.queue.isEmpty || state.isStopping {
+          if !state.queue.isEmpty || !state.followed.isEmpty || state.isStopping {
             return continuation as CheckedContinuation<Void, Never>?
           }
           state.wakeUp = continuation
@@ -134,18 +145,20 @@ extension Engine {
     _ batch: Batch, isComplete: Bool = false, since start: Duration, _ writer: WriterState
   ) -> Duration {
     assertOnThread()
-    let (before, wakeUpCheckpoint) = state.withLock {
-      state -> (Tree, CheckedContinuation<Void, Never>?) in
+    let (before, wakeUpCheckpoint, waits) = state.withLock {
+      state -> (Tree, CheckedContinuation<Void, Never>?, [SequenceWait]) in
       assert(batch.first == state.currentSequence, "a batch follows the current tree")
       let before = state.current
       state.current = batch.tree
       state.currentSequence = batch.sequence
       state.isAtWork = false
       state.indexing?.missed += batch.commits.map(\.assignments)
-      return (before, state.endedCheckpointWait())
+      return (before, state.endedCheckpointWait(), state.endedSequenceWaits())
     }
     wakeUpCheckpoint?.resume()
     notify(batch.changes)
+    for wait in waits { wait.continuation.resume(returning: true) }
+    if let mark = batch.mark { putInForce(mark, at: batch.sequence) }
     var time = watch.note(
       "listeners", since: start, at: batch.commits.first?.assignments.first?.location)
     if !isComplete {
@@ -170,33 +183,8 @@ extension Engine {
 
   /// Undoes the effects of a batch that was not stored.
   func fail(_ batch: Batch, _ writer: WriterState) {
-    writer.clientWrites.rollBack(after: batch.first)
+    writer.clientWrites.rollBack(batch.commits)
     // The indexes were lost with the batch; they may be added again.
     writer.indexesLeft = batch.indexesLeft
-  }
-
-  /// Adopts the commits of another writer: applies them, and notifies listeners.
-  func adopt(_ found: [Commit], _ writer: WriterState) {
-    assertOnThread()
-    var changes: [Change] = []
-    let (before, wakeUpCheckpoint) = state.withLock {
-      state -> (Tree, CheckedContinuation<Void, Never>?) in
-      let before = state.current
-      for commit in found where commit.sequence == state.currentSequence + 1 {
-        let root = state.current.root
-        state.current.apply(commit.assignments)
-        state.currentSequence = commit.sequence
-        state.indexing?.missed.append(commit.assignments)
-        let views = listeners.views(concernedBy: commit.assignments)
-        changes.append(
-          Change(commit: commit, views: views, before: root, after: state.current.root))
-      }
-      state.isAtWork = false
-      return (before, state.endedCheckpointWait())
-    }
-    wakeUpCheckpoint?.resume()
-    for write in changes.compactMap(\.commit.clientWrite) { writer.clientWrites.note(write) }
-    notify(changes)
-    withExtendedLifetime(before) {}
   }
 }

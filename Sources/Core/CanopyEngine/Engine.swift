@@ -1,5 +1,6 @@
 internal import CanopySystem
 public import CanopyTree
+internal import DequeModule
 public import Logging
 internal import Synchronization
 
@@ -13,6 +14,10 @@ internal import Synchronization
 /// Guarantees: commits are numbered without gaps in the order in which they were accepted. A transaction
 /// completes with a success only when its commit and all before it are durable. A refused transaction also completes
 /// only when the commits that it was decided on are durable. So no client ever sees a state that a crash can undo.
+///
+/// Several engines may write one journal (``SharedJournal``). An engine that lost the race for the next numbers adopts
+/// the commits of the winner, and decides its whole batch again on the new tree. No client sees that as an error. Each
+/// engine also reads the commits of the others as they come: see `Engine.follow`.
 ///
 /// When an append fails, the engine asks the journal whether it has stored the batch, and completes no transaction
 /// before it knows. Only if the journal does not answer within `Configuration.outcomeUnknownAfter`, the transactions
@@ -42,6 +47,9 @@ public final class Engine: Sendable {
     /// For small commits the check is cheaper than waking the threads of the listeners without need. The threads of the
     /// listeners do the remaining work, so writers do not wait longer when there are more listeners.
     public var notifyingCostMax = 4_096
+    /// The longest time until the engine looks for commits of other engines, if it hears of none. Only for a journal that
+    /// several engines write.
+    public var followAfter = Duration.seconds(1)
     /// The longest time for which writers wait, after a failed append, until the journal reports whether it
     /// stored the commits. After this time they receive `EngineError.outcomeUnknown`.
     public var outcomeUnknownAfter = Duration.seconds(5)
@@ -75,6 +83,12 @@ public final class Engine: Sendable {
   let watch: WriterWatch
   let retired = RetiredTrees()
   let resumptions = TurnQueue(width: Limits.resumptionsMax)
+  /// Made by readers that wait for a commit of another engine.
+  let followRequest = FollowRequest()
+  /// The journal, if several engines write it.
+  let shared: (any SharedJournal)?
+  /// See `CommitNote.writer`; nil if the journal has one engine.
+  let identity: Int64?
 
   /// The state that other threads share with the engine's thread. The lock is held for a moment at a time.
   struct State {
@@ -88,6 +102,8 @@ public final class Engine: Sendable {
     /// The initial state of the engine's thread.
     var pushIDs: PushIDGenerator
     var clientWrites: ClientWrites
+    /// The rules that the journal had at the start: see `takeMarks`.
+    var journaledRules: JournaledRules?
     /// The commits that were published since `keepIndexes` copied the tree.
     var indexing: Indexing?
     var indexings = 0
@@ -98,6 +114,17 @@ public final class Engine: Sendable {
     var isAppendInDoubt = false
     /// Resumed when it is time to ask the journal again, or the engine stops.
     var resolveWait: CheckedContinuation<Void, Never>?
+    /// The commits of other engines that were read and wait for the engine's thread.
+    var followed: Deque<FollowedPage> = []
+    /// The callers that wait for a commit.
+    var sequenceWaits: [SequenceWait] = []
+    var lastSequenceWait = 0
+    /// Whether the engine's thread takes no more commits of other engines.
+    var hasEnded = false
+    /// The races that were lost.
+    var races = Races()
+    /// The closures that take the marks of commits.
+    var markHandlers: [@Sendable (JournalEvent) -> Void] = []
     /// Resumed when something is queued or the engine stops.
     var wakeUp: CheckedContinuation<Void, Never>?
     /// Ended when the commit is published, its time has passed, or the engine stops.
@@ -134,6 +161,8 @@ public final class Engine: Sendable {
     random: @escaping @Sendable () -> UInt64, logger: Logger
   ) async throws {
     self.journal = journal
+    shared = journal as? any SharedJournal
+    identity = shared == nil ? nil : Int64(truncatingIfNeeded: random())
     self.configuration = configuration
     self.now = now
     self.clock = clock
@@ -152,7 +181,7 @@ public final class Engine: Sendable {
         current: loaded.tree, currentSequence: loaded.sequence,
         queue: WriteQueue(countMax: configuration.queuedCommitsMax),
         pushIDs: loaded.lastTime.map(PushIDGenerator.init(after:)) ?? PushIDGenerator(),
-        clientWrites: ClientWrites(loaded.clientWrites),
+        clientWrites: ClientWrites(loaded.clientWrites), journaledRules: loaded.rules,
         checkpointSequence: loaded.checkpoint))
   }
 
@@ -275,10 +304,15 @@ public final class Engine: Sendable {
 
   /// Refuses new writes from now on. `run` ends when all accepted writes are complete.
   public func stop() {
-    let (wakeUp, resolveWait, wakeUpCheckpoint) = state.withLock { state in
+    let (wakeUp, resolveWait, wakeUpCheckpoint, waits) = state.withLock { state in
       state.isStopping = true
-      return (state.wakeUp.take(), state.resolveWait.take(), state.checkpointWait.take())
+      defer { state.sequenceWaits = [] }
+      return (
+        state.wakeUp.take(), state.resolveWait.take(), state.checkpointWait.take(),
+        state.sequenceWaits
+      )
     }
+    for wait in waits { wait.continuation.resume(returning: false) }
     wakeUp?.resume()
     resolveWait?.resume()
     wakeUpCheckpoint?.continuation.resume()

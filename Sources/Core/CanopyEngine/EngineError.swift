@@ -19,6 +19,10 @@ public enum EngineError: Error, Equatable, Sendable {
   case alreadyAnswered(Int64)
   /// The clock of the machine is later than the year 10889, the last that keys can contain. The write was not made.
   case wrongTime
+  /// Another node has taken over this on-disconnect write, because this node had not renewed its lease.
+  case takenOver
+  /// The node did not adopt the commit that the caller asked for within the time that the caller may wait.
+  case behind
   /// The rules do not allow the write, or the listener may not listen.
   case denied
 
@@ -43,6 +47,9 @@ public enum EngineError: Error, Equatable, Sendable {
     case .overloaded: "too many writes are waiting to be stored; try again in a moment"
     case .wrongTime:
       "the clock of the server is wrong, so the write was not made: ask its administrator to set it"
+    case .takenOver: "another node makes this on-disconnect write, or has made it"
+    case .behind:
+      "this node does not have that commit yet; try again in a moment, or ask the node that made it"
     case .denied: "this is not allowed"
     }
   }

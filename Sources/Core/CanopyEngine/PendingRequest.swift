@@ -13,6 +13,8 @@ protocol PendingRequest: AnyObject, Sendable {
   func run(in batch: inout Batch) -> Bool
   /// Takes the outcome of the batch: nil if it is durable and published.
   func complete(_ failure: EngineError?)
+  /// Undoes the calls of `run` since the last `complete`: the batch lost the race for its numbers, and is decided again.
+  func rollBack()
 }
 
 /// A transaction in the queue.
@@ -39,6 +41,10 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
     return true
   }
 
+  func rollBack() {
+    decided = nil
+  }
+
   func complete(_ failure: EngineError?) {
     transaction.complete(failure.map { .failure($0) } ?? decided ?? .failure(EngineError.stopped))
   }
@@ -53,8 +59,10 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
 /// `@unchecked` because of the variables: only the engine's thread uses them.
 final class PendingWrites: PendingRequest, @unchecked Sendable {
   private let decisions: [Decision<Void>]
-  /// The index after the last write of each group, in reverse order, without the groups that are done.
-  private var ends: [Int]
+  /// The index after the last write of each group.
+  private let ends: [Int]
+  /// The number of groups that are done.
+  private var groupsDone = 0
   private let completion: @Sendable (WritesOutcome) -> Void
   /// The number of writes that were made or denied, in a durable batch or in the present one.
   private var next = 0
@@ -76,18 +84,25 @@ final class PendingWrites: PendingRequest, @unchecked Sendable {
     ends = groups.map {
       end += $0.count
       return end
-    }.reversed()
+    }
     self.completion = completion
   }
 
   func run(in batch: inout Batch) -> Bool {
-    while ends.last == next { ends.removeLast() }
-    guard !isComplete, let end = ends.last else { return true }
-    let progress = batch.makeTogether(decisions[next..<end])
+    while groupsDone < ends.count, ends[groupsDone] <= next { groupsDone += 1 }
+    guard !isComplete, groupsDone < ends.count else { return true }
+    let progress = batch.makeTogether(decisions[next..<ends[groupsDone]])
     errors.merge(progress.errors) { $1 }
     next += progress.count
     stop = progress.failure
     return next == decisions.count || stop != nil
+  }
+
+  func rollBack() {
+    next = decided
+    groupsDone = 0
+    errors = errors.filter { $0.key < decided }
+    stop = nil
   }
 
   func complete(_ failure: EngineError?) {
@@ -125,6 +140,8 @@ final class Barrier: PendingRequest {
     batch.keepIndex(order, at: path)
     return true
   }
+
+  func rollBack() {}
 
   func complete(_ failure: EngineError?) {
     body()

@@ -25,6 +25,16 @@ struct RetiredTrees: Sendable {
     return false
   }
 
+  /// Whether the values that commits of other engines replaced are large, by the tree before them.
+  static func areLarge(_ commits: [[Assignment]], in root: Node) -> Bool {
+    var budget = largeBytesMin
+    for assignment in commits.joined() where !assignment.location.isPriority {
+      let old = root.at(assignment.location.path)
+      guard !old.isBranch || old.fits(budget: &budget) else { return true }
+    }
+    return false
+  }
+
   /// Takes the last references to a version of the tree and to commits after it.
   func free(_ tree: consuming Tree, _ commits: consuming [Commit]) {
     let retired = Retired(tree: tree, commits: commits)

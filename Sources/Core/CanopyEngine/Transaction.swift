@@ -10,8 +10,9 @@ public import CanopyTree
 ///       func complete(_ outcome: Result<Committed<Void>, any Error>) { … }
 ///     }
 ///
-/// The engine calls both methods once each, on its thread: `decide` when it is the transaction's turn, and
-/// `complete` when the outcome is known. All other writers wait meanwhile, so both must be brief. If the transaction is
+/// The engine calls both methods on its thread: `decide` when it is the transaction's turn, and `complete` once, when the
+/// outcome is known. If another engine has appended to the same journal first, `decide` is called again, on a newer tree;
+/// then ``Proposal/isRepeat`` is true, and nothing of the earlier call is kept. All other writers wait meanwhile, so both must be brief. If the transaction is
 /// not accepted, only `complete` is called, on the submitting thread.
 public protocol Transaction: Sendable {
   /// The outcome of a success.
@@ -55,14 +56,19 @@ public struct Proposal: ~Copyable {
   /// The time of the server in milliseconds since 1970.
   public let now: Int64
 
+  /// Whether the transaction was decided before, on a tree that lacked commits of another engine. A decision that costs
+  /// its user something, such as a share of a rate limit, costs it the first time only.
+  public let isRepeat: Bool
+
   /// Identifies a write that its client may send again, if it was not made before.
   let origin: WriteOrigin?
 
   private let writer: WriterState
 
-  init(root: Node, origin: WriteOrigin?, writer: WriterState) {
+  init(root: Node, origin: WriteOrigin?, isRepeat: Bool, writer: WriterState) {
     self.root = root
     self.origin = origin
+    self.isRepeat = isRepeat
     self.writer = writer
     now = writer.now()
   }
@@ -157,6 +163,8 @@ public struct ProposedWrite: Sendable {
   public let after: Node
   /// The time of the write in milliseconds since 1970, with which server values were resolved.
   public let time: Int64
+  /// See ``Proposal/isRepeat``.
+  public internal(set) var isRepeat = false
 }
 
 /// A result, and the sequence number of the commit that it came with.

@@ -2,7 +2,12 @@ internal import CanopyTree
 
 /// The state that the engine's thread keeps from batch to batch. Only that thread uses it.
 final class WriterState {
-  let now: @Sendable () -> Int64
+  private let clock: @Sendable () -> Int64
+  /// The greatest time of a commit of another engine, in milliseconds since 1970. Times of commits never go back from one
+  /// node to another, even if their clocks differ.
+  var latestTime = Int64.min
+  /// See `CommitNote.writer`; nil if the journal has one engine.
+  let identity: Int64?
   let random: @Sendable () -> UInt64
   /// See `Engine.Configuration.threadTime`.
   let threadTime: @Sendable () -> Duration
@@ -16,6 +21,16 @@ final class WriterState {
   var indexesLeft: Int
   /// The requests that were taken from the queue and are not carried out yet, the first of them last.
   var taken: [WriteQueue.Entry] = []
+  /// The requests of a batch that lost the race for its numbers. They are decided again before all others.
+  var again: [WriteQueue.Entry]?
+  /// The number of the next requests that were decided before, in a batch that lost the race.
+  var repeats = 0
+  /// The races that were lost since the last append.
+  var lostRaces = 0
+  /// Whether the engine has the turn: see `SharedJournal.takeTurn`.
+  var hasTurn = false
+  /// The on-disconnect writes that another node has taken over since the last append.
+  var takenDisconnectWrites: Set<DisconnectWriteID> = []
   /// Whether the batch has carried out a part of the first of these requests.
   var hasUnfinished = false
   /// The version of the tree before the last batch, and its commits, if they are large: see `RetiredTrees`.
@@ -28,7 +43,8 @@ final class WriterState {
   private static let scratchBytesMax = 256 * 1024
 
   init(_ engine: Engine, pushIDs: PushIDGenerator, clientWrites: ClientWrites) {
-    now = engine.now
+    clock = engine.now
+    identity = engine.identity
     random = engine.random
     threadTime = engine.configuration.threadTime
     listeners = engine.listeners
@@ -37,6 +53,14 @@ final class WriterState {
     journalLog = JournalLog(engine.logger)
     self.pushIDs = pushIDs
     self.clientWrites = clientWrites
+  }
+
+  /// The time in milliseconds since 1970.
+  func now() -> Int64 { max(clock(), latestTime) }
+
+  /// Returns the note of a commit; nil if the journal has one engine.
+  func note(keyTime: Int64?, _ mark: CommitMark? = nil) -> CommitNote? {
+    identity.map { CommitNote(writer: $0, keyTime: keyTime, mark: mark) }
   }
 
   /// Returns the text of a commit; nil if it is too large to be carried to the journal.

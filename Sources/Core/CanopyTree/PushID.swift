@@ -96,6 +96,11 @@ public struct PushIDGenerator: Sendable {
     random = (0xFFF, 0xFFF_FFFF_FFFF_FFFF)
   }
 
+  /// Makes all later keys sort after the keys that another generator has made up to a time.
+  public mutating func advance(past milliseconds: Int64) {
+    if milliseconds >= time { self = PushIDGenerator(after: milliseconds) }
+  }
+
   /// Returns the next key.
   ///
   /// - Parameters:

@@ -10,6 +10,8 @@ struct Arguments {
   /// The byte ranges of the arguments, at most `countMax`.
   private(set) var ranges: [Range<Int>] = []
   private var next = 0
+  /// The option `atLeast` of a read, if it is given.
+  var atLeast: Int64?
 
   /// The most arguments that are split: more than any command takes.
   private static let countMax = 8

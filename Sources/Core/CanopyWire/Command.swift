@@ -115,6 +115,9 @@ extension Request {
     var arguments = try Arguments(line, from: end, limits: limits)
     try command.checkCount(arguments.count)
     self = try command.read(&arguments)
+    if let sequence = arguments.atLeast, case .read(let read) = self {
+      self = .read(.atLeast(sequence, read))
+    }
   }
 
   /// Returns a printable, shortened form of a word for an error.

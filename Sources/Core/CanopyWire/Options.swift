@@ -25,10 +25,23 @@ enum Options {
     return options
   }
 
+  /// Reads the options of a verb that reads, and notes `atLeast`, which all these verbs have.
+  private static func ofRead(
+    _ arguments: inout Arguments, _ verb: String, allowed: Set<String>
+  ) throws(WireError) -> JSONValue? {
+    let options = try read(&arguments, verb, allowed: allowed.union([atLeastName]))
+    arguments.atLeast = try options.flatMap { options throws(WireError) in
+      try sequence(atLeastName, "the seq of a commit", options)
+    }
+    return options
+  }
+
+  private static let atLeastName = "atLeast"
+
   static func page(
     _ arguments: inout Arguments, _ verb: String
   ) throws(WireError) -> PageRequest {
-    guard let options = try read(&arguments, verb, allowed: ["limit", "before"]) else {
+    guard let options = try ofRead(&arguments, verb, allowed: ["limit", "before"]) else {
       return PageRequest()
     }
     var page = PageRequest()
@@ -80,11 +93,17 @@ enum Options {
   }
 
   private static func since(_ options: JSONValue) throws(WireError) -> Int64? {
-    guard let value = options["since"] else { return nil }
-    guard case .leaf(let node) = value, let since = node.integerValue, since >= 0 else {
-      throw WireError(.badRequest, "since must be the seq of an event, an integer from 0 on")
+    try sequence("since", "the seq of an event", options)
+  }
+
+  private static func sequence(
+    _ name: String, _ meaning: String, _ options: JSONValue
+  ) throws(WireError) -> Int64? {
+    guard let value = options[name] else { return nil }
+    guard case .leaf(let node) = value, let sequence = node.integerValue, sequence >= 0 else {
+      throw WireError(.badRequest, "\(name) must be \(meaning), an integer from 0 on")
     }
-    return since
+    return sequence
   }
 
   static func limit(_ options: JSONValue) throws(WireError) -> Int64? {
@@ -102,6 +121,13 @@ enum Options {
     return try query(options)
   }
 
+  static func count(_ arguments: inout Arguments) throws(WireError) -> Query {
+    guard let options = try ofRead(&arguments, "COUNT", allowed: Query.optionNames) else {
+      return .all
+    }
+    return try query(options)
+  }
+
   private static func query(_ options: JSONValue) throws(WireError) -> Query {
     do throws(TreeError) { return try Query(options: options) } catch { throw WireError(error) }
   }
@@ -111,7 +137,7 @@ enum Options {
   ) throws(WireError) -> GetOptions {
     let flags: Set = ["shallow", "export", "etag"]
     guard
-      let options = try read(&arguments, verb, allowed: Query.optionNames.union(flags))
+      let options = try ofRead(&arguments, verb, allowed: Query.optionNames.union(flags))
     else { return GetOptions() }
     var result = GetOptions()
     result.query = try query(options)

@@ -54,6 +54,8 @@ public enum ReadRequest: Sendable {
   case rules
   /// The keys of the children of a location, in pages. For the administrator.
   case keys(Path, KeysPage)
+  /// A read that waits until the server has the commit with a number, which another node may have made.
+  indirect case atLeast(Int64, ReadRequest)
 }
 
 /// A request that writes the tree.

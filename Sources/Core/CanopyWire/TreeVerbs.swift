@@ -21,7 +21,7 @@ extension Command {
       reply: "a number"
     ) {
       arguments throws(WireError) in
-      .read(.count(try arguments.path(), try Options.query(&arguments, "COUNT")))
+      .read(.count(try arguments.path(), try Options.count(&arguments)))
     },
     Command(
       "SET", .tree, ["path", "json"], "replace a value",

@@ -53,6 +53,7 @@ extension ReadRequest {
     case .count: .count
     case .rules: .rules
     case .keys: .keys
+    case .atLeast(_, let read): read.verb
     }
   }
 }

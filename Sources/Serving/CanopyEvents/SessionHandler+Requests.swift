@@ -67,6 +67,28 @@ extension SessionHandler {
     }
   }
 
+  /// Carries out a read when the node has a commit.
+  final func readLater(
+    _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot,
+    atLeast sequence: Int64
+  ) {
+    let bound = NIOLoopBound((self, context), eventLoop: context.eventLoop)
+    let loop = context.eventLoop
+    let outcome = pendingOutcome(context, slot)
+    tasks[slot] = Task { [operations] in
+      do {
+        try await operations.engine.wait(for: sequence, atMost: Operations.atLeastMax)
+      } catch {
+        return outcome.complete(Session.Completion(operations.wireError(error)))
+      }
+      loop.execute {
+        let (handler, context) = bound.value
+        handler.orderedRead(context, request, slot)
+        handler.advance(context)
+      }
+    }
+  }
+
   private final func readNow(
     _ context: ChannelHandlerContext, _ request: ReadRequest, _ slot: Session.Slot
   ) {

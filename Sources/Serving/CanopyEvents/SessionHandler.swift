@@ -121,6 +121,16 @@ open class SessionHandler {
   /// Carries out a read and appends its reply, or begins it beside the loop if it takes long.
   open func read(_ context: ChannelHandlerContext, _ request: ReadRequest) {
     let measurement = services.metrics.begin(request.verb)
+    var request = request
+    if case .atLeast(let sequence, let read) = request {
+      request = read
+      guard operations.engine.snapshot.sequence >= sequence else {
+        let slot = session.postponeRead()
+        measurements[slot] = measurement
+        return readLater(context, request, slot, atLeast: sequence)
+      }
+      services.inbox.release()
+    }
     // The events that led to the snapshot go out first.
     let isCurrent = subscribers.isEmpty || services.hub.drain()
     if isCurrent, clientProtocol?.readAtOnce(context, request) == true {
@@ -151,6 +161,8 @@ open class SessionHandler {
   open func begin(_ context: ChannelHandlerContext, _ request: Request, _ slot: Session.Slot) {
     let identity = session.identity
     switch request {
+    case .read(.atLeast(let sequence, let request)):
+      readLater(context, request, slot, atLeast: sequence)
     case .read(let request): orderedRead(context, request, slot)
     case .write(let request):
       let outcome = pendingOutcome(context, slot)

@@ -20,6 +20,8 @@ struct RequestOptions: Equatable {
   var download: String?
   /// The milliseconds that a read may take.
   var timeoutMilliseconds: Int64?
+  /// The number of a commit that the server must have before it reads; nil for none.
+  var atLeast: Int64?
   /// The bytes of JSON that a write may add and remove together; nil for no bound of the request.
   var writtenBytesMax: Int?
 
@@ -52,6 +54,12 @@ struct RequestOptions: Equatable {
       throw WireError(.badRequest, "shallow cannot be used with format=export")
     }
     download = target["download"]
+    if let text = target["atLeast"] {
+      guard let sequence = Int64(text), sequence >= 0 else {
+        throw WireError(.badRequest, "atLeast must be the number of a commit, from 0 on")
+      }
+      atLeast = sequence
+    }
     timeoutMilliseconds = try target["timeout"].map(RequestOptions.milliseconds)
     writtenBytesMax = try target["writeSizeLimit"].flatMap(RequestOptions.writtenBytesMax)
   }

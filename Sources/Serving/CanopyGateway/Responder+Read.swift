@@ -14,6 +14,9 @@ extension Responder {
     _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity
   ) async throws -> HTTPAnswer {
     let get = try getOptions(request, options)
+    if let sequence = options.atLeast {
+      try await operations.engine.wait(for: sequence, atMost: Operations.atLeastMax)
+    }
     let (reply, node) = try await read(
       .get(location, get), at: location, timeout: options.timeoutMilliseconds, as: identity)
     var answer = HTTPAnswer()
@@ -33,6 +36,9 @@ extension Responder {
     _ request: Parsed, at location: Location, _ options: RequestOptions, as identity: Identity
   ) throws -> HTTPAnswer? {
     guard options.timeoutMilliseconds == nil, !Responder.wantsStream(request.fields) else {
+      return nil
+    }
+    if let sequence = options.atLeast, operations.engine.snapshot.sequence < sequence {
       return nil
     }
     let get = try getOptions(request, options)

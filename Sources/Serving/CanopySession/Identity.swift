@@ -254,6 +254,19 @@ public final class SessionRegistry: Sendable {
     state.withLock { $0.sessions[uid]?.values.map(\.token) ?? [] }
   }
 
+  /// Returns the tokens of all logins of an account, those with on-disconnect writes that wait too. Secrets.
+  func allTokens(of uid: Key) -> Set<String> {
+    state.withLock { state in
+      Set((state.sessions[uid] ?? [:]).values.map(\.token))
+        .union((state.armed[uid] ?? [:]).values.map(\.session.token))
+    }
+  }
+
+  /// The accounts with logins.
+  var uids: [Key] {
+    state.withLock { Array(Set($0.sessions.keys).union($0.armed.keys)) }
+  }
+
   /// Adds a login that a connection begins. O(1).
   func add(_ session: UserSession) {
     state.withLock { $0.sessions[session.uid, default: [:]][ObjectIdentifier(session)] = session }

@@ -48,6 +48,7 @@ extension Operations {
       // An identity token stays valid until it expires; only this connection drops it.
       if case .user(let session) = identity, session.isRevocable {
         try await accounts.logOut(session.token)
+        accountMarks?.add(session.uid.text)
         await reauthorize(sessions.revoke(session.uid, token: session.token))
       }
       return Session.Completion(.null, identity: .anonymous)

@@ -86,11 +86,13 @@ struct PendingBlogWrite: Transaction {
     case .uncomment(let id, let comment):
       return try Comments.delete(comment, on: id, by: uid, in: &proposal).map { _ in .null }
     case .rename(let username):
-      let now = proposal.now
+      let (now, isRepeat) = (proposal.now, proposal.isRepeat)
       var cost: Int?
       let decision = try Users.rename(
         uid, to: username, hasBuiltInRules: operations.rules.current.isAboutBlog, in: &proposal
       ) { entries, now in
+        // A renaming that is decided again was charged the first time.
+        if isRepeat { return nil }
         cost = entries
         return operations.renames.withLock { $0.wait(uid, now: now) }
       }

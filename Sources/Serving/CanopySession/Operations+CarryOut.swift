@@ -224,6 +224,37 @@ extension Operations {
     return nil
   }
 
+  /// Makes the writes of nodes that are gone, up to the first failure.
+  ///
+  /// - Parameter work: the writes that were taken over and are not made yet. They are made before others are taken over.
+  func makeWrites(
+    takenOverFrom store: any SharedDisconnectStore, _ work: inout TakenOverWrites
+  ) async throws {
+    var left = AbandonedWrites()
+    left.dropped = work.dropped
+    defer { work.dropped = left.dropped }
+    var isValid: [String: Bool] = [:]
+    while !engine.isStopping {
+      if work.writes.isEmpty {
+        try await forget(left.dropped)
+        left.dropped = []
+        work.writes = try await store.takeOverDisconnectWrites(
+          countMax: Operations.abandonedMax.writes, bytesMax: Operations.abandonedMax.bytes)
+        if work.writes.isEmpty { break }
+      } else if work.hasFailed {
+        let kept = try await store.disconnectWriteIDs()
+        work.writes.removeAll { !kept.contains($0.id) }
+      }
+      work.hasFailed = true
+      if let failure = try await carryOut(work.writes, &left, &isValid) { throw failure }
+      work = TakenOverWrites()
+    }
+    if left.made > 0 {
+      logger.notice(
+        "made on-disconnect writes of a node that is gone", metadata: ["writes": "\(left.made)"])
+    }
+  }
+
   /// Makes a page of writes of the last process, up to the first failure, which it returns.
   ///
   /// - Parameter isValid: the validity of the callers that were looked up before.
@@ -283,6 +314,15 @@ private struct AbandonedWrites {
   var dropped: [DisconnectWriteID] = []
   /// The number of writes that were made.
   var made = 0
+}
+
+/// The on-disconnect writes of nodes that are gone, which this node has taken over and not made yet.
+struct TakenOverWrites {
+  var writes: [DisconnectWrite] = []
+  /// Whether a try to make them has failed. Some may have been made then.
+  var hasFailed = false
+  /// The writes that are not to be made, and that the store still has.
+  var dropped: [DisconnectWriteID] = []
 }
 
 /// The part of the rules in an on-disconnect write of a user or of an anonymous client.

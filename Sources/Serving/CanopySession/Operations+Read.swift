@@ -50,6 +50,7 @@ extension Operations {
     switch request {
     case .get(let location, let options): await keepIndex(options.query, at: location.path)
     case .count(let path, let query): await keepIndex(query, at: path)
+    case .atLeast(_, let read): await prepare(read)
     case .hello, .ping, .help, .whoAmI, .blog, .info, .rules, .keys: break
     }
   }
@@ -126,6 +127,8 @@ extension Operations {
       try requireAdministrator(identity)
       return keys(path, page, in: root)
     case .info(let path): return .value(try info(path), .plain, etag: nil, bytes: 0)
+    case .atLeast(_, let read):
+      return try reply(to: read, as: identity, in: root, isLong: isLong, interruption)
     }
   }
 

@@ -177,6 +177,8 @@ extension Operations {
     guard version.isAboutBlog else { return nil }
     var charges: [(uid: Key, entries: Int)] = []
     let assignments = try DerivedData.assignments(following: write) { uid, entries, now in
+      // A write that is decided again was charged the first time.
+      if write.isRepeat { return nil }
       charges.append((uid, entries))
       return renames.withLock { $0.wait(uid, now: now) }
     }

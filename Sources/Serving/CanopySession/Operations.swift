@@ -65,6 +65,8 @@ public final class Operations: Sendable {
   /// The turns of tasks that read and encode less than that. There is a turn for each core but one, and at least one. A
   /// task that waits for its turn blocks no thread, so other tasks go on.
   public let shortWork: TurnQueue
+  /// Tells other nodes of changes of accounts; nil if there are none, and in other namespaces than the default one.
+  let accountMarks: AccountMarks?
   /// Called when the namespace is closed.
   private let closeHandlers = Mutex<[@Sendable () -> Void]>([])
 
@@ -99,7 +101,10 @@ public final class Operations: Sendable {
     self.accounts = accounts
     let sessions = SessionRegistry()
     self.sessions = sessions
+    let marks = AccountMarks(engine, logger)
+    accountMarks = marks
     self.identityService = identityService { uid in
+      marks?.add(uid)
       guard let uid = try? Key(uid) else { return }
       await Operations.reauthorize(sessions.revokeAll(uid), in: [engine] + namespaces.engines)
     }
@@ -121,12 +126,15 @@ public final class Operations: Sendable {
     unfinishedWork = UnfinishedWorkRunner(engine: engine, rules: rules, logger: logger)
     accounts.add(
       AccountObserver { uid in
+        marks?.add(uid)
         if let uid = try? Key(uid) { sessions.noteChange(of: uid) }
       } sessionsEnded: { uid, tokens in
+        marks?.add(uid)
         guard let uid = try? Key(uid) else { return }
         await Operations.reauthorize(
           sessions.revoke(uid, tokens: tokens), in: [engine] + namespaces.engines)
       })
+    if engine.isShared { _ = engine.takeMarks { [weak self] in self?.take($0) } }
   }
 
   /// Creates the operations on another database of a server. They share everything with those of the default one but
@@ -156,6 +164,8 @@ public final class Operations: Sendable {
     longWork = home.longWork
     shortWork = home.shortWork
     unfinishedWork = UnfinishedWorkRunner(engine: parts.engine, rules: parts.rules, logger: logger)
+    accountMarks = nil
+    if engine.isShared { _ = engine.takeMarks { [weak self] in self?.take($0) } }
   }
 
   /// Returns the error for the client. An error that no module declares is logged, and the client gets

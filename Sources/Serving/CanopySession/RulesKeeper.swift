@@ -4,6 +4,7 @@ internal import CanopySystem
 public import CanopyTree
 internal import Dispatch
 internal import Foundation
+public import Logging
 internal import Synchronization
 
 /// The rules in force, and the file that keeps them: `rules.json` in the data folder. Without the file
@@ -103,6 +104,61 @@ public final class RulesKeeper: Sendable {
     recordStore.withLock { $0 = store }
   }
 
+  /// Puts the rules of a journal in force that several engines write, and from now on each rules that a commit brings. So
+  /// the same rules are in force on all nodes after the same commit. Call it once, before the engine runs.
+  ///
+  /// - Throws: `RulesError` if this version cannot read the rules.
+  public func begin(following engine: Engine, logger: Logger) throws {
+    let start = engine.takeMarks { [weak self, weak engine] event in
+      guard let self, let engine else { return }
+      switch event {
+      case .marked(.rules(let text), let sequence):
+        take(text, at: sequence, in: engine, logger)
+      case .reloaded(let rules?):
+        if rules.sequence > current.sequence {
+          take(rules.text, at: rules.sequence, in: engine, logger)
+        }
+      case .reloaded(nil), .marked(.account, _): break
+      }
+    }
+    guard let found = start.rules else {
+      // Another version of the program may have had other built-in rules.
+      return begin(at: start.sequence)
+    }
+    let version = try self.version(found.text, at: found.sequence)
+    state.withLock { $0 = version }
+  }
+
+  /// Puts the rules of a commit in force, on the engine's thread. The listeners are authorized again in later turns.
+  ///
+  /// Rules that cannot be read, such as those of a later version, are replaced by rules that allow nothing.
+  private func take(_ text: String?, at sequence: Int64, in engine: Engine, _ logger: Logger) {
+    var version: Version?
+    do {
+      version = try self.version(text, at: sequence)
+    } catch {
+      logger.critical(
+        "the rules of the journal cannot be read, so this node allows nothing; start the same version on all nodes",
+        metadata: ["error": "\(error)", "seq": "\(sequence)"])
+      version = try? Version(
+        rules: InitialRules.locked.load(), text: InitialRules.locked.text, initial: initial,
+        sequence: sequence)
+    }
+    guard let version else { return }
+    state.withLock { $0 = version }
+    engine.reauthorize()
+    let plan = version.rules.indexPlan
+    // Nothing depends on the indexes but the time of queries.
+    Task { try? await engine.keepIndexes(of: plan) }
+  }
+
+  private func version(_ text: String?, at sequence: Int64) throws -> Version {
+    let rules = try text.map { text throws(RulesError) in try RuleSet(text: text) }
+    return Version(
+      rules: try rules ?? initial.load(), text: text ?? initial.text, initial: initial,
+      sequence: sequence)
+  }
+
   /// Notes since when the rules have been in force, unless that is known.
   func begin(at sequence: Int64) {
     state.withLock { version in
@@ -139,6 +195,14 @@ public final class RulesKeeper: Sendable {
     let rules = try text.map { text throws(RulesError) in try RuleSet(text: text) }
     let newRules = try rules ?? initial.load()
     try await engine.keepIndexes(of: newRules.indexPlan)
+    if engine.isShared {
+      let sequence = try await engine.commit(.rules(text))
+      // The reply comes when no listener has a right any more that the new rules do not give.
+      await withCheckedContinuation { continuation in
+        engine.reauthorize(completion: { continuation.resume() })
+      }
+      return sequence
+    }
     let store = recordStore.withLock { $0 }
     let old = current
     // Removed first, so that no crash and no error leaves a record of rules that were not in force all the time.

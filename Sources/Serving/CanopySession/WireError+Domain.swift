@@ -35,7 +35,7 @@ extension WireError {
 
   private init(_ error: EngineError) {
     switch error {
-    case .journalFailed, .outcomeUnknown, .stopped, .wrongTime:
+    case .journalFailed, .outcomeUnknown, .stopped, .wrongTime, .takenOver, .behind:
       self.init(.unavailable, error.sentence)
     case .unstorable: self.init(.internalError, error.sentence)
     case .overloaded: self.init(.overloaded, error.sentence)

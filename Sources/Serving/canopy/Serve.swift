@@ -106,7 +106,8 @@ struct Serve: AsyncParsableCommand {
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
         UnfinishedWorkService(operations: operations), NamespaceService(operations: operations),
         listeners,
-      ] + (reload.map { [$0] } ?? []),
+      ] + (reload.map { [$0] } ?? [])
+        + (operations.hasLease ? [LeaseService(operations: operations)] : []),
       gracefulShutdownSignals: [.sigterm, .sigint], logger: logger)
     let result = await Result { try await group.run() }
     try parts.store.close()
@@ -129,7 +130,11 @@ struct Serve: AsyncParsableCommand {
     settings.noteReduction()
     // This precedes new sign-ups, which would look like interrupted ones.
     try await parts.recover()
-    try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
+    if parts.engine.isShared {
+      try rules.begin(following: parts.engine, logger: settings.logger)
+    } else {
+      try await rules.begin(at: parts.engine.snapshot.sequence, recordingIn: parts.store)
+    }
     return parts
   }
 

@@ -59,6 +59,15 @@ struct UnfinishedWorkService: Service {
   }
 }
 
+/// The service that renews the lease of a node, and makes the on-disconnect writes of nodes that are gone.
+struct LeaseService: Service {
+  let operations: Operations
+
+  func run() async {
+    await cancelWhenGracefulShutdown { await operations.keepLease() }
+  }
+}
+
 /// The service that closes idle namespaces, and all of them when the listeners have stopped.
 struct NamespaceService: Service {
   let operations: Operations

@@ -127,16 +127,7 @@ extension InMemoryJournal: DisconnectStore {
     after group: DisconnectWriteID, countMax: Int, bytesMax: Int
   ) async throws -> [DisconnectWrite] {
     state.withLock { state in
-      var page: [DisconnectWrite] = []
-      var bytes = 0
-      let writes = state.disconnectWrites.filter { $0.group > group }
-      for write in writes.sorted(by: { ($0.group, $0.id) < ($1.group, $1.id) }) {
-        let isSameGroup = page.last.map { $0.group == write.group } ?? true
-        guard isSameGroup || page.count < countMax && bytes < bytesMax else { break }
-        bytes += write.bytes
-        page.append(write)
-      }
-      return page
+      state.disconnectWrites.page(after: group, countMax: countMax, bytesMax: bytesMax)
     }
   }
 

@@ -58,7 +58,9 @@ struct ClientWritesTests {
           writes.note(ClientWrite(origin: admitted, sequence: Int64(sequence), time: 0))
           made.insert(number)
           if random.oneIn(5) {
-            writes.rollBack(after: Int64(sequence) - 1)
+            writes.rollBack([
+              Commit(sequence: Int64(sequence), time: 0, assignments: [], origin: admitted)
+            ])
             made.remove(number)
           }
         }
@@ -71,7 +73,10 @@ struct ClientWritesTests {
     var writes = ClientWrites()
     writes.note(try Self.write(1, seen: 0))
     writes.note(try Self.write(9, seen: 8))
-    writes.rollBack(after: 0)
+    writes.rollBack([
+      Commit(sequence: 1, time: 0, assignments: [], origin: try Self.write(1, seen: 0).origin),
+      Commit(sequence: 1, time: 0, assignments: [], origin: try Self.write(9, seen: 8).origin),
+    ])
     #expect(writes.remembered(of: "c") == 0)
     for number: Int64 in [1, 8] {
       #expect(throws: EngineError.alreadyAnswered(number)) {

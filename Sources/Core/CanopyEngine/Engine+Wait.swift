@@ -1,0 +1,108 @@
+internal import Synchronization
+
+/// Readers that wait for a commit of another engine.
+extension Engine {
+  /// Waits until a commit is in the current tree. Returns at once if it is.
+  ///
+  /// If several engines write the journal, the engine looks for commits of the others at once.
+  ///
+  /// - Parameters:
+  ///   - sequence: the number of the commit.
+  ///   - duration: the longest time to wait.
+  /// - Throws: `EngineError.behind` when the time is up, the task is cancelled or the engine stops, and at once if only
+  ///   this engine writes the journal, because it has all commits.
+  public func wait(for sequence: Int64, atMost duration: Duration) async throws(EngineError) {
+    if snapshot.sequence >= sequence { return }
+    guard shared != nil else { throw .behind }
+    let isPresent = await withTaskGroup(of: Void.self) { group in
+      let number = state.withLock { state in
+        state.lastSequenceWait += 1
+        return state.lastSequenceWait
+      }
+      group.addTask { [clock] in
+        // A cancelled wait ends as well.
+        try? await clock.sleep(for: duration)
+        self.endWait(number)
+      }
+      let isPresent = await withCheckedContinuation { continuation in
+        let isOver: Bool? = state.withLock { state in
+          if state.currentSequence >= sequence { return true }
+          if state.isStopping || Task.isCancelled { return false }
+          state.sequenceWaits.append(
+            SequenceWait(number: number, sequence: sequence, continuation: continuation))
+          return nil
+        }
+        if let isOver { continuation.resume(returning: isOver) } else { followRequest.make() }
+      }
+      group.cancelAll()
+      return isPresent
+    }
+    if !isPresent { throw .behind }
+  }
+
+  private func endWait(_ number: Int) {
+    let wait = state.withLock { state -> SequenceWait? in
+      guard let index = state.sequenceWaits.firstIndex(where: { $0.number == number }) else {
+        return nil
+      }
+      return state.sequenceWaits.remove(at: index)
+    }
+    wait?.continuation.resume(returning: false)
+  }
+}
+
+/// A caller that waits for a commit.
+struct SequenceWait {
+  let number: Int
+  let sequence: Int64
+  /// Resumed with whether the commit is in the tree.
+  let continuation: CheckedContinuation<Bool, Never>
+}
+
+extension Engine.State {
+  /// Removes and returns the waits for the current commit or earlier ones.
+  mutating func endedSequenceWaits() -> [SequenceWait] {
+    if sequenceWaits.isEmpty { return [] }
+    let ended = sequenceWaits.filter { $0.sequence <= currentSequence }
+    sequenceWaits.removeAll { $0.sequence <= currentSequence }
+    return ended
+  }
+}
+
+/// A request that one task waits for. One that is made while it does not wait counts for its next wait.
+final class FollowRequest: Sendable {
+  private struct State {
+    var isMade = false
+    var waiting: CheckedContinuation<Void, Never>?
+  }
+
+  private let state = Mutex(State())
+
+  /// Makes the request.
+  func make() {
+    let waiting = state.withLock { state in
+      state.isMade = state.waiting == nil
+      return state.waiting.take()
+    }
+    waiting?.resume()
+  }
+
+  /// Waits for a request, or until the task is cancelled.
+  func wait() async {
+    await withTaskCancellationHandler {
+      await withCheckedContinuation { continuation in
+        let isOver = state.withLock { state in
+          if state.isMade || Task.isCancelled {
+            state.isMade = false
+            return true
+          }
+          state.waiting = continuation
+          return false
+        }
+        if isOver { continuation.resume() }
+      }
+    } onCancel: {
+      state.withLock { $0.waiting.take() }?.resume()
+    }
+  }
+}

@@ -1,0 +1,236 @@
+import CanopyTesting
+import CanopyTree
+import Testing
+
+@testable import CanopyEngine
+
+/// Engines adopt the commits of others on the same journal.
+@Suite(.timeLimit(.minutes(5))) struct FollowTests {
+  @Test func `listeners of every node get each commit once, in one order, with the same numbers`()
+    async throws
+  {
+    try await withNodes { nodes in
+      let replicas = nodes.engines.map { _ in
+        Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      }
+      for (engine, replicas) in zip(nodes.engines, replicas) {
+        for replica in replicas { _ = await replica.start(engine) }
+      }
+      for number in 1...30 {
+        try await nodes.engines[number % 3].set("log/\(number)", Node(Int64(number)))
+      }
+      try await nodes.settle()
+      for (engine, replicas) in zip(nodes.engines, replicas) {
+        // The notifications of a commit are made on the engine's thread.
+        _ = try await engine.transact { _ in Decision(nil, ()) }
+        for replica in replicas {
+          #expect(replica.problem(engine.root) == nil)
+          #expect(replica.sequences == Array(0...30))
+        }
+      }
+      #expect(Set(nodes.engines.map { $0.root.hash }).count == 1)
+    }
+  }
+
+  @Test func `a lost message costs one poll interval`() async throws {
+    var faults = NodeJournal.Faults()
+    faults.bells = 1
+    let waits = StepClock()
+    try await withNodes(
+      offsets: [0, 0], waits: waits, faults: faults, followAfter: .milliseconds(250)
+    ) { nodes in
+      // A checkpoint and a poll of each node wait.
+      try await eventually { waits.sleeps.filter { $0 == .milliseconds(250) }.count == 2 }
+      try await nodes.engines[0].set("n", 1)
+      #expect(nodes.engines[1].snapshot.sequence == 0)
+      waits.advance(by: .milliseconds(249))
+      #expect(nodes.engines[1].snapshot.sequence == 0)
+      waits.advance(by: .milliseconds(1))
+      try await eventually { nodes.engines[1].snapshot.sequence == 1 }
+      #expect(nodes.engines[1].value("n") == 1)
+    }
+  }
+
+  @Test func `a reader waits for a commit of another node, and not for ever`() async throws {
+    var faults = NodeJournal.Faults()
+    faults.bells = 1
+    let waits = StepClock()
+    try await withNodes(
+      offsets: [0, 0], waits: waits, faults: faults, followAfter: .seconds(1_000)
+    ) { nodes in
+      let sequence = try await nodes.engines[0].set("n", 1)
+      try await nodes.engines[1].wait(for: sequence, atMost: .seconds(2))
+      #expect(nodes.engines[1].value("n") == 1)
+      // It is there already.
+      try await nodes.engines[1].wait(for: sequence, atMost: .zero)
+      let late = Task { try await nodes.engines[1].wait(for: 2, atMost: .seconds(3)) }
+      try await eventually { waits.sleeps.contains(.seconds(3)) }
+      waits.advance(by: .seconds(3))
+      await #expect(throws: EngineError.behind) { try await late.value }
+    }
+  }
+
+  @Test func `an engine that is alone on its journal has all commits, or never will`() async throws
+  {
+    try await withEngine { engine in
+      try await engine.set("n", 1)
+      try await engine.wait(for: 1, atMost: .seconds(60))
+      await #expect(throws: EngineError.behind) {
+        try await engine.wait(for: 2, atMost: .seconds(60))
+      }
+    }
+  }
+
+  @Test func `a wait for a commit ends when the engine stops`() async throws {
+    try await withNodes(offsets: [0], waits: StepClock()) { nodes in
+      let wait = Task { try await nodes.engines[0].wait(for: 1, atMost: .seconds(60)) }
+      try await eventually { nodes.engines[0].state.withLock { !$0.sequenceWaits.isEmpty } }
+      nodes.engines[0].stop()
+      await #expect(throws: EngineError.behind) { try await wait.value }
+    }
+  }
+
+  @Test func `a client resumes on another node over the commits of all`() async throws {
+    try await withNodes(offsets: [0, 0]) { nodes in
+      let replica = Replica(Listening(.root, form: .child))
+      let id = try #require(await replica.start(nodes.engines[0]))
+      try await nodes.engines[1].set("a", 1)
+      try await nodes.settle()
+      try await eventually { replica.sequences.last == 1 }
+      replica.leave(nodes.engines[0], id)
+      try await nodes.engines[0].set("b", 1)
+      try await nodes.engines[1].set("a", .absent)
+      try await nodes.settle()
+      let (_, isAnew) = try #require(try await replica.resume(nodes.engines[1]))
+      #expect(!isAnew)
+      #expect(replica.problem(nodes.engines[1].root) == nil)
+    }
+  }
+
+  @Test func `a node that is behind what the journal keeps loads the tree again`() async throws {
+    var faults = NodeJournal.Faults()
+    faults.bells = 1
+    let waits = StepClock()
+    try await withNodes(
+      offsets: [0, 0], waits: waits, faults: faults, followAfter: .seconds(1_000)
+    ) { nodes in
+      let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
+      for replica in replicas { _ = await replica.start(nodes.engines[1]) }
+      let events = Answers<Int64?>()
+      _ = nodes.engines[1].takeMarks { event in
+        if case .reloaded(let rules) = event { events.add(rules?.sequence) }
+      }
+      let origin = try WriteOrigin(client: "abcdefghijklmnop", number: 1, seen: 0)
+      for number in 1...9 { try await nodes.engines[0].set("n\(number)", 1) }
+      nodes.memory.forget(through: 8)
+      try await nodes.engines[1].wait(for: 9, atMost: .seconds(60))
+      #expect(nodes.engines[1].root == nodes.engines[0].root)
+      _ = try await nodes.engines[1].transact { _ in Decision(nil, ()) }
+      for replica in replicas {
+        #expect(replica.problem(nodes.engines[1].root) == nil)
+        #expect(replica.sequences == [0, 9])
+      }
+      #expect(events.values == [nil])
+      // By a lost race as well.
+      try await nodes.engines[0].set("m", 1)
+      nodes.memory.forget(through: 10)
+      #expect(try await nodes.engines[1].increment("m") == 2)
+      _ = origin
+    }
+  }
+
+  @Test func `a mark is in force on all nodes before any later commit is decided or adopted`()
+    async throws
+  {
+    try await withNodes { nodes in
+      // What each node has in force, by the number of the last commit when it came.
+      let marks = nodes.engines.map { _ in Answers<[Int64]>() }
+      for (engine, marks) in zip(nodes.engines, marks) {
+        _ = engine.takeMarks { [weak engine] event in
+          guard case .marked(.rules(let text), let sequence) = event, let engine else { return }
+          marks.add([Int64(text?.utf8.count ?? 0), sequence, engine.snapshot.sequence])
+        }
+      }
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        for (index, engine) in nodes.engines.enumerated() {
+          group.addTask {
+            for number in 0..<20 {
+              if number % 5 == index {
+                _ = try await engine.commit(
+                  .rules(String(repeating: "x", count: index * 20 + number)))
+              }
+              try await engine.increment("n")
+            }
+          }
+        }
+        try await group.waitForAll()
+      }
+      try await nodes.settle()
+      for engine in nodes.engines { _ = try await engine.transact { _ in Decision(nil, ()) } }
+      let expected = nodes.memory.commits.compactMap { commit -> [Int64]? in
+        guard case .rules(let text?) = commit.note?.mark else { return nil }
+        return [Int64(text.utf8.count), commit.sequence, commit.sequence]
+      }
+      #expect(expected.count == 12)
+      for marks in marks { #expect(marks.values == expected) }
+      #expect(nodes.memory.commits.folded() == json(#"{"n":60}"#))
+    }
+  }
+
+  @Test func `a new node starts with the rules that the journal has in force`() async throws {
+    let memory = SharedMemory()
+    try await withNodes(memory, offsets: [0]) { nodes in
+      _ = try await nodes.engines[0].commit(.rules("old"))
+      _ = try await nodes.engines[0].commit(.rules("new"))
+      try await nodes.engines[0].set("n", 1)
+    }
+    try await withNodes(memory, offsets: [0]) { nodes in
+      let start = nodes.engines[0].takeMarks { _ in }
+      #expect(start.rules == JournaledRules(text: "new", sequence: 2))
+      #expect(start.sequence == 3)
+    }
+  }
+
+  @Test func `indexes that are built while others write are complete`() async throws {
+    try await withNodes(offsets: [0, 0]) { nodes in
+      try await withThrowingTaskGroup(of: Void.self) { group in
+        group.addTask {
+          for number in 0..<200 {
+            try await nodes.engines[0].set("list/\(number)/rank", Node(Int64(-number)))
+          }
+        }
+        group.addTask {
+          var plan = IndexPlan()
+          plan.declare(.child(try Path("rank")), at: ["list"])
+          try await nodes.engines[1].keepIndexes(of: plan)
+        }
+        try await group.waitForAll()
+      }
+      try await nodes.settle()
+      let list = nodes.engines[1].value("list")
+      let query = try Query(order: .child(try Path("rank")), limit: .first(3))
+      #expect(query.isIndexed(in: list))
+      #expect(query.children(of: list).map { $0.key.text } == ["199", "198", "197"])
+      #expect(nodes.engines[1].root.brokenInvariant() == nil)
+    }
+  }
+
+  @Test func `the note of a commit reads back, and one of a later version is refused`() throws {
+    let marks: [CommitMark?] = [
+      nil, .rules(nil), .rules("{\"rules\":{}}\n"), .account(uid: "u"),
+      .account(uid: "é"),
+    ]
+    for mark in marks {
+      for keyTime in [nil, 0, Int64(1) << 47] {
+        let note = CommitNote(writer: .min, keyTime: keyTime, mark: mark)
+        #expect(try CommitNote(text: note.text) == note)
+      }
+    }
+    for text in [
+      "", "{}", "1", #"{"writer":"x"}"#, #"{"writer":"1","later":true}"#,
+      #"{"writer":"1","rules":1}"#, #"{"writer":"1","rules":"","initialRules":true}"#,
+    ] {
+      #expect(throws: JournalError.self) { try CommitNote(text: text) }
+    }
+  }
+}
