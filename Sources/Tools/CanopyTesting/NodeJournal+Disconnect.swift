@@ -47,6 +47,18 @@ extension NodeJournal: SharedDisconnectStore {
     }
   }
 
+  /// Changes the identities of writes of this node.
+  public func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws {
+    try await pass()
+    memory.state.withLock { state in
+      for index in state.disconnectWrites.indices where state.disconnectWrites[index].owner == name
+      {
+        guard let identity = identities[state.disconnectWrites[index].write.id] else { continue }
+        state.disconnectWrites[index].write.identity = identity
+      }
+    }
+  }
+
   /// Renews the lease by the clock of the database.
   public func renewLease() async throws -> Bool {
     try await pass()
