@@ -23,6 +23,7 @@ let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
 let deque = Target.Dependency.product(name: "DequeModule", package: "swift-collections")
+let heap = Target.Dependency.product(name: "HeapModule", package: "swift-collections")
 let nioCore = Target.Dependency.product(name: "NIOCore", package: "swift-nio")
 let nioPosix = Target.Dependency.product(name: "NIOPosix", package: "swift-nio")
 let nioEmbedded = Target.Dependency.product(name: "NIOEmbedded", package: "swift-nio")
@@ -107,7 +108,7 @@ let package = Package(
       name: "CanopyRealtimeWire", dependencies: ["CanopyTree", "CanopyWire"],
       path: "Sources/Core/CanopyRealtimeWire", swiftSettings: settings),
     .target(
-      name: "CanopyEngine", dependencies: ["CanopySystem", "CanopyTree", deque, logging],
+      name: "CanopyEngine", dependencies: ["CanopySystem", "CanopyTree", deque, heap, logging],
       path: "Sources/Core/CanopyEngine", swiftSettings: settings),
 
     // Blog: accounts, posts, comments and stars.

@@ -39,7 +39,7 @@ extension IdentityService {
       try requireAdministrator(request)
       return try await administration(name, request)
     case .codes:
-      try requireEmulator()
+      try requireEmulator(request)
       try request.require("GET")
       return codes.json
     }
@@ -48,6 +48,7 @@ extension IdentityService {
   private func account(
     _ name: String, _ body: RequestBody, _ request: IdentityRequest
   ) async throws -> JSONValue {
+    try requireSignatures(body, request)
     switch name {
     case "signUp": try await signUp(body, request)
     case "signInWithPassword": try await signInWithPassword(body, request)
@@ -66,13 +67,25 @@ extension IdentityService {
 
   /// - Throws: ``IdentityError`` unless the request is the administrator's of an emulator.
   private func requireAdministrator(_ request: IdentityRequest) throws {
-    guard settings.isEmulator, let authorization = request.authorization,
+    guard settings.isEmulator, !request.isForeign, let authorization = request.authorization,
       authorization.asciiLowercased.hasSameBytes(as: "bearer owner")
     else { throw IdentityError.notAdministrator }
   }
 
-  private func requireEmulator() throws {
+  private func requireEmulator(_ request: IdentityRequest) throws {
     guard settings.isEmulator else { throw IdentityError.unknownPath }
+    guard !request.isForeign else { throw IdentityError.notAdministrator }
+  }
+
+  /// - Throws: ``IdentityProblem`` if a foreign page sends a token without a signature.
+  private func requireSignatures(_ body: RequestBody, _ request: IdentityRequest) throws {
+    guard request.isForeign else { return }
+    if let token = try body.text("idToken"), Self.lacksSignature(token) {
+      throw IdentityProblem.invalid
+    }
+    if let token = try body.text("token"), Self.lacksSignature(token) {
+      throw IdentityProblem.invalidCustomToken
+    }
   }
 }
 

@@ -16,6 +16,11 @@ extension IdentityService {
     }
   }
 
+  /// Whether a token has the form of one without a signature, which only an emulator accepts: it ends with a dot.
+  public static func lacksSignature(_ token: String) -> Bool {
+    token.utf8.last == UInt8(ascii: ".")
+  }
+
   /// Returns the identity of a session token, with the claims that an identity token of the session would have now. One
   /// look-up in the store.
   ///

@@ -136,11 +136,15 @@ public struct IdentityRequest: Sendable {
   public var body: [UInt8]
   /// The address of the client, by which attempts are limited.
   public var address: String
+  /// Whether a web page of a foreign site may have made the request. An emulator then accepts no credentials that
+  /// everybody knows.
+  public var isForeign: Bool
 
   /// Creates a request with the given parts.
   public init(
     method: String, path: String, query: [(name: String, value: String)] = [],
-    authorization: String? = nil, body: [UInt8] = [], address: String
+    authorization: String? = nil, body: [UInt8] = [], address: String,
+    isForeign: Bool = false
   ) {
     self.method = method
     self.path = path
@@ -148,6 +152,7 @@ public struct IdentityRequest: Sendable {
     self.authorization = authorization
     self.body = body
     self.address = address
+    self.isForeign = isForeign
   }
 
   /// The network of the client.

@@ -35,9 +35,10 @@ public struct RepeatedWrite: Error, Equatable, Sendable {
 /// and its client has the answer. That number is stored with the client's last write, so it survives a
 /// restart.
 ///
-/// A lookup is O(1), and a note is O(1) on average. A client that has seen its answers costs one entry.
-/// Beyond `clientsMax` clients each note of a new one forgets one: of the owner that has the most, the client
-/// that wrote longest ago. So an account with many clients displaces only its own. See `OwnedNames`.
+/// A lookup is O(1), and a note is O(1) on average. A client that has seen its answers costs one entry, and any other an
+/// entry for each of its writes. Beyond `writesMax` entries of all clients together a note forgets the oldest writes, of
+/// the owner that has the most entries and there of the client that wrote longest ago. So an account with many writes or
+/// clients displaces only its own. See `OwnedNames`. A forgotten write that is sent again is made again.
 struct ClientWrites: Sendable {
   private struct Client {
     /// The commits by the numbers of the writes, all of them above `seen`.
@@ -46,6 +47,15 @@ struct ClientWrites: Sendable {
     var seen: Int64 = 0
     /// The owner of its first write.
     let owner: String?
+
+    /// The number of its entries.
+    var entries: Int { max(1, sequences.count) }
+
+    /// Forgets the oldest writes: an eighth, so that the search for them costs O(log writes) for each.
+    mutating func forgetOldest() {
+      let oldest = sequences.sorted { $0.value < $1.value }.prefix(max(1, sequences.count / 8))
+      for (number, _) in oldest { sequences[number] = nil }
+    }
 
     /// Forgets the writes up to a number. It removes them one by one if only a few more answers were seen, which is
     /// usual while many writes are under way.
@@ -79,12 +89,12 @@ struct ClientWrites: Sendable {
   /// The names of `marks`, by owner and by the time at which they were set.
   private var markNames = OwnedNames()
 
-  /// The most clients with remembered writes.
-  let clientsMax: Int
+  /// The most entries of all clients together.
+  let writesMax: Int
 
   /// Creates the state after some writes, in any order.
-  init(_ writes: [ClientWrite] = [], clientsMax: Int = Limits.clientsMax) {
-    self.clientsMax = clientsMax
+  init(_ writes: [ClientWrite] = [], writesMax: Int = Limits.rememberedWritesMax) {
+    self.writesMax = writesMax
     for write in writes.sorted(by: { ($0.time, $0.sequence) < ($1.time, $1.sequence) }) {
       note(write)
     }
@@ -92,6 +102,9 @@ struct ClientWrites: Sendable {
 
   /// The number of clients with remembered writes.
   var count: Int { clients.count }
+
+  /// The number of entries of all clients.
+  var entryCount: Int { clientNames.weight }
 
   /// The number of clients of which only the seen number is known.
   var markCount: Int { marks.count }
@@ -128,7 +141,11 @@ struct ClientWrites: Sendable {
       setMark(name, origin)
       return origin
     }
-    defer { clients[name] = client }
+    let before = client.entries
+    defer {
+      clientNames.changeWeight(of: client.owner, by: client.entries - before)
+      clients[name] = client
+    }
     if let sequence = client.sequences[origin.number] { throw RepeatedWrite(sequence: sequence) }
     guard origin.number > client.seen else { throw EngineError.alreadyAnswered(origin.number) }
     client.forget(upTo: origin.seen)
@@ -137,20 +154,32 @@ struct ClientWrites: Sendable {
     return origin
   }
 
-  /// Remembers a write, and forgets the writes whose answers its client has seen. Forgets another client if there are
-  /// too many.
+  /// Remembers a write, and forgets the writes whose answers its client has seen. Forgets the oldest writes of the owner
+  /// that has the most if there are too many.
   mutating func note(_ write: ClientWrite) {
     let origin = write.origin
     let name = name(of: origin)
-    var client = clients.removeValue(forKey: name) ?? Client(owner: origin.owner)
+    let known = clients.removeValue(forKey: name)
+    var client = known ?? Client(owner: origin.owner)
     client.forget(upTo: max(origin.seen, removeMark(name)?.seen ?? 0))
     if origin.number > client.seen { client.sequences[origin.number] = write.sequence }
     clients[name] = client
-    clientNames.use(name, of: client.owner)
-    if clients.count > clientsMax, let surplus = clientNames.removeSurplus() {
-      clients[surplus] = nil
-    }
+    clientNames.use(
+      name, of: client.owner, changing: client.entries - (known?.entries ?? 0))
+    while clientNames.weight > writesMax, let surplus = clientNames.first() { shorten(surplus) }
     assert(clients.count == clientNames.count, "each client has a place in the order")
+  }
+
+  /// Forgets the oldest writes of a client; the client if it has one entry.
+  private mutating func shorten(_ name: String) {
+    guard var client = clients.removeValue(forKey: name) else { return }
+    guard client.entries > 1 else {
+      return clientNames.remove(name, of: client.owner, weight: client.entries)
+    }
+    let before = client.entries
+    client.forgetOldest()
+    clientNames.changeWeight(of: client.owner, by: client.entries - before)
+    clients[name] = client
   }
 
   /// Forgets the writes of commits that have failed. It keeps the numbers that their clients have seen. O(commits).
@@ -160,12 +189,14 @@ struct ClientWrites: Sendable {
       let name = name(of: origin)
       // Removed while it changes, so that its table is not copied.
       guard var client = clients.removeValue(forKey: name) else { continue }
+      let before = client.entries
       if client.sequences[origin.number] == commit.sequence {
         client.sequences[origin.number] = nil
       }
       if client.sequences.isEmpty && client.seen == 0 {
-        clientNames.remove(name, of: client.owner)
+        clientNames.remove(name, of: client.owner, weight: before)
       } else {
+        clientNames.changeWeight(of: client.owner, by: client.entries - before)
         clients[name] = client
       }
     }
@@ -174,18 +205,19 @@ struct ClientWrites: Sendable {
   private mutating func setMark(_ name: String, _ origin: WriteOrigin) {
     guard origin.seen > 0 else { return }
     // Its owner is that of its first write, as for a client.
-    let owner = marks[name].map(\.owner) ?? origin.owner
+    let known = marks[name]
+    let owner = known.map(\.owner) ?? origin.owner
     marks[name] = Mark(seen: origin.seen, owner: owner)
-    markNames.use(name, of: owner)
-    if marks.count > ClientWrites.marksMax, let surplus = markNames.removeSurplus() {
-      marks[surplus] = nil
+    markNames.use(name, of: owner, changing: known == nil ? 1 : 0)
+    if marks.count > ClientWrites.marksMax, let surplus = markNames.first() {
+      _ = removeMark(surplus)
     }
     assert(marks.count == markNames.count, "each mark has a place in the order")
   }
 
   private mutating func removeMark(_ name: String) -> Mark? {
     guard let mark = marks.removeValue(forKey: name) else { return nil }
-    markNames.remove(name, of: mark.owner)
+    markNames.remove(name, of: mark.owner, weight: 1)
     return mark
   }
 }

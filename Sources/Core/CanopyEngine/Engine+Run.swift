@@ -33,8 +33,8 @@ extension Engine {
   static let batchBytesMax = 4 * 1024 * 1024
 
   /// The time after which a batch ends, whether its requests are committed or refused. Then the owners of the waiting
-  /// requests are served in turn. So a client whose requests are expensive, and denied again and again, delays others by
-  /// its turn only.
+  /// requests are served in turn, by the time that they have used. So a client whose requests are expensive, and denied
+  /// again and again, delays others that send few by one batch.
   static let batchTimeMax = Duration.milliseconds(10)
 
   private func runBatches() async {
@@ -47,19 +47,30 @@ extension Engine {
       // The batch was released, so this thread has no other reference to the pages that it replaced.
       if let (tree, commits) = writer.retired.take() { retired.free(tree, commits) }
       watch.note("freeing", since: time)
-      if !writer.taken.isEmpty { putBack(writer) }
+      settle(writer)
     }
   }
 
-  /// Returns the requests that did not fit in a batch to the queue. So other owners have their turn before the
-  /// remaining requests of an owner that has many or expensive ones.
-  private func putBack(_ writer: WriterState) {
-    state.withLock {
-      $0.queue.putBack(writer.taken.reversed(), isFirstUnfinished: writer.hasUnfinished)
-    }
+  /// Tells the queue how long the requests of the batch took, and returns those that did not fit in it. So owners that
+  /// have used less time have their turn first. After a batch of which no other request had to wait, only a long one is
+  /// charged.
+  private func settle(_ writer: WriterState) {
+    defer { writer.served.removeAll(keepingCapacity: true) }
+    guard
+      writer.isInTurn || !writer.taken.isEmpty
+        || writer.served.contains(where: { $0.time >= Engine.longTimeMin })
+    else { return }
+    state.withLock { $0.queue.settle(writer.served, unserved: writer.taken.reversed()) }
     writer.taken = []
     writer.repeats = 0
   }
+
+  /// The time from which on the engine notes the request of a batch whose owners are not served in turn.
+  private static let notedTimeMin = Duration.microseconds(100)
+
+  /// The time from which on such a request is charged although no other waits. The owners are then served in turn until
+  /// it no longer counts.
+  private static let longTimeMin = Duration.milliseconds(5)
 
   /// Asserts that the caller runs on the engine's thread, in debug builds.
   func assertOnThread() {
@@ -70,7 +81,8 @@ extension Engine {
   private func carryOutBatch(_ writer: WriterState) async -> Duration? {
     guard let requests = await nextRequests(writer) else { return nil }
     assertOnThread()
-    writer.taken = requests.reversed()
+    writer.taken = requests.entries.reversed()
+    writer.isInTurn = requests.isInTurn
     let (tree, after) = state.withLock { state in
       state.isAtWork = true
       return (state.current, state.currentSequence)
@@ -78,17 +90,20 @@ extension Engine {
     var batch = Batch(tree: tree, sequence: after, writer: writer)
     let start = watch.now
     var time = start
-    writer.hasUnfinished = false
     while batch.bytes < Engine.batchBytesMax, time - start < Engine.batchTimeMax,
       batch.mark == nil, let entry = writer.taken.popLast()
     {
       batch.isRepeat = writer.repeats > 0
-      writer.hasUnfinished = !entry.request.run(in: &batch)
+      let isFinished = entry.request.run(in: &batch)
       batch.note(entry.request)
-      if batch.isRepeat, !writer.hasUnfinished { writer.repeats -= 1 }
-      if writer.hasUnfinished { writer.taken.append(entry) }
+      if batch.isRepeat, isFinished { writer.repeats -= 1 }
+      if !isFinished { writer.taken.append(entry) }
       if !writer.taken.isEmpty { batch.measure() }
-      time = watch.note(entry.request.name, since: time, at: batch.lastLocation)
+      let end = watch.note(entry.request.name, since: time, at: batch.lastLocation)
+      if requests.isInTurn || !isFinished || end - time >= Engine.notedTimeMin {
+        writer.served.append((entry.owner, end - time))
+      }
+      time = end
     }
     writer.journalLog.noteUnstorable(batch.unstorable, at: time)
     do {
@@ -100,26 +115,29 @@ extension Engine {
       if writer.lostRaces > 0 { await endRace(writer) }
       return publish(batch, since: time, writer)
     } catch {
-      await recover(from: error, batch, requests, writer)
+      await recover(from: error, batch, requests.entries, writer)
       return watch.now
     }
   }
 
-  private func nextRequests(_ writer: WriterState) async -> [WriteQueue.Entry]? {
+  private func nextRequests(_ writer: WriterState) async -> WriteQueue.Requests? {
     while true {
+      let time = watch.now
       let (page, requests, isDone) = state.withLock {
-        state -> (FollowedPage?, [WriteQueue.Entry], Bool) in
+        state -> (FollowedPage?, WriteQueue.Requests, Bool) in
         // First, because a batch that is decided without these commits would lose the race.
-        if let page = state.followed.popFirst() { return (page, [], false) }
-        let requests = writer.again.take() ?? state.queue.takeBatch(atMost: Engine.batchMax)
-        state.isAtWork = !requests.isEmpty
+        if let page = state.followed.popFirst() { return (page, WriteQueue.Requests(), false) }
+        let requests =
+          writer.again.take().map { WriteQueue.Requests(entries: $0) }
+          ?? state.queue.takeBatch(atMost: Engine.batchMax, at: time)
+        state.isAtWork = !requests.entries.isEmpty
         return (nil, requests, state.isStopping)
       }
       if let page {
         adopt(page, writer)
         continue
       }
-      if !requests.isEmpty { return requests }
+      if !requests.entries.isEmpty { return requests }
       if isDone { return nil }
       await withCheckedContinuation { continuation in
         let now = state.withLock { state in

@@ -1,66 +1,86 @@
 internal import DequeModule
 
-/// Names with their owners, in the order of their last use.
+/// Names with their owners and weights, in the order of their last use.
 ///
-/// The first name to be dropped is, of the owner that has the most, the one that was used longest ago. Of several
-/// owners that have as many, it is the owner who used a name longest ago.
+/// The first name to be dropped is, of the owner whose names weigh the most, the one that was used longest ago. Of several
+/// owners whose names weigh as much, it is the owner who used a name longest ago.
+///
+/// The caller keeps the weight of each name, and reports how it changes.
 ///
 /// A value type. Each operation costs O(1) on average.
 struct OwnedNames: Sendable {
-  private var names: [String?: RecencyOrder<String>] = [:]
-  /// The owners by the number of their names.
+  private struct Owner {
+    var names = RecencyOrder<String>()
+    /// The sum of the weights of the names.
+    var weight = 0
+  }
+
+  private var names: [String?: Owner] = [:]
+  /// The owners by the weight of their names.
   private var owners: [Int: RecencyOrder<String?>] = [:]
-  /// The number of names of the owner that has the most.
+  /// The weight of the owner whose names weigh the most.
   private var most = 0
   /// The number of names.
   private(set) var count = 0
+  /// The sum of all weights.
+  private(set) var weight = 0
 
   /// The number of entries in memory, obsolete ones included.
   var entryCount: Int {
-    names.values.reduce(0) { $0 + $1.entryCount }
+    names.values.reduce(0) { $0 + $1.names.entryCount }
       + owners.values.reduce(0) { $0 + $1.entryCount }
   }
 
-  /// Notes that a name was used now. Adds it if it is new.
-  mutating func use(_ name: String, of owner: String?) {
-    let (before, after) = change(owner) { $0.use(name) }
-    count += after - before
+  /// Notes that a name was used now, and that its weight has changed. Adds it if it is new.
+  ///
+  /// - Parameter change: the whole weight of a new name, at least 1.
+  mutating func use(_ name: String, of owner: String?, changing change: Int) {
+    update(owner, isUse: true) {
+      $0.names.use(name)
+      $0.weight += change
+    }
+  }
+
+  /// Notes that the weight of a name of an owner has changed, without a use.
+  mutating func changeWeight(of owner: String?, by change: Int) {
+    guard change != 0 else { return }
+    update(owner, isUse: false) { $0.weight += change }
   }
 
   /// Removes a name, if there is such a name of this owner.
-  mutating func remove(_ name: String, of owner: String?) {
-    let (before, after) = change(owner, isUse: false) { $0.remove(name) }
-    count += after - before
-  }
-
-  /// Removes and returns the first name to be dropped; nil if there is none.
-  mutating func removeSurplus() -> String? {
-    guard let owner = owners[most]?.first() else { return nil }
-    var name: String?
-    let (before, after) = change(owner, isUse: false) { names in
-      name = names.first()
-      if let name { names.remove(name) }
+  ///
+  /// - Parameter weight: the weight of the name.
+  mutating func remove(_ name: String, of owner: String?, weight: Int) {
+    update(owner, isUse: false) {
+      if $0.names.remove(name) { $0.weight -= weight }
     }
-    count += after - before
-    return name
   }
 
-  /// Changes the names of an owner. Returns their number before and after.
-  private mutating func change(
-    _ owner: String?, isUse: Bool = true, _ body: (inout RecencyOrder<String>) -> Void
-  ) -> (before: Int, after: Int) {
-    let before = names[owner]?.count ?? 0
-    body(&names[owner, default: RecencyOrder()])
-    let after = names[owner]?.count ?? 0
-    if after == 0 { names[owner] = nil }
+  /// Returns the first name to be dropped; nil if there is none.
+  mutating func first() -> String? {
+    guard let owner = owners[most]?.first() else { return nil }
+    return names[owner]?.names.first()
+  }
+
+  /// Changes the names of an owner, and their weight.
+  private mutating func update(
+    _ owner: String?, isUse: Bool, _ body: (inout Owner) -> Void
+  ) {
+    let (before, countBefore) = (names[owner]?.weight ?? 0, names[owner]?.names.count ?? 0)
+    body(&names[owner, default: Owner()])
+    let (after, countAfter) = (names[owner]?.weight ?? 0, names[owner]?.names.count ?? 0)
+    assert((after > 0) == (countAfter > 0), "each name has a weight")
+    count += countAfter - countBefore
+    weight += after - before
+    if countAfter == 0 { names[owner] = nil }
     if before != after, before > 0 {
       owners[before]?.remove(owner)
       if owners[before]?.count == 0 { owners[before] = nil }
     }
     if after > 0, isUse || before != after { owners[after, default: RecencyOrder()].use(owner) }
     most = max(most, after)
+    // Each step down follows a step up.
     while most > 0, owners[most] == nil { most -= 1 }
-    return (before, after)
   }
 }
 
@@ -88,9 +108,10 @@ struct RecencyOrder<Element: Hashable & Sendable>: Sendable {
     if order.count > 2 * uses.count + 16 { order.removeAll { uses[$0.element] != $0.use } }
   }
 
-  /// Removes an element, if it is there.
-  mutating func remove(_ element: Element) {
-    uses[element] = nil
+  /// Removes an element. Returns false if it is not there.
+  @discardableResult
+  mutating func remove(_ element: Element) -> Bool {
+    uses.removeValue(forKey: element) != nil
   }
 
   /// Returns the element that was used longest ago; nil if there is none.

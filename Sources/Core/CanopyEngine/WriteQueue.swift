@@ -1,24 +1,20 @@
-public import CanopyTree
 internal import DequeModule
-
-/// The writer of a transaction. When the engine has more to do than fits in a batch, it serves its writers in turn.
-public enum WriteOwner: Hashable, Sendable {
-  /// The server itself, and its administrator.
-  case server
-  /// A user on all their connections.
-  case user(Key)
-  /// All clients of an address that have not logged in.
-  case address(String)
-}
 
 /// The requests that wait for the engine's thread.
 ///
-/// Requests are served in their order while they fit in one batch. Beyond that the owners are served in turn, and
-/// each in its own order. So an owner with many requests, or with expensive ones, delays the others by one batch, and
-/// the count of its own is bounded.
+/// Requests are served in their order while they fit in one batch and all are cheap. Beyond that the owners are served
+/// in turn, and each in its own order. The turns go by time and not by requests: the engine reports how long each request
+/// held the writer, and the owner that has used the least time lately is served first, by network and then by account
+/// (see `WriteTurns`).
 ///
-/// A value type. `add` and each request that is taken cost O(1) on average; `putBack` costs O(requests put back, and
-/// owners that wait).
+/// This is fair for the following reasons. An owner that sends one small request at a time has used less than its share,
+/// so each of its requests is served in the next batch, before those of all owners that have used more. Owners that always
+/// wait use the same time, because one that has used more waits until the others have used as much. An owner cannot gain by
+/// resting, because a rest lets its amount only fall to that of a new owner, nor by many requests, because the number of
+/// its own is bounded. And no owner waits for ever, because its amount falls to that of a new owner too.
+///
+/// A value type. `add` costs O(1) on average. Beyond one batch, each request that is taken, and each that is put back,
+/// costs O(log owners that wait).
 struct WriteQueue {
   /// A request with its owner.
   struct Entry {
@@ -32,8 +28,8 @@ struct WriteQueue {
   /// The requests that did not fit in a batch, by owner. A taken request is removed at once, because it may hold a
   /// large write.
   private var lanes: [WriteOwner: Deque<any PendingRequest>] = [:]
-  /// The owners with a lane, in the order of their turns.
-  private var turns: Deque<WriteOwner> = []
+  /// The owners with a lane.
+  private var turns = WriteTurns()
   /// The number of requests in lanes.
   private var waiting = 0
 
@@ -71,65 +67,76 @@ struct WriteQueue {
     return count < countMax || (own == 0 && arrived.count < countMax)
   }
 
-  /// Removes and returns the requests of the next batch, at most `batchMax`.
-  mutating func takeBatch(atMost batchMax: Int) -> [Entry] {
-    var batch: [Entry] = []
-    if lanes.isEmpty && arrived.count <= batchMax {
-      swap(&batch, &arrived)
-      arrived.reserveCapacity(batch.count)
+  /// Removes and returns the requests of the next batch, at most `batchMax`. `settle` must follow if the owners are served
+  /// in turn.
+  ///
+  /// - Parameter time: the time of the engine's clock, which never goes back.
+  mutating func takeBatch(atMost batchMax: Int, at time: Duration) -> Requests {
+    turns.advance(to: time)
+    var batch = Requests()
+    if lanes.isEmpty && arrived.count <= batchMax && (arrived.count < 2 || turns.isForgotten) {
+      swap(&batch.entries, &arrived)
+      arrived.reserveCapacity(batch.entries.count)
       return batch
     }
+    batch.isInTurn = true
     divide()
-    // One request of each owner in turn.
-    while batch.count < batchMax, let owner = turns.popFirst() {
-      if let request = takeFirst(of: owner) { batch.append(Entry(owner: owner, request: request)) }
-      if lanes[owner] != nil { turns.append(owner) }
+    while batch.entries.count < batchMax, let owner = turns.next() {
+      if let request = takeFirst(of: owner) {
+        batch.entries.append(Entry(owner: owner, request: request))
+      }
+      if lanes[owner] != nil { turns.wait(owner) }
     }
     assertIsConsistent()
     return batch
   }
 
-  /// Removes and returns all requests.
-  mutating func takeAll() -> [Entry] {
-    takeBatch(atMost: .max)
+  /// The requests of a batch.
+  struct Requests {
+    var entries: [Entry] = []
+    /// Whether the owners are served in turn.
+    var isInTurn = false
   }
 
-  /// Returns requests that were taken and not carried out to the front of their owners' lanes: the batch took too long.
-  /// Their owners keep the order of their turns, before all others.
+  /// Removes and returns all requests.
+  mutating func takeAll() -> [Entry] {
+    let all = takeBatch(atMost: .max, at: .zero)
+    if all.isInTurn { turns.settle([]) }
+    return all.entries
+  }
+
+  /// Ends a batch: charges the owners of its requests, and takes back those that were not carried out, because the batch
+  /// took too long.
   ///
   /// - Parameters:
-  ///   - entries: in the order in which they were taken.
-  ///   - isFirstUnfinished: whether a part of the first request was carried out. Then its owner has had a turn, and the
-  ///     next one comes after those of all owners that wait.
-  mutating func putBack(
-    _ entries: some BidirectionalCollection<Entry>, isFirstUnfinished: Bool = false
+  ///   - served: the owners of the requests that were carried out, or a part of them, with the time that each took.
+  ///   - unserved: the other requests in the order in which they were taken. They come before the later ones of their
+  ///     owners, and their owners keep their places among those that have used as much time. A request of which a part was
+  ///     carried out is among them.
+  mutating func settle(
+    _ served: [(owner: WriteOwner, time: Duration)],
+    unserved: some BidirectionalCollection<Entry>
   ) {
-    guard !entries.isEmpty else { return }
-    // All that came later stands behind them.
-    divide()
-    // If they went behind the others, an owner with one request could wait for ever: each batch would begin with
-    // the next expensive request of the owner that was just served.
-    var owners: [WriteOwner] = []
-    var first: Set<WriteOwner> = []
-    for entry in entries where first.insert(entry.owner).inserted { owners.append(entry.owner) }
-    turns = Deque(owners + turns.filter { !first.contains($0) })
-    if isFirstUnfinished, let served = turns.popFirst() { turns.append(served) }
-    for entry in entries.reversed() {
+    for entry in unserved.reversed() {
       lanes[entry.owner, default: []].prepend(entry.request)
     }
-    waiting += entries.count
+    waiting += unserved.count
+    for entry in unserved { turns.wait(entry.owner) }
+    turns.settle(served)
     assertIsConsistent()
   }
 
   private func assertIsConsistent() {
-    assert(waiting == lanes.values.reduce(0) { $0 + $1.count } && turns.count == lanes.count)
+    assert(
+      waiting == lanes.values.reduce(0) { $0 + $1.count } && turns.waiting == lanes.count,
+      "each owner with a lane waits for a turn")
   }
 
   /// Moves the requests that came since the last batch into the lanes of their owners.
   private mutating func divide() {
     for entry in arrived {
-      if lanes[entry.owner] == nil { turns.append(entry.owner) }
       lanes[entry.owner, default: []].append(entry.request)
+      turns.wait(entry.owner)
     }
     waiting += arrived.count
     arrived.removeAll(keepingCapacity: true)

@@ -31,8 +31,10 @@ final class WriterState {
   var hasTurn = false
   /// The on-disconnect writes that another node has taken over since the last append.
   var takenDisconnectWrites: Set<DisconnectWriteID> = []
-  /// Whether the batch has carried out a part of the first of these requests.
-  var hasUnfinished = false
+  /// Whether the owners of the batch are served in turn.
+  var isInTurn = false
+  /// The owners that the batch served and that are to be charged, with the time of each request.
+  var served: [(owner: WriteOwner, time: Duration)] = []
   /// The version of the tree before the last batch, and its commits, if they are large: see `RetiredTrees`.
   var retired: (tree: Tree, commits: [Commit])?
   /// Logs failures of the journal.

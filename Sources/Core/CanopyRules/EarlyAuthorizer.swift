@@ -1,6 +1,7 @@
 internal import CanopyTree
 
-/// Evaluates the `.write` rules for the locations of a write that is not applied, as far as they do not depend on it.
+/// Evaluates the rules for the locations of a write that is not applied, as far as they do not depend on it: the `.write`
+/// rules, and for each location that is set to a value the `.validate` rules on the path to it.
 ///
 /// Takes at most the steps that `WriteAuthorizer` takes, so a write that runs out of them here does so there as well.
 /// As there, adjacent locations share the evaluation of their prefix.
@@ -23,16 +24,15 @@ struct EarlyAuthorizer {
       program, caller: caller, query: nil, before: root, after: root, trace: trace)
   }
 
-  /// Whether one of the locations is denied, whatever is written.
-  mutating func denies(_ locations: some Sequence<Location>) -> Bool {
-    for location in locations {
-      if entered.isEmpty { enter(0) }
-      if !mayBeGranted(location) || evaluator.isExhausted { return true }
-    }
-    return false
+  /// Whether a write to a location is denied, whatever is written. The locations come in order.
+  ///
+  /// - Parameter isSet: whether the location has a value after the write. Then every branch above it has one too.
+  mutating func denies(_ location: Location, isSet: Bool) -> Bool {
+    if entered.isEmpty, !enter(0, mayBeGranted: false, isSet: isSet) { return true }
+    return !isPossible(location, isSet: isSet) || evaluator.isExhausted
   }
 
-  private mutating func mayBeGranted(_ location: Location) -> Bool {
+  private mutating func isPossible(_ location: Location, isSet: Bool) -> Bool {
     let keys = location.path.keys
     evaluator.charge(1 + keys.count)
     var depth = 0
@@ -41,20 +41,25 @@ struct EarlyAuthorizer {
     }
     evaluator.pop(to: depth)
     entered.removeLast(entered.count - depth - 1)
-    while !entered[depth].mayBeGranted, depth < keys.count {
+    while isSet || !entered[depth].mayBeGranted, depth < keys.count {
       let next = tree.child(keys[depth], of: entered[depth].node)
       guard next >= 0 else { break }
       evaluator.pushUnchanged(keys[depth])
+      let mayBeGranted = entered[depth].mayBeGranted
       depth += 1
-      enter(next)
+      guard enter(next, mayBeGranted: mayBeGranted, isSet: isSet) else { return false }
     }
     return entered[depth].mayBeGranted
   }
 
-  /// Evaluates the `.write` rule of the node at the current location.
-  private mutating func enter(_ index: Int32) {
-    let rule = tree.nodes[Int(index)].write
-    let holds = rule >= 0 && (evaluator.holds(rule) || trace.wasUndecided)
-    entered.append((index, holds))
+  /// Evaluates the rules of the node at the current location. Returns false if its `.validate` rule denies the write.
+  private mutating func enter(_ index: Int32, mayBeGranted: Bool, isSet: Bool) -> Bool {
+    let node = tree.nodes[Int(index)]
+    entered.append((index, mayBeGranted || mayHold(node.write)))
+    return !isSet || node.validate < 0 || mayHold(node.validate)
+  }
+
+  private mutating func mayHold(_ rule: Int32) -> Bool {
+    rule >= 0 && (evaluator.holds(rule) || trace.wasUndecided)
   }
 }

@@ -34,21 +34,34 @@ extension RuleSet {
     return authorize(locations, before: before, after: after, as: caller, trace: NoTrace()).verdict
   }
 
-  /// Whether the `.write` rules deny a write for a reason that the written data cannot change. Then `authorize` denies
-  /// it as well, and the write need not be applied to find that out.
+  /// Whether the rules deny a write for a reason that the written data cannot change. Then `authorize` denies it as well,
+  /// and the write need not be applied to find that out.
   ///
-  /// A rule that reads `newData` is taken to hold, as long as it has not failed before it does so.
+  /// The `.write` rules are asked, and for each location that gets a value the `.validate` rules on the path to it. A rule
+  /// that reads `newData` is taken to hold, as long as it has not failed before it does so.
   ///
   /// - Parameters:
-  ///   - locations: the written locations; in order, none below another, as in a `Write`.
+  ///   - assignments: the written locations and their values; in order, none below another, as in a `Write`. An absent
+  ///     value may become a server value later.
   ///   - before: the root before the write; nil if it is not known. Then rules that read data or the time are taken to
   ///     hold as well, and the answer is the same at any time.
-  /// - Complexity: the `.write` rules on the paths up to the location that is denied, O(depth × log siblings) each.
+  /// - Complexity: the rules on the paths up to the location that is denied, O(depth × log siblings) each.
   public func denies(
-    _ locations: some Sequence<Location>, before: Node?, as caller: RuleCaller
+    _ assignments: some Sequence<Assignment>, before: Node?, as caller: RuleCaller
   ) -> Bool {
     var authorizer = EarlyAuthorizer(tree: tree, frozenProgram, before: before, caller: caller)
-    return authorizer.denies(locations)
+    return assignments.contains { assignment in
+      let location = assignment.location
+      return authorizer.denies(
+        location, isSet: !location.isPriority && !assignment.value.isAbsent)
+    }
+  }
+
+  /// Whether the `.write` rules deny a write to some locations for a reason that the written data cannot change.
+  func denies(
+    _ locations: some Sequence<Location>, before: Node?, as caller: RuleCaller
+  ) -> Bool {
+    denies(locations.map { Assignment($0, .absent) }, before: before, as: caller)
   }
 
   func authorize<L: Sequence<Location>, T: Trace>(

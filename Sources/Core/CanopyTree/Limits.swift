@@ -16,9 +16,10 @@ public struct Limits: Sendable, Equatable {
   /// replies.
   public static let clientWritesMax = 4_096
 
-  /// The most clients whose writes the server remembers. Beyond it, the server forgets the clients
-  /// that have not written for the longest time.
-  public static let clientsMax = 100_000
+  /// The most writes of all clients together that the server remembers. A client of which it remembers only
+  /// that its replies were seen counts as one. Beyond it, the server forgets the oldest writes of the owners
+  /// that have the most.
+  public static let rememberedWritesMax = 100_000
 
   /// The commits that the server reads for any client that resumes a subscription. A client that
   /// has missed more receives the whole state again, unless that costs more: see

@@ -21,6 +21,8 @@ package struct LineOutput: ~Copyable {
   private var textEventBytes = 0
   private var items: Deque<Item> = []
   private var bufferBytes = 0
+  /// The memory of the buffers among the items.
+  private var bufferMemory = 0
   private var piecesCount = 0
   /// The bytes that are not encoded yet.
   package private(set) var unencodedBytes = 0
@@ -34,8 +36,17 @@ package struct LineOutput: ~Copyable {
   /// The memory that an idle connection keeps for its next replies.
   private static let idleBytes = 4096
 
+  /// The largest buffer into which replies are copied, in bytes. The channel keeps a buffer until all of it is sent, so
+  /// a longer text becomes several buffers.
+  package static let bufferBytesMax = 16 * 1024
+
   /// The number of encoded bytes that wait.
   package var byteCount: Int { bufferBytes + text.count }
+
+  /// The memory of the encoded bytes that wait. Buffers and the text grow by doubling.
+  package var memoryBytes: Int {
+    bufferMemory + (text.capacity > LineOutput.idleBytes ? text.capacity : text.count)
+  }
 
   /// Whether lines wait to be encoded.
   package var hasPieces: Bool { piecesCount > 0 }
@@ -69,8 +80,18 @@ package struct LineOutput: ~Copyable {
 
   private mutating func append(_ buffer: ByteBuffer, eventBytes: Int) {
     moveText()
+    appendItem(buffer, eventBytes: eventBytes)
+  }
+
+  private mutating func appendItem(_ buffer: ByteBuffer, eventBytes: Int) {
     items.append(.buffer(buffer, eventBytes: eventBytes))
     bufferBytes += buffer.readableBytes
+    bufferMemory += LineOutput.memory(of: buffer)
+  }
+
+  /// Returns the memory of a buffer: its capacity, unless it is a small part of one that others share.
+  private static func memory(of buffer: ByteBuffer) -> Int {
+    min(buffer.storageCapacity, 2 * buffer.readableBytes)
   }
 
   /// Appends lines that are encoded later.
@@ -88,14 +109,12 @@ package struct LineOutput: ~Copyable {
   ///
   /// - Returns: the buffer, and the bytes of events in it, which count until `sent` is called.
   package mutating func take() -> (buffer: ByteBuffer, eventBytes: Int)? {
-    switch items.first {
-    case .buffer(let buffer, let eventBytes)?:
-      items.removeFirst()
-      bufferBytes -= buffer.readableBytes
-      return (buffer, eventBytes)
-    case .pieces?: return nil
-    case nil: return takeText()
-    }
+    if items.isEmpty { moveText() }
+    guard case .buffer(let buffer, let eventBytes)? = items.first else { return nil }
+    items.removeFirst()
+    bufferBytes -= buffer.readableBytes
+    bufferMemory -= LineOutput.memory(of: buffer)
+    return (buffer, eventBytes)
   }
 
   /// Encodes the next piece, if lines to be encoded come next.
@@ -127,20 +146,21 @@ package struct LineOutput: ~Copyable {
   package mutating func removeAll() {
     items = []
     text.removeAll(keepingCapacity: 0)
-    (bufferBytes, piecesCount, unencodedBytes, textEventBytes) = (0, 0, 0, 0)
+    (bufferBytes, bufferMemory, piecesCount, unencodedBytes, textEventBytes) = (0, 0, 0, 0, 0)
   }
 
+  /// Moves the text into buffers behind the items.
   private mutating func moveText() {
-    guard let (buffer, eventBytes) = takeText() else { return }
-    bufferBytes += buffer.readableBytes
-    items.append(.buffer(buffer, eventBytes: eventBytes))
-  }
-
-  private mutating func takeText() -> (buffer: ByteBuffer, eventBytes: Int)? {
-    guard text.count > 0 else { return nil }
-    let taken = (text.withBytes { ByteBuffer(bytes: $0) }, textEventBytes)
+    var start = 0
+    while start < text.count {
+      let end = min(text.count, start + LineOutput.bufferBytesMax)
+      let buffer = text.withBytes { ByteBuffer(bytes: $0[start..<end]) }
+      // The events are sent when the last buffer is.
+      appendItem(buffer, eventBytes: end == text.count ? textEventBytes : 0)
+      start = end
+    }
+    guard start > 0 else { return }
     textEventBytes = 0
     text.removeAll(keepingCapacity: LineOutput.idleBytes)
-    return taken
   }
 }

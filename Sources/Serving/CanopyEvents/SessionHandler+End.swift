@@ -21,6 +21,8 @@ extension SessionHandler {
   /// side, or for a second.
   final func close(_ context: ChannelHandlerContext) {
     keptInput.drop()
+    // A text that waits to be decoded is dropped.
+    scheduled.decoding?.cancel()
     // While bytes are being decoded, they are counted when they have been.
     if !keptInput.isDecoding { noteInput() }
     flush(context)

@@ -8,13 +8,23 @@ package import NIOCore
 extension SessionHandler {
   /// Decodes a long text beside the event loop, and passes the result to `receive`. Meanwhile the connection decodes
   /// nothing else and begins no request.
+  ///
+  /// The memory of the result is charged before. If there is no room for it, `receive` gets `WireError.noMemory` at once.
+  ///
+  /// - Parameter decode: gets the text, and the bytes that are charged for its result.
   package final func decodeBeside<Decoded: Sendable>(
     _ context: ChannelHandlerContext, _ text: UnsafeRawBufferPointer,
-    _ decode: @escaping @Sendable (UnsafeRawBufferPointer) throws -> Decoded,
+    _ decode: @escaping @Sendable (UnsafeRawBufferPointer, _ bytes: Int) throws -> Decoded,
     receive: @escaping (Result<Decoded, any Error>) -> Void
   ) {
+    let bytes = Request.memoryBytes(text: text)
+    keptInput.bytesBeside = text.count + bytes
+    guard admitInput() else {
+      keptInput.bytesBeside = 0
+      noteInput()
+      return receive(.failure(WireError.noMemory))
+    }
     let text = Array(text)
-    keptInput.bytesBeside = text.count
     session.pause(true)
     let bound = NIOLoopBound((self, context, receive), eventLoop: context.eventLoop)
     let loop = context.eventLoop
@@ -22,7 +32,7 @@ extension SessionHandler {
       let decoded: Result<Decoded, any Error>
       do {
         decoded = .success(
-          try await operations.beside(turns) { try text.withUnsafeBytes { try decode($0) } })
+          try await operations.beside(turns) { try text.withUnsafeBytes { try decode($0, bytes) } })
       } catch {
         decoded = .failure(error)
       }

@@ -63,14 +63,14 @@ extension SessionHandler: Flushable {
     takeTurnLater()
   }
 
-  /// Reports the unsent bytes to the session: those of the output, and while the channel is not writable, those of the
-  /// channel's own buffer.
+  /// Reports the memory of the unsent bytes to the session: that of the output, and while the channel is not writable,
+  /// that of the channel's own buffers. The first of these is whole, although a part of it may be sent.
   package final func noteUnsent(_ context: ChannelHandlerContext) {
-    var bytes = output.byteCount
+    var bytes = output.memoryBytes
     let isWritable = context.channel.isWritable
     if !isWritable {
       let buffered = try? context.channel.syncOptions?.getOption(.bufferedWritableBytes)
-      bytes += Int(buffered ?? 0)
+      bytes += Int(buffered ?? 0) + LineOutput.bufferBytesMax
     }
     session.setUnsent(bytes: bytes, unencoded: output.unencodedBytes, isWritable: isWritable)
   }
@@ -88,6 +88,14 @@ extension SessionHandler: Flushable {
       openShare()
     }
     client.share?.report(idleBytes + bytes, idle: idleBytes)
+  }
+
+  /// Charges the input with a text that is to be decoded. Returns false, with the charge as before, if there is no room.
+  final func admitInput() -> Bool {
+    noteInput()
+    guard !session.isLost else { return false }
+    if client.share == nil { openShare() }
+    return client.share?.admit(idleBytes + session.ledger.total, idle: idleBytes) ?? false
   }
 
   /// Begins to charge the connection, with the bytes that it takes while it is idle.

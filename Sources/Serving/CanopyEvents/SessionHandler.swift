@@ -333,7 +333,9 @@ open class SessionHandler {
       case .release(let login): operations.sessions.remove(login)
       case .carryOut(let armed, let identity):
         let loop = context.eventLoop
-        operations.carryOut(armed, as: identity, from: client.address) { body in
+        operations.carryOut(
+          armed, as: identity, from: client.address, turns: client.turns
+        ) { body in
           loop.scheduleTask(in: .seconds(1)) { body() }
         }
       case .close: close(context)

@@ -177,7 +177,8 @@ struct GatewayChannel: ServerChildChannel {
           try sockets.addLine(to: channel)
         } else {
           try sockets.addRealtime(
-            to: channel, host: head.headers["Host"].first, first.value.takeNamespace())
+            to: channel, host: head.headers["Host"].first, origin: head.headers["Origin"].first,
+            first.value.takeNamespace())
         }
       }
     }

@@ -110,22 +110,43 @@ final class GatewayConnection: Sendable {
     charge { $0.idle = GatewayConnection.baseBytes }
   }
 
+  /// Charges the memory that the request will take when its body is decoded.
+  ///
+  /// - Throws: `WireError` if there is no room for it, and then the body must not be decoded; `ConnectionEnds` if the
+  ///   connection is gone.
+  func admit(_ bytes: Int) throws {
+    try state.withLock { state in
+      guard !state.hasEnded else { throw Responder.ConnectionEnds() }
+      let before = state.work
+      state.work = bytes
+      if state.share == nil { state.share = openShare() }
+      let (bytes, idle) = (state.bytes, state.idle)
+      guard state.share?.admit(bytes, idle: idle) == true else {
+        state.work = before
+        throw WireError.noMemory
+      }
+    }
+  }
+
   private func charge(_ change: (inout State) -> Void) {
     state.withLock { state in
       change(&state)
       if state.share == nil {
         guard !state.hasEnded else { return }
-        state.share = operations.memory.open(on: channel.eventLoop) {
-          [channel, address, operations] in
-          guard channel.isActive else { return }
-          operations.logger.notice(
-            "an HTTP connection was cut off because the server is short of memory",
-            metadata: ["from": "\(address)"])
-          channel.cutOff()
-        }
+        state.share = openShare()
       }
       let (bytes, idle) = (state.bytes, state.hasEnded ? 0 : state.idle)
       state.share?.report(bytes, idle: idle)
+    }
+  }
+
+  private func openShare() -> MemoryBudget.Share {
+    operations.memory.open(on: channel.eventLoop) { [channel, address, operations] in
+      guard channel.isActive else { return }
+      operations.logger.notice(
+        "an HTTP connection was cut off because the server is short of memory",
+        metadata: ["from": "\(address)"])
+      channel.cutOff()
     }
   }
 

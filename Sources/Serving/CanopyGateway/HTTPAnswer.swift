@@ -91,8 +91,10 @@ struct HTTPAnswer {
 }
 
 extension HTTPAnswer {
-  /// The bytes of a piece of a body.
-  private static let pieceBytes = 64 * 1024
+  /// The memory of a piece of a body.
+  private static let pieceMemory = 64 * 1024
+  /// The bytes from which on a piece is complete. With the last member it fits in its memory, unless that is a long one.
+  private static let pieceBytes = pieceMemory - 2 * 1024
 
   /// Sends the response.
   ///
@@ -110,7 +112,7 @@ extension HTTPAnswer {
         try await writer.writeResponse(head)
         return charge(0)
       }
-      charge(bytes.readableBytes)
+      charge(bytes.storageCapacity)
       try await writer.write(response: head, body: ResponseBody(byteBuffer: bytes))
       return charge(0)
     }
@@ -119,7 +121,7 @@ extension HTTPAnswer {
     var pretty = PrettyJSON()
     while !pieces.isDone {
       charge(
-        listBytes + pieces.heldBytes + HTTPAnswer.pieceBytes
+        listBytes + pieces.heldBytes + HTTPAnswer.pieceMemory
           + (gzip == nil ? 0 : Gzip.memoryBytes))
       let bytes = try await turns.withTurn(of: group) {
         var output = JSONOutput(capacity: HTTPAnswer.pieceBytes + 4096)
@@ -128,8 +130,10 @@ extension HTTPAnswer {
         let bytes = output.withBytes { ByteBuffer(bytes: $0) }
         return gzip.map { $0.compress(bytes, isLast: pieces.isDone) } ?? bytes
       }
-      // Line breaks and indentation may make a piece much longer.
-      if isPretty { charge(listBytes + pieces.heldBytes + bytes.capacity) }
+      // A long string, or line breaks and indentation, may make a piece much longer.
+      if bytes.storageCapacity > HTTPAnswer.pieceMemory {
+        charge(listBytes + pieces.heldBytes + bytes.storageCapacity)
+      }
       if bytes.readableBytes > 0 { try await body.write(bytes) }
     }
     try await body.finish(nil)

@@ -48,8 +48,8 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   private var chargedHeadBytes = 0
   /// Whether a request has been refused because its head is too long.
   private var isHeadTooLong = false
-  /// Whether a request has been refused because its body has an unknown coding. The parts behind its head are dropped.
-  private var isCodingUnknown = false
+  /// Whether a request has been refused because of its fields. The parts behind its head are dropped.
+  private var isHeadRefused = false
 
   init(_ connection: GatewayConnection, _ input: RequestInput) {
     self.connection = connection
@@ -71,12 +71,12 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   // MARK: Requests
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
-    guard !isCodingUnknown else { return }
+    guard !isHeadRefused else { return }
     switch unwrapInboundIn(data) {
     case .head(var head):
       input.noteDecoded()
-      guard Self.isCodingKnown(head) else {
-        isCodingUnknown = true
+      guard Self.isCodingKnown(head), Self.isHostClear(head) else {
+        isHeadRefused = true
         return errorCaught(context: context, error: HTTPParserError.invalidHeaderToken)
       }
       note(head)
@@ -104,6 +104,14 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
     let codings = head.headers["Transfer-Encoding"]
     guard let coding = codings.first else { return true }
     return codings.count == 1 && coding.asciiLowercased.hasSameBytes(as: "chunked")
+  }
+
+  /// Whether a request names its host once, and its origin at most once. Otherwise a program before this server may have
+  /// looked at another one of them. A client of HTTP/1.0 need not name a host.
+  private static func isHostClear(_ head: HTTPRequestHead) -> Bool {
+    let hosts = head.headers["Host"].count
+    let isOld = head.version.major < 1 || head.version == .http1_0
+    return (hosts == 1 || hosts == 0 && isOld) && head.headers["Origin"].count <= 1
   }
 
   private func note(_ head: HTTPRequestHead) {

@@ -24,7 +24,8 @@ struct RequestBodyReader {
   mutating func collect(
     _ fields: HTTPFields, upTo bytesMax: Int, _ writer: borrowing ResponseWriter
   ) async throws -> ByteBuffer {
-    if let length = fields[.contentLength].flatMap({ Int($0) }), length > bytesMax {
+    // The decoder takes lengths of 64 bits.
+    if let length = fields[.contentLength].flatMap({ UInt64($0) }), length > bytesMax {
       throw tooLarge(bytesMax)
     }
     // A client that asks first waits for this before it sends the body.

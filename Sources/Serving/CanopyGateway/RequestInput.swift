@@ -228,7 +228,9 @@ final class RequestInput: ChannelDuplexHandler {
   // MARK: Output
 
   func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-    uncountedBytes += unwrapOutboundIn(data).readableBytes
+    let buffer = unwrapOutboundIn(data)
+    // The capacity, unless the buffer is a small part of one that others share.
+    uncountedBytes += min(buffer.storageCapacity, 2 * buffer.readableBytes)
     guard uncountedBytes >= Self.countedBytes else { return context.write(data, promise: promise) }
     // The bytes are sent in their order, so one promise is enough for those before as well.
     let count = uncountedBytes

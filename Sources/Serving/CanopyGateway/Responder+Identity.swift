@@ -18,8 +18,8 @@ extension Responder {
     let bytes = try await body.collect(
       request.fields, upTo: service.bodyBytesMax, writer)
     // The service gets a copy, and decodes it.
-    connection.charge(
-      bytes.capacity + bytes.readableBytes
+    try connection.admit(
+      bytes.storageCapacity + bytes.readableBytes
         + bytes.withUnsafeReadableBytes { CanopyWire.Request.memoryBytes(text: $0) })
     guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
     let response = await service.respond(
@@ -27,7 +27,7 @@ extension Responder {
         method: request.method.rawValue, path: request.target.path,
         query: request.target.parameters.map { ($0.name, $0.value) },
         authorization: request.fields[.authorization], body: Array(bytes.readableBytesView),
-        address: connection.address))
+        address: connection.address, isForeign: isForeign(request)))
     var answer = HTTPAnswer(HTTPResponse.Status(code: response.status))
     answer.fields[.contentType] = response.contentType
     answer.body = .bytes(ByteBuffer(bytes: response.body))

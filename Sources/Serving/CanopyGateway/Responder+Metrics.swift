@@ -17,12 +17,10 @@ extension Responder {
   /// Answers with the metrics, for programs on this machine and for the administrator: they show how much the server is
   /// used, and by which requests. A web page that a person on this machine has open is not such a program, even if the
   /// name of its server resolves to this machine.
-  ///
-  /// - Parameter host: the field `Host` of the request.
-  func metrics(_ request: Parsed, host: String?) async throws -> HTTPAnswer {
+  func metrics(_ request: Parsed) async throws -> HTTPAnswer {
     guard request.method == .get else { return .methodNotAllowed([.get]) }
     if !Operations.isThisMachine(connection.address) || request.fields[.origin] != nil
-      || host.map(RealtimeConnections.mayBeForeign) ?? false
+      || request.host.map(RealtimeConnections.mayBeForeign) ?? false
     {
       guard case .administrator = try await identity(request) else {
         throw WireError(.permissionDenied, "")

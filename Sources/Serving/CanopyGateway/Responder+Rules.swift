@@ -33,7 +33,9 @@ extension Responder {
     let bytes = try await body.collect(
       request.fields, upTo: operations.limits.writeBytesMax, writer)
     // The text is a copy.
-    connection.charge(bytes.capacity + bytes.readableBytes)
+    try connection.admit(
+      bytes.storageCapacity + bytes.readableBytes
+        + bytes.withUnsafeReadableBytes { CanopyWire.Request.memoryBytes(text: $0) })
     guard let text = String(validating: bytes.readableBytesView, as: UTF8.self) else {
       throw WireError(.invalidData, "the rules are not UTF-8; encode them as UTF-8")
     }

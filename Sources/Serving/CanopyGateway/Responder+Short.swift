@@ -41,7 +41,7 @@ extension Responder {
     else { return .needsTask }
     let method = Responder.method(head, target)
     guard Responder.methods.contains(method) else { return .needsTask }
-    let request = Parsed(method: method, target: target, fields: fields)
+    let request = Parsed(method: method, target: target, fields: fields, host: head.authority)
     do {
       guard let identity = try knownIdentity(request) else { return .needsTask }
       let options = try RequestOptions(target)

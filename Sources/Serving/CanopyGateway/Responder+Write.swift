@@ -251,25 +251,26 @@ extension Responder {
     let limits = operations.limits
     let bytes = try await body.collect(request.fields, upTo: limits.writeBytesMax, writer)
     guard bytes.readableBytes >= Operations.longTextBytes else { return try decode(form, bytes) }
-    let charged = charge(bytes)
-    let result = try await operations.beside(connection.turns) {
-      form.result(bytes, limits)
+    let charged = try admit(bytes)
+    let result = try await operations.beside(connection.turns) { [connection] in
+      // It may have ended while it waited for its turn.
+      guard connection.unlessLost({ true }) == true else { throw ConnectionEnds() }
+      return form.result(bytes, limits)
     }
     return try finish(result, form, charged)
   }
 
   /// Decodes a short body, and charges the memory that the data takes.
-  private func decode<Data>(
-    _ form: BodyForm<Data>, _ body: ByteBuffer
-  ) throws(WireError) -> Data {
-    let charged = charge(body)
+  private func decode<Data>(_ form: BodyForm<Data>, _ body: ByteBuffer) throws -> Data {
+    let charged = try admit(body)
     return try finish(form.result(body, operations.limits), form, charged)
   }
 
-  /// Charges a body and the data in it, and returns the charged bytes.
-  private func charge(_ body: ByteBuffer) -> Int {
-    let bytes = body.capacity + body.withUnsafeReadableBytes { Request.memoryBytes(text: $0) }
-    connection.charge(bytes)
+  /// Charges a body and the data in it before it is decoded, and returns the charged bytes.
+  private func admit(_ body: ByteBuffer) throws -> Int {
+    let bytes =
+      body.storageCapacity + body.withUnsafeReadableBytes { Request.memoryBytes(text: $0) }
+    try connection.admit(bytes)
     return bytes
   }
 

@@ -98,6 +98,8 @@ struct Responder: Sendable {
     let method: HTTPRequest.Method
     let target: Target
     let fields: HTTPFields
+    /// The field `Host`.
+    let host: String?
   }
 
   /// - Throws: an error that is not about the request: the rest of the connection cannot be read.
@@ -116,19 +118,20 @@ struct Responder: Sendable {
       if request.method == .options { return .answer(.preflight(request.headers)) }
       let resource: Target.Resource?
       do throws(TreeError) { resource = try target.resource() } catch { throw WireError(error) }
-      let parsed = Parsed(method: method, target: target, fields: request.headers)
+      let parsed = Parsed(
+        method: method, target: target, fields: request.headers, host: request.head.authority)
       switch resource {
       case nil:
         return .answer(
           .failure(.notFound, "there is nothing at this address; append .json to read the tree"))
       case .health: return .answer(health(method))
-      case .metrics: return .answer(try await metrics(parsed, host: request.head.authority))
+      case .metrics: return .answer(try await metrics(parsed))
       case .realtime:
         // The answer to an upgrade that was refused because of its namespace says why.
         _ = try await inNamespace(of: target)
         return .answer(Responder.webSocketNeeded)
       case .line:
-        return .answer(line(origin: parsed.fields[.origin], host: request.head.authority))
+        return .answer(line(origin: parsed.fields[.origin], host: parsed.host))
       case .longPolling:
         return .answer(Responder.longPollingRefused)
       case .identity: return .answer(try await identity(parsed, &body, writer))
@@ -243,9 +246,25 @@ struct Responder: Sendable {
   }
 
   /// Whether a credential is the one of an emulator's administrator.
-  private func isOwner(_ token: String) -> Bool { configuration.isEmulator && token == "owner" }
+  private func isOwner(_ token: String) -> Bool {
+    configuration.isEmulator && token == Operations.emulatorOwner
+  }
+
+  /// Whether a foreign page may have made a request to an emulator.
+  func isForeign(_ request: Parsed) -> Bool {
+    configuration.isEmulator
+      && sockets.isForeign(origin: request.fields[.origin], host: request.host)
+  }
 
   private func credential(_ request: Parsed) throws(WireError) -> String? {
+    guard let token = try sentCredential(request) else { return nil }
+    if configuration.isEmulator, Operations.isOfEmulator(token), isForeign(request) {
+      throw Operations.foreignPage
+    }
+    return token
+  }
+
+  private func sentCredential(_ request: Parsed) throws(WireError) -> String? {
     if let token = request.target["auth"] ?? request.target["access_token"] { return token }
     guard let field = request.fields[.authorization] else { return nil }
     let scheme = "bearer "

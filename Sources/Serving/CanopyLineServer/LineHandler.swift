@@ -88,9 +88,9 @@ final class LineHandler: SessionHandler, ClientProtocol, ChannelInboundHandler {
   }
 
   private func receiveLong(_ context: ChannelHandlerContext, _ line: UnsafeRawBufferPointer) {
-    decodeBeside(context, line) { [limits = operations.limits] line in
+    decodeBeside(context, line) { [limits = operations.limits] line, bytes in
       let request = try Request(line: line, limits: limits)
-      return (request, request.memoryBytes(text: line))
+      return (request, bytes + request.pathBytes)
     } receive: { [self] decoded in
       switch decoded {
       case .success(let (request, bytes)):

@@ -57,16 +57,18 @@ public final class RealtimeConnections: Sendable {
 
   /// Adds the handlers of the realtime protocol, and sends the first message.
   ///
-  /// The origin of a web page does not matter: every request needs a token that only the page itself can have, and
-  /// official clients run on pages of any origin.
+  /// Official clients run on pages of any origin, and what a page may do depends on a token that only the page itself can
+  /// have. In an emulator everybody has such tokens, so a foreign page may not use them: see `isForeign`.
   ///
   /// - Parameters:
   ///   - host: the name and port by which the client has reached the server: the field `Host` of its request.
   ///     Official clients connect to it from then on. A text that cannot be a host is replaced by the local address.
+  ///   - origin: the origin of the page that opens the connection: the field `Origin` of its request.
   ///   - namespace: the namespace of the connection, which is released at its end; nil for the default one.
   /// - Throws: the error of the pipeline.
   public func addRealtime(
-    to channel: any Channel, host: String?, _ namespace: NamespaceLease? = nil
+    to channel: any Channel, host: String?, origin: String? = nil,
+    _ namespace: NamespaceLease? = nil
   ) throws {
     channel.eventLoop.assertInEventLoop()
     let home = loops.value(of: channel.eventLoop).value
@@ -76,7 +78,8 @@ public final class RealtimeConnections: Sendable {
     let handler = RealtimeHandler(
       shared: namespace.map { home.loop(of: $0.operations) } ?? home, output: output,
       frames: frames,
-      host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel))
+      host: host.flatMap { RealtimeConnections.host($0) } ?? RealtimeConnections.localHost(channel),
+      isForeign: configuration.isEmulator && isForeign(origin: origin, host: host))
     try channel.pipeline.syncOperations.addHandler(handler)
   }
 
@@ -124,6 +127,41 @@ public final class RealtimeConnections: Sendable {
     guard name.contains(UInt8(ascii: ".")), let last = labels.last else { return false }
     let isAddress = last.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
     return !isAddress && !last.elementsEqual("localhost".utf8)
+  }
+
+  /// Whether a request may come from a web page of a site on the Internet, which a person on this machine has open. An
+  /// emulator accepts credentials that everybody knows, and must not accept them from such a page.
+  ///
+  /// A page of a server on this machine is not foreign, on any port, so that developers can serve their pages from there.
+  /// Neither are pages of the origins that are allowed by name.
+  ///
+  /// - Parameters:
+  ///   - origin: the field `Origin` of the request; nil for a program other than a browser, or for a page that reads from
+  ///     its own origin.
+  ///   - host: the field `Host` of the request. A page reaches this server as its own origin if the name of its site
+  ///     resolves to this machine.
+  public func isForeign(origin: String?, host: String?) -> Bool {
+    if let origin, !RealtimeConnections.isOfThisMachine(origin: origin),
+      !mayOpenLine(origin: origin, host: host)
+    {
+      return true
+    }
+    guard let host, RealtimeConnections.mayBeForeign(host) else { return false }
+    return !["http://", "https://"].contains { configuration.allowedOrigins.contains($0 + host) }
+  }
+
+  /// Whether an origin has a host name or an address of the loopback interface.
+  private static func isOfThisMachine(origin: String) -> Bool {
+    guard let host = host(ofOrigin: origin)?.asciiLowercased else { return false }
+    if host.hasSameBytes(as: "[::1]") || host.hasBytePrefix("[::1]:") { return true }
+    let name = host.utf8.prefix { $0 != UInt8(ascii: ":") }
+    let labels = name.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+    if labels.last?.elementsEqual("localhost".utf8) == true { return true }
+    return labels.count == 4 && labels.first?.elementsEqual("127".utf8) == true
+      && labels.allSatisfy { label in
+        (1...3).contains(label.count)
+          && label.allSatisfy { (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) }
+      }
   }
 
   /// The response to a client that asks for long polling at `/.lp`: it makes official clients take a WebSocket.

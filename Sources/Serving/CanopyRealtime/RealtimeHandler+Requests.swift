@@ -20,12 +20,15 @@ extension RealtimeHandler {
   }
 
   private func receiveLong(_ context: ChannelHandlerContext, _ text: UnsafeRawBufferPointer) {
-    decodeBeside(context, text) { [limits = operations.limits] text in
-      (try ClientMessage(text, limits: limits), Request.memoryBytes(text: text))
+    let number = ClientMessage.number(inBeginning: text)
+    decodeBeside(context, text) { [limits = operations.limits] text, bytes in
+      (try ClientMessage(text, limits: limits), bytes)
     } receive: { [self] decoded in
       switch decoded {
       case .success(let (message, bytes)): receive(context, message, bytes: bytes)
       case .failure(let error as RealtimeRefusal): refuse(error)
+      // The memory is short, or there is no thread: the client may try again.
+      case .failure(let error as WireError): refuse(RealtimeRefusal(number, error))
       case .failure(let error): endRequests(operations.wireError(error).sentence)
       }
     }

@@ -21,6 +21,8 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   private let frames: UnfinishedFrames?
   /// The name and port of the server for the client.
   private let host: String
+  /// Whether a foreign page uses the connection of an emulator.
+  private let isForeign: Bool
   let input: RealtimeInput
   var answers = PendingAnswers()
   /// The newest check of the client that is not answered.
@@ -34,11 +36,15 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
   /// The login whose end is announced to the client.
   private var watched: UserSession?
 
-  init(shared: RealtimeLoop, output: RawOutput, frames: UnfinishedFrames?, host: String) {
+  init(
+    shared: RealtimeLoop, output: RawOutput, frames: UnfinishedFrames?, host: String,
+    isForeign: Bool
+  ) {
     self.shared = shared
     raw = output
     self.frames = frames
     self.host = host
+    self.isForeign = isForeign
     input = RealtimeInput(bytesMax: shared.operations.limits.lineBytesMax)
     super.init(shared, input, .realtime)
   }
@@ -157,7 +163,11 @@ final class RealtimeHandler: SessionHandler, ClientProtocol, ChannelInboundHandl
     case (.unauthenticate, _):
       // The token stays valid: the client may show it again.
       finish(slot, Session.Completion(.null, identity: .anonymous))
-    case (_, .account(.authenticate(token: "owner"))) where shared.configuration.isEmulator:
+    case (_, .account(.authenticate(let token)))
+    where isForeign && Operations.isOfEmulator(token):
+      finish(slot, Session.Completion(.failure(Operations.foreignPage)))
+    case (_, .account(.authenticate(token: Operations.emulatorOwner)))
+    where shared.configuration.isEmulator:
       finish(slot, Session.Completion(.null, identity: .administrator))
     default: super.begin(context, request, slot)
     }

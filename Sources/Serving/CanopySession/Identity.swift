@@ -34,12 +34,14 @@ public enum Identity: Sendable {
 
   /// Returns the owner of a write.
   ///
-  /// - Parameter address: the address of the client.
-  func owner(at address: String) -> WriteOwner {
+  /// - Parameters:
+  ///   - address: the address of the client.
+  ///   - turns: its connection and its network.
+  func owner(at address: String, _ turns: TurnGroup?) -> WriteOwner {
     switch self {
     case .administrator: .server
-    case .user(let session): .user(session.uid)
-    case .anonymous: .address(address)
+    case .user(let session): .user(session.uid, network: turns?.network)
+    case .anonymous: .address(address, network: turns?.network)
     }
   }
 

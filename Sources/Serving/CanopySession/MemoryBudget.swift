@@ -42,7 +42,11 @@ public final class MemoryBudget: Sendable {
   }
 
   fileprivate struct State {
-    var used = 0
+    var used = 0 {
+      didSet { peak = max(peak, used) }
+    }
+    /// The most bytes that were charged since a release of them was noted.
+    var peak = 0
     /// The bytes among them that connections take while they are idle.
     var idle = 0
     var lastID = 0
@@ -62,6 +66,16 @@ public final class MemoryBudget: Sendable {
 
   /// The bytes that are charged at present.
   public var used: Int { state.withLock { $0.used } }
+
+  /// Whether connections have released at least some bytes since the last call that returned true. Their total may still
+  /// fall; then a later call returns true again.
+  public func takeRelease(of bytesMin: Int) -> Bool {
+    state.withLock { state in
+      guard state.peak - state.used >= bytesMin else { return false }
+      state.peak = state.used
+      return true
+    }
+  }
 
   /// Whether the bound is reached, so that the server must not accept new connections.
   public var isExhausted: Bool {
@@ -140,6 +154,26 @@ public final class MemoryBudget: Sendable {
       budget.report(id, from: reported, to: amount, isGone ? nil : end)
       reported = amount
     }
+
+    /// Reports the bytes that the connection will hold when it has done some work, if there is room for them. Otherwise
+    /// changes nothing, and the work must not begin.
+    ///
+    /// Connections that hold more than this one make room for it: they end. It is never this connection that ends.
+    ///
+    /// - Parameter idle: the bytes among them that the connection takes while it is idle.
+    /// - Returns: false if there is no room, or the connection is gone or is ending.
+    public mutating func admit(_ bytes: Int, idle: Int = 0) -> Bool {
+      assert(0...bytes ~= idle)
+      guard !isGone, budget.admits(id, from: reported, to: Amount(bytes: bytes, idle: idle)) else {
+        return false
+      }
+      report(bytes, idle: idle)
+      return true
+    }
+  }
+
+  private func admits(_ id: Int, from old: Amount, to new: Amount) -> Bool {
+    state.withLock { $0.admits(id, from: old, to: new, bytesMax) }
   }
 
   /// Changes the bytes of a connection.
@@ -173,6 +207,22 @@ public final class MemoryBudget: Sendable {
 }
 
 extension MemoryBudget.State {
+  /// Whether there is room for the bytes of a connection, or connections that hold more than it can make room.
+  ///
+  /// The bytes of connections that are ending are not free yet. O(large connections) if there is no room.
+  fileprivate func admits(
+    _ id: Int, from old: MemoryBudget.Amount, to new: MemoryBudget.Amount, _ bytesMax: Int
+  ) -> Bool {
+    guard ending[id] == nil else { return false }
+    let wanted = used + new.bytes - old.bytes
+    if wanted <= bytesMax || new.bytes <= old.bytes { return true }
+    let larger = large.reduce(0) { sum, entry in
+      let isLarger = (entry.value.amount.excess, entry.key) > (new.excess, id)
+      return isLarger && entry.key != id ? sum + entry.value.amount.bytes : sum
+    }
+    return wanted - larger <= bytesMax
+  }
+
   /// Marks the largest connections as ending until the others fit. O(large connections) for each.
   fileprivate mutating func chooseLargest(_ bytesMax: Int) -> [@Sendable () -> Void] {
     var chosen: [@Sendable () -> Void] = []

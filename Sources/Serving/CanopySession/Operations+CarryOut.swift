@@ -1,5 +1,5 @@
 internal import CanopyAccounts
-internal import CanopyEngine
+public import CanopyEngine
 internal import CanopyRules
 internal import CanopyTree
 internal import CanopyWire
@@ -18,11 +18,14 @@ extension Operations {
   /// - Parameters:
   ///   - identity: the last user of the connection.
   ///   - address: the address of the client.
+  ///   - turns: the connection and its network, as for its other writes.
   public func carryOut(
-    _ armed: [ArmedWrite], as identity: Identity, from address: String, retry: @escaping Retry
+    _ armed: [ArmedWrite], as identity: Identity, from address: String, turns: TurnGroup? = nil,
+    retry: @escaping Retry
   ) {
     let charge = memory.charge(armed.reduce(0) { $0 + $1.memoryBytes })
-    let ended = EndedWrites(writes: armed, owner: identity.owner(at: address), charge: charge)
+    let owner = identity.owner(at: address, turns)
+    let ended = EndedWrites(writes: armed, owner: owner, charge: charge)
     carryOut(ended, isRetry: false, retry)
   }
 

@@ -85,7 +85,8 @@ extension Operations {
       try checkEarly(write, as: identity)
       try checkDerivation(write, as: identity)
       let context = WriteContext(
-        identity: identity, owner: identity.owner(at: address), turns: turns, completion: completion
+        identity: identity, owner: identity.owner(at: address, turns), turns: turns,
+        completion: completion
       )
       submit(
         CompareAndSet(

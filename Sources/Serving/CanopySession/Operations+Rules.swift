@@ -42,8 +42,7 @@ extension Operations {
   /// - Throws: `WireError.denied`.
   func checkEarly(_ write: Write, as identity: Identity) throws(WireError) {
     guard write.isLarge, let caller = identity.caller(at: now()) else { return }
-    let locations = write.assignments.lazy.map(\.location)
-    if rules.current.rules.denies(locations, before: nil, as: caller) { throw .denied }
+    if rules.current.rules.denies(write.assignments, before: nil, as: caller) { throw .denied }
   }
 
   /// Checks the number of locations of a write from which the blog derives data, unless the administrator writes.
@@ -199,7 +198,7 @@ extension RulesKeeper.Version {
 
   /// Whether the rules deny a write for a reason that the written data cannot change.
   func denies(_ write: Write, before: Node, as caller: RuleCaller) -> Bool {
-    rules.denies(write.assignments.lazy.map(\.location), before: before, as: caller)
+    rules.denies(write.assignments, before: before, as: caller)
   }
 
   /// Checks the number of locations from which the blog derives data. O(1) for a few locations.

@@ -7,14 +7,15 @@ extension Operations {
   ///
   /// - Parameters:
   ///   - address: the address of the client. Anonymous clients of one address share the engine as one writer.
-  ///   - turns: the connection and its network, which share their turns of long work.
+  ///   - turns: the connection and its network, which share their turns at the writer and those of long work.
   ///   - completion: called once, on the engine's thread or on the caller's, when the write is durable or refused.
   public func write(
     _ request: WriteRequest, as identity: Identity, from address: String, turns: TurnGroup? = nil,
     completion: @escaping @Sendable (Reply) -> Void
   ) {
     let context = WriteContext(
-      identity: identity, owner: identity.owner(at: address), turns: turns, completion: completion)
+      identity: identity, owner: identity.owner(at: address, turns), turns: turns,
+      completion: completion)
     do {
       switch request {
       case .blog(let request): try submit(request, context)

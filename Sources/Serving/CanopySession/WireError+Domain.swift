@@ -92,6 +92,10 @@ extension WireError {
   static let noThread = WireError(
     .overloaded, "the server has no thread for this request; try again later")
 
+  /// The error of a request for whose data the server has no memory now.
+  public static let noMemory = WireError(
+    .overloaded, "the server is short of memory for this request; try again later")
+
   /// The error for a subscription to more than an event may hold.
   public static let subscriptionTooLarge = WireError(
     .tooLarge,

@@ -8,6 +8,7 @@ import CanopyLineServer
 import CanopyMetrics
 import CanopySession
 import CanopySQLite
+import CanopySystem
 import CanopyTree
 import NIOCore
 import Logging
@@ -87,6 +88,7 @@ struct Serve: AsyncParsableCommand {
   }
 
   private func serve() async throws {
+    Allocator.boundFreeMemory()
     let settings = try settings()
     let logger = settings.logger
     settings.warnOfPlainText()
@@ -105,6 +107,7 @@ struct Serve: AsyncParsableCommand {
       services: [
         EngineService(parts: parts), TokenPurge(parts: parts, logger: logger),
         UnfinishedWorkService(operations: operations), NamespaceService(operations: operations),
+        MemoryReturn(memory: operations.memory),
         listeners,
       ] + (reload.map { [$0] } ?? [])
         + (operations.hasLease ? [LeaseService(operations: operations)] : []),

@@ -2,6 +2,7 @@ import CanopyAccounts
 import CanopyEngine
 import CanopyEvents
 import CanopySession
+import CanopySystem
 import Logging
 import ServiceLifecycle
 import UnixSignals
@@ -97,6 +98,27 @@ struct TokenPurge: Service {
           logger.error("expired tokens could not be removed", metadata: ["error": "\(error)"])
         }
         try? await Task.sleep(for: .seconds(3600))
+      }
+    }
+  }
+}
+
+/// The service that returns memory to the system after connections have released much of it.
+///
+/// The buffers of a flood stand between those of other connections, so the allocator alone would keep the memory.
+struct MemoryReturn: Service {
+  /// The bytes of connections whose release is worth the work.
+  private static let releasedBytesMin = 4 * 1024 * 1024
+
+  let memory: MemoryBudget
+
+  func run() async {
+    await cancelWhenGracefulShutdown {
+      while !Task.isCancelled {
+        try? await Task.sleep(for: .seconds(1))
+        guard memory.takeRelease(of: MemoryReturn.releasedBytesMin) else { continue }
+        // The threads of tasks are few, and not to be held.
+        _ = WorkerThread.start(niceness: 5) { Allocator.returnFreeMemory() }
       }
     }
   }

@@ -38,7 +38,7 @@ public final class SQLiteStore: Sendable {
     /// during the checkpoint.
     public var checkpointBatchLocations = 250_000
     /// The maximum number of rows with writes that clients may send again, which a start reads and a checkpoint keeps.
-    var clientWritesMax = Limits.clientsMax
+    var clientWritesMax = Limits.rememberedWritesMax
     /// Whether to open a folder even if commits or other changes were lost. Then `acceptLosses` must be called.
     public var acceptsLoss = false
     /// The current time in milliseconds since 1970. If it is given, opening for writing refuses a time that keys cannot

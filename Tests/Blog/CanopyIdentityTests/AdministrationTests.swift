@@ -25,6 +25,31 @@ struct AdministrationTests {
     #expect(try await server.request("GET", "/emulator/v1/projects/blog/oobCodes").status == 404)
   }
 
+  @Test func `a foreign page is no administrator, and its tokens need a signature`() async throws {
+    let fixture = try await IdentityFixture(isEmulator: true)
+    let accounts = "/identitytoolkit.googleapis.com/v1/projects/blog/accounts"
+    let codes = "/emulator/v1/projects/blog/oobCodes"
+    let identity = IdentityFixture.unsigned(#"{"sub":"ada","exp":9999999999,"iat":1}"#)
+    for isForeign in [false, true] {
+      let created = try await fixture.request(
+        "POST", accounts, body: #"{"localId":"ada\#(isForeign)"}"#, authorization: "Bearer owner",
+        isForeign: isForeign)
+      #expect(created.status == (isForeign ? 401 : 200))
+      let list = try await fixture.request("GET", codes, isForeign: isForeign)
+      #expect(list.status == (isForeign ? 401 : 200))
+      let custom = IdentityFixture.unsigned(
+        #"{"aud":"\#(IdentityService.customAudience)","uid":"ada","exp":9999999999,"iat":1}"#)
+      let login = try await fixture.request(
+        "POST", "/identitytoolkit.googleapis.com/v1/accounts:signInWithCustomToken",
+        body: #"{"token":"\#(custom)"}"#, isForeign: isForeign)
+      #expect(login.status == (isForeign ? 400 : 200))
+      let lookup = try await fixture.request(
+        "POST", "/identitytoolkit.googleapis.com/v1/accounts:lookup",
+        body: #"{"idToken":"\#(identity)"}"#, isForeign: isForeign)
+      #expect(lookup.status == (isForeign ? 400 : 200), "\(lookup)")
+    }
+  }
+
   @Test func `an account is created, found, changed and deleted`() async throws {
     let fixture = try await IdentityFixture(isEmulator: true)
     let created = try await fixture.administrator(

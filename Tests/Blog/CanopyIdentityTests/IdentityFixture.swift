@@ -90,13 +90,14 @@ extension IdentityFixture {
 
   func request(
     _ method: String, _ path: String, query: [(name: String, value: String)] = [],
-    body: String = "", authorization: String? = nil, from address: String = Self.address
+    body: String = "", authorization: String? = nil, from address: String = Self.address,
+    isForeign: Bool = false
   ) async throws -> Answer {
     try Answer(
       await service.respond(
         to: IdentityRequest(
           method: method, path: path, query: query, authorization: authorization,
-          body: Array(body.utf8), address: address)))
+          body: Array(body.utf8), address: address, isForeign: isForeign)))
   }
 
   /// Makes a request of the administrator of an emulator.

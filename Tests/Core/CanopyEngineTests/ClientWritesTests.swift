@@ -6,18 +6,18 @@ import Testing
 
 struct ClientWritesTests {
   @Test func `of more clients than the bound those that wrote longest ago are forgotten`() throws {
-    #expect(ClientWrites().clientsMax == Limits.clientsMax)
-    let clientsMax = 2_000
-    var writes = ClientWrites(clientsMax: clientsMax)
-    for number in 0..<clientsMax {
+    #expect(ClientWrites().writesMax == Limits.rememberedWritesMax)
+    let writesMax = 2_000
+    var writes = ClientWrites(writesMax: writesMax)
+    for number in 0..<writesMax {
       writes.note(try Self.write(by: "c\(number)", at: Int64(number)))
     }
-    #expect(writes.count == clientsMax)
+    #expect(writes.count == writesMax)
     #expect(throws: RepeatedWrite.self) { try writes.admit(Self.write(by: "c0", at: 0).origin) }
-    writes.note(try Self.write(by: "one more", at: Int64(clientsMax)))
-    #expect(writes.count == clientsMax)
+    writes.note(try Self.write(by: "one more", at: Int64(writesMax)))
+    #expect(writes.count == writesMax)
     _ = try writes.admit(Self.write(by: "c0", at: 0).origin)
-    let last = try Self.write(by: "c\(clientsMax - 1)", at: 0).origin
+    let last = try Self.write(by: "c\(writesMax - 1)", at: 0).origin
     #expect(throws: RepeatedWrite.self) { try writes.admit(last) }
     // Only one client was forgotten.
     let second = try Self.write(by: "c1", at: 0).origin
@@ -26,7 +26,7 @@ struct ClientWritesTests {
 
   @Test func `writes that are read in any order are forgotten by their time`() throws {
     let stored = try (0..<10).map { try Self.write(by: "c\($0)", at: Int64($0)) }
-    var writes = ClientWrites(stored.reversed(), clientsMax: 4)
+    var writes = ClientWrites(stored.reversed(), writesMax: 4)
     #expect(writes.count == 4)
     for write in stored.suffix(4) {
       #expect(throws: RepeatedWrite.self) { try writes.admit(write.origin) }
@@ -107,8 +107,8 @@ struct ClientWritesTests {
   }
 
   @Test func `one owner with many clients displaces only its own`() throws {
-    let clientsMax = 2_000
-    var writes = ClientWrites(clientsMax: clientsMax)
+    let writesMax = 2_000
+    var writes = ClientWrites(writesMax: writesMax)
     var owners: [ClientWrite] = []
     for index in 0..<100 {
       var write = try Self.write(by: "own\(index)", at: Int64(index))
@@ -116,18 +116,67 @@ struct ClientWritesTests {
       writes.note(write)
       owners.append(write)
     }
-    for number in 0..<2 * clientsMax {
+    for number in 0..<2 * writesMax {
       var write = try Self.write(by: "m\(number)", at: 1_000 + Int64(number))
       write.origin.owner = "mallory"
       writes.note(write)
     }
-    #expect(writes.count <= clientsMax)
+    #expect(writes.count <= writesMax)
     for write in owners {
       #expect(throws: RepeatedWrite(sequence: write.sequence)) { try writes.admit(write.origin) }
     }
-    var last = try Self.write(by: "m\(2 * clientsMax - 1)", at: 0).origin
+    var last = try Self.write(by: "m\(2 * writesMax - 1)", at: 0).origin
     last.owner = "mallory"
     #expect(throws: RepeatedWrite.self) { try writes.admit(last) }
+  }
+
+  @Test func `the writes of all clients together are bounded, and others keep theirs`() throws {
+    let writesMax = 1_000
+    var writes = ClientWrites(writesMax: writesMax)
+    var sequence: Int64 = 1
+    func note(_ owner: String, _ client: String, _ number: Int64) throws -> ClientWrite {
+      var write = try Self.write(by: client, at: 0)
+      write.origin.owner = owner
+      write.origin.number = number
+      write.sequence = sequence
+      sequence += 1
+      writes.note(write)
+      return write
+    }
+    let honest = try (1...50).map { try note("ada", "one", $0) }
+    var mallory: [ClientWrite] = []
+    // A new name whenever the last one has all the writes that it may have, and no reply is reported as seen.
+    for index in 0..<5 * writesMax {
+      mallory.append(
+        try note("mallory", "m\(index / 400)", Int64(index % 400 + 1)))
+      #expect(writes.entryCount <= writesMax)
+    }
+    for write in honest {
+      #expect(throws: RepeatedWrite(sequence: write.sequence)) { try writes.admit(write.origin) }
+    }
+    // Its newest writes are known, and an old one is made again.
+    for write in mallory.suffix(400) {
+      #expect(throws: RepeatedWrite(sequence: write.sequence)) { try writes.admit(write.origin) }
+    }
+    #expect(try writes.admit(mallory[0].origin).seen == 0)
+    #expect(writes.entryCount > writesMax - 400)
+  }
+
+  @Test func `of one client with too many writes the oldest are forgotten`() throws {
+    var writes = ClientWrites(writesMax: 80)
+    for number in 1...81 as ClosedRange<Int64> { writes.note(try Self.write(number, seen: 0)) }
+    #expect(writes.remembered(of: "c") == 71 && writes.entryCount == 71)
+    _ = try writes.admit(Self.write(10, seen: 0).origin)
+    #expect(throws: RepeatedWrite(sequence: 11)) {
+      try writes.admit(Self.write(11, seen: 0).origin)
+    }
+    // Seen replies and failed commits make room.
+    _ = try writes.admit(Self.write(90, seen: 60).origin)
+    #expect(writes.entryCount == 21)
+    writes.rollBack(try (71...81).map { try Self.commit($0) })
+    #expect(writes.entryCount == 10)
+    writes.rollBack(try (61...70).map { try Self.commit($0) })
+    #expect(writes.entryCount == 1)
   }
 
   @Test func `one owner whose writes are refused displaces no marks of others`() throws {
@@ -165,6 +214,11 @@ struct ClientWritesTests {
   private static func write(_ number: Int64, seen: Int64) throws -> ClientWrite {
     ClientWrite(
       origin: try WriteOrigin(client: "c", number: number, seen: seen), sequence: number, time: 0)
+  }
+
+  private static func commit(_ number: Int64) throws -> Commit {
+    Commit(
+      sequence: number, time: 0, assignments: [], origin: try write(number, seen: 0).origin)
   }
 
   private static func write(by client: String, at time: Int64) throws -> ClientWrite {

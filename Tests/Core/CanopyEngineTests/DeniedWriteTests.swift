@@ -102,6 +102,49 @@ import Testing
     }
   }
 
+  @Test func `a client that sends one small request at a time has a turn in each batch`()
+    async throws
+  {
+    let journal = FaultyJournal(InMemoryJournal())
+    let setting = Setting()
+    var configuration = Engine.Configuration()
+    configuration.elapsed = setting.elapsed
+    try await withEngine(journal, configuration: configuration) { engine async throws in
+      let gate = journal.holdNextAppend()
+      let answers = Answers<Outcome>()
+      engine.submitSet("first", 1, answers)
+      await gate.reached()
+      let order = Answers<Int>()
+      @Sendable func submit(
+        _ owner: Int, _ duration: Duration, then next: @escaping @Sendable () -> Void
+      ) {
+        engine.submit(
+          { _ -> Decision<Void> in
+            order.add(owner)
+            setting.advance(duration)
+            throw EngineError.denied
+          }, of: .address("\(owner)")
+        ) {
+          answers.add(Outcome($0))
+          next()
+        }
+      }
+      // Three of these fit in a batch.
+      for number in 0..<200 { submit(number % 20, .milliseconds(4)) {} }
+      @Sendable func sendNext(_ number: Int) {
+        if number < 30 { submit(-1, .microseconds(50)) { sendNext(number + 1) } }
+      }
+      sendNext(0)
+      gate.open()
+      _ = await answers.wait(for: 231)
+      // In the first round, when no owner has used any time, it waits for one request of each.
+      let honest = order.values.indices.filter { order.values[$0] == -1 }
+      #expect(honest.count == 30 && honest[0] <= 20, "\(order.values)")
+      let gaps = zip(honest, honest.dropFirst()).map { $1 - $0 }
+      #expect((gaps.max() ?? 0) <= 4, "\(order.values)")
+    }
+  }
+
   @Test func `the requests of each owner keep their order when batches take long`() async throws {
     let journal = FaultyJournal(InMemoryJournal())
     let setting = Setting()

@@ -46,7 +46,7 @@ struct EarlyDenialTests {
     #expect(!rules.denies(locations.prefix(2), before: nil, as: nobody))
     #expect(rules.denies(locations, before: nil, as: nobody))
     #expect(try rules.denies([Location("")], before: nil, as: nobody), "no rule grants the root")
-    #expect(!rules.denies([], before: nil, as: nobody))
+    #expect(!rules.denies([Location](), before: nil, as: nobody))
   }
 
   @Test func `the built-in rules deny nearly every write of an anonymous client without data`()
@@ -63,6 +63,37 @@ struct EarlyDenialTests {
     // A free user name depends on the written data.
     #expect(try !rules.denies([Location("usernames/n")], before: .absent, as: nobody))
     #expect(try !rules.denies([Location("posts/p")], before: nil, as: user("ann")))
+  }
+
+  @Test func `a validate rule that needs no written data denies a value, and no removal`() throws {
+    let rules = try rules(
+      #"{"rules":{"$a":{".write":true,".validate":"auth != null","b":{".validate":"newData.isString()"},"$other":{".validate":false}}}}"#
+    )
+    func denies(_ path: String, _ value: Node, _ caller: RuleCaller) throws -> Bool {
+      let assignments = [Assignment(try Location(path), value)]
+      let early = rules.denies(assignments, before: nil, as: caller)
+      #expect(rules.denies(assignments, before: .absent, as: caller) == early)
+      return early
+    }
+    #expect(try denies("x/y", 1, user("ann")))
+    #expect(try denies("x/y/z", 1, user("ann")))
+    #expect(try !denies("x/y", .absent, user("ann")))
+    #expect(try !denies("x/y/.priority", 1, user("ann")))
+    #expect(try !denies("x/b", 1, user("ann")), "the written data decides")
+    #expect(try denies("x/b", "text", nobody), "a rule above denies")
+    #expect(try !denies("x", try tree(#"{"b":"t"}"#), user("ann")))
+    let mixed = try [("x/b", Node.absent), ("x/c", .absent), ("x/d", 1)].map {
+      Assignment(try Location($0), $1)
+    }
+    #expect(rules.denies(mixed, before: nil, as: user("ann")))
+    #expect(!rules.denies(mixed.prefix(2), before: nil, as: user("ann")))
+  }
+
+  @Test func `the built-in rules deny unknown members of a profile without data`() throws {
+    let rules = try BuiltInRules.load()
+    let path = try Location("users/ann/z1")
+    #expect(rules.denies([Assignment(path, 1)], before: nil, as: user("ann")))
+    #expect(!rules.denies([Assignment(path, .absent)], before: nil, as: user("ann")))
   }
 
   @Test func `rules that use too many steps deny`() throws {

@@ -85,7 +85,8 @@ struct RuleFuzzTests {
       let read = rules.explainRead(path, in: data, as: caller)
       let isSame = mayRead == read.verdict.isAllowed
       try #require(isSame, "\(String(decoding: bytes, as: UTF8.self))")
-      let after = data.setting(random.pick(values), at: path)
+      let value = random.pick(values)
+      let after = data.setting(value, at: path)
       let location = Location(path, isPriority: random.oneIn(5))
       let verdict = rules.authorize([location], before: data, after: after, as: caller)
       let write = rules.explainWrite([location], before: data, after: after, as: caller)
@@ -94,7 +95,12 @@ struct RuleFuzzTests {
       // A write is denied early only if it is denied, and without data only if it is denied with data.
       let early = rules.denies([location], before: data, as: caller)
       let earliest = rules.denies([location], before: nil, as: caller)
-      let isSound = (!earliest || early) && (!early || !verdict.isAllowed)
+      let set = [Assignment(location, value)]
+      let earlySet = rules.denies(set, before: data, as: caller)
+      let earliestSet = rules.denies(set, before: nil, as: caller)
+      let isSound =
+        (!earliest || early && earliestSet) && (!early || earlySet) && (!earliestSet || earlySet)
+        && (!earlySet || !verdict.isAllowed)
       try #require(isSound, "\(String(decoding: bytes, as: UTF8.self))")
     }
     #expect(loaded > Self.count / 100)

@@ -56,6 +56,40 @@ import Testing
     }
   }
 
+  @Test(arguments: ["PUT", "POST", "PATCH"])
+  func `a body for whose data there is no memory is refused before it is decoded`(
+    method: String
+  ) async throws {
+    var limits = Limits()
+    limits.memoryMax = 1024 * 1024
+    try await withGateway(limits: limits) { server in
+      try await server.connect { client in
+        // It would take many times its bytes. It ends too early to be JSON, so decoding it would say so.
+        let body = "{\"a\":[" + String(repeating: "[1],", count: 20_000)
+        let refused = try await client.request(method, "/open/a.json", [:], body)
+        #expect(refused.status == 503 && refused.text.contains("short of memory"))
+        // The connection goes on, and a smaller body is decoded.
+        let smaller = try await client.request(
+          method, "/open/a.json", [:], String(body.prefix(8_000)))
+        #expect(smaller.status == 400)
+        #expect(try await client.request(method, "/open/a.json", [:], "{\"a\":1}").status == 200)
+        try await eventually { server.parts.operations.memory.used < 64 * 1024 }
+      }
+    }
+  }
+
+  @Test(arguments: ["9223372036854775807", "9223372036854775808", "18446744073709551615"])
+  func `a length at the bounds of integers is refused at once`(length: String) async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        try await client.send(
+          "PUT /open/a.json HTTP/1.1\r\nHost: x\r\nContent-Length: \(length)\r\n\r\n1")
+        #expect(try await client.response().status == 413)
+        #expect(try await client.end() == [])
+      }
+    }
+  }
+
   @Test(arguments: ["", "?print=silent"])
   func `a write that is answered is no longer charged`(options: String) async throws {
     try await withGateway { server in
@@ -171,9 +205,10 @@ import Testing
 
   @Test(arguments: [
     "GARBAGE\r\n\r\n", "GET /open.json HTTP/1.1\r\nbad header\r\n\r\n",
-    "GET /open.json HTTP/9.9\r\n\r\n", "POST /open.json HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-    "PUT /open.json HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
-    "PUT /open.json HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\n7\r\n0\r\n\r\n",
+    "GET /open.json HTTP/9.9\r\n\r\n",
+    "POST /open.json HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    "PUT /open.json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nxyz\r\n",
+    "PUT /open.json HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n1\r\n7\r\n0\r\n\r\n",
     "\0\u{1}\u{2}",
   ])
   func `bytes that are not a request end their connection and no other`(text: String) async throws {
@@ -196,7 +231,8 @@ import Testing
         try await server.connect { client in
           try await client.send(
             "GET /open.json HTTP/1.1\r\nHost: x\r\n\r\n"
-              + "CONNECT \(target) HTTP/1.1\r\nHost: x\r\n\r\nGET /open.json HTTP/1.1\r\n\r\n")
+              + "CONNECT \(target) HTTP/1.1\r\nHost: x\r\n\r\nGET /open.json HTTP/1.1\r\nHost: x\r\n\r\n"
+          )
           #expect(try await client.response().status == 200)
           let response = try await client.response()
           #expect(response.status == 405 && response.fields["connection"] == "close")

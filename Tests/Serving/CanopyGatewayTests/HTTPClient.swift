@@ -84,7 +84,8 @@ final class HTTPClient {
   func begin(
     _ method: String, _ target: String, _ fields: [String: String] = [:], _ body: String? = nil
   ) async throws {
-    var head = "\(method) \(target) HTTP/1.1\r\nHost: localhost\r\n"
+    var head = "\(method) \(target) HTTP/1.1\r\n"
+    if fields["Host"] == nil { head += "Host: localhost\r\n" }
     for (name, value) in fields.sorted(by: { $0.key < $1.key }) { head += "\(name): \(value)\r\n" }
     if let body { head += "Content-Length: \(body.utf8.count)\r\n" }
     try await send(head + "\r\n" + (body ?? ""))

@@ -44,7 +44,8 @@ import Testing
   @Test func `a head that never ends is refused`() async throws {
     try await withGateway { server in
       try await server.connect { client in
-        try? await client.send("GET / HTTP/1.1\r\nX:" + String(repeating: " ", count: 100_000))
+        try? await client.send(
+          "GET / HTTP/1.1\r\nHost: x\r\nX:" + String(repeating: " ", count: 100_000))
         let response = try await client.response()
         #expect(response.status == 431)
       }
@@ -57,7 +58,7 @@ import Testing
       try await server.connect { client in
         try await eventually { memory.used == GatewayConnection.newBytes }
         let field = "X: \(String(repeating: "a", count: 15_000))\r\n"
-        try await client.send("GET /open.json HTTP/1.1\r\n" + field)
+        try await client.send("GET /open.json HTTP/1.1\r\nHost: x\r\n" + field)
         try await eventually { memory.used >= GatewayConnection.baseBytes + 2 * 15_000 }
         try await client.send("\r\n")
         #expect(try await client.response().status == 200)
@@ -76,6 +77,38 @@ import Testing
     }
   }
 
+  @Test(arguments: [
+    ("HTTP/1.1", "", 400), ("HTTP/1.1", "Host: x\r\n", 200), ("HTTP/1.1", "Host:\r\n", 200),
+    ("HTTP/1.1", "Host: x\r\nHost: x\r\n", 400), ("HTTP/1.0", "", 200),
+    ("HTTP/1.0", "Host: x\r\nhost: y\r\n", 400),
+    ("HTTP/1.1", "Host: x\r\nOrigin: a\r\n", 200),
+    ("HTTP/1.1", "Host: x\r\nOrigin: a\r\norigin: a\r\n", 400),
+  ])
+  func `a request names its host once, and its origin at most once`(
+    version: String, fields: String, status: Int
+  ) async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        try await client.send("GET /health \(version)\r\n\(fields)\r\n")
+        #expect(try await client.response().status == status)
+        if status == 400 { #expect(try await client.end() == []) }
+      }
+    }
+  }
+
+  @Test func `a request for a WebSocket with two origins is refused`() async throws {
+    try await withGateway { server in
+      try await server.connect { client in
+        try await client.send(
+          "GET /line HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            + "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n"
+            + "Origin: http://localhost\r\nOrigin: https://other.example\r\n\r\n")
+        #expect(try await client.response().status == 400)
+        #expect(try await client.end() == [])
+      }
+    }
+  }
+
   @Test func `requests behind a stream wait as bytes, which are charged`() async throws {
     try await withGateway { server in
       let memory = server.parts.operations.memory
@@ -84,7 +117,7 @@ import Testing
         _ = try await client.head()
         #expect(try await client.event().hasPrefix("put "))
         let before = memory.used
-        let request = "GET /x HTTP/1.1\r\n\r\n"
+        let request = "GET /x HTTP/1.1\r\nHost: x\r\n\r\n"
         try await client.send(String(repeating: request, count: 15_000 / request.utf8.count))
         try await eventually { memory.used >= before + 14_000 }
         // Further events are sent.

@@ -142,6 +142,70 @@ import Testing
     }
   }
 
+  @Test(
+    arguments: [
+      (nil, nil, true), ("http://localhost:5173", nil, true), ("https://app.localhost", nil, true),
+      ("http://127.0.0.1:8080", nil, true), ("http://127.8.9.1", nil, true),
+      ("http://[::1]:5173", nil, true), ("https://friend.example", nil, true),
+      (nil, "127.0.0.1:9000", true), (nil, "[::1]:9000", true), (nil, "friend.example", true),
+      ("https://evil.example", nil, false), ("null", nil, false), ("", nil, false),
+      ("https://localhost.evil.example", nil, false), ("http://127.0.0.1.evil.example", nil, false),
+      ("http://evil.example:9000", "evil.example:9000", false), (nil, "evil.example:9000", false),
+      ("http://localhost:5173", "evil.example:9000", false), ("http://192.168.1.4", nil, false),
+    ] as [(String?, String?, Bool)])
+  func `an emulator accepts credentials that everybody knows, but not from foreign pages`(
+    origin: String?, host: String?, isAccepted: Bool
+  ) async throws {
+    // {"alg":"none"}.{"sub":"victim"}
+    let token = "eyJhbGciOiJub25lIn0.eyJzdWIiOiJ2aWN0aW0ifQ."
+    var fields = ["Content-Type": "text/plain"]
+    fields["Origin"] = origin
+    fields["Host"] = host
+    try await withGateway {
+      $0.isEmulator = true
+      $0.allowedOrigins = ["https://friend.example"]
+    } _: { [fields] server in
+      try await server.connect { client in
+        let status = isAccepted ? 200 : 401
+        let put = try await client.request("PUT", "/any.json?auth=owner", fields, "1")
+        #expect(put.status == status)
+        let get = try await client.request("GET", "/any.json?auth=owner", fields)
+        #expect(get.status == status)
+        let overriding = "/users/victim.json?auth=\(token)&x-http-method-override=PUT"
+        #expect(try await client.request("POST", overriding, fields, "1").status == status)
+        let bearer = fields.merging(["Authorization": "Bearer owner"]) { $1 }
+        #expect(try await client.request("GET", "/any.json", bearer).status == status)
+        let codes = "/emulator/v1/projects/canopy/oobCodes"
+        #expect(try await client.request("GET", codes, fields).status == status)
+        let accounts = "/identitytoolkit.googleapis.com/v1/projects/canopy/accounts"
+        #expect(try await client.request("POST", accounts, bearer, "{}").status == status)
+        // Every page may make requests as anybody may.
+        #expect(try await client.request("GET", "/open/a.json", fields).status == 200)
+      }
+    }
+  }
+
+  @Test(
+    arguments: [(nil, true), ("http://localhost:5173", true), ("https://evil.example", false)]
+      as [(String?, Bool)])
+  func `a foreign page is no administrator of an emulator over a WebSocket`(
+    origin: String?, isAccepted: Bool
+  ) async throws {
+    try await withGateway {
+      $0.isEmulator = true
+    } _: { server in
+      try await server.connect { client in
+        var fields: [String: String] = [:]
+        fields["Origin"] = origin
+        #expect(try await client.upgrade("/.ws?v=5", fields) == 101)
+        _ = try await client.message()
+        try await client.send(message: #"{"t":"d","d":{"r":1,"a":"gauth","b":{"cred":"owner"}}}"#)
+        let answer = try await client.message()
+        #expect(answer.contains(#""s":"ok""#) == isAccepted, "\(answer)")
+      }
+    }
+  }
+
   @Test(arguments: ["0.0.0.0", "::", "192.0.2.1"])
   func `an emulator does not listen for other machines`(host: String) async throws {
     await #expect(throws: GatewayError.emulatorIsPublic) {

@@ -20,8 +20,36 @@ struct LineOutputTests {
       taken.bytes += buffer.readableBytesView
       taken.eventBytes += eventBytes
     }
-    #expect(taken.count == 2)
+    // The first has a buffer of its own, and a long text several.
+    #expect(taken.count == 2 + expected.count / LineOutput.bufferBytesMax)
     #expect(taken.bytes == expected)
     #expect(taken.eventBytes == expected.count)
+  }
+
+  @Test func `output that waits is charged with the memory of its text and of its buffers`() {
+    var output = LineOutput()
+    #expect(output.memoryBytes == 0)
+    let reply = String(repeating: "x", count: 70_000)
+    output.text.append(raw: reply)
+    #expect(output.byteCount == 70_000)
+    #expect(output.memoryBytes == output.text.capacity && output.memoryBytes >= 70_000)
+    output.append(shared: ByteBuffer(string: reply))
+    // The text has become buffers, none of which has more memory than it needs.
+    let shared = 128 * 1024
+    #expect((70_000..<90_000).contains(output.memoryBytes - shared))
+    var bytes = 0
+    while let (buffer, _) = output.take() {
+      bytes += buffer.readableBytes
+      let max = output.hasBuffers ? LineOutput.bufferBytesMax : shared
+      #expect(buffer.storageCapacity <= max)
+    }
+    #expect(bytes == 140_000)
+    #expect(output.memoryBytes == 0)
+    // A part of a large buffer is not charged with all of it.
+    var large = ByteBuffer(string: reply)
+    if let part = large.readSlice(length: 100) { output.append(shared: part) }
+    #expect(output.memoryBytes == 200)
+    output.removeAll()
+    #expect(output.memoryBytes == 0)
   }
 }

@@ -1,5 +1,6 @@
 import CanopyTesting
 import CanopyTree
+import Dispatch
 import Testing
 
 @testable import CanopyLineServer
@@ -47,6 +48,59 @@ import Testing
       await client.disconnect()
       await sent.value
       try await server.eventually { memory.used < 100_000 }
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a line for whose data there is no memory is refused before it is decoded`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.memoryMax = 1024 * 1024
+    } _: { server in
+      let client = try await server.connectAsAdministrator()
+      // It would take many times its bytes. It ends too early to be JSON, so decoding it would say so.
+      let lists = String(repeating: "[[[1]]],", count: 10_000)
+      for line in ["SET /a [\(lists)", "UPDATE / {\"a\":[\(lists)", "PUSH /a [\(lists)"] {
+        try await client.expect(line, failsWith: "OVERLOADED")
+        // The connection goes on, and a smaller line is decoded.
+        try await client.expect(String(line.prefix(8_000)), failsWith: "INVALID_DATA")
+      }
+      try await client.expect("PING", "+\"PONG\"")
+      #expect(server.parts.operations.memory.used < 64 * 1024)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
+  func `a line that waits to be decoded is dropped when its connection ends`(
+    _ depth: Depth
+  ) async throws {
+    try await withServer(depth) {
+      $0.limits.memoryMax = 3 * 1024 * 1024
+    } _: { server in
+      let operations = server.parts.operations
+      // Another long work has its turn.
+      let (begins, begin) = AsyncStream.makeStream(of: Void.self)
+      let gate = DispatchSemaphore(value: 0)
+      let work = Task {
+        try await operations.beside {
+          begin.yield()
+          gate.wait()
+        }
+      }
+      _ = await begins.first { true }
+      func line(_ count: Int) -> String { "SET /a [\(String(repeating: "1,", count: count))1]\n" }
+      let large = try await server.connectAsAdministrator()
+      try await large.send(line(20_000))
+      try await server.eventually { operations.memory.used > 20_000 * 96 }
+      let small = try await server.connectAsAdministrator()
+      try await small.send(line(15_000))
+      #expect(try await large.readLine().hasPrefix("-OVERLOADED"))
+      try await server.eventually { operations.memory.used < 20_000 * 96 }
+      #expect(operations.memory.used > 15_000 * 96)
+      gate.signal()
+      try await work.value
+      #expect(try await small.readLine().hasPrefix("+"))
     }
   }
 

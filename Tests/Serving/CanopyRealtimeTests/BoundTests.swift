@@ -51,6 +51,22 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
+  func `a message for whose data there is no memory is refused before it is decoded`(
+    _ depth: Depth
+  ) async throws {
+    var limits = Limits()
+    limits.memoryMax = 1024 * 1024
+    try await withRealtime(depth, limits: limits) { server in
+      let client = try await server.connect()
+      let list = "[" + String(repeating: "[[[1]]],", count: 10_000) + "1]"
+      try await client.request(1, "p", #"{"p":"/a","d":\#(list)}"#, status: "unavailable")
+      try await client.request(2, "m", #"{"p":"/","d":{"a":\#(list)}}"#, status: "unavailable")
+      // The connection goes on.
+      try await client.request(3, "p", #"{"p":"/a","d":1}"#)
+    }
+  }
+
+  @Test(arguments: Depth.allCases)
   func `a message has a bound, and a larger one is answered`(_ depth: Depth) async throws {
     var limits = Limits()
     limits.lineBytesMax = 50_000

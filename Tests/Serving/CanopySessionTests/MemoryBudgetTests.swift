@@ -34,6 +34,59 @@ struct MemoryBudgetTests {
     #expect(ended.all == ["large"])
   }
 
+  @Test func `work is admitted up to the bound, and no connection ends for a smaller one`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var small = budget.open { ended.append("small") }
+    var large = budget.open { ended.append("large") }
+    small.report(300_000)
+    large.report(100_000)
+    #expect(!large.admit(Self.mebibyte - 300_000 + 1))
+    #expect(budget.used == 400_000, "nothing has changed")
+    #expect(large.admit(Self.mebibyte - 300_000))
+    #expect(budget.used == Self.mebibyte)
+    #expect(ended.all.isEmpty)
+    // Less than before is always admitted.
+    #expect(large.admit(500_000))
+    #expect(budget.used == 800_000)
+  }
+
+  @Test func `larger connections make room for work, and their bytes are free when they are gone`()
+  {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    let ended = Ended()
+    var small = budget.open { ended.append("small") }
+    var large = budget.open { ended.append("large") }
+    large.report(900_000)
+    #expect(small.admit(400_000))
+    #expect(ended.all == ["large"])
+    #expect(!large.admit(900_001), "it is ending")
+    // It still holds its bytes.
+    #expect(!small.admit(400_001))
+    large.leave(holding: 700_000)
+    #expect(!large.admit(0), "it is gone")
+    #expect(!small.admit(400_001))
+    large.report(0)
+    #expect(small.admit(Self.mebibyte))
+    #expect(!small.admit(Self.mebibyte + 1))
+    #expect(ended.all == ["large"])
+  }
+
+  @Test func `a release is noted once, when it is large enough`() {
+    let budget = MemoryBudget(bytesMax: Self.mebibyte)
+    var share = budget.open {}
+    #expect(!budget.takeRelease(of: 1))
+    share.report(500_000)
+    #expect(!budget.takeRelease(of: 1))
+    share.report(100_001)
+    #expect(!budget.takeRelease(of: 400_000))
+    share.report(90_000)
+    #expect(budget.takeRelease(of: 400_000))
+    #expect(!budget.takeRelease(of: 1))
+    share.report(80_000)
+    #expect(budget.takeRelease(of: 10_000))
+  }
+
   @Test func `the bytes of idle connections count, but do not make them the first to end`() {
     let budget = MemoryBudget(bytesMax: Self.mebibyte)
     let ended = Ended()

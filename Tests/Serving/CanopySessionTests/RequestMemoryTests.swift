@@ -64,12 +64,67 @@ struct RequestMemoryTests {
 
   @Test func `an escape of another character is no priority, and a text may end within one`() {
     let other = Array(repeating: #""\u002f""#, count: 100).joined(separator: ",")
-    #expect(bytes(other) == 1024 + other.utf8.count + 99 * 64)
+    #expect(bytes(other) == 1024 + other.utf8.count + 99 * 96)
     let start = String(repeating: " ", count: 300)
     for end in [#"""#, #""\"#, #""\u002"#] {
       #expect(bytes(start + end) == 1024 + 300 + end.utf8.count, "\(end)")
     }
     #expect(bytes(start + #""\u002e"#) > 1024 + 300 + 300)
+  }
+
+  /// Texts at the extremes: many elements in few bytes, and few elements of many bytes.
+  static let extremes: [(name: String, text: String)] = {
+    func list(_ element: String, _ count: Int) -> String {
+      "[" + Array(repeating: element, count: count).joined(separator: ",") + "]"
+    }
+    func nested(_ open: String, _ close: String, _ levels: Int = 30) -> String {
+      String(repeating: open, count: levels) + "1" + String(repeating: close, count: levels)
+    }
+    func object(_ count: Int, _ member: (Int) -> String) -> String {
+      "{" + (0..<count).map(member).joined(separator: ",") + "}"
+    }
+    let long = String(repeating: "k", count: 300)
+    let text16 = #""aaaaaaaaaaaaaaaa""#
+    let forms = [
+      ("a list of numbers", list("1", 10_000)),
+      ("a list of decimals", list("1.5", 10_000)),
+      ("a list of short strings", list(#""a""#, 5_000)),
+      ("a list of strings with objects of their own", list(text16, 3_000)),
+      ("a list of long strings", list("\"\(long)\"", 300)),
+      (
+        "a list of escaped strings", list("\"" + String(repeating: #"\""#, count: 17) + "\"", 3_000)
+      ),
+      ("deep lists", list(nested("[", "]"), 200)),
+      ("deep objects of numbers", list(nested(#"{"1":"#, "}"), 200)),
+      ("deep objects", list(nested(#"{"a":"#, "}"), 200)),
+      ("short keys", object(5_000) { "\"a\($0)\":1" }),
+      ("keys with objects of their own", object(3_000) { "\"kkkkkkkkkkkkk\($0 + 10_000)\":1" }),
+      ("keys and strings", object(3_000) { "\"kkkkkkkkkkkkk\($0 + 10_000)\":\(text16)" }),
+      ("long keys", object(300) { "\"\(long)\($0)\":1" }),
+      (
+        "records",
+        object(500) { "\"-N00000000000000\($0 + 1_000)\":{\"title\":\"a\",\"likes\":{\"b\":1}}" }
+      ),
+      ("priorities", list(#"{".priority":1,".value":1}"#, 1_000)),
+      ("priorities with text", list("{\".priority\":\(text16),\".value\":1}", 1_000)),
+      ("deep priorities", list(nested(#"{".priority":1,"a":"#, "}"), 100)),
+      ("one priority in each", list(#"{"1":{".priority":1,".value":1}}"#, 1_000)),
+      ("nulls between", list("[null,1]", 2_000)),
+    ]
+    // Lists of each small length, in which the share of the pages differs.
+    return forms + (1...80).map { ("lists of \($0)", list(list("1", $0), 100)) }
+  }()
+
+  @Test func `the memory of a decoded text is at most its charge`() throws {
+    for (name, text) in Self.extremes {
+      let taken = try WriteValue(json: text).node.measuredBytes
+      #expect(taken > 0, "\(name)")
+      #expect(taken <= bytes(text), "\(name): \(taken) bytes, charged \(bytes(text))")
+    }
+    // A request takes some bytes besides.
+    for text in ["[[1],[1],[1],[1],[1],[1],[1],[1]]", #"{"1":{"1":{"1":1}}}"#] {
+      #expect(try WriteValue(json: text).node.measuredBytes <= bytes(text), "\(text)")
+    }
   }
 
   @Test func `an armed write is charged with its paths and server values`() throws {

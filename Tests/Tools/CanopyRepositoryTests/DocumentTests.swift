@@ -142,8 +142,8 @@ struct DocumentTests {
       "unreadReplyBytesMax": "a client that reads its replies does not meet it",
       "initialEventsBytesMax": "the refusal of a larger list says what to do: listen with a limit",
       "wholeReplyBytesMax": "a larger reply has the same bytes",
-      "clientsMax":
-        "no client is refused: the record of the client that wrote longest ago is removed",
+      "rememberedWritesMax":
+        "no client is refused: the oldest record of the user that has the most is removed",
       "resumedCommitsMax": "no client is refused: the server sends the whole state",
       "resumedSizeMax": "a bound of a measurement for resumedCommitsMax",
       "resumptionsMax": "no client is refused: they wait for their turn",

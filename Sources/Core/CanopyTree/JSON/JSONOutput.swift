@@ -6,7 +6,8 @@ internal import Foundation
 /// any size needs little memory.
 public struct JSONOutput: ~Copyable {
   private var base: UnsafeMutableRawPointer
-  private var capacity: Int
+  /// The bytes for which there is memory.
+  public private(set) var capacity: Int
   /// The number of bytes that are written and not yet drained.
   public private(set) var count = 0
   /// The count beyond which no more members of branches are written.

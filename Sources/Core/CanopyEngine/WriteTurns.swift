@@ -1,0 +1,91 @@
+/// The owners that wait for turns at the writer.
+///
+/// First come the networks, and within a network its owners: of each, the one that has used the least time of the writer
+/// lately (see `LeastUsedFirst`). So a client gets no more time by opening more accounts, which cost it nothing, or by
+/// making its requests more expensive. An owner without a network stands for itself.
+///
+/// A value type. Each operation costs O(log owners that wait) on average.
+struct WriteTurns {
+  private enum Group: Hashable {
+    case network(String)
+    case owner(WriteOwner)
+
+    init(_ owner: WriteOwner) {
+      self = owner.network.map(Group.network) ?? .owner(owner)
+    }
+  }
+
+  private var groups = LeastUsedFirst<Group>()
+  /// The owners of each network.
+  private var owners: [String: LeastUsedFirst<WriteOwner>] = [:]
+  /// The networks with turns that are not settled.
+  private var unsettled: Set<String> = []
+  private var second = 0
+  /// The number of owners that wait.
+  private(set) var waiting = 0
+
+  /// Whether no owner waits, and none has used time that still counts.
+  var isForgotten: Bool { groups.isForgotten && owners.isEmpty }
+
+  /// Sets the time of the clock. O(owners) if a second has passed.
+  mutating func advance(to time: Duration) {
+    let second = Int(clamping: time.components.seconds)
+    guard second > self.second else { return }
+    self.second = second
+    groups.advance(to: second)
+    for network in owners.keys {
+      owners[network]?.advance(to: second)
+      if owners[network]?.isForgotten == true { owners[network] = nil }
+    }
+  }
+
+  /// Notes that an owner waits for a turn, if it does not wait already.
+  mutating func wait(_ owner: WriteOwner) {
+    var isNew = true
+    if let network = owner.network {
+      isNew = withOwners(of: network) { $0.wait(owner) }
+      groups.wait(.network(network))
+    } else {
+      isNew = groups.wait(.owner(owner))
+    }
+    if isNew { waiting += 1 }
+  }
+
+  /// Removes and returns the owner whose turn it is; nil if none waits.
+  mutating func next() -> WriteOwner? {
+    guard let group = groups.next() else { return nil }
+    waiting -= 1
+    guard case .network(let network) = group else {
+      guard case .owner(let owner) = group else { return nil }
+      return owner
+    }
+    let (owner, isLast) = withOwners(of: network) { ($0.next(), $0.waiting == 0) }
+    unsettled.insert(network)
+    if !isLast { groups.wait(group) }
+    return owner
+  }
+
+  /// Ends the turns that were taken: charges the owners of those that were carried out.
+  mutating func settle(_ served: [(owner: WriteOwner, time: Duration)]) {
+    for (owner, time) in served {
+      groups.charge(Group(owner), time)
+      guard let network = owner.network else { continue }
+      withOwners(of: network) { $0.charge(owner, time) }
+      unsettled.insert(network)
+    }
+    groups.settle()
+    for network in unsettled { withOwners(of: network) { $0.settle() } }
+    unsettled.removeAll(keepingCapacity: true)
+  }
+
+  @discardableResult
+  private mutating func withOwners<R>(
+    of network: String, _ body: (inout LeastUsedFirst<WriteOwner>) -> R
+  ) -> R {
+    if owners[network] == nil {
+      owners[network] = LeastUsedFirst()
+      owners[network]?.advance(to: second)
+    }
+    return body(&owners[network, default: LeastUsedFirst()])
+  }
+}
