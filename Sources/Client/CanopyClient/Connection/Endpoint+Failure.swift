@@ -54,6 +54,6 @@ extension Endpoint {
       return "the certificate of \(place) is that of another host"
     }
     let plain = isRealtime ? "http" : "canopy"
-    return "no TLS with \(place); if the port has no TLS, begin the URL with \(plain)://: \(text)"
+    return "no TLS with \(place); if the port has no TLS, begin the URL with \(plain)://"
   }
 }

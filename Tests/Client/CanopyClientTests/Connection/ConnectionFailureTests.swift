@@ -132,20 +132,18 @@ import Testing
 
   @Test func `each reason is logged once between two connections, up to a bound`() {
     var trouble = ConnectionTrouble()
-    #expect(trouble.failed("a", isAttempt: true))
-    #expect(!trouble.failed("a", isAttempt: true))
-    #expect(trouble.failed("b", isAttempt: true))
-    #expect(!trouble.failed("a", isAttempt: true))
+    let first = ["a", "a", "b", "a"].map { trouble.failed($0, isAttempt: true) }
+    #expect(first == [true, false, true, false])
     // The end of a working connection is not a failed attempt.
-    #expect(!trouble.failed("c", isAttempt: false))
-    #expect(trouble.last == "c")
-    for number in 3...ConnectionTrouble.loggedMax {
-      #expect(trouble.failed("\(number)", isAttempt: true))
-    }
-    #expect(!trouble.failed("one more", isAttempt: true))
-    #expect(trouble.last == "one more")
+    let end = trouble.failed("c", isAttempt: false)
+    #expect(!end && trouble.last == "c")
+    let more = (3...ConnectionTrouble.loggedMax).map { trouble.failed("\($0)", isAttempt: true) }
+    #expect(!more.contains(false))
+    let beyond = trouble.failed("one more", isAttempt: true)
+    #expect(!beyond && trouble.last == "one more")
     trouble.connected()
     #expect(trouble.last == nil)
-    #expect(trouble.failed("a", isAttempt: true))
+    let again = trouble.failed("a", isAttempt: true)
+    #expect(again)
   }
 }
