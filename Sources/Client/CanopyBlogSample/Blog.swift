@@ -37,13 +37,18 @@ struct Blog {
       throw Failure(errorDescription: "no post can be made here")
     }
     let post: [String: Any] = [
-      "uid": user.uid, "author": user.displayName ?? "", "title": title, "body": body,
+      "uid": user.uid, "author": try await name(of: user), "title": title, "body": body,
       "createdAt": ServerValue.timestamp(),
     ]
     try await ref.updateChildValues([
       "posts/\(key)": post, "user-posts/\(user.uid)/\(key)": post,
     ])
     return key
+  }
+
+  /// Returns the user name in the profile of a user, which the rules compare with that of an author.
+  private func name(of user: User) async throws -> String {
+    try await ref.child("users/\(user.uid)/username").getData().value as? String ?? ""
   }
 
   /// Returns the newest posts, the newest first.
@@ -87,7 +92,7 @@ struct Blog {
   /// Adds a comment to a post and returns its key.
   func comment(on key: String, _ text: String, by user: User) async throws -> String {
     let place = ref.child("post-comments/\(key)").childByAutoId()
-    let comment = Comment(uid: user.uid, author: user.displayName ?? "", text: text)
+    let comment = Comment(uid: user.uid, author: try await name(of: user), text: text)
     try await place.setValue(from: comment)
     return place.key ?? ""
   }

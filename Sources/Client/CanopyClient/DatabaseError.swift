@@ -132,6 +132,13 @@ extension DatabaseError {
     self.init(code, error.sentence)
   }
 
+  /// Returns the error of an invalid path, or of a value that has an invalid key, with the path that the caller gave.
+  func inPath(_ path: String) -> DatabaseError {
+    guard code == .invalidPath || code == .invalidData else { return self }
+    let shown = String(path.unicodeScalars.prefix(200)).debugDescription
+    return DatabaseError(code, "\(sentence), at \(shown)")
+  }
+
   /// Calls `body` and converts its error.
   static func wrap<R>(_ body: () throws(TreeError) -> R) throws(DatabaseError) -> R {
     do throws(TreeError) { return try body() } catch { throw DatabaseError(error) }

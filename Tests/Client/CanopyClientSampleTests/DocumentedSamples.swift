@@ -29,8 +29,9 @@ enum DocumentedSamples {
   static func publish(_ title: String, _ body: String, by user: User) async throws -> String? {
     let ref = Database.database().reference()
     guard let key = ref.child("posts").childByAutoId().key else { return nil }
+    let author = try await ref.child("users/\(user.uid)/username").getData().value
     let post: [String: Any] = [
-      "uid": user.uid, "author": user.displayName ?? "", "title": title, "body": body,
+      "uid": user.uid, "author": author as? String ?? "", "title": title, "body": body,
       "createdAt": ServerValue.timestamp(),
     ]
     try await ref.updateChildValues([

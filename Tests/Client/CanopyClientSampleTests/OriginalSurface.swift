@@ -162,4 +162,35 @@ import CanopyClient
     let (committed, after) = try await ref.runTransactionBlock { .success(withValue: $0) }
     print(committed, after)
   }
+
+  /// The forms with a closure, in an asynchronous function: the closure is the completion, and nothing waits.
+  func closuresInAsynchronousCode() async throws {
+    ref.setValue(["a": 1]) { (error: Error?, ref: DatabaseReference) in self.error = error }
+    ref.setValue(["a": 1]) { error, _ in
+      if let error { self.error = error }
+    }
+    ref.setValue(1, withCompletionBlock: { error, _ in self.error = error })
+    ref.setValue(1, andPriority: 2) { error, _ in self.error = error }
+    ref.removeValue { error, _ in self.error = error }
+    ref.setPriority(1) { error, _ in self.error = error }
+    ref.updateChildValues(["a": 1]) { (error: Error?, ref: DatabaseReference) in self.error = error
+    }
+    ref.onDisconnectSetValue(1) { (error: Error?, ref: DatabaseReference) in self.error = error }
+    ref.onDisconnectSetValue(1, andPriority: 2) { error, _ in self.error = error }
+    ref.onDisconnectRemoveValue { error, _ in self.error = error }
+    ref.onDisconnectUpdateChildValues(["a": 1]) { error, _ in self.error = error }
+    ref.cancelDisconnectOperations { error, _ in self.error = error }
+    ref.runTransactionBlock({ TransactionResult.success(withValue: $0) }) { error, _, snapshot in
+      self.error = error
+      self.snapshot = snapshot
+    }
+    try ref.setValue(from: Item(name: "a", at: nil, note: nil)) { self.error = $0 }
+    ref.observeSingleEvent(of: .value) { self.snapshot = $0 }
+    ref.observe(.value) { self.snapshot = $0 }
+    ref.getData { _, snapshot in self.snapshot = snapshot }
+    _ = try await ref.setValue(1, andPriority: nil)
+    _ = try await ref.setValue(1, andPriority: snapshot?.priority)
+    _ = try await ref.setValue(1, andPriority: ServerValue.timestamp())
+    _ = try await ref.onDisconnectSetValue(1, andPriority: ServerValue.timestamp())
+  }
 }

@@ -263,6 +263,19 @@ import Testing
     }
   }
 
+  @Test func `a post has the author of the profile, also after a write to it`() async throws {
+    try await withServer { engine, user in
+      let profile = Database.database().reference(withPath: "users/\(user.uid)")
+      try await profile.child("username").setValue("ada-2")
+      #expect(Auth.auth().currentUser?.displayName == "ada")
+      let key = try #require(
+        try await DocumentedSamples.publish("Rain gauge", "Eleven mm.", by: user))
+      #expect(try at(engine, "posts/\(key)/author") == "ada-2")
+      try await user.reload()
+      #expect(Auth.auth().currentUser?.displayName == "ada-2")
+    }
+  }
+
   @Test func `an application is tested with a server in the process`() async throws {
     try await DocumentedSamples.testWithServer()
   }

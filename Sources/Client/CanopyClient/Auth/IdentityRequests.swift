@@ -149,6 +149,10 @@ extension RepositoryState {
 extension AuthError {
   static let unreadable = AuthError(.internalError, "the server's answer cannot be read")
 
+  // The sentences of the refusals are those that the line protocol sends.
+  static let wrongCredentials = AuthError(
+    .wrongPassword, "the e-mail address or the password is wrong; check both and try again")
+
   static let sessionEnded = AuthError(.userTokenExpired, "the session has ended; sign in again")
 
   /// Whether the session to which a request belongs has ended, so that the same request would fail again.
@@ -181,10 +185,15 @@ extension AuthError {
     let isRefusal = ["INVALID_", "MISSING_"].contains { wordBytes.starts(with: $0.utf8) }
     let (code, sentence): (Code, String) =
       switch word {
-      case "EMAIL_EXISTS": (.emailAlreadyInUse, "the e-mail address is taken")
+      case "EMAIL_EXISTS":
+        (
+          .emailAlreadyInUse,
+          "that e-mail address or user name is not available; choose another or log in"
+        )
       case "INVALID_LOGIN_CREDENTIALS", "INVALID_PASSWORD", "EMAIL_NOT_FOUND":
-        (.wrongPassword, "the e-mail address or the password is wrong")
-      case "USER_DISABLED": (.userDisabled, "the account has been disabled")
+        (.wrongPassword, AuthError.wrongCredentials.sentence)
+      case "USER_DISABLED":
+        (.userDisabled, "this account is disabled; ask an administrator to enable it")
       case "WEAK_PASSWORD": (.weakPassword, "the password is too weak")
       case "TOO_MANY_ATTEMPTS_TRY_LATER": (.tooManyRequests, "too many attempts; try again later")
       case "TOKEN_EXPIRED": (.userTokenExpired, AuthError.sessionEnded.sentence)
@@ -193,7 +202,8 @@ extension AuthError {
       case "USER_NOT_FOUND": (.userNotFound, "the account does not exist any more")
       case "CREDENTIAL_TOO_OLD_LOGIN_AGAIN":
         (.requiresRecentLogin, "the last sign-in is too long ago; call reauthenticate(with:) first")
-      case "INVALID_EMAIL": (.invalidEmail, "that is not an e-mail address")
+      case "INVALID_EMAIL":
+        (.invalidEmail, "that is not an e-mail address; write it as name@example.org")
       case "MISSING_EMAIL": (.missingEmail, "an e-mail address is missing")
       case "INVALID_CUSTOM_TOKEN", "MISSING_CUSTOM_TOKEN":
         (.invalidCustomToken, "the custom token is not valid; get another one")

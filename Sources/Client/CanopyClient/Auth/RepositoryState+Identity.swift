@@ -75,7 +75,7 @@ extension RepositoryState {
   /// Handles the end of the identity by the server.
   func identityEnded(_ status: String, _ reason: String) {
     identityToken = nil
-    // The answer to new credentials has the tokens of the next session.
+    // The answer to new credentials has the tokens of the next session; after a deletion there is none.
     guard replacedSessions == 0, let stored = session.token else { return }
     options.logger.notice(
       "the server ended the identity", metadata: ["status": "\(status)", "reason": "\(reason)"])

@@ -51,12 +51,7 @@ extension RepositoryState {
     case .link(let email, let password): changeCredentials(email, password, request)
     case .delete:
       withIdentityToken(request) { token, state in
-        state.askIdentity("delete", [("idToken", token)]) { result, state in
-          switch result {
-          case .success: state.takeDeletion(request)
-          case .failure(let error): state.fail(request, error)
-          }
-        }
+        state.deleteAccount(token, request)
       }
     case .idToken(let isForced):
       withIdentityToken(request, isForced: isForced) { request.succeed(text: $0, $1) }
@@ -75,6 +70,23 @@ extension RepositoryState {
       askIdentity("resetPassword", [("oobCode", code)] + password) { $1.takeText($0, request) }
     case .verifyEmail(let code):
       askIdentity("update", [("oobCode", code)]) { $1.takeText($0, request) }
+    }
+  }
+
+  /// Deletes the account of the session.
+  ///
+  /// The server ends the identity of the connection before it answers. This is not a fault here.
+  private func deleteAccount(_ token: String, _ request: SessionRequest) {
+    let stored = session.token
+    replacedSessions += 1
+    askIdentity("delete", [("idToken", token)]) { result, state in
+      state.replacedSessions -= 1
+      switch result {
+      case .success: state.takeDeletion(request)
+      case .failure(let error):
+        state.fail(request, error)
+        if let stored, state.identityToken == nil { state.renewIdentity(stored) }
+      }
     }
   }
 
@@ -173,7 +185,7 @@ extension RepositoryState {
         showIdentity(stored, token: token.text)
       } else if phase.transport != nil {
         // This connection began with another identity.
-        dropConnection("the session has changed")
+        reconnect("the session has changed")
       }
       request.succeed(user, self)
     }

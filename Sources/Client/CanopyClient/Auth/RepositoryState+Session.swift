@@ -16,7 +16,7 @@ extension RepositoryState {
     guard isOnlineWanted else {
       return fail(
         request,
-        AuthError(.networkError, "the application went offline; call goOnline() first"))
+        AuthError(.networkError, "there is no connection; \(reasonForNoConnection)"))
     }
     connectIfWanted()
     lastSession += 1
@@ -31,7 +31,8 @@ extension RepositoryState {
         request,
         AuthError(
           .networkError,
-          "the server at \(state.endpoint.text) could not be reached; check that it runs"))
+          "the server at \(state.endpoint.text)\(state.endpoint.querySuffix) could not be reached; "
+            + state.reasonForNoConnection))
     }
   }
 
@@ -48,7 +49,7 @@ extension RepositoryState {
     case .signUp(email: "", _, _):
       fail(request, AuthError(.missingEmail, "an e-mail address is missing"))
     case .logIn(_, password: ""):
-      fail(request, AuthError(.wrongPassword, "the e-mail address or the password is wrong"))
+      fail(request, .wrongCredentials)
     case .signUpAnonymously where user?.isAnonymous == true: request.succeed(user, self)
     case .reload where user?.isAdministrator == true: request.succeed(user, self)
     case .link where user?.email != nil:

@@ -79,7 +79,7 @@ extension RepositoryState {
       if wasSignedIn || isSigningIn { ask(.logOut) { _, _ in } }
     } else if wasSignedIn, phase.transport != nil {
       // This connection began with the session.
-      dropConnection("the session has changed")
+      reconnect("the session has changed")
     }
   }
 

@@ -31,7 +31,7 @@ struct Endpoint: Hashable, Sendable {
     if case .realtime(let name, _) = kind { name } else { nil }
   }
 
-  private var scheme: String {
+  var scheme: String {
     switch kind {
     case .line: usesTLS ? "canopys" : "canopy"
     case .realtime: usesTLS ? "https" : "http"
@@ -45,7 +45,7 @@ struct Endpoint: Hashable, Sendable {
     }
   }
 
-  private var bracketedHost: String {
+  var bracketedHost: String {
     host.utf8.contains(UInt8(ascii: ":")) ? "[\(host)]" : host
   }
 
@@ -170,7 +170,7 @@ struct Endpoint: Hashable, Sendable {
     guard path.utf8.allSatisfy({ $0 == UInt8(ascii: "/") }) else {
       throw DatabaseError(
         .invalidURL,
-        "the URL of a database has no path; \(url.unicodeScalars.prefix(200)) is for reference(fromURL:)"
+        "the URL of a database has no path; \(shown(url)) is for reference(fromURL:)"
       )
     }
     return endpoint
@@ -180,6 +180,11 @@ struct Endpoint: Hashable, Sendable {
     DatabaseError(
       .invalidURL,
       "the URL of a database is canopy://host:port or http://host:port?ns=NAME, with TLS canopys:// or https://; "
-        + "\(url.unicodeScalars.prefix(200)) is not")
+        + "\(shown(url)) is not")
+  }
+
+  /// Returns the beginning of a URL in quotation marks, with control characters escaped.
+  private static func shown(_ url: String) -> String {
+    String(url.unicodeScalars.prefix(200)).debugDescription
   }
 }

@@ -35,7 +35,9 @@ struct HTTPExchange: Sendable {
       try pipeline.addHTTPClientHandlers()
       try pipeline.addHandler(ExchangeHandler(self, receive))
     } completion: { result in
-      if case .failure(let error) = result { receive(.failure(Failure(sentence: "\(error)"))) }
+      if case .failure(let error) = result {
+        receive(.failure(Failure(sentence: endpoint.reason(of: error))))
+      }
     }
   }
 }
@@ -93,7 +95,7 @@ private final class ExchangeHandler: ChannelInboundHandler {
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    fail("\(error)", context)
+    fail(exchange.endpoint.reason(of: error), context)
   }
 
   func channelInactive(context: ChannelHandlerContext) {

@@ -33,12 +33,12 @@ final class LineTransport: Transport {
     notify: @escaping @Sendable (TransportEvent) -> Void
   ) {
     endpoint.connect(trusted: trusted, timeoutMilliseconds: timeoutMilliseconds) { channel in
-      try channel.pipeline.syncOperations.addHandler(LineReader(lineBytesMax, notify))
+      try channel.pipeline.syncOperations.addHandler(LineReader(endpoint, lineBytesMax, notify))
     } completion: { result in
       switch result {
       // This runs before the first read, so `opened` precedes all other events.
       case .success(let channel): notify(.opened(LineTransport(channel)))
-      case .failure(let error): notify(.closed("\(error)"))
+      case .failure(let error): notify(.closed(endpoint.reason(of: error)))
       }
     }
   }
@@ -48,14 +48,21 @@ final class LineTransport: Transport {
 private final class LineReader: ChannelInboundHandler {
   typealias InboundIn = ByteBuffer
 
+  private let endpoint: Endpoint
   private var decoder: LineDecoder
   private let notify: @Sendable (TransportEvent) -> Void
   private var lines: [ServerLine] = []
-  private var reason = "the connection was closed"
+  private var reason: String
+  private var hasRead = false
   private var wasActive = false
   private var hasFailed = false
 
-  init(_ lineBytesMax: Int, _ notify: @escaping @Sendable (TransportEvent) -> Void) {
+  init(
+    _ endpoint: Endpoint, _ lineBytesMax: Int,
+    _ notify: @escaping @Sendable (TransportEvent) -> Void
+  ) {
+    self.endpoint = endpoint
+    reason = endpoint.closedReason
     decoder = LineDecoder(lineBytesMax: lineBytesMax)
     self.notify = notify
   }
@@ -72,9 +79,17 @@ private final class LineReader: ChannelInboundHandler {
       decoder.feed(bytes) { line in
         do throws(TreeError) {
           lines.append(try ServerLine(line))
+          if !hasRead {
+            hasRead = true
+            reason = "the connection was closed"
+          }
           return true
         } catch {
-          fail("the server sent a line that is not valid in this protocol: \(error.sentence)")
+          let isHTTP = line.prefix(5).elementsEqual("HTTP/".utf8)
+          fail(
+            isHTTP
+              ? "\(endpoint.place) speaks HTTP; begin the URL with http://, or name the line port"
+              : "the server sent a line that is not valid in this protocol: \(error.sentence)")
           return false
         }
       }
@@ -89,7 +104,7 @@ private final class LineReader: ChannelInboundHandler {
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    if !hasFailed { fail("\(error)") }
+    if !hasFailed { fail(endpoint.reason(of: error)) }
     context.close(promise: nil)
   }
 

@@ -61,7 +61,7 @@ final class RealtimeTransport: Transport {
       try pipeline.addHandler(opening)
     } completion: { result in
       // A connection that was opened is reported when it has become a WebSocket.
-      if case .failure(let error) = result { notify(.closed("\(error)")) }
+      if case .failure(let error) = result { notify(.closed(endpoint.reason(of: error))) }
     }
   }
 }
@@ -75,9 +75,15 @@ private final class OpeningHandler: ChannelInboundHandler, RemovableChannelHandl
   private let timeout: TimeAmount
   private let notify: @Sendable (TransportEvent) -> Void
   private var deadline: Scheduled<Void>?
-  private var reason = "the connection was closed before it became a WebSocket"
+  private var reason: String
+  /// The status with which the server refused the upgrade, and the beginning of the body.
+  private var refusal: (status: HTTPResponseStatus, body: [UInt8])?
   private var wasActive = false
+  private var hasFailed = false
   var isUpgraded = false
+
+  /// The most bytes of a refusal that are read.
+  private static let refusalBytesMax = 4_096
 
   init(
     _ endpoint: Endpoint, timeout: TimeAmount,
@@ -85,6 +91,7 @@ private final class OpeningHandler: ChannelInboundHandler, RemovableChannelHandl
   ) {
     self.endpoint = endpoint
     self.timeout = timeout
+    reason = endpoint.closedReason
     self.notify = notify
   }
 
@@ -97,23 +104,29 @@ private final class OpeningHandler: ChannelInboundHandler, RemovableChannelHandl
     context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
     let bound = NIOLoopBound((handler: self, context: context), eventLoop: context.eventLoop)
     deadline = context.eventLoop.scheduleTask(in: timeout) {
-      bound.value.handler.fail("the server did not open a WebSocket in time", bound.value.context)
+      bound.value.handler.timedOut(bound.value.context)
     }
     context.fireChannelActive()
   }
 
   func channelRead(context: ChannelHandlerContext, data: NIOAny) {
     guard !isUpgraded else { return context.fireChannelRead(data) }
-    if case .head(let head) = unwrapInboundIn(data) {
-      fail("the server refused a WebSocket: \(head.status)", context)
+    switch unwrapInboundIn(data) {
+    case .head(let head): refusal = (head.status, [])
+    case .body(let part):
+      let room = OpeningHandler.refusalBytesMax - (refusal?.body.count ?? 0)
+      refusal?.body.append(contentsOf: part.readableBytesView.prefix(max(0, room)))
+    case .end: failByRefusal(context)
     }
   }
 
   func errorCaught(context: ChannelHandlerContext, error: any Error) {
-    fail("\(error)", context)
+    if refusal != nil { return failByRefusal(context) }
+    fail(endpoint.reason(of: error), context)
   }
 
   func channelInactive(context: ChannelHandlerContext) {
+    if refusal != nil { failByRefusal(context) }
     // If the connection was never opened, the future reports the failure.
     if wasActive, !isUpgraded { notify(.closed(reason)) }
     deadline?.cancel()
@@ -124,8 +137,21 @@ private final class OpeningHandler: ChannelInboundHandler, RemovableChannelHandl
     deadline?.cancel()
   }
 
+  private func timedOut(_ context: ChannelHandlerContext) {
+    if refusal != nil { return failByRefusal(context) }
+    fail("\(endpoint.place) did not open a WebSocket in time", context)
+  }
+
+  /// Fails with the status of the response, and with the sentence of the server if there is one.
+  private func failByRefusal(_ context: ChannelHandlerContext) {
+    guard let (status, body) = refusal.take() else { return }
+    let sentence = JSONValue(reading: body)?["error"]?.string.map { ": \($0)" } ?? ""
+    fail("\(endpoint.place) refused a WebSocket: \(status)\(sentence)", context)
+  }
+
   private func fail(_ reason: String, _ context: ChannelHandlerContext) {
-    guard !isUpgraded else { return }
+    guard !isUpgraded, !hasFailed else { return }
+    hasFailed = true
     self.reason = reason
     context.close(promise: nil)
   }

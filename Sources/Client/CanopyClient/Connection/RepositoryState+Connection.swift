@@ -13,14 +13,18 @@ extension RepositoryState {
   }
 
   /// Closes the connection, and stays offline until `goOnline`.
-  func goOffline() {
+  ///
+  /// - Parameter reason: the reason for errors of requests that need a connection.
+  func goOffline(_ reason: String = "the application went offline; call goOnline() first") {
     isOnlineWanted = false
-    endConnection("the application went offline")
+    trouble.offline = reason
+    endConnection(reason)
     phase = .idle
   }
 
   func goOnline() {
     isOnlineWanted = true
+    trouble.offline = nil
     backoff.reset()
     if case .waiting = phase { phase = .idle }
     connectIfWanted()
@@ -105,6 +109,7 @@ extension RepositoryState {
   private func becomeReady(_ transport: any Transport) {
     phase = .ready(transport)
     backoff.reset()
+    trouble.connected()
     while let request = sessionRequests.popFirst() { send(request) }
     for operation in disconnectRequests { send(operation) }
     // The writes that were resent stay outstanding: the tree does not learn of the new connection.
@@ -117,14 +122,45 @@ extension RepositoryState {
     notifyInfoObservers()
   }
 
-  /// Drops the connection and schedules another attempt.
+  /// Drops the connection because of a failure, and schedules another attempt.
   func dropConnection(_ reason: String) {
+    note(failure: reason)
+    reconnect(reason)
+  }
+
+  /// Ends the connection and schedules another one.
+  func reconnect(_ reason: String) {
     endConnection(reason)
     waitToConnect()
   }
 
+  /// Keeps the reason of a failure for errors. Logs that of an attempt, unless it was logged since the last connection.
+  private func note(failure reason: String) {
+    let isNew = trouble.failed(reason, isAttempt: !phase.isReady)
+    let metadata: Logger.Metadata = ["server": "\(endpoint.text)", "reason": "\(reason)"]
+    if isNew {
+      options.logger.warning("cannot connect; will try again", metadata: metadata)
+    } else {
+      options.logger.debug("no connection", metadata: metadata)
+    }
+  }
+
+  /// The reason why there is no connection, as the rest of a sentence.
+  var reasonForNoConnection: String {
+    let place = endpoint.place
+    if let reason = trouble.offline { return reason }
+    if let reason = trouble.last { return "the last attempt failed: \(reason)" }
+    switch phase {
+    case .connecting: return "\(place) has not answered yet"
+    case .greeting:
+      return "\(place) accepted the connection and did not answer; "
+        + "check that the port speaks the protocol of \(endpoint.scheme)://"
+    case .resending: return "\(place) has not answered earlier writes yet"
+    case .idle, .waiting, .ready: return "check that the server runs"
+    }
+  }
+
   private func connectionEnded(_ reason: String) {
-    options.logger.debug("no connection", metadata: ["reason": "\(reason)"])
     // The host to which the server sent this client cannot be reached.
     if case .connecting = phase { link.redirect = nil }
     dropConnection(reason)

@@ -11,12 +11,12 @@ extension RepositoryState {
     case .handshake(let milliseconds, let host): takeHandshake(milliseconds, host: host)
     case .reset(let host):
       redirect(to: host)
-      dropConnection("the server asked to connect again")
+      reconnect("the server asked to connect again")
     case .shutdown(let reason):
       options.logger.error(
         "the server ended the connection; goOnline() connects again",
         metadata: ["reason": "\(reason)"])
-      goOffline()
+      goOffline("the server ended the connection for good: \(reason); goOnline() connects again")
     case .notice(let text):
       options.logger.warning("a message of the server", metadata: ["text": "\(text)"])
     case .answer(let number, let status, let data):

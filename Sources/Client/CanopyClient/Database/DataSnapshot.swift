@@ -28,7 +28,7 @@ public final class DataSnapshot: Sendable {
   public func valueInExportFormat() -> Any? { AnyValue.value(of: node, export: true) }
 
   /// The priority: an `NSNumber` or a `String`; `NSNull` if there is none.
-  public var priority: Any? { AnyValue.value(of: node.priority) }
+  public var priority: (any Sendable)? { AnyValue.priority(of: node) }
 
   /// Whether there is data.
   public func exists() -> Bool { !node.isAbsent }

@@ -49,15 +49,27 @@ extension DatabaseReference {
     return try await finished { self.onDisconnect(kind, $0) }
   }
 
-  // Disfavored, so that a closure after the value is a completion function, not a priority.
+  // As for `setValue`: no closure after the value fits the type of the priority.
   /// Registers the replacement of this location's value, with a priority, for the end of the
   /// connection. Returns when the server has registered it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
+  nonisolated(nonsending) public func onDisconnectSetValue(
+    _ value: Any?, andPriority priority: (any Sendable)?
+  ) async throws -> DatabaseReference {
+    let kind = setting(value, .some(priority))
+    return try await finished { self.onDisconnect(kind, $0) }
+  }
+
+  /// Registers the replacement of this location's value, with a `ServerValue` placeholder as its
+  /// priority, for the end of the connection. Returns when the server has registered it.
+  ///
+  /// - Throws: `DatabaseError`.
+  @discardableResult
   @_disfavoredOverload
   nonisolated(nonsending) public func onDisconnectSetValue(
-    _ value: Any?, andPriority priority: Any?
+    _ value: Any?, andPriority priority: [AnyHashable: Any]
   ) async throws -> DatabaseReference {
     let kind = setting(value, .some(priority))
     return try await finished { self.onDisconnect(kind, $0) }
@@ -138,7 +150,10 @@ extension DatabaseReference {
   private typealias Kind = DisconnectOperation.Kind
 
   private func setting(_ value: Any?, _ priority: Any??) -> Result<Kind, DatabaseError> {
-    Result { () throws(DatabaseError) in .set(try AnyValue.write(value, priority: priority)) }
+    Result { () throws(DatabaseError) in
+      try located { () throws(DatabaseError) in .set(try AnyValue.write(value, priority: priority))
+      }
+    }
   }
 
   private func updating(_ values: [AnyHashable: Any]) -> Result<Kind, DatabaseError> {

@@ -51,15 +51,28 @@ extension DatabaseReference {
     return try await finished { self.make(write, $0) }
   }
 
-  // Is disfavored, so that a closure after the value is a completion function, not a priority.
+  // In asynchronous code an asynchronous function is preferred, also if it is disfavored. So its priority has a type
+  // that no closure after the value fits: such a closure is a completion function there too.
   /// Replaces the value of this location, with a priority. Returns when the server has committed
   /// it.
   ///
   /// - Throws: `DatabaseError`.
   @discardableResult
+  nonisolated(nonsending) public func setValue(
+    _ value: Any?, andPriority priority: (any Sendable)?
+  ) async throws -> DatabaseReference {
+    let write = write(value, .some(priority))
+    return try await finished { self.make(write, $0) }
+  }
+
+  /// Replaces the value of this location, with a `ServerValue` placeholder as its priority. Returns
+  /// when the server has committed it.
+  ///
+  /// - Throws: `DatabaseError`.
+  @discardableResult
   @_disfavoredOverload
   nonisolated(nonsending) public func setValue(
-    _ value: Any?, andPriority priority: Any?
+    _ value: Any?, andPriority priority: [AnyHashable: Any]
   ) async throws -> DatabaseReference {
     let write = write(value, .some(priority))
     return try await finished { self.make(write, $0) }
@@ -188,7 +201,9 @@ extension DatabaseReference {
   private func write(_ value: Any?, _ priority: Any??) -> WriteResult {
     Result { () throws(DatabaseError) in
       let path = try writablePath()
-      let value = try AnyValue.write(value, priority: priority)
+      let value = try located { () throws(DatabaseError) in
+        try AnyValue.write(value, priority: priority)
+      }
       return try DatabaseError.wrap { () throws(TreeError) in
         try .set(Location(path), value)
       }
@@ -197,8 +212,8 @@ extension DatabaseReference {
 
   private func update(_ values: [AnyHashable: Any]) -> WriteResult {
     Result { () throws(DatabaseError) in
-      let changes = try changes(values)
       let path = try writablePath()
+      let changes = try changes(values)
       return try DatabaseError.wrap { () throws(TreeError) in
         try .update(path, changes)
       }
@@ -213,10 +228,23 @@ extension DatabaseReference {
       guard let text = key.base as? String else {
         throw DatabaseError(.invalidData, "the keys of an update must be strings; \(key) is not")
       }
-      let location = try DatabaseError.wrap { () throws(TreeError) in try Location(text) }
-      changes.append((location, try AnyValue.write(value)))
+      try located(at: text) { () throws(DatabaseError) in
+        let location = try DatabaseError.wrap { () throws(TreeError) in try Location(text) }
+        changes.append((location, try AnyValue.write(value)))
+      }
     }
     return changes
+  }
+
+  /// Calls `body`, and adds the location to its error.
+  ///
+  /// - Parameter below: the path of the value below this location.
+  func located<Value>(
+    at below: String = "", _ body: () throws(DatabaseError) -> Value
+  ) throws(DatabaseError) -> Value {
+    do throws(DatabaseError) { return try body() } catch {
+      throw error.inPath(below.isEmpty ? target.text : below)
+    }
   }
 
   private func priorityWrite(_ priority: Any?) -> WriteResult {

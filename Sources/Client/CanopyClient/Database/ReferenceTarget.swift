@@ -33,7 +33,7 @@ enum ReferenceTarget: Sendable {
       case .none: return self
       }
     } catch {
-      return .none(DatabaseError(error))
+      return .none(DatabaseError(error).inPath(text))
     }
   }
 

@@ -41,7 +41,7 @@ final class Repository: Sendable {
     use { state in
       guard state.endpoint != endpoint else { return }
       state.endpoint = endpoint
-      if state.phase.transport != nil { state.dropConnection("the server was changed") }
+      if state.phase.transport != nil { state.reconnect("the server was changed") }
     }
   }
 
@@ -102,6 +102,8 @@ final class RepositoryState {
   /// The number of the current connection, to recognise events of earlier ones.
   var generation = 0
   var backoff: Backoff
+  /// The reasons of failed attempts to connect.
+  var trouble = ConnectionTrouble()
   var lines = RequestLines()
   /// The sent and unanswered requests, in order.
   var sentRequests: Deque<SentRequest> = []
@@ -110,7 +112,7 @@ final class RepositoryState {
   var link = RealtimeLink()
   /// The identity token of the session, if the server's identity requests gave it.
   var identityToken: IdentityToken?
-  /// The requests under way that replace the session by one with new credentials.
+  /// The requests under way that replace the session by one with new credentials, or delete the account.
   var replacedSessions = 0
   var serverLimits = ServerLimits()
   /// The keepalive ticks since the last received line.

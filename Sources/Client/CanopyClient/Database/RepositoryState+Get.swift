@@ -60,7 +60,9 @@ extension RepositoryState {
     if let node = tree.value(of: request.spec) { return request.answer(.success(node), self) }
     request.answer(
       .failure(
-        DatabaseError(.disconnected, "there is no connection, and the data are not known here")),
+        DatabaseError(
+          .disconnected,
+          "there is no connection, and the data are not known here; \(reasonForNoConnection)")),
       self)
   }
 }

@@ -83,6 +83,17 @@ enum AnyValue {
     return members
   }
 
+  /// Converts the priority of a node for an application: an `NSNumber` or a `String`; `NSNull` if there is none.
+  static func priority(of node: Node) -> any Sendable {
+    switch node.priority.value {
+    case .bool(let value): NSNumber(value: value)
+    case .integer(let value): NSNumber(value: value)
+    case .double(let value): NSNumber(value: value)
+    case .string(let value): value
+    case .absent, .branch: NSNull()
+    }
+  }
+
   private static func plainValue(of node: Node, export: Bool) -> Any {
     switch node.value {
     case .absent: return NSNull()

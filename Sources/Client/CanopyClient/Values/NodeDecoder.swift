@@ -66,7 +66,9 @@ struct NodeDecoder: Decoder {
         type, .init(codingPath: codingPath, debugDescription: "expected \(what), found nothing"))
     }
     return .typeMismatch(
-      type, .init(codingPath: codingPath, debugDescription: "expected \(what)"))
+      type,
+      .init(codingPath: codingPath, debugDescription: "expected \(what), found \(node.kindInWords)")
+    )
   }
 }
 
@@ -329,5 +331,18 @@ private struct Elements: UnkeyedDecodingContainer {
 
   mutating func superDecoder() throws -> any Decoder {
     try next((any Decodable).self)
+  }
+}
+
+extension Node {
+  /// The kind of the value, with an article.
+  fileprivate var kindInWords: String {
+    switch value {
+    case .absent: "nothing"
+    case .bool: "a bool"
+    case .integer, .double: "a number"
+    case .string: "a string"
+    case .branch: "an object"
+    }
   }
 }

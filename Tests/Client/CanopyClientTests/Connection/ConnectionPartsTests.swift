@@ -110,6 +110,19 @@ struct ConnectionPartsTests {
     #expect(try Endpoint.server("canopy://h:1/").port == 1)
     let error = #expect(throws: DatabaseError.self) { try Endpoint.server("canopy://h:1/a") }
     #expect(error?.code == .invalidURL)
+    #expect(
+      error?.sentence
+        == #"the URL of a database has no path; "canopy://h:1/a" is for reference(fromURL:)"#)
+  }
+
+  @Test func `the error of an invalid URL shows its beginning`() {
+    for (url, shown) in [
+      ("", #""""#), ("h:1\u{0}", #""h:1\0""#),
+      ("x" + String(repeating: "é", count: 300), "\"x" + String(repeating: "é", count: 199) + "\""),
+    ] {
+      let error = #expect(throws: DatabaseError.self) { try Endpoint.server(url) }
+      #expect(error?.sentence.hasSuffix("https://; \(shown) is not") ?? false, "\(error)")
+    }
   }
 
   @Test func `queries are encoded completely`() throws {

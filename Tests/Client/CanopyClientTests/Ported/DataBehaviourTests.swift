@@ -223,7 +223,8 @@ import Testing
         NSDecimalNumber.notANumber, [4: "hi", 5: "test"],
       ]
       for value in invalid { attempts.append { try await place.setValue(value) } }
-      for priority in [NSDecimalNumber.notANumber, [String: Any](), [Any]()] as [Any] {
+      let priorities: [any Sendable] = [NSDecimalNumber.notANumber, [String: Int](), [Int]()]
+      for priority in priorities {
         attempts.append { try await place.setValue("3", andPriority: priority) }
       }
       let updates: [[String: Any]] = [

@@ -142,9 +142,9 @@ import Testing
     try await withBackend { backend in
       let place = try await backend.client().reference(withPath: "p")
       try await place.setValue(1)
-      let refused: [Any] = [
-        true, false, Double.nan, Double.infinity, -Double.infinity, [1], ["a": 1], [String: Any](),
-        [Any](), Date(), Data(), [".sv": "other"],
+      let refused: [any Sendable] = [
+        true, false, Double.nan, Double.infinity, -Double.infinity, [1], ["a": 1], [String: Int](),
+        [Int](), Date(), Data(), [".sv": "other"],
       ]
       for priority in refused {
         await #expect(throws: DatabaseError.self, "\(priority)") {
