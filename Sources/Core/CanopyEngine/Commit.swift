@@ -23,6 +23,9 @@ public struct Commit: Sendable, Equatable {
   /// The client and its number of the write, if the client may send it again. The journal stores it in the same step.
   public var origin: WriteOrigin?
 
+  /// The part for other engines; nil if the journal has one engine.
+  public var note: CommitNote?
+
   /// The text of the assignments and of the before-image, if the engine has encoded it already. It follows from the
   /// other fields, so equality ignores it.
   private(set) var text: CommitText?
@@ -31,7 +34,7 @@ public struct Commit: Sendable, Equatable {
   public init(
     sequence: Int64, time: Int64, assignments: [Assignment], beforeImage: [Assignment]? = nil,
     completedDisconnectWrites: [DisconnectWriteID] = [], keyTime: Int64? = nil,
-    origin: WriteOrigin? = nil
+    origin: WriteOrigin? = nil, note: CommitNote? = nil
   ) {
     self.sequence = sequence
     self.time = time
@@ -40,6 +43,7 @@ public struct Commit: Sendable, Equatable {
     self.completedDisconnectWrites = completedDisconnectWrites
     self.keyTime = keyTime
     self.origin = origin
+    self.note = note
   }
 
   init(
@@ -67,6 +71,6 @@ public struct Commit: Sendable, Equatable {
   public static func == (a: Commit, b: Commit) -> Bool {
     a.sequence == b.sequence && a.time == b.time && a.assignments == b.assignments
       && a.beforeImage == b.beforeImage && a.keyTime == b.keyTime && a.origin == b.origin
-      && a.completedDisconnectWrites == b.completedDisconnectWrites
+      && a.completedDisconnectWrites == b.completedDisconnectWrites && a.note == b.note
   }
 }

@@ -72,16 +72,34 @@ public struct JournalState: Sendable {
   /// The writes that clients may send again, the oldest first.
   public var clientWrites: [ClientWrite]
 
+  /// The rules of the last commit with ``CommitMark/rules(_:)``; nil if there is none, or the journal keeps none.
+  public var rules: JournaledRules?
+
   /// Creates the contents of a journal.
   public init(
     tree: Tree, sequence: Int64, checkpoint: Int64, lastTime: Int64? = nil,
-    clientWrites: [ClientWrite] = []
+    clientWrites: [ClientWrite] = [], rules: JournaledRules? = nil
   ) {
     self.tree = tree
     self.sequence = sequence
     self.checkpoint = checkpoint
     self.lastTime = lastTime
     self.clientWrites = clientWrites
+    self.rules = rules
+  }
+}
+
+/// The rules that a commit of the journal has put in force.
+public struct JournaledRules: Sendable, Equatable {
+  /// The text; nil for the initial rules.
+  public var text: String?
+  /// The sequence number of the commit.
+  public var sequence: Int64
+
+  /// Creates a record.
+  public init(text: String?, sequence: Int64) {
+    self.text = text
+    self.sequence = sequence
   }
 }
 
@@ -91,12 +109,19 @@ public enum JournalError: Error, Sendable, CustomStringConvertible {
   case conflict(missed: [Commit])
   /// The stored data cannot be read. The sentence says why and what to do.
   case unreadable(String)
+  /// The journal no longer has the next commits. Its reader loads the tree again.
+  case forgotten
+  /// Nothing was stored, because another node has taken over these on-disconnect writes, which the commits complete.
+  case disconnectWritesTaken([DisconnectWriteID])
 
   /// A sentence for the log, without the contents of commits.
   public var description: String {
     switch self {
     case .conflict(let missed): "\(missed.count) commits of another writer were found"
     case .unreadable(let text): text
+    case .forgotten: "the journal no longer has the next commits"
+    case .disconnectWritesTaken(let ids):
+      "\(ids.count) on-disconnect writes were taken over by another node"
     }
   }
 }

@@ -1,0 +1,86 @@
+internal import CanopyTree
+
+/// The part of a commit that only engines with one journal need: the engine that decided it, and its mark.
+///
+/// A ``SharedJournal`` stores the text of the note with the commit.
+public struct CommitNote: Sendable, Equatable {
+  /// A random number of the engine, drawn at its start. Two engines may decide equal commits in one millisecond; it tells
+  /// them apart.
+  public var writer: Int64
+  /// See ``Commit/keyTime``.
+  public var keyTime: Int64?
+  /// The change besides the tree; nil for none.
+  public var mark: CommitMark?
+
+  /// Creates a note.
+  public init(writer: Int64, keyTime: Int64? = nil, mark: CommitMark? = nil) {
+    self.writer = writer
+    self.keyTime = keyTime
+    self.mark = mark
+  }
+}
+
+/// A change besides the tree that comes into force on every node at the number of its commit.
+public enum CommitMark: Sendable, Equatable {
+  /// The rules are replaced by those with this text; nil for the initial ones. The journal keeps the last ones in the same
+  /// step: see ``JournalState/rules``.
+  case rules(String?)
+  /// The store has ended logins of an account: each node checks the logins that it has.
+  case loginsEnded(uid: String)
+  /// The account has other claims: each node reads them again before the next use.
+  case accountChanged(uid: String)
+}
+
+extension CommitNote {
+  private static let writerKey: Key = "writer"
+  private static let keyTimeKey: Key = "keyTime"
+  private static let rulesKey: Key = "rules"
+  private static let initialRulesKey: Key = "initialRules"
+  private static let loginsEndedKey: Key = "loginsEnded"
+  private static let accountChangedKey: Key = "accountChanged"
+
+  /// The text that a journal stores: a JSON object.
+  public var text: String {
+    var members: [(Key, Node)] = [(Self.writerKey, Node("\(writer)"))]
+    if let keyTime { members.append((Self.keyTimeKey, Node(keyTime))) }
+    switch mark {
+    case nil: break
+    case .rules(nil): members.append((Self.initialRulesKey, true))
+    case .rules(let text?): members.append((Self.rulesKey, Node(text)))
+    case .loginsEnded(let uid): members.append((Self.loginsEndedKey, Node(uid)))
+    case .accountChanged(let uid): members.append((Self.accountChangedKey, Node(uid)))
+    }
+    var output = JSONOutput()
+    output.append(Node(children: members))
+    return output.text
+  }
+
+  /// Reads the text.
+  ///
+  /// - Throws: `JournalError.unreadable`, also for a mark of a later version: a node that left it out would let
+  ///   clients do what the others deny.
+  public init(text: String) throws(JournalError) {
+    func unreadable() -> JournalError {
+      .unreadable("the note of a commit cannot be read: start the same version on all nodes")
+    }
+    guard let node = try? Node(json: text),
+      let writer = node.child(Self.writerKey).stringValue.flatMap({ Int64($0) })
+    else { throw unreadable() }
+    self.writer = writer
+    node.forEachChild { key, value in
+      switch key {
+      case Self.keyTimeKey: keyTime = value.integerValue
+      case Self.initialRulesKey: mark = .rules(nil)
+      case Self.rulesKey: mark = value.stringValue.map { .rules($0) }
+      case Self.loginsEndedKey: mark = value.stringValue.map { .loginsEnded(uid: $0) }
+      case Self.accountChangedKey: mark = value.stringValue.map { .accountChanged(uid: $0) }
+      default: break
+      }
+      return true
+    }
+    var known = 1
+    if keyTime != nil { known += 1 }
+    if mark != nil { known += 1 }
+    guard known == node.childCount else { throw unreadable() }
+  }
+}
