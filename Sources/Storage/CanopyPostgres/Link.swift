@@ -130,7 +130,8 @@
 
     private static func message(_ connection: OpaquePointer) -> String {
       guard let text = PQerrorMessage(connection) else { return "no details" }
-      let lines = String(cString: text).split(whereSeparator: \.isNewline)
+      let lines = String(cString: text).utf8.split(separator: UInt8(ascii: "\n"))
+        .map { String(decoding: $0, as: UTF8.self) }
       return lines.isEmpty ? "no details" : lines.joined(separator: "; ")
     }
 

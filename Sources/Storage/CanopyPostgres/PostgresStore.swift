@@ -55,7 +55,7 @@
       /// - Parameters:
       ///   - url: the URL of the database.
       ///   - node: the name of the node.
-      ///   - random: the source of the number that tells the runs of a node apart.
+      ///   - random: the source of the number that distinguishes the runs of a node.
       public init(url: String, node: String, random: @escaping @Sendable () -> UInt64) {
         self.url = url
         self.node = node
