@@ -19,6 +19,10 @@ let applicationSettings: [SwiftSetting] = [.treatAllWarnings(as: .error)]
 /// without this trait does not fetch them.
 let server = TargetDependencyCondition.when(traits: ["Server"])
 
+/// The condition of the C library of PostgreSQL. Without this trait a build looks for neither its header nor itself.
+let postgreSQL = TargetDependencyCondition.when(traits: ["PostgreSQL"])
+let libpq = Target.Dependency.target(name: "CLibpq", condition: postgreSQL)
+
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 
 let logging = Target.Dependency.product(name: "Logging", package: "swift-log")
@@ -75,6 +79,10 @@ let package = Package(
       description:
         "Let CanopyBench compare with a route of Hummingbird, which takes long to build.",
       enabledTraits: ["Server"]),
+    .trait(
+      name: "PostgreSQL",
+      description: "Build the store on PostgreSQL, which needs the library libpq.",
+      enabledTraits: ["Server"]),
   ],
   dependencies: [
     .package(url: "https://github.com/apple/swift-crypto", from: "4.5.2"),
@@ -125,11 +133,24 @@ let package = Package(
       name: "CanopySocial", dependencies: ["CanopyTree", "CanopyEngine"],
       path: "Sources/Blog/CanopySocial", swiftSettings: settings),
 
-    // Storage: the journal and the accounts on disk.
+    // Storage: the journal and the accounts on disk, or in PostgreSQL.
+    .target(
+      name: "CanopyRows", dependencies: ["CanopyTree", "CanopyEngine"],
+      path: "Sources/Storage/CanopyRows", swiftSettings: settings),
     .target(
       name: "CanopySQLite",
-      dependencies: ["CanopyTree", "CanopyEngine", "CanopyAccounts", logging, grdb, sqlite],
+      dependencies: [
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", logging, grdb, sqlite,
+      ],
       path: "Sources/Storage/CanopySQLite", swiftSettings: settings),
+    // Empty without the trait PostgreSQL.
+    .target(
+      name: "CanopyPostgres",
+      dependencies: [
+        libpq, "CanopySystem", "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows",
+        logging,
+      ],
+      path: "Sources/Storage/CanopyPostgres", swiftSettings: settings),
 
     // Serving: connections, and the command.
     .target(
@@ -211,6 +232,9 @@ let package = Package(
       name: "CArgon2", path: "Sources/Tools/CArgon2", providers: [.apt(["libargon2-dev"])]),
     .systemLibrary(
       name: "CZlib", path: "Sources/Tools/CZlib", providers: [.apt(["zlib1g-dev"])]),
+    .systemLibrary(
+      name: "CLibpq", path: "Sources/Tools/CLibpq", pkgConfig: "libpq",
+      providers: [.apt(["libpq-dev"])]),
     .systemLibrary(name: "CEpoll", path: "Sources/Tools/CEpoll"),
     .target(
       name: "CanopyTesting",
@@ -270,10 +294,17 @@ let package = Package(
     .testTarget(
       name: "CanopySQLiteTests",
       dependencies: [
-        "CanopyTree", "CanopyEngine", "CanopySQLite", "CanopyAccounts", "CanopySocial",
-        "CanopyTesting", logging, grdb,
+        "CanopyTree", "CanopyEngine", "CanopyRows", "CanopySQLite", "CanopyAccounts",
+        "CanopySocial", "CanopyTesting", logging, grdb,
       ],
       path: "Tests/Storage/CanopySQLiteTests", swiftSettings: settings),
+    .testTarget(
+      name: "CanopyPostgresTests",
+      dependencies: [
+        libpq, "CanopyTree", "CanopyEngine", "CanopyRows", "CanopyPostgres", "CanopyAccounts",
+        "CanopySystem", "CanopyTesting", logging,
+      ],
+      path: "Tests/Storage/CanopyPostgresTests", swiftSettings: settings),
     .testTarget(
       name: "CanopySessionTests",
       dependencies: ["CanopySession", "CanopyTree", "CanopyWire", "CanopyEngine", "CanopyTesting"],

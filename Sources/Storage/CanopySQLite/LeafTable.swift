@@ -1,3 +1,4 @@
+internal import CanopyRows
 internal import CanopyTree
 internal import GRDB
 
@@ -5,7 +6,7 @@ internal import GRDB
 ///
 /// Each row has the checksum of its path and value. `meta` has the number of rows and the sum of their checksums, which
 /// `finish` updates. So a lost row is found, as well as an altered one.
-struct LeafTable {
+struct LeafTable: LeafRows {
   let db: Database
   private var added = LeafSums()
   private var removed = LeafSums()
@@ -45,10 +46,18 @@ struct LeafTable {
       location, node, "UPDATE leaves SET value = ?2, checksum = ?3 WHERE path = ?1")
   }
 
-  /// Removes the row at a location, if there is one.
-  mutating func remove(_ location: Location) throws {
-    _ = try put(location, .absent)
+  /// Whether a row exists at a location.
+  func contains(_ location: Location) throws -> Bool { try checksum(location) != nil }
+
+  /// Returns the location of the first row at or after a text.
+  func firstRow(from text: String) throws -> [UInt8]? {
+    let statement = try db.cachedStatement(
+      sql: "SELECT path FROM leaves WHERE path >= ? ORDER BY path LIMIT 1")
+    return try String.fetchOne(statement, arguments: [text]).map { Array($0.utf8) }
   }
+
+  /// Whether no row exists below a path.
+  func isEmpty(_ rows: RowsBelow) throws -> Bool { try rows.isEmpty(db) }
 
   private func delete(_ location: Location) throws {
     try db.cachedStatement(sql: "DELETE FROM leaves WHERE path = ?")

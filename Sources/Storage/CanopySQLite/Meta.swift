@@ -1,3 +1,4 @@
+internal import CanopyRows
 internal import GRDB
 
 /// The numbers of the table `meta`. They are read and written together, and have a common checksum.
@@ -146,23 +147,5 @@ struct Meta: Equatable {
   var baseChecksum: Checksum {
     get { Checksum(stored: self[.baseChecksum]) }
     set { self[.baseChecksum] = newValue.stored }
-  }
-}
-
-/// The number of rows of `leaves` and the sum of their checksums. A row that is missing or duplicated changes them.
-struct LeafSums: Equatable, Sendable {
-  var count: Int64 = 0
-  var sum: UInt64 = 0
-
-  /// Adds a row.
-  mutating func add(_ checksum: Checksum) {
-    count &+= 1
-    sum &+= checksum.value
-  }
-
-  /// Subtracts a row.
-  mutating func subtract(_ checksum: Checksum) {
-    count &-= 1
-    sum &-= checksum.value
   }
 }

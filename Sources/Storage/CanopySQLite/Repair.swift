@@ -1,4 +1,5 @@
 internal import CanopyEngine
+internal import CanopyRows
 internal import CanopyTree
 internal import Foundation
 internal import GRDB

@@ -1,3 +1,4 @@
+internal import CanopyRows
 public import CanopyTree
 internal import Foundation
 internal import GRDB

@@ -1,4 +1,5 @@
 public import CanopyEngine
+internal import CanopyRows
 internal import CanopyTree
 internal import GRDB
 internal import Synchronization
@@ -211,67 +212,3 @@ extension SQLiteStore: DisconnectStore {
 
 /// The caller of `changeDisconnectWrites`, who waits for the id of the new write.
 typealias DisconnectWaiter = CheckedContinuation<DisconnectWriteID?, any Error>
-
-/// A change of the on-disconnect writes. See the methods of `DisconnectStore`.
-struct DisconnectChange: Sendable {
-  var added: (identity: String, request: String)?
-  /// The group of the added write; nil for a new group.
-  var group: DisconnectWriteID?
-  var exceptions: [DisconnectWriteID: [String]] = [:]
-  var removed: [DisconnectWriteID] = []
-  /// The new identities of writes.
-  var identities: [DisconnectWriteID: String] = [:]
-
-  /// The bytes of the texts to write.
-  var bytes: Int {
-    let texts = exceptions.values.reduce(added?.request.utf8.count ?? 0) { sum, paths in
-      paths.reduce(sum) { $0 + $1.utf8.count }
-    }
-    return identities.values.reduce(texts) { $0 + $1.utf8.count }
-  }
-}
-
-/// The changes that wait for a transaction, in the order in which they came.
-///
-/// One task makes them. It begins with the first change and ends when none is left.
-struct DisconnectChangeQueue<Waiter: Sendable> {
-  struct Waiting: Sendable {
-    let change: DisconnectChange
-    let waiter: Waiter
-  }
-
-  /// The changes, and the bytes of their texts, after which a group ends, so that the journal does not wait long for
-  /// its transaction.
-  private static var groupMax: (changes: Int, bytes: Int) { (256, 256 * 1024) }
-
-  private var waiting: [Waiting] = []
-  /// Whether a task makes the changes.
-  private(set) var isBeingMade = false
-
-  /// The number of changes that wait.
-  var count: Int { waiting.count }
-
-  /// Adds a change. Returns whether the caller must begin to make the changes.
-  mutating func add(_ change: DisconnectChange, _ waiter: Waiter) -> Bool {
-    waiting.append(Waiting(change: change, waiter: waiter))
-    defer { isBeingMade = true }
-    return !isBeingMade
-  }
-
-  /// Removes and returns the next group; nil if nothing waits. Then `add` asks its caller to begin again.
-  mutating func takeGroup() -> [Waiting]? {
-    let (changesMax, bytesMax) = DisconnectChangeQueue.groupMax
-    var bytes = 0
-    var count = 0
-    while count < min(waiting.count, changesMax), bytes < bytesMax {
-      bytes += waiting[count].change.bytes
-      count += 1
-    }
-    guard count > 0 else {
-      isBeingMade = false
-      return nil
-    }
-    defer { waiting.removeFirst(count) }
-    return Array(waiting.prefix(count))
-  }
-}

@@ -1,4 +1,5 @@
 public import CanopyEngine
+internal import CanopyRows
 public import CanopyTree
 internal import Foundation
 internal import GRDB

@@ -1,47 +1,6 @@
+internal import CanopyRows
 internal import Foundation
 internal import GRDB
-
-/// The bounds of one background step, which occupies the writer: rows, bytes and time.
-///
-/// A step ends when it reaches the first of them. It may exceed the bytes and the time by one row, because a row is
-/// written as a whole.
-struct StepBudget {
-  /// The bounds of a step.
-  struct Limits: Sendable {
-    var rows: Int
-    var bytes: Int
-    var seconds: Double
-    /// Returns the seconds since some fixed moment. It never goes back.
-    var uptime: @Sendable () -> Double
-  }
-
-  /// The bytes that one row or one look-up costs in addition to the value.
-  private static let rowBytes = 64
-
-  private var isBegun = false
-  private var rows: Int
-  private var bytes: Int
-  private let end: Double
-  private let uptime: @Sendable () -> Double
-
-  /// Creates the budget of a step that begins now.
-  init(_ limits: Limits) {
-    rows = max(1, limits.rows)
-    bytes = max(1, limits.bytes)
-    uptime = limits.uptime
-    end = uptime() + limits.seconds
-  }
-
-  /// Whether the step must end. False until the step has done something, so that each step makes progress.
-  var isSpent: Bool { isBegun && (rows <= 0 || bytes <= 0 || uptime() >= end) }
-
-  /// Subtracts completed work.
-  mutating func spend(rows: Int = 1, bytes: Int = 0) {
-    isBegun = true
-    self.rows -= rows
-    self.bytes -= bytes + rows * StepBudget.rowBytes
-  }
-}
 
 extension SQLiteStore {
   /// Runs one background step with a budget of its own. An append that arrives meanwhile waits for it.

@@ -1,3 +1,4 @@
+internal import CanopyRows
 internal import GRDB
 
 /// The tables of `canopy.sqlite`, by version.

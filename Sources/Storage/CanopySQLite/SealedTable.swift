@@ -1,3 +1,4 @@
+internal import CanopyRows
 internal import CanopyTree
 internal import Foundation
 internal import GRDB

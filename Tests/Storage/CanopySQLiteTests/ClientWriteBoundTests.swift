@@ -1,4 +1,5 @@
 import CanopyEngine
+import CanopyRows
 import CanopyTesting
 import CanopyTree
 import GRDB

@@ -78,18 +78,6 @@ import Testing
     }
   }
 
-  @Test func `one change adds, excepts and removes in one step`() async throws {
-    try await folder.withStore { store in
-      for text in ["a", "b", "c"] { _ = try await add(store, text) }
-      let id = try await store.changeDisconnectWrites(
-        adding: ("administrator", "d"), exceptions: [2: ["x"]], removing: [1, 3, 77])
-      #expect(id == 4)
-      let kept = try await store.disconnectWrites()
-      #expect(kept.map(\.request) == ["b", "d"])
-      #expect(kept.map(\.exceptions) == [["x"], []])
-    }
-  }
-
   @Test func `each exception is a row, so a large request is not written again`() async throws {
     try await folder.withStore { store in
       let large = "UPDATE /a " + String(repeating: "x", count: 400_000)
@@ -176,30 +164,6 @@ import Testing
     }
   }
 
-  @Test func `ids ascend, though the last was removed and the store opened again`()
-    async throws
-  {
-    var last: DisconnectWriteID = 0
-    for _ in 0..<4 {
-      try await folder.withStore { store in
-        for _ in 0..<2 {
-          let id = try await add(store, "a")
-          #expect(id > last)
-          last = id
-        }
-        _ = try await store.changeDisconnectWrites(
-          adding: nil, exceptions: [:], removing: [last, last - 1])
-        #expect(try await store.disconnectWrites().isEmpty)
-        let id = try await add(store, "b")
-        #expect(id > last)
-        last = id
-        let sequence = try await store.tree().sequence
-        try store.append([completing(sequence + 1, id)], after: sequence)
-        #expect(try await store.disconnectWrites().isEmpty)
-      }
-    }
-  }
-
   @Test func `the commit that makes a write removes it, in one transaction`() async throws {
     let folder = folder
     let crashed = try await folder.withStore { store in
@@ -220,52 +184,6 @@ import Testing
     try await crashed.withStore { store async throws in
       #expect(try await requests(store) == ["a", "c"])
       #expect(try await store.tree().sequence == 3)
-    }
-  }
-
-  @Test func `an append that conflicts or fails removes nothing`() async throws {
-    try await folder.withStore { store in
-      for text in ["a", "b"] { _ = try await add(store, text) }
-      try store.append([commit(1, "n", 1)], after: 0)
-      for last in [0, 2] as [Int64] {
-        #expect(throws: JournalError.self) {
-          try store.append([completing(last + 1, 1)], after: last)
-        }
-      }
-      #expect(throws: (any Error).self) {
-        try store.append([completing(2, 1), completing(2, 2)], after: 1)
-      }
-      #expect(try await requests(store) == ["a", "b"])
-      #expect(try await store.tree().sequence == 1)
-      try store.append([completing(2, 1)], after: 1)
-      #expect(try await requests(store) == ["b"])
-    }
-  }
-
-  @Test
-  func `an engine's transaction completes an on-disconnect write when it writes, and only then`()
-    async throws
-  {
-    try await folder.withStore { store in
-      for text in ["a", "b"] { _ = try await add(store, text) }
-      let journal = FaultyJournal(store)
-      try await withEngine(journal) { engine in
-        journal.plan(.failBefore)
-        await #expect(throws: EngineError.journalFailed) {
-          try await engine.transact { _ in
-            Decision(try .set(Location("n"), WriteValue(1)), (), completedDisconnectWrite: 1)
-          }
-        }
-        #expect(try await requests(store) == ["a", "b"])
-        struct Refusal: Error {}
-        await #expect(throws: Refusal.self) {
-          try await engine.transact { _ -> Decision<Void> in throw Refusal() }
-        }
-        _ = try await engine.transact { _ in
-          Decision(try .set(Location("n"), WriteValue(1)), (), completedDisconnectWrite: 1)
-        }
-        #expect(try await requests(store) == ["b"])
-      }
     }
   }
 

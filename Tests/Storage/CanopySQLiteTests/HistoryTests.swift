@@ -130,26 +130,6 @@ import Testing
     }
   }
 
-  @Test func `a large before-image is not stored, and the commit is read without it`()
-    async throws
-  {
-    try await folder.withStore { store in
-      let text = Node(String(repeating: "x", count: BeforeImageCodec.bytesMax))
-      try await withEngine(store) { engine in
-        for value in [text, 1, .absent] {
-          _ = try await engine.transact { _ in
-            Decision(try .set(Location("n"), WriteValue(value)), ())
-          }
-        }
-      }
-      let commits = try await store.commits(after: 0, through: 3)
-      #expect(commits.map(\.assignments.first?.value) == [text, 1, .absent])
-      #expect(commits.map { $0.beforeImage?.map(\.value) } == [[.absent], nil, [1]])
-      let bytes = try await store.number("SELECT coalesce(sum(length(before)), 0) FROM commits")
-      #expect(bytes < 100)
-    }
-  }
-
   @Test func `a file of the first schema is opened, and its commits have no before-images`()
     async throws
   {
@@ -202,36 +182,6 @@ import Testing
           let changes = try await engine.changes(since: 6, to: child)
           #expect(changes?.count == 1)
         }
-      }
-    }
-  }
-
-  @Test func `a listener resumes at the next engine on the same file`() async throws {
-    var random = SeededGenerator(printingSeedFor: "HistoryTests.resuming")
-    let replicas = try (0..<40).map { _ in Replica(try .random(&random, keysMax: 5)) }
-    let random0 = random
-    for run in 0..<6 {
-      var configuration = SQLiteStore.Configuration()
-      configuration.checkpointStepRows = 20
-      configuration.durability = .relaxed
-      var engineConfiguration = Engine.Configuration()
-      engineConfiguration.checkpointEvery = 25
-      try await folder.withStore(configuration) { store in
-        try await withEngine(store, configuration: engineConfiguration) { engine in
-          for replica in replicas {
-            if run == 0 {
-              _ = try #require(await replica.start(engine))
-            } else {
-              let (_, isAnew) = try #require(try await replica.resume(engine))
-              #expect(!isAnew)
-            }
-            if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }
-          }
-        }
-        // Written while the listeners are disconnected.
-        var seeds = random0
-        for _ in 0...run { seeds = SeededGenerator(seed: seeds.next()) }
-        try await write(40, seeds, store)
       }
     }
   }

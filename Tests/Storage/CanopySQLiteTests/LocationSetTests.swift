@@ -1,3 +1,4 @@
+import CanopyRows
 import CanopyTesting
 import CanopyTree
 import Testing

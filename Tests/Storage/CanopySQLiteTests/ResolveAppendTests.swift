@@ -15,18 +15,6 @@ struct ResolveAppendTests {
       origin: try client.map { try WriteOrigin(client: $0, number: 9, seen: 3) })
   }
 
-  @Test func `the later commits are returned with their origins`() async throws {
-    let folder = try Folder()
-    try await folder.withStore { store async throws in
-      try store.append([commit(1), commit(2, by: "a"), commit(3)], after: 0)
-      #expect(try store.resolveAppend(after: 3).isEmpty)
-      let stored = try store.resolveAppend(after: 1)
-      #expect(stored == [try commit(2, by: "a"), try commit(3)])
-      try store.append([commit(4)], after: 3)
-      #expect(try await store.problems().isEmpty)
-    }
-  }
-
   /// Makes a statement of the writing connection fail with an error of SQLite, until `body` returns.
   private func failing(
     _ store: SQLiteStore, _ event: String, _ code: ResultCode, _ body: () throws -> Void

@@ -1,3 +1,4 @@
+import CanopyRows
 import CanopyTree
 import Testing
 

@@ -1,5 +1,6 @@
 import CanopyAccounts
 import CanopyEngine
+import CanopyRows
 import CanopyTesting
 import CanopyTree
 import Foundation

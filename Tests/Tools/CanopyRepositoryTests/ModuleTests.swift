@@ -23,19 +23,20 @@ struct ModuleTests {
   private static let floors: [String: Set<String>] = [
     "Core": [],
     "Blog": ["Core", "Tools"],
-    "Storage": ["Core", "Blog"],
+    "Storage": ["Core", "Blog", "Tools"],
     "Serving": ["Core", "Blog", "Storage", "Tools"],
     "Client": ["Core"],
     "Tools": ["Core", "Blog", "Storage", "Serving", "Client"],
   ]
 
   /// Modules of a floor that others may import only because they are C libraries.
-  private static let libraries: Set<String> = ["CArgon2", "CEpoll", "CZlib"]
+  private static let libraries: Set<String> = ["CArgon2", "CEpoll", "CLibpq", "CZlib"]
 
   /// The rules in their order. A module may import only modules that precede it.
   private static let rules = [
     Rule("Tools", "CArgon2", []),
     Rule("Tools", "CEpoll", []),
+    Rule("Tools", "CLibpq", []),
     Rule("Tools", "CZlib", []),
 
     // Calls of the operating system that several modules need.
@@ -67,13 +68,21 @@ struct ModuleTests {
     // Not sockets, SQL or the text of JSON.
     Rule("Blog", "CanopySocial", ["CanopyTree", "CanopyEngine"]),
 
+    // Not SQL: the form of rows, and the order of work that every store shares.
+    Rule("Storage", "CanopyRows", ["CanopyTree", "CanopyEngine", "Foundation"]),
     // The only module of the server that knows GRDB. It does not know the meaning of the tree.
     Rule(
       "Storage", "CanopySQLite",
       [
-        "CanopyTree", "CanopyEngine", "CanopyAccounts", "Dispatch", "Foundation", "GRDB",
-        "GRDBSQLite",
-        "Logging", "Synchronization",
+        "CanopyTree", "CanopyEngine", "CanopyAccounts", "CanopyRows", "Dispatch", "Foundation",
+        "GRDB", "GRDBSQLite", "Logging", "Synchronization",
+      ]),
+    // The only module that knows libpq. It does not know the meaning of the tree.
+    Rule(
+      "Storage", "CanopyPostgres",
+      [
+        "CLibpq", "CanopyAccounts", "CanopyEngine", "CanopyRows", "CanopySystem", "CanopyTree",
+        "Foundation", "Glibc", "Logging", "Musl", "Synchronization",
       ]),
 
     // Not sockets, connections or SQL: numbers, and their text.

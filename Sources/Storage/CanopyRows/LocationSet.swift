@@ -1,10 +1,10 @@
-internal import CanopyTree
+package import CanopyTree
 
 /// A set of locations without those at or below another one of the set.
 ///
 /// Collects the locations that many commits write. A location that is written again and again costs a look-up
 /// each time and is kept once. Only keys below the same path are compared to sort the locations.
-struct LocationSet {
+package struct LocationSet: Sendable {
   /// The parts of a node that are in the set.
   private enum Part {
     /// The node with everything below it. The trie has nothing below such a node.
@@ -16,10 +16,13 @@ struct LocationSet {
   private var parts = PathTrie<Part>()
   /// The number of locations that were new when they were added. Some may have been replaced since then by a
   /// location above them.
-  private(set) var count = 0
+  package private(set) var count = 0
+
+  /// Creates an empty set.
+  package init() {}
 
   /// Adds a location. O(depth) on average.
-  mutating func insert(_ location: Location) {
+  package mutating func insert(_ location: Location) {
     let isNew = parts.forEach(along: location.path) { depth, part in
       part == .priority && !(location.isPriority && depth == location.path.count)
     }
@@ -31,7 +34,7 @@ struct LocationSet {
   }
 
   /// The locations in order.
-  var sorted: [Location] {
+  package var sorted: [Location] {
     var result: [Location] = []
     parts.forEachInOrder { path, part in
       result.append(Location(path, isPriority: part == .priority))

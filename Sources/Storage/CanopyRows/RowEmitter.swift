@@ -1,35 +1,10 @@
-internal import CanopyTree
-internal import GRDB
-
-/// The rows below a path: those whose location begins with `path/`. In the order of the texts they come before
-/// `path0`, because `0` is the character after `/`.
-struct RowsBelow {
-  /// The condition in SQL.
-  let condition: String
-  /// The arguments of the condition.
-  let arguments: StatementArguments
-
-  init(_ path: Path) {
-    condition = path.isRoot ? "path >= :from" : "path >= :from AND path < :to"
-    arguments = path.isRoot ? ["from": ""] : ["from": path.text + "/", "to": path.text + "0"]
-  }
-
-  /// Whether no such row exists.
-  ///
-  /// - Parameter butPriorities: whether to ignore rows of priorities.
-  func isEmpty(_ db: Database, butPriorities: Bool = false) throws -> Bool {
-    let kind = butPriorities ? "AND substr(path, -9) <> '.priority'" : ""
-    let statement = try db.cachedStatement(
-      sql: "SELECT 1 FROM leaves WHERE \(condition) \(kind) LIMIT 1")
-    return try Int.fetchOne(statement, arguments: arguments) == nil
-  }
-}
+package import CanopyTree
 
 /// An iterator over the rows that store a subtree.
 ///
 /// It takes children from a branch in small groups, so that a call of `next` or a copy of the emitter costs the same
 /// for a branch of any size.
-struct RowEmitter {
+package struct RowEmitter: Sendable {
   /// A branch that is spread over rows, and the position in it.
   private struct Level {
     let path: Path
@@ -52,7 +27,7 @@ struct RowEmitter {
   /// - Parameters:
   ///   - rowBytes: the maximum size of a branch in one row, in bytes of JSON.
   ///   - splittingTop: whether to spread the node itself over rows even if it fits into one.
-  init(_ path: Path, _ node: Node, rowBytes: Int, splittingTop: Bool = false) {
+  package init(_ path: Path, _ node: Node, rowBytes: Int, splittingTop: Bool = false) {
     self.rowBytes = rowBytes
     if splittingTop, node.isBranch {
       open(path, node)
@@ -62,7 +37,7 @@ struct RowEmitter {
   }
 
   /// Returns the next row; nil after the last one.
-  mutating func next() -> (Location, Node)? {
+  package mutating func next() -> (Location, Node)? {
     if let (location, node) = top.take() {
       if isRow(node) { return (location, node) }
       open(location.path, node)

@@ -1,4 +1,4 @@
-internal import CanopyTree
+package import CanopyTree
 internal import Foundation
 
 /// A bounded queue of rows between the thread that reads the checkpoint and a thread that builds the tree.
@@ -6,7 +6,7 @@ internal import Foundation
 /// Reading and building take about the same time, and a start spends nearly all its time with them.
 ///
 /// `@unchecked Sendable`: shared state is accessed only while the condition's lock is held.
-final class RowPipe: @unchecked Sendable {
+package final class RowPipe: @unchecked Sendable {
   /// A batch of rows: the bytes of the location and the value of each row in turn.
   struct Batch {
     private(set) var bytes: [UInt8] = []
@@ -37,7 +37,8 @@ final class RowPipe: @unchecked Sendable {
   /// Creates a pipe and starts the building thread.
   ///
   /// - Parameter indexes: the indexes that the tree keeps.
-  init(indexes: IndexPlan = IndexPlan(), batchBytes: Int = 256 * 1024, batchesMax: Int = 4) {
+  package init(indexes: IndexPlan = IndexPlan(), batchBytes: Int = 256 * 1024, batchesMax: Int = 4)
+  {
     self.indexes = indexes
     self.batchBytes = batchBytes
     self.batchesMax = max(1, batchesMax)
@@ -47,7 +48,7 @@ final class RowPipe: @unchecked Sendable {
   /// Adds a row. Blocks while the maximum number of batches waits.
   ///
   /// - Returns: false if an earlier row was invalid, and the builder takes no more rows.
-  func add(_ location: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool {
+  package func add(_ location: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer) -> Bool {
     batch.append(location, value)
     return batch.bytes.count < batchBytes || handOn()
   }
@@ -55,7 +56,7 @@ final class RowPipe: @unchecked Sendable {
   /// Returns the tree of all rows. Call once, even if reading has failed: it ends the building thread.
   ///
   /// - Throws: `TreeError` if a row is invalid.
-  func finish() throws(TreeError) -> Node {
+  package func finish() throws(TreeError) -> Node {
     _ = handOn()
     condition.lock()
     defer { condition.unlock() }

@@ -1,5 +1,4 @@
-internal import CanopyTree
-internal import GRDB
+package import CanopyTree
 
 /// The remaining work of writing one batch of a checkpoint to `leaves`.
 ///
@@ -14,13 +13,18 @@ internal import GRDB
 ///
 /// No other rows change. If a write removes the last child of a branch, and with it the priority that the branch has
 /// in a row of its own, `Tree.apply` returns the branch as a removed location.
-struct Fold {
+package struct Fold: Sendable {
   /// The maximum size of a branch in a new row, in bytes of JSON. An existing row may grow to twice that.
-  static let rowBytes = 8 * 1024
+  package static let rowBytes = 8 * 1024
 
   private let root: Node
   /// The locations to write, in order, none below another. Never changed, so that a copy of the fold is cheap.
   private let locations: [Location]
+  /// The maximum number of locations that a store receives ahead.
+  private static let preparedMax = 256
+
+  /// The index after the locations that the store has received ahead.
+  private var prepared = 0
   /// The index of the next location to write.
   private var next = 0
   /// The number of keys in the path of the row that was found last.
@@ -38,13 +42,16 @@ struct Fold {
   /// Creates a fold that has not begun.
   ///
   /// - Parameter locations: the locations to write, in order, none at or below another.
-  init(root: Node, locations: [Location]) {
+  package init(root: Node, locations: [Location]) {
     self.root = root
     self.locations = locations
   }
 
   /// Writes rows until the budget is spent. Returns whether the fold is complete.
-  mutating func step(_ table: inout LeafTable, _ budget: inout StepBudget) throws -> Bool {
+  package mutating func step(
+    _ table: inout some LeafRows, _ budget: inout StepBudget
+  ) throws -> Bool {
+    var isPrepared = false
     while !budget.isSpent {
       if var emitter = emitting.take() {
         while !budget.isSpent {
@@ -58,6 +65,11 @@ struct Fold {
           emitting = waiting
         }
       } else if next < locations.count {
+        if next >= prepared || !isPrepared {
+          isPrepared = true
+          prepared = min(locations.count, next + Fold.preparedMax)
+          try table.prepare(locations[next..<prepared])
+        }
         next += 1
         budget.spend(bytes: try begin(&table, locations[next - 1]))
       } else {
@@ -68,11 +80,11 @@ struct Fold {
   }
 
   /// Begins to write a location, and completes it if it is one row. Returns the number of bytes written.
-  private mutating func begin(_ table: inout LeafTable, _ location: Location) throws -> Int {
+  private mutating func begin(_ table: inout some LeafRows, _ location: Location) throws -> Int {
     let path = location.path
     if let rewritten, path.hasPrefix(rewritten) { return 0 }
-    let isFree = try !location.isPriority && isFree(table.db, path)
-    if let covering = try coveringRow(table, path, butAbove: isFree) {
+    let isFree = try !location.isPriority && isFree(&table, path)
+    if let covering = try coveringRow(&table, path, butAbove: isFree) {
       return try change(&table, covering, for: location)
     }
     if location.isPriority {
@@ -81,7 +93,7 @@ struct Fold {
     let rows = RowsBelow(path)
     let emitter = RowEmitter(path, root.at(path), rowBytes: Fold.rowBytes)
     // A look-up costs a fraction of a DELETE that finds no row.
-    if try isFree || rows.isEmpty(table.db) {
+    if try isFree || table.isEmpty(rows) {
       emitting = emitter
     } else {
       clearing = rows
@@ -92,7 +104,7 @@ struct Fold {
 
   /// Replaces the row at or above a location, or splits the row if its subtree has become too large for one.
   private mutating func change(
-    _ table: inout LeafTable, _ covering: Path, for location: Location
+    _ table: inout some LeafRows, _ covering: Path, for location: Location
   ) throws -> Int {
     let node = root.at(covering)
     if node.isAbsent || node.isLeaf || node.fits(bytes: Fold.rowBytes * 2) {
@@ -114,7 +126,7 @@ struct Fold {
   ///
   /// - Parameter node: the present branch at the path.
   private mutating func split(
-    _ table: inout LeafTable, _ path: Path, _ node: Node
+    _ table: inout some LeafRows, _ path: Path, _ node: Node
   ) throws -> Int {
     let old = try table.node(path)
     try table.remove(Location(path))
@@ -141,14 +153,11 @@ struct Fold {
 
   /// Whether it is certain that no row exists at or below a path. New keys usually sort after all of their siblings, so
   /// one look-up of the next row answers for many paths.
-  private mutating func isFree(_ db: Database, _ path: Path) throws -> Bool {
+  private mutating func isFree(_ table: inout some LeafRows, _ path: Path) throws -> Bool {
     guard !path.isRoot else { return false }
     let text = Array(path.text.utf8)
     if let gap, gap.holds(text) { return true }
-    let statement = try db.cachedStatement(
-      sql: "SELECT path FROM leaves WHERE path >= ? ORDER BY path LIMIT 1")
-    let gap = RowGap(
-      from: text, to: try String.fetchOne(statement, arguments: [path.text]).map { Array($0.utf8) })
+    let gap = RowGap(from: text, to: try table.firstRow(from: path.text))
     self.gap = gap
     return gap.holds(text)
   }
@@ -160,7 +169,7 @@ struct Fold {
   ///
   /// - Parameter isFree: whether no row exists at the path itself.
   private mutating func coveringRow(
-    _ table: LeafTable, _ path: Path, butAbove isFree: Bool
+    _ table: inout some LeafRows, _ path: Path, butAbove isFree: Bool
   ) throws -> Path? {
     let last = isFree ? path.count - 1 : path.count
     var first = 0
@@ -174,7 +183,7 @@ struct Fold {
     let likely = first...last ~= rowDepth ? rowDepth : first
     for count in [likely] + (first...last).reversed().filter({ $0 != likely }) {
       let candidate = path.prefix(count)
-      if try table.checksum(Location(candidate)) != nil {
+      if try table.contains(Location(candidate)) {
         rowDepth = count
         rowless = count > 0 ? path.prefix(count - 1) : nil
         return candidate
@@ -187,8 +196,8 @@ struct Fold {
 
 /// A range of the table that had no rows when it was looked up. The fold may have inserted rows since. They do not
 /// affect its later locations, because none of its locations is at or below another.
-struct RowGap {
-  /// The lower bound of the range, inclusive, as bytes, which SQLite compares.
+struct RowGap: Sendable {
+  /// The lower bound of the range, inclusive, as bytes.
   let from: [UInt8]
   /// The upper bound of the range, exclusive: the location of the next row; nil if there is no next row.
   let to: [UInt8]?

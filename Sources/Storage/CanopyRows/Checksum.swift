@@ -5,7 +5,7 @@
 /// a collision.
 ///
 /// - Complexity: O(bytes): about 0.1 ns for each byte and 20 ns for each part.
-struct Checksum: Equatable, Sendable {
+package struct Checksum: Equatable, Sendable {
   private static let prime1: UInt64 = 0x9E37_79B1_85EB_CA87
   private static let prime2: UInt64 = 0xC2B2_AE3D_27D4_EB4F
   private static let prime3: UInt64 = 0x1656_67B1_9E37_79F9
@@ -13,36 +13,36 @@ struct Checksum: Equatable, Sendable {
   private static let prime5: UInt64 = 0x27D4_EB2F_1656_67C5
 
   /// The checksum of the parts that were added.
-  private(set) var value: UInt64
+  package private(set) var value: UInt64
 
   /// Creates the checksum of an empty sequence.
-  init(seed: UInt64 = 0) {
+  package init(seed: UInt64 = 0) {
     value = seed
   }
 
-  /// The checksum as SQLite stores it.
-  var stored: Int64 { Int64(bitPattern: value) }
+  /// The checksum as a column stores it.
+  package var stored: Int64 { Int64(bitPattern: value) }
 
   /// Adds a number.
-  mutating func add(_ number: Int64) {
+  package mutating func add(_ number: Int64) {
     let mixed = Checksum.round(0, UInt64(bitPattern: number))
     value = Checksum.avalanche(
       Checksum.rotate(value ^ mixed, 27) &* Checksum.prime1 &+ Checksum.prime4)
   }
 
   /// Adds a byte string.
-  mutating func add(_ bytes: UnsafeRawBufferPointer) {
+  package mutating func add(_ bytes: UnsafeRawBufferPointer) {
     value = Checksum.xxh64(bytes, seed: value)
   }
 
   /// Adds the UTF-8 bytes of a text.
-  mutating func add(_ text: String) {
+  package mutating func add(_ text: String) {
     var text = text
     text.withUTF8 { add(UnsafeRawBufferPointer($0)) }
   }
 
   /// Returns the XXH64 of some bytes.
-  static func xxh64(_ bytes: UnsafeRawBufferPointer, seed: UInt64) -> UInt64 {
+  package static func xxh64(_ bytes: UnsafeRawBufferPointer, seed: UInt64) -> UInt64 {
     var offset = 0
     var hash: UInt64
     if bytes.count >= 32 {
@@ -121,7 +121,7 @@ struct Checksum: Equatable, Sendable {
 
 extension Checksum {
   /// Returns the checksum of a row of `leaves`.
-  static func leaf(
+  package static func leaf(
     _ path: UnsafeRawBufferPointer, _ value: UnsafeRawBufferPointer
   ) -> Checksum {
     var checksum = Checksum(seed: 1)
@@ -132,7 +132,7 @@ extension Checksum {
 
   /// Returns the checksum of a row of `commits`. It depends on the checksum of the row before, so a row that is missing
   /// or in another position is found, as well as a row that was changed.
-  static func commit(
+  package static func commit(
     after previous: Checksum, _ sequence: Int64, _ time: Int64, _ body: UnsafeRawBufferPointer,
     _ before: UnsafeRawBufferPointer?
   ) -> Checksum {
@@ -145,8 +145,8 @@ extension Checksum {
     return checksum
   }
 
-  /// Creates a checksum from the number that SQLite stores.
-  init(stored: Int64) {
+  /// Creates a checksum from a stored number.
+  package init(stored: Int64) {
     value = UInt64(bitPattern: stored)
   }
 }

@@ -1,0 +1,40 @@
+internal import CanopyRows
+internal import CanopyTree
+internal import Foundation
+internal import GRDB
+
+extension CheckpointBatch {
+  /// Reads commits without their values.
+  ///
+  /// - Throws: `StoreError.damaged` at the first commit that is missing or unreadable.
+  static func read(
+    _ db: Database, _ range: ClosedRange<Int64>
+  ) throws -> [Entry] {
+    var result: [Entry] = []
+    let rows = try Row.fetchCursor(
+      db.cachedStatement(
+        sql: """
+          SELECT sequence, time, body FROM commits WHERE sequence BETWEEN ? AND ?
+          ORDER BY sequence
+          """),
+      arguments: [range.lowerBound, range.upperBound])
+    while let row = try rows.next() {
+      let sequence: Int64 = row[0]
+      guard sequence == range.lowerBound + Int64(result.count) else { break }
+      do {
+        try row.withUnsafeData(atIndex: 2) { data in
+          try (data ?? Data()).withUnsafeBytes {
+            let locations = try AssignmentCodec.decodeLocations($0)
+            result.append(Entry(sequence: sequence, time: row[1] ?? 0, locations: locations))
+          }
+        }
+      } catch let error as TreeError {
+        throw StoreError.damagedRow("commit \(sequence)", error)
+      }
+    }
+    guard result.count == range.count else {
+      throw StoreError.missing(commit: range.lowerBound + Int64(result.count))
+    }
+    return result
+  }
+}

@@ -1,0 +1,41 @@
+#if PostgreSQL
+  import CanopyTesting
+  import Testing
+
+  /// The requirements that every store satisfies.
+  @Suite(.timeLimit(.minutes(10)), .enabled(if: Database.url != nil, Database.isMissing))
+  struct StoreContractTests {
+    @Test(arguments: JournalContract<PostgresFixture>.checks)
+    func `the journal satisfies the contract`(check: ContractCheck<PostgresFixture>) async throws {
+      try await check.run()
+    }
+
+    @Test(arguments: HistoryContract<PostgresFixture>.checks)
+    func `the history satisfies the contract`(check: ContractCheck<PostgresFixture>) async throws {
+      try await check.run()
+    }
+
+    @Test(arguments: ClientWriteContract<PostgresFixture>.checks)
+    func `the writes of clients satisfy the contract`(
+      check: ContractCheck<PostgresFixture>
+    ) async throws {
+      try await check.run()
+    }
+
+    @Test(arguments: CheckpointContract<PostgresFixture>.checks)
+    func `checkpoints satisfy the contract`(check: ContractCheck<PostgresFixture>) async throws {
+      try await check.run()
+    }
+
+    @Test(arguments: DisconnectContract<PostgresFixture>.checks)
+    func `on-disconnect writes satisfy the contract`(
+      check: ContractCheck<PostgresFixture>
+    ) async throws {
+      try await check.run()
+    }
+
+    @Test func `the accounts satisfy the contract`() async throws {
+      try await withNodes(["a"]) { try await verifyContract(of: $0[0]) }
+    }
+  }
+#endif
