@@ -49,7 +49,7 @@ extension IdentityService {
     _ name: String, _ body: RequestBody, _ request: IdentityRequest
   ) async throws -> JSONValue {
     try requireSignatures(body, request)
-    switch name {
+    return switch name {
     case "signUp": try await signUp(body, request)
     case "signInWithPassword": try await signInWithPassword(body, request)
     case "signInWithCustomToken": try await signInWithCustomToken(body, request)

@@ -27,6 +27,7 @@ extension Engine {
     switch error {
     case JournalError.conflict(let missed):
       await decideAgain(batch, requests, after: missed, writer)
+    case JournalError.forgotten: await decideAgain(batch, requests, after: [], writer)
     case JournalError.disconnectWritesTaken(let ids)
     where !writer.takenDisconnectWrites.isSuperset(of: ids):
       fail(batch, writer)
@@ -94,13 +95,17 @@ extension Engine {
   }
 
   /// Reads and adopts all commits that the engine lacks. Call on the engine's thread, between two batches.
-  private func adoptMissed(_ writer: WriterState) async {
+  func adoptMissed(_ writer: WriterState) async {
     guard let shared else { return }
     do {
       while true {
-        let missed = try await read(from: shared)
-        if missed.isEmpty { return }
-        adopt(missed, writer)
+        do {
+          let missed = try await read(from: shared)
+          if missed.isEmpty { return }
+          adopt(missed, writer)
+        } catch JournalError.forgotten {
+          adopt(try await reload(from: shared), writer)
+        }
       }
     } catch {
       // The next append fails, and says more.

@@ -54,15 +54,20 @@ extension Engine {
         if commits.isEmpty { return }
         content = .commits(commits)
       } catch JournalError.forgotten {
-        let plan = state.withLock { $0.current.indexPlan }
-        logger.notice("this node is behind the commits that the journal keeps; it loads the tree")
-        content = .reloaded(try await journal.load(keeping: plan))
+        content = .reloaded(try await reload(from: journal))
       }
       let isAccepted = await withCheckedContinuation { continuation in
         hand(FollowedPage(content: content, continuation: continuation))
       }
       if !isAccepted { return }
     }
+  }
+
+  /// Loads the tree again, because the journal no longer has the next commits.
+  func reload(from journal: any SharedJournal) async throws -> JournalState {
+    let plan = state.withLock { $0.current.indexPlan }
+    logger.notice("this node is behind the commits that the journal keeps; it loads the tree")
+    return try await journal.load(keeping: plan)
   }
 
   /// Reads the next commits that the engine lacks.
@@ -112,6 +117,7 @@ extension Engine {
     while let mark = adoptUpToMark(&left, writer) {
       putInForce(mark, at: snapshot.sequence)
     }
+    endSequenceWaits()
     watch.note("following", since: start, at: found.first?.assignments.first?.location)
   }
 
@@ -154,7 +160,7 @@ extension Engine {
   }
 
   /// Adopts a tree that was loaded again. To listeners it is one commit.
-  private func adopt(_ loaded: JournalState, _ writer: WriterState) {
+  func adopt(_ loaded: JournalState, _ writer: WriterState) {
     assertOnThread()
     let snapshot = snapshot
     guard loaded.sequence > snapshot.sequence else { return }
@@ -172,6 +178,7 @@ extension Engine {
       state.checkpointSequence = max(state.checkpointSequence, loaded.checkpoint)
     }
     for handler in state.withLock({ $0.markHandlers }) { handler(.reloaded(loaded.rules)) }
+    endSequenceWaits()
   }
 
   /// Publishes a tree with commits of other engines, and notifies listeners.
@@ -179,15 +186,14 @@ extension Engine {
     by tree: Tree, at sequence: Int64, notifyingOf changes: [Change],
     _ change: (inout State) -> Void
   ) {
-    let (checkpointWait, waits) = state.withLock { state in
+    let checkpointWait = state.withLock { state in
       state.current = tree
       state.currentSequence = sequence
       change(&state)
-      return (state.endedCheckpointWait(), state.endedSequenceWaits())
+      return state.endedCheckpointWait()
     }
     checkpointWait?.resume()
     notify(changes)
-    for wait in waits { wait.continuation.resume(returning: true) }
   }
 }
 

@@ -29,6 +29,13 @@ extension Engine {
         let stored = try await journal.resolveAppend(after: batch.first)
         state.withLock { $0.isAppendInDoubt = false }
         return await resolve(batch, requests, stored, isComplete: isComplete, writer)
+      } catch JournalError.forgotten {
+        // It may have been stored, and removed after a checkpoint.
+        state.withLock { $0.isAppendInDoubt = false }
+        fail(batch, writer)
+        await adoptMissed(writer)
+        if !isComplete { complete(batch, .outcomeUnknown) }
+        return
       } catch {
         writer.journalLog.noteDoubt(about: batch, error, at: watch.now)
       }

@@ -163,20 +163,22 @@ extension Engine {
     _ batch: Batch, isComplete: Bool = false, since start: Duration, _ writer: WriterState
   ) -> Duration {
     assertOnThread()
-    let (before, wakeUpCheckpoint, waits) = state.withLock {
-      state -> (Tree, CheckedContinuation<Void, Never>?, [SequenceWait]) in
+    let (before, wakeUpCheckpoint) = state.withLock {
+      state -> (Tree, CheckedContinuation<Void, Never>?) in
       assert(batch.first == state.currentSequence, "a batch follows the current tree")
       let before = state.current
       state.current = batch.tree
       state.currentSequence = batch.sequence
       state.isAtWork = false
       state.indexing?.missed += batch.commits.map(\.assignments)
-      return (before, state.endedCheckpointWait(), state.endedSequenceWaits())
+      return (before, state.endedCheckpointWait())
     }
     wakeUpCheckpoint?.resume()
     notify(batch.changes)
-    for wait in waits { wait.continuation.resume(returning: true) }
-    if let mark = batch.mark { putInForce(mark, at: batch.sequence) }
+    if shared != nil {
+      if let mark = batch.mark { putInForce(mark, at: batch.sequence) }
+      endSequenceWaits()
+    }
     var time = watch.note(
       "listeners", since: start, at: batch.commits.first?.assignments.first?.location)
     if !isComplete {

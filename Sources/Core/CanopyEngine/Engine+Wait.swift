@@ -40,6 +40,13 @@ extension Engine {
     if !isPresent { throw .behind }
   }
 
+  /// Ends the waits for commits that are in force now.
+  func endSequenceWaits() {
+    for wait in state.withLock({ $0.endedSequenceWaits() }) {
+      wait.continuation.resume(returning: true)
+    }
+  }
+
   private func endWait(_ number: Int) {
     let wait = state.withLock { state -> SequenceWait? in
       guard let index = state.sequenceWaits.firstIndex(where: { $0.number == number }) else {

@@ -120,8 +120,8 @@ final class GatewayConnection: Sendable {
       let before = state.work
       state.work = bytes
       if state.share == nil { state.share = openShare() }
-      let (bytes, idle) = (state.bytes, state.idle)
-      guard state.share?.admit(bytes, idle: idle) == true else {
+      let (total, idle) = (state.bytes, state.idle)
+      guard state.share?.admit(total, idle: idle) == true else {
         state.work = before
         throw WireError.noMemory
       }

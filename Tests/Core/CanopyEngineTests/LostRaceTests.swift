@@ -16,8 +16,14 @@ import Testing
   ) async throws {
     var faults = NodeJournal.Faults()
     faults.bells = 1
+    let waits = StepClock()
     try await withNodes(
-      memory, offsets: offsets, waits: StepClock(), faults: faults, followAfter: Self.never, body)
+      memory, offsets: offsets, waits: waits, faults: faults, followAfter: Self.never
+    ) { nodes in
+      // All have looked for commits, and do not look again.
+      try await eventually { waits.sleeps.count { $0 == Self.never } == nodes.engines.count }
+      try await body(nodes)
+    }
   }
 
   @Test func `a transaction that lost the race is decided again on the winner's tree`()

@@ -200,7 +200,8 @@ struct WriteQueueTests {
     #expect(honest.count > 200, "\(honest)")
     // The accounts share the time evenly.
     let counts = waits.dropLast().map(\.count)
-    #expect((counts.max() ?? 0) - (counts.min() ?? 0) <= 2, "\(counts)")
+    let most = try #require(counts.max())
+    #expect(most - (counts.min() ?? 0) <= 2 + most / 8, "\(counts)")
   }
 
   @Test func `all accounts of a network use as much time as one account of another`() throws {
@@ -216,7 +217,8 @@ struct WriteQueueTests {
     let other = try #require(waits.last).count
     #expect(abs(network - other) < other / 10, "\(network) ms and \(other) ms")
     let counts = waits.dropLast().map(\.count)
-    #expect((counts.max() ?? 0) - (counts.min() ?? 0) <= 2, "\(counts)")
+    let most = try #require(counts.max())
+    #expect(most - (counts.min() ?? 0) <= 2 + most / 8, "\(counts)")
   }
 
   @Test func `an owner that has used much is not overtaken for ever by new ones`() {

@@ -41,13 +41,16 @@ struct MemoryBudgetTests {
     var large = budget.open { ended.append("large") }
     small.report(300_000)
     large.report(100_000)
-    #expect(!large.admit(Self.mebibyte - 300_000 + 1))
+    var isAdmitted = large.admit(Self.mebibyte - 300_000 + 1)
+    #expect(!isAdmitted)
     #expect(budget.used == 400_000, "nothing has changed")
-    #expect(large.admit(Self.mebibyte - 300_000))
+    isAdmitted = large.admit(Self.mebibyte - 300_000)
+    #expect(isAdmitted)
     #expect(budget.used == Self.mebibyte)
     #expect(ended.all.isEmpty)
     // Less than before is always admitted.
-    #expect(large.admit(500_000))
+    isAdmitted = large.admit(500_000)
+    #expect(isAdmitted)
     #expect(budget.used == 800_000)
   }
 
@@ -58,17 +61,24 @@ struct MemoryBudgetTests {
     var small = budget.open { ended.append("small") }
     var large = budget.open { ended.append("large") }
     large.report(900_000)
-    #expect(small.admit(400_000))
+    var isAdmitted = small.admit(400_000)
+    #expect(isAdmitted)
     #expect(ended.all == ["large"])
-    #expect(!large.admit(900_001), "it is ending")
+    isAdmitted = large.admit(900_001)
+    #expect(!isAdmitted, "it is ending")
     // It still holds its bytes.
-    #expect(!small.admit(400_001))
+    isAdmitted = small.admit(400_001)
+    #expect(!isAdmitted)
     large.leave(holding: 700_000)
-    #expect(!large.admit(0), "it is gone")
-    #expect(!small.admit(400_001))
+    isAdmitted = large.admit(0)
+    #expect(!isAdmitted, "it is gone")
+    isAdmitted = small.admit(400_001)
+    #expect(!isAdmitted)
     large.report(0)
-    #expect(small.admit(Self.mebibyte))
-    #expect(!small.admit(Self.mebibyte + 1))
+    isAdmitted = small.admit(Self.mebibyte)
+    #expect(isAdmitted)
+    isAdmitted = small.admit(Self.mebibyte + 1)
+    #expect(!isAdmitted)
     #expect(ended.all == ["large"])
   }
 

@@ -58,7 +58,7 @@ private func measured(_ object: AnyObject) -> Int {
   usableSize.map { allocated($0(Unmanaged.passUnretained(object).toOpaque())) } ?? 0
 }
 
-private typealias UsableSize = @convention(c) (UnsafeMutableRawPointer) -> Int
+private typealias UsableSize = @convention(c) @Sendable (UnsafeMutableRawPointer) -> Int
 
 /// The function of the allocator that returns the bytes of an allocation.
 private let usableSize = dlsym(nil, "malloc_usable_size").map {

@@ -73,7 +73,7 @@ struct RequestMemoryTests {
   }
 
   /// Texts at the extremes: many elements in few bytes, and few elements of many bytes.
-  static let extremes: [(name: String, text: String)] = {
+  static let extremes: [(String, String)] = {
     func list(_ element: String, _ count: Int) -> String {
       "[" + Array(repeating: element, count: count).joined(separator: ",") + "]"
     }
@@ -85,7 +85,7 @@ struct RequestMemoryTests {
     }
     let long = String(repeating: "k", count: 300)
     let text16 = #""aaaaaaaaaaaaaaaa""#
-    let forms = [
+    let forms: [(String, String)] = [
       ("a list of numbers", list("1", 10_000)),
       ("a list of decimals", list("1.5", 10_000)),
       ("a list of short strings", list(#""a""#, 5_000)),
