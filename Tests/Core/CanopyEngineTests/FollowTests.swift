@@ -1,5 +1,6 @@
 import CanopyTesting
 import CanopyTree
+import Synchronization
 import Testing
 
 @testable import CanopyEngine

@@ -29,7 +29,7 @@ import Testing
   @Test func `a transaction that lost the race is decided again on the winner's tree`()
     async throws
   {
-    try await withDeafNodes { nodes in
+    try await withDeafNodes { nodes async throws in
       let (one, two) = (nodes.engines[0], nodes.engines[1])
       for sum in stride(from: Int64(1), to: 21, by: 2) {
         #expect(try await one.increment("n") == sum)
@@ -265,7 +265,7 @@ import Testing
       let victim = journals.withLock { $0[0] }
       // Two rivals win a number before each append of the first node. Without turns it would never win.
       victim.plan(always: true) {
-        for rival in nodes.engines[1...] { try? await rival.increment("rivals") }
+        for rival in nodes.engines[1...] { _ = try? await rival.increment("rivals") }
       }
       for sum in 1...20 {
         #expect(try await nodes.engines[0].increment("n") == Int64(sum))

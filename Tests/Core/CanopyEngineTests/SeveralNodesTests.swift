@@ -25,9 +25,11 @@ import Testing
       var random = random
       return Replica(try .random(&random))
     }
-    let records = try await withThrowingTaskGroup(of: Void.self) { group in
+    let records = try await withThrowingTaskGroup(of: Void.self) {
+      group -> [Writer.Record] in
       group.addTask { await cluster.run() }
-      let records = try await withThrowingTaskGroup(of: Writer.Record?.self) { work in
+      let records = try await withThrowingTaskGroup(of: Writer.Record?.self) {
+        work -> [Writer.Record] in
         for (number, random) in generators[..<8].enumerated() {
           work.addTask {
             var writer = Writer(number: number, random: random)
@@ -44,7 +46,7 @@ import Testing
           try await cluster.disturb(Self.disturbances)
           return nil
         }
-        return try await work.reduce(into: []) { if let record = $1 { $0.append(record) } }
+        return try await work.reduce(into: [Writer.Record]()) { if let record = $1 { $0.append(record) } }
       }
       await cluster.stop()
       try await group.waitForAll()
@@ -173,7 +175,7 @@ private final class Cluster: Sendable {
   init(_ random: SeededGenerator) async throws {
     clocks = [0, 180_000, -240_000].map { offset in
       let clock = ManualClock()
-      clock.advance(offset)
+      clock.advance(Int64(offset))
       return clock
     }
     state = Mutex(State(random: random))

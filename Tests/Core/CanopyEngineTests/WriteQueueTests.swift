@@ -18,6 +18,7 @@ struct WriteQueueTests {
 
     func run(in batch: inout Batch) -> Bool { true }
     func complete(_ failure: EngineError?) {}
+    func rollBack() {}
   }
 
   private func names(_ entries: some Sequence<WriteQueue.Entry>) -> [String] {
@@ -145,7 +146,9 @@ struct WriteQueueTests {
       }
       while time < end {
         for (at, index) in due where at <= time {
-          #expect(queue.add(Request(clients[index].owner, index), of: clients[index].owner))
+          let isAccepted = queue.add(
+            Request(clients[index].owner, index), of: clients[index].owner)
+          #expect(isAccepted)
           sent[index].append(at)
         }
         due.removeAll { $0.time <= time }

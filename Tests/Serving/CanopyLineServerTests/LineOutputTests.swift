@@ -1,3 +1,4 @@
+import CanopyTree
 import NIOCore
 import Testing
 
