@@ -20,6 +20,8 @@ final class LineInput: ConnectionInput {
   private var backlog: ByteBuffer?
   /// Whether a buffer is being decoded.
   private(set) var isDecoding = false
+  /// The memory of the unfinished line when the decoding began. The decoder cannot be asked meanwhile.
+  private var memoryBefore = 0
   private var isDropped = false
   /// The bytes of a long line that is decoded beside the event loop; 0 if there is none.
   var bytesBeside = 0
@@ -29,7 +31,9 @@ final class LineInput: ConnectionInput {
   }
 
   /// The bytes that are kept: the memory of an unfinished line, and the other bytes.
-  var byteCount: Int { decoder.keptMemory + (backlog?.readableBytes ?? 0) + bytesBeside }
+  var byteCount: Int {
+    (isDecoding ? memoryBefore : decoder.keptMemory) + (backlog?.readableBytes ?? 0) + bytesBeside
+  }
 
   /// Whether whole lines may be among the bytes that are kept.
   var hasBacklog: Bool { backlog != nil || bytesBeside > 0 }
@@ -67,6 +71,7 @@ final class LineInput: ConnectionInput {
   ) -> InvalidLine? {
     assert(bytesBeside == 0, "the line that is decoded beside the loop comes first")
     var buffer = buffer
+    memoryBefore = decoder.keptMemory
     isDecoding = true
     defer { isDecoding = false }
     var invalid: InvalidLine?

@@ -46,7 +46,9 @@ import Testing
           try await cluster.disturb(Self.disturbances)
           return nil
         }
-        return try await work.reduce(into: [Writer.Record]()) { if let record = $1 { $0.append(record) } }
+        return try await work.reduce(into: [Writer.Record]()) {
+          if let record = $1 { $0.append(record) }
+        }
       }
       await cluster.stop()
       try await group.waitForAll()
