@@ -21,7 +21,7 @@ let server = TargetDependencyCondition.when(traits: ["Server"])
 
 /// The condition of the C library of PostgreSQL. Without this trait a build looks for neither its header nor itself.
 let postgreSQL = TargetDependencyCondition.when(traits: ["PostgreSQL"])
-let libpq = Target.Dependency.target(name: "CLibpq", condition: postgreSQL)
+let libpq = Target.Dependency.byName(name: "CLibpq", condition: postgreSQL)
 
 let crypto = Target.Dependency.product(name: "Crypto", package: "swift-crypto")
 

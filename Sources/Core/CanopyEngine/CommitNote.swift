@@ -4,8 +4,8 @@ internal import CanopyTree
 ///
 /// A ``SharedJournal`` stores the text of the note with the commit.
 public struct CommitNote: Sendable, Equatable {
-  /// A random number of the engine, drawn at its start. Two engines may decide equal commits in one millisecond; it tells
-  /// them apart.
+  /// A random number of the engine, drawn at its start. Two engines may decide equal commits in one millisecond; it
+  /// distinguishes them.
   public var writer: Int64
   /// See ``Commit/keyTime``.
   public var keyTime: Int64?

@@ -66,7 +66,7 @@ extension Engine {
       stored.count >= batch.commits.count
       && zip(stored, batch.commits).allSatisfy { $0.isSame(as: $1) }
     guard isStored else {
-      // Another engine has its numbers. If nobody waits for the batch any more, it is not made.
+      // Another engine has its numbers. If no request waits for the batch any more, it is not made.
       if !isComplete, !stored.isEmpty {
         return await decideAgain(batch, requests, after: stored, writer)
       }

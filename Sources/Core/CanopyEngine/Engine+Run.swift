@@ -51,7 +51,7 @@ extension Engine {
     }
   }
 
-  /// Tells the queue how long the requests of the batch took, and returns those that did not fit in it. So owners that
+  /// Reports to the queue how long the requests of the batch took, and returns those that did not fit in it. So owners that
   /// have used less time have their turn first. After a batch of which no other request had to wait, only a long one is
   /// charged.
   private func settle(_ writer: WriterState) {

@@ -111,7 +111,7 @@ public enum JournalError: Error, Sendable, CustomStringConvertible {
   case unreadable(String)
   /// The journal no longer has the next commits. Its reader loads the tree again.
   case forgotten
-  /// Nothing was stored, because another node has taken over these on-disconnect writes, which the commits complete.
+  /// An append that stored nothing, because another node has taken over these on-disconnect writes of its commits.
   case disconnectWritesTaken([DisconnectWriteID])
 
   /// A sentence for the log, without the contents of commits.

@@ -9,7 +9,7 @@ public protocol SharedJournal: Journal {
   /// - Throws: `JournalError.forgotten` if the journal no longer has the next commit; the store's error.
   func commits(after sequence: Int64, bytesMax: Int) async throws -> [Commit]
 
-  /// Waits until there may be commits after a number: another engine has appended, the connection was made anew, or the
+  /// Waits until there may be commits after a number: another engine has appended, the connection was made again, or the
   /// time is up. May return without reason. Ends when the task is cancelled.
   func waitForCommits(after sequence: Int64, atMost: Duration) async
 

@@ -2,7 +2,7 @@ internal import CanopyEngine
 internal import Logging
 internal import Synchronization
 
-/// Tells the other nodes of accounts that may have changed and of logins that have ended, by marks of commits.
+/// Notifies the other nodes of accounts that may have changed and of logins that have ended, by marks of commits.
 ///
 /// A mark that cannot be committed is tried again each second until the engine stops. Safe to use from any thread.
 final class AccountMarks: Sendable {
@@ -49,7 +49,7 @@ final class AccountMarks: Sendable {
         return
       } catch {
         logger.error(
-          "the other nodes could not be told of a change of an account; it is tried again",
+          "the other nodes were not notified of a change of an account; it is tried again",
           metadata: ["error": "\(error)"])
         state.withLock { _ = $0.waiting.insert(uid) }
         // A cancelled wait ends as well.

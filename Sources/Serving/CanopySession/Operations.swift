@@ -65,7 +65,7 @@ public final class Operations: Sendable {
   /// The turns of tasks that read and encode less than that. There is a turn for each core but one, and at least one. A
   /// task that waits for its turn blocks no thread, so other tasks go on.
   public let shortWork: TurnQueue
-  /// Tells other nodes of changes of accounts; nil if there are none, and in other namespaces than the default one.
+  /// Notifies other nodes of changes of accounts; nil if there are none, and in other namespaces than the default one.
   let accountMarks: AccountMarks?
   /// Called when the namespace is closed.
   private let closeHandlers = Mutex<[@Sendable () -> Void]>([])

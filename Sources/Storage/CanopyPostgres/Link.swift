@@ -342,7 +342,7 @@
       return nil
     }
 
-    /// Waits until the server sends something, or takes more of what is to be sent.
+    /// Waits until the server sends something, or takes more of the bytes to send.
     private func wait(until deadline: Double) throws(PostgresError) {
       let isUnsent = PQflush(connection)
       if isUnsent < 0 { throw lost() }

@@ -4,7 +4,7 @@ internal import Synchronization
 
 /// The journal of one node on a ``SharedMemory``, with faults from a seed.
 public final class NodeJournal: SharedJournal {
-  /// How often faults happen: each once in so many times, and never if it is zero.
+  /// The rates of faults: each fault happens once in so many times, and never if the number is zero.
   public struct Faults: Sendable {
     /// Appends that fail. In a third of them nothing is stored, in a third all is stored, and the others may take place
     /// until the node asks for the outcome.

@@ -160,7 +160,7 @@ import Testing
     }
   }
 
-  @Test func `a decision is told that it is repeated`() async throws {
+  @Test func `a decision knows that it is repeated`() async throws {
     try await withDeafNodes { nodes in
       try await nodes.engines[0].set("n", 1)
       let seen = Answers<Bool>()
@@ -179,7 +179,8 @@ import Testing
     }
   }
 
-  @Test func `equal commits of two engines are told apart when an append is resolved`() async throws
+  @Test func `equal commits of two engines are distinguished when an append is resolved`()
+    async throws
   {
     // Both increments lead to the same commit in the same millisecond.
     let memory = SharedMemory()

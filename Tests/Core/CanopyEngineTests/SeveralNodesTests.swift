@@ -8,7 +8,7 @@ import Testing
 @testable import CanopyEngine
 
 /// Three nodes on one journal with faults: lost races, appends with an unknown outcome, late and lost messages, nodes
-/// that are killed and start anew, and clocks that differ by minutes.
+/// that are killed and start again, and clocks that differ by minutes.
 ///
 /// `CANOPY_DISTURBANCES=200` makes a longer run.
 @Suite(.timeLimit(.minutes(10))) struct SeveralNodesTests {

@@ -199,7 +199,7 @@ struct WriteQueueTests {
     // The rest of a batch, and its own.
     let batch = Engine.batchTimeMax + .microseconds(microseconds) + .milliseconds(1)
     #expect(honest.median <= batch + .milliseconds(12), "\(honest)")
-    // Only at the beginning, when nobody has used any time, it may wait for a turn of each of them.
+    // Only at the beginning, when no client has used any time, it may wait for a turn of each of them.
     #expect(honest.count > 200, "\(honest)")
     // The accounts share the time evenly.
     let counts = waits.dropLast().map(\.count)

@@ -93,10 +93,10 @@ import Testing
   }
 
   @Test(arguments: [
-    ("RECENT {\"limits\":1}", "RECENT has no option limits; it has before, limit"),
-    ("COMMENTS x {\"Limit\":1}", "COMMENTS has no option Limit; it has before, limit"),
-    ("TOP {\"after\":\"x\"}", "TOP has no option after; it has before, limit"),
-    ("POSTS me {\"\":1}", "POSTS has no option ; it has before, limit"),
+    ("RECENT {\"limits\":1}", "RECENT has no option limits; it has atLeast, before, limit"),
+    ("COMMENTS x {\"Limit\":1}", "COMMENTS has no option Limit; it has atLeast, before, limit"),
+    ("TOP {\"after\":\"x\"}", "TOP has no option after; it has atLeast, before, limit"),
+    ("POSTS me {\"\":1}", "POSTS has no option ; it has atLeast, before, limit"),
   ])
   func `an unknown option is named, with the valid ones`(_ line: String, _ sentence: String) {
     #expect(refusal(line) == WireError(.badRequest, sentence))

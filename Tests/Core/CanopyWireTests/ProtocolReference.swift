@@ -16,6 +16,8 @@ enum ProtocolReference {
   /// The values and the meaning of each option.
   static let options: [String: String] = [
     "after": "as the reply before has it | Continues after the last entry of the page before.",
+    "atLeast":
+      "the number of a commit | Waits up to 5 s until the server has that commit: it may be of another node.",
     "before": "the id of an entry | Only entries after this one in the order of the list.",
     "endAt": "value or `[value,key]` | Children up to this bound, which belongs to the answer.",
     "endBefore": "value or `[value,key]` | Children before this bound.",

@@ -49,7 +49,7 @@ final class RealtimeServer: Sendable {
   }
 
   /// The host that clients of this test name, or the local address.
-  var host: String { port.map { "localhost:\($0)" } ?? "db.example:9000" }
+  var host: String { port.map { "localhost:\($0)" } ?? "db.localhost:9000" }
 
   /// Opens a connection of the realtime protocol, and reads its first message.
   func connect() async throws -> RealtimeClient {

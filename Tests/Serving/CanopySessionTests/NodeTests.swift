@@ -252,6 +252,7 @@ import Testing
         Issue.record("there is no post")
         return
       }
+      for node in nodes { try await node.engine.wait(for: memory.sequence, atMost: .seconds(30)) }
       let outcomes = await withTaskGroup(of: Bool.self) { group in
         for number in 0..<50 {
           group.addTask {

@@ -67,7 +67,7 @@ struct RequestMemoryTests {
     #expect(bytes(other) == 1024 + other.utf8.count + 99 * 96)
     let start = String(repeating: " ", count: 300)
     for end in [#"""#, #""\"#, #""\u002"#] {
-      #expect(bytes(start + end) == 1024 + 300 + end.utf8.count, "\(end)")
+      #expect(bytes(start + end) == 1024 + 300 + 64 + end.utf8.count, "\(end)")
     }
     #expect(bytes(start + #""\u002e"#) > 1024 + 300 + 300)
   }

@@ -100,6 +100,8 @@ struct DocumentTests {
       Repository.files(in: "Tests") + Repository.files(in: "Sources/Tools/CanopyTesting")
     let shell = try ScriptTests.scripts.map { try Repository.text($0) }.joined()
     let scripts = try shell + support.map { try Repository.text($0) }.joined()
+    let client = try Repository.files(in: "Sources/Client").filter { $0.hasSuffix(".swift") }
+      .map { try Repository.text($0) }.joined()
     let names = documents.flatMap { document in
       document.text.matches(of: /(?:`|\s|^)(--[a-z][a-z-]*|CANOPY_[A-Z_]+)/).map {
         (document.path, $0.1)
@@ -113,7 +115,7 @@ struct DocumentTests {
         name.hasPrefix("--")
         ? all.contains(name + " ") || shell.contains("[\(name)") || shell.contains("\(name) ")
           || ["--help", "--in-place", "--recursive", "--directory"].contains(name)
-        : all.contains(option + " ") || scripts.contains(name)
+        : all.contains(option + " ") || scripts.contains(name) || client.contains(name)
       #expect(exists, "\(path): \(name)")
     }
     let serve = try #require(help["serve"]).split(whereSeparator: \.isWhitespace)

@@ -52,7 +52,10 @@ struct ModuleTests {
     // Not SQLite, sockets or posts.
     Rule(
       "Core", "CanopyEngine",
-      ["CanopySystem", "CanopyTree", "DequeModule", "Dispatch", "Logging", "Synchronization"]),
+      [
+        "CanopySystem", "CanopyTree", "DequeModule", "Dispatch", "HeapModule", "Logging",
+        "Synchronization",
+      ]),
 
     // Not the tree, not sockets.
     Rule(

@@ -29,6 +29,10 @@ extension Ban {
         "Sources/Core/CanopySystem/ThreadTime.swift":
           "a measure of work, which the engine gets as a parameter",
         "Sources/Serving/canopy/Composition.swift": "the clock of the waits of checkpoints",
+        "Sources/Tools/CanopyTesting/NodeJournal.swift":
+          "the default clock of waits, which no result depends on",
+        "Sources/Tools/CanopyTesting/NodeParts.swift":
+          "the default clock of waits, which no result depends on",
         "Sources/Tools/CanopyClientBench/": "measures time, and is not part of the library",
         "Sources/Tools/CanopyBench/": "measures time, and is not part of the server",
       ]),

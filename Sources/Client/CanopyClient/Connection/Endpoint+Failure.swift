@@ -46,11 +46,11 @@ extension Endpoint {
   }
 
   private func tlsReason(_ text: String) -> String {
-    if text.contains("CERTIFICATE_VERIFY_FAILED") {
+    if text.utf8.contains("CERTIFICATE_VERIFY_FAILED".utf8) {
       return
         "the certificate of \(place) is not trusted; CANOPY_CA_FILE names a file of certificates to trust"
     }
-    if text.contains("ailedToValidateHostname") {
+    if text.utf8.contains("ailedToValidateHostname".utf8) {
       return "the certificate of \(place) is that of another host"
     }
     let plain = isRealtime ? "http" : "canopy"
