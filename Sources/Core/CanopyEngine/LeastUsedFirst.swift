@@ -47,16 +47,19 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
   /// The members whose turns are not settled.
   private var unsettled: [Member] = []
   private var lastNumber = 0
-  private var second = 0
+  private var tick = 0
 
   /// Whether no member waits, and none has used time that still counts.
   var isForgotten: Bool { accounts.isEmpty }
 
-  /// Sets the second of the clock. When it has changed, members are forgotten that have used no time that still counts.
-  mutating func advance(to second: Int) {
-    guard second > self.second else { return }
-    self.second = second
-    let least = UsedTime(Self.leastTime, at: second)
+  /// Sets the tick of the clock (see `UsedTime`). When another second has begun, members are forgotten that have used no
+  /// time that still counts.
+  mutating func advance(to tick: Int) {
+    guard tick > self.tick else { return }
+    let isSameSecond = tick / UsedTime.ticksPerSecond == self.tick / UsedTime.ticksPerSecond
+    self.tick = tick
+    if isSameSecond { return }
+    let least = UsedTime(Self.leastTime, at: tick)
     accounts = accounts.filter {
       $0.value.place != nil || $0.value.unsettled > 0 || $0.value.used > least
     }
@@ -65,7 +68,7 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
   /// Notes that a member waits for a turn. Returns false if it waits already.
   @discardableResult
   mutating func wait(_ member: Member) -> Bool {
-    let least = UsedTime(Self.leastTime, at: second)
+    let least = UsedTime(Self.leastTime, at: tick)
     var account = accounts[member] ?? Account(used: least, arrival: nextNumber())
     guard account.place == nil else { return false }
     if account.unsettled == 0 {
@@ -96,8 +99,8 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
   mutating func charge(_ member: Member, _ time: Duration) {
     var account =
       accounts[member]
-      ?? Account(used: UsedTime(Self.leastTime, at: second), arrival: nextNumber())
-    account.used = account.used.adding(max(time, Self.leastTime), at: second)
+      ?? Account(used: UsedTime(Self.leastTime, at: tick), arrival: nextNumber())
+    account.used = account.used.adding(max(time, Self.leastTime), at: tick)
     account.arrival = nextNumber()
     if account.unsettled == 0, account.place != nil {
       account.unsettled = 1
@@ -122,7 +125,7 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
 
   private mutating func place(_ member: Member, _ account: inout Account) {
     let number = nextNumber()
-    let used = account.used.adding(Self.leastTime * account.unsettled, at: second)
+    let used = account.used.adding(Self.leastTime * account.unsettled, at: tick)
     account.place = number
     places.insert(Place(used: used, arrival: account.arrival, number: number, member: member))
   }

@@ -20,21 +20,26 @@ struct WriteTurns {
   private var owners: [String: LeastUsedFirst<WriteOwner>] = [:]
   /// The networks with turns that are not settled.
   private var unsettled: Set<String> = []
-  private var second = 0
+  private var tick = 0
   /// The number of owners that wait.
   private(set) var waiting = 0
 
   /// Whether no owner waits, and none has used time that still counts.
   var isForgotten: Bool { groups.isForgotten && owners.isEmpty }
 
-  /// Sets the time of the clock. O(owners) if a second has passed.
+  /// Sets the time of the clock. O(owners) if another second has begun, else O(networks).
   mutating func advance(to time: Duration) {
-    let second = Int(clamping: time.components.seconds)
-    guard second > self.second else { return }
-    self.second = second
-    groups.advance(to: second)
+    let (seconds, attoseconds) = time.components
+    let ticks = Int64(UsedTime.ticksPerSecond)
+    let (whole, overflow) = seconds.multipliedReportingOverflow(by: ticks)
+    guard !overflow else { return }
+    let part = attoseconds / (1_000_000_000_000_000_000 / ticks)
+    let tick = Int(clamping: whole.addingReportingOverflow(part).partialValue)
+    guard tick > self.tick else { return }
+    self.tick = tick
+    groups.advance(to: tick)
     for network in owners.keys {
-      owners[network]?.advance(to: second)
+      owners[network]?.advance(to: tick)
       if owners[network]?.isForgotten == true { owners[network] = nil }
     }
   }
@@ -84,7 +89,7 @@ struct WriteTurns {
   ) -> R {
     if owners[network] == nil {
       owners[network] = LeastUsedFirst()
-      owners[network]?.advance(to: second)
+      owners[network]?.advance(to: tick)
     }
     return body(&owners[network, default: LeastUsedFirst()])
   }
