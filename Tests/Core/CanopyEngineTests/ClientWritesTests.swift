@@ -75,7 +75,7 @@ struct ClientWritesTests {
     writes.note(try Self.write(9, seen: 8))
     writes.rollBack([
       Commit(sequence: 1, time: 0, assignments: [], origin: try Self.write(1, seen: 0).origin),
-      Commit(sequence: 1, time: 0, assignments: [], origin: try Self.write(9, seen: 8).origin),
+      Commit(sequence: 9, time: 0, assignments: [], origin: try Self.write(9, seen: 8).origin),
     ])
     #expect(writes.remembered(of: "c") == 0)
     for number: Int64 in [1, 8] {

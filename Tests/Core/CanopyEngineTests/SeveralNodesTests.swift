@@ -131,7 +131,8 @@ import Testing
       for key in record.refused where journaled[key] != nil { torn += 1 }
     }
     doubled = journaled.values.count { $0.count > 1 }
-    let counted = commits.count { $0.assignments.contains { $0.location.path.text == "/counter" } }
+    let counter = Path.root.child("counter")
+    let counted = commits.count { $0.assignments.contains { $0.location.path == counter } }
     let races = cluster.races
     print(
       """
