@@ -115,11 +115,22 @@ import Testing
     }
   }
 
+  /// Greets a client as servers of mail do.
+  private final class Greeting: ChannelInboundHandler {
+    typealias InboundIn = ByteBuffer
+
+    func channelActive(context: ChannelHandlerContext) {
+      context.channel.writeAndFlush(ByteBuffer(string: "220 welcome\r\n"), promise: nil)
+    }
+  }
+
   @Test(arguments: ["canopy", "http"])
   func `the delays grow while a server sends other text`(_ scheme: String) async throws {
     let server = try await ServerBootstrap(group: MultiThreadedEventLoopGroup.singleton)
       .childChannelInitializer { channel in
-        channel.writeAndFlush(ByteBuffer(string: "220 welcome\r\n"))
+        channel.eventLoop.makeCompletedFuture {
+          try channel.pipeline.syncOperations.addHandler(Greeting())
+        }
       }
       .bind(host: "127.0.0.1", port: 0).get()
     let port = server.localAddress?.port ?? 0

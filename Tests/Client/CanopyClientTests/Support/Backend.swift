@@ -36,6 +36,11 @@ final class Backend: Sendable {
   let parts: LineParts
   let port: Int
   let kind: WireKind
+  private let clients = Mutex<[Client]>([])
+
+  private struct Client {
+    weak var database: Database?
+  }
 
   fileprivate init(_ parts: LineParts, port: Int, _ kind: WireKind) {
     self.parts = parts
@@ -80,7 +85,17 @@ final class Backend: Sendable {
     change(&options)
     let database = try Database(url: url(port: port), options: options)
     database.callbackQueue = DispatchQueue(label: "callbacks")
+    clients.withLock { $0.append(Client(database: database)) }
     return database
+  }
+
+  /// Runs a test's body, then disconnects the clients that are left. Otherwise they would try to connect to the ended
+  /// server until all tests have run.
+  fileprivate func use(_ body: (Backend) async throws -> Void) async throws {
+    defer {
+      for client in clients.withLock({ $0 }) { client.database?.goOffline() }
+    }
+    try await body(self)
   }
 }
 
@@ -90,7 +105,7 @@ func withBackend(
   _ body: (Backend) async throws -> Void
 ) async throws {
   try await withLineServer(limits: limits, configure) {
-    try await body(Backend($0, port: $1, .line))
+    try await Backend($0, port: $1, .line).use(body)
   }
 }
 
@@ -132,7 +147,7 @@ private func withGateway(
   }
   guard let port = await ports.first(where: { _ in true }) else { return try await running.value }
   let result: Result<Void, any Error>
-  do { result = .success(try await body(Backend(parts, port: port, .realtime))) } catch {
+  do { result = .success(try await Backend(parts, port: port, .realtime).use(body)) } catch {
     result = .failure(error)
   }
   parts.journal.gate.open()
