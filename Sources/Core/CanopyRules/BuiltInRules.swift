@@ -6,10 +6,14 @@ internal import CanopyTree
 /// only what is theirs, and whatever one write may reach, a name, a count or a star says afterwards
 /// what it should. Lengths are those of the blog, in UTF-16 code units, as the language counts.
 public enum BuiltInRules {
-  /// The rules, made anew: who needs them often keeps them.
+  /// Returns the rules. The first call reads the text.
   ///
   /// - Throws: nothing as long as the tests pass.
   public static func load() throws(RulesError) -> RuleSet {
+    try loaded.get()
+  }
+
+  private static let loaded = Result { () throws(RulesError) in
     try RuleSet(text: text, file: "built-in rules")
   }
 
