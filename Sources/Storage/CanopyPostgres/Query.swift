@@ -94,4 +94,23 @@
       withUnsafeBytes(of: number.bigEndian) { bytes += $0 }
     }
   }
+
+  extension Parameters {
+    /// Calls `body` with the arrays that libpq takes.
+    func withPointers<R>(
+      _ body: (Int32, [UnsafePointer<CChar>?], [Int32], [Int32]) -> R
+    ) -> R {
+      // Not empty, so that it has an address: a value without an address counts as null.
+      (bytes + [0]).withUnsafeBufferPointer { buffer in
+        buffer.withMemoryRebound(to: CChar.self) { buffer in
+          body(
+            Int32(clamping: ranges.count),
+            ranges.map { range in
+              range.flatMap { r in buffer.baseAddress.map { $0 + r.lowerBound } }
+            },
+            ranges.map { Int32(clamping: $0?.count ?? 0) }, ranges.map { _ in 1 })
+        }
+      }
+    }
+  }
 #endif

@@ -1,0 +1,18 @@
+#if PostgreSQL
+  internal import CLibpq
+
+  /// The last warning of the server during a query. A commit that did not wait for its standby has one.
+  final class Notices {
+    var warning: String?
+
+    static let receiver: @convention(c) (UnsafeMutableRawPointer?, OpaquePointer?) -> Void = {
+      context, result in
+      guard let context, let result,
+        let code = PQresultErrorField(result, 0x43), let text = PQresultErrorField(result, 0x4D)
+      else { return }
+      // Class 01 are warnings without an error.
+      guard String(cString: code).utf8.elementsEqual("01000".utf8) else { return }
+      Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().warning = String(cString: text)
+    }
+  }
+#endif
