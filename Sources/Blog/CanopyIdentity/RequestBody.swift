@@ -49,7 +49,7 @@ struct RequestBody {
         if text.hasSameBytes(as: "true") { return true }
         if text.hasSameBytes(as: "false") { return false }
       }
-    default: break
+    case .null, .array, .object: break
     }
     throw IdentityError.invalidBody("The member \(name) must be true or false.")
   }
@@ -63,7 +63,7 @@ struct RequestBody {
     case .leaf(let node):
       if let number = node.integerValue { return number }
       if let text = node.stringValue, let number = Int64(text) { return number }
-    default: break
+    case .null, .array, .object: break
     }
     throw IdentityError.invalidBody("The member \(name) must be an integer.")
   }

@@ -69,6 +69,7 @@ extension CommitNote {
       case Self.initialRulesKey: mark = .rules(nil)
       case Self.rulesKey: mark = value.stringValue.map { .rules($0) }
       case Self.accountKey: mark = value.stringValue.map { .account(uid: $0) }
+      // Keys are text, so the compiler cannot check this switch. The count below finds a key without a case.
       default: break
       }
       return true

@@ -143,7 +143,7 @@ private struct RequestBody {
       case .null: return nil
       case .leaf(let node):
         if let text = node.stringValue { return text }
-      default: break
+      case .array, .object: break
       }
     } catch {
       throw WireError(error)

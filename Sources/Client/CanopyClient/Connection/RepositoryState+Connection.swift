@@ -190,7 +190,9 @@ extension RepositoryState {
             "the connection was lost before the answer came; the server may have done it"))
       case .get(let request): waitingGets.append(request)
       case .compareAndSet(let id, _, _, _) where !isSentAgain(request): transactionLost(id)
-      default: break
+      case .hello, .resumedSession, .listen, .write, .compareAndSet, .disconnect, .nothing,
+        .deferred:
+        break
       }
     }
     applyRegisteredWrites()

@@ -160,7 +160,7 @@ extension SyncTree {
         case .filtered where result == nil:
           guard let key = rest.keys.first, view.server.knows(key) else { continue }
           result = view.server.root.at(rest)
-        default: break
+        case .whole, .filtered, .parts: break
         }
       }
       return true
