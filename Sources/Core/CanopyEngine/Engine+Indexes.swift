@@ -85,7 +85,7 @@ extension Engine {
 
 /// A request to replace the tree by a copy that has more indexes.
 ///
-/// `@unchecked` because of `isInstalled`: only the engine's thread uses it.
+/// `@unchecked Sendable`: only the engine's thread uses `isInstalled`, the only variable.
 private final class IndexInstallation: PendingRequest, @unchecked Sendable {
   private let tree: Tree
   private let plan: IndexPlan
@@ -108,6 +108,7 @@ private final class IndexInstallation: PendingRequest, @unchecked Sendable {
   }
 
   func run(in batch: inout Batch) -> Bool {
+    engine.assertOnThread()
     let missed = engine.state.withLock { state -> [[Assignment]]? in
       guard let indexing = state.indexing, indexing.number == number else { return nil }
       return indexing.missed
@@ -126,6 +127,7 @@ private final class IndexInstallation: PendingRequest, @unchecked Sendable {
   }
 
   func complete(_ failure: EngineError?) {
+    engine.assertOnThread()
     engine.state.withLock { state in
       if state.indexing?.number == number { state.indexing = nil }
     }

@@ -53,7 +53,7 @@ extension Engine {
 
 /// A commit that has a mark and changes nothing.
 ///
-/// `@unchecked` because of `decided`: only the engine's thread uses it.
+/// `@unchecked Sendable`: only the engine's thread uses `decided`, the only variable.
 private final class MarkRequest: PendingRequest, @unchecked Sendable {
   private let mark: CommitMark
   private let completion: @Sendable (Result<Int64, any Error>) -> Void
@@ -69,6 +69,7 @@ private final class MarkRequest: PendingRequest, @unchecked Sendable {
   }
 
   func run(in batch: inout Batch) -> Bool {
+    assert(decided == nil, "a mark is decided once")
     decided = Result {
       try batch.add(mark)
       return batch.sequence

@@ -19,7 +19,7 @@ protocol PendingRequest: AnyObject, Sendable {
 
 /// A transaction in the queue.
 ///
-/// `@unchecked` because of `decided`: only the engine's thread uses it.
+/// `@unchecked Sendable`: only the engine's thread uses `decided`, the only variable.
 final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Sendable {
   private let transaction: Body
   private var decided: Result<Committed<Body.Result>, any Error>?
@@ -56,7 +56,7 @@ final class PendingTransaction<Body: Transaction>: PendingRequest, @unchecked Se
 /// and the writes of other owners come in between. After a failure no further write is made, because a later try must
 /// keep their order.
 ///
-/// `@unchecked` because of the variables: only the engine's thread uses them.
+/// `@unchecked Sendable`: only the engine's thread uses the variables.
 final class PendingWrites: PendingRequest, @unchecked Sendable {
   private let decisions: [Decision<Void>]
   /// The index after the last write of each group.

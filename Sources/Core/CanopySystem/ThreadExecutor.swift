@@ -81,8 +81,9 @@ public struct ThreadError: Error, CustomStringConvertible {
 }
 
 /// A semaphore of the system, at 0.
+///
+/// `@unchecked Sendable`: the pointer is constant, and any thread may call the system's functions on a semaphore.
 private final class Semaphore: @unchecked Sendable {
-  // The system's calls on it are safe from any thread.
   private let semaphore = UnsafeMutablePointer<sem_t>.allocate(capacity: 1)
 
   init() {

@@ -73,7 +73,8 @@ struct IndexedKey: SortedElement {
 
 /// The children of a branch together with their indexes.
 ///
-/// `@unchecked Sendable`: only a thread that holds the only reference changes it.
+/// `@unchecked Sendable`: only a thread that holds the only reference changes it. A node copies a branch that it shares
+/// before it changes it (`Node.modifyChild`, `Node.addIndex`).
 final class IndexedBranch: @unchecked Sendable {
   private(set) var children: Children
   private(set) var indexes: [OrderIndex]

@@ -5,7 +5,7 @@
 
   /// A thread with a connection, which is made when it is needed and again after it was lost.
   ///
-  /// `@unchecked Sendable`: only the thread uses the connection.
+  /// `@unchecked Sendable`: only the thread of `executor` uses the variables.
   final class Lane: @unchecked Sendable {
     private let executor: ThreadExecutor
     private let settings: Link.Settings
@@ -54,7 +54,10 @@
       await withTaskExecutorPreference(executor) { await end() }
     }
 
-    private func end() async { link = nil }
+    private func end() async {
+      assert(executor.isCurrent, "only the thread of the lane uses the connection")
+      link = nil
+    }
 
     private func attempt<R>(_ attempts: Int, _ body: (Link) throws -> R) async throws -> R {
       var left = attempts
@@ -69,6 +72,7 @@
     }
 
     private func once<R>(_ body: (Link) throws -> R) throws -> R {
+      assert(executor.isCurrent, "only the thread of the lane uses the connection")
       let link = try usable()
       var hasSucceeded = false
       defer {

@@ -5,7 +5,8 @@ internal import Foundation
 ///
 /// Reading and building take about the same time, and a start spends nearly all its time with them.
 ///
-/// `@unchecked Sendable`: shared state is accessed only while the condition's lock is held.
+/// `@unchecked Sendable`: threads access `waiting`, `isComplete` and `result` only while they hold the lock of `condition`,
+/// and only the reading thread uses `batch`.
 package final class RowPipe: @unchecked Sendable {
   /// A batch of rows: the bytes of the location and the value of each row in turn.
   struct Batch {

@@ -61,6 +61,8 @@ struct Contention: ParsableCommand {
   }
 }
 
+/// A client that stars and unstars one post.
+///
 /// `@unchecked Sendable`: its own thread uses it, and then the main thread after that thread has ended.
 private final class Starrer: @unchecked Sendable {
   let socket: LineSocket

@@ -148,6 +148,8 @@ final class FullSocket: ChannelOutboundHandler {
 }
 
 /// An upgrade to another protocol, which the test decides about.
+///
+/// `@unchecked Sendable`: one thread uses the variables, that of the test.
 final class PendingUpgrade: HTTPServerProtocolUpgrader, @unchecked Sendable {
   let supportedProtocol = "other"
   let requiredUpgradeHeaders: [String] = []

@@ -8,8 +8,9 @@ internal import Synchronization
 /// function for that thread and return. No caller waits, a nested use does not deadlock, and a
 /// write takes effect locally within microseconds, without a change of thread. Uses must be brief.
 /// A use that has to call an application's function continues on another queue with `handOver`.
-// Unchecked: only the thread that has set `isBusy`, under the lock of `line`, or to which that thread
-// handed the state over, accesses `state` and `continuation`.
+///
+/// `@unchecked Sendable`: one thread at a time accesses `state` and `continuation`: the thread that
+/// has set `isBusy` under the lock of `line`, or the queue to which it handed the state over.
 final class Exclusive<State>: @unchecked Sendable {
   private struct Line {
     var isBusy = false
@@ -39,6 +40,7 @@ final class Exclusive<State>: @unchecked Sendable {
 
   /// Continues a use on a queue, before all queued uses. Call it within a use, once.
   func handOver(to queue: DispatchQueue, _ body: @escaping @Sendable (State) -> Void) {
+    assert(line.withLock { $0.isBusy }, "only a use of the state hands it over")
     assert(continuation == nil, "the state is handed over already")
     continuation = (queue, body)
   }

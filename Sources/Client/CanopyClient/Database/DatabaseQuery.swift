@@ -1,12 +1,13 @@
 internal import CanopyTree
 internal import Synchronization
 
-// Unchecked, because the class is not final: all properties, also of its only subclass, are
-// constants of Sendable types.
 /// A location with a selection of its children, in an order, for observing and reading.
 ///
 /// Immutable: every method that narrows the query returns a new one. A contradictory combination
 /// fails when the query is used, with an error of the code `invalidQuery`.
+///
+/// `@unchecked Sendable`: all properties are constants of `Sendable` types. The compiler does not check
+/// a class that is not final; the only subclass, `DatabaseReference`, adds no property.
 public class DatabaseQuery: @unchecked Sendable {
   /// The database.
   public let database: Database

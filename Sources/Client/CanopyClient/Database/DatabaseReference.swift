@@ -6,6 +6,8 @@ internal import CanopyTree
 /// keys) also gives a reference. Every operation on it, and on references derived from it, fails
 /// with an error of the code `invalidPath` through its completion, cancel function or `throws`;
 /// Firebase raises an exception instead.
+///
+/// `@unchecked Sendable`: it adds no property to `DatabaseQuery`, whose properties are constants.
 public final class DatabaseReference: DatabaseQuery, @unchecked Sendable {
   init(_ database: Database, _ target: ReferenceTarget) {
     super.init(database, target)

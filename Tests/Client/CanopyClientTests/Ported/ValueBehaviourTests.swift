@@ -133,7 +133,7 @@ import Testing
     }
   }
 
-  // Unchecked: the values of these tests are constants.
+  /// `@unchecked Sendable`: the value is constant, and the tests only use values of `Sendable` types.
   private struct Held: @unchecked Sendable {
     let value: Any
   }
