@@ -1,10 +1,6 @@
 #if PostgreSQL
   public import CanopyEngine
   internal import CanopyRows
-  internal import Synchronization
-
-  /// The caller of `changeDisconnectWrites`, who waits for the id of the new write.
-  typealias DisconnectWaiter = CheckedContinuation<DisconnectWriteID?, any Error>
 
   /// On-disconnect writes. Each belongs to a node: the one whose client has armed it, or the one that has taken it over.
   extension PostgresStore: DisconnectStore {
@@ -102,32 +98,27 @@
     }
 
     private func make(_ change: DisconnectChange) async throws -> DisconnectWriteID? {
-      try await withCheckedThrowingContinuation { continuation in
-        let mustBegin = disconnectChanges.withLock { $0.add(change, continuation) }
-        if mustBegin { Task { await makeDisconnectChanges() } }
-      }
+      try await disconnectChanges.make(change) { [self] changes in try await makeGroup(changes) }
     }
 
-    /// Makes all changes that wait, a group at a time, until none is left.
-    private func makeDisconnectChanges() async {
-      while let group = disconnectChanges.withLock({ $0.takeGroup() }) {
-        let changes = group.map(\.change)
-        do {
-          let ids = try await lanes.run { [self] link in try make(changes, link) }
-          for (waiting, id) in zip(group, ids) { waiting.waiter.resume(returning: id) }
-        } catch  where group.count == 1 || !error.isOfOneChange {
-          for waiting in group { waiting.waiter.resume(throwing: error) }
-        } catch {
-          // One of them is wrong: each is made by itself.
-          for waiting in group {
-            do {
-              let ids = try await lanes.run { [self] link in try make([waiting.change], link) }
-              waiting.waiter.resume(returning: ids.first ?? nil)
-            } catch {
-              waiting.waiter.resume(throwing: error)
-            }
+    /// Makes changes in one transaction. If one of them is wrong, each is made by itself.
+    private func makeGroup(
+      _ changes: [DisconnectChange]
+    ) async throws -> [DisconnectChanges.Outcome] {
+      do {
+        let ids = try await lanes.run { [self] link in try make(changes, link) }
+        return ids.map { .success($0) }
+      } catch  where changes.count > 1 && error.isOfOneChange {
+        var outcomes: [DisconnectChanges.Outcome] = []
+        for change in changes {
+          do {
+            let ids = try await lanes.run { [self] link in try make([change], link) }
+            outcomes.append(.success(ids.first ?? nil))
+          } catch {
+            outcomes.append(.failure(error))
           }
         }
+        return outcomes
       }
     }
 

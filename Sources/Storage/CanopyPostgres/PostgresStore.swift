@@ -85,7 +85,7 @@
     /// The number of commits of the last append that failed.
     let doubtful = Mutex(0)
     /// The changes of on-disconnect writes that wait for the next transaction.
-    let disconnectChanges = Mutex(DisconnectChangeQueue<DisconnectWaiter>())
+    let disconnectChanges = DisconnectChanges()
     let bell: Bell
 
     /// The maximum number of bytes in the names of a namespace and of a node.

@@ -2,7 +2,6 @@ public import CanopyEngine
 internal import CanopyRows
 internal import CanopyTree
 internal import GRDB
-internal import Synchronization
 
 extension SQLiteStore: DisconnectStore {
   /// See `DisconnectStore`.
@@ -112,22 +111,9 @@ extension SQLiteStore: DisconnectStore {
   }
 
   private func make(_ change: DisconnectChange) async throws -> DisconnectWriteID? {
-    try await withCheckedThrowingContinuation { continuation in
-      let mustBegin = disconnectChanges.withLock { $0.add(change, continuation) }
-      if mustBegin { Task { await makeDisconnectChanges() } }
-    }
-  }
-
-  /// Makes all changes that wait, a group at a time, until none is left.
-  private func makeDisconnectChanges() async {
-    while let group = disconnectChanges.withLock({ $0.takeGroup() }) {
-      do {
-        let results = try await writeCounted { db in
-          try group.map { try SQLiteStore.result(of: $0.change, isAlone: group.count == 1, db) }
-        }
-        for (waiting, result) in zip(group, results) { waiting.waiter.resume(with: result) }
-      } catch {
-        for waiting in group { waiting.waiter.resume(throwing: error) }
+    try await disconnectChanges.make(change) { [self] changes in
+      try await writeCounted { db in
+        try changes.map { try SQLiteStore.result(of: $0, isAlone: changes.count == 1, db) }
       }
     }
   }
@@ -209,6 +195,3 @@ extension SQLiteStore: DisconnectStore {
     }
   }
 }
-
-/// The caller of `changeDisconnectWrites`, who waits for the id of the new write.
-typealias DisconnectWaiter = CheckedContinuation<DisconnectWriteID?, any Error>

@@ -79,8 +79,7 @@ public final class SQLiteStore: Sendable {
   /// Whether the last append failed because the disk had no room for it. See `resolveAppend`.
   let appendFoundFullDisk = Atomic(false)
   /// The changes of on-disconnect writes that wait for the next transaction.
-  let disconnectChanges = Mutex(
-    DisconnectChangeQueue<DisconnectWaiter>())
+  let disconnectChanges = DisconnectChanges()
   /// The turns of transactions that change accounts, tokens or codes.
   let accountTurns = TurnQueue(width: 1)
   /// The end of the durable data, as in `canopy.tail`.

@@ -3,7 +3,6 @@ import CanopyRows
 import CanopyTesting
 import Dispatch
 import GRDB
-import Synchronization
 import Testing
 
 @testable import CanopySQLite
@@ -29,7 +28,7 @@ import Testing
     for (i, request) in requests.enumerated() {
       tasks.append(Task { try await add(store, request) })
       // The first is taken at once, and waits for the writer.
-      while store.disconnectChanges.withLock({ !$0.isBeingMade || $0.count != i }) {
+      while store.disconnectChanges.state != (true, i) {
         await Task.yield()
       }
     }

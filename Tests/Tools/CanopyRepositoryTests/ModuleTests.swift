@@ -72,7 +72,7 @@ struct ModuleTests {
     Rule("Blog", "CanopySocial", ["CanopyTree", "CanopyEngine"]),
 
     // Not SQL: the form of rows, and the order of work that every store shares.
-    Rule("Storage", "CanopyRows", ["CanopyTree", "CanopyEngine", "Foundation"]),
+    Rule("Storage", "CanopyRows", ["CanopyTree", "CanopyEngine", "Foundation", "Synchronization"]),
     // The only module of the server that knows GRDB. It does not know the meaning of the tree.
     Rule(
       "Storage", "CanopySQLite",
