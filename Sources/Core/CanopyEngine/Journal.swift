@@ -57,6 +57,15 @@ public protocol Journal: Sendable {
   ) async throws
 }
 
+extension Journal {
+  /// Returns the tree after the last commit, and the sequence number of that commit. For commands without an engine.
+  /// O(size).
+  public func tree() async throws -> (root: Node, sequence: Int64) {
+    let state = try await load(keeping: IndexPlan())
+    return (state.tree.root, state.sequence)
+  }
+}
+
 /// The contents of a journal at the start of an engine.
 public struct JournalState: Sendable {
   /// The tree after all commits.

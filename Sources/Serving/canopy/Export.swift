@@ -1,4 +1,5 @@
 import ArgumentParser
+import CanopyEngine
 import CanopySQLite
 import CanopyTree
 import Foundation

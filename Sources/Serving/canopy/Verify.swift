@@ -1,5 +1,6 @@
 import ArgumentParser
 import CanopyAccounts
+import CanopyEngine
 import CanopyIdentity
 import CanopyRules
 import CanopySession

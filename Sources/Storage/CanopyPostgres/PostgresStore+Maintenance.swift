@@ -1,15 +1,9 @@
 #if PostgreSQL
   internal import CanopyEngine
   internal import CanopyRows
-  public import CanopyTree
+  internal import CanopyTree
 
   extension PostgresStore {
-    /// Returns the tree after the last commit, and the sequence number of that commit. O(size).
-    public func tree() async throws -> (root: Node, sequence: Int64) {
-      let state = try await load(keeping: IndexPlan())
-      return (state.tree.root, state.sequence)
-    }
-
     /// Returns one sentence for each problem of the checkpoint, the journal or the on-disconnect writes of the namespace;
     /// empty if there is none. O(size).
     public func problems() async throws -> [String] {

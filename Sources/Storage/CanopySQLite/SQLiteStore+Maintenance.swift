@@ -5,13 +5,6 @@ internal import Foundation
 internal import GRDB
 
 extension SQLiteStore {
-  /// Returns the tree after the last commit, and the sequence number of that commit. For commands that use a folder
-  /// without an engine. O(size).
-  public func tree() async throws -> (root: Node, sequence: Int64) {
-    let state = try await load(keeping: IndexPlan())
-    return (state.tree.root, state.sequence)
-  }
-
   /// Replaces the node at a path in one transaction, whatever its size.
   ///
   /// The journal is empty afterwards, so no client can resume from an earlier commit.
