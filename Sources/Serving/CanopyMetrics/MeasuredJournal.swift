@@ -4,9 +4,10 @@ internal import CoreMetrics
 
 /// A journal that measures another one: the commits, the sizes of batches, and the times of appends and checkpoints.
 ///
-/// It reads the clock twice for a batch, which takes a synchronization of the disk.
-public struct MeasuredJournal: Journal {
-  private let journal: any Journal
+/// It reads the clock twice for a batch, which takes a synchronization of the disk. Several engines may write it if they may
+/// write the other one.
+public struct MeasuredJournal<Base: Journal>: Journal {
+  private let journal: Base
   private let commits: Counter
   private let failures: Counter
   private let batches: Recorder
@@ -15,7 +16,7 @@ public struct MeasuredJournal: Journal {
   private let now: @Sendable () -> Int64
 
   /// Creates a journal that measures `journal` in a registry.
-  public init(_ journal: any Journal, in registry: MetricsRegistry) {
+  public init(_ journal: Base, in registry: MetricsRegistry) {
     self.journal = journal
     now = registry.now
     commits = Counter(label: "canopy_commits_total", factory: registry)
@@ -62,4 +63,22 @@ public struct MeasuredJournal: Journal {
     try await journal.checkpoint(root, through: sequence, resting: rest)
     checkpoints.recordNanoseconds(now() - start)
   }
+}
+
+extension MeasuredJournal: SharedJournal where Base: SharedJournal {
+  /// Reads commits after a number.
+  public func commits(after sequence: Int64, bytesMax: Int) async throws -> [Commit] {
+    try await journal.commits(after: sequence, bytesMax: bytesMax)
+  }
+
+  /// Waits until there may be commits after a number.
+  public func waitForCommits(after sequence: Int64, atMost duration: Duration) async {
+    await journal.waitForCommits(after: sequence, atMost: duration)
+  }
+
+  /// Waits for the turn.
+  public func takeTurn() async throws -> Bool { try await journal.takeTurn() }
+
+  /// Ends the turn.
+  public func endTurn() async { await journal.endTurn() }
 }
