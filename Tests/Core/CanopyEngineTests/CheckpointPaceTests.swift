@@ -176,19 +176,19 @@ import Testing
 }
 
 /// A journal whose checkpoints take so many steps, of so long by a clock.
-private final class SteppedJournal: Journal {
+private final class SteppedJournal<Base: Journal>: ForwardingJournal {
   private struct State {
     var ends: [Int] = []
     var watchers: [(count: Int, continuation: CheckedContinuation<Void, Never>)] = []
   }
 
-  private let journal: any Journal
+  let base: Base
   private let clock: StepClock
   private let steps: [Duration]
   private let state = Mutex(State())
 
-  init(_ journal: any Journal, _ clock: StepClock, steps: [Duration]) {
-    self.journal = journal
+  init(_ base: Base, _ clock: StepClock, steps: [Duration]) {
+    self.base = base
     self.clock = clock
     self.steps = steps
   }
@@ -207,24 +207,6 @@ private final class SteppedJournal: Journal {
     }
   }
 
-  func load(keeping indexes: IndexPlan) async throws -> JournalState {
-    try await journal.load(keeping: indexes)
-  }
-
-  func append(_ commits: [Commit], after last: Int64) async throws {
-    try await journal.append(commits, after: last)
-  }
-
-  func resolveAppend(after last: Int64) async throws -> [Commit] {
-    try await journal.resolveAppend(after: last)
-  }
-
-  func history(
-    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
-  ) async throws -> HistoryPage {
-    try await journal.history(after: first, through: last, where: isAsked)
-  }
-
   func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {
@@ -232,7 +214,7 @@ private final class SteppedJournal: Journal {
       clock.advance(by: step)
       try await rest()
     }
-    try await journal.checkpoint(root, through: sequence)
+    try await base.checkpoint(root, through: sequence)
     let reached = state.withLock { state in
       state.ends.append(clock.sleeps.count)
       let count = state.ends.count

@@ -25,6 +25,23 @@ import Testing
     }
   }
 
+  /// Runs an engine that measures time by a setting. Its first append waits at the gate, and its answer is the first one.
+  private func withHeldEngine(
+    _ body: @escaping @Sendable (Engine, Setting, Gate, Answers<Outcome>) async throws -> Void
+  ) async throws {
+    let journal = FaultyJournal(InMemoryJournal())
+    let setting = Setting()
+    var configuration = Engine.Configuration()
+    configuration.elapsed = setting.elapsed
+    try await withEngine(journal, configuration: configuration) { engine async throws in
+      let gate = journal.holdNextAppend()
+      let answers = Answers<Outcome>()
+      engine.submitSet("first", 1, answers)
+      await gate.reached()
+      try await body(engine, setting, gate, answers)
+    }
+  }
+
   @Test func `a large write is denied before it is applied, and a small one is not asked for`()
     async throws
   {
@@ -73,15 +90,7 @@ import Testing
 
   @Test func `requests that take long and are denied delay another owner by one turn`() async throws
   {
-    let journal = FaultyJournal(InMemoryJournal())
-    let setting = Setting()
-    var configuration = Engine.Configuration()
-    configuration.elapsed = setting.elapsed
-    try await withEngine(journal, configuration: configuration) { engine async throws in
-      let gate = journal.holdNextAppend()
-      let answers = Answers<Outcome>()
-      engine.submitSet("first", 1, answers)
-      await gate.reached()
+    try await withHeldEngine { engine, setting, gate, answers async throws in
       let order = Answers<String>()
       func submit(_ name: String, _ duration: Duration) {
         engine.submit(
@@ -105,15 +114,7 @@ import Testing
   @Test func `a client that sends one small request at a time has a turn in each batch`()
     async throws
   {
-    let journal = FaultyJournal(InMemoryJournal())
-    let setting = Setting()
-    var configuration = Engine.Configuration()
-    configuration.elapsed = setting.elapsed
-    try await withEngine(journal, configuration: configuration) { engine async throws in
-      let gate = journal.holdNextAppend()
-      let answers = Answers<Outcome>()
-      engine.submitSet("first", 1, answers)
-      await gate.reached()
+    try await withHeldEngine { engine, setting, gate, answers async throws in
       let order = Answers<Int>()
       @Sendable func submit(
         _ owner: Int, _ duration: Duration, then next: @escaping @Sendable () -> Void
@@ -146,15 +147,7 @@ import Testing
   }
 
   @Test func `the requests of each owner keep their order when batches take long`() async throws {
-    let journal = FaultyJournal(InMemoryJournal())
-    let setting = Setting()
-    var configuration = Engine.Configuration()
-    configuration.elapsed = setting.elapsed
-    try await withEngine(journal, configuration: configuration) { engine async throws in
-      let gate = journal.holdNextAppend()
-      let answers = Answers<Outcome>()
-      engine.submitSet("first", 1, answers)
-      await gate.reached()
+    try await withHeldEngine { engine, setting, gate, answers async throws in
       let order = Answers<(owner: Int, number: Int)>()
       for number in 0..<90 {
         engine.submit(
@@ -179,15 +172,7 @@ import Testing
   func `several writes of an owner are made after its earlier requests, however long they take`()
     async throws
   {
-    let journal = FaultyJournal(InMemoryJournal())
-    let setting = Setting()
-    var configuration = Engine.Configuration()
-    configuration.elapsed = setting.elapsed
-    try await withEngine(journal, configuration: configuration) { engine async throws in
-      let gate = journal.holdNextAppend()
-      let answers = Answers<Outcome>()
-      engine.submitSet("first", 1, answers)
-      await gate.reached()
+    try await withHeldEngine { engine, setting, gate, answers async throws in
       let owner = WriteOwner.address("a")
       for number in 0..<10 {
         engine.submit(

@@ -34,14 +34,8 @@ import Testing
   }
 
   @Test func `a lost message costs one poll interval`() async throws {
-    var faults = NodeJournal.Faults()
-    faults.bells = 1
     let waits = StepClock()
-    try await withNodes(
-      offsets: [0, 0], waits: waits, faults: faults, followAfter: .milliseconds(250)
-    ) { nodes in
-      // A checkpoint and a poll of each node wait.
-      try await eventually { waits.sleeps.filter { $0 == .milliseconds(250) }.count == 2 }
+    try await withDeafNodes(waits: waits, followAfter: .milliseconds(250)) { nodes in
       try await nodes.engines[0].set("n", 1)
       #expect(nodes.engines[1].snapshot.sequence == 0)
       waits.advance(by: .milliseconds(249))
@@ -53,12 +47,8 @@ import Testing
   }
 
   @Test func `a reader waits for a commit of another node, and not for ever`() async throws {
-    var faults = NodeJournal.Faults()
-    faults.bells = 1
     let waits = StepClock()
-    try await withNodes(
-      offsets: [0, 0], waits: waits, faults: faults, followAfter: .seconds(1_000)
-    ) { nodes in
+    try await withDeafNodes(waits: waits, followAfter: .seconds(1_000)) { nodes in
       let sequence = try await nodes.engines[0].set("n", 1)
       try await nodes.engines[1].wait(for: sequence, atMost: .seconds(2))
       #expect(nodes.engines[1].value("n") == 1)
@@ -109,13 +99,8 @@ import Testing
   }
 
   @Test func `a node that is behind what the journal keeps loads the tree again`() async throws {
-    var faults = NodeJournal.Faults()
-    faults.bells = 1
     let waits = StepClock()
-    try await withNodes(
-      offsets: [0, 0], waits: waits, faults: faults, followAfter: .seconds(1_000)
-    ) { nodes in
-      try await eventually { waits.sleeps.count { $0 == .seconds(1_000) } == 2 }
+    try await withDeafNodes(waits: waits, followAfter: .seconds(1_000)) { nodes in
       let replicas = Listening.Form.allCases.map { Replica(Listening(.root, form: $0)) }
       for replica in replicas { _ = await replica.start(nodes.engines[1]) }
       let events = Answers<Int64?>()

@@ -10,19 +10,22 @@ import Testing
   /// Follows only when asked, so that each append of a node that is behind loses a race.
   private static let never = Duration.seconds(1_000_000)
 
-  private func withDeafNodes(
-    _ memory: SharedMemory = SharedMemory(), offsets: [Int64] = [0, 0],
-    _ body: @escaping @Sendable (Nodes) async throws -> Void
+  /// Runs nodes of which none looks for commits. `body` plans the races that the first one loses.
+  private func withOvertakenNode(
+    _ memory: SharedMemory = SharedMemory(), offsets: [Int64],
+    _ body: @escaping @Sendable (Nodes, _ victim: OvertakenJournal) async throws -> Void
   ) async throws {
-    var faults = NodeJournal.Faults()
-    faults.bells = 1
-    let waits = StepClock()
+    let journals = Mutex<[OvertakenJournal]>([])
     try await withNodes(
-      memory, offsets: offsets, waits: waits, faults: faults, followAfter: Self.never
+      memory, offsets: offsets, waits: StepClock(), followAfter: Self.never,
+      wrapping: { base in
+        let journal = OvertakenJournal(base)
+        journals.withLock { $0.append(journal) }
+        return journal
+      }
     ) { nodes in
-      // All have looked for commits, and do not look again.
-      try await eventually { waits.sleeps.count { $0 == Self.never } == nodes.engines.count }
-      try await body(nodes)
+      let victim = journals.withLock { $0[0] }
+      try await body(nodes, victim)
     }
   }
 
@@ -184,16 +187,7 @@ import Testing
   {
     // Both increments lead to the same commit in the same millisecond.
     let memory = SharedMemory()
-    let journals = Mutex<[OvertakenJournal]>([])
-    try await withNodes(
-      memory, offsets: [0, 0], waits: StepClock(), followAfter: Self.never,
-      wrapping: { base in
-        let journal = OvertakenJournal(base)
-        journals.withLock { $0.append(journal) }
-        return journal
-      }
-    ) { nodes in
-      let victim = journals.withLock { $0[0] }
+    try await withOvertakenNode(memory, offsets: [0, 0]) { nodes, victim in
       try await nodes.engines[1].set("n", 0)
       try await nodes.engines[0].set("m", 0)
       victim.plan(failing: true) { _ = try? await nodes.engines[1].increment("n") }
@@ -226,25 +220,13 @@ import Testing
   }
 
   @Test func `a conflict without a commit that was missed fails the batch`() async throws {
-    struct Contradictory: SharedJournal {
+    struct Contradictory: ForwardingSharedJournal {
       let base: NodeJournal
-      func load(keeping indexes: IndexPlan) async throws -> JournalState {
-        try await base.load(keeping: indexes)
-      }
       func append(_ commits: [Commit], after last: Int64) async throws {
         throw JournalError.conflict(missed: [])
       }
       func resolveAppend(after last: Int64) async throws -> [Commit] { [] }
-      func history(
-        after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
-      ) async throws -> HistoryPage { HistoryPage() }
-      func checkpoint(
-        _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
-      ) async throws {}
       func commits(after sequence: Int64, bytesMax: Int) async throws -> [Commit] { [] }
-      func waitForCommits(after sequence: Int64, atMost: Duration) async {
-        await base.waitForCommits(after: sequence, atMost: atMost)
-      }
     }
     try await withNodes(offsets: [0], wrapping: { Contradictory(base: $0) }) { nodes in
       await #expect(throws: EngineError.journalFailed) { try await nodes.engines[0].set("n", 1) }
@@ -254,16 +236,7 @@ import Testing
   @Test func `a node that always loses asks for the turn, and loses three races at most`()
     async throws
   {
-    let journals = Mutex<[OvertakenJournal]>([])
-    try await withNodes(
-      waits: StepClock(), followAfter: Self.never,
-      wrapping: { base in
-        let journal = OvertakenJournal(base)
-        journals.withLock { $0.append(journal) }
-        return journal
-      }
-    ) { nodes in
-      let victim = journals.withLock { $0[0] }
+    try await withOvertakenNode(offsets: [0, 0, 0]) { nodes, victim in
       // Two rivals win a number before each append of the first node. Without turns it would never win.
       victim.plan(always: true) {
         for rival in nodes.engines[1...] { _ = try? await rival.increment("rivals") }
@@ -305,7 +278,7 @@ import Testing
 }
 
 /// A journal before whose appends something happens, as long as the engine does not have the turn.
-private final class OvertakenJournal: SharedJournal {
+private final class OvertakenJournal: ForwardingSharedJournal {
   private struct Plan {
     var body: (@Sendable () async -> Void)?
     var isAlways = false
@@ -314,7 +287,7 @@ private final class OvertakenJournal: SharedJournal {
     var turns = 0
   }
 
-  private let base: NodeJournal
+  let base: NodeJournal
   private let state = Mutex(Plan())
 
   init(_ base: NodeJournal) { self.base = base }
@@ -360,24 +333,7 @@ private final class OvertakenJournal: SharedJournal {
     await base.endTurn()
   }
 
-  func load(keeping indexes: IndexPlan) async throws -> JournalState {
-    try await base.load(keeping: indexes)
-  }
-  func resolveAppend(after last: Int64) async throws -> [Commit] {
-    try await base.resolveAppend(after: last)
-  }
-  func history(
-    after first: Int64, through last: Int64, where isAsked: @escaping HistoryFilter
-  ) async throws -> HistoryPage {
-    try await base.history(after: first, through: last, where: isAsked)
-  }
   func checkpoint(
     _ root: Node, through sequence: Int64, resting rest: @Sendable () async throws -> Void
   ) async throws {}
-  func commits(after sequence: Int64, bytesMax: Int) async throws -> [Commit] {
-    try await base.commits(after: sequence, bytesMax: bytesMax)
-  }
-  func waitForCommits(after sequence: Int64, atMost duration: Duration) async {
-    await base.waitForCommits(after: sequence, atMost: duration)
-  }
 }

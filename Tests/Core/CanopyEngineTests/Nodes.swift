@@ -2,6 +2,7 @@ import CanopyEngine
 import CanopyTesting
 import CanopyTree
 import Logging
+import Testing
 
 /// Some engines on one journal.
 struct Nodes: Sendable {
@@ -50,6 +51,24 @@ func withNodes(
     for engine in nodes.engines { engine.stop() }
     try await group.waitForAll()
     try result.get()
+  }
+}
+
+/// Runs engines that lose every message about a commit of another one.
+///
+/// When `body` begins, all have looked for commits, and look again only after `followAfter`.
+func withDeafNodes(
+  _ memory: SharedMemory = SharedMemory(), offsets: [Int64] = [0, 0],
+  waits: StepClock = StepClock(), followAfter: Duration = .seconds(1_000_000),
+  _ body: @escaping @Sendable (Nodes) async throws -> Void
+) async throws {
+  var faults = NodeJournal.Faults()
+  faults.bells = 1
+  try await withNodes(
+    memory, offsets: offsets, waits: waits, faults: faults, followAfter: followAfter
+  ) { nodes in
+    try await eventually { waits.sleeps.count { $0 == followAfter } == nodes.engines.count }
+    try await body(nodes)
   }
 }
 

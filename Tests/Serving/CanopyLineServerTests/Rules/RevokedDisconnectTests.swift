@@ -166,17 +166,24 @@ import Testing
     }
   }
 
+  /// Checks that the session which a request renews decides about the writes: its end denies them.
+  private func checkRenewal(
+    by request: String, _ depth: Depth, location: SourceLocation = #_sourceLocation
+  ) async throws {
+    try await checkNextStart(isMade: true, depth, location: location) { _, armed, _, _ in
+      try await armed.value(request)
+    }
+    try await checkNextStart(isMade: false, depth, location: location) { _, armed, _, _ in
+      try await armed.value(request)
+      try await armed.value("LOGOUT")
+    }
+  }
+
   private static let confirm = "CONFIRM ada@example.org \"secret words of ada\""
 
   @Test(arguments: Depth.allCases)
   func `after CONFIRM and a crash the renewed session decides`(_ depth: Depth) async throws {
-    try await checkNextStart(isMade: true, depth) { _, armed, _, _ in
-      try await armed.value(Self.confirm)
-    }
-    try await checkNextStart(isMade: false, depth) { _, armed, _, _ in
-      try await armed.value(Self.confirm)
-      try await armed.value("LOGOUT")
-    }
+    try await checkRenewal(by: Self.confirm, depth)
     try await checkNextStart(isMade: false, depth) { _, armed, other, _ in
       let token = try await armed.value(Self.confirm)["token"]?.string ?? ""
       try await other.value("AUTH \(token)")
@@ -193,13 +200,7 @@ import Testing
 
   @Test(arguments: Depth.allCases)
   func `after PASSWORD and a crash the renewed session decides`(_ depth: Depth) async throws {
-    try await checkNextStart(isMade: true, depth) { _, armed, _, _ in
-      try await armed.value(Self.change)
-    }
-    try await checkNextStart(isMade: false, depth) { _, armed, _, _ in
-      try await armed.value(Self.change)
-      try await armed.value("LOGOUT")
-    }
+    try await checkRenewal(by: Self.change, depth)
   }
 
   @Test(arguments: Depth.allCases)
