@@ -104,11 +104,7 @@ package enum CheckpointContract<Fixture: StoreFixture> {
       settings.batchLocations = random.pick([1, 2, 3, 5, 10, 1_000])
       settings.retainedCommits = Int64.random(in: 0...5, using: &random)
       base = settings
-      var writes = RandomWrites()
-      writes.keysMax = random.pick([2, 3, 6, RandomWrites.keys.count])
-      writes.depthMax = random.pick([2, 3, 4])
-      writes.bigOnceIn = random.pick([2, 4, 12])
-      self.writes = writes
+      writes = .varied(&random)
       state = Mutex(State(random: SeededGenerator(seed: random.next())))
     }
 

@@ -27,38 +27,13 @@ package enum HistoryContract<Fixture: StoreFixture> {
     ]
   }
 
-  private static func write(
-    _ count: Int, _ random: SeededGenerator, _ store: Fixture.Store
-  ) async throws {
-    try await withEngine(store) { engine in
-      var random = random
-      var writes = RandomWrites()
-      writes.keysMax = 5
-      // Otherwise the before-image of a removal may be too large to be stored.
-      writes.bigOnceIn = .max
-      for _ in 0..<count {
-        let write = writes.next(&random)
-        _ = try await engine.transact { _ in Decision(write, ()) }
-      }
-    }
-  }
-
   private static func checkImages(_ fixture: Fixture) async throws {
     let random = SeededGenerator(printingSeedFor: "HistoryContract.images")
     let before = try await fixture.withStore { store in
-      try await write(200, random, store)
+      try await store.makeRandomCommits(200, random)
       let commits = try await store.wholeHistory()
       #expect(commits.map(\.sequence) == Array(1...200))
-      var tree = Tree()
-      for commit in commits {
-        let old = tree.root
-        tree.apply(commit.assignments)
-        var undone = tree
-        undone.apply(try #require(commit.beforeImage, "commit \(commit.sequence)"))
-        #expect(undone.root == old, "commit \(commit.sequence)")
-      }
-      for commit in commits.reversed() { tree.apply(commit.beforeImage ?? []) }
-      #expect(tree.root.isAbsent)
+      try checkBeforeImages(of: commits)
       return commits
     }
     for _ in 0..<2 {
@@ -154,20 +129,12 @@ package enum HistoryContract<Fixture: StoreFixture> {
       let configuration = engineConfiguration
       try await fixture.withStore(settings) { store in
         try await withEngine(store, configuration: configuration) { engine in
-          for replica in replicas {
-            if run == 0 {
-              _ = try #require(await replica.start(engine))
-            } else {
-              let (_, isAnew) = try #require(try await replica.resume(engine))
-              #expect(!isAnew)
-            }
-            if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }
-          }
+          for replica in replicas { try await replica.check(run, engine) }
         }
         // Written while the listeners are disconnected.
         var seeds = random0
         for _ in 0...run { seeds = SeededGenerator(seed: seeds.next()) }
-        try await write(40, seeds, store)
+        try await store.makeRandomCommits(40, seeds)
       }
     }
   }

@@ -19,6 +19,15 @@ public struct RandomWrites: Sendable {
   /// Creates a generator with the defaults.
   public init() {}
 
+  /// Returns a generator with random settings: few keys or many, short paths or long ones.
+  public static func varied(_ random: inout SeededGenerator) -> RandomWrites {
+    var writes = RandomWrites()
+    writes.keysMax = random.pick([2, 3, 6, RandomWrites.keys.count])
+    writes.depthMax = random.pick([2, 3, 4])
+    writes.bigOnceIn = random.pick([2, 4, 12])
+    return writes
+  }
+
   /// Returns a write to one path or to several.
   public func next(_ random: inout SeededGenerator) -> Write {
     while true {

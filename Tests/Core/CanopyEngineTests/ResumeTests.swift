@@ -141,15 +141,7 @@ import Testing
     }
     for (run, random) in Self.generators(8, random).enumerated() {
       try await withEngine(journal, configuration: configuration) { engine in
-        for replica in replicas {
-          if run == 0 {
-            _ = try #require(await replica.start(engine))
-          } else {
-            let (_, isAnew) = try #require(try await replica.resume(engine))
-            #expect(!isAnew)
-          }
-          if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }
-        }
+        for replica in replicas { try await replica.check(run, engine) }
         await Self.write(50, random, engine)
         for replica in replicas {
           if let problem = replica.problem(engine.root) { Issue.record("run \(run): \(problem)") }

@@ -176,7 +176,7 @@ import Testing
       #expect(transactions.next() == 2, "one transaction, and this call")
       #expect(try await requests(store) == ["a", "c"])
       #expect(
-        try await store.commits(after: 0, through: 3).map(\.completedDisconnectWrites) == [
+        try await store.wholeHistory(through: 3).map(\.completedDisconnectWrites) == [
           [], [], [],
         ])
       return try folder.crashed()

@@ -17,91 +17,35 @@ import Testing
     folder = try Folder()
   }
 
-  /// Returns the commits of an engine for random writes.
-  private func write(
-    _ count: Int, _ random: SeededGenerator, _ store: SQLiteStore
-  ) async throws {
-    try await withEngine(store) { engine in
-      var random = random
-      var writes = RandomWrites()
-      writes.keysMax = 5
-      // Otherwise the before-image of a removal may be too large to be stored.
-      writes.bigOnceIn = .max
-      for _ in 0..<count {
-        let write = writes.next(&random)
-        _ = try await engine.transact { _ in Decision(write, ()) }
-      }
-    }
-  }
-
-  /// Checks that each commit leads to the next version, and its before-image back to the previous one.
-  private func checkImages(_ commits: [Commit]) throws {
-    var tree = Tree()
-    for commit in commits {
-      let old = tree.root
-      tree.apply(commit.assignments)
-      var undone = tree
-      undone.apply(try #require(commit.beforeImage, "commit \(commit.sequence)"))
-      #expect(undone.root == old, "commit \(commit.sequence)")
-    }
-    for commit in commits.reversed() { tree.apply(commit.beforeImage ?? []) }
-    #expect(tree.root.isAbsent)
-  }
-
   @Test func `commits have their before-images, also after a restart`() async throws {
     let random = SeededGenerator(printingSeedFor: "HistoryTests.images")
     let folder = folder
     let before = try await folder.withStore { store in
-      try await write(200, random, store)
-      let commits = try await store.commits(after: 0, through: .max)
+      try await store.makeRandomCommits(200, random)
+      let commits = try await store.wholeHistory()
       #expect(commits.map(\.sequence) == Array(1...200))
-      try checkImages(commits)
+      try checkBeforeImages(of: commits)
       return commits
     }
     let crashed = try await folder.withStore { store in
-      #expect(try await store.commits(after: 0, through: 200) == before)
+      #expect(try await store.wholeHistory(through: 200) == before)
       let (root, sequence) = try await store.tree()
       try await store.checkpoint(root, through: sequence)
-      #expect(try await store.commits(after: 0, through: 200) == before, "folded or not")
+      #expect(try await store.wholeHistory(through: 200) == before, "folded or not")
       return try folder.crashed()
     }
     try await crashed.withStore { store async throws in
-      #expect(try await store.commits(after: 0, through: 200) == before)
+      #expect(try await store.wholeHistory(through: 200) == before)
       #expect(try await store.problems().isEmpty)
     }
   }
 
-  @Test func `a range has the commits after its start, up to and including its end`() async throws {
-    var random = SeededGenerator(printingSeedFor: "HistoryTests.ranges")
-    try await folder.withStore { store in
-      try store.append(try (1...20).map { try commit($0, "n", Node($0)) }, after: 0)
-      try await store.damage("DELETE FROM commits WHERE sequence <= 5")
-      func numbers(_ after: Int64, _ through: Int64) async throws -> [Int64] {
-        try await store.commits(after: after, through: through).map(\.sequence)
-      }
-      for _ in 0..<100 {
-        let first = Int64.random(in: -3...23, using: &random)
-        let last = Int64.random(in: -3...23, using: &random)
-        let expected = (6...20).filter { $0 > first && $0 <= last }
-        #expect(try await numbers(first, last) == expected, "(\(first), \(last)]")
-      }
-      #expect(try await numbers(5, 20) == Array(6...20))
-      #expect(try await numbers(19, 20) == [20])
-      #expect(try await numbers(20, 20) == [])
-      #expect(try await numbers(20, .max) == [])
-      #expect(try await numbers(.min, .max) == Array(6...20))
-      #expect(try await numbers(10, 9) == [])
-    }
-  }
-
-  @Test func `a page is bounded by bytes and commits, and has only the requested commits`()
+  @Test func `a page ends at a commit that cannot be read, and reads only the requested images`()
     async throws
   {
     try await folder.withStore { store in
-      let large = Node(String(repeating: "x", count: 400_000))
-      try store.append(try (1...7).map { try commit($0, "large", large) }, after: 0)
+      try store.append(try (1...7).map { try commit($0, "n", Node($0)) }, after: 0)
       try store.append(try (8...10).map { try commit($0, "a/b", Node($0)) }, after: 7)
-      // Before-images of the others are not read.
       try await store.damage("UPDATE commits SET before = '[1' WHERE sequence <= 6")
       let place = try Path("a")
       func page(_ first: Int64, _ last: Int64) async throws -> HistoryPage {
@@ -109,24 +53,12 @@ import Testing
           locations.contains { $0.path.hasPrefix(place) }
         }
       }
-      var page1 = try await page(0, 10)
-      #expect(page1.read == 5...10)
-      #expect(page1.commits.map(\.sequence) == [10, 9, 8])
-      #expect((HistoryPage.bytesMax...HistoryPage.bytesMax + 401_000).contains(page1.bytes))
-      page1 = try await page(0, 4)
-      #expect(page1.read == 2...4)
-      #expect(page1.commits.isEmpty)
-      #expect(try await page(3, 4).read == 4...4)
-      #expect(try await page(10, 20).read == nil)
-      #expect(try await page(8, 20).read == 9...10)
+      #expect(try await page(0, 10).read == 1...10)
       // The history ends at a before-image that cannot be read.
       #expect(try await store.history(after: 0, through: 3) { _ in true }.read == nil)
       try await store.damage("DELETE FROM commits WHERE sequence = 9")
       // The predecessor of commit 10 is missing, so its checksum cannot be checked.
       #expect(try await page(0, 10).read == nil)
-      let last = Int64(10 + HistoryPage.commitsMax + 5)
-      try store.append(try (11...last).map { try commit($0, "n", Node($0)) }, after: 10)
-      #expect(try await page(0, last).read == last - Int64(HistoryPage.commitsMax) + 1...last)
     }
   }
 
@@ -149,7 +81,7 @@ import Testing
       try await folder.withStore { store async throws in
         #expect(try await store.problems().isEmpty)
         #expect(try await store.disconnectWrites().isEmpty)
-        let commits = try await store.commits(after: 0, through: 6)
+        let commits = try await store.wholeHistory(through: 6)
         #expect(commits.map(\.sequence) == Array(1...6))
         #expect(commits.allSatisfy { $0.beforeImage == nil })
         #expect(
@@ -196,7 +128,7 @@ import Testing
         for replica in replicas { _ = await replica.start(engine) }
       }
       try await store.replace(Path("b"), with: 2) { _ in }
-      #expect(try await store.commits(after: 0, through: .max).isEmpty)
+      #expect(try await store.wholeHistory().isEmpty)
       try await withEngine(store) { engine in
         for replica in replicas {
           #expect(try #require(try await replica.resume(engine)).isAnew)
@@ -210,7 +142,7 @@ import Testing
           #expect(try #require(try await replica.resume(engine)).isAnew == false)
         }
       }
-      #expect(try await store.commits(after: 0, through: .max).map(\.sequence) == [3])
+      #expect(try await store.wholeHistory().map(\.sequence) == [3])
     }
   }
 
@@ -264,10 +196,10 @@ import Testing
         }
       }
       try await store.damage("UPDATE commits SET before = '[1' WHERE sequence = 2")
-      #expect(try await store.commits(after: 0, through: 3).map(\.sequence) == [3])
+      #expect(try await store.wholeHistory(through: 3).map(\.sequence) == [3])
       #expect(
         lines.withLock { $0 }.contains { $0.hasPrefix("the history ends at a damaged commit") })
-      #expect(try await store.commits(after: 2, through: 3).count == 1)
+      #expect(try await store.wholeHistory(after: 2, through: 3).count == 1)
       // Only resuming needs the before-image.
       #expect(try await store.tree().root == json(#"{"n":3}"#))
     }

@@ -39,11 +39,7 @@ private final class Run: Sendable {
     stepRows = Int.random(in: 1...10, using: &random)
     batchLocations = random.pick([1, 2, 3, 5, 10, 1_000])
     retained = Int64.random(in: 0...5, using: &random)
-    var writes = RandomWrites()
-    writes.keysMax = random.pick([2, 3, 6, RandomWrites.keys.count])
-    writes.depthMax = random.pick([2, 3, 4])
-    writes.bigOnceIn = random.pick([2, 4, 12])
-    self.writes = writes
+    writes = .varied(&random)
     state = Mutex(State(random: SeededGenerator(seed: random.next())))
   }
 

@@ -30,7 +30,7 @@ import Testing
         try await store.checkpoint(tree.root, through: 2)
         let isInKeys = max(first, last) < PushIDGenerator.timeMax
         #expect(try await store.problems().count == (isInKeys ? 0 : 1))
-        return try await store.commits(after: 0, through: .max).map(\.sequence)
+        return try await store.wholeHistory().map(\.sequence)
       }
       let (age, overflow) = last.subtractingReportingOverflow(first)
       let isKept = overflow ? last < 0 : age <= span

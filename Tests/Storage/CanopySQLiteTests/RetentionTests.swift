@@ -21,8 +21,8 @@ import Testing
     try await folder.withStore(configuration) { store in
       try store.append(try (1...10).map { try commit($0, "n", Node($0)) }, after: 0)
       try await store.checkpoint(json(#"{"n":10}"#), through: 10)
-      #expect(try await store.commits(after: 6, through: 10).count == 4)
-      #expect(try await store.commits(after: 5, through: 10).count == 4)
+      #expect(try await store.wholeHistory(after: 6, through: 10).count == 4)
+      #expect(try await store.wholeHistory(after: 5, through: 10).count == 4)
     }
   }
 }

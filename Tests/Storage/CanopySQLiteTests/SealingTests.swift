@@ -55,7 +55,7 @@ import Testing
     #expect(state.clientWrites.count == 1)
     #expect(try await store.account(uid: "u")?.email == "E@x")
     #expect(try await store.disconnectWrites().count == 1)
-    #expect(try await store.commits(after: 2, through: 6).count == 4)
+    #expect(try await store.wholeHistory(after: 2, through: 6).count == 4)
     #expect(try await store.problems().isEmpty)
   }
 

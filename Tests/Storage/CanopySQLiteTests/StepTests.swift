@@ -72,7 +72,7 @@ import Testing
       let root = try await store.tree().root
       log.reset()
       try await store.checkpoint(root, through: 20)
-      #expect(try await store.commits(after: 0, through: 20).map(\.sequence) == [20])
+      #expect(try await store.wholeHistory(through: 20).map(\.sequence) == [20])
       #expect(try #require(log.steps.max()) < 300_000 + 256 * 1_024 + Self.slack)
       #expect(log.steps.count >= 19)
     }
@@ -93,7 +93,7 @@ import Testing
       try store.append([commit(6, "n", 6)], after: 5)
       log.reset()
       try await store.dropCommits(upTo: 5) {}
-      #expect(try await store.commits(after: 0, through: 6).map(\.sequence) == [6])
+      #expect(try await store.wholeHistory(through: 6).map(\.sequence) == [6])
       #expect(log.steps.count == 5)
       // An overwritten commit would need 220 pages.
       #expect(try #require(log.steps.max()) < 20 * 4_120, "\(log.steps)")

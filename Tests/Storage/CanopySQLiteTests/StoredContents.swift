@@ -28,7 +28,7 @@ struct StoredContents: Equatable {
     lastTime = state.lastTime
     accounts = try await store.accounts(after: nil, limit: 10_000)
     disconnectWrites = try await store.disconnectWrites()
-    commits = try await store.commits(after: 0, through: .max)
+    commits = try await store.wholeHistory()
     for address in addresses { byAddress.append(try await store.account(emailNormalized: address)) }
     for digest in digests { tokens.append(try await store.token(digest)?.token) }
   }

@@ -1,0 +1,18 @@
+package import CanopyEngine
+internal import CanopyTree
+internal import Testing
+
+extension Replica {
+  /// Begins to listen to the first engine on a journal, or resumes at a later one, and checks that the copy is right.
+  ///
+  /// - Parameter run: the number of the engine; 0 for the first.
+  package func check(_ run: Int, _ engine: Engine) async throws {
+    if run == 0 {
+      _ = try #require(await start(engine))
+    } else {
+      let (_, isAnew) = try #require(try await resume(engine))
+      #expect(!isAnew)
+    }
+    if let found = problem(engine.root) { Issue.record("run \(run): \(found)") }
+  }
+}
