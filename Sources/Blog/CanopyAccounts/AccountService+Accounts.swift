@@ -243,7 +243,7 @@ extension AccountService {
         if let loginTime, loginTime < account.details.validSince {
           throw AccountError.tokenRefused
         }
-        // These changes rely on a password, and perhaps on missing credentials. Those may be others now.
+        // These changes rely on the password, and on credentials that were missing. Both may have changed meanwhile.
         guard newHash == nil || account.passwordHash.utf8.elementsEqual(before.passwordHash.utf8),
           self.endsLogins(changes, email: email, of: account) == ends
         else { return false }

@@ -3,7 +3,7 @@ internal import Synchronization
 /// The passes to the console, and the logins that began with them.
 ///
 /// A pass is a token for one use within five minutes. It gives a login token for twelve hours. Both have 256 random
-/// bits; the table has their digests only, and forgets them when the server stops. The oldest give way to new ones.
+/// bits. The table keeps only their digests, in memory. If there are too many, it forgets the oldest.
 ///
 /// Safe to use from any thread.
 public final class AdministratorPasses: Sendable {
@@ -45,7 +45,7 @@ public final class AdministratorPasses: Sendable {
 
   /// Uses up a pass and begins a login, or finds the login of a login token.
   ///
-  /// - Returns: nil if the text is neither, or has expired.
+  /// - Returns: nil if the text is not a valid pass or login token.
   public func redeem(_ text: String) -> Grant? {
     guard let token = SessionToken(text) else { return nil }
     let login = SessionToken.make(random: environment.random)
@@ -67,7 +67,7 @@ public final class AdministratorPasses: Sendable {
 
   /// Forgets a pass or a login token.
   ///
-  /// - Returns: whether it was one.
+  /// - Returns: whether the text was a pass or a login token.
   public func end(_ text: String) -> Bool {
     guard let token = SessionToken(text) else { return false }
     return tables.withLock { tables in

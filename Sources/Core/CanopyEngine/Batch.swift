@@ -24,8 +24,8 @@ struct Batch {
   /// The first place of the last write that was decided, for the log.
   var lastLocation: Location?
   let writer: WriterState
-  /// Whether the next request was decided before, in a batch that lost the race for its numbers. Then it costs its user
-  /// nothing again.
+  /// Whether the next request was decided before, in a batch that lost the race for its numbers. Then its user is not
+  /// charged again.
   var isRepeat = false
   /// The mark of the last commit. The batch ends with it, so that all later commits are decided with it in force.
   private(set) var mark: CommitMark?
@@ -168,7 +168,7 @@ struct Batch {
     self.mark = mark
   }
 
-  /// Checks that no other node has taken over an on-disconnect write, which it makes or has made then.
+  /// Checks that no other node has taken over an on-disconnect write. The node that has taken it over makes it.
   ///
   /// - Throws: `EngineError.takenOver`.
   func checkOwnership(_ id: DisconnectWriteID?) throws(EngineError) {

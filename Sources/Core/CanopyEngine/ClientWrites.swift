@@ -35,10 +35,12 @@ public struct RepeatedWrite: Error, Equatable, Sendable {
 /// and its client has the answer. That number is stored with the client's last write, so it survives a
 /// restart.
 ///
-/// A lookup is O(1), and a note is O(1) on average. A client that has seen its answers costs one entry, and any other an
-/// entry for each of its writes. Beyond `writesMax` entries of all clients together a note forgets the oldest writes, of
-/// the owner that has the most entries and there of the client that wrote longest ago. So an account with many writes or
-/// clients displaces only its own. See `OwnedNames`. A forgotten write that is sent again is made again.
+/// A lookup is O(1), and a note is O(1) on average. A client that has seen its answers costs one entry. Any other
+/// client costs an entry for each of its writes.
+///
+/// If all clients together have more than `writesMax` entries, a note forgets the oldest writes: those of the owner
+/// with the most entries, and there of the client that wrote longest ago. So an account with many writes or clients
+/// displaces only its own (see `OwnedNames`). If a client sends a forgotten write again, it is made again.
 struct ClientWrites: Sendable {
   private struct Client {
     /// The commits by the numbers of the writes, all of them above `seen`.
@@ -51,7 +53,7 @@ struct ClientWrites: Sendable {
     /// The number of its entries.
     var entries: Int { max(1, sequences.count) }
 
-    /// Forgets the oldest writes: an eighth, so that the search for them costs O(log writes) for each.
+    /// Forgets an eighth of the writes, the oldest ones. So the search for them costs O(log writes) for each.
     mutating func forgetOldest() {
       let oldest = sequences.sorted { $0.value < $1.value }.prefix(max(1, sequences.count / 8))
       for (number, _) in oldest { sequences[number] = nil }
@@ -154,8 +156,8 @@ struct ClientWrites: Sendable {
     return origin
   }
 
-  /// Remembers a write, and forgets the writes whose answers its client has seen. Forgets the oldest writes of the owner
-  /// that has the most if there are too many.
+  /// Remembers a write, and forgets the writes whose answers its client has seen. If there are too many writes, forgets
+  /// the oldest ones of the owner that has the most.
   mutating func note(_ write: ClientWrite) {
     let origin = write.origin
     let name = name(of: origin)
@@ -170,7 +172,7 @@ struct ClientWrites: Sendable {
     assert(clients.count == clientNames.count, "each client has a place in the order")
   }
 
-  /// Forgets the oldest writes of a client; the client if it has one entry.
+  /// Forgets the oldest writes of a client, or the client itself if it has one entry.
   private mutating func shorten(_ name: String) {
     guard var client = clients.removeValue(forKey: name) else { return }
     guard client.entries > 1 else {

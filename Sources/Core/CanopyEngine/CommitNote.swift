@@ -4,8 +4,8 @@ internal import CanopyTree
 ///
 /// A ``SharedJournal`` stores the text of the note with the commit.
 public struct CommitNote: Sendable, Equatable {
-  /// A random number of the engine, drawn at its start. Two engines may decide equal commits in one millisecond; it
-  /// distinguishes them.
+  /// A random number that the engine draws at its start. It distinguishes equal commits that two engines decide in one
+  /// millisecond.
   public var writer: Int64
   /// See ``Commit/keyTime``.
   public var keyTime: Int64?
@@ -22,10 +22,10 @@ public struct CommitNote: Sendable, Equatable {
 
 /// A change besides the tree that comes into force on every node at the number of its commit.
 public enum CommitMark: Sendable, Equatable {
-  /// The rules are replaced by those with this text; nil for the initial ones. The journal keeps the last ones in the same
-  /// step: see ``JournalState/rules``.
+  /// The rules with this text replace the rules in force; nil stands for the initial rules. The journal keeps the last
+  /// rules in the step that stores the commit: see ``JournalState/rules``.
   case rules(String?)
-  /// The account may have changed, or logins of it have ended: each node checks the logins that it has.
+  /// The account may have changed, or some of its logins have ended. Each node checks the logins that it has.
   case account(uid: String)
 }
 
@@ -53,8 +53,8 @@ extension CommitNote {
 
   /// Reads the text.
   ///
-  /// - Throws: `JournalError.unreadable`, also for a mark of a later version: a node that left it out would let
-  ///   clients do what the others deny.
+  /// - Throws: `JournalError.unreadable`, also for a mark of a later version. A node that ignored the mark would allow
+  ///   requests that the other nodes deny.
   public init(text: String) throws(JournalError) {
     func unreadable() -> JournalError {
       .unreadable("the note of a commit cannot be read: start the same version on all nodes")

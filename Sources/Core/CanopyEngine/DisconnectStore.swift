@@ -63,8 +63,8 @@ public protocol DisconnectStore: Sendable {
     exceptions: [DisconnectWriteID: [String]], removing removed: [DisconnectWriteID]
   ) async throws -> DisconnectWriteID?
 
-  /// Replaces the identities of writes in one step, which is durable when this returns. A write that does not exist any
-  /// more has been made or removed, and is left out.
+  /// Replaces the identities of writes in one step, which is durable when this returns. Ignores writes that do not
+  /// exist any more: they have been made or removed.
   ///
   /// - Parameter identities: the new identity of each write.
   func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws
@@ -72,8 +72,8 @@ public protocol DisconnectStore: Sendable {
 
 /// A store of on-disconnect writes of several nodes. The methods of `DisconnectStore` concern the writes of this node.
 ///
-/// Each node has a lease, which it renews. When it has run out, the node counts as gone, and exactly one other node takes
-/// over its writes. A commit that completes a write which its node no longer has is not stored: see
+/// Each node has a lease, which it renews. When the lease has run out, the node counts as gone, and exactly one other
+/// node takes over its writes. The journal refuses a commit that completes a write which its node no longer has: see
 /// `JournalError.disconnectWritesTaken`. So a write is made once, even if its node was only slow.
 public protocol SharedDisconnectStore: DisconnectStore {
   /// Renews the lease of this node, or begins it.
@@ -81,12 +81,12 @@ public protocol SharedDisconnectStore: DisconnectStore {
   /// - Returns: false if the lease had run out since this process began it. Other nodes may have taken over writes then.
   func renewLease() async throws -> Bool
 
-  /// Makes writes of nodes whose lease has run out those of this node: whole groups, each by exactly one caller.
+  /// Takes over writes of nodes whose lease has run out: whole groups, each by exactly one caller.
   ///
   /// - Parameters:
   ///   - countMax: the number of writes after which the page ends with the group.
   ///   - bytesMax: the bytes of requests and exceptions after which the page ends with the group.
-  /// - Returns: these writes, in the order of their groups and ids; empty if there are none.
+  /// - Returns: the writes that this node has taken over, in the order of their groups and ids.
   func takeOverDisconnectWrites(countMax: Int, bytesMax: Int) async throws -> [DisconnectWrite]
 }
 

@@ -4,13 +4,14 @@ internal import Synchronization
 
 /// Batches that lost the race for their numbers to another engine on the same journal.
 ///
-/// Such a batch is decided again, as a whole, on the tree with the commits of the winner. None of its requests has
+/// The engine decides the whole batch again, on the tree with the commits of the winner. None of the requests has
 /// completed, so no client sees the first decision.
 ///
-/// An engine that has lost `lostRacesMax` races in a row asks the journal for the turn. While it has the turn, the appends
-/// of the others wait. So it adopts what it missed, decides again, and cannot lose. The journal gives turns in the order of
-/// the requests. So a batch loses at most `lostRacesMax` races, and then waits for at most one turn of each other engine,
-/// whatever the others do. A journal without turns gives no such bound.
+/// An engine that has lost `lostRacesMax` races in a row asks the journal for the turn. While it has the turn, the
+/// appends of other engines wait. So it adopts the commits that it missed, decides again, and cannot lose.
+///
+/// The journal gives turns in the order of the requests. So a batch loses at most `lostRacesMax` races, and then waits
+/// for at most one turn of each other engine. A journal without turns gives no such bound.
 extension Engine {
   /// The races that a batch may lose before the engine asks for the turn.
   static let lostRacesMax = 3
@@ -66,7 +67,7 @@ extension Engine {
     if writer.hasTurn { await adoptMissed(writer) }
   }
 
-  /// Makes the requests of a failed batch those of the next one.
+  /// Puts the requests of a failed batch into the next one.
   private func repeatBatch(
     _ batch: Batch, _ requests: [WriteQueue.Entry], _ writer: WriterState
   ) {
@@ -108,7 +109,7 @@ extension Engine {
         }
       }
     } catch {
-      // The next append fails, and says more.
+      // The next append fails with an error that says more.
       logger.debug("missed commits cannot be read", metadata: ["error": "\(error)"])
     }
   }

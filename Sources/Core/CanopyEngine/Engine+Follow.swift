@@ -123,7 +123,7 @@ extension Engine {
 
   /// Adopts commits up to the first one with a mark.
   ///
-  /// - Parameter left: the commits; those that were adopted, or are adopted already, are removed.
+  /// - Parameter left: the commits. This removes the adopted ones.
   /// - Returns: the mark; nil if no commits are left.
   private func adoptUpToMark(
     _ left: inout ArraySlice<Commit>, _ writer: WriterState
@@ -159,7 +159,7 @@ extension Engine {
     return mark
   }
 
-  /// Adopts a tree that was loaded again. To listeners it is one commit.
+  /// Adopts a tree that was loaded again. Listeners receive it as one commit.
   func adopt(_ loaded: JournalState, _ writer: WriterState) {
     assertOnThread()
     let snapshot = snapshot

@@ -116,7 +116,7 @@ extension Engine {
 
 extension Commit {
   /// Whether another commit is this one as the journal keeps it: without before-image and `completedDisconnectWrites`.
-  /// Two engines can decide equal commits in one millisecond, such as an increment, so the engine counts as well.
+  /// Two engines can decide equal commits in one millisecond, such as increments, so this also compares the engines.
   fileprivate func isSame(as other: Commit) -> Bool {
     sequence == other.sequence && time == other.time && origin == other.origin
       && assignments == other.assignments && note?.writer == other.note?.writer

@@ -33,8 +33,8 @@ extension Engine {
   static let batchBytesMax = 4 * 1024 * 1024
 
   /// The time after which a batch ends, whether its requests are committed or refused. Then the owners of the waiting
-  /// requests are served in turn, by the time that they have used. So a client whose requests are expensive, and denied
-  /// again and again, delays others that send few by one batch.
+  /// requests are served in turn, by the time that they have used. So a client that sends many expensive requests
+  /// delays a client that sends few by one batch, even if all of them are denied.
   static let batchTimeMax = Duration.milliseconds(10)
 
   private func runBatches() async {
@@ -51,9 +51,8 @@ extension Engine {
     }
   }
 
-  /// Reports to the queue how long the requests of the batch took, and returns those that did not fit in it. So owners that
-  /// have used less time have their turn first. After a batch of which no other request had to wait, only a long one is
-  /// charged.
+  /// Reports to the queue how long the requests of the batch took, and returns the requests that did not fit. So owners
+  /// that have used less time have their turn first. If no other request had to wait, only a long request is charged.
   private func settle(_ writer: WriterState) {
     defer { writer.served.removeAll(keepingCapacity: true) }
     guard
@@ -68,8 +67,8 @@ extension Engine {
   /// The time from which on the engine notes the request of a batch whose owners are not served in turn.
   private static let notedTimeMin = Duration.microseconds(100)
 
-  /// The time from which on such a request is charged although no other waits. The owners are then served in turn until
-  /// it no longer counts.
+  /// The time from which on such a request is charged although no other request waits. Then the owners are served in
+  /// turn until that time no longer counts.
   private static let longTimeMin = Duration.milliseconds(5)
 
   /// Asserts that the caller runs on the engine's thread, in debug builds.

@@ -83,7 +83,7 @@ public final class Engine: Sendable {
   let watch: WriterWatch
   let retired = RetiredTrees()
   let resumptions = TurnQueue(width: Limits.resumptionsMax)
-  /// Made by readers that wait for a commit of another engine.
+  /// The request to look for commits, which readers make that wait for a commit of another engine.
   let followRequest = FollowRequest()
   /// The journal, if several engines write it.
   let shared: (any SharedJournal)?

@@ -81,7 +81,8 @@ public struct JournalState: Sendable {
   /// The writes that clients may send again, the oldest first.
   public var clientWrites: [ClientWrite]
 
-  /// The rules of the last commit with ``CommitMark/rules(_:)``; nil if there is none, or the journal keeps none.
+  /// The rules of the last commit with ``CommitMark/rules(_:)``. They are nil when no commit has such a mark, and when
+  /// the journal does not keep rules.
   public var rules: JournaledRules?
 
   /// Creates the contents of a journal.

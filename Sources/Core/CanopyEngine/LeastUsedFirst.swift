@@ -1,13 +1,13 @@
 internal import HeapModule
 
-/// Members that wait for turns: the one that has used the least time lately is first, and of equal ones the one that has
-/// waited longest.
+/// The members that wait for turns. The member that has used the least time lately is first; among equal members it is
+/// the one that has waited longest.
 ///
-/// The time that a member has used halves in each second (see `UsedTime`). So a member that has used much waits until the
-/// others that wait have used as much, but not for ever: when members come that have used nothing, each second brings its
-/// amount closer to theirs by half. A new member counts as one that has used `leastTime`.
+/// The time that a member has used halves in each second (see `UsedTime`). A member that has used much time waits until
+/// the other waiting members have used as much. It does not wait for ever: when new members come, each second brings
+/// its time closer to theirs by half. A new member counts as one that has used `leastTime`.
 ///
-/// The caller takes several turns before it knows what they cost. Until it charges them, each counts `leastTime`.
+/// The caller takes several turns before it knows their cost. Until it charges a turn, the turn counts as `leastTime`.
 ///
 /// A value type. Each operation costs O(log waiting members) on average.
 struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
@@ -29,7 +29,7 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
 
   private struct Account {
     var used: UsedTime
-    /// The order of members that have used as much.
+    /// The order among members that have used the same time.
     var arrival: Int
     /// The number of its place; nil if it does not wait.
     var place: Int?
@@ -49,11 +49,11 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
   private var lastNumber = 0
   private var tick = 0
 
-  /// Whether no member waits, and none has used time that still counts.
+  /// Whether no member waits, and no used time still counts.
   var isForgotten: Bool { accounts.isEmpty }
 
-  /// Sets the tick of the clock (see `UsedTime`). When another second has begun, members are forgotten that have used no
-  /// time that still counts.
+  /// Sets the tick of the clock (see `UsedTime`). At the beginning of a second, forgets the members whose used time no
+  /// longer counts.
   mutating func advance(to tick: Int) {
     guard tick > self.tick else { return }
     let isSameSecond = tick / UsedTime.ticksPerSecond == self.tick / UsedTime.ticksPerSecond
@@ -109,7 +109,7 @@ struct LeastUsedFirst<Member: Hashable & Sendable>: Sendable {
     accounts[member] = account
   }
 
-  /// Ends the turns that were taken: the members have used what they were charged for, and nothing else.
+  /// Ends the turns that were taken. Only the time that was charged counts as used.
   mutating func settle() {
     for member in unsettled {
       guard var account = accounts[member] else { continue }

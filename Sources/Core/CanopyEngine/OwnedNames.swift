@@ -2,8 +2,8 @@ internal import DequeModule
 
 /// Names with their owners and weights, in the order of their last use.
 ///
-/// The first name to be dropped is, of the owner whose names weigh the most, the one that was used longest ago. Of several
-/// owners whose names weigh as much, it is the owner who used a name longest ago.
+/// The first name to drop belongs to the owner whose names weigh the most. It is the one that this owner used longest
+/// ago. If several owners weigh the same, the first of them is the one that used a name longest ago.
 ///
 /// The caller keeps the weight of each name, and reports how it changes.
 ///
@@ -56,7 +56,7 @@ struct OwnedNames: Sendable {
     }
   }
 
-  /// Returns the first name to be dropped; nil if there is none.
+  /// Returns the first name to drop; nil when there are no names.
   mutating func first() -> String? {
     guard let owner = owners[most]?.first() else { return nil }
     return names[owner]?.names.first()

@@ -10,10 +10,12 @@ public import CanopyTree
 ///       func complete(_ outcome: Result<Committed<Void>, any Error>) { … }
 ///     }
 ///
-/// The engine calls both methods on its thread: `decide` when it is the transaction's turn, and `complete` once, when the
-/// outcome is known. If another engine has appended to the same journal first, `decide` is called again, on a newer tree;
-/// then ``Proposal/isRepeat`` is true, and nothing of the earlier call is kept. All other writers wait meanwhile, so both must be brief. If the transaction is
-/// not accepted, only `complete` is called, on the submitting thread.
+/// The engine calls both methods on its thread: `decide` when it is the transaction's turn, and `complete` once, when
+/// the outcome is known. All other writers wait meanwhile, so both must be brief. If the transaction is not accepted,
+/// only `complete` is called, on the submitting thread.
+///
+/// If another engine has appended to the same journal first, the engine calls `decide` again, on a newer tree. Then
+/// ``Proposal/isRepeat`` is true, and nothing of the earlier call is kept.
 public protocol Transaction: Sendable {
   /// The outcome of a success.
   associatedtype Result: Sendable
@@ -56,8 +58,8 @@ public struct Proposal: ~Copyable {
   /// The time of the server in milliseconds since 1970.
   public let now: Int64
 
-  /// Whether the transaction was decided before, on a tree that lacked commits of another engine. A decision that costs
-  /// its user something, such as a share of a rate limit, costs it the first time only.
+  /// Whether the transaction was decided before, on a tree that lacked commits of another engine. A decision that
+  /// charges its user, for example a share of a rate limit, must do so the first time only.
   public let isRepeat: Bool
 
   /// Identifies a write that its client may send again, if it was not made before.

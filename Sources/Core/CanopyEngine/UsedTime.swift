@@ -25,7 +25,7 @@ struct UsedTime: Comparable {
   /// No time.
   static let zero = UsedTime(nanoseconds: 0, at: 0)
 
-  /// Creates the amount of a duration that is used at a tick of the clock; a negative one counts as none.
+  /// Creates the amount of a duration that is used at a tick of the clock. A negative duration counts as zero.
   init(_ duration: Duration, at tick: Int) {
     let (seconds, attoseconds) = duration.components
     self.init(nanoseconds: Double(seconds) * 1e9 + Double(attoseconds) / 1e9, at: tick)

@@ -4,8 +4,8 @@ public import CanopyTree
 public enum WriteOwner: Hashable, Sendable {
   /// The server itself, and its administrator.
   case server
-  /// A user on all connections from one remote network; nil for this machine, behind whose connections there may be many
-  /// people.
+  /// A user, on all connections from one remote network. The network is nil for this machine, because its connections
+  /// may serve many people.
   case user(Key, network: String? = nil)
   /// All clients of an address that have not logged in, and its remote network.
   case address(String, network: String? = nil)

@@ -2,16 +2,19 @@ internal import DequeModule
 
 /// The requests that wait for the engine's thread.
 ///
-/// Requests are served in their order while they fit in one batch and all are cheap. Beyond that the owners are served
-/// in turn, and each in its own order. The turns go by time and not by requests: the engine reports how long each request
-/// held the writer, and the owner that has used the least time lately is served first, by network and then by account
-/// (see `WriteTurns`).
+/// The engine serves requests in their order while they fit in one batch and all are cheap. Otherwise it serves the
+/// owners in turn, and the requests of each owner in their order. Turns go by time and not by requests: the engine
+/// reports how long each request held the writer. The owner that has used the least time lately is served first, by
+/// network and then by account (see `WriteTurns`).
 ///
-/// This is fair for the following reasons. An owner that sends one small request at a time has used less than its share,
-/// so each of its requests is served in the next batch, before those of all owners that have used more. Owners that always
-/// wait use the same time, because one that has used more waits until the others have used as much. An owner cannot gain by
-/// resting, because a rest lets its amount only fall to that of a new owner, nor by many requests, because the number of
-/// its own is bounded. And no owner waits for ever, because its amount falls to that of a new owner too.
+/// This is fair for the following reasons.
+/// - An owner that sends one small request at a time has used less than its share. So each of its requests is served in
+///   the next batch, before the requests of all owners that have used more.
+/// - Owners that always wait use the same time, because an owner that has used more waits until the others have used as
+///   much.
+/// - A rest gives an owner no advantage: its amount falls only to that of a new owner. Many requests give it none
+///   either: the number of its own is bounded.
+/// - No owner waits for ever, because its amount falls to that of a new owner too.
 ///
 /// A value type. `add` costs O(1) on average. Beyond one batch, each request that is taken, and each that is put back,
 /// costs O(log owners that wait).

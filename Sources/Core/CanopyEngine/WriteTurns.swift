@@ -1,8 +1,8 @@
 /// The owners that wait for turns at the writer.
 ///
-/// First come the networks, and within a network its owners: of each, the one that has used the least time of the writer
-/// lately (see `LeastUsedFirst`). So a client gets no more time by opening more accounts, which cost it nothing, or by
-/// making its requests more expensive. An owner without a network stands for itself.
+/// The network that has used the least time of the writer lately comes first, and within it the owner that has used the
+/// least (see `LeastUsedFirst`). So a client gets no more time if it opens more accounts, which cost nothing, or sends
+/// more expensive requests. An owner without a network counts as a network of its own.
 ///
 /// A value type. Each operation costs O(log owners that wait) on average.
 struct WriteTurns {
@@ -24,7 +24,7 @@ struct WriteTurns {
   /// The number of owners that wait.
   private(set) var waiting = 0
 
-  /// Whether no owner waits, and none has used time that still counts.
+  /// Whether no owner waits, and no used time still counts.
   var isForgotten: Bool { groups.isForgotten && owners.isEmpty }
 
   /// Sets the time of the clock. O(owners) if another second has begun, else O(networks).

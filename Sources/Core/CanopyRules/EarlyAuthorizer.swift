@@ -24,7 +24,7 @@ struct EarlyAuthorizer {
       program, caller: caller, query: nil, before: root, after: root, trace: trace)
   }
 
-  /// Whether a write to a location is denied, whatever is written. The locations come in order.
+  /// Whether the rules deny a write to a location for any value. The locations come in order.
   ///
   /// - Parameter isSet: whether the location has a value after the write. Then every branch above it has one too.
   mutating func denies(_ location: Location, isSet: Bool) -> Bool {

@@ -58,7 +58,7 @@ extension Options {
     return limit
   }
 
-  /// Reads the options of a page: the limit and some others. Returns them; nil if there are none.
+  /// Reads the options of a page: the limit and some others. Returns nil when the request has no options.
   ///
   /// - Parameters:
   ///   - names: the names of the other options.

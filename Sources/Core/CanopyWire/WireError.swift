@@ -72,7 +72,7 @@ public struct WireError: Error, Equatable, Sendable {
 
   /// The code.
   public var code: Code
-  /// The reason; nil if the code says all, and for an error that is not about an account.
+  /// The reason. It is nil when the code is precise enough, and for an error that is not about an account.
   public var reason: Reason?
   /// A sentence, in one line, that says what is wrong and what to do about it.
   public var sentence: String

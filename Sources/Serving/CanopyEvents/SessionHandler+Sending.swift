@@ -8,8 +8,8 @@ extension SessionHandler: Flushable {
     guard session.isOpen, let context else { return charge() }
     let couldSend = session.canSend
     if context.channel.isWritable { flush(context) } else { noteUnsent(context) }
-    // For a client that sends one request at a time, the flush of a reply changes nothing else. If it has made sending
-    // possible, more may be waiting for that.
+    // For a client that sends one request at a time, the flush of a reply changes nothing else. If sending has become
+    // possible only now, other work may wait for it.
     if couldSend, session.canSend, session.isAtRest, !output.hasBuffers {
       charge()
     } else {
@@ -90,7 +90,7 @@ extension SessionHandler: Flushable {
     client.share?.report(idleBytes + bytes, idle: idleBytes)
   }
 
-  /// Charges the input with a text that is to be decoded. Returns false, with the charge as before, if there is no room.
+  /// Charges the input with a text to decode. Returns false and changes nothing if there is no room.
   final func admitInput() -> Bool {
     noteInput()
     guard !session.isLost else { return false }

@@ -93,7 +93,8 @@ struct HTTPAnswer {
 extension HTTPAnswer {
   /// The memory of a piece of a body.
   private static let pieceMemory = 64 * 1024
-  /// The bytes from which on a piece is complete. With the last member it fits in its memory, unless that is a long one.
+  /// The bytes from which on a piece is complete. A piece with its last member fits in its memory, unless that member
+  /// is long.
   private static let pieceBytes = pieceMemory - 2 * 1024
 
   /// Sends the response.

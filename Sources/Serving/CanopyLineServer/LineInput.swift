@@ -20,7 +20,7 @@ final class LineInput: ConnectionInput {
   private var backlog: ByteBuffer?
   /// Whether a buffer is being decoded.
   private(set) var isDecoding = false
-  /// The memory of the unfinished line when the decoding began. The decoder cannot be asked meanwhile.
+  /// The memory of the unfinished line when the decoding began. The decoder cannot report it meanwhile.
   private var memoryBefore = 0
   private var isDropped = false
   /// The bytes of a long line that is decoded beside the event loop; 0 if there is none.

@@ -57,7 +57,7 @@ public final class RealtimeConnections: Sendable {
 
   /// Adds the handlers of the realtime protocol, and sends the first message.
   ///
-  /// Official clients run on pages of any origin, and what a page may do depends on a token that only the page itself can
+  /// Official clients run on pages of any origin. The rights of a page depend on a token that only the page itself can
   /// have. In an emulator everybody has such tokens, so a foreign page may not use them: see `isForeign`.
   ///
   /// - Parameters:

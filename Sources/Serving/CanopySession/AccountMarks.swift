@@ -2,7 +2,7 @@ internal import CanopyEngine
 internal import Logging
 internal import Synchronization
 
-/// Notifies the other nodes of accounts that may have changed and of logins that have ended, by marks of commits.
+/// Notifies the other nodes, by marks of commits, of accounts that may have changed and of logins that have ended.
 ///
 /// A mark that cannot be committed is tried again each second until the engine stops. Safe to use from any thread.
 final class AccountMarks: Sendable {

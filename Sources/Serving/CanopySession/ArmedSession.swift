@@ -29,7 +29,8 @@ struct ArmedWriteKeeper: Sendable {
   let writes: [ArmedWrite]
   let store: any DisconnectStore
 
-  /// Makes the store keep the writes of a session with the session that succeeds it. The caller of each write stays.
+  /// Makes the store keep the writes of a session for the session that succeeds it. The caller of each write stays the
+  /// same.
   ///
   /// A write of another login on the same connection stays with that login.
   func move(from session: UserSession, to next: UserSession) async throws {

@@ -158,7 +158,7 @@ public final class MemoryBudget: Sendable {
     /// Reports the bytes that the connection will hold when it has done some work, if there is room for them. Otherwise
     /// changes nothing, and the work must not begin.
     ///
-    /// Connections that hold more than this one make room for it: they end. It is never this connection that ends.
+    /// Connections that hold more than this one may end to make room for it. This connection does not end.
     ///
     /// - Parameter idle: the bytes among them that the connection takes while it is idle.
     /// - Returns: false if there is no room, or the connection is gone or is ending.

@@ -76,9 +76,9 @@ extension Operations {
     }
   }
 
-  /// Makes the session that `open` opens that of the connection, in place of an earlier one of the same user. The
-  /// on-disconnect writes of the earlier one belong to the new one from then on, also in the store: after a crash they
-  /// are made only if the new session is still valid.
+  /// Gives the connection the session that `open` opens, in place of an earlier session of the same user. The
+  /// on-disconnect writes of the earlier session belong to the new one from then on, also in the store: after a crash
+  /// they are made only if the new session is still valid.
   ///
   /// If that fails, the earlier session may have ended all the same. Then its subscriptions end too.
   ///

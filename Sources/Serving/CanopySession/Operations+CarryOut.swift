@@ -322,7 +322,7 @@ private struct AbandonedWrites {
 /// The on-disconnect writes of nodes that are gone, which this node has taken over and not made yet.
 struct TakenOverWrites {
   var writes: [DisconnectWrite] = []
-  /// Whether a try to make them has failed. Some may have been made then.
+  /// Whether an attempt to make them has failed. It may have made some of them.
   var hasFailed = false
   /// The writes that are not to be made, and that the store still has.
   var dropped: [DisconnectWriteID] = []

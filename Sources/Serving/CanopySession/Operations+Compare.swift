@@ -12,9 +12,11 @@ public import CanopyWire
 /// makes the write if the value is still the identical node.
 ///
 /// The answer shows whether the ETag is that of the value, so a condition needs the permission to read. The rules are
-/// evaluated before anything is hashed, so the time of the reply reveals nothing. There is one exception: a caller that
-/// may not read may create a value where there is none, because it cannot try that without leaving the value behind. The
-/// exception does not hold for a priority: where there is no value, setting it leaves nothing behind.
+/// evaluated before anything is hashed, so the time of the reply reveals nothing.
+///
+/// There is one exception: a caller that may not read may create a value at a location that has no value. It cannot
+/// probe locations in this way, because the value stays. The exception does not apply to a priority: at a location
+/// without a value, setting a priority leaves nothing behind.
 ///
 /// While a large value is hashed, later requests of its connection wait: see `Operations.runsAlone`.
 struct CompareAndSet: Sendable {

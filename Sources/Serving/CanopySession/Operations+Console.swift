@@ -7,8 +7,8 @@ internal import Logging
 extension Operations {
   /// Logs in as the administrator with a pass, or with the token that it gave.
   ///
-  /// Both are only for clients on this machine: a pass is made for a person who sits at it. Other protocols than the
-  /// line protocol have no such request.
+  /// Both are only for clients on this machine: a pass is made for a person who sits at it. Only the line protocol has
+  /// this request.
   func redeemPass(
     _ token: String, from address: String
   ) throws(WireError) -> Session.Completion {

@@ -6,7 +6,8 @@ internal import Logging
 
 /// The part of a node that serves a journal together with others.
 extension Operations {
-  /// Takes a mark of the journal, or the news that the node may have missed marks. Called on the engine's thread.
+  /// Handles a mark of the journal, or a reload after which the node may have missed marks. Called on the engine's
+  /// thread.
   func take(_ event: JournalEvent) {
     switch event {
     case .marked(.rules, _): continueUnfinishedWork()

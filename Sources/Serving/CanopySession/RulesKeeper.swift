@@ -104,8 +104,8 @@ public final class RulesKeeper: Sendable {
     recordStore.withLock { $0 = store }
   }
 
-  /// Puts the rules of a journal in force that several engines write, and from now on each rules that a commit brings. So
-  /// the same rules are in force on all nodes after the same commit. Call it once, before the engine runs.
+  /// Puts the rules of a shared journal in force, and from now on the rules of each commit that replaces them. So the
+  /// same rules are in force on all nodes after the same commit. Call it once, before the engine runs.
   ///
   /// - Throws: `RulesError` if this version cannot read the rules.
   public func begin(following engine: Engine, logger: Logger) throws {
@@ -148,7 +148,7 @@ public final class RulesKeeper: Sendable {
     state.withLock { $0 = version }
     engine.reauthorize()
     let plan = version.rules.indexPlan
-    // Nothing depends on the indexes but the time of queries.
+    // The indexes affect only the time of queries.
     Task { try? await engine.keepIndexes(of: plan) }
   }
 
@@ -197,7 +197,7 @@ public final class RulesKeeper: Sendable {
     try await engine.keepIndexes(of: newRules.indexPlan)
     if engine.isShared {
       let sequence = try await engine.commit(.rules(text))
-      // The reply comes when no listener has a right any more that the new rules do not give.
+      // The reply comes when the new rules have authorized all listeners again.
       await withCheckedContinuation { continuation in
         engine.reauthorize(completion: { continuation.resume() })
       }

@@ -92,7 +92,7 @@ extension WireError {
   static let noThread = WireError(
     .overloaded, "the server has no thread for this request; try again later")
 
-  /// The error of a request for whose data the server has no memory now.
+  /// The error of a request whose data does not fit in the memory of the server now.
   public static let noMemory = WireError(
     .overloaded, "the server is short of memory for this request; try again later")
 
@@ -103,7 +103,8 @@ extension WireError {
 }
 
 extension WireError.Reason {
-  /// Returns the reason of an error; nil if its code says all, and for an error of the administrator alone.
+  /// Returns the reason of an error. It is nil when the code is precise enough, and for an error that only the
+  /// administrator can get.
   fileprivate init?(_ error: AccountError) {
     switch error {
     case .invalidEmail: self = .invalidEmail

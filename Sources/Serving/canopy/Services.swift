@@ -117,7 +117,7 @@ struct MemoryReturn: Service {
       while !Task.isCancelled {
         try? await Task.sleep(for: .seconds(1))
         guard memory.takeRelease(of: MemoryReturn.releasedBytesMin) else { continue }
-        // The threads of tasks are few, and not to be held.
+        // Tasks share a few threads, so this work must not block one of them.
         _ = WorkerThread.start(niceness: 5) { Allocator.returnFreeMemory() }
       }
     }

@@ -26,7 +26,7 @@
     private struct State {
       var waiters: [Int: Waiter] = [:]
       var lastWaiter = 0
-      /// The number in the last message that no wait has seen; nil if there is none.
+      /// The number in the last message. It is nil before the first message, and when a wait has seen the last one.
       var heard: Int64?
       var isStopped = false
       var isReplaced = false

@@ -3,7 +3,7 @@
   internal import CanopySystem
   internal import Synchronization
 
-  /// A thread with a connection, which is made when it is needed and again after it was lost.
+  /// A thread with a connection. The lane connects at its first use, and again after the connection was lost.
   ///
   /// `@unchecked Sendable`: only the thread of `executor` uses the variables.
   final class Lane: @unchecked Sendable {

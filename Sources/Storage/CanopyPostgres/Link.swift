@@ -89,7 +89,7 @@
 
   /// Running queries.
   extension Link {
-    /// Runs queries in one round trip. The first that fails keeps the later ones from running.
+    /// Runs queries in one round trip. If a query fails, the later ones do not run.
     ///
     /// - Returns: the rows of each query.
     /// - Throws: `PostgresError.outcomeUnknown` if the connection was lost and one of the queries is a commit.
@@ -150,7 +150,7 @@
           do {
             try body(Rows(result))
           } catch {
-            // The rest of the rows is not worth reading.
+            // The rest of the rows is not needed.
             isBroken = true
             throw error
           }
@@ -223,7 +223,7 @@
 
     /// Takes one result of a query.
     ///
-    /// - Throws: if the connection is lost.
+    /// - Throws: `PostgresError.connectionLost`.
     private func take(
       _ result: OpaquePointer, _ expected: Expected?, isLastCommit: Bool
     ) throws(PostgresError) -> (rows: Rows?, error: PostgresError?) {

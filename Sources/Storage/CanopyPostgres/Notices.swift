@@ -1,7 +1,8 @@
 #if PostgreSQL
   internal import CLibpq
 
-  /// The last warning of the server during a query. A commit that did not wait for its standby has one.
+  /// The last warning of the server during a query. The server sends one for a commit that did not wait for its
+  /// standby.
   final class Notices {
     var warning: String?
 

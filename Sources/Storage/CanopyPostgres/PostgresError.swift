@@ -1,6 +1,6 @@
 #if PostgreSQL
-  // CanopyPostgres owns the journal, the accounts and the on-disconnect writes of several nodes on one PostgreSQL. It must not
-  // know what the tree means, nor connections of clients.
+  // CanopyPostgres owns the journal, the accounts and the on-disconnect writes of several nodes on one PostgreSQL. It
+  // must not know the meaning of the tree, nor the connections of clients.
 
   /// An error of the store on PostgreSQL, with a sentence that says what to do.
   public enum PostgresError: Error, Sendable, Equatable, CustomStringConvertible {
@@ -8,7 +8,7 @@
     case unreachable(String)
     /// The connection was lost, or the server did not reply in time. Nothing was changed.
     case connectionLost(String)
-    /// The connection was lost while a change was committed. It was made or not.
+    /// The connection was lost while a change was committed. The outcome is unknown.
     case outcomeUnknown(String)
     /// The server refused a statement. Nothing was changed.
     case refused(sqlState: String, String)

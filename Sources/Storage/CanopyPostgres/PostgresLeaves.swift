@@ -4,8 +4,8 @@
 
   /// The rows of `leaves` in an open transaction.
   ///
-  /// Changes wait until the next query, which takes them along in its round trip. `prepare` reads in one query what the fold
-  /// looks up for many locations.
+  /// Changes wait for the next query and share its round trip. `prepare` reads the rows for many locations in one
+  /// query.
   struct PostgresLeaves: LeafRows {
     private let link: Link
     private let namespace: [UInt8]

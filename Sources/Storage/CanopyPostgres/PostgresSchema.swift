@@ -64,7 +64,7 @@
     /// Returns the version of the stored tables; 0 if there are none.
     private static func storedVersion(_ link: Link) throws(PostgresError) -> Int64 {
       let exists = try link.run([
-        // Not by to_regclass: that may not see tables which another session has made in this moment.
+        // `to_regclass` may not see tables that another session has just made.
         Query(
           """
           SELECT EXISTS (

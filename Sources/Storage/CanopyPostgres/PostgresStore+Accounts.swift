@@ -108,7 +108,7 @@
       uid: String, revokingTokens: Bool,
       _ body: @escaping @Sendable (inout Account) throws -> Bool
     ) async throws -> AccountChange {
-      // Once, because `body` must be called once.
+      // One attempt, because `body` must be called once.
       try await lanes.run(attempts: 1) { [namespace] link in
         let found = try link.begin([PostgresStore.lockedAccount(namespace, uid)])[0]
         guard !found.isEmpty else {
@@ -143,7 +143,7 @@
       }
     }
 
-    /// Whether another account has the new address. Otherwise makes the change.
+    /// Makes a change, unless another account has the new address. Returns whether another account has it.
     private static func isTaken(_ link: Link, _ queries: [Query]) throws -> Bool {
       do {
         _ = try link.finish(queries)

@@ -76,7 +76,7 @@
     private func tail(at sequence: Int64) async throws -> Tail {
       if let tail = tail.withLock({ $0 }), tail.sequence == sequence { return tail }
       return try await writer.run(attempts: 2) { [namespace] link in
-        // The append fails later, and says why, if there is no such commit.
+        // If there is no such commit, the append fails later, and its error says why.
         Tail(
           sequence: sequence,
           checksum: try PostgresStore.chain(link, namespace, after: sequence) ?? Checksum())
@@ -101,9 +101,9 @@
 
     /// Finds out which commits a failed append has stored, and makes that final. See `Journal`.
     ///
-    /// Raises the fence of the node in a transaction of its own. It waits for an append that has begun, and one that has not
-    /// begun yet is refused from then on. The commit of this transaction also waits for the synchronous standby. So the commits
-    /// that are read afterwards are not lost if the standby becomes the primary.
+    /// Raises the fence of the node in a transaction of its own. The transaction waits for an append that has begun. An
+    /// append that begins later is refused. The commit of this transaction also waits for the synchronous standby. So
+    /// the commits that are read afterwards are not lost if the standby becomes the primary.
     ///
     /// - Returns: the first commits after `last`, at least those of the append if they were stored.
     /// - Throws: `PostgresError` if it cannot find out.

@@ -10,7 +10,7 @@
     ///
     /// Each step is a transaction that locks the row in `checkpoints` and goes on only if it still names this node. Another node
     /// may fold when the lease has run out. It must have a tree that is at least as new, so that no row becomes older.
-    /// Returns at once while another node folds, or has folded a newer tree.
+    /// Returns at once if another node folds, or has folded a newer tree.
     ///
     /// - Throws: `CancellationError` between two steps, if the task is cancelled.
     public func checkpoint(

@@ -4,8 +4,8 @@
   internal import CanopyTree
 
   extension PostgresStore {
-    /// Returns one sentence for each problem of the checkpoint, the journal or the on-disconnect writes of the namespace;
-    /// empty if there is none. O(size).
+    /// Returns one sentence for each problem of the checkpoint, the journal or the on-disconnect writes of the
+    /// namespace. The array is empty when there is no problem. O(size).
     public func problems() async throws -> [String] {
       do {
         return try await lanes.run { [namespace, configuration] link in

@@ -126,7 +126,7 @@
       try bell.start()
     }
 
-    /// Ends the lease of the node, so that others need not wait for its end, and closes the connections.
+    /// Ends the lease of the node and closes the connections. Other nodes then need not wait for the end of the lease.
     ///
     /// Its on-disconnect writes stay for its next start, or for another node.
     public func close() async {

@@ -48,7 +48,7 @@ package struct ClientWriteBound: Sendable {
     let share = ClientWriteBound.share(of: owners.map(\.count), rowsMax: rowsMax)
     var oldest = Int64.min
     if owners.count > rowsMax {
-      // Not each owner can keep a row: those keep one that have written last.
+      // There are more owners than rows to keep: the owners that wrote last keep one row each.
       oldest = owners.map(\.last).sorted(by: >)[max(1, rowsMax) - 1]
     }
     for owner in owners {

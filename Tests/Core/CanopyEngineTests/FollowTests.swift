@@ -117,7 +117,7 @@ import Testing
         #expect(replica.sequences == [0, 9])
       }
       #expect(events.values == [nil])
-      // By a lost race as well.
+      // A lost race also makes a node load the tree again.
       try await nodes.engines[0].set("m", 1)
       nodes.memory.forget(through: 10)
       #expect(try await nodes.engines[1].increment("m") == 2)
@@ -128,7 +128,7 @@ import Testing
     async throws
   {
     try await withNodes { nodes in
-      // What each node has in force, by the number of the last commit when it came.
+      // The rules in force on each node, with the number of its last commit when they came.
       let marks = nodes.engines.map { _ in Answers<[Int64]>() }
       for (engine, marks) in zip(nodes.engines, marks) {
         _ = engine.takeMarks { [weak engine] event in

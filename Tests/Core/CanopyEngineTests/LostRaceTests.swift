@@ -10,7 +10,7 @@ import Testing
   /// Follows only when asked, so that each append of a node that is behind loses a race.
   private static let never = Duration.seconds(1_000_000)
 
-  /// Runs nodes of which none looks for commits. `body` plans the races that the first one loses.
+  /// Runs nodes that never look for commits. `body` plans the races that the first node loses.
   private func withOvertakenNode(
     _ memory: SharedMemory = SharedMemory(), offsets: [Int64],
     _ body: @escaping @Sendable (Nodes, _ victim: OvertakenJournal) async throws -> Void
@@ -277,7 +277,7 @@ import Testing
   }
 }
 
-/// A journal before whose appends something happens, as long as the engine does not have the turn.
+/// A journal that runs a planned body before appends, while the engine does not have the turn.
 private final class OvertakenJournal: ForwardingSharedJournal {
   private struct Plan {
     var body: (@Sendable () async -> Void)?
@@ -292,7 +292,7 @@ private final class OvertakenJournal: ForwardingSharedJournal {
 
   init(_ base: NodeJournal) { self.base = base }
 
-  /// Plans what happens before the next append, or before all of them.
+  /// Plans the body to run before the next append, or before all of them.
   ///
   /// - Parameter fails: whether the append then fails without storing anything.
   func plan(

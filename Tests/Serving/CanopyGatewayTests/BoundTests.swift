@@ -64,7 +64,8 @@ import Testing
     limits.memoryMax = 1024 * 1024
     try await withGateway(limits: limits) { server in
       try await server.connect { client in
-        // It would take many times its bytes. It ends too early to be JSON, so decoding it would say so.
+        // The decoded text would take many times its bytes. It ends too early to be JSON, so decoding it would give
+        // another error.
         let body = "{\"a\":[" + String(repeating: "[1],", count: 20_000)
         let refused = try await client.request(method, "/open/a.json", [:], body)
         #expect(refused.status == 503 && refused.text.contains("short of memory"))

@@ -179,7 +179,7 @@ import Testing
         #expect(try await client.request("GET", codes, fields).status == status)
         let accounts = "/identitytoolkit.googleapis.com/v1/projects/canopy/accounts"
         #expect(try await client.request("POST", accounts, bearer, "{}").status == status)
-        // Every page may make requests as anybody may.
+        // Any page may make anonymous requests.
         #expect(try await client.request("GET", "/open/a.json", fields).status == 200)
       }
     }

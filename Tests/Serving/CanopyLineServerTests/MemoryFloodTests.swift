@@ -61,7 +61,8 @@ import Testing
       $0.limits.memoryMax = 1024 * 1024
     } _: { server in
       let client = try await server.connectAsAdministrator()
-      // It would take many times its bytes. It ends too early to be JSON, so decoding it would say so.
+      // The decoded text would take many times its bytes. It ends too early to be JSON, so decoding it would give
+      // another error.
       let lists = String(repeating: "[[[1]]],", count: 10_000)
       for line in ["SET /a [\(lists)", "UPDATE / {\"a\":[\(lists)", "PUSH /a [\(lists)"] {
         try await client.expect(line, failsWith: "OVERLOADED")

@@ -115,7 +115,7 @@
             continue
           } catch {}
           do {
-            // The end of the transaction may have arrived, and only the end of the message not.
+            // The end of the transaction may have arrived without the end of the message.
             let found = try await store.resolveAppend(after: last)
             #expect(found.isEmpty || found == commits, "held after \(count) bytes")
             proxy.release()

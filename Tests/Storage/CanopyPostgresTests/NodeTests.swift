@@ -36,7 +36,7 @@
         var all: [DisconnectWriteID] = []
         for store in stores { all += try await store.disconnectWrites().map(\.id) }
         #expect(all.sorted() == (ids + [own]).sorted())
-        // The dead node is not dead, but late: it cannot make them any more.
+        // The node was only slow. It cannot make the writes any more.
         var commit = try commit(1, "n", 1)
         commit.completedDisconnectWrites = [ids[3], ids[1]]
         do {

@@ -73,9 +73,10 @@ extension AuthErrorCode {
       }
   }
 
-  /// Returns the code for an error without a reason: of a server that gives none, or one whose code says all.
+  /// Returns the code for an error without a reason. Either the server gives no reasons, or the
+  /// code of the error is precise enough.
   ///
-  /// The words of the sentence distinguish errors of the former. That is all that it sends.
+  /// A server without reasons sends only a sentence, so this looks for words in it.
   init(withoutReason error: WireError, _ kind: SessionRequest.Kind) {
     self =
       switch error.code {

@@ -75,7 +75,8 @@ extension RepositoryState {
   /// Handles the end of the identity by the server.
   func identityEnded(_ status: String, _ reason: String) {
     identityToken = nil
-    // The answer to new credentials has the tokens of the next session; after a deletion there is none.
+    // A request under way replaces the session or deletes the account. Its reply decides about the next
+    // session.
     guard replacedSessions == 0, let stored = session.token else { return }
     options.logger.notice(
       "the server ended the identity", metadata: ["status": "\(status)", "reason": "\(reason)"])

@@ -75,7 +75,7 @@ extension RepositoryState {
 
   /// Deletes the account of the session.
   ///
-  /// The server ends the identity of the connection before it answers. This is not a fault here.
+  /// The server ends the identity of the connection before it answers. Here that end is expected.
   private func deleteAccount(_ token: String, _ request: SessionRequest) {
     let stored = session.token
     replacedSessions += 1

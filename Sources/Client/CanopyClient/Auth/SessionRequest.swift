@@ -113,7 +113,7 @@ extension SessionRequest.Kind {
     if case .confirm = self { true } else { false }
   }
 
-  /// Whether the request signs in with a token of the server's.
+  /// Whether the request signs in with a token that the server made.
   var isToken: Bool {
     if case .token = self { true } else { false }
   }

@@ -1,11 +1,12 @@
 /// The reasons why there is no connection: the latest one for errors, and those that were logged.
 struct ConnectionTrouble {
-  /// The most reasons that are logged between two connections. A server may put other words into each.
+  /// The most reasons that are logged between two connections. A server may word each reason
+  /// differently.
   static let loggedMax = 10
 
   /// The reason of the last failure; nil after a connection.
   private(set) var last: String?
-  /// The reason why no connection is attempted; nil if one is.
+  /// The reason why the client does not try to connect; nil while it does.
   var offline: String?
   private var logged: Set<String> = []
 

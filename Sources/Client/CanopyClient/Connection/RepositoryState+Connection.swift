@@ -134,7 +134,8 @@ extension RepositoryState {
     waitToConnect()
   }
 
-  /// Keeps the reason of a failure for errors. Logs that of an attempt, unless it was logged since the last connection.
+  /// Keeps the reason of a failure for later errors. Logs each reason of a failed attempt once
+  /// between two connections.
   private func note(failure reason: String) {
     let isNew = trouble.failed(reason, isAttempt: !phase.isReady)
     let metadata: Logger.Metadata = ["server": "\(endpoint.text)", "reason": "\(reason)"]

@@ -49,7 +49,7 @@ extension DatabaseReference {
     return try await finished { self.onDisconnect(kind, $0) }
   }
 
-  // As for `setValue`: no closure after the value fits the type of the priority.
+  // As for `setValue`: the type of the priority accepts no closure after the value.
   /// Registers the replacement of this location's value, with a priority, for the end of the
   /// connection. Returns when the server has registered it.
   ///

@@ -51,8 +51,8 @@ extension DatabaseReference {
     return try await finished { self.make(write, $0) }
   }
 
-  // In asynchronous code an asynchronous function is preferred, also if it is disfavored. So its priority has a type
-  // that no closure after the value fits: such a closure is a completion function there too.
+  // In asynchronous code the compiler prefers an asynchronous function, even a disfavored one. The type of
+  // its priority accepts no closure. So there too, a closure after the value is a completion function.
   /// Replaces the value of this location, with a priority. Returns when the server has committed
   /// it.
   ///

@@ -83,7 +83,8 @@ enum AnyValue {
     return members
   }
 
-  /// Converts the priority of a node for an application: an `NSNumber` or a `String`; `NSNull` if there is none.
+  /// Converts the priority of a node for an application: to an `NSNumber` or a `String`, or to
+  /// `NSNull` when the node has no priority.
   static func priority(of node: Node) -> any Sendable {
     switch node.priority.value {
     case .bool(let value): NSNumber(value: value)

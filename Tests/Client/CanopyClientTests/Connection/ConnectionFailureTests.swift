@@ -43,7 +43,7 @@ import Testing
       database.goOnline()
     }
 
-    /// Makes attempts until there were a number of them, and returns the delays after them.
+    /// Makes a number of attempts, and returns the delays after them.
     func fail(_ count: Int) async -> [Int64] {
       for attempt in 1...count {
         await delays.wait(for: attempt)

@@ -166,7 +166,7 @@ import Testing
     }
   }
 
-  /// Checks that the session which a request renews decides about the writes: its end denies them.
+  /// Checks that the writes belong to the session that a request opens: they are denied when it ends.
   private func checkRenewal(
     by request: String, _ depth: Depth, location: SourceLocation = #_sourceLocation
   ) async throws {
