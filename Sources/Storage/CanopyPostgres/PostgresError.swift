@@ -29,7 +29,7 @@
       case .connectionLost(let reason):
         "the connection to PostgreSQL was lost (\(reason)); nothing was changed, so try again"
       case .outcomeUnknown(let reason):
-        "the connection to PostgreSQL was lost during a commit (\(reason)): the change was made or not, "
+        "the connection to PostgreSQL was lost during a commit (\(reason)): the change may have been made, "
           + "so read the data before you try again"
       case .refused(let state, let reason):
         "PostgreSQL refused a statement (SQLSTATE \(state): \(reason)): \(PostgresError.advice(state))"

@@ -31,9 +31,11 @@
               """, .bytes(namespace)),
           ])
           if try rows[0].int(0, 0) > 0 {
-            problems.append("exceptions of on-disconnect writes have no write")
+            problems.append("some exceptions belong to no on-disconnect write")
           }
-          if try rows[1].int(0, 0) > 0 { problems.append("a row of the checkpoint is doubled") }
+          if try rows[1].int(0, 0) > 0 {
+            problems.append("a row of the checkpoint is stored twice")
+          }
           try link.rollBack()
           return problems
         }

@@ -38,7 +38,7 @@ import Testing
     #expect(passes.redeem(second.token) == nil)
   }
 
-  @Test func `an ended pass or token is good for nothing`() throws {
+  @Test func `an ended pass or token is invalid`() throws {
     let (first, second) = (passes.make(), passes.make())
     #expect(passes.end(first.token) && !passes.end(first.token))
     #expect(passes.redeem(first.token) == nil)

@@ -25,7 +25,9 @@ struct AdministrationTests {
     #expect(try await server.request("GET", "/emulator/v1/projects/blog/oobCodes").status == 404)
   }
 
-  @Test func `a foreign page is no administrator, and its tokens need a signature`() async throws {
+  @Test func `a foreign page is not an administrator, and its tokens need a signature`()
+    async throws
+  {
     let fixture = try await IdentityFixture(isEmulator: true)
     let accounts = "/identitytoolkit.googleapis.com/v1/projects/blog/accounts"
     let codes = "/emulator/v1/projects/blog/oobCodes"

@@ -162,7 +162,7 @@ struct ClientWritesTests {
     #expect(writes.entryCount > writesMax - 400)
   }
 
-  @Test func `of one client with too many writes the oldest are forgotten`() throws {
+  @Test func `a client with too many writes loses the oldest ones`() throws {
     var writes = ClientWrites(writesMax: 80)
     for number in 1...81 as ClosedRange<Int64> { writes.note(try Self.write(number, seen: 0)) }
     #expect(writes.remembered(of: "c") == 71 && writes.entryCount == 71)

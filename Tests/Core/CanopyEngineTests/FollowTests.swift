@@ -61,7 +61,8 @@ import Testing
     }
   }
 
-  @Test func `an engine that is alone on its journal has all commits, or never will`() async throws
+  @Test func `an engine that is alone on its journal does not wait for a missing commit`()
+    async throws
   {
     try await withEngine { engine in
       try await engine.set("n", 1)

@@ -15,7 +15,7 @@ import Testing
   private static let disturbances =
     ProcessInfo.processInfo.environment["CANOPY_DISTURBANCES"].flatMap { Int($0) } ?? 12
 
-  @Test func `whatever happens to the nodes, all agree, and no write is lost or made twice`()
+  @Test func `all nodes agree after every disturbance, and no write is lost or made twice`()
     async throws
   {
     let random = SeededGenerator(printingSeedFor: "SeveralNodesTests")

@@ -57,7 +57,7 @@ import Testing
   }
 
   @Test(arguments: ["PUT", "POST", "PATCH"])
-  func `a body for whose data there is no memory is refused before it is decoded`(
+  func `a body whose data does not fit in memory is refused before it is decoded`(
     method: String
   ) async throws {
     var limits = Limits()

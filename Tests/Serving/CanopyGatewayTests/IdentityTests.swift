@@ -188,7 +188,7 @@ import Testing
   @Test(
     arguments: [(nil, true), ("http://localhost:5173", true), ("https://evil.example", false)]
       as [(String?, Bool)])
-  func `a foreign page is no administrator of an emulator over a WebSocket`(
+  func `a foreign page is not an administrator of an emulator over a WebSocket`(
     origin: String?, isAccepted: Bool
   ) async throws {
     try await withGateway {

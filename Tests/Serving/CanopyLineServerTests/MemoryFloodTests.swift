@@ -54,7 +54,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a line for whose data there is no memory is refused before it is decoded`(
+  func `a line whose data does not fit in memory is refused before it is decoded`(
     _ depth: Depth
   ) async throws {
     try await withServer(depth) {

@@ -51,7 +51,7 @@ import Testing
   }
 
   @Test(arguments: Depth.allCases)
-  func `a message for whose data there is no memory is refused before it is decoded`(
+  func `a message whose data does not fit in memory is refused before it is decoded`(
     _ depth: Depth
   ) async throws {
     var limits = Limits()

@@ -143,7 +143,7 @@ import Testing
     }
   }
 
-  @Test func `rules that a node cannot read lock it`() async throws {
+  @Test func `a node that cannot read the rules allows nothing`() async throws {
     try await withNodes(2) { nodes in
       _ = await nodes[0].operations.administration(.setRules(Self.open), as: .administrator)
       let sequence = try await nodes[1].engine.commit(.rules("{\"later\":1}"))

@@ -54,7 +54,7 @@
       }
     }
 
-    @Test func `of many appends after one commit, one succeeds, and each later one builds on it`()
+    @Test func `one of many appends after a commit succeeds, and each later one builds on it`()
       async throws
     {
       try await withNodes(["a", "b", "c"]) { stores async throws in

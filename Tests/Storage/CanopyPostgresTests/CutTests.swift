@@ -46,7 +46,7 @@
     }
 
     @Test(arguments: Proxy.Direction.allCases)
-    func `a connection that breaks at any byte leaves an append made or not made, as is found out`(
+    func `if a connection breaks at any byte, the store finds out whether the append was made`(
       direction: Proxy.Direction
     ) async throws {
       try await withProxy { proxy, store, namespace in

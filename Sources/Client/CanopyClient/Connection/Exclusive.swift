@@ -40,7 +40,7 @@ final class Exclusive<State>: @unchecked Sendable {
 
   /// Continues a use on a queue, before all queued uses. Call it within a use, once.
   func handOver(to queue: DispatchQueue, _ body: @escaping @Sendable (State) -> Void) {
-    assert(line.withLock { $0.isBusy }, "only a use of the state hands it over")
+    assert(line.withLock { $0.isBusy }, "call this within a use of the state")
     assert(continuation == nil, "the state is handed over already")
     continuation = (queue, body)
   }

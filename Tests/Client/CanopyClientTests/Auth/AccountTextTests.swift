@@ -30,7 +30,7 @@ import Testing
   }
 
   @Test(arguments: WireKind.allCases)
-  func `the deletion of an account is no fault of the connection`(_ kind: WireKind) async throws {
+  func `the deletion of an account is not a connection failure`(_ kind: WireKind) async throws {
     try await withBackend(over: kind) { backend in
       let log = LineLog()
       let database = try backend.anonymousClient { $0.logger = log.logger }

@@ -21,7 +21,7 @@ struct AuthErrorTests {
   ]
 
   @Test(arguments: WireError.Reason.allCases)
-  func `a reason decides, whatever the words of the sentence and the request are`(
+  func `a reason decides, and neither the words of the sentence nor the request do`(
     _ reason: WireError.Reason
   ) throws {
     let expected = try #require(Self.codes[reason])
