@@ -11,7 +11,7 @@ const tailMax = 400;
  * The entries of a list of the blog, newest or most starred first: a live window at the beginning, and
  * behind it the tail, which is fetched page by page with `before`.
  *
- * Events: `change`, whether all was read anew and whether a page was fetched; and `end`.
+ * Events: `change` (`isReset`: all was read again; `isOlder`: a page was fetched), and `end`.
  */
 export class PagedList extends LiveList {
   /** Whether there may be more entries behind the last. */

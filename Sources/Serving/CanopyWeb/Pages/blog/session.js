@@ -6,7 +6,7 @@ const place = "canopy.session";
  * The reader: who is logged in, and the token that logs in again after a reload.
  *
  * The kept name is shown before the server has confirmed it, so that the page does not change when it does.
- * The event `change` says that another person, or none, is logged in.
+ * The event `change` says that the logged-in person has changed.
  */
 class Session extends EventTarget {
   /** @type {{ uid: string, username: string, token: string } | null} */

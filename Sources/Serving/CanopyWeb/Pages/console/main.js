@@ -70,7 +70,7 @@ function gate(reason = "") {
     const text = token.value.trim();
     const { administrator } = await line.logIn("AUTH", text);
     if (administrator) sessionStorage.setItem(kept.login, JSON.stringify(["AUTH", text]));
-    // The new connection is that of the administrator, in the selected namespace, or again of nobody.
+    // The new connection is that of the administrator, in the selected namespace, or is anonymous again.
     reopen();
     if (!administrator) throw new Error("This is the token of a user, not that of the administrator");
   };
