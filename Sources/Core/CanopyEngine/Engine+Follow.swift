@@ -6,8 +6,8 @@ internal import Synchronization
 /// Commits that other engines have appended to the same journal.
 ///
 /// The engine reads them by number when the journal says that there are some, and at least once in
-/// `Configuration.followAfter`. So a lost message of the journal costs at most that time. The engine's thread adopts them
-/// before it decides its next batch.
+/// `Configuration.followAfter`. So a lost message of the journal delays the node by at most that time. The engine's
+/// thread adopts them before it decides its next batch.
 extension Engine {
   /// Reads and adopts the commits of other engines until the task is cancelled.
   func follow(_ journal: any SharedJournal) async {

@@ -30,7 +30,7 @@ extension Engine {
         state.withLock { $0.isAppendInDoubt = false }
         return await resolve(batch, requests, stored, isComplete: isComplete, writer)
       } catch JournalError.forgotten {
-        // It may have been stored, and removed after a checkpoint.
+        // The batch may have been stored, and removed after a checkpoint.
         state.withLock { $0.isAppendInDoubt = false }
         fail(batch, writer)
         await adoptMissed(writer)
@@ -66,7 +66,8 @@ extension Engine {
       stored.count >= batch.commits.count
       && zip(stored, batch.commits).allSatisfy { $0.isSame(as: $1) }
     guard isStored else {
-      // Another engine has its numbers. If no request waits for the batch any more, it is not made.
+      // Another engine has the numbers of the batch. If no request waits for it any more, the engine does not decide it
+      // again.
       if !isComplete, !stored.isEmpty {
         return await decideAgain(batch, requests, after: stored, writer)
       }

@@ -124,7 +124,7 @@ extension Engine {
       let time = watch.now
       let (page, requests, isDone) = state.withLock {
         state -> (FollowedPage?, WriteQueue.Requests, Bool) in
-        // First, because a batch that is decided without these commits would lose the race.
+        // This comes first: a batch that is decided without these commits would lose the race.
         if let page = state.followed.popFirst() { return (page, WriteQueue.Requests(), false) }
         let requests =
           writer.again.take().map { WriteQueue.Requests(entries: $0) }

@@ -62,7 +62,7 @@ extension Engine {
 struct SequenceWait {
   let number: Int
   let sequence: Int64
-  /// Resumed with whether the commit is in the tree.
+  /// Resumed with true if the commit is in the tree, else with false.
   let continuation: CheckedContinuation<Bool, Never>
 }
 
@@ -76,7 +76,7 @@ extension Engine.State {
   }
 }
 
-/// A request that one task waits for. One that is made while it does not wait counts for its next wait.
+/// A request that one task waits for. A request that is made while the task does not wait counts for its next wait.
 final class FollowRequest: Sendable {
   private struct State {
     var isMade = false

@@ -16,7 +16,7 @@ public enum Allocator {
   /// Bounds the free memory that the allocator keeps, from now on.
   ///
   /// By default, glibc raises both thresholds to up to 64 MiB as soon as a large buffer is freed, and then keeps the
-  /// memory of all large buffers. Without effect on a system whose library has no such thresholds.
+  /// memory of all large buffers. Has no effect on a system whose library lacks these thresholds.
   public static func boundFreeMemory() {
     typealias SetParameter = @convention(c) (Int32, Int32) -> Int32
     guard let symbol = dlsym(nil, "mallopt") else { return }
@@ -25,8 +25,8 @@ public enum Allocator {
     _ = setParameter(trimThreshold, freeBytesMax)
   }
 
-  /// Returns free memory to the system, also pages between others that are in use. Takes some milliseconds for each
-  /// 100 MiB. Without effect on a system whose library does not offer it.
+  /// Returns free memory to the system, also pages between others that are in use. Takes some milliseconds for each 100
+  /// MiB. Has no effect on a system whose library does not offer it.
   public static func returnFreeMemory() {
     typealias Trim = @convention(c) (Int) -> Int32
     guard let symbol = dlsym(nil, "malloc_trim") else { return }

@@ -40,7 +40,7 @@
       return PostgresStore.Tail(sequence: sequence, checksum: expected)
     }
 
-    /// Returns the origin of a commit; nil if its client does not send it again.
+    /// Returns the origin of a commit; nil when its client does not send the commit again.
     static func origin(_ rows: Rows, _ row: Int) throws(PostgresError) -> WriteOrigin? {
       guard let client = rows.optionalText(row, 4) else { return nil }
       let (number, seen) = (try rows.int(row, 5), try rows.int(row, 6))

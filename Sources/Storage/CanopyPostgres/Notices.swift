@@ -11,7 +11,7 @@
       guard let context, let result,
         let code = PQresultErrorField(result, 0x43), let text = PQresultErrorField(result, 0x4D)
       else { return }
-      // Class 01 are warnings without an error.
+      // The states of class 01 are warnings without an error.
       guard String(cString: code).utf8.elementsEqual("01000".utf8) else { return }
       Unmanaged<Notices>.fromOpaque(context).takeUnretainedValue().warning = String(cString: text)
     }

@@ -100,7 +100,7 @@
     func withPointers<R>(
       _ body: (Int32, [UnsafePointer<CChar>?], [Int32], [Int32]) -> R
     ) -> R {
-      // Not empty, so that it has an address: a value without an address counts as null.
+      // The buffer is not empty, so that it has an address: a value without an address counts as null.
       (bytes + [0]).withUnsafeBufferPointer { buffer in
         buffer.withMemoryRebound(to: CChar.self) { buffer in
           body(

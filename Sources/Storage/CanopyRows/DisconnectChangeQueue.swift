@@ -34,7 +34,7 @@ package struct DisconnectChange: Sendable {
 
 /// The changes that wait for a transaction, in the order in which they came.
 ///
-/// One task makes them. It begins with the first change and ends when none is left.
+/// One task makes them. It begins with the first change and ends when no change is left.
 package struct DisconnectChangeQueue<Waiter: Sendable> {
   /// A change, and its caller.
   package struct Waiting: Sendable {
@@ -63,7 +63,7 @@ package struct DisconnectChangeQueue<Waiter: Sendable> {
     return !isBeingMade
   }
 
-  /// Removes and returns the next group; nil if nothing waits. Then `add` asks its caller to begin again.
+  /// Removes and returns the next group; nil when no change waits. Then `add` asks its caller to begin again.
   package mutating func takeGroup() -> [Waiting]? {
     let (changesMax, bytesMax) = DisconnectChangeQueue.groupMax
     var bytes = 0

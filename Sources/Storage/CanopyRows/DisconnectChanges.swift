@@ -35,7 +35,7 @@ package final class DisconnectChanges: Sendable {
     }
   }
 
-  /// Makes all changes that wait, a group at a time, until none is left.
+  /// Makes all changes that wait, a group at a time.
   private func makeAll(_ makeGroup: MakeGroup) async {
     while let group = queue.withLock({ $0.takeGroup() }) {
       do {

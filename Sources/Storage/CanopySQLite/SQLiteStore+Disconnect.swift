@@ -105,7 +105,7 @@ extension SQLiteStore: DisconnectStore {
       DisconnectChange(added: request, group: group, exceptions: exceptions, removed: removed))
   }
 
-  /// See `DisconnectStore`. Like `changeDisconnectWrites` in everything else.
+  /// See `DisconnectStore`. Makes the change as `changeDisconnectWrites` does.
   public func setDisconnectIdentities(_ identities: [DisconnectWriteID: String]) async throws {
     _ = try await make(DisconnectChange(identities: identities))
   }

@@ -8,9 +8,11 @@ extension Replica {
   /// - Parameter run: the number of the engine; 0 for the first.
   package func check(_ run: Int, _ engine: Engine) async throws {
     if run == 0 {
-      _ = try #require(await start(engine))
+      let id = await start(engine)
+      _ = try #require(id)
     } else {
-      let (_, isAnew) = try #require(try await resume(engine))
+      let resumed = try await resume(engine)
+      let (_, isAnew) = try #require(resumed)
       #expect(!isAnew)
     }
     if let found = problem(engine.root) { Issue.record("run \(run): \(found)") }

@@ -52,7 +52,7 @@ import Testing
       let sequence = try await nodes.engines[0].set("n", 1)
       try await nodes.engines[1].wait(for: sequence, atMost: .seconds(2))
       #expect(nodes.engines[1].value("n") == 1)
-      // It is there already.
+      // The node has the commit already.
       try await nodes.engines[1].wait(for: sequence, atMost: .zero)
       let late = Task { try await nodes.engines[1].wait(for: 2, atMost: .seconds(3)) }
       try await eventually { waits.sleeps.contains(.seconds(3)) }

@@ -118,7 +118,7 @@ import Testing
         let engine = random.pick(nodes.engines)
         let key = try await engine.transact { proposal in
           var key = proposal.nextKey()
-          // Burns some, so that the generators are at different places.
+          // Uses up some keys, so that the generators differ.
           for _ in 0..<2 { key = proposal.nextKey() }
           return Decision(
             try .set(Location(Path.root.child("log").child(key)), WriteValue(1)), key)
