@@ -65,12 +65,14 @@ struct GatewayChannel: ServerChildChannel {
       let http = channel.eventLoop.makePromise(of: HTTP?.self)
       let end = HeldInputEnd()
       let input = RequestInput(connection)
+      let upgrade = UpgradeResponses()
       let first = FirstRequest(http, seconds: configuration.patience.idleSeconds, end: end) {
-        try addHTTP(connection, input, logger)
+        upgrade.remove()
+        return try addHTTP(connection, input, logger)
       }
       connection.charge(0)
       do {
-        try add(first, end, input, to: channel, connection)
+        try add(first, end, input, upgrade, to: channel, connection)
       } catch {
         http.fail(error)
         throw error
@@ -82,10 +84,9 @@ struct GatewayChannel: ServerChildChannel {
 
   /// Adds the handlers that a connection has before its first request.
   private func add(
-    _ first: FirstRequest, _ end: HeldInputEnd, _ input: RequestInput, to channel: any Channel,
-    _ connection: GatewayConnection
+    _ first: FirstRequest, _ end: HeldInputEnd, _ input: RequestInput,
+    _ upgrade: UpgradeResponses, to channel: any Channel, _ connection: GatewayConnection
   ) throws {
-    let encoder = HTTPResponseEncoder()
     let decoder = ByteToMessageHandler(
       HTTPRequestDecoder(
         leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
@@ -98,12 +99,12 @@ struct GatewayChannel: ServerChildChannel {
     }
     let exchange = HTTPExchange(connection, input)
     let close = HeldClose(unreadSeconds: configuration.patience.unreadSeconds)
-    try pipeline.addHandlers([end, close, input, encoder, decoder, exchange])
+    try pipeline.addHandlers([end, close, input, decoder, exchange, upgrade])
     try pipeline.addHandler(
       HTTPServerUpgradeHandler(
-        upgraders: [upgrader(first, input, close, connection)], httpEncoder: encoder,
-        extraHTTPHandlers: [decoder, exchange], upgradeCompletionHandler: { _ in }))
-    try pipeline.addHandler(first)
+        upgraders: [upgrader(first, input, close, connection)], httpEncoder: upgrade.encoder,
+        extraHTTPHandlers: [decoder, exchange, upgrade], upgradeCompletionHandler: { _ in }))
+    try pipeline.addHandlers([first, upgrade.encoder])
   }
 
   /// The bounds on the fields of a request.

@@ -1,19 +1,23 @@
 internal import CanopyTree
 internal import DequeModule
+internal import HTTPTypes
 internal import NIOCore
 internal import NIOHTTP1
+internal import NIOHTTPTypes
 
 /// The requests and responses of a connection, before other handlers see them.
 ///
 /// Joins the parts of a body that come together, charges the heads of requests, reports to `RequestInput` when a request
 /// and its response have ended, and speaks HTTP/1.0 to a client of that version: no chunks, and the connection ends after
 /// the response unless the client asks for more. It is removed with the decoder when the connection becomes a WebSocket.
-/// Use it on the channel's event loop only.
+///
+/// Encodes the responses: the head and a short body are one buffer, so the handlers before it and the system take them
+/// at once. Use it on the channel's event loop only.
 final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   typealias InboundIn = HTTPServerRequestPart
   typealias InboundOut = HTTPServerRequestPart
-  typealias OutboundIn = HTTPServerResponsePart
-  typealias OutboundOut = HTTPServerResponsePart
+  typealias OutboundIn = HTTPResponsePart
+  typealias OutboundOut = ByteBuffer
 
   /// A request that is not answered.
   private struct Unanswered {
@@ -36,6 +40,7 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
 
   private let connection: GatewayConnection
   private let input: RequestInput
+  private var output = ResponseOutput()
   private var unanswered: Deque<Unanswered> = []
   /// The bytes of the heads of the unanswered requests.
   private var unansweredHeadBytes = 0
@@ -181,41 +186,68 @@ final class HTTPExchange: ChannelDuplexHandler, RemovableChannelHandler {
   func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
     switch unwrapOutboundIn(data) {
     case .head(var head):
+      var isOld = false
       if let request = unanswered.first {
         // A client of HTTP/1.0 knows no provisional responses, but has asked for this one.
-        if request.isOld, head.status.code >= 200 { makeOld(&head, request) }
+        isOld = request.isOld && head.status.kind != .informational
+        if isOld { makeOld(&head, request) }
       } else if isHeadTooLong {
         head.status = .requestHeaderFieldsTooLarge
       }
-      context.write(wrapOutboundOut(.head(head)), promise: promise)
-    case .body: context.write(data, promise: promise)
-    case .end:
-      let request = unanswered.popFirst()
-      answeredHeadBytes = request?.headBytes ?? 0
-      unansweredHeadBytes -= answeredHeadBytes
-      chargeHeads()
-      endBody()
-      if let request, !request.mayStay {
-        input.drop()
-        let sent = promise ?? context.eventLoop.makePromise(of: Void.self)
-        sent.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) }
-        context.write(data, promise: sent)
-      } else {
-        context.write(data, promise: promise)
+      let isWaiting = output.begin(head, isOld: isOld)
+      if !isWaiting || promise != nil { writeOutput(context, promise) }
+    case .body(let bytes):
+      guard !output.append(bytes) else {
+        if promise != nil { writeOutput(context, promise) }
+        return
       }
-      input.endResponse()
+      writeOutput(context, nil)
+      context.write(wrapOutboundOut(bytes), promise: promise)
+      output.endLongBody()
+    case .end(let trailers):
+      output.end(trailers)
+      endResponse(context, promise)
     }
   }
 
-  /// Makes the head of a response one of HTTP/1.0.
-  private func makeOld(_ head: inout HTTPResponseHead, _ request: Unanswered) {
-    head.version = .http1_0
-    head.headers.remove(name: "Transfer-Encoding")
+  /// Writes the bytes that wait. The promise succeeds when these and all earlier ones are sent.
+  private func writeOutput(_ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) {
+    let bytes = output.take()
+    guard bytes != nil || promise != nil else { return }
+    context.write(wrapOutboundOut(bytes ?? ByteBuffer()), promise: promise)
+  }
+
+  func flush(context: ChannelHandlerContext) {
+    writeOutput(context, nil)
+    context.flush()
+  }
+
+  /// Writes the rest of a response, and notes its end.
+  private func endResponse(_ context: ChannelHandlerContext, _ promise: EventLoopPromise<Void>?) {
+    let request = unanswered.popFirst()
+    answeredHeadBytes = request?.headBytes ?? 0
+    unansweredHeadBytes -= answeredHeadBytes
+    chargeHeads()
+    endBody()
+    if let request, !request.mayStay {
+      input.drop()
+      let sent = promise ?? context.eventLoop.makePromise(of: Void.self)
+      sent.futureResult.assumeIsolated().whenComplete { _ in context.close(promise: nil) }
+      writeOutput(context, sent)
+    } else {
+      writeOutput(context, promise)
+    }
+    input.endResponse()
+  }
+
+  /// Makes the head of a response one for HTTP/1.0.
+  private func makeOld(_ head: inout HTTPResponse, _ request: Unanswered) {
+    head.headerFields[.transferEncoding] = nil
     // Without a length the end of the connection is that of the body.
     let stays =
-      request.mayStay && !head.headers["Content-Length"].isEmpty
-      && !head.headers["Connection"].contains { $0.hasSameBytes(as: "close") }
-    head.headers.replaceOrAdd(name: "Connection", value: stays ? "keep-alive" : "close")
+      request.mayStay && head.headerFields[.contentLength] != nil
+      && !head.headerFields[values: .connection].contains { $0.hasSameBytes(as: "close") }
+    head.headerFields[.connection] = stays ? "keep-alive" : "close"
     unanswered[unanswered.startIndex].mayStay = stays
   }
 }

@@ -4,15 +4,14 @@ internal import NIOHTTP1
 internal import NIOHTTPTypes
 internal import NIOHTTPTypesHTTP1
 
-/// Translates the parts of HTTP/1 into the types that are common to all versions, and back.
+/// Translates the parts of requests of HTTP/1 into the types that are common to all versions. `HTTPExchange` takes such
+/// types for responses.
 ///
 /// The handler of the library has Foundation parse the target of each request, in case it is a whole address. Here the
 /// target stays as it was sent: `Target` parses it later, and reads both forms.
-final class HTTPTypesCodec: ChannelDuplexHandler {
+final class HTTPTypesCodec: ChannelInboundHandler {
   typealias InboundIn = HTTPServerRequestPart
   typealias InboundOut = HTTPRequestPart
-  typealias OutboundIn = HTTPResponsePart
-  typealias OutboundOut = HTTPServerResponsePart
 
   private let scheme: String
 
@@ -42,15 +41,5 @@ final class HTTPTypesCodec: ChannelDuplexHandler {
       method: try HTTPRequest.Method(head.method), scheme: scheme,
       authority: head.headers["Host"].first, path: head.uri,
       headerFields: HTTPFields(head.headers, splitCookie: false))
-  }
-
-  func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
-    let part: HTTPServerResponsePart =
-      switch unwrapOutboundIn(data) {
-      case .head(let head): .head(HTTPResponseHead(head))
-      case .body(let bytes): .body(.byteBuffer(bytes))
-      case .end(let fields): .end(fields.map { HTTPHeaders($0) })
-      }
-    context.write(wrapOutboundOut(part), promise: promise)
   }
 }

@@ -1,6 +1,7 @@
 import CanopyEngine
 import CanopySession
 import CanopyTesting
+import HTTPTypes
 import NIOCore
 import NIOEmbedded
 import NIOHTTP1
@@ -105,8 +106,7 @@ import Testing
   @Test func `a provisional response is not the answer`() async throws {
     try await withWire { wire, _ in
       try wire.receive(request("PUT /1", "Expect: 100-continue\r\nContent-Length: 1\r\n"))
-      wire.channel.write(
-        HTTPServerResponsePart.head(.init(version: .http1_1, status: .continue)), promise: nil)
+      wire.write(.head(HTTPResponse(status: .continue)))
       wire.channel.flush()
       try wire.receive("x" + three)
       #expect(wire.parts == ["PUT /1", "x", "end"])
@@ -236,7 +236,7 @@ import Testing
     try await withWire { wire, memory in
       wire.socket.isFull = true
       try wire.receive(request("GET /1"))
-      try wire.answer(["content-length": "40000"], String(repeating: "b", count: 40_000))
+      try wire.answer([.contentLength: "40000"], String(repeating: "b", count: 40_000))
       #expect(memory.used >= GatewayConnection.newBytes + 40_000)
       wire.socket.isFull = false
       #expect(memory.used - GatewayConnection.newBytes < MemoryBudget.reportBytes)

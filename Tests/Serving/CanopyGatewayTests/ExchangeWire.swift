@@ -1,9 +1,11 @@
 import CanopyEngine
 import CanopySession
 import CanopyTesting
+import HTTPTypes
 import NIOCore
 import NIOEmbedded
 import NIOHTTP1
+import NIOHTTPTypes
 import Testing
 
 @testable import CanopyGateway
@@ -15,6 +17,7 @@ struct Wire {
   let connection: GatewayConnection
   let input: RequestInput
   private let recorder = InputRecorder()
+  private let upgrade = UpgradeResponses()
 
   init(_ operations: Operations, upgrader: PendingUpgrade?) throws {
     let loop = channel.embeddedEventLoop
@@ -24,20 +27,19 @@ struct Wire {
     connection.charge(0)
     input = RequestInput(connection)
     let exchange = HTTPExchange(connection, input)
-    let encoder = HTTPResponseEncoder()
     let decoder = ByteToMessageHandler(
       HTTPRequestDecoder(
         leftOverBytesStrategy: .forwardBytes, limitConfiguration: GatewayChannel.headLimits))
     let pipeline = channel.pipeline.syncOperations
-    try pipeline.addHandlers([socket, input, encoder, decoder, exchange])
+    try pipeline.addHandlers([socket, input, decoder, exchange, upgrade])
     if let upgrader {
       upgrader.decision = loop.makePromise(of: HTTPHeaders.self)
       try pipeline.addHandler(
         HTTPServerUpgradeHandler(
-          upgraders: [upgrader], httpEncoder: encoder, extraHTTPHandlers: [decoder, exchange],
-          upgradeCompletionHandler: { _ in }))
+          upgraders: [upgrader], httpEncoder: upgrade.encoder,
+          extraHTTPHandlers: [decoder, exchange, upgrade], upgradeCompletionHandler: { _ in }))
     }
-    try pipeline.addHandler(recorder)
+    try pipeline.addHandlers([recorder, upgrade.encoder])
     try channel.connect(to: SocketAddress(ipAddress: "127.0.0.1", port: 1)).wait()
   }
 
@@ -68,15 +70,18 @@ struct Wire {
   }
 
   /// Answers the first request that is not answered.
-  func answer(_ fields: HTTPHeaders = ["content-length": "0"], _ body: String = "") throws {
-    let head = HTTPResponseHead(version: .http1_1, status: .ok, headers: fields)
-    channel.write(HTTPServerResponsePart.head(head), promise: nil)
-    if !body.isEmpty {
-      channel.write(HTTPServerResponsePart.body(.byteBuffer(.init(string: body))), promise: nil)
-    }
-    channel.write(HTTPServerResponsePart.end(nil), promise: nil)
+  func answer(_ fields: HTTPFields = [.contentLength: "0"], _ body: String = "") throws {
+    write(.head(HTTPResponse(status: .ok, headerFields: fields)))
+    if !body.isEmpty { write(.body(ByteBuffer(string: body))) }
+    write(.end(nil))
     channel.flush()
     channel.embeddedEventLoop.run()
+  }
+
+  /// Writes a part of a response.
+  func write(_ part: HTTPResponsePart) {
+    upgrade.remove()
+    channel.write(part, promise: nil)
   }
 
   /// Ends the connection and everything that is kept for it.
