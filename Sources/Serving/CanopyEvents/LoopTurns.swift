@@ -5,7 +5,7 @@ package import NIOCore
 /// The connections of one event loop that wait for a turn: to encode a piece of a large reply, or to carry
 /// out requests. Use it on that loop only.
 ///
-/// A turn is one piece, or about a millisecond of requests. After one piece, or one turn of requests,
+/// A turn is one piece, or about half a millisecond of requests. After one piece, or one turn of requests,
 /// the loop looks for input of other connections. So they wait for one such step, however many connections ask
 /// for large replies or send many requests.
 package final class LoopTurns {

@@ -2,9 +2,9 @@ package import NIOCore
 
 /// Bounds the time for which the requests of one connection occupy an event loop.
 ///
-/// A client may send thousands of requests at once. A connection carries out requests for a millisecond;
+/// A client may send thousands of requests at once. A connection carries out requests for half a millisecond;
 /// then it waits for its turn in the `LoopTurns`. In one round of the loop, between two checks for input,
-/// all connections together have four milliseconds, but each carries out at least a few requests. So a
+/// all connections together have two milliseconds, but each carries out at least a few requests. So a
 /// client that sends one request at a time does not wait for the clients that send thousands.
 ///
 /// Use it on its loop only.
@@ -13,8 +13,8 @@ package final class WorkBudget {
   package static let requestsPerLook = 4
   /// The bytes of lines after which the clock is read.
   package static let bytesPerLook = 1024
-  private static let turnMax = TimeAmount.milliseconds(1)
-  private static let roundMax = TimeAmount.milliseconds(4)
+  private static let turnMax = TimeAmount.microseconds(500)
+  private static let roundMax = TimeAmount.milliseconds(2)
 
   /// The requests that one connection carries out before another connection has its turn.
   package struct Turn {

@@ -66,11 +66,11 @@ struct WorkBudgetTests {
     async throws
   {
     try await withServer(.inProcess) { server in
-      let setting = Setting(server.parts, microseconds: 400)
+      let setting = Setting(server.parts, microseconds: 200)
       let attacker = try setting.connect()
       let honest = try setting.connect()
       try attacker.writeInbound(burst(4_096))
-      // The clock is read at every fourth request. The third time a millisecond is over.
+      // The clock is read at every fourth request. The third time half a millisecond is over.
       var answered = try setting.lines(attacker)
       #expect(answered < 20)
       var turns = 0
@@ -89,11 +89,11 @@ struct WorkBudgetTests {
 
   @Test func `the clock is read after each line of a kibibyte`() async throws {
     try await withServer(.inProcess) { server in
-      let setting = Setting(server.parts, microseconds: 400)
+      let setting = Setting(server.parts, microseconds: 200)
       let attacker = try setting.connect()
       let line = "HELP " + String(repeating: "x", count: 1024) + "\n"
       try attacker.writeInbound(ByteBuffer(string: String(repeating: line, count: 100)))
-      // The third time a millisecond is over.
+      // The third time half a millisecond is over.
       #expect(try setting.lines(attacker) == 3)
       #expect(setting.goOn())
       #expect(try setting.lines(attacker) == 3)
@@ -102,7 +102,7 @@ struct WorkBudgetTests {
 
   @Test func `connections with bursts take turns`() async throws {
     try await withServer(.inProcess) { server in
-      let setting = Setting(server.parts, microseconds: 400)
+      let setting = Setting(server.parts, microseconds: 200)
       let channels = try (0..<3).map { _ in try setting.connect() }
       for channel in channels { try channel.writeInbound(burst(100)) }
       for channel in channels { _ = try setting.lines(channel) }
@@ -114,30 +114,30 @@ struct WorkBudgetTests {
     }
   }
 
-  @Test func `requests that take less than a millisecond together are carried out at once`()
+  @Test func `requests that take less than half a millisecond together are carried out at once`()
     async throws
   {
     try await withServer(.inProcess) { server in
       let setting = Setting(server.parts, microseconds: 1)
       let client = try setting.connect()
-      try client.writeInbound(burst(1_000))
-      #expect(try setting.lines(client) == 1_000)
+      try client.writeInbound(burst(500))
+      #expect(try setting.lines(client) == 500)
       #expect(!setting.goOn())
-      // The next millisecond begins after the loop has checked for input.
-      try client.writeInbound(burst(3_999))
-      #expect(try setting.lines(client) == 3_999)
-      try client.writeInbound(burst(8_000))
-      #expect(try setting.lines(client) < 4_010)
+      // The next turn begins after the loop has checked for input.
+      try client.writeInbound(burst(1_999))
+      #expect(try setting.lines(client) == 1_999)
+      try client.writeInbound(burst(4_000))
+      #expect(try setting.lines(client) < 2_010)
       #expect(setting.goOn())
     }
   }
 
   @Test
-  func `all connections together have four milliseconds, but each carries out a few requests`()
+  func `all connections together have two milliseconds, but each carries out a few requests`()
     async throws
   {
     try await withServer(.inProcess) { server in
-      let setting = Setting(server.parts, microseconds: 400)
+      let setting = Setting(server.parts, microseconds: 200)
       let channels = try (0..<20).map { _ in try setting.connect() }
       for channel in channels { try channel.writeInbound(burst(100)) }
       let counts = try channels.map { try setting.lines($0) }
@@ -151,7 +151,7 @@ struct WorkBudgetTests {
     async throws
   {
     try await withServer(.inProcess) { server in
-      let setting = Setting(server.parts, microseconds: 400)
+      let setting = Setting(server.parts, microseconds: 200)
       let client = try setting.connect()
       try client.writeInbound(burst(200))
       client.pipeline.fireUserInboundEventTriggered(ChannelEvent.inputClosed)
